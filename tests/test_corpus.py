@@ -29,6 +29,10 @@ def _advise(launch: dict[str, Any]) -> Result:
     return run(*arguments, "--", *launch["overrides"])
 
 
+DECIMAL = re.compile(r"\d [KMGT]B\b(?!/s)")  # bytes are told in binary units, rates are not
+ONE_NUMBER = re.compile(
+    r"\b([\d.,]+)( GiB|%|)( to |\u2026)\1\2\b"
+)  # an interval whose ends are written alike
 TRAINERS = ("main_ppo", "sft_trainer", "sft_trainer_ray")
 SLICES = 8  # every eighth launch, a mixture of all scripts
 
@@ -46,7 +50,10 @@ def test_each_launch_ends_in_advice_or_one_message(part: int) -> None:
         if result.code == 0:
             assert re.split("[:,]", result.out)[0] in VERDICTS, where
             assert not result.err, where
-            assert not WRONG.search(" ".join(result.out.split())), where
+            words = " ".join(result.out.split())
+            assert not WRONG.search(words), where
+            assert not ONE_NUMBER.search(words), where
+            assert not DECIMAL.search(words), where
         else:
             _is_one_message(launch, result, where)
     trainers = [result for launch, result in results if launch["entry"].endswith(TRAINERS)]

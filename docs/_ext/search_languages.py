@@ -6,15 +6,17 @@ Chinese text is indexed by its characters and by every pair of neighbours.
 """
 
 import re
+from typing import ClassVar
 
 from docutils import nodes
+from docutils.parsers.rst import directives
 from sphinx.addnodes import index
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from sphinx.search import SearchLanguage
 from sphinx.search.en import SearchEnglish
 from sphinx.util.docutils import SphinxDirective
-from sphinx.util.typing import ExtensionMetadata
+from sphinx.util.typing import ExtensionMetadata, OptionSpec
 
 _HAN = "\u3400-\u4dbf\u4e00-\u9fff"
 _TOKEN = re.compile(rf"[{_HAN}]+|[^\W_{_HAN}]+")
@@ -76,15 +78,20 @@ def _is_han(word: str) -> bool:
 class SearchKeys(SphinxDirective):
     """Keys, or parts of them, whose search leads to this page first.
 
-    Words, which are translated, stand in ``.. index::``.
+    Words, which are translated, stand in ``.. index::``. The option ``chinese`` has words that people type on
+    the Chinese site though it writes others.
     """
 
     required_arguments = 1
     final_argument_whitespace = True
+    option_spec: ClassVar[OptionSpec] = {"chinese": directives.unchanged_required}
 
     def run(self) -> list[nodes.Node]:
         """Main entries of the index."""
-        return [index(entries=[("single", key, "", "main", None) for key in self.arguments[0].split()])]
+        words = self.arguments[0].split()
+        if self.config.language == "zh_CN":
+            words += self.options.get("chinese", "").split()
+        return [index(entries=[("single", word, "", "main", None) for word in words])]
 
 
 def _every_page(app: Sphinx, env: BuildEnvironment) -> set[str]:

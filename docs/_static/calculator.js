@@ -98,7 +98,8 @@
       var row = body.appendChild(element("tr"));
       row.appendChild(element("th", undefined, { scope: "row" })).appendChild(element("code", phase.name));
       row.appendChild(element("td", gib(phase.peak)));
-      row.appendChild(element("td", gib(phase.low).replace(" GiB", "") + " – " + gib(phase.high).replace(" GiB", "")));
+      var ends = [gib(phase.low).replace(" GiB", ""), gib(phase.high).replace(" GiB", "")];
+      row.appendChild(element("td", ends[0] === ends[1] ? ends[0] : ends.join(" – ")));
       parts.forEach(function (part) {
         row.appendChild(element("td", phase.parts[part[0]] ? gib(phase.parts[part[0]]) : "–"));
       });

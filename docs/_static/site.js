@@ -1,7 +1,11 @@
-// The switch between the languages keeps the place on the page: anchors are the same in both.
+// The switch between the languages keeps the place on the page, whose anchors are the same in both, and what
+// was searched for.
 document.addEventListener("click", (event) => {
   const link = event.target.closest(".language-switch a");
-  if (link) link.hash = location.hash;
+  if (link) {
+    link.search = location.search;
+    link.hash = location.hash;
+  }
 });
 
 // Whatever scrolls sideways can be reached with the keyboard.

@@ -102,7 +102,7 @@ def test_every_format_has_the_same_findings_in_the_same_order(folder: Path) -> N
     wanted = codes(folder)
     assert len(wanted) > 8
     assert "ROL013" not in wanted
-    for name in ("full", "concise", "grouped", "github", "markdown"):
+    for name in ("full", "concise", "grouped", "github", "markdown", "junit"):
         # A message may name another finding's code.
         text = re.sub("once [A-Z]{3}[0-9]{3} is mended", "", of(folder, name))
         places = [text.find(code) for code in dict.fromkeys(wanted)]
@@ -180,6 +180,8 @@ def test_sarif_is_what_its_schema_says(folder: Path) -> None:
         assert rule["id"] == result["ruleId"]
         assert rule["helpUri"] == f"https://docs.example/tuner/rules/{rule['name']}.html"
         assert rule["help"]["markdown"].startswith(f"# {rule['id']} ")
+        described = rule["fullDescription"]["text"]
+        assert described[0].isupper() or not described.split()[0].replace("-", "").isalpha()
         for location in result["locations"]:
             artifact = location["physicalLocation"]["artifactLocation"]
             assert artifact == {"uri": "a%20%E6%98%BE%E5%AD%98.yaml", "uriBaseId": "%SRCROOT%"}
@@ -267,6 +269,8 @@ def test_markdown_shows_phases_as_a_table_and_nothing_of_a_value_as_markup(folde
     assert widths == {5}
     assert lines[0].startswith("## tuner check: ")
     assert lines[0].endswith(", 1 input that cannot be used")
+    judged = report(folder)["inputs"][0]["judged_for"]
+    assert any(line.endswith(f"with verl {judged['release']}, {judged['engine']}:") for line in lines)
     phases = [line.split("|")[1].strip(" `") for line in tables if "█" in line]
     assert phases == [phase["phase"] for phase in report(folder)["inputs"][0]["phases"]]
     assert cell("a|b @me <b> *x* a_b\x1b") == "a\\|b @\u200bme \\<b\\> \\*x\\* a_b\\\\x1b"

@@ -1,4 +1,7 @@
 import json
+import re
+import socket
+import sys
 from pathlib import Path
 
 import jsonschema
@@ -113,8 +116,11 @@ def test_advice_names_what_it_rests_on() -> None:
         assert words.lower() in result.out.lower()
 
 
-def test_two_runs_give_the_same_bytes() -> None:
-    assert run(*ADVISE, "--output-format", "json").out == run(*ADVISE, "--output-format", "json").out
+@pytest.mark.parametrize("arguments", [ADVISE, (*ADVISE, "-f", "json"), (*CHECK, "-f", "sarif")])
+def test_two_runs_give_the_same_bytes(arguments: tuple[str, ...]) -> None:
+    one, other = (process(*arguments, env={"PYTHONHASHSEED": seed}) for seed in ("1", "2"))
+    assert one.out
+    assert (one.out, one.err) == (other.out, other.err)
 
 
 def test_the_report_of_a_real_configuration_validates() -> None:
@@ -234,13 +240,12 @@ def test_more_gpus_than_a_node_has_are_asked_about() -> None:
 
 def test_the_verdict_says_on_which_machines_a_job_cannot_start() -> None:
     words = ("advise", CONFIG, "--gpu", "h100-sxm", "--verl-version", "0.9.1")
-    asked = " ".join(run(*words, "trainer.n_gpus_per_node=16").out.split())
-    said = (
-        "It cannot start on nodes of 8 h100-sxm, the largest that are known, since it wants 16 GPUs on one."
-    )
-    assert said in asked
-    assert "It cannot start" not in run(*words, "trainer.n_gpus_per_node=8").out
-    assert "It cannot start" not in run(*words, "--gpus-per-node", "16").out
+    asked = run(*words, "trainer.n_gpus_per_node=16").out
+    said = "CANNOT START: the job wants 16 GPUs on one node, and the largest known ones have 8 h100-sxm. "
+    assert " ".join(asked.split()).startswith(said)
+    assert re.search(r"\nFITS[ :]", asked)  # what it needs comes behind that
+    assert "CANNOT START" not in run(*words, "trainer.n_gpus_per_node=8").out
+    assert "CANNOT START" not in run(*words, "--gpus-per-node", "16").out
 
 
 def test_check_goes_on_after_a_file_that_cannot_be_used(
@@ -423,6 +428,41 @@ def test_help_names_every_part_of_a_validation() -> None:
     text = " ".join(run("validate", "--help").out.split())
     *others, last = (part.value for part in Part)
     assert f"What to run, of {', '.join(others)} and {last};" in text
+
+
+OOM = "CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has a total capacity of 79.11 GiB"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--help",),
+        ("advise", CONFIG),
+        ("check", CONFIG, "--fail-on", "error"),
+        ("explain-oom", CONFIG, "--message", OOM),
+        ("config", CONFIG),
+        ("diff", CONFIG, CONFIG),
+        ("watch", "--help"),
+        ("estimate-memory", "--model", "qwen2.5-7b"),
+        ("accuracy", "--help"),
+        ("rule", "--all"),
+        ("model", "qwen2.5-7b"),
+        ("schema", "report"),
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_no_command_but_validate_needs_torch_a_gpu_or_a_network(
+    arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise OSError("there is no network")
+
+    for library in ("torch", "transformers", "triton", "pynvml", "vllm", "verl", "ray"):
+        monkeypatch.setitem(sys.modules, library, None)  # to import it is an ImportError
+    monkeypatch.setattr(socket, "socket", refused)
+    monkeypatch.setattr(socket, "getaddrinfo", refused)
+    result = run(*arguments)
+    assert (result.code, bool(result.out)) == (0, True), result.err
 
 
 def test_help_comes_without_the_libraries_of_the_commands() -> None:

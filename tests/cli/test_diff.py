@@ -1,6 +1,7 @@
 """``tuner diff``: what an upgrade or another setting does to a job, held against data of other origin."""
 
 import json
+import re
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -267,6 +268,33 @@ def test_two_configurations_on_one_release(tmp_path: Path) -> None:
 
 
 # -- the command -----------------------------------------------------------------------------
+
+
+def test_turns_are_told_by_the_keys_that_decide_them(tmp_path: Path) -> None:
+    multi_turn = f"{ROLLOUT}.multi_turn"
+    for name, words in {
+        "none": (),
+        "six": (f"{multi_turn}.enable=True", f"{multi_turn}.max_assistant_turns=6"),
+        "twenty": (f"{multi_turn}.enable=True", f"{multi_turn}.max_assistant_turns=20"),
+    }.items():
+        lines = " ".join((*GRPO, f"{ROLLOUT}.mode=async", *words))
+        (tmp_path / f"{name}.sh").write_text(f"python3 -m verl.trainer.main_ppo {lines}\n")
+
+    def between(one: str, other: str) -> str:
+        out = diff(str(tmp_path / f"{one}.sh"), str(tmp_path / f"{other}.sh")).out
+        assert "Without a key that shows it" not in out
+        assert "without effect" not in out
+        return " ".join(out.partition("\nKeys\n")[2].split())
+
+    assert re.fullmatch(
+        rf"{multi_turn}.enable set; False by default → True \(.*\); together with "
+        rf"{multi_turn}.max_assistant_turns null → 6 \(set\) step [+-]\d+%",
+        between("none", "six"),
+    )
+    assert re.fullmatch(
+        rf"{multi_turn}.max_assistant_turns set; 6 \(.*\) → 20 \(.*\) step [+-]\d+%.*",
+        between("six", "twenty"),
+    )
 
 
 def test_text_at_80_columns() -> None:

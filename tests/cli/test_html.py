@@ -97,3 +97,10 @@ def test_a_bar_is_as_long_as_its_phase(share: float) -> None:
     width = sum(float(size) for size in re.findall(r'(?<!-)width="([\d.]+)"', rollout))
     mark = float(re.findall(r'<text x="([\d.]+)"', first)[0]) - 4
     assert width / mark == pytest.approx(peak / capacity, rel=0.01)
+
+
+def test_every_title_stands_once_and_the_page_has_a_main_part() -> None:
+    text, _ = page(*JOB)
+    for title in re.findall(r"<h2>(.*?)</h2>", text):
+        assert text.count(f">{title}<") + text.count(f"{title}\n") == 1, title
+    assert text.count("<main>") == text.count("</main>") == 1

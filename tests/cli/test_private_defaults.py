@@ -6,12 +6,15 @@ from typing import Any
 
 import pytest
 import yaml
+from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf
 
 from tests.cli.runner import run
 from tuner.inputs.tree import Tree, merged
+from tuner.trainers.verl.composing import composed
 from tuner.trainers.verl.defaults import CONFIGS, read_defaults
 from tuner.trainers.verl.fingerprint import likest
-from tuner.trainers.verl.private_defaults import composed, private_defaults
+from tuner.trainers.verl.private_defaults import private_defaults
 from tuner.trainers.verl.releases import BUNDLED
 
 SCRIPT = """python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo \\
@@ -166,7 +169,11 @@ def test_a_release_that_stands_above_another_is_composed_of_its_groups(tmp_path:
         "defaults:\n  - low\n  - override group@a.b: two\n  - _self_\nown: 4\n"
     )
     assert composed(tmp_path / "low.yaml") == {"a": {"b": {"key": 1, "other": 3}}}
-    assert composed(tmp_path / "high.yaml") == {"key": 2, "a": {"b": {"other": 3}}, "own": 4}
+    # A package that the list names wins over the file's own.
+    assert composed(tmp_path / "high.yaml") == {"a": {"b": {"key": 2, "other": 3}}, "own": 4}
+    for name in ("low", "high"):
+        with initialize_config_dir(str(tmp_path), version_base=None):
+            assert composed(tmp_path / f"{name}.yaml") == OmegaConf.to_container(compose(name))
 
 
 def test_a_list_that_names_itself_ends(tmp_path: Path) -> None:

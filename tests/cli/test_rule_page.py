@@ -6,10 +6,13 @@ from msgspec.structs import replace
 
 from tests.cli import answers
 from tests.cli.golden import expect
+from tests.cli.runner import run
 from tuner.errors import InputError
+from tuner.render import rule_page
 from tuner.render.rst import parse_docstring, plain_text, reflow
 from tuner.render.rule_page import as_json, as_line, as_text, find, page
 from tuner.render.terminal import Terminal
+from tuner.rules.retired import Retired
 
 DOCSTRING = """Something is left on the card while nobody uses it
 
@@ -141,3 +144,14 @@ def test_literal_blocks_stay_as_they_are() -> None:
 def test_pages_differ_by_rule_only() -> None:
     made = page(answers.OFFLOAD, module(), Path("none"))
     assert replace(made, rule=answers.FUSED).facts != made.facts
+
+
+@pytest.mark.parametrize("word", ["MEM777", "mem777", "Old-Rule"])
+def test_a_rule_that_is_gone_names_what_took_its_place(word: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = Retired(code="MEM777", name="old-rule", since="0.9", instead="MEM001")
+    monkeypatch.setattr(rule_page, "RETIRED", (gone,))
+    result = run("rule", word)
+    assert result.code == 2
+    assert result.err == "error: MEM777 old-rule is gone since tuner 0.9; tuner rule MEM001 took its place\n"
+    monkeypatch.setattr(rule_page, "RETIRED", (replace(gone, instead=""),))
+    assert run("rule", word).err == "error: MEM777 old-rule is gone since tuner 0.9\n"

@@ -299,3 +299,16 @@ def test_a_launch_inside_of_another_programs_file_is_checked_and_not_edited(
     result = run("check", str(file), "--gpu", "h100-sxm", "--diff")
     assert "the launch stands inside of a file for another program" in result.out + result.err
     assert file.read_text() == content.format(line=line)
+
+
+@pytest.mark.parametrize(
+    "value", ["$(nproc)", "1$(nproc)", "$(nproc)00", "4_$(nproc)", "$(rm x; echo 5)", "1e$(nproc)"]
+)
+def test_a_number_with_a_part_that_is_open_is_open(tmp_path: Path, value: str) -> None:
+    script = tmp_path / "run.sh"
+    script.write_text(
+        f"N={value}\npython3 -m verl.trainer.main_ppo actor_rollout_ref.model.path=Qwen/Qwen2.5-7B-Instruct "
+        "actor_rollout_ref.rollout.name=vllm actor_rollout_ref.rollout.n=$N trainer.experiment_name=a_$N\n"
+    )
+    values = answer(str(script))["premises"]["open_values"]  # type: ignore[index]
+    assert [value["key"] for value in values] == ["actor_rollout_ref.rollout.n"]

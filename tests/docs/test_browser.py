@@ -107,6 +107,16 @@ def test_the_switch_of_a_narrow_screen_leads_to_the_same_place_and_back(browser:
     page.context.close()
 
 
+def test_the_switch_of_a_narrow_screen_keeps_what_is_searched_for(browser: Browser) -> None:
+    page = browser.page(viewport=NARROW)
+    page.goto(f"{(site() / 'en').as_uri()}/search.html?q=ulysses")
+    for folder in ("zh-cn", "en"):
+        page.locator(".narrow-only .language-switch a").click()
+        page.locator("ul.search li a").first.wait_for()
+        assert page.url == f"{(site() / folder).as_uri()}/search.html?q=ulysses"
+    page.context.close()
+
+
 @pytest.mark.sampled(_PARTS)
 @pytest.mark.parametrize("part", range(_PARTS))
 def test_no_page_scrolls_sideways_on_a_narrow_screen(browser: Browser, part: int) -> None:

@@ -5,13 +5,16 @@ import re
 import pytest
 from docutils import nodes
 
+from docs.tools.check_site import SITES
 from docs.tools.program import ROOT
 from kept_answers import kept
 from measured_changes import measured_changes, pairs
 from rule_gains import gain
 from rule_pages import catalogue
 from rule_sources import file_address, link
+from tests.docs.built import SITE as SITE_FOLDER
 from tuner.advise import Verdict
+from tuner.render.checked.wording import SITE, page
 
 
 def test_every_topic_has_its_table() -> None:
@@ -108,3 +111,13 @@ def test_an_answer_is_computed_once() -> None:
 
     assert [answer(1), answer(1), answer(1, twice=True), answer(2)] == [1, 1, 2, 2]
     assert asked == [1, 1, 2]
+
+
+def test_the_address_in_a_finding_is_that_of_a_page_of_both_sites(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(SITE, "https://docs.example/tuner/en")
+    addresses = {page(known.rule) for known in catalogue().values()}
+    assert addresses == {f"https://docs.example/tuner/en/rules/{name}.html" for name in catalogue()}
+    for folder in SITES:
+        built = SITE_FOLDER / folder / "rules"
+        if built.is_dir():
+            assert {path.stem for path in built.glob("*.html")} - {"index"} == set(catalogue())

@@ -53,3 +53,18 @@ def test_a_page_is_found_by_its_words_after_another_one_has_changed(tmp_path: Pa
     assert "second" in found["terms"]
     ((page, _, main),) = found["indexentries"]["gpu_memory"]
     assert (found["docnames"][page], main) == ("a", True)
+
+
+@pytest.mark.parametrize(
+    ("language", "words"), [("en", {"micro_batch"}), ("zh_CN", {"micro_batch", "批大小", "微批次"})]
+)
+def test_words_that_the_chinese_site_does_not_write_lead_to_a_page_of_it(
+    tmp_path: Path, language: str, words: set[str]
+) -> None:
+    files = {
+        "conf.py": f'extensions = ["search_languages"]\nlanguage = "{language}"\n',
+        "index.rst": "T\n=\n\n.. search-keys:: micro_batch\n   :chinese: 批大小 微批次\n",
+    }
+    script = (build(tmp_path, files, extensions=()).folder / "html" / "searchindex.js").read_text("utf-8")
+    found = json.loads(script.removeprefix("Search.setIndex(").removesuffix(")"))
+    assert set(found["indexentries"]) == words

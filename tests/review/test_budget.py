@@ -89,7 +89,7 @@ def test_a_breach_is_told_with_its_interval_and_the_line_of_the_budget(
     peak = r"update_actor peaks at [\d.]+ GiB \(up to [\d.]+ GiB\), above the budget of 10.0 GiB"
     assert re.search(peak + r" \(budget.toml:2:1\)", result.out)
     assert re.search(
-        r"update_actor takes \d+ \(\d+ to \d+\) s, above the budget of 1 s \(budget.toml:4:1\)", result.out
+        r"update_actor takes \d+ s \(\d+ to \d+\), above the budget of 1 s \(budget.toml:4:1\)", result.out
     )
     Path("tuner.toml").write_text('[[budget]]\nseconds = "1s"')
     forget()

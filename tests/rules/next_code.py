@@ -4,6 +4,7 @@ import sys
 from functools import cache
 
 from tuner.render.rule_page import pages
+from tuner.rules.retired import RETIRED
 
 # Letters of the codes and the folder of `tuner/rules` where their rules lie.
 FOLDERS = {
@@ -14,9 +15,6 @@ FOLDERS = {
     "KRN": "kernels",
     "SYN": "sync",
 }
-
-# Codes and names of rules and checks that are gone: neither is ever used again.
-RETIRED: dict[str, str] = {}
 
 # Codes between others that are promised to checks which are not written yet.
 PROMISED = tuple(f"CFG{number}" for number in range(173, 180))
@@ -33,7 +31,7 @@ def in_use() -> dict[str, str]:
 
 def numbers(letters: str) -> list[int]:
     """Numbers that were ever given out under some letters, in order."""
-    codes = in_use().keys() | RETIRED.keys() | set(PROMISED)
+    codes = in_use().keys() | {rule.code for rule in RETIRED} | set(PROMISED)
     first = _FIRST.get(letters, 1)
     taken = sorted(int(code[3:]) for code in codes if code[:3] == letters)
     return [number for number in taken if first <= number <= _LAST]

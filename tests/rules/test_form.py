@@ -7,10 +7,11 @@ from types import ModuleType
 
 import pytest
 
-from tests.rules.next_code import FOLDERS, RETIRED, in_use, next_code, numbers
+from tests.rules.next_code import FOLDERS, in_use, next_code, numbers
 from tuner import rules
 from tuner.findings import Rule
 from tuner.render import does_not_fit
+from tuner.rules.retired import RETIRED
 from tuner.trainers.verl import checks
 
 HEADINGS = ["What it checks", "Why it matters", "When it does not apply", "Sources"]
@@ -39,8 +40,9 @@ def test_every_code_is_in_use_or_retired_and_the_next_one_is_free(letters: str) 
 
 
 def test_what_is_retired_is_not_in_use() -> None:
-    assert not RETIRED.keys() & in_use().keys()
-    assert not set(RETIRED.values()) & set(in_use().values())
+    assert not {rule.code for rule in RETIRED} & in_use().keys()
+    assert not {rule.name for rule in RETIRED} & set(in_use().values())
+    assert {rule.instead for rule in RETIRED} <= {"", *in_use()}
 
 
 @MODULES
@@ -60,6 +62,14 @@ def test_page_has_the_fixed_headings(module: ModuleType) -> None:
     assert all(len(line) == len(below) for line, below in pairwise(lines) if set(below) == {"-"})
     assert not lines[0].endswith(".")
     assert lines[1] == ""
+
+
+@MODULES
+def test_what_rests_on_measurements_names_card_versions_and_date(module: ModuleType) -> None:
+    if "Evidence.MEASURED" in inspect.getsource(module):
+        sources = (inspect.getdoc(module) or "").partition("Sources")[2]
+        measured = r"measured on [a-z]+ [A-Z]\w+ with verl [\d.]+ and torch [\d.]+, \d{4}-\d\d-\d\d"
+        assert re.search(measured, sources)
 
 
 @MODULES

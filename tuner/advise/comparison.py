@@ -25,6 +25,7 @@ _WHOLE: tuple[Path, ...] = (
     ("critic", "model"),
     ("cluster",),
     ("services",),
+    ("batch", "conversation"),
 )  # one difference each
 _NAMED_APART: tuple[Path, ...] = (("release",), ("rollout", "engine_version"))
 # What a release can be set to, or how far a proposal may go: nothing of the job itself.

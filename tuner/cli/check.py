@@ -63,7 +63,7 @@ def check(
     from tuner.cli.baselines import beside_baselines, fixed_lines, unknown_lines, write_baseline
     from tuner.cli.check_summary import summary
     from tuner.cli.hardware import choose_card
-    from tuner.cli.judging import Judging, judged
+    from tuner.cli.judging import Judging, drafted
     from tuner.cli.judging_many import judged_inputs
     from tuner.findings import Severity
     from tuner.inputs.several import separated
@@ -79,7 +79,6 @@ def check(
         named=named,
         findings=findings,
         fail_on=None if fail_on is None else Severity(fail_on),
-        mends=fixing.wanted,
     )
     inputs, skipped = expanded(separated(files))
     if fixing.wanted:
@@ -87,7 +86,7 @@ def check(
 
         mending = mended(
             inputs,
-            lambda given, content: judged(given, judging, content),
+            lambda given, content: drafted(given, judging, content),
             fixing,
             unknown=unknown_lines(findings),
         )

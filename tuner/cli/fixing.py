@@ -15,11 +15,11 @@ from tuner.language import _, ngettext
 from tuner.render.terminal import plain, silence, write
 from tuner.render.words import pasteable
 from tuner.review.checked import Checked, Line
-from tuner.review.fixes.mending import Left, Mended, mend
+from tuner.review.fixes.mending import Drafted, Left, Mended, mend
 from tuner.review.fixes.patch import patch
 from tuner.review.fixes.writing import write_over
 
-Judge = Callable[[Input, bytes | None], Checked]
+Judge = Callable[[Input, bytes | None], Drafted]
 """What is found in an input, with other bytes in place of its file's where some are given."""
 
 Unknown = Callable[[Checked], Sequence[Line]]
@@ -104,7 +104,7 @@ def _real(given: Input) -> str:
 
 
 def _one(given: Input, judge: Judge, options: FixOptions, unknown: Unknown, *, alone: bool) -> Outcome:
-    found = judge(given, None)
+    found = judge(given, None).proved
     if found.problem is not None:
         return Outcome(checked=found)
     lines = unknown(found)

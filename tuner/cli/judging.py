@@ -27,6 +27,7 @@ from tuner.render.terminal import plain
 from tuner.review import budget
 from tuner.review.checked import Checked, Line, Problem
 from tuner.review.excerpt import with_excerpts
+from tuner.review.fixes.mending import Drafted
 from tuner.review.project.read import PlacedBudget, budgets_of, shown
 from tuner.review.project.selection import ALL, Selection
 from tuner.review.suppression.apply import Applied, without_ignored
@@ -43,7 +44,6 @@ class Judging(Struct, frozen=True, kw_only=True):
     named: SettingsNamed = SettingsNamed()
     findings: FindingOptions = FindingOptions()
     fail_on: Severity | None = None
-    mends: bool = False  # fixes are applied, and not only offered
 
 
 class Asked(Struct, frozen=True, kw_only=True):
@@ -55,22 +55,31 @@ class Asked(Struct, frozen=True, kw_only=True):
     budgets: tuple[PlacedBudget, ...]
 
 
-def judged(given: Input, judging: Judging, content: bytes | None = None) -> Checked:
-    """One input with what is found in it, or with the message why it cannot be used.
+def judged(given: Input, judging: Judging) -> Checked:
+    """One input with what is found in it, or with the message why it cannot be used."""
+    return drafted(given, judging, None, proved=True).checked
 
-    ``content`` stands in place of what the file has.
+
+def drafted(given: Input, judging: Judging, content: bytes | None, *, proved: bool = False) -> Drafted:
+    """What is found in one input, with fixes that nobody has proved yet.
+
+    Args:
+        given: the input.
+        judging: what the options say.
+        content: stands in place of what the file has.
+        proved: whether the fixes are proved all the same.
     """
     try:
         asked = asked_of(given, judging)
     except TunerError as error:  # not of the input: many have the same
-        return _unusable(given, error, told(error))
+        return Drafted(checked=_unusable(given, error, told(error)))
     try:
-        return _judged(given, asked, judging, content)
+        return _drafted(given, asked, judging, content, proved=proved)
     except TunerError as error:
         message = told(error)
         if not (given.pasted or given.config in str(error)):
             message = f"{cut(plain(without_secrets(given.config)))}: {message}"
-        return _unusable(given, error, message)
+        return Drafted(checked=_unusable(given, error, message))
 
 
 def _unusable(given: Input, error: TunerError, message: str) -> Checked:
@@ -96,7 +105,7 @@ def asked_of(given: Input, judging: Judging) -> Asked:
     )
 
 
-def _judged(given: Input, asked: Asked, judging: Judging, content: bytes | None) -> Checked:
+def _drafted(given: Input, asked: Asked, judging: Judging, content: bytes | None, *, proved: bool) -> Drafted:
     """The findings of one input that are to be reported.
 
     Raises:
@@ -105,9 +114,8 @@ def _judged(given: Input, asked: Asked, judging: Judging, content: bytes | None)
     answer = pipeline.consult(given.config, given.words, asked.premises, block=False, content=content)
     found = reported(answer, given, asked, judging)
     launch = asked.premises.launch
-    alone = judging.mends
-    lines = with_fixes(found.lines, answer, given, launch=launch, content=content, each_alone=alone)
-    return replace(found, lines=with_excerpts(lines, answer.given))
+    lines, file = with_fixes(found.lines, answer, given, launch=launch, content=content, proved=proved)
+    return Drafted(checked=replace(found, lines=with_excerpts(lines, answer.given)), file=file)
 
 
 def reported(answer: Answer, given: Input, asked: Asked, judging: Judging) -> Checked:

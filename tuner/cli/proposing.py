@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tuner.advise import Recommendation
 from tuner.files import read_bytes
@@ -10,6 +11,9 @@ from tuner.inputs.several import Input
 from tuner.inputs.yaml_file import MAX_BYTES
 from tuner.render.answer import Answer
 from tuner.review.checked import Line
+
+if TYPE_CHECKING:
+    from tuner.review.fixes.editable import ScriptFile, YamlFile
 
 _SAME_MATHEMATICS = frozenset((Numerics.EXACT, Numerics.REORDERED))
 
@@ -21,9 +25,9 @@ def with_fixes(
     *,
     launch: int | None,
     content: bytes | None,
-    each_alone: bool,
-) -> tuple[Line, ...]:
-    """The findings with their fixes, or with the reasons why they have none.
+    proved: bool,
+) -> tuple[tuple[Line, ...], "YamlFile | ScriptFile | None"]:
+    """The findings with their fixes, or with the reasons why they have none, and what the fixes edit.
 
     Args:
         lines: what was found.
@@ -31,10 +35,10 @@ def with_fixes(
         given: the input as it was named.
         launch: which launch of a script is meant, from 1.
         content: what was read in place of the file, if anything was.
-        each_alone: whether each fix is proved by itself, since it may be applied without the others.
+        proved: whether the file is read with the fixes; else that is left to who applies them.
     """
     if not any(line.overrides for line in lines):
-        return tuple(lines)
+        return tuple(lines), None
     from msgspec.structs import replace
 
     from tuner.review.fixes.editable import editable
@@ -48,10 +52,11 @@ def with_fixes(
             data = read_bytes(Path(source), most=MAX_BYTES) if answer.given.text and source != "-" else b""
         file = editable(answer.given, data, given.words, launch)
     except CannotEditError as error:
-        return tuple(replace(line, no_fix=str(error)) if line.overrides else line for line in lines)
+        refused = (replace(line, no_fix=str(error)) if line.overrides else line for line in lines)
+        return tuple(refused), None
     recommendations = answer.advice.recommendations
     safe = {(item.finding.rule.code, item.overrides) for item in recommendations if _is_safe(item)}
-    return fixed(lines, file, source=source, words=given.words, safe=safe, each_alone=each_alone)
+    return fixed(lines, file, source=source, words=given.words, safe=safe, proved=proved), file
 
 
 def _is_safe(item: Recommendation) -> bool:

@@ -44,6 +44,7 @@ _PROGRAM = re.compile(r"\b(?:python[\d.]*|torchrun|debugpy)\b")
 _ASSIGNED = re.compile(r"[A-Za-z_]\.\w+=")
 _PATH_OPTIONS = ("--config-path", "-cp", "--config-dir", "-cd", "--config-name", "-cn")
 _UNKNOWN = "unknown"  # stands in a text for a part of it that nobody knows
+_OF_A_NUMBER = re.compile(r"[\d._eE+-]*")
 
 
 class Unsettled(Struct, frozen=True, kw_only=True):
@@ -414,9 +415,8 @@ def _unsettled(field: "Field") -> Unsettled | None:
         return None
     first = field.text.pieces[0]
     key, equals, value = first.partition("=") if isinstance(first, str) else ("", "", "")
-    numeric = not value.strip("'\"") or value.strip("'\"").replace(".", "").isdigit()
     rest = [piece for piece in field.text.pieces[1:] if not isinstance(piece, Unknown)]
-    if equals and (not numeric or any(piece.strip("'\"") for piece in rest)):
+    if equals and not all(_OF_A_NUMBER.fullmatch(piece.strip("'\"")) for piece in (value, *rest)):
         return None  # a path or a name with a part that is not known: the rest says enough
     return Unsettled(
         key=without_secrets(key.lstrip("+")),

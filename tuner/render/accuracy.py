@@ -20,6 +20,7 @@ from tuner.render.accuracy_seconds import seconds_text
 from tuner.render.columns import left, right
 from tuner.render.numbers import gib, share
 from tuner.render.terminal import Terminal, plain
+from tuner.rules.wording import ends
 from tuner.units import GIB
 
 _PASS_AND_TOKENS = 17
@@ -99,8 +100,8 @@ def _row(index: int, row: Comparison) -> str:
 def _outside(row: Comparison) -> str:
     low, high = row.interval
     reserved = gib(row.case.peak_reserved_bytes or 0, decimals=2)
-    return " " * 8 + _("reserved {reserved}, outside {low:.2f} to {high}").format(
-        reserved=reserved, low=low / GIB, high=gib(high, decimals=2)
+    return " " * 8 + _("reserved {reserved}, outside {interval} GiB").format(
+        reserved=reserved, interval=ends(f"{low / GIB:.2f}", f"{high / GIB:.2f}")
     )
 
 

@@ -6,7 +6,7 @@ from itertools import groupby
 from tuner.accuracy.recorded import RecordedPeak
 from tuner.language import _, pgettext
 from tuner.render.columns import left, right
-from tuner.render.numbers import interval, share
+from tuner.render.numbers import gib_interval, share
 from tuner.render.terminal import Terminal, plain
 from tuner.units import GIB
 
@@ -41,5 +41,5 @@ def _run(case: str, rows: Sequence[RecordedPeak], terminal: Terminal) -> str:
 def _row(row: RecordedPeak) -> str:
     figures = f"{row.predicted_bytes / GIB:>{_FIGURE}.2f}{row.measured_bytes / GIB:>{_FIGURE}.2f}"
     reserved = f"{row.measured_reserved_bytes / GIB:>10.2f}"
-    ends = right(interval(row.predicted_reserved_bytes), _INTERVAL)
+    ends = right(gib_interval(row.predicted_reserved_bytes), _INTERVAL)
     return f"  {left(row.phase, _PHASE)}{figures}{share(row.error):>8}{reserved}{ends}"

@@ -3,9 +3,10 @@
 from tuner.advise.allocation import Agreement, Cause, Explained, Explanation
 from tuner.language import N_, _
 from tuner.memory.failed_allocation.explanation import Confidence, FailedAllocation, Match
-from tuner.render.numbers import gib
+from tuner.render.numbers import exact, gib
 from tuner.render.terminal import Terminal
 from tuner.render.words import clauses, full_stop, listed
+from tuner.rules.wording import ends
 
 _OTHERS = 3  # further candidates that are named
 _INDENT = "  "
@@ -109,8 +110,8 @@ def notes(failed: FailedAllocation, first: Explained) -> list[str]:
     match, full = first.match, first.match.tensor.tokens
     said = []
     if match.tokens is not None and match.low_tokens is not None and match.high_tokens is not None:
-        spread = _("{low_tokens:,} to {high_tokens:,} tokens give this figure").format(
-            low_tokens=match.low_tokens, high_tokens=match.high_tokens
+        spread = _("{tokens} tokens give this figure").format(
+            tokens=ends(exact(match.low_tokens), exact(match.high_tokens))
         )
         said.append(
             _("{spread}; {compared}.").format(spread=spread, compared=_compared(match))

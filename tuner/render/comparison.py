@@ -71,6 +71,7 @@ class KeyEntry(Struct, frozen=True, kw_only=True):
 
     change: KeyChange
     differences: tuple[Difference, ...] = ()
+    together: tuple[KeyChange, ...] = ()  # other keys that differ and decide the same
 
     @property
     def tells(self) -> bool:
@@ -154,7 +155,8 @@ def compared(
     repaired = {_key(override) for job in (before.job, after.job) for override in _repairs(job)}
     for difference in differences(before.job, after.job):
         names = _deciding(difference, deciding)
-        name = next((name for name in names if name in by_key), None)
+        changed = [name for name in dict.fromkeys(names) if name in by_key]
+        name = changed[0] if changed else None
         if name is None and repaired.intersection(names):
             continue  # the refusal and what lifts it are told
         if name is None and difference.overrides:
@@ -164,7 +166,13 @@ def compared(
             behaviours.append(difference)
         else:
             entry = by_key[name]
-            by_key[name] = replace(entry, differences=(*entry.differences, difference))
+            # With overrides the first key undoes the difference by itself.
+            together = () if difference.overrides else tuple(by_key[key].change for key in changed[1:])
+            by_key[name] = replace(
+                entry,
+                differences=(*entry.differences, difference),
+                together=(*entry.together, *together),
+            )
     return Comparison(
         before=before,
         after=after,

@@ -22,7 +22,7 @@ from tuner.render.words import (
     titled,
 )
 from tuner.trainers.chosen import TRAINER
-from tuner.trainers.protocol import Change
+from tuner.trainers.protocol import Change, KeyChange
 
 # Fields by which the training itself is another one: told whatever they cost.
 _OF_TRAINING = frozenset({"loss_averages_micro_batches"})
@@ -127,6 +127,9 @@ def _key(entry: KeyEntry, terminal: Terminal, *, full: bool) -> Iterator[str]:
         ]
     elif change.change is Change.MEANING:
         words += [difference_words(difference, terminal) for difference in entry.differences]
+    if entry.together:
+        others = listed(f"{other.after.key} {_short(other, terminal)}" for other in entry.together)
+        words.append(_("together with {keys}").format(keys=others))
     yield terminal.prose(plain(clauses(word for word in words if word)), indent="    ")
     for difference in entry.differences:
         if shows(difference.effect):
@@ -180,17 +183,19 @@ def _findings(comparison: Comparison, terminal: Terminal) -> Iterator[str]:
 def _rest(comparison: Comparison, terminal: Terminal) -> str:
     """The keys that are named alone, and how many of what is not even named."""
     lines = []
+    together = {change.after.key for entry in comparison.keys for change in entry.together}
+    entries = [
+        entry for entry in comparison.keys if not is_told(entry) and entry.change.after.key not in together
+    ]
     named = [
-        f"{entry.change.after.key} {_short(entry, terminal)}"
-        for entry in comparison.keys
-        if not is_told(entry) and entry.change.change in _NAMED_CHANGES
+        f"{entry.change.after.key} {_short(entry.change, terminal)}"
+        for entry in entries
+        if entry.change.change in _NAMED_CHANGES
     ]
     if named:
         text = titled(_("Changed as well, without effect on memory or seconds here"), listed(named))
         lines.append(terminal.prose(full_stop(plain(text)), indent="  ", first=""))
-    unnamed = sum(
-        not is_told(entry) and entry.change.change not in _NAMED_CHANGES for entry in comparison.keys
-    )
+    unnamed = sum(entry.change.change not in _NAMED_CHANGES for entry in entries)
     silent = sum(not _is_behaviour_told(one) for one in comparison.behaviours)
     if not lines and not unnamed and not silent and not any(comparison.keys):
         return _("Nothing differs that touches the job.") if not comparison.behaviours else ""
@@ -215,11 +220,10 @@ def _rest(comparison: Comparison, terminal: Terminal) -> str:
 _NAMED_CHANGES = (Change.VALUE, Change.DEFAULT, Change.RENAMED, Change.READ, Change.MEANING, Change.UNREAD)
 
 
-def _short(entry: KeyEntry, terminal: Terminal) -> str:
+def _short(change: KeyChange, terminal: Terminal) -> str:
     values = [
-        _("none") if state.origin is None else value_of(state)
-        for state in (entry.change.before, entry.change.after)
+        _("none") if state.origin is None else value_of(state) for state in (change.before, change.after)
     ]
     same: Sequence[str] = values[:1] if values[0] == values[1] else values
     words = f" {terminal.arrow} ".join(same)
-    return noted(words, _(CHANGES[entry.change.change]))
+    return noted(words, _(CHANGES[change.change]))

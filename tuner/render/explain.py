@@ -10,7 +10,7 @@ from tuner.memory.derivations import Entry, Symbol, symbols
 from tuner.memory.ledger.formula import tokens
 from tuner.memory.ledger.recorded import Derivation
 from tuner.render.columns import columns
-from tuner.render.numbers import exact, gib
+from tuner.render.numbers import exact, gib, same_gib
 from tuner.render.pages import page_of
 from tuner.render.terminal import Terminal
 from tuner.workload import Workload
@@ -84,7 +84,7 @@ class _Writer(Struct, kw_only=True):
             peak=gib(phase.peak_bytes, decimals=2), capacity=gib(self.estimate.capacity_bytes)
         )
         low, high = phase.interval
-        if low != high:
+        if not same_gib(low, high):
             total += _("; at least {low}, at most {high}").format(low=gib(low), high=gib(high))
         return self._sum(lines, phase.peak_bytes, total)
 
@@ -97,7 +97,7 @@ class _Writer(Struct, kw_only=True):
         total = _("in all, {host}").format(host=gib(self.estimate.host_bytes, decimals=2))
         if limit is not None:
             total += _(" of {limit}").format(limit=gib(limit))
-        if most > self.estimate.host_bytes:
+        if not same_gib(self.estimate.host_bytes, most):
             total += _("; at most {most}").format(most=gib(most))
         return self._sum(lines, self.estimate.host_bytes, total)
 

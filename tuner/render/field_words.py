@@ -134,6 +134,8 @@ def field_words(path: tuple[str, ...], *others: tuple[str, ...]) -> str:
 
 def value_words(path: tuple[str, ...], value: Any) -> str:
     """A field's value as a reader has it."""
+    if path[-1] == "conversation":
+        return _("{turns:g} on average").format(turns=1 if value is None else value.turns)
     if value is None:
         return _("the model's own") if path[-1] == "max_model_tokens" else _("none")
     if isinstance(value, bool):

@@ -30,6 +30,8 @@ def _range(default: object, fitting: Fitting) -> str:
             else _(" (fits with {bool})").format(bool=bool(low))
         )
     if isinstance(default, float):
+        if low == high:
+            return _(" (fits with {number:g})").format(number=low)
         return _(" (fits from {low:g} to {high:g})").format(low=low, high=high)
     if fitting.certain is not None and fitting.certain < high:
         return _(" (fits up to {high:,}, for certain up to {certain:,})").format(

@@ -23,11 +23,11 @@ from tuner.render.verdict import verdict
 
 _COLUMNS = 100
 _STYLE = """
-:root { color-scheme: light dark; font-family: system-ui, sans-serif; }
+:root { color-scheme: light dark; font-family: system-ui, sans-serif; background: Canvas; color: CanvasText; }
 body { max-width: 60rem; margin: 2rem auto; padding: 0 1rem; line-height: 1.45; }
 h1 { font-size: 1.4rem; } h2 { font-size: 1.1rem; margin-top: 2rem; }
 pre { white-space: pre-wrap; overflow-wrap: anywhere; font-size: .85rem; line-height: 1.35; }
-.verdict { font-size: 1rem; border-left: .3rem solid; padding-left: .8rem; }
+.verdict { font-size: .9rem; border-left: .3rem solid; padding-left: .8rem; }
 .pictures { display: flex; flex-wrap: wrap; gap: 2rem; }
 .pictures figure { flex: 1 1 24rem; margin: 0; max-width: 30rem; }
 svg { width: 100%; height: auto; }
@@ -64,16 +64,18 @@ def advice_html(answer: Answer) -> str:
         _section(_("Seconds of a step"), step_seconds(advice, terminal)),
         _section(_("What to paste"), block(advice, terminal)),
         _section(_("Findings"), recommendations(advice, terminal)),
-        _section(_("What each part of the block brings"), contributions(advice, terminal)),
+        # Its first line is the title.
+        _section(_("What each part of the block brings"), contributions(advice, terminal).partition("\n")[2]),
         _folded(_("What was taken to be so"), premises_text(answer, terminal)),
         _folded(_("Batch sizes, in sequences"), batch_table(advice.workload, terminal)),
         _folded(_("The sum of every phase"), explanation(advice.workload, advice.estimate, terminal)),
         _attached(advice_json(answer)),
     ]
+    content = "\n".join(filter(None, sections))
     return (
         f'<!doctype html>\n<html lang="{language}"><head><meta charset="utf-8"><title>{escape(title)}</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<style>{_STYLE}</style></head>\n<body>\n{chr(10).join(filter(None, sections))}\n</body></html>\n"
+        f"<style>{_STYLE}</style></head>\n<body>\n<main>\n{content}\n</main>\n</body></html>\n"
     )
 
 

@@ -7,6 +7,7 @@ from tuner.language import _
 from tuner.memory.fitting.lengths import length_decides
 from tuner.render.numbers import tokens
 from tuner.render.words import listed
+from tuner.rules.wording import around
 from tuner.workload import Conversation, Images, Workload
 
 
@@ -113,10 +114,8 @@ def images(found: Images) -> str:
     size = _("{number}, {tokens} tokens of a prompt").format(number=number, tokens=tokens(found.tokens))
     if not found.assumed:
         return size
-    least, most = tokens(found.least_tokens), tokens(found.most_tokens)
-    return _("{size}, assumed ({least} to {most}); give --image-pixels").format(
-        size=size, least=least, most=most
-    )
+    assumed = around(_("assumed"), tokens(found.least_tokens), tokens(found.most_tokens))
+    return _("{size}, {assumed}; give --image-pixels").format(size=size, assumed=assumed)
 
 
 def average(advice: Advice) -> str:

@@ -2,7 +2,7 @@
 
 from tuner.evidence import Evidence
 from tuner.language import _
-from tuner.rules.wording import duration, seconds_interval
+from tuner.rules.wording import around, duration, ends, seconds_ends, spent
 from tuner.timing import Change, Interval
 from tuner.units import GIB, GIGA, KIB, KILO, MEGA, MIB, TERA
 
@@ -34,10 +34,19 @@ def same_gib(before_bytes: int, after_bytes: int) -> bool:
     return gib(before_bytes) == gib(after_bytes)
 
 
-def interval(ends: tuple[int, int]) -> str:
+def gib_interval(interval: tuple[int, int]) -> str:
     """The ends of an interval as GiB: ``"60.7 to 64.1"``."""
-    low, high = ends
-    return _("{low:.1f} to {high:.1f}").format(low=low / GIB, high=high / GIB)
+    return ends(*_gib_ends(interval))
+
+
+def peak(size: int, interval: tuple[int, int]) -> str:
+    """A peak with its interval: ``"62.3 GiB (60.7 to 64.1)"``."""
+    return around(gib(size), *_gib_ends(interval))
+
+
+def _gib_ends(interval: tuple[int, int]) -> tuple[str, str]:
+    low, high = interval
+    return f"{low / GIB:.1f}", f"{high / GIB:.1f}"
 
 
 def percent(share: float) -> str:
@@ -89,18 +98,12 @@ def seconds(interval: Interval, gpu: str) -> str:
         interval: the seconds.
         gpu: the card that they are modelled for.
     """
-    return _("{seconds} s ({interval}, {evidence})").format(
-        seconds=duration(interval.seconds),
-        interval=seconds_interval(interval),
-        evidence=rests_on(interval, gpu),
-    )
+    return spent(interval, rests_on(interval, gpu))
 
 
 def phase_seconds(interval: Interval) -> str:
     """Seconds of a phase beside those of the step, which say what they rest on: ``"41 (36 to 47)"``."""
-    return _("{seconds} ({interval})").format(
-        seconds=duration(interval.seconds), interval=seconds_interval(interval)
-    )
+    return around(duration(interval.seconds), *seconds_ends(interval))
 
 
 def step_change(seconds_before: float, seconds_after: float, change: Change | None) -> str:
@@ -119,11 +122,8 @@ def step_change(seconds_before: float, seconds_after: float, change: Change | No
         if share < 0:
             text = _("step {share} shorter, less than its uncertainty (modelled)")
         return text.format(share=percent(abs(share)))
-    text = _("step {share} longer ({least} to {most}, modelled)")
-    if share < 0:
-        text = _("step {share} shorter ({least} to {most}, modelled)")
-    least, most = _shares(change)
-    return text.format(share=percent(abs(share)), least=least, most=most)
+    text = _("step {share} shorter") if share < 0 else _("step {share} longer")
+    return around(text.format(share=percent(abs(share))), *_shares(change), _("modelled"))
 
 
 def seconds_change(before: float, after: Interval, change: Change | None, gpu: str) -> str:
@@ -146,12 +146,10 @@ def seconds_change(before: float, after: Interval, change: Change | None, gpu: s
         return _("step {before} -> {after}, a difference below its uncertainty").format(
             before=first, after=said
         )
-    longer = _("step {before} -> {after}, {share} ({least} to {most}) longer")
-    shorter = _("step {before} -> {after}, {share} ({least} to {most}) shorter")
-    least, most = _shares(change)
-    return (longer if share > 0 else shorter).format(
-        before=first, after=said, share=percent(abs(share)), least=least, most=most
-    )
+    longer = _("step {before} -> {after}, {share} longer")
+    shorter = _("step {before} -> {after}, {share} shorter")
+    shown = around(percent(abs(share)), *_shares(change))
+    return (longer if share > 0 else shorter).format(before=first, after=said, share=shown)
 
 
 def _shares(change: Change) -> tuple[str, str]:

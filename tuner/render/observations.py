@@ -9,10 +9,10 @@ from tuner.language import N_, _, ngettext
 from tuner.out_of_memory.kinds import Kind
 from tuner.render.answer import Answer, RunBeside
 from tuner.render.columns import left, right
-from tuner.render.numbers import gib, interval, percent
+from tuner.render.numbers import gib, gib_interval, percent
 from tuner.render.terminal import Terminal, plain
 from tuner.render.words import clauses, full_stop, listed
-from tuner.rules.wording import seconds_interval
+from tuner.rules.wording import ends, seconds_ends, up_to
 from tuner.timing import Interval
 from tuner.units import GIB, MIB
 from tuner.workload import Phase
@@ -106,7 +106,7 @@ def memory_table(peaks: Sequence[PeakBeside], terminal: Terminal) -> Iterator[st
             _gib(one.peak.allocated_bytes),
             _gib(one.modelled_bytes),
             _gib(one.peak.reserved_bytes),
-            "-" if reserved is None else interval(reserved),
+            "-" if reserved is None else gib_interval(reserved),
             _gib(one.peak.card_bytes),
             _gib(one.modelled_card_bytes),
         )
@@ -135,7 +135,7 @@ def _row(name: str, cells: str) -> str:
 def _cells(observed: float | None, modelled: Interval | None) -> str:
     seconds = (observed, None if modelled is None else modelled.seconds)
     cells = "".join(("-" if one is None else f"{one:.1f} s").rjust(_SECONDS_WIDTH) for one in seconds)
-    return cells if modelled is None else cells + right(seconds_interval(modelled), _INTERVAL_WIDTH)
+    return cells if modelled is None else cells + right(ends(*seconds_ends(modelled)), _INTERVAL_WIDTH)
 
 
 def _prose(text: str, terminal: Terminal) -> str:
@@ -161,13 +161,14 @@ def _memory(run: Observed, memory: MemoryBeside, *, beside_engine: bool) -> str:
     assert run.memory is not None  # else there is nothing beside it
     parts = [
         _("Memory: {observed} allocated at most, {modelled} modelled").format(
-            observed=gib(memory.observed_bytes), modelled=_modelled(memory)
+            observed=gib(memory.observed_bytes),
+            modelled=up_to(memory.modelled_bytes, memory.modelled_high_bytes),
         )
     ]
     if memory.reserved_bytes is not None:
         parts.append(
             _("{reserved} reserved, {modelled} modelled").format(
-                reserved=gib(memory.reserved_bytes), modelled=interval(memory.modelled_reserved_bytes)
+                reserved=gib(memory.reserved_bytes), modelled=gib_interval(memory.modelled_reserved_bytes)
             )
         )
     parts.append(_("taken {taken}, in the trainer's process").format(taken=_(run.memory.taken)))
@@ -208,13 +209,6 @@ def _engine(engine: EngineBeside) -> Iterator[str]:
         )
     if parts:
         yield full_stop(_("The rollout engine started with {figures}").format(figures=clauses(parts)))
-
-
-def _modelled(memory: MemoryBeside) -> str:
-    modelled, high = gib(memory.modelled_bytes), gib(memory.modelled_high_bytes)
-    return (
-        modelled if modelled == high else _("{modelled} (up to {high})").format(modelled=modelled, high=high)
-    )
 
 
 def _sign(sign: Observation, run: RunBeside) -> str:

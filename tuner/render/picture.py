@@ -49,10 +49,11 @@ def phase_picture(estimate: Estimate, *, labels: Mapping[str, str], name: str = 
 def _phase(phase: PhaseEstimate, top: float, scale: float, labels: Mapping[str, str], name: str) -> str:
     """Its name, its peak, and below them the bar."""
     low, high = (gib(end) for end in phase.interval)
+    reach = "" if low == high else f"{low} … {high}"
     drawn = [
         f'<text x="{_MARGIN}" y="{top + 11}" font-family="monospace">{phase.phase.value}</text>',
         f'<text x="{_MARGIN + 110}" y="{top + 11}" class="{name}-peak">{gib(phase.peak_bytes)}'
-        f'<tspan class="{name}-note" dx="6">{low} … {high}</tspan></text>',
+        f'<tspan class="{name}-note" dx="6">{reach}</tspan></text>',
     ]
     left = float(_MARGIN)
     for part in PARTS:

@@ -2,7 +2,7 @@
 
 from tuner.advise import Advice, ReleaseRange
 from tuner.language import _
-from tuner.render.numbers import gib, interval
+from tuner.render.numbers import gib, peak, same_gib
 from tuner.render.words import clauses
 
 
@@ -13,6 +13,8 @@ def not_known(advice: Advice) -> str:
     least, most = releases.least, releases.most
     if most is least:
         text = _("what {release} does: the worst phase peaks at {peak} {name}")
+    elif same_gib(least.estimate.worst.peak_bytes, most.estimate.worst.peak_bytes):
+        text = _("what {release} does: the worst phase peaks at {peak} {name} and {most_name}")
     else:
         text = _("what {release} does: the worst phase peaks at {peak} {name} to {most_peak} {most_name}")
     text = text.format(
@@ -51,10 +53,9 @@ def against(advice: Advice) -> str:
     other = releases.against
     assert other is not None
     now, worst = advice.estimate.worst, other.estimate.worst
-    text = _("{phase} peaks at {peak} ({interval}) of {capacity} {considered}").format(
+    text = _("{phase} peaks at {peak} of {capacity} {considered}").format(
         phase=now.phase.value,
-        peak=gib(now.peak_bytes),
-        interval=interval(now.interval),
+        peak=peak(now.peak_bytes, now.interval),
         capacity=gib(advice.estimate.capacity_bytes),
         considered=releases.considered[0].name,
     )

@@ -21,6 +21,7 @@ from tuner.render.columns import left
 from tuner.render.rst import parse_docstring, plain_text, reflow, translated
 from tuner.render.terminal import Terminal
 from tuner.render.words import SEVERITY_COLOURS, clauses, numerics, pasteable, titled
+from tuner.rules.retired import RETIRED
 from tuner.trainers.chosen import TRAINER
 
 _OPTIONS = {"engine_version": "--engine-version", "zero_advantage_ratio": "--zero-advantage-ratio"}
@@ -138,12 +139,19 @@ def find(pages: tuple[RulePage, ...], wanted: str) -> RulePage:
     """The page of a code or name, in any case.
 
     Raises:
-        InputError: there is no such rule; the hint names the nearest.
+        InputError: there is no such rule; the hint names what took its place, or the nearest.
     """
     names = {page.rule.name: page for page in pages} | {page.rule.code.lower(): page for page in pages}
     match = names.get(wanted.lower())
     if match is not None:
         return match
+    gone = next((rule for rule in RETIRED if wanted.lower() in (rule.code.lower(), rule.name)), None)
+    if gone is not None:
+        message = _("{code} {name} is gone since tuner {since}").format(
+            code=gone.code, name=gone.name, since=gone.since
+        )
+        hint = _("tuner rule {code} took its place").format(code=gone.instead) if gone.instead else None
+        raise InputError(message, hint=hint)
     near = get_close_matches(wanted.lower(), names, n=1, cutoff=0.5)
     hint = (
         _("did you mean {rule}?").format(rule=near[0] if "-" in near[0] else near[0].upper())

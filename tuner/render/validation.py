@@ -174,17 +174,25 @@ def _figure(item: Measurement, terminal: Terminal) -> Iterator[str]:
 
 def prediction(item: Measurement) -> str:
     """The predicted figure, empty where there is none or only an interval."""
-    only = item.low if item.low == item.high else None
+    only = None if _interval(item) else item.low
     figure = item.predicted if item.predicted is not None else only
     return "" if figure is None else quantity(figure, item.unit)
 
 
+def _interval(item: Measurement) -> tuple[str, str] | None:
+    """Both ends of a prediction as they are written; None where there are none or they are written alike."""
+    if item.low is None or item.high is None:
+        return None
+    low, high = quantity(item.low, item.unit), quantity(item.high, item.unit)
+    return None if low == high else (low, high)
+
+
 def remarks(item: Measurement) -> Iterator[str]:
     """What decides about a figure, and how it came about where it was not measured directly."""
-    if item.low is not None and item.high is not None and item.low != item.high:
-        yield _("predicted from {low} to {high}").format(
-            low=quantity(item.low, item.unit), high=quantity(item.high, item.unit)
-        )
+    interval = _interval(item)
+    if interval is not None:
+        low, high = interval
+        yield _("predicted from {low} to {high}").format(low=low, high=high)
     elif item.outcome is Outcome.REFUTED and item.tolerance is not None:
         yield _("the prediction may be off by {tolerance}").format(tolerance=percent(item.tolerance))
     if item.extrapolated is not None:

@@ -8,7 +8,7 @@ from tuner.memory import Estimate
 from tuner.render.bars import PARTS
 from tuner.render.left_out import seconds_without, without
 from tuner.render.lengths import average
-from tuner.render.numbers import gib, interval, percent
+from tuner.render.numbers import gib, peak, percent
 from tuner.render.releases import against
 from tuner.render.terminal import Terminal, plain
 from tuner.render.words import clauses, full_stop, listed, numerics, pasteable, place, sentence, titled
@@ -42,8 +42,8 @@ def verdict(
     text = titled(f"{word.replace(' ', _GLUE)}{left}", f"{text}{seconds_without(left_out)}")
     lines = [terminal.prose(text).replace(_GLUE, " ")]
     lines[0] = lines[0].replace(word, terminal.style(word, "bold", colour), 1)
-    if not node_said and (too_large := _too_large_a_node(advice)):
-        lines.append(terminal.prose(too_large, indent="  "))
+    if not node_said:
+        lines[:0] = _too_large_a_node(advice, terminal)
     for refusal in advice.refusals:
         lines += _refusal(refusal, terminal)
     estimate = advice.estimate
@@ -54,16 +54,19 @@ def verdict(
     return "\n".join(lines)
 
 
-def _too_large_a_node(advice: Advice) -> str:
-    """That the job cannot start on the machines that the card is known to come in; empty where it can."""
+def _too_large_a_node(advice: Advice, terminal: Terminal) -> Iterator[str]:
+    """That the job cannot start on the machines that the card is known to come in; nothing where it can."""
     cluster = advice.workload.cluster
     most = cluster.gpu.per_node
     if most is None or cluster.gpus_per_node <= most:
-        return ""
-    return _(
-        "It cannot start on nodes of {most} {gpu}, the largest that are known, since it wants {gpus} GPUs on "
-        "one. Where such nodes are there, --gpus-per-node {gpus} says so."
+        return
+    word = _("CANNOT START")
+    text = _(
+        "the job wants {gpus} GPUs on one node, and the largest known ones have {most} {gpu}. Where larger "
+        "ones are there, --gpus-per-node {gpus} says so; all that follows is said of them."
     ).format(most=most, gpu=cluster.gpu.name, gpus=cluster.gpus_per_node)
+    said = terminal.prose(titled(word.replace(" ", _GLUE), text)).replace(_GLUE, " ")
+    yield said.replace(word, terminal.style(word, "bold", "red"), 1)
 
 
 def _left(advice: Advice, left_out: Sequence[LeftOut]) -> str:
@@ -160,10 +163,9 @@ def _word(advice: Advice) -> tuple[str, str]:
 def _peak(estimate: Estimate) -> str:
     """The worst phase, its peak and the interval around it, and the card."""
     worst = estimate.worst
-    return _("{phase} peaks at {peak} ({interval}) of {capacity}").format(
+    return _("{phase} peaks at {peak} of {capacity}").format(
         phase=worst.phase.value,
-        peak=gib(worst.peak_bytes),
-        interval=interval(worst.interval),
+        peak=peak(worst.peak_bytes, worst.interval),
         capacity=gib(estimate.capacity_bytes),
     )
 

@@ -78,7 +78,8 @@ def sentence(text: str) -> str:
     first, *rest = text.split(maxsplit=1) or [""]
     word = first.rstrip(",;:")
     versioned = bool(rest) and _VERSION.match(rest[0]) is not None
-    capital = chosen() == ENGLISH and word.isalpha() and word.islower() and not versioned
+    plain_word = all(part.isalpha() for part in word.split("-")) and word.islower()
+    capital = chosen() == ENGLISH and plain_word and not versioned
     start = first.capitalize() if capital else first
     end = "" if text.endswith(_ENDS) else _(".")
     return start + text[len(first) :] + end

@@ -40,7 +40,7 @@ from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.language import N_, _
 from tuner.review.project.globs import matches
 from tuner.review.project.read import PlacedBudget
-from tuner.rules.wording import duration, gib
+from tuner.rules.wording import around, duration, gib, up_to
 from tuner.timing import Interval, step_interval
 from tuner.timing.uncertainty import phase_interval
 from tuner.units import parse_bytes, parse_seconds
@@ -124,12 +124,13 @@ def _over_memory(typical: int, most: int, limit: _Limit, phase: Phase) -> Iterat
     if most <= limit.most:
         return
     text = (
-        _("{phase} peaks at {typical} (up to {most}), above the budget of {limit} ({place})")
+        _("{phase} peaks at {typical}, above the budget of {limit} ({place})")
         if typical > limit.most
         else _("{phase} peaks at {typical} and may reach {most}, above the budget of {limit} ({place})")
     )
+    shown = up_to(typical, most) if typical > limit.most else gib(typical)
     message = text.format(
-        phase=phase.value, typical=gib(typical), most=gib(most), limit=limit.shown, place=limit.place
+        phase=phase.value, typical=shown, most=gib(most), limit=limit.shown, place=limit.place
     )
     yield _finding(message, phase, Evidence.MODELLED, breached=typical > limit.most)
 
@@ -143,18 +144,14 @@ def _over_time(
     if high <= limit.most:
         return
     text = (
-        _("{name} takes {typical} ({low} to {high}) {unit}, above the budget of {limit} ({place})")
+        _("{name} takes {taken}, above the budget of {limit} ({place})")
         if typical > limit.most
-        else _(
-            "{name} takes {typical} ({low} to {high}) {unit}, which may be above the budget of {limit} "
-            "({place})"
-        )
+        else _("{name} takes {taken}, which may be above the budget of {limit} ({place})")
     )
-    ends = {"low": duration(low, like=typical), "high": duration(high, like=typical)}
     unit = _("GPU-hours") if per_hour else _("s")
-    message = text.format(
-        name=name, typical=duration(typical), unit=unit, limit=limit.shown, place=limit.place, **ends
-    )
+    ends = (duration(end, like=typical) for end in (low, high))
+    taken_words = around(f"{duration(typical)} {unit}", *ends)
+    message = text.format(name=name, taken=taken_words, limit=limit.shown, place=limit.place)
     yield _finding(message, phase, taken.evidence, breached=typical > limit.most)
 
 

@@ -44,17 +44,44 @@ def duration(value: float, *, like: float | None = None) -> str:
     return f"{value:.{0 if size >= 10 else 1 if size >= 1 else 2}f}"
 
 
-def seconds_interval(interval: Interval) -> str:
-    """The least and the most of modelled seconds: ``"36 to 47"``."""
-    low, high = (duration(end, like=interval.seconds) for end in (interval.low_s, interval.high_s))
-    return _("{low} to {high}").format(low=low, high=high)
+def ends(low: str, high: str) -> str:
+    """The ends of an interval: ``"36 to 47"``; the one number where both are written alike."""
+    return low if low == high else _("{low} to {high}").format(low=low, high=high)
 
 
-def spent(interval: Interval) -> str:
-    """Modelled seconds in a sentence, with their interval: ``"41 s (36 to 47)"``."""
-    return _("{seconds} s ({interval})").format(
-        seconds=duration(interval.seconds), interval=seconds_interval(interval)
-    )
+def around(text: str, low: str, high: str, note: str = "") -> str:
+    """A number with its interval in brackets, which is left out where both ends are written alike.
+
+    ``"41 s (36 to 47, modelled)"``, ``"6% (5% to 7%)"``, ``"6%"``.
+
+    Args:
+        text: the number.
+        low: the least, as it is written.
+        high: the most.
+        note: what stands in the brackets behind the interval.
+    """
+    within = note
+    if low != high:
+        interval = ends(low, high)
+        within = _("{interval}, {note}").format(interval=interval, note=note) if note else interval
+    return _("{text} ({note})").format(text=text, note=within) if within else text
+
+
+def up_to(size: float, most: float) -> str:
+    """Bytes and what they may be: ``"62.3 GiB (up to 64.1 GiB)"``; once where both are written alike."""
+    text, limit = gib(size), gib(most)
+    return text if text == limit else _("{modelled} (up to {high})").format(modelled=text, high=limit)
+
+
+def seconds_ends(interval: Interval) -> tuple[str, str]:
+    """The least and the most of modelled seconds, with as many digits as the seconds themselves."""
+    return duration(interval.low_s, like=interval.seconds), duration(interval.high_s, like=interval.seconds)
+
+
+def spent(interval: Interval, note: str = "") -> str:
+    """Modelled seconds with their interval: ``"41 s (36 to 47)"``, ``"41 s (36 to 47, modelled)"``."""
+    seconds = _("{seconds} s").format(seconds=duration(interval.seconds))
+    return around(seconds, *seconds_ends(interval), note)
 
 
 def held(number: int, batch: Batch) -> str:

@@ -9,7 +9,7 @@ from calculator.reading import read
 from kept_answers import kept
 from tuner.memory import Estimate, PhaseEstimate, estimate, rollout_memory
 from tuner.render.bars import PARTS
-from tuner.render.numbers import exact, gib, interval
+from tuner.render.numbers import exact, gib, gib_interval
 from tuner.render.picture import colour
 
 Words = Mapping[str, str]
@@ -123,7 +123,7 @@ def _numbers(found: Estimate, said: Words) -> str:
     ]
     rows = "".join(
         f'<tr><th scope="row"><code>{phase.phase.value}</code></th><td>{gib(phase.peak_bytes)}</td>'
-        f"<td>{interval(phase.interval)}</td>"
+        f"<td>{gib_interval(phase.interval)}</td>"
         + "".join(f"<td>{_cell(phase.bytes_of(part.item))}</td>" for part in present)
         + "</tr>"
         for phase in found.phases

@@ -2,11 +2,17 @@
 
 from collections.abc import Mapping
 
+import pytest
+
 from tuner.errors import Location
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.review.checked import Checked, Edit, Fix, Line
-from tuner.review.fixes.mending import Mended, mend
+from tuner.review.fixes import mending
+from tuner.review.fixes.editable import YamlFile
+from tuner.review.fixes.mending import Drafted, Mended, mend
+
+_KEYS = tuple(enumerate("abcdefgh"))
 
 
 def line(code: str, override: str, edit: Edit | None, *, safe: bool = True, bad: bool = False) -> Line:
@@ -25,7 +31,9 @@ def line(code: str, override: str, edit: Edit | None, *, safe: bool = True, bad:
 
 
 def mended(found: Mapping[bytes, tuple[Line, ...]], *, unsafe: bool = False) -> Mended:
-    return mend(b"1", lambda data: Checked(source="a", lines=found.get(data, ())), unsafe=unsafe)
+    return mend(
+        b"1", lambda data: Drafted(checked=Checked(source="a", lines=found.get(data, ()))), unsafe=unsafe
+    )
 
 
 def to(text: str) -> Edit:
@@ -53,3 +61,39 @@ def test_what_is_not_safe_or_has_no_fix_is_left_with_its_reason() -> None:
     assert (outcome.after, [item.line.code for item in outcome.left]) == (b"1", ["A", "B"])
     assert outcome.left[1].reason == "why"
     assert mended(found, unsafe=True).after == b"2"
+
+
+def test_what_was_refused_is_tried_again_when_no_other_is_left() -> None:
+    first, second = line("A", "x=2", to("2")), line("B", "y=3", to("3"))
+    outcome = mended(
+        {
+            b"1": (first, second),
+            b"2": (line("C", "x=1", None),),  # so that A stays at first
+            b"3": (line("A", "x=4", to("4")),),
+        }
+    )
+    assert (outcome.after, [item.code for item in outcome.fixed], outcome.left) == (b"4", ["B", "A"], ())
+
+
+def test_each_state_is_looked_at_once_and_only_what_is_applied_is_proved(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The proof of a fix reads the whole file, and a file may have many fixes."""
+    lines = tuple(line(f"A{key}", f"{key}=2", Edit(start=at, end=at + 1, text="2")) for at, key in _KEYS)
+    judged: list[bytes] = []
+    proved: list[str] = []
+
+    def judge(data: bytes) -> Drafted:
+        judged.append(data)
+        left = tuple(item for item, (at, _key) in zip(lines, _KEYS, strict=True) if data[at : at + 1] == b"1")
+        return Drafted(checked=Checked(source="a", lines=left), file=YamlFile(data=data))
+
+    def objection(item: Line, file: object) -> str:
+        proved.append(item.code)
+        return ""
+
+    monkeypatch.setattr(mending, "objection", objection)
+    outcome = mend(b"1" * len(_KEYS), judge, unsafe=False)
+    assert outcome.after == b"2" * len(_KEYS)
+    assert proved == [item.code for item in lines]
+    assert len(judged) == len(set(judged)) == len(_KEYS) + 1

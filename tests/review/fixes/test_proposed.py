@@ -9,10 +9,11 @@ from tuner.errors import Location
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.script import Script
-from tuner.review.checked import Line
+from tuner.review.checked import Checked, Line
 from tuner.review.fixes import script_edits
 from tuner.review.fixes.editable import ScriptFile, YamlFile
 from tuner.review.fixes.edits import CannotEditError
+from tuner.review.fixes.mending import Drafted
 from tuner.review.fixes.proposed import with_fixes
 from tuner.review.fixes.script_edits import LaunchScript
 
@@ -55,10 +56,10 @@ def script() -> ScriptFile:
 
 
 def fixed(
-    file: YamlFile | ScriptFile, overrides: tuple[tuple[str, ...], ...], *, each_alone: bool
+    file: YamlFile | ScriptFile, overrides: tuple[tuple[str, ...], ...], *, proved: bool = True
 ) -> tuple[Line, ...]:
     found = lines(*overrides)
-    return with_fixes(found, file, source="a", words=(), safe={("A", overrides[0])}, each_alone=each_alone)
+    return with_fixes(found, file, source="a", words=(), safe={("A", overrides[0])}, proved=proved)
 
 
 @pytest.mark.parametrize(
@@ -69,8 +70,9 @@ def fixed(
 def test_fixes_together_are_those_of_each_alone(
     file: YamlFile | ScriptFile, overrides: tuple[tuple[str, ...], ...]
 ) -> None:
-    together, alone = (fixed(file, overrides, each_alone=each) for each in (False, True))
-    assert together == alone
+    together, drafted = (fixed(file, overrides, proved=proved) for proved in (True, False))
+    alone = Drafted(checked=Checked(source="a", lines=drafted), file=file).proved
+    assert together == alone.lines
     assert sum(line.fix is not None for line in together) >= 4
     assert any(line.no_fix for line in together)
 
@@ -86,7 +88,7 @@ def test_a_script_is_read_once_for_all_fixes_that_touch_different_places(
         return kept(path, content, arguments)
 
     monkeypatch.setattr(script_edits, "read_script", counted)
-    fixed(script(), OF_SCRIPT, each_alone=False)
+    fixed(script(), OF_SCRIPT)
     assert len(read) == 3  # as it is, with all of them but the second value of one key, and with that one
 
 
@@ -99,5 +101,5 @@ def test_a_fix_that_is_read_otherwise_spoils_no_other(monkeypatch: pytest.Monkey
         prove(self, edits, changes)  # type: ignore[arg-type]
 
     monkeypatch.setattr(ScriptFile, "prove", refusing)
-    done = fixed(script(), (("actor.x=9",), ("actor.l=[3]",)), each_alone=False)
+    done = fixed(script(), (("actor.x=9",), ("actor.l=[3]",)))
     assert [(line.fix is None, line.no_fix) for line in done] == [(True, "not so"), (False, "")]

@@ -75,8 +75,14 @@ def _input(checked: Checked) -> Iterator[str]:
         yield full_stop(_("No findings"))
     judged = checked.judged_for
     if judged is not None and checked.phases:
-        text = _("Each phase on one of {gpus} GPUs, {gpu} with {capacity}:")
-        yield text.format(gpus=checked.gpus, gpu=cell(judged.gpu), capacity=gib(judged.gpu_bytes))
+        programs = [f"{judged.trainer} {judged.release}", *([judged.engine] if judged.engine else [])]
+        text = _("Each phase on one of {gpus} GPUs, {gpu} with {capacity}, with {programs}:")
+        yield text.format(
+            gpus=checked.gpus,
+            gpu=cell(judged.gpu),
+            capacity=gib(judged.gpu_bytes),
+            programs=cell(listed(programs)),
+        )
         titles = (_("Phase"), _("Peak"), _("Share of the card"), _("Seconds"))
         yield table(titles, [_phase(phase, judged.gpu_bytes) for phase in checked.phases])
 

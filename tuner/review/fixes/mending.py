@@ -1,17 +1,41 @@
 """Applies fixes one after another, each only if a second look at the file finds nothing at its keys."""
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tuner.findings import Severity
 from tuner.inputs.tree import Path
 from tuner.language import _
 from tuner.review.checked import Checked, Line
 from tuner.review.fixes.changes import key_of
+from tuner.review.fixes.editable import ScriptFile, YamlFile
 from tuner.review.fixes.edits import applied
+from tuner.review.fixes.proposed import objection
 
 _MOST = 100  # fixes of one file
+
+
+class Drafted(Struct, frozen=True, kw_only=True, dict=True):
+    """What is found in one state of a file, with fixes that nobody has proved yet."""
+
+    checked: Checked
+    file: YamlFile | ScriptFile | None = None  # what the fixes edit; None where there are none
+
+    def objection(self, line: Line) -> str:
+        """Why the file would not be read as intended with a fix; empty where it would."""
+        return "" if self.file is None else objection(line, self.file)
+
+    @cached_property
+    def proved(self) -> Checked:
+        """The same with each fix proved by itself, since it may be applied without the others."""
+        return replace(self.checked, lines=tuple(map(self._proved, self.checked.lines)))
+
+    def _proved(self, line: Line) -> Line:
+        reason = self.objection(line) if line.fix is not None else ""
+        return replace(line, fix=None, no_fix=reason) if reason else line
 
 
 class Left(Struct, frozen=True, kw_only=True):
@@ -33,7 +57,7 @@ class Mended(Struct, frozen=True, kw_only=True):
 
 def mend(
     data: bytes,
-    judge: Callable[[bytes], Checked],
+    judge: Callable[[bytes], Drafted],
     *,
     unsafe: bool,
     candidates: Callable[[Checked], Sequence[Line]] = lambda checked: checked.lines,
@@ -49,73 +73,99 @@ def mend(
         unsafe: whether fixes are applied that may change the training.
         candidates: which of the findings are to be mended.
     """
-    judged = _Judged(judge, candidates)
-    before, seen = data, {data}
-    fixed: list[Line] = []
-    left: list[Left] = []
-    while len(fixed) < _MOST:
-        left = []
-        step = next(_steps(data, judged, seen, left, unsafe=unsafe), None)
-        if step is None:
-            break
-        line, data = step
-        fixed.append(line)
-        seen.add(data)
-    return Mended(before=before, after=data, fixed=tuple(fixed), left=tuple(left), checked=judged.of(data))
+    mending = _Mending(judge, candidates, unsafe=unsafe)
+    before = data
+    while len(mending.fixed) < _MOST and (after := mending.step(data)) is not None:
+        data = after
+    return Mended(
+        before=before,
+        after=data,
+        fixed=tuple(mending.fixed),
+        left=tuple(mending.left(data)),
+        checked=mending.judged(data).proved,
+    )
 
 
-class _Judged:
-    """What was found in each state of a file, looked for once."""
+class _Mending:
+    """The states that a file goes through, each judged once, and what was mended on the way."""
 
     def __init__(
-        self, judge: Callable[[bytes], Checked], candidates: Callable[[Checked], Sequence[Line]]
+        self,
+        judge: Callable[[bytes], Drafted],
+        candidates: Callable[[Checked], Sequence[Line]],
+        *,
+        unsafe: bool,
     ) -> None:
         self._judge = judge
-        self.candidates = candidates
-        self._known: dict[bytes, Checked] = {}
+        self._candidates = candidates
+        self._unsafe = unsafe
+        self._judged: dict[bytes, Drafted] = {}
+        self._seen: set[bytes] = set()
+        self._refused: set[tuple[str, tuple[str, ...]]] = set()  # which are tried again when no other is left
+        self.fixed: list[Line] = []  # in the order in which they were mended
 
-    def of(self, data: bytes) -> Checked:
-        if data not in self._known:
-            self._known[data] = self._judge(data)
-        return self._known[data]
+    def judged(self, data: bytes) -> Drafted:
+        """What is found in a state of the file."""
+        if data not in self._judged:
+            self._judged[data] = self._judge(data)
+        return self._judged[data]
+
+    def step(self, data: bytes) -> bytes | None:
+        """The file with the next fix that can be applied; None where there is none."""
+        self._seen.add(data)
+        state = self.judged(data)
+        usable = [line for line in self._candidates(state.checked) if line.fix and self._may_be(line)]
+        for line in sorted(usable, key=lambda line: _named(line) in self._refused):
+            if not (state.objection(line) or self._objection(line, data)):
+                self.fixed.append(line)
+                return _after(line, data)
+            self._refused.add(_named(line))
+        return None
+
+    def left(self, data: bytes) -> Iterator[Left]:
+        """What stays in a state of the file, and why."""
+        for line in self._candidates(self.judged(data).proved):
+            reason = line.no_fix if line.overrides else ""
+            if line.fix is not None:
+                reason = (
+                    self._objection(line, data)
+                    if self._may_be(line)
+                    else _("it may change the training or what was meant; --unsafe-fixes applies it")
+                )
+            if line.overrides and (reason or line.fix is None):
+                yield Left(line=line, reason=reason)
+
+    def _may_be(self, line: Line) -> bool:
+        return line.fix is not None and (self._unsafe or line.fix.safe)
+
+    def _objection(self, line: Line, data: bytes) -> str:
+        """Why a fix is not applied; empty where it is."""
+        after = _after(line, data)
+        if after in self._seen:
+            return _("it would undo another fix")
+        then = self.judged(after).checked
+        if then.problem is not None:
+            return _("the file could not be used: {problem}").format(problem=then.problem.message)
+        again = next((other for other in then.lines if _keys(other) & _keys(line)), None)
+        if again is not None:
+            return _("then {code} would be found at the same key").format(code=again.code)
+        known = {other.code for other in self.judged(data).checked.lines}
+        worse = next(
+            (other for other in then.lines if other.at_least(Severity.ERROR) and other.code not in known),
+            None,
+        )
+        return "" if worse is None else _("then {code} would be found").format(code=worse.code)
 
 
-def _steps(
-    data: bytes, judged: _Judged, seen: set[bytes], left: list[Left], *, unsafe: bool
-) -> Iterator[tuple[Line, bytes]]:
-    """The fixes that can be applied next, each with the file after it; the others are noted as left."""
-    for line in judged.candidates(judged.of(data)):
-        if line.fix is None:
-            if line.overrides:
-                left.append(Left(line=line, reason=line.no_fix))
-            continue
-        if not (unsafe or line.fix.safe):
-            reason = _("it may change the training or what was meant; --unsafe-fixes applies it")
-            left.append(Left(line=line, reason=reason))
-            continue
-        after = applied(data, line.fix.edits)
-        reason = _objection(line, after, judged, judged.of(data), seen)
-        if reason:
-            left.append(Left(line=line, reason=reason))
-        else:
-            yield line, after
+def _after(line: Line, data: bytes) -> bytes:
+    """A state of the file with the fix of a finding in it."""
+    assert line.fix is not None
+    return applied(data, line.fix.edits)
 
 
-def _objection(line: Line, after: bytes, judged: _Judged, before: Checked, seen: set[bytes]) -> str:
-    """Why a fix is not applied; empty where it is."""
-    if after in seen:
-        return _("it would undo another fix")
-    then = judged.of(after)
-    if then.problem is not None:
-        return _("the file could not be used: {problem}").format(problem=then.problem.message)
-    again = next((other for other in then.lines if _keys(other) & _keys(line)), None)
-    if again is not None:
-        return _("then {code} would be found at the same key").format(code=again.code)
-    known = {other.code for other in before.lines}
-    worse = next(
-        (other for other in then.lines if other.at_least(Severity.ERROR) and other.code not in known), None
-    )
-    return "" if worse is None else _("then {code} would be found").format(code=worse.code)
+def _named(line: Line) -> tuple[str, tuple[str, ...]]:
+    """A finding by what it would set, whatever the line on which it stands."""
+    return line.code, line.overrides
 
 
 def _keys(line: Line) -> set[Path]:

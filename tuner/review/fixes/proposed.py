@@ -29,7 +29,7 @@ def with_fixes(
     source: str,
     words: Sequence[str],
     safe: Collection[tuple[str, tuple[str, ...]]],
-    each_alone: bool,
+    proved: bool,
 ) -> tuple[Line, ...]:
     """Findings with their fixes, or with the reasons why they have none.
 
@@ -39,13 +39,12 @@ def with_fixes(
         source: the file's name.
         words: what followed it on the command line, which wins over the file.
         safe: codes with overrides that leave the training as it is.
-        each_alone: whether the file is read once for every fix, as where they are applied one after another.
-            Else it is read with all of them that touch different places.
+        proved: whether the file is read with the fixes, with all of them at once that touch different places.
+            Else :func:`objection` is asked about those that are to be applied.
     """
     drafts = [_drafted(line, file, words) for line in lines]
-    unproven = [draft for draft in drafts if isinstance(draft, Draft)]
-    groups = [[draft] for draft in unproven] if each_alone else apart(unproven)
-    wrong = {id(draft): reason for group in groups for draft, reason in _objections(file, group)}
+    unproven = [draft for draft in drafts if isinstance(draft, Draft)] if proved else []
+    wrong = {id(draft): reason for group in apart(unproven) for draft, reason in _objections(file, group)}
     fixed = []
     for draft in drafts:
         if not isinstance(draft, Draft):
@@ -62,6 +61,13 @@ def with_fixes(
             )
             fixed.append(replace(draft.line, fix=fix))
     return tuple(fixed)
+
+
+def objection(line: Line, file: YamlFile | ScriptFile) -> str:
+    """Why the file would not be read as intended with a fix that nobody has proved; empty where it would."""
+    assert line.fix is not None
+    draft = Draft(line=line, changes=changes(line.overrides), edits=line.fix.edits)
+    return next((reason for _draft, reason in _objections(file, [draft])), "")
 
 
 def _drafted(line: Line, file: YamlFile | ScriptFile, words: Sequence[str]) -> Draft | Line:

@@ -1,6 +1,6 @@
 """Follows the ``defaults:`` list of a user's configuration, as Hydra does."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path as FilePath
 
 from msgspec import Struct
@@ -8,11 +8,12 @@ from msgspec.structs import replace
 
 from tuner.errors import InputError, Location
 from tuner.files import is_there
-from tuner.inputs.tree import Path, nested, split_key
+from tuner.inputs.tree import Path, nested
 from tuner.inputs.yaml_file import Document, read_yaml
 from tuner.language import N_, _
 from tuner.trainers.protocol import ReleaseChoice
-from tuner.trainers.verl.defaults import CONFIGS, FINE_TUNING_CONFIGS, read_defaults
+from tuner.trainers.verl.defaults import CONFIG_FOLDER, CONFIGS, FINE_TUNING_CONFIGS, read_defaults
+from tuner.trainers.verl.defaults_entries import Entry, entries, header_package
 from tuner.trainers.verl.entry_points import refuse_config
 from tuner.trainers.verl.releases import BUNDLED
 
@@ -20,8 +21,9 @@ _PRINT_HINT = N_(
     "give the composed configuration instead: add '--cfg job --resolve' to the launch "
     "command, or take .hydra/config.yaml of a run"
 )
-_FINE_TUNING_GROUPS = ("engine", "optim")  # of verl's own configuration, which is what a file rests on
+_ENGINE_GROUP = "model_engine"
 _ENGINES = ("dp", "megatron", "torchtitan", "veomni", "automodel")
+_FINE_TUNING_GROUPS = ("engine", "optim")  # of verl's own configuration, which is what a file rests on
 
 
 class Composition(Struct, frozen=True, kw_only=True):
@@ -39,19 +41,38 @@ class Composition(Struct, frozen=True, kw_only=True):
         """Whether no file says anything."""
         return not any(document.tree for document in self.documents)
 
+    def below(self, high: "Composition") -> "Composition":
+        """The same with other files above it, whose choices win."""
+        return Composition(
+            documents=self.documents + high.documents,
+            config=high.config or self.config,
+            engine=high.engine or self.engine,
+            engine_location=high.engine_location or self.engine_location,
+        )
+
+
+def _alone(document: Document, package: Path = ()) -> Composition:
+    """A document without what configures Hydra, with its keys below ``package``."""
+    tree = {key: value for key, value in document.tree.items() if key not in ("defaults", "hydra")}
+    locations = {(*package, *path): place for path, place in document.locations.items()}
+    return Composition(documents=(replace(document, tree=nested(package, tree), locations=locations),))
+
 
 def follow(document: Document) -> Composition:
     """Take a configuration and read whatever its ``defaults`` list names beside it.
 
     Names that verl bundles (``ppo_trainer``, ``actor@actor_rollout_ref.actor: dp_actor``) mean the
-    defaults of the release; others are files next to the configuration.
+    defaults of the release; others are files next to the configuration, or in a folder that its
+    ``hydra.searchpath`` names.
 
     Raises:
         InputError: a file is malformed, or a name is neither bundled nor found.
         UnsupportedError: the configuration belongs to another entry point.
     """
     file = FilePath(document.source)
-    return _follow(document, folder=file.parent, package=(), open_files=(file.resolve(),))
+    reader = _Reader((file.parent, *_searched(document, file.parent)))
+    composition = reader.read(_List(document=document, base="", package=(), open_files=(file.resolve(),)))
+    return reader.overridden().below(composition)
 
 
 def bundled_engine(group: str, choice: str) -> str | None:
@@ -59,7 +80,7 @@ def bundled_engine(group: str, choice: str) -> str | None:
 
     A choice that is the same for every engine counts as "dp".
     """
-    if group == "model_engine":
+    if group == _ENGINE_GROUP:
         return choice
     for version in reversed(BUNDLED):
         for config in CONFIGS:
@@ -74,107 +95,136 @@ def bundled_engine(group: str, choice: str) -> str | None:
     return None
 
 
-def _follow(
-    document: Document, *, folder: FilePath, package: Path, open_files: tuple[FilePath, ...]
-) -> Composition:
-    entries = document.tree.get("defaults")
-    own = _placed(document, package)
-    if not isinstance(entries, list):
-        return Composition(documents=(own,))
-    result = Composition()
-    has_self = False
-    for number, entry in enumerate(entries):
-        place = document.location("defaults", str(number))
-        for group, choice in choices(entry, place):
-            if group is None and choice == "_self_":
-                has_self = True
-                part = Composition(documents=(own,))
-            else:
-                part = _part(group, choice, place, folder, package, open_files)
-            result = _joined(result, part)
-    return result if has_self else _joined(result, Composition(documents=(own,)))
+class _List(Struct, frozen=True, kw_only=True):
+    """A document whose list is followed, and where it stands."""
+
+    document: Document
+    base: str  # its folder, from the top
+    package: Path
+    open_files: tuple[FilePath, ...]  # which have it in their lists, and itself
 
 
-def _placed(document: Document, package: Path) -> Document:
-    """The document without what configures Hydra, below ``package``."""
-    tree = {key: value for key, value in document.tree.items() if key not in ("defaults", "hydra")}
-    locations = {(*package, *path): place for path, place in document.locations.items()}
-    return replace(document, tree=nested(package, tree), locations=locations)
+class _Reader:
+    """Follows lists into files, with the choices that outer files override in inner ones."""
+
+    def __init__(self, tops: Sequence[FilePath]) -> None:
+        self._tops = tops  # folders in which paths begin, the first that has a file wins
+        self._overrides: dict[str, tuple[Entry, _List]] = {}  # by key, the outermost file's first
+        self._met: set[str] = set()  # keys of those that chose for an entry of a file
+
+    def read(self, listed: _List) -> Composition:
+        """A document and what its list names, lowest first."""
+        document = listed.document
+        own = _alone(document, listed.package)
+        named = entries(document)
+        for entry in named:
+            if entry.overrides:
+                self._overrides.setdefault(entry.key(listed.base, listed.package), (entry, listed))
+        result = Composition()
+        for entry in named:
+            if not entry.overrides:
+                result = result.below(own if entry.is_self else self._chosen(entry, listed))
+        return result if any(entry.is_self for entry in named) else result.below(own)
+
+    def overridden(self) -> Composition:
+        """What is chosen anew for entries of verl's own lists, which lie below all of the user's files."""
+        result = Composition()
+        for key, (entry, listed) in list(self._overrides.items()):
+            if key not in self._met:
+                self._expect_group(entry, listed)
+                result = result.below(self._part(entry, listed))
+        return result
+
+    def _expect_group(self, entry: Entry, listed: _List) -> None:
+        """Refuse to choose anew what nobody chose, as Hydra does."""
+        folder = entry.folder_path(listed.base)
+        if not _has_files(f"{folder}/"):
+            raise InputError(
+                _("no other entry chooses {group}, so that nothing is overridden").format(group=entry.group),
+                location=entry.place,
+                key="defaults",
+                hint=_("leave {word} out").format(word="'override'"),
+            )
+
+    def _chosen(self, entry: Entry, listed: _List) -> Composition:
+        key = entry.key(listed.base, listed.package)
+        if entry.group is None or key not in self._overrides:
+            return self._part(entry, listed)
+        self._met.add(key)
+        other, _list = self._overrides[key]
+        return self._part(replace(entry, name=other.name, place=other.place), listed)
+
+    def _part(self, entry: Entry, listed: _List) -> Composition:
+        """What one entry other than ``_self_`` brings."""
+        if entry.name is None:
+            return Composition()
+        bundled = _bundled(entry, listed)
+        return self._file(entry, listed) if bundled is None else bundled
+
+    def _file(self, entry: Entry, listed: _List) -> Composition:
+        path = entry.file_path(listed.base)
+        files = [top / f"{path}.yaml" for top in self._tops]
+        file = next((file for file in files if is_there(file, FilePath.is_file)), None)
+        if file is None:
+            nested_list = bool(listed.base or listed.package)
+            if entry.optional or (nested_list and _has_files(f"{path}.yaml")):
+                return Composition()
+            message = _("{name!r} is neither a configuration of verl nor found as {file}").format(
+                name=entry.said, file=files[0]
+            )
+            raise InputError(message, location=entry.place, key="defaults", hint=_(_PRINT_HINT))
+        if file.resolve() in listed.open_files:
+            raise InputError(
+                _("{name!r} includes itself").format(name=entry.said),
+                location=entry.place,
+                key="defaults",
+                hint=_("remove one of the entries"),
+            )
+        document = read_yaml(file)
+        header = header_package(document) if entry.package is None else None
+        return self.read(
+            _List(
+                document=document,
+                base=path.rpartition("/")[0],
+                package=entry.below(listed.base, listed.package) if header is None else header,
+                open_files=(*listed.open_files, file.resolve()),
+            )
+        )
 
 
-def _joined(low: Composition, high: Composition) -> Composition:
-    return Composition(
-        documents=low.documents + high.documents,
-        config=high.config or low.config,
-        engine=high.engine or low.engine,
-        engine_location=high.engine_location or low.engine_location,
-    )
-
-
-def choices(entry: object, place: Location) -> Iterator[tuple[str | None, str]]:
-    """The (group, choice) pairs of one entry; the group is None for a plain name."""
-    if isinstance(entry, str):
-        yield None, entry.removeprefix("/").removesuffix(".yaml")
-        return
-    if not isinstance(entry, dict):
-        raise InputError(_("an entry is neither a name nor 'group: choice'"), location=place, key="defaults")
-    for key, value in entry.items():
-        group = key.removeprefix("override ").removeprefix("optional ").strip().removeprefix("/")
-        if value is None or group.startswith("hydra/"):
-            continue
-        for choice in value if isinstance(value, list) else [value]:
-            yield group, str(choice).removesuffix(".yaml")
-
-
-def _part(
-    group: str | None,
-    choice: str,
-    place: Location,
-    folder: FilePath,
-    package: Path,
-    open_files: tuple[FilePath, ...],
-) -> Composition:
-    """What one entry other than ``_self_`` brings."""
-    if group is None:
+def _bundled(entry: Entry, listed: _List) -> Composition | None:
+    """What an entry means that names a configuration of verl; None where it names another file."""
+    choice, place, folder = entry.name or "", entry.place, entry.folder_path(listed.base)
+    if entry.group is None and not folder:
         if choice in (*CONFIGS, *FINE_TUNING_CONFIGS):
             return Composition(config=choice)
         refuse_config(choice, place)
-        if choice == "legacy_reward_impl":  # a part of verl's own ppo_trainer
-            return Composition()
-        return _beside(folder / f"{choice}.yaml", choice, place, package, open_files)
-    if group.partition("@")[0] in _FINE_TUNING_GROUPS:
-        is_engine = group.startswith("engine")
-        return Composition(engine=choice, engine_location=place) if is_engine else Composition()
+        return Composition() if choice == "legacy_reward_impl" else None  # a part of verl's own ppo_trainer
+    if folder in _FINE_TUNING_GROUPS and not (listed.base or listed.package):
+        return Composition(engine=choice, engine_location=place) if folder == "engine" else Composition()
+    group = folder if folder == _ENGINE_GROUP else entry.key(listed.base, listed.package)
     engine = bundled_engine(group, choice)
-    if engine is not None:
-        named = group == "model_engine" or engine != "dp"
-        return Composition(engine=engine, engine_location=place) if named else Composition()
-    name, _separator, target = group.partition("@")
-    below = package_of(target or name.replace("/", "."), package)
-    return _beside(folder / name / f"{choice}.yaml", f"{group}: {choice}", place, below, open_files)
+    if engine is None:
+        return None
+    named = group == _ENGINE_GROUP or engine != "dp"
+    return Composition(engine=engine, engine_location=place) if named else Composition()
 
 
-def package_of(name: str, parent: Path) -> Path:
-    """Where a package of Hydra's lies that is named below another one."""
-    return () if name == "_global_" else (*parent, *split_key(name))
+def _has_files(path: str) -> bool:
+    """Whether verl itself has a file, or a folder of them; their keys are among the defaults of a release."""
+    files = (file for version in reversed(BUNDLED) for file in read_defaults(version, CONFIGS[0]).files)
+    return any(file.startswith(f"{CONFIG_FOLDER}{path}") for file in files)
 
 
-def _beside(
-    file: FilePath, name: str, place: Location, package: Path, open_files: tuple[FilePath, ...]
-) -> Composition:
-    if not is_there(file, FilePath.is_file):
-        message = _("{name!r} is neither a configuration of verl nor found as {file}").format(
-            name=name, file=file
-        )
-        raise InputError(message, location=place, key="defaults", hint=_(_PRINT_HINT))
-    if file.resolve() in open_files:
-        raise InputError(
-            _("{name!r} includes itself").format(name=name),
-            location=place,
-            key="defaults",
-            hint=_("remove one of the entries"),
-        )
-    document = read_yaml(file)
-    if document.package is not None:
-        package = package_of(document.package, ())
-    return _follow(document, folder=file.parent, package=package, open_files=(*open_files, file.resolve()))
+def _searched(document: Document, folder: FilePath) -> Iterator[FilePath]:
+    """The folders that ``hydra.searchpath`` names; relative ones are meant from where the job is started.
+
+    Where that is nobody knows: the folder of the configuration is tried, then those above it.
+    """
+    hydra = document.tree.get("hydra")
+    said = hydra.get("searchpath") if isinstance(hydra, dict) else None
+    for item in said if isinstance(said, list) else ():
+        scheme, _separator, path = str(item).partition("://")
+        if scheme == "file" and path:
+            above = (folder.absolute(), *folder.absolute().parents)
+            yield from (place for start in above if is_there(place := start / path, FilePath.is_dir))

@@ -3,12 +3,15 @@
 from collections.abc import Iterator, Mapping
 
 from tuner.inputs.settings import Settings
+from tuner.trainers.verl.fields.conversation import MEANINGS as TALKS
 from tuner.trainers.verl.fields.field import Plain
 from tuner.trainers.verl.parts import Part, parts
 from tuner.trainers.verl.source import Source, source_of
 from tuner.workload import Workload
 
 Path = tuple[str, ...]
+
+_CONVERSATION: Path = ("batch", "conversation")  # which no row of a table reads
 
 
 def keys_of_fields(settings: Settings, workload: Workload, *, version: str) -> Mapping[Path, tuple[str, ...]]:
@@ -20,7 +23,10 @@ def keys_of_fields(settings: Settings, workload: Workload, *, version: str) -> M
         version: the release that they were read for.
     """
     source = source_of(settings, version)
-    return {path: keys for part in parts(source, workload) for path, keys in _of_part(part, source, workload)}
+    of_parts = {
+        path: keys for part in parts(source, workload) for path, keys in _of_part(part, source, workload)
+    }
+    return {**of_parts, _CONVERSATION: tuple(filter(None, map(source.key, TALKS)))}
 
 
 def _of_part(part: Part, source: Source, workload: Workload) -> Iterator[tuple[Path, tuple[str, ...]]]:

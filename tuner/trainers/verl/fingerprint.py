@@ -69,6 +69,20 @@ class Likeness(Struct, frozen=True, kw_only=True, dict=True):
         return _("; ").join(parts) if parts else _("no key differs")
 
 
+class Likenesses:
+    """What :func:`composed_like` says of a document, found out once however often it is laid on defaults."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, str], tuple[Tree, Likeness | None]] = {}
+
+    def of(self, tree: Tree, config: str) -> Likeness | None:
+        """The release that the document is most like; None of one that is not composed."""
+        known = self._known.get((id(tree), config))
+        if known is None or known[0] is not tree:
+            known = self._known[id(tree), config] = (tree, composed_like(tree, config))
+        return known[1]
+
+
 def composed_like(tree: Tree, config: str) -> Likeness | None:
     """The release that a configuration is most like; None of one that is not composed but a few settings."""
     fewest = _FEWEST if config in CONFIGS else _FEWEST_OF_FINE_TUNING

@@ -29,7 +29,6 @@ from tuner.trainers.verl.forks.translate import (
     translated,
 )
 from tuner.trainers.verl.limits import expect_few
-from tuner.trainers.verl.named_files import beside_launch, with_config_file
 from tuner.trainers.verl.programs import Program
 from tuner.trainers.verl.recipes import named
 from tuner.trainers.verl.user_configuration import UserConfiguration
@@ -64,6 +63,8 @@ def parse(
     trainer = program_started(program, None if config_name is None else config_name.text)
     fork = None if trainer is not None else _fork_of(document, given, program)
     if fork is not None and fork.config_argument is not None:
+        from tuner.trainers.verl.named_files import with_config_file
+
         document, given = with_config_file(fork, document, given, folder)
     arguments = parsed(given, fork)
     document, arguments = _with_named(document, arguments, fork, folder)
@@ -124,6 +125,8 @@ def _with_named(
     if name in (*CONFIGS, *FINE_TUNING_CONFIGS) or named(name) is not None:
         return document, arguments
     if document is None:
+        from tuner.trainers.verl.named_files import beside_launch
+
         document = beside_launch(name, folder)
     if document is None and (fork is None or name not in fork.configs):
         return document, arguments

@@ -27,7 +27,7 @@ from tuner.trainers.verl.backend import choose_config, missing_config
 from tuner.trainers.verl.defaults import CONFIGS, Defaults, read_defaults
 from tuner.trainers.verl.defaults_list import Composition
 from tuner.trainers.verl.example_configs import example_config
-from tuner.trainers.verl.fingerprint import Likeness, composed_like
+from tuner.trainers.verl.fingerprint import Likeness, Likenesses
 from tuner.trainers.verl.forks.fork import Fork
 from tuner.trainers.verl.forks.translate import (
     completed,
@@ -63,6 +63,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
     trainer: Program = Program.PPO  # the program of verl that reads it
     processes: "Processes | None" = None  # that a launch of fine-tuning starts, where it says how many
     copies: PrivateCopies = field(default_factory=PrivateCopies)  # of the defaults, around the folder
+    likenesses: Likenesses = field(default_factory=Likenesses)  # of the documents, whatever is added to them
 
     def trainer_config(self, version: str) -> str:
         """Which of verl's trainer configurations it rests on.
@@ -219,7 +220,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
             config = config_of(self.trainer, self.composition, self.arguments)
         else:
             config = self.trainer_config(BUNDLED[-1])
-        return composed_like(documents[-1].tree, config)
+        return self.likenesses.of(documents[-1].tree, config)
 
     def _likeness(self) -> Likeness | None:
         if self._composed is not None:

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+CONFIG_FOLDER = "verl/trainer/config/"  # of a wheel
 CONFIGS: tuple[str, ...] = ("ppo_trainer", "ppo_megatron_trainer")
 #: Of supervised fine-tuning: its own trainer up to 0.7.0, and the one on the model engines since 0.6.0.
 FINE_TUNING_CONFIGS: tuple[str, ...] = ("sft_trainer", "sft_trainer_engine", "sft_trainer_engine_megatron")

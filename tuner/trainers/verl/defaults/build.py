@@ -21,9 +21,8 @@ from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
 from tuner.inputs.tree import leaves
-from tuner.trainers.verl.defaults import CONFIGS, FINE_TUNING_CONFIGS
+from tuner.trainers.verl.defaults import CONFIG_FOLDER, CONFIGS, FINE_TUNING_CONFIGS
 
-_CONFIG_FOLDER = "verl/trainer/config/"
 #: Configurations that are another one with other choices of its config groups: that one, and the choices.
 _CHOSEN = {"sft_trainer_engine_megatron": ("sft_trainer_engine", ("engine=megatron", "optim=megatron"))}
 _DATACLASS_MODULES = (
@@ -36,16 +35,16 @@ def build(wheel: Path, folder: Path) -> list[Path]:
     version = wheel.name.split("-")[1]
     with zipfile.ZipFile(wheel) as archive:
         names = [
-            name for name in archive.namelist() if name.startswith(_CONFIG_FOLDER) and name.endswith(".yaml")
+            name for name in archive.namelist() if name.startswith(CONFIG_FOLDER) and name.endswith(".yaml")
         ]
         modules = [name for name in archive.namelist() if re.fullmatch(_DATACLASS_MODULES, name)]
         classes = _dataclasses(archive.read(name) for name in modules)
         with tempfile.TemporaryDirectory() as unpacked:
             archive.extractall(unpacked, names)
             configs = {
-                config: _compose(Path(unpacked, _CONFIG_FOLDER), *_CHOSEN.get(config, (config, ())))
+                config: _compose(Path(unpacked, CONFIG_FOLDER), *_CHOSEN.get(config, (config, ())))
                 for config in (*CONFIGS, *FINE_TUNING_CONFIGS)
-                if f"{_CONFIG_FOLDER}{_CHOSEN.get(config, (config, ()))[0]}.yaml" in names
+                if f"{CONFIG_FOLDER}{_CHOSEN.get(config, (config, ()))[0]}.yaml" in names
             }
     origin = {"wheel": wheel.name, "wheel_sha256": hashlib.sha256(wheel.read_bytes()).hexdigest()}
     written = []

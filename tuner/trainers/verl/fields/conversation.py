@@ -4,6 +4,19 @@ from tuner.trainers.verl.source import Source
 from tuner.workload import Batch, Conversation
 from tuner.workload.batch import MEAN_SHARE
 
+#: What decides whether and how a job talks, the keys that turn it on first.
+MEANINGS = (
+    "conversation.enable",
+    "conversation.tools",
+    "conversation.functions",
+    "conversation.interactions",
+    "conversation.loop",
+    "conversation.assistant_turns",
+    "conversation.user_turns",
+    "conversation.parallel_calls",
+    "conversation.tool_characters",
+)
+
 #: Turns of a response where the settings have no limit and nobody says: one call of a tool, and what is made
 #: of its answer.
 ASSUMED_TURNS = 2

@@ -1,0 +1,73 @@
+"""Composes a copy of verl's configuration with the files that its ``defaults`` list names, as Hydra does."""
+
+import re
+from pathlib import Path as FilePath
+
+from msgspec.structs import replace
+
+from tuner.errors import InputError
+from tuner.files import is_there
+from tuner.inputs.tree import Path, Tree, merged, nested
+from tuner.inputs.yaml_file import Document, read_yaml
+from tuner.language import _
+from tuner.trainers.verl.defaults_entries import Entry, entries, header_package
+
+_MOST_FILES = 200
+_ENGINE_CHOICE = "model_engine@model_engine"
+_ENGINE = re.compile(r"\$\{model_engine\}")
+
+
+def composed(file: FilePath) -> Tree:
+    """A configuration with all that its ``defaults`` list names beside it, as Hydra composes it.
+
+    Raises:
+        InputError: a file of it is missing or malformed.
+    """
+    return _Composer(file.parent).tree(read_yaml(file), "", ())
+
+
+class _Composer:
+    """Composes one configuration, with the choices of config groups that its files override."""
+
+    def __init__(self, top: FilePath) -> None:
+        self._top = top
+        self._files = 0
+        self._chosen: dict[str, str | None] = {}  # by what is chosen, the outermost file's word first
+
+    def tree(self, document: Document, base: str, package: Path) -> Tree:
+        """A document of the folder ``base`` on what its ``defaults`` list names, below a package."""
+        self._files += 1
+        if self._files > _MOST_FILES:
+            raise InputError(_("the defaults list names too many files"), location=document.location())
+        own: Tree = {key: value for key, value in document.tree.items() if key not in ("defaults", "hydra")}
+        own = nested(package, own)
+        named = entries(document)
+        for entry in named:
+            if entry.overrides:
+                self._chosen.setdefault(entry.key(base, package), entry.name)
+        tree: Tree = {}
+        for entry in named:
+            if not entry.overrides:
+                tree = merged(tree, own if entry.is_self else self._part(entry, base, package))
+        return tree if any(entry.is_self for entry in named) else merged(tree, own)
+
+    def _part(self, entry: Entry, base: str, package: Path) -> Tree:
+        """What one entry of a ``defaults`` list brings."""
+        if entry.group is not None:
+            key = entry.key(base, package)
+            entry = replace(entry, name=self._chosen.get(key, entry.name))
+            if key == _ENGINE_CHOICE:
+                self._chosen.setdefault(key, entry.name)
+        if entry.name is None:
+            return {}
+        engine = self._chosen.get(_ENGINE_CHOICE) or "dp"
+        path = replace(entry, name=_ENGINE.sub(engine, entry.name)).file_path(base)
+        file = self._top / f"{path}.yaml"
+        if not is_there(file, FilePath.is_file):
+            if entry.optional:
+                return {}
+            raise InputError(_("{name!r} is not beside the configuration").format(name=path))
+        document = read_yaml(file)
+        header = header_package(document) if entry.package is None else None
+        below = entry.below(base, package) if header is None else header
+        return self.tree(document, path.rpartition("/")[0], below)
