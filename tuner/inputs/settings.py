@@ -108,9 +108,8 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
 
     def with_value(self, key: str, value: Any) -> "Settings":
         """A copy of the settings with another value at a key; its origin stays what it was."""
-        path = split_key(key)
-        changed = replace(self, tree=merged(self.tree, nested(path, value)))
-        vars(changed)["_resolver"] = self._resolver.after(changed.tree, path)
+        changed = replace(self, tree=merged(self.tree, nested(split_key(key), value)))
+        changed.keep_from(self)
         return changed
 
     def keep_from(self, other: "Settings") -> None:

@@ -5,20 +5,25 @@ and says which wheel and which files of it it was made from.
 """
 
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
+from tuner.inputs.settings import Layer, Origin, Settings
+
 CONFIGS: tuple[str, ...] = ("ppo_trainer", "ppo_megatron_trainer")
 #: Of supervised fine-tuning: its own trainer up to 0.7.0, and the one on the model engines since 0.6.0.
 FINE_TUNING_CONFIGS: tuple[str, ...] = ("sft_trainer", "sft_trainer_engine", "sft_trainer_engine_megatron")
 
 
-class Defaults(Struct, frozen=True, kw_only=True):
-    """What one release's trainer configuration holds before a user changes anything."""
+class Defaults(Struct, frozen=True, kw_only=True, eq=False, dict=True):
+    """What one release's trainer configuration holds before a user changes anything.
+
+    Each is told apart by itself, so that what is made of a large tree can be kept for it.
+    """
 
     version: str
     config: str
@@ -30,6 +35,12 @@ class Defaults(Struct, frozen=True, kw_only=True):
     wheel: str
     wheel_sha256: str
     files: tuple[str, ...]  # of the wheel
+
+    @cached_property
+    def settings(self) -> Settings:
+        """Settings that nobody has changed, from which those of users keep what does not rest on a change."""
+        tree = dict(self.tree)
+        return Settings(tree=tree, defaults=tree, origins={}, default_origin=Origin(layer=Layer.DEFAULT))
 
 
 @cache
