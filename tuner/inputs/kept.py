@@ -8,7 +8,7 @@ from tuner.inputs.tree import Path
 _K = TypeVar("_K")
 _V = TypeVar("_V")
 
-_MOST = 1 << 14  # values of one family of trees: those of the configurations that are checked one after the other
+_MOST = 2048  # values of one family of trees: those of some twenty configurations that are much alike
 
 Grounds = frozenset[Path]
 """The paths that were looked at for something, in vain or not: it is the same as long as these are."""

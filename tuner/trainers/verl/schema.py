@@ -110,7 +110,7 @@ class Schema:
         return by_name
 
 
-@lru_cache(maxsize=32)  # of the bundled configurations, and of what recipes and examples make of them
+@lru_cache(maxsize=16)  # most configurations rest on a few
 def schema_of(defaults: Defaults) -> Schema:
     """The keys of some defaults."""
     return Schema(defaults)

@@ -255,7 +255,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         return changed + [path for document in documents for path, _value in leaves(document.tree) if path]
 
 
-@lru_cache(maxsize=64)  # many configurations rest on the same ones
+@lru_cache(maxsize=16)  # most configurations rest on a few
 def laid(trainer: Defaults, above: ExampleConfig | Recipe) -> Defaults:
     """The defaults of a configuration that lays keys of its own on the trainer's."""
     return replace(trainer, tree=merged(dict(trainer.tree), above.tree))
