@@ -82,6 +82,8 @@ class Kept(Generic[_K, _V]):
 
     def keep(self, key: _K, value: _V, grounds: Grounds) -> None:
         """Keep a value that was found in this tree."""
+        if len(self._here) >= _MOST:
+            self._here.clear()
         self._here[key] = value, grounds
         self._shelf.put(key, grounds, self._changes.among(grounds), value)
 

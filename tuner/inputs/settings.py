@@ -116,6 +116,11 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
         """Take over what was read from other settings, where it rests on nothing that differs."""
         vars(self)["_resolver"] = other._resolver.on(self.tree)
 
+    def rest_on(self, released: "Settings") -> None:
+        """Take the release's own settings from elsewhere, with all that was read from them and still holds."""
+        vars(self)["released"] = released
+        self.keep_from(released)
+
     def part(self, name: str, arguments: tuple[Any, ...], make: Callable[[], _T]) -> _T:
         """The result of a function of these settings and of its arguments, kept under a name.
 

@@ -110,7 +110,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
             # Those of a file that was not to be had would be unknown as well.
             unknown=() if missing else tuple(map(self._of_fork, layers.unknown())),
         )
-        settings.keep_from(defaults.settings)
+        settings.rest_on(defaults.settings)
         if self.fork is not None:
             program = Reader(
                 name=self.fork.name,
