@@ -23,7 +23,7 @@ class Changes:
     """Where a tree differs from the first of its family, in whatever order it was changed."""
 
     def __init__(self) -> None:
-        self._marks: dict[Path, _Marks] = {}  # by the path of what changed, and of all that it lies in
+        self._marks: dict[Path, _Marks] = {}  # by the path of what changed, and of all above
 
     def after(self, changes: Iterable[tuple[Path, object]]) -> "Changes":
         """Those of a tree that differs from this one, see :func:`tuner.inputs.tree.differences`."""
@@ -31,7 +31,7 @@ class Changes:
         for path, value in changes:
             before = [mark for mark in self._marks.get(path, ()) if mark[0] == path]
             mark = (path, repr(value))  # 1, 1.0 and True are equal, and read otherwise
-            for length in range(1, len(path) + 1):
+            for length in range(len(path) + 1):
                 above = path[:length]
                 if above not in marks:
                     marks[above] = set(self._marks.get(above, ()))

@@ -117,7 +117,10 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
         vars(self)["_resolver"] = other._resolver.on(self.tree)
 
     def rest_on(self, released: "Settings") -> None:
-        """Take the release's own settings from elsewhere, with all that was read from them and still holds."""
+        """Take over the release's own settings, and what was read from them or from others that rest on them.
+
+        As long as it rests on nothing that differs.
+        """
         vars(self)["released"] = released
         self.keep_from(released)
 

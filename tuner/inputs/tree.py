@@ -62,13 +62,13 @@ def differences(old: Tree, new: Tree) -> list[tuple[Path, object]]:
     """Where two trees differ, with what the new one has there.
 
     There are leaves, with :data:`ABSENT` where the new tree lacks one; sections, with their keys, where these
-    are others or stand in another order; and for what is a section in one of them alone, whether it is one now.
+    are others or stand in another order; and what is a section in one alone, with whether it is one now.
     """
     differing: list[tuple[Path, object]] = []
     waiting: list[tuple[Path, Tree, Tree]] = [((), old, new)]
     while waiting:
         path, before, after = waiting.pop()
-        if path and list(before) != list(after):
+        if list(before) != list(after):
             differing.append((path, tuple(after)))
         for key in before if before.keys() == after.keys() else {**before, **after}:
             was, now = before.get(key, ABSENT), after.get(key, ABSENT)

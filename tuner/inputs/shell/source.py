@@ -17,7 +17,7 @@ MOST_BYTES = 768 * 1024  # a launch script has some thousands
 # Of processor time. Shell takes the parser 0.2 microseconds a byte, what is no shell at all 4, and behind a
 # line that is none it takes the square of what follows: 15 s for 160 KB of loops.
 MOST_PARSING_S = 0.8
-_SHORT = 16 * 1024  # bytes; nothing as short is known to take the parser half of that, be it here-documents alone
+_SHORT = 16 * 1024  # bytes; nothing as short is known to take the parser half of that
 _READ = 64 * 1024  # bytes at a time
 
 
@@ -79,7 +79,7 @@ def _tree(content: bytes) -> Node:
     if len(content) <= _SHORT:
         return parser.parse(content).root_node
     end = process_time() + MOST_PARSING_S
-    # Only a text that is read by a callback can be left off; tree-sitter 0.26 never frees what a callback gave.
+    # Only what a callback reads can be left off, and tree-sitter 0.26 never frees what a callback gave.
     tree = parser.parse(
         lambda offset, _point: content[offset : offset + _READ],
         progress_callback=lambda _offset, _error: process_time() > end,

@@ -46,4 +46,3 @@ def replaces_heads(settings: Settings, version: str) -> bool:
 def static_batches(settings: Settings) -> bool:
     """Whether the actor's micro-batches are counted in sequences instead of tokens."""
     return not settings.flag(f"{ACTOR}.use_dynamic_bsz")
-
