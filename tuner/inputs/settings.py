@@ -117,17 +117,15 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
         vars(self)["_resolver"] = other._resolver.on(self.tree)
 
     def rest_on(self, released: "Settings") -> None:
-        """Take over the release's own settings, and what was read from them or from others that rest on them.
-
-        As long as it rests on nothing that differs.
-        """
+        """Take over the release's own settings, and what was read of all that rest on them."""
         vars(self)["released"] = released
         self.keep_from(released)
 
     def part(self, name: str, arguments: tuple[Any, ...], make: Callable[[], _T]) -> _T:
         """The result of a function of these settings and of its arguments, kept under a name.
 
-        It is called again only with other arguments, or where ``with_value`` changed what it looked at.
+        It rests on values and arguments alone, not on where they were set: what it makes serves all settings
+        that differ where it did not look.
         """
         return self._resolver.part(name, arguments, make)
 

@@ -199,7 +199,7 @@ class _Step:
         return PhaseEstimate(phase=phase.phase, moments=(*phase.moments, received))
 
 
-_step = lru_cache(maxsize=128)(_Step)  # a proposal changes a pass, or what is beside all of them
+_step = lru_cache(maxsize=48)(_Step)  # a proposal changes a pass, or what is beside all of them
 
 
 def _patches(batch: Batch, step_pass: StepPass) -> Constant | None:
