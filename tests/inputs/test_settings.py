@@ -8,6 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tuner.errors import InputError, Location
+from tuner.inputs import kept
 from tuner.inputs.interpolation import UnresolvedError
 from tuner.inputs.settings import Layer, Origin, Settings
 from tuner.inputs.tree import Tree, merged
@@ -240,6 +241,40 @@ def test_settings_that_keep_what_others_read_read_as_if_made_anew(trees: list[Tr
         ]
         assert [repr(got(now, key)) for key in ALL_KEYS] == [repr(got(fresh, key)) for key in ALL_KEYS]
         before = now
+
+
+@example(trees=[{"a": "${a}"}, {"a": {}}, {"a": "${a}", "b": 1}], most=99)
+@example(trees=[{"a": {}}, {"a": {"b": 1, "c": 2}}, {"a": {"c": 2, "b": 1}}], most=99)
+@example(trees=[{"b": {"c": 1}}, {"a": {}, "b": {"c": 1}}, {"a": "${b}", "b": {"c": 1}}], most=99)
+@example(trees=[{"a": {"b": {"c": 1}}}, {"a": 2}, {"a": "${b}", "b": {"b": {"d": 3}}}], most=99)
+@example(trees=[{"a": "${b.c}"}, {"a": "${b.c}", "b": {"c": 1}}, {"a": "${b.c}", "b": 2}], most=1)
+@given(trees=st.lists(SECTIONS, min_size=2, max_size=4), most=st.sampled_from([1, 3, 99]))
+def test_settings_that_rest_on_the_same_released_ones_read_as_if_made_anew(
+    trees: list[Tree], most: int
+) -> None:
+    """Whatever was read before from others that rest on them, and however little is remembered of that."""
+    released = made_of(trees[0])
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(kept, "_MOST", most)
+        for tree in [*trees, *reversed(trees)]:
+            now, fresh = made_of(tree), made_of(tree)
+            now.rest_on(released)
+            assert [repr(reading(now, key)) for key in ALL_KEYS] == [
+                repr(reading(fresh, key)) for key in ALL_KEYS
+            ]
+            assert repr(now.resolved()) == repr(fresh.resolved())
+            assert [repr(got(now, key)) for key in ALL_KEYS] == [repr(got(fresh, key)) for key in ALL_KEYS]
+
+
+def test_a_part_is_made_once_for_all_that_rest_on_the_same_settings() -> None:
+    released = made_of({"a": {"b": 1}})
+    made: list[Any] = []
+    others = {"a": {"b": 1}, "c": 2}, {"a": {"b": 1, "d": {"e": 5}}}, {"a": {"b": 3}}, {"a": {"b": 3}, "c": 4}
+    for tree in others:
+        now = made_of(tree)
+        now.rest_on(released)
+        now.part("b", (), lambda now=now: made.append(now.get("a.b")))
+    assert made == [1, 3]
 
 
 def test_settings_that_differ_by_a_leaf_keep_the_parts_that_did_not_look_at_it() -> None:

@@ -11,7 +11,7 @@ from tuner.dtypes import DType
 from tuner.memory.batch.micro_batch import PassInput
 from tuner.memory.layer.checkpointing import layers_held, layers_held_in_backward
 from tuner.memory.ledger.terms import Moment, Term
-from tuner.memory.passes.moments import pass_moments
+from tuner.memory.passes.moments import as_counted, pass_moments
 from tuner.model_shape import ModelShape
 from tuner.models import find_model
 from tuner.workload import Backend, Checkpointing, Engine, HeadKind, Lora, OutputHead, Parallelism
@@ -68,6 +68,36 @@ def test_all_units_but_the_root_hold_it_when_the_embedding_is_differentiated() -
     held = terms(moments(engine, micro_batches=2)["embedding_backward"])["all_reduced"]
     root = model.embedding_parameters + model.final_norm_parameters
     assert held.bytes == 4 * (ceil(model.parameters / 4) - ceil(root / 4))
+
+
+@pytest.mark.parametrize("micro_batches", [1, 2, 7, 300])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"parallel": HALVES},
+        {"deferred_gradient_sync": True},
+        {"keeps_inputs": True, "lora": Lora(rank=16, parameters=1 << 20)},
+        {"checkpointing": Checkpointing.NONE, "activation_offload": True},
+        {"optimizer_offload": True, "param_offload": True},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("backend", [Backend.FSDP, Backend.FSDP2])
+def test_how_many_more_micro_batches_follow_a_second_one_changes_no_moment(
+    backend: Backend, changes: dict[str, Any], micro_batches: int
+) -> None:
+    given = PassInput(
+        model=QWEN25_0_5B,
+        engine=replace(fsdp_engine(gpus=8), **changes, backend=backend),
+        head=LOGITS,
+        tokens=TOKENS,
+        entropy=True,
+        micro_batches=micro_batches,
+        step_tokens=3 * TOKENS,
+    )
+    pass_moments.cache_clear()
+    assert pass_moments(as_counted(given), training=True) == pass_moments(given, training=True)
 
 
 # -- the first gather --------------------------------------------------------------------------

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from unittest.mock import patch
 
+from msgspec.structs import replace
+
 from tests.trainers.launches import ACTOR, ALL, DYNAMIC, MEGATRON, MODEL, REF, ROLLOUT, STATIC, settings_of
 from tests.workloads import QWEN25_7B, cluster
 from tuner.errors import TunerError
@@ -81,7 +83,7 @@ def keys_read(overrides: Sequence[str], version: str, engine_version: str | None
         looked.update(way)
         return value, way
 
-    settings = settings_of(overrides, version)
+    settings = replace(settings_of(overrides, version))  # of a copy nothing has been read before
     with patch.object(Resolver, "read", record):
         try:
             gpus, nodes = verl.cluster_size(settings)

@@ -12,13 +12,18 @@ from tuner.review.checked import Checked
 from tuner.review.likeness import by_likeness
 from tuner.review.many import FEW, judged_in_turn
 
+# Objects that a process makes before it looks for garbage. Following a script leaves a hundred that know each
+# other: some 4 MB of them at most are held, and looked for once in hundreds of inputs.
+_COLLECT_AFTER = 50_000
+
 
 def judged_inputs(inputs: Sequence[Input], judging: Judging) -> tuple[Checked, ...]:
     """What is found in each input, in their order."""
-    prepare = partial(_speak, chosen(), gc.get_threshold()[0])
+    prepare = partial(_begin, chosen())
     judge = partial(judged, judging=judging)
     if len(inputs) < FEW:
         return tuple(judged_in_turn(inputs, judge, prepare))
+    gc.set_threshold(_COLLECT_AFTER)
     places = by_likeness(inputs)
     each = judged_in_turn([inputs[place] for place in places], judge, prepare)
     by_place = dict(zip(places, with_bar(each, len(inputs)), strict=True))
@@ -38,9 +43,9 @@ def with_bar(each: Iterable[Checked], total: int) -> Iterator[Checked]:
         yield from progress.track(each, total=total)
 
 
-def _speak(language: str, collect_after: int) -> None:
-    """Give a process the language of this one, and collect garbage as seldom."""
-    gc.set_threshold(collect_after)
+def _begin(language: str) -> None:
+    """Give a process the language of the first one."""
+    gc.set_threshold(_COLLECT_AFTER)
     if language != ENGLISH:
         from tuner.catalogues import catalogue
         from tuner.language import choose

@@ -11,8 +11,8 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import Any, TypeVar, cast
 
-from tuner.inputs.kept import Kept
-from tuner.inputs.tree import Path, Tree, contains, differing_leaves, lookup, split_key
+from tuner.inputs.kept import Changes, Kept
+from tuner.inputs.tree import SECTION, Path, Tree, as_section, differences, split_key
 from tuner.language import _
 
 MAX_DEPTH = 64  # of interpolations that point at interpolations
@@ -58,42 +58,27 @@ class Resolver:
 
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
-        self._known: Kept[Path, Known] = Kept()
-        self._parts: Kept[Part, Any] = Kept()
+        self._changes = Changes()
+        self._known: Kept[Path, Known] = Kept(self._changes)
+        self._parts: Kept[Part, Any] = Kept(self._changes)
         self._open: list[Path] = []  # being resolved, outermost first
         self._way: list[Path] = []  # every path looked at since the current read began
         self._looked: set[Path] = set()  # where the tree was looked at since then, in vain or not
+        self._followed = False  # whether a section that stands for another one lay on the way since then
         self._watched: set[Path] = set()  # the same since the current part was begun
         self._steps = 0
 
-    def after(self, tree: Tree, changed: Path) -> "Resolver":
-        """A resolver of a tree that differs at one path alone, which keeps what does not rest on that path.
-
-        Nothing is kept where the two do not have the same sections.
-        """
-        other, value = Resolver(tree), lookup(tree, changed)
-        if not isinstance(value, dict) and _is_leaf(self._tree, changed):
-            other._known = self._known.after(changed, value)
-            other._parts = self._parts.after(changed, value)
-        return other
-
     def on(self, tree: Tree) -> "Resolver":
-        """A resolver of a tree that is much like this one's, which keeps what rests on no leaf that differs.
-
-        Nothing is kept where the two do not have the same sections.
-        """
-        other, changes = Resolver(tree), differing_leaves(self._tree, tree)
-        if changes is not None:
-            other._known, other._parts = self._known, self._parts
-            for path, value in changes:
-                other._known = other._known.after(path, value)
-                other._parts = other._parts.after(path, value)
+        """A resolver of another tree, which keeps what rests on nothing that differs from this one's."""
+        other = Resolver(tree)
+        other._changes = changes = self._changes.after(differences(self._tree, tree))
+        other._known, other._parts = self._known.on(changes), self._parts.on(changes)
         return other
 
     @property
     def looked_at(self) -> frozenset[Path]:
         """Every path that was looked at so far, in vain or not."""
-        return frozenset(self._watched)
+        return frozenset(path for path in self._watched if path[-1:] != (SECTION,))
 
     def read(self, path: Path) -> tuple[Any, tuple[Path, ...]]:
         """The resolved value at ``path`` and the paths that it came through, its own first.
@@ -132,11 +117,11 @@ class Resolver:
         return value
 
     def _read(self, path: Path) -> tuple[Any, tuple[Path, ...]]:
-        self._way, self._steps, self._looked = [], 0, set()
+        self._way, self._steps, self._looked, self._followed = [], 0, set(), False
         try:
             value = self._value(path)
         except KeyError:
-            if len(self._looked) == 1:  # nothing was followed, so that there is no way to tell of
+            if not self._followed:  # there is no way to tell of
                 self._known.keep(path, None, frozenset(self._looked))
             raise
         finally:
@@ -180,7 +165,7 @@ class Resolver:
                 self._looked.add(home)
                 node = node[int(key)]
             else:
-                self._looked.add((*home, key) if isinstance(node, dict) else home)
+                self._looked |= {(*home, key), as_section(home)} if isinstance(node, dict) else {home}
                 raise KeyError(path)
             home = (*home, key)
         self._looked.add(home)
@@ -191,6 +176,7 @@ class Resolver:
         if not is_interpolation(node):
             return home, node
         self._looked.add(home)
+        self._followed = True
         match = _NODE.fullmatch(node)
         if match is None:
             return home, self._resolved(node, home)
@@ -250,12 +236,6 @@ class Resolver:
         if _TEXT.fullmatch(text):
             return _NODE.sub(lambda match: str(node(match[1])), text)
         return _parse(text, node, resolver)
-
-
-def _is_leaf(tree: Tree, path: Path) -> bool:
-    """Whether a path names a value of a section, be it one that is not there yet."""
-    above: Any = lookup(tree, path[:-1]) if contains(tree, path[:-1]) else None
-    return isinstance(above, dict) and not isinstance(above.get(path[-1]), dict)
 
 
 def _absolute(key: str, home: Path) -> Path:

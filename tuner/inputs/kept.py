@@ -1,5 +1,6 @@
 """What was found in a tree, kept for the trees that differ from it where nobody looked."""
 
+from collections.abc import Iterable
 from typing import Generic, TypeVar
 
 from tuner.inputs.tree import Path
@@ -7,56 +8,92 @@ from tuner.inputs.tree import Path
 _K = TypeVar("_K")
 _V = TypeVar("_V")
 
+_MOST = 2048  # values of one family of trees: those of some twenty configurations that are much alike
+
 Grounds = frozenset[Path]
 """The paths that were looked at for something, in vain or not: it is the same as long as these are."""
 
-_Changes = frozenset[tuple[Path, str]]
-"""Leaves that differ from those of the first tree, with how Python writes their values."""
+_Marks = frozenset[tuple[Path, str]]
+"""Paths with what stands there other than in the first tree, as Python writes it."""
 
-_NONE: _Changes = frozenset()
+_NONE: _Marks = frozenset()
+
+
+class Changes:
+    """Where a tree differs from the first of its family, in whatever order it was changed."""
+
+    def __init__(self) -> None:
+        self._marks: dict[Path, _Marks] = {}  # by the path of what changed, and of all above
+
+    def after(self, changes: Iterable[tuple[Path, object]]) -> "Changes":
+        """Those of a tree that differs from this one, see :func:`tuner.inputs.tree.differences`."""
+        marks: dict[Path, set[tuple[Path, str]]] = {}
+        for path, value in changes:
+            before = [mark for mark in self._marks.get(path, ()) if mark[0] == path]
+            mark = (path, repr(value))  # 1, 1.0 and True are equal, and read otherwise
+            for length in range(len(path) + 1):
+                above = path[:length]
+                if above not in marks:
+                    marks[above] = set(self._marks.get(above, ()))
+                marks[above].difference_update(before)
+                marks[above].add(mark)
+        other = Changes()
+        other._marks = self._marks | {path: frozenset(those) for path, those in marks.items()}
+        return other
+
+    def among(self, grounds: Grounds) -> _Marks:
+        """What is other at some paths."""
+        if self._marks.keys().isdisjoint(grounds):
+            return _NONE
+        return _NONE.union(*[self._marks[path] for path in grounds if path in self._marks])
+
+
+class _Shelf(Generic[_K, _V]):
+    """The values of a family of trees. A full one is emptied: what is needed again is soon found again."""
+
+    def __init__(self) -> None:
+        self.values: dict[_K, dict[Grounds, dict[_Marks, _V]]] = {}
+        self._put = 0
+
+    def put(self, key: _K, grounds: Grounds, marks: _Marks, value: _V) -> None:
+        if self._put >= _MOST:
+            self.values.clear()
+            self._put = 0
+        self.values.setdefault(key, {}).setdefault(grounds, {})[marks] = value
+        self._put += 1
 
 
 class Kept(Generic[_K, _V]):
-    """Values by key, each with its grounds, of a tree and of all that were made from it by changing leaves.
+    """Values by key, each with its grounds, of a tree and of all that were made from it by changes.
 
-    Such trees have the same sections, so that what was found in one of them holds in every other one that has
-    the same leaves at its grounds, in whatever order they were changed.
+    What was found in one of them holds in every other one that has the same at its grounds.
     """
 
-    def __init__(self) -> None:
-        self._changed: dict[Path, _Changes] = {}  # by the path of a leaf, or of a section that it lies in
+    def __init__(self, changes: Changes) -> None:
+        self._changes = changes
         self._here: dict[_K, tuple[_V, Grounds]] = {}
-        self._anywhere: dict[_K, dict[Grounds, dict[_Changes, _V]]] = {}
+        self._shelf: _Shelf[_K, _V] = _Shelf()
 
-    def after(self, path: Path, value: object) -> "Kept[_K, _V]":
-        """What holds in the tree with another leaf at a path; both trees have the same sections."""
-        other: Kept[_K, _V] = Kept()
-        other._anywhere = self._anywhere
-        before = self._changed.get(path, _NONE)
-        change = (path, repr(value))  # 1, 1.0 and True are equal, and read otherwise
-        other._changed = dict(self._changed)
-        for length in range(1, len(path) + 1):
-            others = self._changed.get(path[:length], _NONE) - before
-            other._changed[path[:length]] = others | {change}
+    def on(self, changes: Changes) -> "Kept[_K, _V]":
+        """What holds in another tree of the family."""
+        other: Kept[_K, _V] = Kept(changes)
+        other._shelf = self._shelf
         return other
 
     def keep(self, key: _K, value: _V, grounds: Grounds) -> None:
         """Keep a value that was found in this tree."""
+        if len(self._here) >= _MOST:
+            self._here.clear()
         self._here[key] = value, grounds
-        self._anywhere.setdefault(key, {}).setdefault(grounds, {})[self._changed_among(grounds)] = value
+        self._shelf.put(key, grounds, self._changes.among(grounds), value)
 
     def find(self, key: _K) -> tuple[_V, Grounds] | None:
         """The value and its grounds; None where it must be looked for."""
         entry = self._here.get(key)
         if entry is None:
-            for grounds, values in self._anywhere.get(key, {}).items():
-                changes = self._changed_among(grounds)
-                if changes in values:
-                    entry = self._here[key] = values[changes], grounds
+            for grounds, values in self._shelf.values.get(key, {}).items():
+                marks = self._changes.among(grounds)
+                if marks in values:
+                    entry = self._here[key] = values[marks], grounds
                     break
         return entry
-
-    def _changed_among(self, grounds: Grounds) -> _Changes:
-        if self._changed.keys().isdisjoint(grounds):
-            return _NONE
-        return _NONE.union(*[self._changed[path] for path in grounds if path in self._changed])

@@ -1,7 +1,8 @@
 """Reads a launch script: the programs that it would start, with the arguments that they would get."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from pathlib import Path
 
 from msgspec import Struct
@@ -15,7 +16,7 @@ from tuner.inputs.shell.launches import Launch, launches
 from tuner.inputs.shell.scope import Scope
 from tuner.inputs.shell.source import MOST_BYTES, Source, parse
 from tuner.inputs.shell.values import Text, Unknown, text
-from tuner.language import _
+from tuner.language import _, chosen
 from tuner.units import KIB
 
 _OVERRIDE = re.compile(r"(?:\+{0,2}[A-Za-z_][\w/@]*(?:\.[\w@/-]+)+=|~[A-Za-z_][\w/@]*(?:\.[\w@/-]+)+(?:=|$))")
@@ -24,6 +25,9 @@ _ASKED_FOR = (1, 2, 3, 4, 6, 9)  # arguments that a script may end without
 _ARGUMENT = re.compile(rb"\$\{?[#1-9]")
 _LARGEST_TRIED = 64 * KIB  # of a script that is followed once for each number of arguments
 _FOLDERS_UP = 8  # above the script, in which a file that it names is looked for
+
+_Find = Callable[[str], tuple[str, bytes] | None]
+"""The name and the content of a file that a script names; None where there is none."""
 
 
 class Lost(Struct, frozen=True, kw_only=True):
@@ -55,16 +59,38 @@ def read_script(path: Path, content: bytes, arguments: Sequence[str]) -> Script:
     Raises:
         InputError: it cannot be followed to its end.
     """
+    try:
+        return _read_alone(path, content, tuple(arguments), chosen())
+    except _NamesAnotherError:
+        return _read(path, content, arguments, lambda name: _beside(path, name))
+
+
+class _NamesAnotherError(Exception):
+    """A script reads another file, which may have changed when it is read again."""
+
+
+@lru_cache(maxsize=4)  # a script is read for its launches, and again where findings are to be mended in it
+def _read_alone(path: Path, content: bytes, arguments: tuple[str, ...], language: str) -> Script:
+    """What a script does that reads no other file, with remarks in the language that is chosen."""
+
+    def refuse(name: str) -> None:
+        raise _NamesAnotherError(name)
+
+    return _read(path, content, arguments, refuse)
+
+
+def _read(path: Path, content: bytes, arguments: Sequence[str], find: _Find) -> Script:
+    """Follow a script, which gets the files that it names by ``find``."""
     variables = [match for word in arguments if (match := _VARIABLE.fullmatch(word))]
     given = tuple(text(word) for word in arguments if not _VARIABLE.fullmatch(word))
     source = parse(str(path), content)
     effort = Effort()  # of all tries together
-    script = without = _followed(path, source, given, variables, effort)
+    script = without = _followed(path, source, given, variables, effort, find)
     if not script.launches and not given and _asks_for_arguments(content):  # what they are is open
         for count in _ASKED_FOR:
             asked_for = _open_arguments(path, count)
             try:
-                script = _followed(path, source, asked_for, variables, effort)
+                script = _followed(path, source, asked_for, variables, effort, find)
             except InputError:  # it goes on and on with them
                 return without
             if script.launches:
@@ -79,10 +105,11 @@ def _followed(
     arguments: tuple[Text, ...],
     variables: Sequence[re.Match[str]],
     effort: Effort,
+    find: _Find,
 ) -> Script:
     scope = Scope(script=str(path), arguments=arguments, effort=effort)
     scope.variables.update((match[1], text(match[2])) for match in variables)
-    interpreter = Interpreter(scope, lambda name: _beside(path, name))
+    interpreter = Interpreter(scope, find)
     try:
         interpreter.follow(source)
     except RecursionError:

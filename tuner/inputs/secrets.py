@@ -1,6 +1,7 @@
 """Keeps secrets of a user's script out of everything that is printed."""
 
 import re
+from functools import lru_cache
 from typing import Any
 
 HIDDEN = "hidden"
@@ -43,6 +44,7 @@ def hidden_value(key: str, value: Any) -> Any:
     return HIDDEN if is_secret(key, value) or _is_secret_key(key, value) else without_secrets(value)
 
 
+@lru_cache(maxsize=1024)  # alike configurations have most of theirs in common
 def hidden_override(text: str) -> str:
     """An override, or another word of a command line, without its secret."""
     key, equals, value = text.partition("=")

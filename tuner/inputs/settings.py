@@ -108,19 +108,24 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
 
     def with_value(self, key: str, value: Any) -> "Settings":
         """A copy of the settings with another value at a key; its origin stays what it was."""
-        path = split_key(key)
-        changed = replace(self, tree=merged(self.tree, nested(path, value)))
-        vars(changed)["_resolver"] = self._resolver.after(changed.tree, path)
+        changed = replace(self, tree=merged(self.tree, nested(split_key(key), value)))
+        changed.keep_from(self)
         return changed
 
     def keep_from(self, other: "Settings") -> None:
         """Take over what was read from other settings, where it rests on nothing that differs."""
         vars(self)["_resolver"] = other._resolver.on(self.tree)
 
+    def rest_on(self, released: "Settings") -> None:
+        """Take over the release's own settings, and what was read of all that rest on them."""
+        vars(self)["released"] = released
+        self.keep_from(released)
+
     def part(self, name: str, arguments: tuple[Any, ...], make: Callable[[], _T]) -> _T:
         """The result of a function of these settings and of its arguments, kept under a name.
 
-        It is called again only with other arguments, or where ``with_value`` changed what it looked at.
+        It rests on values and arguments alone, not on where they were set: what it makes serves all settings
+        that differ where it did not look.
         """
         return self._resolver.part(name, arguments, make)
 

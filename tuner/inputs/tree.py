@@ -14,6 +14,7 @@ from tuner.inputs.secrets import without_secrets
 Path = tuple[str, ...]
 Tree = dict[str, Any]
 
+SECTION = "\0"  # behind a path: whether a section stands there, which no value says; no key holds a NUL
 _SHOWN_CHARACTERS = 60
 
 
@@ -52,25 +53,35 @@ def leaves(node: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
         yield path, node
 
 
-def differing_leaves(old: Tree, new: Tree) -> list[tuple[Path, Any]] | None:
-    """The leaves that two trees do not share, with their values in the new one; None where sections differ.
+def as_section(path: Path) -> Path:
+    """The path of whether something is a section, as grounds and changes name it."""
+    return (*path, SECTION)
 
-    A leaf that only one of them has is among them, with :data:`ABSENT` where the new one lacks it.
+
+def differences(old: Tree, new: Tree) -> list[tuple[Path, object]]:
+    """Where two trees differ, with what the new one has there.
+
+    There are leaves, with :data:`ABSENT` where the new tree lacks one; sections, with their keys, where these
+    are others or stand in another order; and what is a section in one alone, with whether it is one now.
     """
-    differing: list[tuple[Path, Any]] = []
+    differing: list[tuple[Path, object]] = []
     waiting: list[tuple[Path, Tree, Tree]] = [((), old, new)]
     while waiting:
         path, before, after = waiting.pop()
+        if list(before) != list(after):
+            differing.append((path, tuple(after)))
         for key in before if before.keys() == after.keys() else {**before, **after}:
             was, now = before.get(key, ABSENT), after.get(key, ABSENT)
             if was is now:
                 continue
-            if isinstance(was, dict) and isinstance(now, dict):
-                waiting.append(((*path, key), was, now))
-            elif isinstance(was, dict) or isinstance(now, dict):
-                return None
-            else:
-                differing.append(((*path, key), now))
+            was_section, is_section = isinstance(was, dict), isinstance(now, dict)
+            below = (*path, key)
+            if was_section or is_section:
+                waiting.append((below, was if was_section else {}, now if is_section else {}))
+            if was_section is not is_section:
+                differing.append((as_section(below), is_section))
+            if not is_section:
+                differing.append((below, now))
     return differing
 
 

@@ -12,7 +12,7 @@ from tuner.memory.fsdp.kept_inputs import kept_inputs
 from tuner.memory.host.node import host_terms
 from tuner.memory.ledger.terms import Estimate, Moment, PhaseEstimate, Term
 from tuner.memory.megatron import stages
-from tuner.memory.passes.moments import pass_moments
+from tuner.memory.passes.moments import as_counted, pass_moments
 from tuner.memory.passes.upper_end import with_upper_ends
 from tuner.memory.process.constant import Constant
 from tuner.memory.process.freed_blocks import freed_blocks
@@ -110,9 +110,10 @@ class _Step:
         )
         kept = kept_inputs(given) if training else ()
         around = (*self.around_pass(step_pass), *kept, *self.around)
+        counted = as_counted(given)
         moments = with_upper_ends(
-            pass_moments(given, training=training),
-            given,
+            pass_moments(counted, training=training),
+            counted,
             most_tokens=batching.most_micro_batch_tokens(batch, step_pass),
             training=training,
         )
@@ -198,7 +199,7 @@ class _Step:
         return PhaseEstimate(phase=phase.phase, moments=(*phase.moments, received))
 
 
-_step = lru_cache(maxsize=256)(_Step)  # a proposal changes a pass, or what is beside all of them
+_step = lru_cache(maxsize=48)(_Step)  # a proposal changes a pass, or what is beside all of them
 
 
 def _patches(batch: Batch, step_pass: StepPass) -> Constant | None:

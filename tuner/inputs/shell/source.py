@@ -1,6 +1,6 @@
 """A script's bytes and its syntax tree."""
 
-from functools import lru_cache
+from functools import cache, lru_cache
 from time import process_time
 from typing import Any
 
@@ -17,6 +17,7 @@ MOST_BYTES = 768 * 1024  # a launch script has some thousands
 # Of processor time. Shell takes the parser 0.2 microseconds a byte, what is no shell at all 4, and behind a
 # line that is none it takes the square of what follows: 15 s for 160 KB of loops.
 MOST_PARSING_S = 0.8
+_SHORT = 16 * 1024  # bytes; nothing as short is known to take the parser half of that
 _READ = 64 * 1024  # bytes at a time
 
 
@@ -52,23 +53,14 @@ def parse(file: str, content: bytes, *, first: Location | None = None) -> Source
     Raises:
         InputError: it is larger than a script can be, or so far from shell that the parser finds no end.
     """
-    import tree_sitter
-    import tree_sitter_bash
-
     if len(content) > MOST_BYTES:
         raise InputError(
             _("{size:,} bytes are more than a launch script has").format(size=len(content)), location=first
         )
     # Scripts edited on Windows; the shell itself would stumble over the carriage returns.
     content = content.replace(b"\r\n", b"\n")
-    parser = tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
-    end = process_time() + MOST_PARSING_S
     try:
-        # Bytes at once would leave the callback out.
-        tree = parser.parse(
-            lambda offset, _point: content[offset : offset + _READ],
-            progress_callback=lambda _offset, _error: process_time() > end,
-        )
+        root = _tree(content)
     except ValueError as error:
         raise InputError(
             _("it is no shell from some line on: {seconds:g} s were not enough to parse it").format(
@@ -76,4 +68,29 @@ def parse(file: str, content: bytes, *, first: Location | None = None) -> Source
             ),
             location=first or Location(source=file, line=1, column=1),
         ) from error
-    return Source(file=file, content=content, root=tree.root_node, first=first)
+    return Source(file=file, content=content, root=root, first=first)
+
+
+def _tree(content: bytes) -> Node:
+    """The root of a text's syntax tree; ValueError where the parser does not come to an end."""
+    import tree_sitter
+
+    parser = tree_sitter.Parser(_bash())
+    if len(content) <= _SHORT:
+        return parser.parse(content).root_node
+    end = process_time() + MOST_PARSING_S
+    # Only what a callback reads can be left off, and tree-sitter 0.26 never frees what a callback gave.
+    tree = parser.parse(
+        lambda offset, _point: content[offset : offset + _READ],
+        progress_callback=lambda _offset, _error: process_time() > end,
+    )
+    return tree.root_node
+
+
+@cache
+def _bash() -> Any:
+    """The grammar."""
+    import tree_sitter
+    import tree_sitter_bash
+
+    return tree_sitter.Language(tree_sitter_bash.language())

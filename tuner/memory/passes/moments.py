@@ -3,11 +3,24 @@
 from collections.abc import Callable
 from functools import lru_cache
 
+from msgspec.structs import replace
+
 from tuner.memory.batch.micro_batch import PassInput
 from tuner.memory.ledger.terms import Moment
 from tuner.workload import Backend
 
 _Moments = Callable[[PassInput], tuple[Moment, ...]]
+
+
+def as_counted(given: PassInput) -> PassInput:
+    """The same pass for all whose moments are the same.
+
+    Under FSDP they depend on whether an optimizer step has a second micro-batch, not on how many more follow:
+    what its steps keep of all of them is counted apart, in :mod:`tuner.memory.fsdp.kept_inputs`.
+    """
+    if given.engine.backend is Backend.MEGATRON:
+        return given
+    return replace(given, micro_batches=min(2, given.micro_batches), step_tokens=None)
 
 
 # Advice compares hundreds of workloads that differ in one pass.

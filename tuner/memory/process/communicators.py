@@ -105,7 +105,7 @@ def trainer_communicators(workload: Workload) -> Communicators:
     return counted + Communicators(connected=sending) if sending else counted
 
 
-@lru_cache(maxsize=2048)  # most proposals leave the engines as they are
+@lru_cache(maxsize=512)  # most proposals leave the engines as they are
 def _of_engines(engines: tuple[Engine, ...], *, tied: bool, gpus_per_node: int) -> Communicators:
     total = engines[0].parallel.gpus
     counted = Communicators(connected=1) if total > 1 else Communicators(alone=1)

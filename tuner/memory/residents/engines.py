@@ -77,7 +77,7 @@ class States(Struct, frozen=True, kw_only=True):
         return () if self.left is None else (self.left,)
 
 
-@lru_cache(maxsize=2048)  # proposals that leave an engine as it is leave its states as they are
+@lru_cache(maxsize=512)  # proposals that leave an engine as it is leave its states as they are
 def states_of(model: ModelShape, engine: Engine, role: str) -> States:
     """The states of an engine; ``role`` begins the terms' names."""
     has_buffer = engine.backend is Backend.MEGATRON and role not in ("reference", "reward")

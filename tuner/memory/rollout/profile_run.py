@@ -120,7 +120,7 @@ def engine_activations(workload: Workload) -> Term:
     return _activations(workload.model, workload.generator, profiled_tower(workload))
 
 
-@lru_cache(maxsize=4096)  # most proposals leave the rollout as it is
+@lru_cache(maxsize=1024)  # most proposals leave the rollout as it is
 def _activations(model: ModelShape, rollout: Rollout, tower: VisionTower | None) -> Term:
     compiles = rollout.tunes_at_start and rollout.cuda_graphs
     numbers = profile_numbers(model, rollout)

@@ -98,6 +98,6 @@ def engine_weights(workload: Workload) -> Term:
     return _weights(workload.model, workload.generator)
 
 
-@lru_cache(maxsize=4096)  # most proposals leave the rollout as it is
+@lru_cache(maxsize=1024)  # most proposals leave the rollout as it is
 def _weights(model: ModelShape, rollout: Rollout) -> Term:
     return stated(Item.ENGINE, "engine_weights", weight_size(model, rollout), weight_numbers(model, rollout))

@@ -21,7 +21,7 @@ SITE = "TUNER_DOCS"  # variable with the address of the documentation, where it 
 def path_of(source: str) -> str:
     """A file as seen from the working folder, where it lies in it; any other as it was named."""
     try:
-        return _seen_from(str(Path.cwd()), source)
+        return _seen_from(os.getcwd(), source)  # noqa: PTH109 - each finding asks, and a path takes its time
     except OSError:  # the folder is gone
         return source
 

@@ -50,7 +50,9 @@ def check(case: Case) -> Finding | None:
         return None
     sizes = tensor_sizes(workload.model, rollout, workload.cluster.gpus_per_node)
     smaller = [size for size in sizes if size < rollout.tensor_parallel]
-    paying = [size for size in smaller if case.pays(_sized(workload, size))]
+    # Whether it fits is told sooner than what it takes, since few rollouts are alike.
+    fitting = [size for size in smaller if case.affords(_sized(workload, size))]
+    paying = [size for size in fitting if case.faster(_sized(workload, size))]
     if not paying:
         return None
     best = min(paying, key=lambda size: case.seconds(_sized(workload, size)))

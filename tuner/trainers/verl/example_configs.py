@@ -18,7 +18,7 @@ from tuner.trainers.verl.recipes import DAPO
 _FSDP, _MEGATRON = CONFIGS
 
 
-class ExampleConfig(Struct, frozen=True, kw_only=True):
+class ExampleConfig(Struct, frozen=True, kw_only=True, eq=False):
     """A configuration that lays a few keys on one of the trainer's."""
 
     base: str  # a name of CONFIGS

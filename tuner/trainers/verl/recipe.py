@@ -8,7 +8,7 @@ from tuner.inputs.tree import Path, Tree, leaves
 from tuner.trainers.verl.defaults import CONFIGS
 
 
-class Recipe(Struct, frozen=True, kw_only=True, dict=True):
+class Recipe(Struct, frozen=True, kw_only=True, eq=False, dict=True):
     """A trainer on verl's workers, with its configuration."""
 
     modules: tuple[str, ...]  # behind ``python -m``

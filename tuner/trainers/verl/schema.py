@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from difflib import SequenceMatcher, get_close_matches
-from functools import cache, cached_property, lru_cache
+from functools import cached_property, lru_cache
 
 from tuner.inputs.interpolation import is_interpolation
 from tuner.inputs.tree import Path, Tree, contains, dotted, leaves
@@ -110,16 +110,10 @@ class Schema:
         return by_name
 
 
+@lru_cache(maxsize=16)  # most configurations rest on a few
 def schema_of(defaults: Defaults) -> Schema:
-    """The keys of some defaults; those of a bundled configuration are looked through once."""
-    version, config = defaults.version, defaults.config
-    bundled = has_config(version, config) and defaults is read_defaults(version, config)
-    return _bundled(version, config) if bundled else Schema(defaults)
-
-
-@cache
-def _bundled(version: str, config: str) -> Schema:
-    return Schema(read_defaults(version, config))
+    """The keys of some defaults."""
+    return Schema(defaults)
 
 
 @lru_cache(maxsize=4096)  # many configurations have the same unknown keys

@@ -1,7 +1,7 @@
 """A user's configuration, before and after it is laid on the defaults of a release."""
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING
 
@@ -26,7 +26,7 @@ from tuner.trainers.verl.arguments import parsed, user_locations
 from tuner.trainers.verl.backend import choose_config, missing_config
 from tuner.trainers.verl.defaults import CONFIGS, Defaults, read_defaults
 from tuner.trainers.verl.defaults_list import Composition
-from tuner.trainers.verl.example_configs import example_config
+from tuner.trainers.verl.example_configs import ExampleConfig, example_config
 from tuner.trainers.verl.fingerprint import Likeness, Likenesses
 from tuner.trainers.verl.forks.fork import Fork
 from tuner.trainers.verl.forks.translate import (
@@ -111,6 +111,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
             # Those of a file that was not to be had would be unknown as well.
             unknown=() if missing else tuple(map(self._of_fork, layers.unknown())),
         )
+        settings.rest_on(defaults.settings)
         if self.fork is not None:
             program = Reader(
                 name=self.fork.name,
@@ -142,12 +143,12 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         config_name = (self.arguments.config_name or "").removesuffix(".yaml")
         example = example_config(config_name) if self.composition.empty else None
         if example is not None and example.base == trainer.config:
-            return _laid(trainer, config_name, example.tree)
+            return laid(trainer, example), _base_laid(config_name, example.tree)
         recipe = self._recipe(trainer, config_name, version)
         name = None if recipe is None else recipe.config(trainer.config)
         if recipe is None or name is None:
             return trainer, _base(trainer)
-        return _laid(trainer, name, recipe.tree)
+        return laid(trainer, recipe), _base_laid(name, recipe.tree)
 
     def _trainer_defaults(self, version: str) -> Defaults:
         """Those of the trainer: the release's, the project's, or the user's own copy of them."""
@@ -255,11 +256,16 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         return changed + [path for document in documents for path, _value in leaves(document.tree) if path]
 
 
-def _laid(trainer: Defaults, name: str, tree: Tree) -> tuple[Defaults, Base]:
+@lru_cache(maxsize=16)  # most configurations rest on a few
+def laid(trainer: Defaults, above: ExampleConfig | Recipe) -> Defaults:
     """The defaults of a configuration that lays keys of its own on the trainer's."""
+    return replace(trainer, tree=merged(dict(trainer.tree), above.tree))
+
+
+def _base_laid(name: str, tree: Tree) -> Base:
+    """How these defaults are asked for again."""
     keys = tuple(dotted(path) for path, _ in leaves(tree))
-    base = Base(name=name, words=(f"--config-name={name}",), keys=keys)
-    return replace(trainer, tree=merged(dict(trainer.tree), tree)), base
+    return Base(name=name, words=(f"--config-name={name}",), keys=keys)
 
 
 def _base(defaults: Defaults) -> Base:

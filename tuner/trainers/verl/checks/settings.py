@@ -23,12 +23,12 @@ def changed(settings: Settings, key: str) -> bool:
 
     A composed configuration spells out every key; only those that differ were meant.
     """
-    return settings.is_set(key) and settings.get(key) != _defaults(settings).get(key)
+    return settings.is_set(key) and settings.get(key) != settings.released.get(key)
 
 
 def in_release(settings: Settings, key: str) -> bool:
     """Whether the release's own configuration has this key."""
-    return key in _defaults(settings)
+    return key in settings.released
 
 
 def shards_with_fsdp(workload: Workload) -> bool:
@@ -44,12 +44,3 @@ def replaces_heads(settings: Settings, version: str) -> bool:
 def static_batches(settings: Settings) -> bool:
     """Whether the actor's micro-batches are counted in sequences instead of tokens."""
     return not settings.flag(f"{ACTOR}.use_dynamic_bsz")
-
-
-def _defaults(settings: Settings) -> Settings:
-    return Settings(
-        tree=settings.defaults,
-        defaults=settings.defaults,
-        origins={},
-        default_origin=settings.default_origin,
-    )

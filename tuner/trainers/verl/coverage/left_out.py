@@ -73,7 +73,7 @@ def _rows_in(version: str, fine_tunes: bool) -> tuple[tuple[int, Omission], ...]
     )
 
 
-@lru_cache(maxsize=1 << 14)  # many configurations set the same keys
+@lru_cache(maxsize=1 << 12)  # many configurations set the same keys
 def _rows_of(key: str, version: str, fine_tunes: bool) -> tuple[int, ...]:
     """The numbers of the rows without a trigger that a key belongs to."""
     if any(group.covers(key, version) for group in NO_EFFECT):

@@ -63,7 +63,7 @@ class Omission(Struct, frozen=True, kw_only=True):
         return _covered(self.patterns, key, version)
 
 
-@lru_cache(maxsize=1 << 16)  # many configurations set the same keys
+@lru_cache(maxsize=1 << 12)  # many configurations set the same keys
 def _covered(patterns: tuple[str, ...], key: str, version: str) -> bool:
     return any(pattern(text).matches(key, version) for text in patterns)
 

@@ -5,12 +5,14 @@ and says which wheel and which files of it it was made from.
 """
 
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from msgspec import Struct
+
+from tuner.inputs.settings import Layer, Origin, Settings
 
 CONFIG_FOLDER = "verl/trainer/config/"  # of a wheel
 CONFIGS: tuple[str, ...] = ("ppo_trainer", "ppo_megatron_trainer")
@@ -18,8 +20,11 @@ CONFIGS: tuple[str, ...] = ("ppo_trainer", "ppo_megatron_trainer")
 FINE_TUNING_CONFIGS: tuple[str, ...] = ("sft_trainer", "sft_trainer_engine", "sft_trainer_engine_megatron")
 
 
-class Defaults(Struct, frozen=True, kw_only=True):
-    """What one release's trainer configuration holds before a user changes anything."""
+class Defaults(Struct, frozen=True, kw_only=True, eq=False, dict=True):
+    """What one release's trainer configuration holds before a user changes anything.
+
+    Each is told apart by itself, so that what is made of a large tree can be kept for it.
+    """
 
     version: str
     config: str
@@ -31,6 +36,12 @@ class Defaults(Struct, frozen=True, kw_only=True):
     wheel: str
     wheel_sha256: str
     files: tuple[str, ...]  # of the wheel
+
+    @cached_property
+    def settings(self) -> Settings:
+        """Settings that nobody has changed, from which those of users keep what does not rest on a change."""
+        tree = dict(self.tree)
+        return Settings(tree=tree, defaults=tree, origins={}, default_origin=Origin(layer=Layer.DEFAULT))
 
 
 @cache
