@@ -662,6 +662,13 @@ def test_what_the_bridge_turns_on(version: str, model: ModelShape, rotary: bool,
     assert (engine.fused_rotary, engine.frees_stage_outputs) == (rotary, outputs)
 
 
+@pytest.mark.parametrize(("mbridge", "rotary"), [(False, True), (True, False)])
+def test_verls_own_converter_of_mixtral_rotates_by_one_kernel(mbridge: bool, rotary: bool) -> None:
+    mixtral = replace(QWEN25_7B, architecture="mixtral")
+    asked = (*MEGATRON, *(f"{role}.megatron.use_mbridge={mbridge}" for role in (ACTOR, REF)))
+    assert workload_of(asked, "0.7.1", model=mixtral).actor.engine.fused_rotary is rotary
+
+
 @pytest.mark.parametrize(("version", "each"), [("0.5.0", True), ("0.6.1", True), ("0.7.1", False)])
 def test_sequences_are_rotated_one_by_one_before_megatron_core_rotated_them_together(
     version: str, each: bool

@@ -178,7 +178,14 @@ def _fuses(context: EngineContext, switch: str, *, elsewhere: bool) -> bool:
 
 
 def _rotates_at_once(context: EngineContext) -> bool:
-    return _fuses(context, "apply_rope_fusion", elsewhere=False)
+    """Whether one kernel rotates; of verl's own converters that of Mixtral asks for it.
+
+    Source: verl 0.4.1 to 0.9.1 ``models/mcore/config_converter.py`` (``hf_to_mcore_config_mixtral``).
+    """
+    converted = not context.source.flag(f"{context.configured_role}.megatron.use_mbridge")
+    return _fuses(
+        context, "apply_rope_fusion", elsewhere=converted and context.model.architecture == "mixtral"
+    )
 
 
 def _set_rotation(context: EngineContext, engine: Engine) -> Assignments:
