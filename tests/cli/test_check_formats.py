@@ -17,7 +17,7 @@ from tests.cli.test_commands import GIVEN
 from tuner.cli.formats import FORMATS
 from tuner.render import checked
 from tuner.render.checked.markdown import MOST_BYTES, cell, code
-from tuner.render.checked.wording import SITE, site
+from tuner.render.checked.wording import SITE
 from tuner.render.schemas import schema
 
 SARIF = Path(__file__).parents[1] / "data/sarif/sarif-schema-2.1.0.json"
@@ -45,7 +45,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patched:
         patched.chdir(here)
         patched.setenv(SITE, "https://docs.example/tuner")
-        site.cache_clear()
         Path("a 显存.yaml").write_text(CONFIG, encoding="utf-8")
         Path("broken.yaml").write_text("actor_rollout_ref: [1\n")
         # The file by its whole path: it is shown as seen from the working folder all the same.
@@ -54,7 +53,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         )
         assert (result.code, result.out) == (2, "")
         yield here
-    site.cache_clear()
 
 
 @pytest.fixture

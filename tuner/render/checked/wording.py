@@ -68,13 +68,13 @@ def told(line: Line) -> str:
     return message + text.format(overrides=cure(line))
 
 
-@cache
 def site() -> str:
     """Where the documentation stands, with a slash at its end; empty where nobody says."""
     named = os.environ.get(SITE, "") or _of_package()
     return named if not named or named.endswith("/") else f"{named}/"
 
 
+@cache
 def _of_package() -> str:
     try:
         listed = metadata("tuner").get_all("Project-URL") or []
