@@ -10,6 +10,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 from sphinx.util.typing import ExtensionMetadata
 
+from folded import folded
 from recorded_updates import DATA, cases, peak, seconds, warm
 from tables import table
 from tuner.inside_verl.patches import PATCHES
@@ -36,13 +37,17 @@ class Patches(SphinxDirective):
     """The functions of verl that are replaced."""
 
     def run(self) -> list[nodes.Node]:
-        """One row for each, with its releases."""
+        """One row for each, with its releases, behind a line that is always seen."""
         header = ["Patch", "Function of verl", "Releases", "What the replacement does"]
         rows = [
             [f"``{patch.name}``", f"``{patch.module}.{patch.attribute}``", _span(patch.releases), patch.does]
             for patch in PATCHES
         ]
-        return table(self, header, rows, prose=header[3:], widths=[18, 34, 14, 34])
+        listed = table(self, header, rows, prose=header[3:], widths=[22, 30, 14, 34])
+        for part in listed:
+            for one in part.findall(nodes.table):
+                one["classes"].append("long-names")
+        return [folded(self, "What is replaced, function by function", listed)]
 
 
 def _span(releases: tuple[str, ...]) -> str:

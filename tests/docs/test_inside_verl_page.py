@@ -17,7 +17,7 @@ def test_the_tables_hold_what_the_code_and_the_record_hold(tmp_path: Path) -> No
         f".. inside-verl-updates:: {RECORD}",
     )
     text = "\n\n".join(("Page\n====", *directives)) + "\n"
-    site = build(tmp_path, {"index.rst": text}, extensions=["inside_verl"])
+    site = build(tmp_path, {"index.rst": text}, extensions=["folded", "inside_verl"])
     assert site.warnings == ""
     page = site.page("index")
     named = [setting.name for setting in SETTINGS] + [patch.name for patch in PATCHES]
@@ -29,3 +29,15 @@ def test_the_tables_hold_what_the_code_and_the_record_hold(tmp_path: Path) -> No
     translated = {patch.does for patch in PATCHES} | {setting.does for setting in SETTINGS}
     assert translated <= site.messages("index")
     assert not any("GiB" in message for message in site.messages("index"))
+
+
+def test_updates_of_verls_worker_stand_beside_what_is_predicted_today(tmp_path: Path) -> None:
+    text = "Page\n====\n\n.. worker-updates:: update-in-verl-2xh100.json\n"
+    site = build(tmp_path, {"index.rst": text}, extensions=["worker_updates"])
+    assert site.warnings == ""
+    rows = re.findall("<tr.*?</tr>", site.page("index"), flags=re.DOTALL)[1:]
+    assert len(rows) == 4
+    for row in rows:
+        peaks = [float(number) for number in re.findall(r"([\d.]+) GiB", row)]
+        assert len(peaks) == 2 and abs(peaks[0] / peaks[1] - 1) < 0.01
+        assert len(re.findall(r"[\d.]+ s\b", row)) == 2
