@@ -1,10 +1,14 @@
 """Rotating queries and keys under Megatron, against what its code does to each sequence."""
 
+import json
+
 import pytest
 
 from tests import workloads
+from tests.cli.runner import ROOT
 from tuner.batching import pass_sequences
 from tuner.timing.assumptions import (
+    BARE_LAUNCH_S,
     GRAPH_LAUNCH_S,
     READ_NUMBER_S,
     ROTARY_KERNELS,
@@ -15,6 +19,14 @@ from tuner.timing.megatron import most_layers, pass_parts, rotary_seconds, rotat
 from tuner.workload import Checkpointing, Phase, Workload
 
 BASE = workloads.grpo_32b_megatron().with_actor_engine(rotates_each=True, checkpointing=Checkpointing.NONE)
+
+
+def test_a_launch_takes_the_mean_of_the_machines_where_it_was_measured() -> None:
+    table = json.loads((ROOT / "profiles" / "operators" / "h100-sxm.json").read_text(encoding="utf-8"))
+    measured = [row["kernel_s"] for row in table["host_launch"]]
+    assert len(measured) >= 2
+    assert pytest.approx(sum(measured) / len(measured), rel=0.01) == BARE_LAUNCH_S
+    assert ROTATED_PIECE_S == ROTARY_KERNELS * BARE_LAUNCH_S
 
 
 def job(workload: Workload, phase: Phase = Phase.UPDATE_ACTOR) -> Job:

@@ -17,9 +17,10 @@ from tuner.accuracy.seconds import (
     series,
 )
 from tuner.accuracy.special import USUAL, special_settings
-from tuner.accuracy.workload import workload_of
+from tuner.accuracy.workload import FUSED_KERNELS, workload_of
 
 __all__ = [
+    "FUSED_KERNELS",
     "LEAST_S",
     "USUAL",
     "ComparedFile",

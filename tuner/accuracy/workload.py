@@ -37,8 +37,8 @@ from tuner.workload import (
 )
 
 _GPU = "h200"  # what PyTorch's allocator hands out does not depend on the card
-_HEADS = {
-    None: HeadKind.LOGITS,
+#: Fused heads by what a recorded pass calls them.
+FUSED_KERNELS = {
     "torch": HeadKind.FUSED_TORCH,
     "triton": HeadKind.FUSED_TRITON,
     "tuner": HeadKind.FUSED_TUNER,
@@ -163,7 +163,7 @@ def _head(case: MeasuredCase) -> OutputHead:
     if case.critic:
         return OutputHead(kind=HeadKind.VALUE)
     return OutputHead(
-        kind=_HEADS[case.fused_kernels],
+        kind=HeadKind.LOGITS if case.fused_kernels is None else FUSED_KERNELS[case.fused_kernels],
         compiled=case.use_torch_compile,
         chunk_tokens=ENTROPY_CHUNK_TOKENS if case.entropy_chunking else None,
         checkpointed=case.entropy_checkpointing,

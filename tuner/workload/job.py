@@ -138,6 +138,13 @@ class Workload(Struct, frozen=True, kw_only=True, cache_hash=True):
             raise ValueError("the workload has no reference")
         return replace(self, reference=replace(self.reference, **changes))
 
+    def with_policy_engines(self, **changes: Any) -> "Workload":
+        """A copy with another engine of the actor, and of the reference where there is one."""
+        changed = self.with_actor_engine(**changes)
+        if self.reference is None:
+            return changed
+        return changed.with_reference(engine=replace(self.reference.engine, **changes))
+
     def with_critic(self, **changes: Any) -> "Workload":
         """A copy with another critic; the workload must have one."""
         if self.critic is None:

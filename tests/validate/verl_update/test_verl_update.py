@@ -27,6 +27,7 @@ from tuner.validate.report.schema import Machine, Measurement, Outcome
 from tuner.validate.session import NotHereError, Options, OutOfBudgetError, Subject
 from tuner.validate.training.passes import PlannedPass
 from tuner.validate.training.settings import ModelSettings, PassFigures
+from tuner.validate.training.worker.verl_build import fused_backend
 from tuner.validate.verl_update import part
 from tuner.validate.verl_update import plan as planning
 from tuner.validate.verl_update.plan import PlannedUpdate, left_of, planned_update, seconds
@@ -249,6 +250,8 @@ def test_a_job_that_has_our_head_is_held_against_logits() -> None:
     found = planned(one)
     assert found.theirs.settings.head.kind is HeadKind.LOGITS
     assert found.ours.settings.head.kind is one.workload.actor.head.kind is HeadKind.FUSED_TUNER
+    # verl puts a head of ours in the place of one of its own, so it has to be asked for one.
+    assert fused_backend(found.ours.settings.head) and not fused_backend(found.theirs.settings.head)
 
 
 def test_half_of_the_responses_left_out_is_half_of_the_micro_batches() -> None:

@@ -35,15 +35,13 @@ verl #5669, #6913.
 from functools import cache
 from importlib.util import find_spec
 
-from msgspec.structs import replace
-
 from tuner.architectures import find_architecture
 from tuner.counted import counted
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.language import N_, _
 from tuner.rules.case import Case
-from tuner.workload import Backend, HeadKind, Workload
+from tuner.workload import Backend, HeadKind
 
 RULE = Rule(
     code="KRN006",
@@ -79,7 +77,7 @@ def check(case: Case) -> Finding | None:
     model = case.workload.model
     if model.traced is not None or not find_architecture(model.architecture).liger_layers:
         return None
-    proposal = _fused(case.workload)
+    proposal = case.workload.with_policy_engines(fused_layers=True)
     if not case.pays(proposal):
         return None
     return Finding(
@@ -93,10 +91,3 @@ def check(case: Case) -> Finding | None:
         proposal=proposal,
         notes=() if _is_here() else (_(_MISSING),),
     )
-
-
-def _fused(workload: Workload) -> Workload:
-    changed = workload.with_actor_engine(fused_layers=True)
-    if workload.reference is None:
-        return changed
-    return changed.with_reference(engine=replace(workload.reference.engine, fused_layers=True))

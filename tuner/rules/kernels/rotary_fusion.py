@@ -25,13 +25,11 @@ Megatron-Core 0.12 to 0.16, ``models/common/embeddings/rope_utils.py`` (``apply_
 verl 0.7.1, ``examples/grpo_trainer/run_qwen3-235b_megatron_96gb.sh`` and ``run_qwen3-30b_dapo_megatron_fp8_trtllm.sh`` (``override_transformer_config.apply_rope_fusion=True``).
 """
 
-from msgspec.structs import replace
-
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.language import N_, _
 from tuner.rules.case import Case
-from tuner.workload import Backend, Workload
+from tuner.workload import Backend
 
 RULE = Rule(
     code="KRN008",
@@ -50,7 +48,7 @@ def check(case: Case) -> Finding | None:
         return None
     if case.workload.cluster.gpu.is_ascend or model.latent is not None or model.tower is not None:
         return None
-    proposal = _fused(case.workload)
+    proposal = case.workload.with_policy_engines(fused_rotary=True)
     if not case.pays(proposal):
         return None
     return Finding(
@@ -66,10 +64,3 @@ def check(case: Case) -> Finding | None:
         proposal=proposal,
         notes=(_("the kernel is Transformer Engine's"),),
     )
-
-
-def _fused(workload: Workload) -> Workload:
-    changed = workload.with_actor_engine(fused_rotary=True)
-    if workload.reference is None:
-        return changed
-    return changed.with_reference(engine=replace(workload.reference.engine, fused_rotary=True))

@@ -12,7 +12,15 @@ from statistics import median
 from msgspec import structs
 
 from tuner import batching, memory
-from tuner.accuracy import Comparison, MeasuredCase, compare, pass_interval, pass_time, workload_of
+from tuner.accuracy import (
+    FUSED_KERNELS,
+    Comparison,
+    MeasuredCase,
+    compare,
+    pass_interval,
+    pass_time,
+    workload_of,
+)
 from tuner.errors import TunerError
 from tuner.memory import PhaseEstimate
 from tuner.model_shape import ModelShape
@@ -33,11 +41,7 @@ from tuner.workload import (
     Workload,
 )
 
-_FUSED = {
-    HeadKind.FUSED_TORCH: "torch",
-    HeadKind.FUSED_TRITON: "triton",
-    HeadKind.FUSED_TUNER: "tuner",
-}
+_FUSED = {kind: name for name, kind in FUSED_KERNELS.items()}
 _MOST_MICRO_BATCHES = 2  # the second adds to gradients that exist, and so do all after it
 _FIRST_TOKENS = 512
 _SMALL_IMAGE = 4  # tokens

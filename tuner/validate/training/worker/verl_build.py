@@ -9,7 +9,7 @@ from tuner.validate.training.settings import ModelSettings, PassSettings
 from tuner.validate.training.worker.model import WITHOUT_TOKENS
 from tuner.validate.training.worker.optimizer import make_states
 from tuner.validate.training.worker.random_weights import random_weights
-from tuner.workload import Checkpointing, Engine, HeadKind
+from tuner.workload import Checkpointing, Engine, HeadKind, OutputHead
 
 #: What verl calls its own fused heads; ours is in the place of whichever is named.
 _BACKENDS = {HeadKind.FUSED_TORCH: "torch", HeadKind.FUSED_TRITON: "triton", HeadKind.FUSED_TUNER: "torch"}
@@ -34,6 +34,11 @@ class Additions:
 
 
 NOTHING = Additions()
+
+
+def fused_backend(head: OutputHead) -> str | None:
+    """What verl is told of a fused head; None where it is not asked for one."""
+    return _BACKENDS.get(head.kind)
 
 
 def verl(module: str) -> Any:
@@ -80,7 +85,7 @@ def _write_config(model: ModelSettings, directory: str) -> Any:
 def _engine(directory: str, settings: PassSettings, additions: Additions, *, critic: bool) -> Any:
     configs, engines = verl("workers.config"), verl("workers.engine.fsdp.transformer_impl")
     kind = engines.FSDPEngineWithValueHead if critic else engines.FSDPEngineWithLMHead
-    backend = _BACKENDS.get(settings.head.kind)
+    backend = fused_backend(settings.head)
     return kind(
         model_config=_of_release(
             configs.HFModelConfig,
@@ -121,7 +126,7 @@ def _engine_config(config_class: Any, settings: PassSettings, additions: Additio
         entropy_from_logits_with_chunking=head.chunk_tokens is not None,
         ulysses_sequence_parallel_size=engine.parallel.ulysses,
         use_dynamic_bsz=False,
-        use_fused_kernels=head.kind in _BACKENDS,
+        use_fused_kernels=fused_backend(head) is not None,
     )
 
 
