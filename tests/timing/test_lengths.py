@@ -1,11 +1,13 @@
 """What is known of lengths: the seconds go by it, and what is assumed without it changes nothing."""
 
+from statistics import NormalDist
+
 import pytest
 
 from tests import workloads
 from tuner.memory.rollout.capacity import rollout_memory
 from tuner.timing import step_time
-from tuner.timing.responses import slowest_responses
+from tuner.timing.responses import largest_normal, slowest_responses
 from tuner.workload import Lengths, Phase, Workload
 
 GRPO = workloads.grpo_7b()
@@ -15,6 +17,12 @@ LONGEST = GRPO.batch.max_response_tokens
 def knowing(prompt: int | None = None, response: int | None = None, p95: int | None = None) -> Workload:
     lengths = Lengths(mean_prompt=prompt, mean_response=response, response_p95=p95)
     return GRPO.with_batch(lengths=lengths)
+
+
+@pytest.mark.parametrize("count", [1, 2, 4, 8, 64, 1024])
+def test_the_largest_of_several_numbers_is_that_of_the_standard_library(count: int) -> None:
+    expected = NormalDist().inv_cdf((count - 0.375) / (count + 0.25))
+    assert largest_normal(count) == pytest.approx(expected, abs=1e-9)
 
 
 HALVES = knowing(GRPO.batch.max_prompt_tokens // 2, LONGEST // 2)
