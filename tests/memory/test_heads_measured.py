@@ -27,12 +27,12 @@ def peaks() -> Iterator[tuple[str, HeadShape, bool, float]]:
                     yield head["name"], size, training, head["peak_bytes"][which]
 
 
-def of_ours(report: str) -> Iterator[tuple[HeadShape, float]]:
-    """Shape, and bytes of both passes of our own head."""
+def with_both_passes(report: str, name: str) -> Iterator[tuple[HeadShape, float]]:
+    """Shape, and bytes of both passes of a head."""
     for shape in json.loads((RECORDED / report).read_text())["shapes"]:
         size = HeadShape(tokens=shape["tokens"], hidden=shape["hidden"], vocab=shape["vocabulary"])
-        (own,) = (head for head in shape["heads"] if head["name"] == "recompute")
-        yield size, own["peak_bytes"]["both"]
+        (head,) = (head for head in shape["heads"] if head["name"] == name)
+        yield size, head["peak_bytes"]["both"]
 
 
 @pytest.mark.parametrize(
@@ -41,10 +41,22 @@ def of_ours(report: str) -> Iterator[tuple[HeadShape, float]]:
 def test_our_head_takes_no_more_than_is_claimed(report: str) -> None:
     """A slice may be narrower than its room, where that fills the waves of tiles."""
     way = Way.of(OutputHead(kind=HeadKind.FUSED_TUNER), entropy=True)
-    shapes = list(of_ours(report))
+    shapes = list(with_both_passes(report, "recompute"))
     assert shapes
     for shape, measured in shapes:
         assert 0 <= way.peak_bytes(shape, training=True) - measured <= TUNER_SLICE_BYTES / 2
+
+
+@pytest.mark.parametrize(
+    "report", ["output-head-h100.json", "output-head-h100-more.json", "output-head-h200.json"]
+)
+def test_the_triton_head_of_verl_takes_what_was_measured(report: str) -> None:
+    """Whole slices alone, and a narrower last one; beyond the tensors are five numbers of each row."""
+    way = Way.of(OutputHead(kind=HeadKind.FUSED_TRITON), entropy=True)
+    shapes = list(with_both_passes(report, "verl Triton"))
+    assert shapes
+    for shape, measured in shapes:
+        assert measured - way.peak_bytes(shape, training=True) == 5 * 4 * shape.tokens
 
 
 def test_a_slice_is_as_large_as_the_kernels_make_it() -> None:

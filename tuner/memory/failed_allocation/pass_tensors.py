@@ -72,7 +72,7 @@ def head_tensors(
         by = _("Liger's fused head, chunk by chunk")
         return (_chunk(vocab, chunk, head.logits_dtype.bytes, ("logits",), by),)
     if head.kind in (HeadKind.FUSED_TRITON, HeadKind.FUSED_TUNER):
-        return (_slice(head, vocab=vocab, tokens=tokens, training=training),)
+        return _slices(head, vocab=vocab, tokens=tokens, training=training)
     return ()
 
 
@@ -132,19 +132,30 @@ def _chunk(vocab: int, tokens: int, dtype_bytes: int, kinds: tuple[str, ...], by
     )
 
 
-def _slice(head: OutputHead, *, vocab: int, tokens: int, training: bool) -> Tensor:
-    width = min(fused.TRITON_BACKWARD_SPLIT, vocab)
-    by = _("the fused Triton head")
+def _slices(head: OutputHead, *, vocab: int, tokens: int, training: bool) -> tuple[Tensor, ...]:
+    if not training:
+        made_of = _("statistics of the slices")
+        splits = ceil(vocab / fused.TRITON_FORWARD_SPLIT)
+        return (_slice(head, splits, made_of, tokens=tokens, training=False),)
+    made_of = _("one slice of the logits' gradient")
     if head.kind is HeadKind.FUSED_TUNER:
         width = min(fused.TUNER_SLICE_BYTES // (head.logits_dtype.bytes * tokens), vocab)
-        by = _("the head of tuner.inside_verl")
-    counted = _("vocabulary entries of a slice")
-    if not training:
-        width, counted = ceil(vocab / fused.TRITON_FORWARD_SPLIT), _("slices of the vocabulary")
+        return (_slice(head, width, made_of, tokens=tokens, training=True),)
+    whole = _slice(head, fused.TRITON_BACKWARD_SPLIT, made_of, tokens=tokens, training=True)
+    last = vocab % fused.TRITON_BACKWARD_SPLIT
+    if not last:
+        return (whole,)
+    copy = _("a copy of the last slice of the logits' gradient")
+    return (whole, _slice(head, last, copy, tokens=tokens, training=True))
+
+
+def _slice(head: OutputHead, width: int, kind: str, *, tokens: int, training: bool) -> Tensor:
+    ours = head.kind is HeadKind.FUSED_TUNER
+    counted = _("vocabulary entries of a slice") if training else _("slices of the vocabulary")
     return Tensor(
         name="fused_head_gradient" if training else "fused_head_statistics",
-        kinds=(_("one slice of the logits' gradient") if training else _("statistics of the slices"),),
-        made_by=by,
+        kinds=(kind,),
+        made_by=_("the head of tuner.inside_verl") if ours else _("the fused Triton head"),
         item=Item.LOGITS,
         factors=((width, counted),),
         dtype_bytes=head.logits_dtype.bytes if training else _FLOAT32,

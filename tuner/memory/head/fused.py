@@ -57,12 +57,16 @@ def triton_forward_bytes(*, T: int, V: int) -> int:
     return 12 * T * ceil_div(V, TRITON_FORWARD_SPLIT)
 
 
-def triton_backward_bytes(*, T: int, V: int, b: int) -> int:
-    """The Triton head, backward: one slice of the logits' gradient.
+def triton_backward_bytes(*, T: int, V: int, H: int, b: int) -> int:
+    """The Triton head, backward: a slice of the logits' gradient, and what is made of it beside it.
 
-    Source: verl ``utils/kernel/kernels.py``, ``utils/kernel/linear_cross_entropy.py``.
+    That is each slice's share of the gradient of the hidden states, and a copy of the last slice where the
+    vocabulary is no multiple of a slice. The slice has its full width for a smaller vocabulary too.
+
+    Source: verl ``utils/kernel/kernels.py`` (``efficient_entropy_backward``, ``_Split_Dlogits_N``).
     """
-    return b * T * smallest(TRITON_BACKWARD_SPLIT, V)
+    last = V - TRITON_BACKWARD_SPLIT * (V // TRITON_BACKWARD_SPLIT)
+    return b * T * (TRITON_BACKWARD_SPLIT + largest(last, H))
 
 
 def tuner_backward_bytes(*, T: int, V: int, H: int, b: int) -> int:
