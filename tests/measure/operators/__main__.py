@@ -21,7 +21,7 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
-from measure.operators.dispatch import dispatched
+from measure.operators.dispatch import dispatched, listed
 from measure.operators.elementwise import elementwise
 from measure.operators.experts import grouped, host_seconds_of_experts, routing
 from measure.operators.group import joined
@@ -65,6 +65,7 @@ def main() -> None:
         "host_optimizer": host_seconds_of_an_optimizer,
         "host_launch": host_seconds_of_a_launch,
         "dispatched": dispatched,
+        "listed": listed,
         "products": products,
         "attention": attention,
         "moved": moved,

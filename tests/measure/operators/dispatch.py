@@ -2,6 +2,8 @@
 
 The steps are those of verl's ``DataProto`` through Ray: rows made contiguous, put into one buffer
 (``TensorDict.consolidate``), saved by torch into bytes, pickled, copied into shared memory; and back.
+And how fast a rank makes a tensor of the lists of an engine, as ``utils/torch_functional.py``
+(``pad_2d_list_to_length``) of verl 0.5 does.
 """
 
 import io
@@ -14,6 +16,8 @@ from measure.operators.shapes import Shapes
 
 _TENSORS = 6
 _COLUMNS = 4096
+_LISTS = 512  # responses
+_REPETITIONS = 3
 
 
 def dispatched(shapes: Shapes) -> dict[str, float]:
@@ -34,6 +38,24 @@ def dispatched(shapes: Shapes) -> dict[str, float]:
         "sent_bytes_per_s": round(size / (sent - begin)),
         "received_bytes_per_s": round(size / (end - sent)),
     }
+
+
+def listed(shapes: Shapes) -> dict[str, float]:
+    """Seconds in which torch makes one number of a padded tensor of lists of token ids, the least of some."""
+    rows = min(_LISTS, max(2, shapes.copied_values // _COLUMNS))
+    lists = [list(range(row, row + _COLUMNS // 2)) for row in range(rows)]
+    seconds = min(_padded_seconds(lists) for _ in range(_REPETITIONS))
+    return {"numbers": rows * _COLUMNS, "number_s": seconds / (rows * _COLUMNS)}
+
+
+def _padded_seconds(lists: list[list[int]]) -> float:
+    begin = time.perf_counter()
+    padded = [(*one, *((0,) * (_COLUMNS - len(one)))) for one in lists]
+    tensor = torch.tensor(padded)
+    seconds = time.perf_counter() - begin
+    if tensor.shape != (len(lists), _COLUMNS) or int(tensor[-1, 0]) != lists[-1][0]:
+        raise RuntimeError("the tensor does not hold the lists")
+    return seconds
 
 
 def _sent(part: list[torch.Tensor]) -> tuple[mmap.mmap, int]:
