@@ -38,6 +38,7 @@ class Batches(SphinxDirective):
         header = [
             "Model",
             "At once",
+            "Cache in tokens",
             "Sequences",
             "Sequences a step",
             "Seconds",
@@ -131,6 +132,7 @@ def _row(batch: dict[str, Any], recorded: list[dict[str, Any]]) -> list[str]:
     return [
         batch["model"],
         str(batch["limit"]),
+        f"{batch['cache_blocks'] * batch['block_tokens']:,}",
         str(len(batch["responses"])),
         f"{sequences_a_step(batch):.0f}",
         f"{taken[0]:.1f}" + (f" … {taken[-1]:.1f}" if len(taken) > 1 else ""),

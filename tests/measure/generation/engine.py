@@ -1,21 +1,25 @@
 """One start of vLLM as ``tuner validate`` starts it, and batches that it generates under several limits."""
 
-import gc
 import json
 import os
 import random
 import time
-import traceback
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import exp, log
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from measure.generation.scheduler import preemptions, set_scheduler
+
+#: What the caller's environment does not say.
 ENVIRONMENT = {
     "VLLM_NO_USAGE_STATS": "1",
     "HF_HUB_OFFLINE": "1",
-    "VLLM_ALLOW_INSECURE_SERIALIZATION": "1",  # a function of ours is sent to the engine's process
+    "VLLM_ALLOW_INSECURE_SERIALIZATION": "1",  # functions of ours are sent to the engine's process
+    # vLLM's second runner imports FlashInfer otherwise, with which it samples for top-k or top-p alone.
+    "VLLM_USE_FLASHINFER_SAMPLER": "0",
 }
 _SEED = 20261124
 _PER_PROMPT = 8  # responses
@@ -23,7 +27,8 @@ _MOST_SEQUENCES = 1024
 _SEQUENCES_A_LIMIT = 8
 _PROMPT_TOKENS, _MEAN_TOKENS, _MOST_TOKENS = 512, 384, 2048
 _SPREAD = 0.7  # standard deviation of the logarithm of a response's length
-_REPETITIONS, _LONG_S = 3, 20.0  # a batch that takes longer is not repeated
+_SHARE = 0.85  # of the card
+_REPETITIONS, _LONG_S = 2, 12.0  # a batch that takes longer is not repeated
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +36,7 @@ class Batch:
     """What is generated at once."""
 
     limit: int  # sequences that run at once
+    cached: float | None = None  # share of them whose mean tokens the cache has room for; None: all blocks
 
     @property
     def sequences(self) -> int:
@@ -44,6 +50,17 @@ class Batch:
         lengths = (round(exp(drawn.gauss(middle, _SPREAD))) for _ in range(self.sequences))
         return [max(1, min(_MOST_TOKENS, tokens)) for tokens in lengths]
 
+    def blocks(self, block_tokens: int) -> int | None:
+        """Blocks of the cache; None where it has all that the engine has.
+
+        A prompt's blocks are shared by its responses, and a response is as long as it gets, in the mean.
+        """
+        if self.cached is None:
+            return None
+        responses = self.responses()
+        tokens = _PROMPT_TOKENS / _PER_PROMPT + sum(responses) / len(responses)
+        return round(self.cached * self.limit * tokens / block_tokens)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Start:
@@ -52,50 +69,53 @@ class Start:
     model: str
     config: dict[str, Any]  # the model's config.json, with its architecture
     batches: tuple[Batch, ...]
+    end: float  # the monotonic clock's time after which no batch begins
 
 
-def work(start: Start, end: float, results: Any) -> None:
-    """A process's work: a case for each batch, or what went wrong, and None at the end."""
-    try:
-        _generate(start, end, results)
-    except Exception:
-        results.put({"model": start.model, "error": traceback.format_exc()})
-    results.put(None)
-    results.close()
-    results.join_thread()
-    os._exit(0)  # a process of the engine that is still there would be waited for
-
-
-def _generate(start: Start, end: float, results: Any) -> None:
-    os.environ.update(ENVIRONMENT)
+def generate(start: Start, say: Callable[[dict[str, Any]], None]) -> None:
+    """Start the engine and generate all batches; a batch's case is said after each of its repetitions."""
+    for name, value in ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
     began = time.monotonic()
     engine = _started(start)
     ready = time.monotonic() - began
-    config = engine.llm_engine.vllm_config
+    say({"ready": ready})
     for index, batch in enumerate(start.batches):
-        engine.collective_rpc(_set_limit, args=(batch.limit,))
+        case = {"batch": index, **_case(engine, start, batch), "ready_seconds": ready}
         if not index:
             _seconds(engine, start, Batch(limit=8), 0)  # compiles what has to be
-        case: dict[str, Any] = {
-            "model": start.model,
-            "limit": batch.limit,
-            "prompt_tokens": _PROMPT_TOKENS,
-            "responses_per_prompt": _PER_PROMPT,
-            "responses": batch.responses(),
-            "cache_blocks": int(config.cache_config.num_gpu_blocks),
-            "block_tokens": int(config.cache_config.block_size),
-            "step_tokens": int(config.scheduler_config.max_num_batched_tokens),
-            "asynchronous": bool(config.scheduler_config.async_scheduling),
-            "largest_graph": int(config.compilation_config.max_cudagraph_capture_size),
-            "ready_seconds": ready,
-            "seconds": [],
-        }
-        for repetition in range(_REPETITIONS):
-            if time.monotonic() > end or (repetition and case["seconds"][-1] > _LONG_S):
-                break
-            case["seconds"].append(_seconds(engine, start, batch, 1 + repetition))
-        if case["seconds"]:
-            results.put(case)
+            engine.collective_rpc(preemptions)
+        seconds: list[float] = []
+        preempted: list[int] = []
+        while len(seconds) < _REPETITIONS and not (seconds and seconds[-1] > _LONG_S):
+            if time.monotonic() > start.end:
+                return
+            seconds.append(_seconds(engine, start, batch, 1 + len(seconds)))
+            preempted += engine.collective_rpc(preemptions)
+            say({**case, "preemptions": preempted, "seconds": seconds})
+
+
+def _case(engine: Any, start: Start, batch: Batch) -> dict[str, Any]:
+    """Set the engine for a batch; the batch and what it is generated with."""
+    config = engine.llm_engine.vllm_config
+    block_tokens = int(config.cache_config.block_size)
+    (cache,) = engine.collective_rpc(set_scheduler, args=(batch.limit, batch.blocks(block_tokens)))
+    held = cache["held_blocks"] * cache["block_bytes"]
+    return {
+        "model": start.model,
+        "limit": batch.limit,
+        "prompt_tokens": _PROMPT_TOKENS,
+        "responses_per_prompt": _PER_PROMPT,
+        "responses": batch.responses(),
+        "cache_blocks": cache["cache_blocks"],
+        "block_tokens": block_tokens,
+        "block_bytes": cache["block_bytes"],
+        "gpu_memory_utilization": round(_SHARE - held / cache["card_bytes"], 4),
+        "step_tokens": int(config.scheduler_config.max_num_batched_tokens),
+        "asynchronous": bool(config.scheduler_config.async_scheduling),
+        "second_runner": bool(config.use_v2_model_runner),
+        "largest_graph": int(config.compilation_config.max_cudagraph_capture_size),
+    }
 
 
 def _started(start: Start) -> Any:
@@ -108,7 +128,7 @@ def _started(start: Start) -> Any:
             load_format="dummy",
             skip_tokenizer_init=True,
             dtype="bfloat16",
-            gpu_memory_utilization=0.5,
+            gpu_memory_utilization=_SHARE,
             max_num_seqs=max(batch.limit for batch in start.batches),
             max_num_batched_tokens=8192,
             enable_chunked_prefill=True,
@@ -119,24 +139,11 @@ def _started(start: Start) -> Any:
         )
 
 
-def _set_limit(worker: Any, limit: int) -> None:
-    """In the engine's process, which the worker of a single GPU shares: change the scheduler's limit."""
-    from vllm.v1.core.sched.scheduler import Scheduler
-
-    gc.unfreeze()  # the engine hides from the collector what lives as long as it does
-    schedulers = [thing for thing in gc.get_objects() if isinstance(thing, Scheduler)]
-    gc.freeze()
-    if not schedulers:
-        raise RuntimeError("no scheduler in the worker's process")
-    for scheduler in schedulers:
-        scheduler.max_num_running_reqs = limit
-
-
 def _seconds(engine: Any, start: Start, batch: Batch, repetition: int) -> float:
     """Seconds of a batch, whose prompts no batch before had."""
     from vllm import SamplingParams
 
-    drawn = random.Random(f"{_SEED} {batch.limit} {repetition}")
+    drawn = random.Random(f"{_SEED} {batch.limit} {batch.cached} {repetition}")
     vocab, responses = int(start.config["vocab_size"]), batch.responses()
     prompts: list[dict[str, list[int]]] = []
     for _ in range(-(-len(responses) // _PER_PROMPT)):
