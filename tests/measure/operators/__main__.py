@@ -21,6 +21,7 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
+from measure.operators.decoding import cache_reads, weight_reads
 from measure.operators.dispatch import dispatched, listed
 from measure.operators.elementwise import elementwise
 from measure.operators.experts import grouped, host_seconds_of_experts, routing
@@ -66,6 +67,8 @@ def main() -> None:
         "host_launch": host_seconds_of_a_launch,
         "dispatched": dispatched,
         "listed": listed,
+        "cache_reads": cache_reads,
+        "weight_reads": weight_reads,
         "products": products,
         "attention": attention,
         "moved": moved,
