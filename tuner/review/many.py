@@ -5,21 +5,25 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
+from typing import TypeVar
 
 from tuner.inputs.several import Input
-from tuner.review.checked import Checked
 
 FEW = 48  # inputs that one process judges in less time than others take to start and to learn the defaults
 _AT_A_TIME = 8  # inputs handed to a process at least: what it has to wait for is a small part of what it does
 _MOST_AT_A_TIME = 64  # so that inputs that are alike go to one process, and none is idle for long at the end
 _TURNS = 8  # of a process at least, where there are inputs for so many
 
-Judge = Callable[[Input], Checked]
+Result = TypeVar("Result")
 
 
 def judged_in_turn(
-    inputs: Sequence[Input], judge: Judge, prepare: Callable[[], None], *, processes: int | None = None
-) -> Iterator[Checked]:
+    inputs: Sequence[Input],
+    judge: Callable[[Input], Result],
+    prepare: Callable[[], None],
+    *,
+    processes: int | None = None,
+) -> Iterator[Result]:
     """What is found in each input, in the order of the inputs.
 
     Where a process is killed, for its memory say, this one judges what is left.
@@ -40,8 +44,8 @@ def judged_in_turn(
         done = 0
         try:
             at_a_time = max(_AT_A_TIME, min(_MOST_AT_A_TIME, len(inputs) // (count * _TURNS)))
-            for checked in pool.map(judge, inputs, chunksize=at_a_time):
-                yield checked
+            for result in pool.map(judge, inputs, chunksize=at_a_time):
+                yield result
                 done += 1
         except BrokenProcessPool:
             yield from map(judge, inputs[done:])
