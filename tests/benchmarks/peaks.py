@@ -1,4 +1,4 @@
-"""Runs ``tuner check`` in this process and writes down the most memory that it takes: to judge, and for each format.
+"""Runs ``tuner check`` and writes down the most memory that it takes to judge, and for each format.
 
     python tests/benchmarks/peaks.py FILE check run.sh -f json:out.json -f sarif:out.sarif
 

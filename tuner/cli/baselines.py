@@ -12,7 +12,7 @@ from tuner.language import _, ngettext
 from tuner.render.terminal import plain
 from tuner.review.baseline import About, Beside, as_json, entries_of, known_in, read_baseline, without_fixed
 from tuner.review.checked import Checked, Line
-from tuner.review.kept import kept_like
+from tuner.review.kept import Kept
 from tuner.review.review import BesideBaseline, Review
 
 _SHOWN = 20  # entries that are fixed, by name
@@ -53,7 +53,7 @@ def beside_baselines(review: Review, options: FindingOptions) -> Review:
         name = _named(options, checked)
         return comparisons[name].without_known(checked) if name else checked
 
-    inputs = kept_like(review.inputs, map(new, review.inputs))
+    inputs = Kept.of(Checked, map(new, review.inputs), len(review.inputs))
     results = []
     for name, comparison in comparisons.items():
         beside = comparison.result()

@@ -9,7 +9,8 @@ from typing import TypeVar
 from tuner.cli.judging import Judging, judged
 from tuner.inputs.several import Input
 from tuner.language import ENGLISH, chosen
-from tuner.review.kept import Kept, Packed, packed
+from tuner.review.checked import Checked
+from tuner.review.kept import Kept, packed
 from tuner.review.likeness import by_likeness
 from tuner.review.many import FEW, judged_in_turn
 from tuner.review.review import Inputs
@@ -25,12 +26,13 @@ def judged_inputs(inputs: Sequence[Input], judging: Judging) -> Inputs:
     """What is found in each input, in their order."""
     prepare = partial(_begin, chosen())
     if len(inputs) < FEW:
-        return tuple(judged_in_turn(inputs, partial(judged, judging=judging), prepare))
+        results = judged_in_turn(inputs, partial(judged, judging=judging), prepare)
+        return Kept.of(Checked, results, len(inputs))
     gc.set_threshold(_COLLECT_AFTER)
     places = by_likeness(inputs)
-    results = judged_in_turn([inputs[place] for place in places], partial(_packed, judging=judging), prepare)
-    kept = Kept(len(inputs))
-    for place, result in zip(places, with_bar(results, len(inputs)), strict=True):
+    several = judged_in_turn([inputs[place] for place in places], partial(_packed, judging=judging), prepare)
+    kept = Kept(Checked, len(inputs))
+    for place, result in zip(places, with_bar(several, len(inputs)), strict=True):
         kept.put(place, result)
     return kept
 
@@ -48,7 +50,7 @@ def with_bar(results: Iterable[Result], total: int) -> Iterator[Result]:
         yield from progress.track(results, total=total)
 
 
-def _packed(given: Input, judging: Judging) -> Packed:
+def _packed(given: Input, judging: Judging) -> Checked | bytes:
     return packed(judged(given, judging))
 
 

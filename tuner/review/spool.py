@@ -42,6 +42,10 @@ class Spool:
         self._file.seek(self._starts[number])
         return self._file.read(self._sizes[number])
 
+    def __del__(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
     def _write(self) -> None:
         """Move what is held into the file."""
         data = b"".join(self._held.values())
@@ -49,7 +53,7 @@ class Spool:
             if self._file is None:
                 from tempfile import TemporaryFile
 
-                self._file = TemporaryFile(buffering=0)  # noqa: SIM115 - it stays open as long as this is read
+                self._file = TemporaryFile(buffering=0)  # noqa: SIM115 - open as long as this can be read
             self._file.seek(self._end)
             self._refused = self._file.write(data) != len(data)
         except OSError:
