@@ -5,7 +5,7 @@
 Writes launch scripts out of the recorded launches, which differ by two settings, checks all of them with one
 command, and some of them with a process each. Prints no time when the two disagree about a script. Then it
 checks all of them and a fifth of them once more, and says how much the process that prints grows with each
-file: while it judges, and in each format (Linux only).
+file: while it judges, and in each format (Linux only, and 5,000 scripts or more).
 """
 
 import argparse
@@ -32,6 +32,7 @@ PEAKS = Path(__file__).with_name("peaks.py")
 CHECK = ("check", "--gpu", "h100-sxm", "--verl-version", "0.7.1")
 COMMAND = (sys.executable, "-m", "tuner", *CHECK, "-f", "json-lines")
 FIFTH = 5
+LEAST = 5000  # scripts: with fewer, what a process makes once would count as growth
 EXPECTED = {0, 1, 2}  # no findings, findings, or one of the scripts cannot be used
 
 
@@ -84,6 +85,16 @@ def peaks(files: Sequence[Path], folder: Path) -> dict[str, int]:
     return content
 
 
+def print_growth(files: Sequence[Path], folder: Path) -> None:
+    """Print how much more the process that prints takes with each file."""
+    some = files[::FIFTH]
+    fifth, whole = peaks(some, folder), peaks(files, folder)
+    print("the process that prints, at most and more with each file:")
+    for name, size in whole.items():
+        more = (size - fifth[name]) / (len(files) - len(some))
+        print(f"  {name:10} {size / 2**20:5.0f} MiB {more / 1024:6.2f} KiB")
+
+
 def resident_mib() -> float:
     """Memory of all processes below this one, as Linux counts it; 0 elsewhere."""
     parents = {}
@@ -128,19 +139,15 @@ def main() -> None:
         watch.start()
         taken, lines = checked(files)
         most_mib = watch.most_mib
-        fifth, whole = (peaks(some, Path(folder)) for some in (files[::FIFTH], files))
-    together = set(lines)
-    for file, (_, printed) in zip(few, alone, strict=True):
-        if not together.issuperset(printed):
-            raise SystemExit(f"{file.name}: what one process finds in it is not what all together find")
-    print(f"{len(files):,} at once: {taken:.1f} s, {len(files) / taken:.0f} a second, {most_mib:.0f} MiB")
-    print(
-        f"a process each: {statistics.median(seconds for seconds, _ in alone):.3f} s (median of {len(few)})"
-    )
-    more = len(files) - len(files[::FIFTH])
-    print("the process that prints, at most and more with each file:")
-    for name, size in whole.items():
-        print(f"  {name:10} {size / 2**20:5.0f} MiB {(size - fifth[name]) / more / 1024:6.2f} KiB")
+        together = set(lines)
+        for file, (_, alone_lines) in zip(few, alone, strict=True):
+            if not together.issuperset(alone_lines):
+                raise SystemExit(f"{file.name}: what one process finds in it is not what all together find")
+        print(f"{len(files):,} at once: {taken:.1f} s, {len(files) / taken:.0f} a second, {most_mib:.0f} MiB")
+        median_s = statistics.median(seconds for seconds, _ in alone)
+        print(f"a process each: {median_s:.3f} s (median of {len(few)})")
+        if len(files) >= LEAST:
+            print_growth(files, Path(folder))
 
 
 if __name__ == "__main__":
