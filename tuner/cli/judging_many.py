@@ -3,6 +3,7 @@
 import gc
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from functools import partial
 from typing import TypeVar
 
@@ -30,10 +31,12 @@ def judged_inputs(inputs: Sequence[Input], judging: Judging) -> Inputs:
         return Kept.of(Checked, results, len(inputs))
     gc.set_threshold(_COLLECT_AFTER)
     places = by_likeness(inputs)
-    several = judged_in_turn([inputs[place] for place in places], partial(_packed, judging=judging), prepare)
+    alike = [inputs[place] for place in places]
     kept = Kept(Checked, len(inputs))
-    for place, result in zip(places, with_bar(several, len(inputs)), strict=True):
-        kept.put(place, result)
+    # Closed, so that the processes end first when something comes in between, such as Ctrl-C.
+    with closing(judged_in_turn(alike, partial(_packed, judging=judging), prepare)) as several:
+        for place, result in zip(places, with_bar(several, len(inputs)), strict=True):
+            kept.put(place, result)
     return kept
 
 
