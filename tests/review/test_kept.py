@@ -254,7 +254,11 @@ def test_an_interrupt_leaves_no_file(tmp_path: Path) -> None:
             os.killpg(running.pid, signal.SIGINT)
             break
         time.sleep(0.02)
-    out, err = running.communicate(timeout=60)
+    try:
+        out, err = running.communicate(timeout=60)
+    finally:
+        if running.poll() is None:
+            os.killpg(running.pid, signal.SIGKILL)
     assert running.returncode == 130, err
     assert out == ""
     assert "Traceback" not in err
