@@ -3,7 +3,9 @@
     python tests/benchmarks/many_configurations.py [--count N] [--alone N]
 
 Writes launch scripts out of the recorded launches, which differ by two settings, checks all of them with one
-command, and some of them with a process each. Prints no time when the two disagree about a script.
+command, and some of them with a process each. Prints no time when the two disagree about a script. Then it
+checks all of them and a fifth of them once more, and says how much the process that prints grows with each
+file: while it judges, and in each format (Linux only, and 5,000 scripts or more).
 """
 
 import argparse
@@ -22,20 +24,15 @@ from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
 
+from tuner.cli.formats import FORMATS
+
 ROOT = Path(__file__).parents[2]
 LAUNCHES = ROOT / "tests" / "data" / "verl-launches.jsonl"
-COMMAND = (
-    sys.executable,
-    "-m",
-    "tuner",
-    "check",
-    "--gpu",
-    "h100-sxm",
-    "--verl-version",
-    "0.7.1",
-    "-f",
-    "json-lines",
-)
+PEAKS = Path(__file__).with_name("peaks.py")
+CHECK = ("check", "--gpu", "h100-sxm", "--verl-version", "0.7.1")
+COMMAND = (sys.executable, "-m", "tuner", *CHECK, "-f", "json-lines")
+FIFTH = 5
+LEAST = 5000  # scripts: with fewer, what a process makes once would count as growth
 EXPECTED = {0, 1, 2}  # no findings, findings, or one of the scripts cannot be used
 
 
@@ -60,11 +57,42 @@ def written(folder: Path, count: int) -> list[Path]:
 def checked(files: Sequence[Path]) -> tuple[float, list[str]]:
     """Seconds of one command for some files, and what it prints."""
     begin = time.perf_counter()
-    done = subprocess.run([*COMMAND, *map(str, files)], capture_output=True, cwd=ROOT, check=False, text=True)
-    taken = time.perf_counter() - begin
+    lines = printed([*COMMAND, *map(str, files)]).splitlines()
+    return time.perf_counter() - begin, lines
+
+
+def printed(command: Sequence[str]) -> str:
+    """What a command prints that checks scripts."""
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        cwd=ROOT,
+        check=False,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+    )
     if done.returncode not in EXPECTED:
         raise SystemExit(f"exit code {done.returncode}\n{done.stderr}")
-    return taken, done.stdout.splitlines()
+    return done.stdout
+
+
+def peaks(files: Sequence[Path], folder: Path) -> dict[str, int]:
+    """The most bytes of the process that prints, while it judges and in each format."""
+    measured = folder / "peaks.json"
+    formats = [word for name in FORMATS for word in ("-f", f"{name}:{folder / name}")]
+    printed([sys.executable, str(PEAKS), str(measured), *CHECK, *formats, *map(str, files)])
+    content: dict[str, int] = json.loads(measured.read_text(encoding="utf-8"))
+    return content
+
+
+def print_growth(files: Sequence[Path], folder: Path) -> None:
+    """Print how much more the process that prints takes with each file."""
+    some = files[::FIFTH]
+    fifth, whole = peaks(some, folder), peaks(files, folder)
+    print("the process that prints, at most and more with each file:")
+    for name, size in whole.items():
+        more = (size - fifth[name]) / (len(files) - len(some))
+        print(f"  {name:10} {size / 2**20:5.0f} MiB {more / 1024:6.2f} KiB")
 
 
 def resident_mib() -> float:
@@ -110,16 +138,16 @@ def main() -> None:
         watch = Watch()
         watch.start()
         taken, lines = checked(files)
-    together = set(lines)
-    for file, (_, printed) in zip(few, alone, strict=True):
-        if not together.issuperset(printed):
-            raise SystemExit(f"{file.name}: what one process finds in it is not what all together find")
-    print(
-        f"{len(files):,} at once: {taken:.1f} s, {len(files) / taken:.0f} a second, {watch.most_mib:.0f} MiB"
-    )
-    print(
-        f"a process each: {statistics.median(seconds for seconds, _ in alone):.3f} s (median of {len(few)})"
-    )
+        most_mib = watch.most_mib
+        together = set(lines)
+        for file, (_, alone_lines) in zip(few, alone, strict=True):
+            if not together.issuperset(alone_lines):
+                raise SystemExit(f"{file.name}: what one process finds in it is not what all together find")
+        print(f"{len(files):,} at once: {taken:.1f} s, {len(files) / taken:.0f} a second, {most_mib:.0f} MiB")
+        median_s = statistics.median(seconds for seconds, _ in alone)
+        print(f"a process each: {median_s:.3f} s (median of {len(few)})")
+        if len(files) >= LEAST:
+            print_growth(files, Path(folder))
 
 
 if __name__ == "__main__":

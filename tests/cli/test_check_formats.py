@@ -72,7 +72,7 @@ def codes(folder: Path) -> list[str]:
     return [finding["code"] for finding in report(folder)["findings"]]
 
 
-_GIVES_A_FORMAT = re.compile(r"def (rendered|lines)\(review: Review, how: How\) -> (str|Iterator\[str\]):")
+_GIVES_A_FORMAT = re.compile(r"def (parts|lines)\(review: Review, how: How\) -> Iterator\[str\]:")
 
 
 def test_formats_that_are_written_out_for_a_quick_start_are_those_there_are() -> None:
@@ -281,7 +281,8 @@ def test_markdown_is_cut_below_what_a_summary_may_have(folder: Path) -> None:
     from tuner.errors import Location
     from tuner.render.checked.how import How, rendered
     from tuner.render.terminal import Terminal
-    from tuner.review.checked import Checked, Problem, Review
+    from tuner.review.checked import Checked, Problem
+    from tuner.review.review import Review
 
     long = Checked(
         source="x.yaml", problem=Problem(message="显" * 20_000, location=Location(source="x.yaml"))

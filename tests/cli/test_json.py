@@ -14,7 +14,8 @@ from tuner.render.json import advice_json
 from tuner.render.report import SCHEMA_VERSION
 from tuner.render.schemas import SCHEMAS, schema
 from tuner.render.terminal import Terminal
-from tuner.review.checked import Checked, Problem, Review
+from tuner.review.checked import Checked, Problem
+from tuner.review.review import Review
 
 
 @pytest.mark.parametrize("name", sorted(SCHEMAS))

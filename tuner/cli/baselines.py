@@ -1,6 +1,6 @@
 """Reads, writes and prunes the baseline that the options or the settings name."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -10,8 +10,10 @@ from tuner.cli.finding_options import FindingOptions
 from tuner.errors import InputError, Location
 from tuner.language import _, ngettext
 from tuner.render.terminal import plain
-from tuner.review.baseline import Key, as_json, compare, entries_of, known_in, read_baseline
-from tuner.review.checked import BesideBaseline, Checked, Line, Review
+from tuner.review.baseline import About, Beside, as_json, entries_of, known_in, read_baseline, without_fixed
+from tuner.review.checked import Checked, Line
+from tuner.review.kept import Kept
+from tuner.review.review import BesideBaseline, Review
 
 _SHOWN = 20  # entries that are fixed, by name
 
@@ -25,9 +27,8 @@ def write_baseline(file: Path, review: Review) -> str:
     Raises:
         InputError: the file cannot be written.
     """
-    entries = entries_of(file.absolute(), review.inputs)
-    _write(file, entries)
-    count = sum(entries.values())
+    _write(file, entries_of(file.absolute(), review.inputs))
+    count = sum(review.totals.severities.values())
     text = ngettext("{count} finding is known now: {file}", "{count} findings are known now: {file}", count)
     return text.format(count=count, file=plain(str(file)))
 
@@ -38,21 +39,29 @@ def beside_baselines(review: Review, options: FindingOptions) -> Review:
     Raises:
         InputError: a baseline is not there, cannot be read or written, or none is named that could be pruned.
     """
-    files = [_named(options, checked) for checked in review.inputs]
-    if options.prune_baseline and not any(files):
+    if options.no_baseline:
+        names = []
+    else:
+        names = [options.baseline] if options.baseline else list(review.totals.baselines)
+    if options.prune_baseline and not names:
         raise InputError(_("--prune-baseline: no baseline is named"), hint=_("name it with --baseline FILE"))
-    inputs: dict[int, Checked] = dict(enumerate(review.inputs))
+    if not names:
+        return review
+    comparisons = {name: Beside(Path(name).absolute(), read_baseline(Path(name))) for name in names}
+
+    def new(checked: Checked) -> Checked:
+        name = _named(options, checked)
+        return comparisons[name].without_known(checked) if name else checked
+
+    inputs = Kept.of(Checked, map(new, review.inputs), len(review.inputs))
     results = []
-    for name in dict.fromkeys(filter(None, files)):
-        positions = [position for position, of_input in enumerate(files) if of_input == name]
-        file = Path(name).absolute()
-        result = compare(file, read_baseline(Path(name)), [inputs[position] for position in positions])
-        inputs |= dict(zip(positions, result.inputs, strict=True))
-        pruned = options.prune_baseline and bool(result.beside.fixed)
+    for name, comparison in comparisons.items():
+        beside = comparison.result()
+        pruned = options.prune_baseline and bool(beside.fixed)
         if pruned:
-            _write(file, result.kept)
-        results.append(replace(result.beside, file=name, pruned=pruned))
-    return replace(review, inputs=tuple(inputs.values()), baselines=tuple(results))
+            _write(Path(name), without_fixed(read_baseline(Path(name)), beside.fixed))
+        results.append(replace(beside, file=name, pruned=pruned))
+    return replace(review, inputs=inputs, baselines=tuple(results))
 
 
 def unknown_lines(options: FindingOptions) -> Callable[[Checked], tuple[Line, ...]]:
@@ -104,9 +113,10 @@ def fixed_lines(baselines: tuple[BesideBaseline, ...]) -> Iterator[str]:
             yield plain(text.format(file=beside.file))
 
 
-def _write(file: Path, entries: Mapping[Key, int]) -> None:
+def _write(file: Path, entries: Iterable[tuple[str, Mapping[About, int]]]) -> None:
     try:
-        file.write_text(as_json(entries), encoding="utf-8")
+        with file.open("w", encoding="utf-8") as stream:
+            stream.writelines(as_json(entries))
     except OSError as error:
         raise InputError(
             _("the file cannot be written: {reason}").format(reason=error.strerror or error),

@@ -68,8 +68,8 @@ def check(
     from tuner.findings import Severity
     from tuner.inputs.several import separated
     from tuner.render.terminal import write
-    from tuner.review.checked import Review
     from tuner.review.paths import expanded
+    from tuner.review.review import Review
 
     options.refuse_misspelled(files, with_premises(check))
     asked = targets(output_format)
@@ -90,11 +90,10 @@ def check(
             fixing,
             unknown=unknown_lines(findings),
         )
-        each = mending.checked
     else:
-        mending, each = None, judged_inputs(inputs, judging)
+        mending = None
     review = Review(
-        inputs=each,
+        inputs=judged_inputs(inputs, judging) if mending is None else mending.checked,
         skipped=skipped,
         pasted=any(given.pasted for given in inputs),
     )
@@ -103,10 +102,10 @@ def check(
         write(sys.stderr, _("error: {outcome}").format(outcome=message))
     if findings.write_baseline is not None:
         write(sys.stderr, write_baseline(Path(findings.write_baseline), review))
-        raise typer.Exit(BAD_INPUT if review.problems else 0)
+        raise typer.Exit(BAD_INPUT if review.totals.unusable else 0)
     if mending is not None and fixing.diff:
         changed = mending.show_diff()
-        raise typer.Exit(BAD_INPUT if review.problems else FINDINGS if changed else 0)
+        raise typer.Exit(BAD_INPUT if review.totals.unusable else FINDINGS if changed else 0)
     review = beside_baselines(review, findings)
     write_formats(review, asked, color=color)
     for text in fixed_lines(review.baselines):
@@ -114,7 +113,7 @@ def check(
     if mending is not None:
         mending.tell()
     write(sys.stderr, summary(review, card))
-    if review.problems:
+    if review.totals.unusable:
         raise typer.Exit(BAD_INPUT)
     if review.fails and not exit_zero:
         raise typer.Exit(FINDINGS)

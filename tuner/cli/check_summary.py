@@ -1,14 +1,14 @@
 """The last line of ``tuner check``: how much was checked, what was found, and what it was judged for."""
 
-from collections import Counter
-
 from tuner.cli.baselines import in_words
 from tuner.cli.hardware import Card
 from tuner.language import _, ngettext
 from tuner.render.checked.concise import FIX_MARK
 from tuner.render.numbers import gib
 from tuner.render.words import clauses, counted, listed, noted
-from tuner.review.checked import JudgedFor, Review, SilencedBy
+from tuner.review.checked import SilencedBy
+from tuner.review.review import Review
+from tuner.review.totals import Totals
 
 _NAMED = 3  # releases, engines or cards in one line
 
@@ -20,23 +20,23 @@ def summary(review: Review, card: Card) -> str:
         review: what was checked.
         card: of the options, for inputs of which none could be judged.
     """
-    if review.inputs and len(review.problems) == len(review.inputs):
+    totals = review.totals
+    if totals.unusable and totals.unusable == len(review.inputs):
         return _inputs(review)
     findings = listed(counted(count, severity) for severity, count in review.counts.items())
-    judged = [checked.judged_for for checked in review.inputs if checked.judged_for is not None]
     return clauses(
         [
             _("{checked}: {findings}").format(
                 checked=_inputs(review), findings=_with_rest(findings or _("no findings"), review)
             ),
-            *_assumed(judged),
-            _cards(judged) or _for_card(card.gpu.name, card.gpu.capacity_bytes, card.reason, card.assumed),
+            *(_several(reasons) for reasons in (totals.releases, totals.engines) if reasons),
+            _cards(totals) or _for_card(card.gpu.name, card.gpu.capacity_bytes, card.reason, card.assumed),
         ]
     )
 
 
 def _inputs(review: Review) -> str:
-    unreadable, skipped = len(review.problems), len(review.skipped)
+    unreadable, skipped = review.totals.unusable, len(review.skipped)
     if review.pasted:
         return _("the command cannot be used") if unreadable else _("the command is checked")
     files = len(review.inputs) - unreadable
@@ -50,10 +50,9 @@ def _inputs(review: Review) -> str:
 
 def _with_rest(findings: str, review: Review) -> str:
     """The number of findings, with what is not among them and what can be mended."""
-    silenced = [silenced for checked in review.inputs for silenced in checked.silenced]
-    by_comments = sum(silent.by is SilencedBy.COMMENT for silent in silenced)
-    left_out = sum(checked.left_out for checked in review.inputs)
-    fixable = Counter(line.fix.safe for line in review.lines if line.fix is not None)
+    totals = review.totals
+    by_comments, left_out = totals.silenced[SilencedBy.COMMENT], totals.left_out
+    fixable = totals.fixable
     words = [
         _("{count} ignored by comments").format(count=by_comments) if by_comments else "",
         _("{count} not asked for").format(count=left_out) if left_out else "",
@@ -67,14 +66,8 @@ def _with_rest(findings: str, review: Review) -> str:
     return noted(findings, rest) if rest else findings
 
 
-def _assumed(judged: list[JudgedFor]) -> list[str]:
-    """The releases and the rollout engines, each once, with the reason where there is one alone."""
-    releases = {f"{each.trainer} {each.release}": each.release_reason for each in judged}
-    engines = {each.engine: each.engine_reason or "" for each in judged if each.engine is not None}
-    return [_several(reasons) for reasons in (releases, engines) if reasons]
-
-
 def _several(reasons: dict[str, str]) -> str:
+    """Releases or rollout engines, each once, with the reason where there is one alone."""
     if len(reasons) == 1:
         ((name, reason),) = reasons.items()
         return noted(name, reason)
@@ -83,11 +76,10 @@ def _several(reasons: dict[str, str]) -> str:
     return listed([*list(reasons)[:_NAMED], *more])
 
 
-def _cards(judged: list[JudgedFor]) -> str:
-    by_name = {each.gpu: each for each in reversed(judged)}
+def _cards(totals: Totals) -> str:
     return listed(
-        _for_card(each.gpu, each.gpu_bytes, each.gpu_reason, each.gpu_assumed)
-        for each in list(by_name.values())[::-1]
+        _for_card(judged.gpu, judged.gpu_bytes, judged.gpu_reason, judged.gpu_assumed)
+        for judged in totals.cards.values()
     )
 
 

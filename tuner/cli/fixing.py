@@ -15,9 +15,10 @@ from tuner.language import _, ngettext
 from tuner.render.terminal import plain, silence, write
 from tuner.render.words import pasteable
 from tuner.review.checked import Checked, Line
-from tuner.review.fixes.mending import Drafted, Left, Mended, mend
+from tuner.review.fixes.mending import Drafted, Left, mend
 from tuner.review.fixes.patch import patch
 from tuner.review.fixes.writing import write_over
+from tuner.review.kept import Kept
 
 Judge = Callable[[Input, bytes | None], Drafted]
 """What is found in an input, with other bytes in place of its file's where some are given."""
@@ -26,56 +27,56 @@ Unknown = Callable[[Checked], Sequence[Line]]
 """The findings that no baseline has: those that it has are accepted, and stay as they are."""
 
 
-class Outcome(Struct, frozen=True, kw_only=True):
-    """One input after mending."""
+class Done(Struct, frozen=True, kw_only=True):
+    """What mending one input did, or would do; nothing where the input cannot be used."""
 
-    checked: Checked
-    mended: Mended | None = None  # None where it cannot be used
+    source: str
+    before: bytes = b""
+    after: bytes = b""
+    fixed: tuple[Line, ...] = ()  # in the order in which they were mended
+    left: tuple[Left, ...] = ()  # with overrides, and not mended
 
 
 class Mending(Struct, frozen=True, kw_only=True):
     """All inputs after mending, or as they would be."""
 
-    outcomes: tuple[Outcome, ...]
+    checked: Kept[Checked]  # what is found in each input: after mending where files were written
+    done: Kept[Done]
     diff: bool  # nothing was written
-
-    @property
-    def checked(self) -> tuple[Checked, ...]:
-        """What is found in each input: after mending where files were written."""
-        return tuple(outcome.checked for outcome in self.outcomes)
 
     def show_diff(self) -> bool:
         """Print what would be mended as one unified diff; whether anything would be."""
-        changed = [
-            (outcome.checked.source, outcome.mended)
-            for outcome in self.outcomes
-            if outcome.mended is not None and outcome.mended.before != outcome.mended.after
-        ]
-        for source, each in changed:
-            text = patch(Path(source), each.before, each.after)
+        changed = False
+        for done in self.done:
+            if done.before == done.after:
+                continue
+            changed = True
+            text = patch(Path(done.source), done.before, done.after)
             if text is not None:
                 _write_bytes(text)
                 continue
             hidden = _("{file}: not shown, since a secret stands beside the change")
-            write(sys.stderr, hidden.format(file=plain(source)))
+            write(sys.stderr, hidden.format(file=plain(done.source)))
         self.tell()
-        return bool(changed)
+        return changed
 
     def tell(self) -> None:
         """Say what was mended, and what was not and why, with the overrides to paste instead."""
-        done = [(each.checked.source, each.mended) for each in self.outcomes if each.mended is not None]
-        fixed = [(source, line) for source, each in done for line in each.fixed]
-        for source, line in fixed:  # the file that is written, which may rest on the one with the finding
-            text = _("would fix {finding}: {overrides}") if self.diff else _("fixed {finding}: {overrides}")
-            write(sys.stderr, text.format(finding=_finding(source, line), overrides=_pasted(line)))
-        for left in (item for _source, each in done for item in each.left):
+        count = 0
+        for done in self.done:  # the file that is written, which may rest on the one with the finding
+            for line in done.fixed:
+                text = (
+                    _("would fix {finding}: {overrides}") if self.diff else _("fixed {finding}: {overrides}")
+                )
+                write(sys.stderr, text.format(finding=_finding(done.source, line), overrides=_pasted(line)))
+                count += 1
+        for left in (item for done in self.done for item in done.left):
             text = _("not fixed {finding}: {reason}; to paste: {overrides}").format(
                 finding=_finding(left.line.location.source, left.line),
                 reason=plain(left.reason),
                 overrides=_pasted(left.line),
             )
             write(sys.stderr, text)
-        count = len(fixed)
         if self.diff:
             total = ngettext("{count} finding would be fixed", "{count} findings would be fixed", count)
         else:
@@ -90,12 +91,12 @@ def mended(inputs: Sequence[Input], judge: Judge, options: FixOptions, *, unknow
         InputError: a file cannot be written, or a baseline cannot be read.
     """
     named = Counter(map(_real, inputs))
-    return Mending(
-        outcomes=tuple(
-            _one(given, judge, options, unknown, alone=named[_real(given)] == 1) for given in inputs
-        ),
-        diff=options.diff,
-    )
+    mending = Mending(checked=Kept(Checked, len(inputs)), done=Kept(Done, len(inputs)), diff=options.diff)
+    for place, given in enumerate(inputs):
+        checked, done = _one(given, judge, options, unknown, alone=named[_real(given)] == 1)
+        mending.checked.put(place, checked)
+        mending.done.put(place, done)
+    return mending
 
 
 def _real(given: Input) -> str:
@@ -103,30 +104,33 @@ def _real(given: Input) -> str:
     return str(Path(given.config).resolve()) if is_file else given.config
 
 
-def _one(given: Input, judge: Judge, options: FixOptions, unknown: Unknown, *, alone: bool) -> Outcome:
+def _one(
+    given: Input, judge: Judge, options: FixOptions, unknown: Unknown, *, alone: bool
+) -> tuple[Checked, Done]:
     found = judge(given, None).proved
     if found.problem is not None:
-        return Outcome(checked=found)
+        return found, Done(source=found.source)
     lines = unknown(found)
     if not alone or all(line.fix is None for line in lines):
         reason = "" if alone else _("the file is named twice")
-        return Outcome(checked=found, mended=_nothing(found, lines, reason))
+        left = tuple(Left(line=line, reason=reason or line.no_fix) for line in lines if line.overrides)
+        return found, Done(source=found.source, left=left)
     file = Path(given.config)
     data = read_bytes(file, most=MAX_BYTES)
     outcome = mend(
         data, lambda content: judge(given, content), unsafe=options.unsafe_fixes, candidates=unknown
     )
-    if options.diff:
-        return Outcome(checked=found, mended=outcome)
-    if outcome.after != outcome.before:
+    checked = found if options.diff else outcome.checked
+    done = Done(
+        source=checked.source,
+        before=outcome.before,
+        after=outcome.after,
+        fixed=outcome.fixed,
+        left=outcome.left,
+    )
+    if outcome.after != outcome.before and not options.diff:
         write_over(file, before=outcome.before, after=outcome.after)
-    return Outcome(checked=outcome.checked, mended=outcome)
-
-
-def _nothing(found: Checked, lines: Sequence[Line], reason: str) -> Mended:
-    """No change of a file, with the reasons."""
-    left = tuple(Left(line=line, reason=reason or line.no_fix) for line in lines if line.overrides)
-    return Mended(before=b"", after=b"", fixed=(), left=left, checked=found)
+    return checked, done
 
 
 def _write_bytes(data: bytes) -> None:

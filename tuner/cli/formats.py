@@ -13,7 +13,7 @@ from tuner.errors import InputError
 from tuner.language import _
 
 if TYPE_CHECKING:
-    from tuner.review.checked import Review
+    from tuner.review.review import Review
 
 # Written out for a quick start; a test holds it to the modules that there are.
 FORMATS = (

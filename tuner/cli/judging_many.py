@@ -3,44 +3,58 @@
 import gc
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from functools import partial
+from typing import TypeVar
 
 from tuner.cli.judging import Judging, judged
 from tuner.inputs.several import Input
 from tuner.language import ENGLISH, chosen
 from tuner.review.checked import Checked
+from tuner.review.kept import Kept, packed
 from tuner.review.likeness import by_likeness
 from tuner.review.many import FEW, judged_in_turn
+from tuner.review.review import Inputs
 
 # Objects that a process makes before it looks for garbage. Following a script leaves a hundred that know each
 # other: some 4 MB of them at most are held, and looked for once in hundreds of inputs.
 _COLLECT_AFTER = 50_000
 
+Result = TypeVar("Result")
 
-def judged_inputs(inputs: Sequence[Input], judging: Judging) -> tuple[Checked, ...]:
+
+def judged_inputs(inputs: Sequence[Input], judging: Judging) -> Inputs:
     """What is found in each input, in their order."""
     prepare = partial(_begin, chosen())
-    judge = partial(judged, judging=judging)
     if len(inputs) < FEW:
-        return tuple(judged_in_turn(inputs, judge, prepare))
+        results = judged_in_turn(inputs, partial(judged, judging=judging), prepare)
+        return Kept.of(Checked, results, len(inputs))
     gc.set_threshold(_COLLECT_AFTER)
     places = by_likeness(inputs)
-    each = judged_in_turn([inputs[place] for place in places], judge, prepare)
-    by_place = dict(zip(places, with_bar(each, len(inputs)), strict=True))
-    return tuple(by_place[place] for place in range(len(inputs)))
+    alike = [inputs[place] for place in places]
+    kept = Kept(Checked, len(inputs))
+    # Closed, so that the processes end first when something comes in between, such as Ctrl-C.
+    with closing(judged_in_turn(alike, partial(_packed, judging=judging), prepare)) as several:
+        for place, result in zip(places, with_bar(several, len(inputs)), strict=True):
+            kept.put(place, result)
+    return kept
 
 
-def with_bar(each: Iterable[Checked], total: int) -> Iterator[Checked]:
+def with_bar(results: Iterable[Result], total: int) -> Iterator[Result]:
     """The same one after another, counted by a bar on a terminal's standard error until the last one."""
     if not sys.stderr.isatty():
-        yield from each
+        yield from results
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
     columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        yield from progress.track(each, total=total)
+        yield from progress.track(results, total=total)
+
+
+def _packed(given: Input, judging: Judging) -> Checked | bytes:
+    return packed(judged(given, judging))
 
 
 def _begin(language: str) -> None:

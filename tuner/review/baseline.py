@@ -7,7 +7,9 @@ line, so that what moves within a file stays known. Alike ones are counted.
 import json
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +19,21 @@ from msgspec.structs import replace
 from tuner.errors import InputError, Location
 from tuner.files import is_there, read_bytes
 from tuner.language import _
-from tuner.review.checked import BesideBaseline, Checked, KnownFinding, Line, Silenced, SilencedBy
+from tuner.review.checked import Checked, Line, Silenced, SilencedBy
+from tuner.review.review import BesideBaseline, Inputs, KnownFinding
 from tuner.units import MIB
 
 VERSION = 1
 _MOST_BYTES = 64 * MIB
 
-Key = tuple[str, str, str]
-"""Path of an input, code of a rule, configuration key."""
+About = tuple[str, str]
+"""Code of a rule, configuration key."""
+
+Entries = dict[str, dict[About, int]]
+"""How many findings are known, by the path of their input and what they are about."""
 
 
-def read_baseline(file: Path) -> Counter[Key]:
+def read_baseline(file: Path) -> Entries:
     """The entries of a baseline.
 
     Raises:
@@ -39,8 +45,8 @@ def read_baseline(file: Path) -> Counter[Key]:
             _("there is no baseline"), location=where, hint=_("--write-baseline FILE writes one")
         )
     try:
-        content = json.loads(read_bytes(file, most=_MOST_BYTES))
-        return _entries(content)
+        # Pairs, since a dict of one key takes three times their memory, and there is one for each finding.
+        return _entries(json.loads(read_bytes(file, most=_MOST_BYTES), object_pairs_hook=tuple))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise InputError(
             _("this is no baseline that tuner wrote"),
@@ -49,87 +55,125 @@ def read_baseline(file: Path) -> Counter[Key]:
         ) from None
 
 
-def _entries(content: Any) -> Counter[Key]:
-    if content["version"] != VERSION:
-        raise ValueError(content["version"])
-    entries: Counter[Key] = Counter()
-    for path, codes in content["findings"].items():
-        for code, keys in codes.items():
-            for key, count in keys.items():
+def _entries(content: Any) -> Entries:
+    top = dict(_pairs(content))
+    if top["version"] != VERSION:
+        raise ValueError(top["version"])
+    entries: Entries = {}
+    abouts: dict[About, About] = {}  # each of them once, however many inputs have it
+    for path, codes in _pairs(top["findings"]):
+        known = entries[path] = {}
+        for code, keys in _pairs(codes):
+            for key, count in _pairs(keys):
                 if not isinstance(count, int) or isinstance(count, bool) or count < 1:
                     raise ValueError(count)
-                entries[path, code, key] = count
+                known[abouts.setdefault((code, key), (code, key))] = count
     return entries
 
 
-def entries_of(file: Path, inputs: Iterable[Checked]) -> Counter[Key]:
-    """What a baseline of these findings holds.
+def _pairs(value: Any) -> tuple[tuple[str, Any], ...]:
+    if not isinstance(value, tuple):
+        raise TypeError(value)
+    return value
+
+
+def entries_of(file: Path, inputs: Inputs) -> Iterator[tuple[str, Mapping[About, int]]]:
+    """What a baseline of these findings holds, path by path in their order.
 
     Args:
         file: where it is to lie, an absolute path; its folder is what paths start from.
         inputs: with their findings.
     """
-    return Counter(_key(file, checked.source, line) for checked in inputs for line in checked.lines)
+    places = sorted((path_in(file, checked.source), place) for place, checked in enumerate(inputs))
+    for path, alike in groupby(places, key=itemgetter(0)):
+        yield path, Counter(_about(line) for _path, place in alike for line in inputs[place].lines)
 
 
-def as_json(entries: Mapping[Key, int]) -> str:
-    """A baseline as its file has it: sorted, one key a line, so that changes of it are easy to read."""
-    findings: dict[str, dict[str, dict[str, int]]] = {}
-    for (path, code, key), count in sorted(entries.items()):
-        if count:
-            findings.setdefault(path, {}).setdefault(code, {})[key] = count
-    return json.dumps({"version": VERSION, "findings": findings}, indent=2, ensure_ascii=False) + "\n"
+def as_json(entries: Iterable[tuple[str, Mapping[About, int]]]) -> Iterator[str]:
+    """A baseline as its file has it, piece by piece: one key a line, so that changes of it are easy to read.
+
+    Args:
+        entries: by path, sorted.
+    """
+    yield f'{{\n  "version": {VERSION},\n  "findings": '
+    before = "{"
+    for path, known in entries:
+        codes: dict[str, dict[str, int]] = {}
+        for (code, key), count in sorted(known.items()):
+            if count:
+                codes.setdefault(code, {})[key] = count
+        if codes:
+            text = json.dumps({path: codes}, indent=2, ensure_ascii=False)
+            yield before + text.removeprefix("{").removesuffix("\n}").replace("\n", "\n  ")
+            before = ","
+    yield "{}\n}\n" if before == "{" else "\n  }\n}\n"
 
 
-class Compared(Struct, frozen=True, kw_only=True):
-    """Inputs without what a baseline knows of them."""
-
-    inputs: tuple[Checked, ...]
-    beside: BesideBaseline
-    kept: Mapping[Key, int]  # what the baseline is without the entries that are fixed
-
-
-def compare(file: Path, known: Mapping[Key, int], inputs: Sequence[Checked]) -> Compared:
-    """Take out of the inputs what a baseline knows.
-
-    Entries of inputs that are not checked in this run stay, unless the input is there no more.
+class Beside:
+    """Takes out of inputs what a baseline knows, one input after the other, and counts.
 
     Args:
         file: the baseline's, an absolute path.
         known: its entries.
-        inputs: in their order.
     """
-    left = Counter(known)
-    compared = tuple(_without(file, left, checked) for checked in inputs)
-    judged = {path_in(file, checked.source) for checked in inputs if checked.problem is None}
-    fixed = {
-        key: count
-        for key, count in sorted(left.items())
-        if count and (key[0] in judged or not is_there(file.parent / key[0]))
-    }
-    beside = BesideBaseline(
-        file=str(file),
-        new=sum(len(checked.lines) for checked in compared),
-        unchanged=sum(known.values()) - sum(left.values()),
-        fixed=tuple(
-            KnownFinding(source=path, code=code, key=about, count=count)
-            for (path, code, about), count in fixed.items()
-        ),
-    )
-    kept = {key: count - fixed.get(key, 0) for key, count in known.items()}
-    return Compared(inputs=compared, beside=beside, kept=kept)
+
+    def __init__(self, file: Path, known: Entries) -> None:
+        self._file = file
+        self._left = known
+        self._new = 0
+        self._unchanged = 0
+        self._judged: set[str] = set()  # paths of which it knows something
+
+    def without_known(self, checked: Checked) -> Checked:
+        """One input without what is left of the baseline."""
+        path = path_in(self._file, checked.source)
+        left = self._left.get(path, {})
+        if left and checked.problem is None:
+            self._judged.add(path)
+        without = _without(left, checked)
+        self._new += len(without.lines)
+        self._unchanged += len(checked.lines) - len(without.lines)
+        return without
+
+    def result(self) -> BesideBaseline:
+        """How all inputs are beside the baseline.
+
+        Entries of inputs that were not checked are not fixed, unless the input is there no more.
+        """
+        return BesideBaseline(
+            file=str(self._file),
+            new=self._new,
+            unchanged=self._unchanged,
+            fixed=tuple(
+                KnownFinding(source=path, code=code, key=key, count=count)
+                for path, known in sorted(self._left.items())
+                if path in self._judged or not is_there(self._file.parent / path)
+                for (code, key), count in sorted(known.items())
+                if count
+            ),
+        )
+
+
+def without_fixed(known: Entries, fixed: Iterable[KnownFinding]) -> Iterator[tuple[str, Mapping[About, int]]]:
+    """The entries of a baseline that are not fixed, path by path in their order."""
+    gone: Entries = {}
+    for finding in fixed:
+        gone.setdefault(finding.source, {})[finding.code, finding.key] = finding.count
+    for path, entries in sorted(known.items()):
+        fixed_here = gone.get(path, {})
+        yield path, {about: count - fixed_here.get(about, 0) for about, count in entries.items()}
 
 
 class Known(Struct, frozen=True):
     """A baseline by the inputs that it has findings of, for what asks of one input after another."""
 
     file: Path  # an absolute path
-    by_path: Mapping[str, Mapping[Key, int]]
+    entries: Entries
 
     def new(self, checked: Checked) -> tuple[Line, ...]:
         """The findings of one input that the baseline does not have."""
-        path = path_in(self.file, checked.source)
-        return _without(self.file, Counter(self.by_path.get(path, {})), checked).lines
+        known = self.entries.get(path_in(self.file, checked.source), {})
+        return _without(dict(known), checked).lines
 
 
 def known_in(file: Path) -> Known:
@@ -138,20 +182,17 @@ def known_in(file: Path) -> Known:
     Raises:
         InputError: the file is not there, or is no baseline.
     """
-    by_path: dict[str, dict[Key, int]] = {}
-    for key, count in read_baseline(file).items():
-        by_path.setdefault(key[0], {})[key] = count
-    return Known(file.absolute(), by_path)
+    return Known(file.absolute(), read_baseline(file))
 
 
-def _without(file: Path, left: Counter[Key], checked: Checked) -> Checked:
-    """One input without what is left of a baseline, which is counted down."""
+def _without(left: dict[About, int], checked: Checked) -> Checked:
+    """One input without what is left of a baseline for it, which is counted down."""
     new: list[Line] = []
     silenced: list[Silenced] = list(checked.silenced)
     for line in checked.lines:
-        key = _key(file, checked.source, line)
-        if left[key]:
-            left[key] -= 1
+        about = _about(line)
+        if left.get(about):
+            left[about] -= 1
             silenced.append(Silenced(line=line, by=SilencedBy.BASELINE))
         else:
             new.append(line)
@@ -165,7 +206,6 @@ def path_in(file: Path, source: str) -> str:
     return Path(os.path.relpath(source, file.parent)).as_posix()
 
 
-def _key(file: Path, source: str, line: Line) -> Key:
+def _about(line: Line) -> About:
     phase = line.finding.phase
-    about = line.key or ("" if phase is None else phase.value)
-    return path_in(file, source), line.finding.rule.code, about
+    return line.finding.rule.code, line.key or ("" if phase is None else phase.value)

@@ -1,9 +1,7 @@
-"""What a review of configurations found: a :class:`Checked` for each input, all of them in a :class:`Review`.
+"""What is found in one configuration: a :class:`Checked` with its findings and what they were judged for.
 
-No terminal and no output format is known here; each format is a rendering of a :class:`Review`.
+No terminal and no output format is known here.
 """
-
-from collections import Counter
 
 from msgspec import Struct
 
@@ -132,52 +130,3 @@ class Checked(Struct, frozen=True, kw_only=True):
     step_s: float | None = None  # seconds of one step, modelled; None where the job does not run
     low_s: float | None = None
     high_s: float | None = None
-
-
-class KnownFinding(Struct, frozen=True, kw_only=True):
-    """An entry of a baseline that no finding of this run answers to any more."""
-
-    source: str  # the input, from the folder of the baseline on
-    code: str
-    key: str  # the configuration key or phase that it was about; empty where it was about the whole job
-    count: int
-
-
-class BesideBaseline(Struct, frozen=True, kw_only=True):
-    """All findings beside those that were known before."""
-
-    file: str
-    new: int
-    unchanged: int
-    fixed: tuple[KnownFinding, ...]
-    pruned: bool = False  # the file holds the fixed ones no longer
-
-
-class Review(Struct, frozen=True, kw_only=True):
-    """All inputs that were checked together, in the order in which they were named."""
-
-    inputs: tuple[Checked, ...]
-    skipped: tuple[str, ...] = ()  # files in folders that are no configuration of a trainer
-    pasted: bool = False  # the input is one command as it is typed
-    baselines: tuple[BesideBaseline, ...] = ()  # what the findings were held against
-
-    @property
-    def lines(self) -> tuple[Line, ...]:
-        """What is reported of all inputs."""
-        return tuple(line for checked in self.inputs for line in checked.lines)
-
-    @property
-    def problems(self) -> tuple[Problem, ...]:
-        """Why inputs cannot be used."""
-        return tuple(checked.problem for checked in self.inputs if checked.problem is not None)
-
-    @property
-    def counts(self) -> dict[Severity, int]:
-        """How many findings of each severity are reported, worst first."""
-        counted = Counter(line.finding.severity for line in self.lines)
-        return {severity: counted[severity] for severity in Severity if counted[severity]}
-
-    @property
-    def fails(self) -> bool:
-        """Whether a finding is as bad as what makes the check of its input fail."""
-        return any(line.at_least(checked.fail_on) for checked in self.inputs for line in checked.lines)

@@ -1,25 +1,32 @@
 """Judges many inputs in several processes, in the order in which they were named."""
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+import signal
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import get_context
+from contextlib import contextmanager
+from multiprocessing import active_children, get_context
+from typing import TypeVar
 
 from tuner.inputs.several import Input
-from tuner.review.checked import Checked
 
 FEW = 48  # inputs that one process judges in less time than others take to start and to learn the defaults
 _AT_A_TIME = 8  # inputs handed to a process at least: what it has to wait for is a small part of what it does
 _MOST_AT_A_TIME = 64  # so that inputs that are alike go to one process, and none is idle for long at the end
 _TURNS = 8  # of a process at least, where there are inputs for so many
 
-Judge = Callable[[Input], Checked]
+Result = TypeVar("Result")
 
 
 def judged_in_turn(
-    inputs: Sequence[Input], judge: Judge, prepare: Callable[[], None], *, processes: int | None = None
-) -> Iterator[Checked]:
+    inputs: Sequence[Input],
+    judge: Callable[[Input], Result],
+    prepare: Callable[[], None],
+    *,
+    processes: int | None = None,
+) -> Generator[Result, None, None]:
     """What is found in each input, in the order of the inputs.
 
     Where a process is killed, for its memory say, this one judges what is left.
@@ -36,18 +43,46 @@ def judged_in_turn(
         return
     # Forked processes would share what other threads hold at that moment; started ones do so everywhere.
     context = get_context("spawn")
+    others = set(active_children())
     with ProcessPoolExecutor(count, mp_context=context, initializer=prepare) as pool:
         done = 0
         try:
             at_a_time = max(_AT_A_TIME, min(_MOST_AT_A_TIME, len(inputs) // (count * _TURNS)))
-            for checked in pool.map(judge, inputs, chunksize=at_a_time):
-                yield checked
-                done += 1
+            with _without_interrupts():
+                parts = deque(
+                    pool.submit(_judged, judge, inputs[start : start + at_a_time])
+                    for start in range(0, len(inputs), at_a_time)
+                )
+            while parts:
+                for result in parts.popleft().result():
+                    yield result
+                    done += 1
         except BrokenProcessPool:
             yield from map(judge, inputs[done:])
         except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)  # such as Ctrl-C: what was begun is left alone
+            for process in set(active_children()) - others:  # such as Ctrl-C: nobody waits for what was begun
+                process.terminate()
             raise
+
+
+def _judged(judge: Callable[[Input], Result], inputs: Sequence[Input]) -> list[Result]:
+    return list(map(judge, inputs))
+
+
+@contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """Processes that are started meanwhile hear no Ctrl-C, and write no traceback: the first one ends them.
+
+    One that comes meanwhile is heard afterwards.
+    """
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _cores() -> int:

@@ -6,7 +6,8 @@ from tuner.render.checked.how import How
 from tuner.render.checked.wording import told, where
 from tuner.render.terminal import Terminal
 from tuner.render.words import SEVERITY_COLOURS
-from tuner.review.checked import Line, Review
+from tuner.review.checked import Line
+from tuner.review.review import Review
 
 FIX_MARK = "[*]"  # ruff's, beside the code of what ``--fix`` mends and beside their number in the last line
 

@@ -1,23 +1,26 @@
 """Each finding with the line that it is about, a caret under the value, what to do, and where to read on."""
 
+from collections.abc import Iterator
+
 from rich.cells import cell_len
 
 from tuner.language import _
 from tuner.render.checked.concise import judged
 from tuner.render.checked.fix_diff import fix_diff
-from tuner.render.checked.how import How
+from tuner.render.checked.how import How, separated
 from tuner.render.checked.wording import cure, page, where
 from tuner.render.terminal import Terminal, plain
 from tuner.render.words import SEVERITY_COLOURS, sentence, titled
-from tuner.review.checked import Excerpt, Line, Review
+from tuner.review.checked import Excerpt, Line
+from tuner.review.review import Review
 
 _TAB = 4  # columns that a tab is shown as
 _DIFF_STYLES = {"+": "green", "-": "red"}
 
 
-def rendered(review: Review, how: How) -> str:
+def parts(review: Review, how: How) -> Iterator[str]:
     """A paragraph for each finding; empty where there is none."""
-    return "\n\n".join(_paragraph(line, how.terminal) for line in review.lines)
+    return separated(_paragraph(line, how.terminal) for line in review.lines)
 
 
 def _paragraph(line: Line, terminal: Terminal) -> str:

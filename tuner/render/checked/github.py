@@ -10,7 +10,8 @@ from tuner.findings import Severity
 from tuner.render.checked.how import How
 from tuner.render.checked.wording import file_of, is_file, path_of, told
 from tuner.render.terminal import plain
-from tuner.review.checked import Line, Problem, Review
+from tuner.review.checked import Line, Problem
+from tuner.review.review import Review
 
 _LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.ADVICE: "notice"}
 

@@ -4,27 +4,31 @@ Source: docs.gitlab.com, "Code Quality", "Import Code Quality results from a CI/
 """
 
 import json
+from collections.abc import Iterator
 from hashlib import sha256
 from typing import Any
 
 from tuner.findings import Severity
 from tuner.render.checked.how import How
-from tuner.render.checked.wording import file_of, fingerprints, is_file, path_of, told
-from tuner.review.checked import Line, Problem, Review
+from tuner.render.checked.wording import file_of, is_file, marked, path_of, told
+from tuner.render.json_text import listed
+from tuner.review.checked import Line, Problem
+from tuner.review.review import Review
 
 _SEVERITIES = {Severity.ERROR: "major", Severity.WARNING: "minor", Severity.ADVICE: "info"}
 
 
-def rendered(review: Review, how: How) -> str:
+def parts(review: Review, how: How) -> Iterator[str]:
     """A list of issues; an input that cannot be used is one as well."""
-    reported = {id(line) for line in review.lines}
-    issues = [_unusable(problem) for problem in review.problems]
-    issues += [
-        _issue(line, review.inputs[number].source, fingerprint)
-        for number, line, fingerprint in fingerprints(review)
-        if id(line) in reported
-    ]
-    return json.dumps(issues, indent=2)
+    return listed(json.dumps(issue, indent=2) for issue in _issues(review))
+
+
+def _issues(review: Review) -> Iterator[dict[str, Any]]:
+    yield from map(_unusable, review.problems)
+    for checked, findings in marked(review.inputs):
+        for found in findings:
+            if found.silenced is None:
+                yield _issue(found.line, checked.source, found.fingerprint)
 
 
 def _issue(line: Line, source: str, fingerprint: str) -> dict[str, Any]:

@@ -1,15 +1,18 @@
 """The findings under the name of their input."""
 
+from collections.abc import Iterator
+
 from tuner.render.checked.concise import judged
-from tuner.render.checked.how import How
+from tuner.render.checked.how import How, separated
 from tuner.render.checked.wording import path_of, told
 from tuner.render.terminal import Terminal, plain
-from tuner.review.checked import Checked, Line, Review
+from tuner.review.checked import Checked, Line
+from tuner.review.review import Review
 
 
-def rendered(review: Review, how: How) -> str:
+def parts(review: Review, how: How) -> Iterator[str]:
     """A paragraph for each input with findings; empty where there is none."""
-    return "\n\n".join(_paragraph(checked, how.terminal) for checked in review.inputs if checked.lines)
+    return separated(_paragraph(checked, how.terminal) for checked in review.inputs if checked.lines)
 
 
 def _paragraph(checked: Checked, terminal: Terminal) -> str:

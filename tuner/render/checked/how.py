@@ -1,13 +1,12 @@
 """What every format of ``tuner check`` is rendered with."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib import import_module
-from types import ModuleType
 
 from msgspec import Struct
 
 from tuner.render.terminal import Terminal
-from tuner.review.checked import Review
+from tuner.review.review import Review
 
 
 class How(Struct, frozen=True, kw_only=True):
@@ -16,7 +15,7 @@ class How(Struct, frozen=True, kw_only=True):
     terminal: Terminal  # where it is written
 
 
-_PIECE = 1 << 16  # characters: as many findings are written at once, and no more of them are held as text
+_PIECE = 1 << 16  # characters that are written at once: no more of thousands of inputs are held as text
 
 
 def rendered(name: str, review: Review, how: How) -> str:
@@ -27,26 +26,33 @@ def rendered(name: str, review: Review, how: How) -> str:
 def pieces(name: str, review: Review, how: How) -> Iterator[str]:
     """The review in one format, as it is written: each piece ends with a line.
 
-    A format is a module of this package with a function ``rendered``, which gives all of the text, or with
-    one named ``lines``, where each line stands for itself: of thousands of inputs only some are text at once.
+    A format is a module of this package with a function ``lines``, where each line stands for itself, or with
+    one named ``parts``, which together are the text. Both read one input after another.
     """
     module = import_module(f"tuner.render.checked.{name.replace('-', '_')}")
-    if not hasattr(module, "lines"):
-        text: str = module.rendered(review, how)
-        if text:
-            yield text if text.endswith("\n") else f"{text}\n"
-        return
-    yield from _joined(module, review, how)
+    if hasattr(module, "lines"):
+        yield from _joined(f"{line}\n" for line in module.lines(review, how))
+    else:
+        yield from _joined(module.parts(review, how))
 
 
-def _joined(module: ModuleType, review: Review, how: How) -> Iterator[str]:
+def separated(paragraphs: Iterable[str]) -> Iterator[str]:
+    """Paragraphs with an empty line before all but the first."""
+    for number, paragraph in enumerate(paragraphs):
+        yield f"\n\n{paragraph}" if number else paragraph
+
+
+def _joined(parts: Iterable[str]) -> Iterator[str]:
     held: list[str] = []
     size = 0
-    for line in module.lines(review, how):
-        held.append(f"{line}\n")
-        size += len(line)
+    for part in parts:
+        held.append(part)
+        size += len(part)
         if size >= _PIECE:
-            yield "".join(held)
-            held, size = [], 0
-    if held:
-        yield "".join(held)
+            whole, newline, rest = "".join(held).rpartition("\n")
+            if newline:
+                yield whole + newline
+            held, size = [rest], len(rest)
+    text = "".join(held)
+    if text:
+        yield text if text.endswith("\n") else f"{text}\n"

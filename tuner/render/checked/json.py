@@ -15,43 +15,55 @@ from tuner.render.checked.report import (
     JudgedForReport,
     SilencedLine,
 )
-from tuner.render.checked.wording import fingerprints, page, path_of
-from tuner.render.json_text import json_text
+from tuner.render.checked.wording import Marked, marked, page, path_of
+from tuner.render.json_text import escaped, filled, json_text
 from tuner.render.report import Place
-from tuner.review.checked import Checked, Fix, JudgedFor, Line, Review
+from tuner.review.checked import Checked, Fix, JudgedFor
+from tuner.review.review import Review
 
 
-def rendered(review: Review, how: How) -> str:
+def parts(review: Review, how: How) -> Iterator[str]:
     """The review as JSON."""
-    return json_text(check_report(review))
-
-
-def check_report(review: Review) -> CheckReport:
-    """The review as the published model has it."""
-    by_line = {id(line): found for line, found in check_lines(review)}
-    cards = {checked.judged_for.gpu: checked.judged_for for checked in review.inputs if checked.judged_for}
-    return CheckReport(
+    totals = review.totals
+    report = CheckReport(
         tuner_version=__version__,
-        gpu=_gpu(next(iter(cards.values()))) if len(cards) == 1 else None,
-        inputs=tuple(map(_input, review.inputs)),
+        gpu=_gpu(totals.last) if totals.last is not None and len(totals.cards) == 1 else None,
+        inputs=(),
         skipped=tuple(map(path_of, review.skipped)),
-        findings=tuple(by_line[id(line)] for line in review.lines),
-        silenced=tuple(
-            SilencedLine(finding=by_line[id(silenced.line)], by=silenced.by.value, reason=silenced.reason)
-            for checked in review.inputs
-            for silenced in checked.silenced
-        ),
-        unreadable=tuple(problem.message for problem in review.problems),
+        findings=(),
+        silenced=(),
+        unreadable=(),
     )
+    lists = {
+        "inputs": (json_text(_input(checked)) for checked in review.inputs),
+        "findings": map(json_text, reported(review)),
+        "silenced": map(json_text, _silenced(review)),
+        "unreadable": (escaped(problem.message) for problem in review.problems),
+    }
+    return filled(json_text(report), lists)
 
 
-def check_lines(review: Review) -> Iterator[tuple[Line, CheckLine]]:
-    """Every finding, with those that are silenced, as the published model has it."""
-    for number, line, fingerprint in fingerprints(review):
-        yield line, _line(line, review.inputs[number], fingerprint)
+def reported(review: Review) -> Iterator[CheckLine]:
+    """Every finding that is not silenced, as the published model has it."""
+    for checked, findings in marked(review.inputs):
+        for found in findings:
+            if found.silenced is None:
+                yield _line(found, checked)
 
 
-def _line(line: Line, checked: Checked, fingerprint: str) -> CheckLine:
+def _silenced(review: Review) -> Iterator[SilencedLine]:
+    if not review.totals.silenced:
+        return
+    for checked, findings in marked(review.inputs):
+        for found in findings:
+            if found.silenced is not None:
+                yield SilencedLine(
+                    finding=_line(found, checked), by=found.silenced.by.value, reason=found.silenced.reason
+                )
+
+
+def _line(found: Marked, checked: Checked) -> CheckLine:
+    line = found.line
     place, finding = line.location, line.finding
     return CheckLine(
         input=path_of(checked.source),
@@ -69,7 +81,7 @@ def _line(line: Line, checked: Checked, fingerprint: str) -> CheckLine:
         origin=line.origin or None,
         overrides=line.overrides,
         url=page(finding.rule) or None,
-        fingerprint=fingerprint,
+        fingerprint=found.fingerprint,
         fix=None if line.fix is None else _fix(line.fix),
         no_fix=line.no_fix or None,
     )

@@ -3,14 +3,11 @@
 from collections.abc import Iterator
 
 from tuner.render.checked.how import How
-from tuner.render.checked.json import check_lines
+from tuner.render.checked.json import reported
 from tuner.render.json_text import json_text
-from tuner.review.checked import Review
+from tuner.review.review import Review
 
 
 def lines(review: Review, how: How) -> Iterator[str]:
     """One object per finding."""
-    reported = {id(line) for line in review.lines}
-    for line, found in check_lines(review):
-        if id(line) in reported:
-            yield json_text(found, indent=None)
+    return (json_text(line, indent=None) for line in reported(review))

@@ -4,22 +4,29 @@ Source: the schema of github.com/jenkinsci/xunit-plugin, ``junit-10.xsd``.
 """
 
 import re
+from collections.abc import Iterator
 from xml.etree import ElementTree
 
 from tuner.render.checked.how import How
 from tuner.render.checked.wording import path_of, told, where
-from tuner.review.checked import Checked, Line, Review
+from tuner.review.checked import Checked, Line
+from tuner.review.review import Review
+from tuner.review.totals import Totals
 
 _NOT_OF_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def rendered(review: Review, how: How) -> str:
+def parts(review: Review, how: How) -> Iterator[str]:
     """All suites."""
-    suites = [_suite(checked) for checked in review.inputs]
-    root = ElementTree.Element("testsuites", {"name": "tuner check", **_totals(suites)})
-    root.extend(suites)
-    ElementTree.indent(root)
-    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode")
+    root = ElementTree.Element("testsuites", {"name": "tuner check", **_totals(review.totals)})
+    root.text = "\n"  # so that it is written with an end of its own
+    beginning, end = ElementTree.tostring(root, encoding="unicode").split("\n")
+    yield f'<?xml version="1.0" encoding="UTF-8"?>\n{beginning}'
+    for checked in review.inputs:
+        suite = _suite(checked)
+        ElementTree.indent(suite, level=1)
+        yield f"\n  {ElementTree.tostring(suite, encoding='unicode')}"
+    yield f"\n{end}"
 
 
 def _suite(checked: Checked) -> ElementTree.Element:
@@ -66,9 +73,16 @@ def _counts(cases: list[ElementTree.Element]) -> dict[str, str]:
     return {"tests": str(len(cases)), **{name: str(count) for name, count in counted.items()}}
 
 
-def _totals(suites: list[ElementTree.Element]) -> dict[str, str]:
-    names = ("tests", "failures", "errors", "skipped")
-    return {name: str(sum(int(suite.attrib[name]) for suite in suites)) for name in names}
+def _totals(totals: Totals) -> dict[str, str]:
+    """What the counts of all suites come to."""
+    reported, skipped = sum(totals.severities.values()), sum(totals.silenced.values())
+    counted = {
+        "tests": reported + skipped + totals.unusable + totals.quiet,
+        "failures": totals.failing,
+        "errors": totals.unusable,
+        "skipped": skipped,
+    }
+    return {name: str(count) for name, count in counted.items()}
 
 
 def _text(text: str) -> str:

@@ -3,13 +3,14 @@
 from collections.abc import Iterator
 
 from tuner.language import _, ngettext
-from tuner.render.checked.how import How
+from tuner.render.checked.how import How, separated
 from tuner.render.checked.rule_help import escaped
 from tuner.render.checked.wording import cure, page, path_of, stated
 from tuner.render.numbers import gib, percent
 from tuner.render.terminal import plain
 from tuner.render.words import counted, full_stop, listed
-from tuner.review.checked import Checked, Line, PhaseUse, Review
+from tuner.review.checked import Checked, Line, PhaseUse
+from tuner.review.review import Review
 from tuner.rules.wording import duration
 from tuner.units import MIB
 
@@ -19,32 +20,35 @@ _FULL, _EMPTY, _LIMIT = "\u2588", "\u2591", "\u2503"
 _ASCII = str.maketrans({_FULL: "#", _EMPTY: "-", _LIMIT: "!"})
 
 
-def rendered(review: Review, how: How) -> str:
+def parts(review: Review, how: How) -> Iterator[str]:
     """All of it, as far as it is below a step summary's limit."""
-    parts = list(_parts(review))
-    kept: list[str] = []
+    texts = separated(_texts(review))
+    return texts if how.terminal.unicode else (text.translate(_ASCII) for text in texts)
+
+
+def _texts(review: Review) -> Iterator[str]:
+    """The heading and the inputs that a summary has room for, and how many are left out."""
+    missing = 1 + len(review.inputs)
     size = 0
-    for part in parts:
+    for part in _paragraphs(review):
         size += len(part.encode("utf-8", "surrogatepass")) + 2
         if size > MOST_BYTES:
             break
-        kept.append(part)
-    missing = len(parts) - len(kept)
+        missing -= 1
+        yield part
     if missing:
         said = ngettext(
             "{count} input is left out, since a summary has less than 1 MiB.",
             "{count} inputs are left out, since a summary has less than 1 MiB.",
             missing,
         )
-        kept.append(said.format(count=missing))
-    text = "\n\n".join(kept)
-    return text if how.terminal.unicode else text.translate(_ASCII)
+        yield said.format(count=missing)
 
 
-def _parts(review: Review) -> Iterator[str]:
+def _paragraphs(review: Review) -> Iterator[str]:
     """The heading with the count, then one part for each input."""
     counts = [counted(count, severity) for severity, count in review.counts.items()]
-    unreadable = len(review.problems)
+    unreadable = review.totals.unusable
     if unreadable:
         text = ngettext("{count} input that cannot be used", "{count} inputs that cannot be used", unreadable)
         counts.append(text.format(count=unreadable))

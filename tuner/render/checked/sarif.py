@@ -4,7 +4,7 @@ Source: OASIS, "Static Analysis Results Interchange Format (SARIF) Version 2.1.0
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -15,10 +15,12 @@ from tuner.findings import Rule, Severity
 from tuner.render.checked.how import How
 from tuner.render.checked.rule_help import markdown_of, rule_page
 from tuner.render.checked.sarif_fix import sarif_fix
-from tuner.render.checked.wording import fingerprints, is_file, page, path_of, site, told
+from tuner.render.checked.wording import Marked, is_file, marked, page, path_of, site, told
+from tuner.render.json_text import filled
 from tuner.render.rst import plain_text
 from tuner.render.words import sentence
-from tuner.review.checked import Checked, Line, Problem, Review, Silenced
+from tuner.review.checked import Checked, Line, Problem
+from tuner.review.review import Review
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 ROOT = "%SRCROOT%"
@@ -32,16 +34,13 @@ _PRECISION = {
 }
 
 
-def rendered(review: Review, how: How) -> str:
+def parts(review: Review, how: How) -> Iterator[str]:
     """One run with the rules that speak, all findings and what could not be read."""
-    told_apart = list(fingerprints(review))
-    rules = _rules(line for _number, line, _print in told_apart)
+    rules = _rules(_all_lines(review.inputs))
     codes = [rule["id"] for rule in rules]
-    silenced = {id(silent.line): silent for checked in review.inputs for silent in checked.silenced}
-    results = [
-        _result(line, review.inputs[number], codes, fingerprint, silenced.get(id(line)))
-        for number, line, fingerprint in told_apart
-    ]
+    results = (
+        _result(found, checked, codes) for checked, findings in marked(review.inputs) for found in findings
+    )
     driver = {
         "name": "tuner",
         "version": __version__,
@@ -50,17 +49,32 @@ def rendered(review: Review, how: How) -> str:
         "rules": rules,
     }
     invocation = {
-        "executionSuccessful": not review.problems,
-        "toolExecutionNotifications": [_notification(problem) for problem in review.problems],
+        "executionSuccessful": not review.totals.unusable,
+        "toolExecutionNotifications": [],
     }
     run = {
         "tool": {"driver": driver},
         "invocations": [invocation],
         "columnKind": "unicodeCodePoints",
-        "results": results,
+        "results": [],
     }
     content = {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
-    return json.dumps(content, indent=2, ensure_ascii=True)
+    lists = {
+        "toolExecutionNotifications": map(_json, map(_notification, review.problems)),
+        "results": map(_json, results),
+    }
+    return filled(_json(content), lists)
+
+
+def _json(value: Mapping[str, Any]) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=True)
+
+
+def _all_lines(inputs: Iterable[Checked]) -> Iterator[Line]:
+    """Every finding, with those that are silenced."""
+    for checked in inputs:
+        yield from checked.lines
+        yield from (silenced.line for silenced in checked.silenced)
 
 
 def _rules(lines: Iterable[Line]) -> list[dict[str, Any]]:
@@ -93,17 +107,16 @@ def _tags(rule: Rule) -> list[str]:
     return [rule.goal.value, rule.code[:3]]
 
 
-def _result(
-    line: Line, checked: Checked, codes: Sequence[str], fingerprint: str, silenced: Silenced | None
-) -> dict[str, Any]:
+def _result(found: Marked, checked: Checked, codes: Sequence[str]) -> dict[str, Any]:
     """One finding (3.27 result)."""
+    line, silenced = found.line, found.silenced
     result: dict[str, Any] = {
         "ruleId": line.code,
         "ruleIndex": codes.index(line.code),
         "level": _LEVELS[line.finding.severity],
         "message": {"text": sentence(told(line))},
         "locations": [_location(line, checked)],
-        "partialFingerprints": {"ruleKeyAndInput/v1": fingerprint},
+        "partialFingerprints": {"ruleKeyAndInput/v1": found.fingerprint},
         "properties": {"evidence": line.finding.evidence.value},
     }
     if line.fix is not None:

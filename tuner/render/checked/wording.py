@@ -2,18 +2,19 @@
 
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, metadata
 from pathlib import Path
+from typing import NamedTuple
 
 from tuner.findings import Rule
 from tuner.inputs.overrides import COMMAND_LINE
 from tuner.language import _
 from tuner.render.terminal import plain
 from tuner.render.words import pasteable
-from tuner.review.checked import Line, Review
+from tuner.review.checked import Checked, Line, Silenced
 
 SITE = "TUNER_DOCS"  # variable with the address of the documentation, where it is not that of the package
 
@@ -89,18 +90,35 @@ def page(rule: Rule) -> str:
     return f"{site()}rules/{rule.name}.html" if site() else ""
 
 
-def fingerprints(review: Review) -> Iterator[tuple[int, Line, str]]:
-    """Each finding with the number of its input and what tells it from others when lines move.
+class Marked(NamedTuple):
+    """A finding with what tells it from others when lines move."""
 
-    It is made of the file, the rule, the configuration key, and how many of these came before.
+    line: Line
+    fingerprint: str
+    silenced: Silenced | None  # None where it is reported
+
+
+def marked(inputs: Iterable[Checked]) -> Iterator[tuple[Checked, tuple[Marked, ...]]]:
+    """Each input with its findings, the silenced ones behind the others.
+
+    A fingerprint is made of the file, the rule, the configuration key, and how many of these came before.
     """
-    seen: Counter[tuple[str, ...]] = Counter()
-    for number, checked in enumerate(review.inputs):
-        for line in (*checked.lines, *(silenced.line for silenced in checked.silenced)):
-            phase = line.finding.phase
-            about = line.key or ("" if phase is None else phase.value)
-            same = (Path(path_of(file_of(line, checked.source))).as_posix(), line.code, about)
-            seen[same] += 1
-            parts = (*same, str(seen[same]))
-            # A name of a file that is no UTF-8 has lone surrogates.
-            yield number, line, sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
+    seen: dict[str, Counter[tuple[str, str]]] = {}
+    abouts: dict[tuple[str, str], tuple[str, str]] = {}  # each of them once, however many files have it
+
+    def mark(line: Line, source: str, silenced: Silenced | None) -> Marked:
+        phase = line.finding.phase
+        about = (line.code, line.key or ("" if phase is None else phase.value))
+        about = abouts.setdefault(about, about)
+        file = Path(path_of(file_of(line, source))).as_posix()
+        counted = seen.setdefault(file, Counter())
+        counted[about] += 1
+        parts = (file, *about, str(counted[about]))
+        # A name of a file that is no UTF-8 has lone surrogates.
+        print_of = sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
+        return Marked(line, print_of, silenced)
+
+    for checked in inputs:
+        reported = [mark(line, checked.source, None) for line in checked.lines]
+        others = [mark(silenced.line, checked.source, silenced) for silenced in checked.silenced]
+        yield checked, (*reported, *others)
