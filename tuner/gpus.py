@@ -70,6 +70,7 @@ _FACTORS: resources.Kinds = {
     "head_factor": _Number,
     "host_factor": _Number,
     "engine_factor": _Number,
+    "engine_sequence_factor": _Number,
 }
 _MEASURED: resources.Kinds = {"usable_mib": _Number, "context_mib": _Number, **_RATES, **_FACTORS}
 _SUFFIXES = (".yaml", ".yml")

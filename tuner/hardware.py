@@ -24,6 +24,7 @@ class MeasuredGpu(Struct, frozen=True, kw_only=True):
     head_factor: float | None = None  # the product with the output projection
     host_factor: float | None = None  # launching kernels
     engine_factor: float | None = None  # preparing the steps of a rollout engine
+    engine_sequence_factor: float | None = None  # for each sequence of a step; as the step's where None
 
 
 class Gpu(Struct, frozen=True, kw_only=True):

@@ -1,6 +1,7 @@
 """``.. recorded-generation::``: how long vLLM generated batches of different lengths, beside the model."""
 
 import json
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,8 @@ from tuner.timing.generation.simulation import simulate
 from tuner.timing.generation.step import StepPrices, step_prices
 from tuner.timing.spreads import ENDS
 
-_SLOWEST = 0.05  # times as fast as typical
-_HALVINGS = 30  # of the interval that a factor is looked for in
+_LONGEST_STEP_S, _LONGEST_SEQUENCE_S = 20e-3, 200e-6  # that are looked for
+_HALVINGS = 16  # of the interval that they are looked for in
 
 
 class Batches(SphinxDirective):
@@ -44,10 +45,12 @@ class Batches(SphinxDirective):
             "Seconds",
             "Modelled seconds",
             "Beside a fast and a slow host",
-            "Beside the others' host",
+            "Beside this host",
             "Tokens a second",
         ]
-        return table(self, header, [_row(batch, recorded) for batch in recorded])
+        tellers, host = teachers(recorded), host_of(recorded)
+        rows = [_row(batch, None if batch in tellers else host) for batch in recorded]
+        return table(self, header, rows)
 
 
 def job_of(batch: dict[str, Any]) -> RolloutInput:
@@ -93,29 +96,55 @@ def ends(prices: StepPrices) -> tuple[StepPrices, StepPrices]:
     return fast, slow
 
 
-def host_factor(batch: dict[str, Any]) -> float:
-    """How many times as fast as typical a host prepares steps with which the batch takes what it took.
+def teachers(recorded: list[dict[str, Any]]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The two batches that tell a file's host: of its smallest model, the most and the fewest at once."""
+    smallest = min((batch["model"] for batch in recorded), key=lambda name: find_model(name).parameters)
+    whole = max(batch["cache_blocks"] for batch in recorded if batch["model"] == smallest)
+    of_it = [batch for batch in recorded if (batch["model"], batch["cache_blocks"]) == (smallest, whole)]
+    limits = sorted(of_it, key=lambda batch: int(batch["limit"]))
+    return limits[-1], limits[0]
 
-    It is what ``tuner validate`` writes into a profile, as one batch tells it.
+
+def host_of(recorded: list[dict[str, Any]]) -> tuple[float, float]:
+    """Seconds of a step and of each of its sequences with which both teachers take what they took.
+
+    ``tuner validate`` keeps such a pair in a profile, from steps of two numbers of sequences.
     """
-    slow, fast = _SLOWEST, 1 / _SLOWEST
+    many, few = teachers(recorded)
+    low, high = 0.0, _LONGEST_SEQUENCE_S
     for _ in range(_HALVINGS):
-        middle = (slow * fast) ** 0.5
-        too_slow = seconds_beside(batch, middle) > min(batch["seconds"])
-        slow, fast = (middle, fast) if too_slow else (slow, middle)
-    return slow
+        sequence = (low + high) / 2
+        step = _step_beside(many, sequence)
+        # The longer each sequence takes, the shorter is the step that explains many of them, and with it few.
+        too_long = not step or seconds_beside(few, (step, sequence)) < min(few["seconds"])
+        low, high = (low, sequence) if too_long else (sequence, high)
+    return _step_beside(many, low), low
 
 
-def seconds_beside(batch: dict[str, Any], factor: float) -> float:
-    """Modelled seconds of a batch beside a host that prepares steps so many times as fast as typical."""
-    prices = prices_of(batch)
-    return seconds(batch, replace(prices, step=prices.step / factor, sequence=prices.sequence / factor))
+def _step_beside(batch: dict[str, Any], sequence: float) -> float:
+    """The longest step with which a batch takes no more than it took, each sequence taking so long."""
+    low, high = 0.0, _LONGEST_STEP_S
+    for _ in range(_HALVINGS):
+        step = (low + high) / 2
+        too_long = seconds_beside(batch, (step, sequence)) > min(batch["seconds"])
+        low, high = (low, step) if too_long else (step, high)
+    return low  # 0 where even none is too long
+
+
+def seconds_beside(batch: dict[str, Any], host: tuple[float, float]) -> float:
+    """Modelled seconds of a batch beside a host that takes so long for a step and for each sequence."""
+    step, sequence = host
+    return seconds(batch, replace(prices_of(batch), step=step, sequence=sequence))
 
 
 def seconds(batch: dict[str, Any], prices: StepPrices) -> float:
     """All steps of a batch."""
-    stretches = map(astuple, simulate(load_of(batch)).stretches)
-    return float(sum(steps * sum(prices.parts(*rest)) for steps, *rest in stretches))
+    return float(sum(steps * sum(prices.parts(*rest)) for steps, *rest in _stretches(load_of(batch))))
+
+
+@lru_cache(maxsize=64)
+def _stretches(load: Load) -> tuple[tuple[float, ...], ...]:
+    return tuple(map(astuple, simulate(load).stretches))
 
 
 def sequences_a_step(batch: dict[str, Any]) -> float:
@@ -124,8 +153,7 @@ def sequences_a_step(batch: dict[str, Any]) -> float:
     return simulated.tokens / simulated.steps
 
 
-def _row(batch: dict[str, Any], recorded: list[dict[str, Any]]) -> list[str]:
-    beside = sorted(seconds_beside(batch, host_factor(other)) for other in recorded if other is not batch)
+def _row(batch: dict[str, Any], host: tuple[float, float] | None) -> list[str]:
     prices = prices_of(batch)
     fast, slow = (seconds(batch, end) for end in ends(prices))
     taken = sorted(batch["seconds"])
@@ -138,7 +166,7 @@ def _row(batch: dict[str, Any], recorded: list[dict[str, Any]]) -> list[str]:
         f"{taken[0]:.1f}" + (f" … {taken[-1]:.1f}" if len(taken) > 1 else ""),
         f"{seconds(batch, prices):.1f}",
         f"{fast:.1f} … {slow:.1f}",
-        f"{beside[0]:.1f} … {beside[-1]:.1f}",
+        "–" if host is None else f"{seconds_beside(batch, host):.1f}",
         f"{sum(batch['responses']) / taken[0]:,.0f}",
     ]
 

@@ -20,8 +20,8 @@ def told(path: str, release: str) -> tuple[str, str]:
 
 def test_beside_a_block_an_alternative_to_it_is_not_told() -> None:
     entries, names = told("examples/ppo_trainer/run_qwen2-7b_seq_balance.sh", "v0.4.1")
-    assert "rollout-memory-fraction" in entries
-    assert "offload-for-cache" not in entries + names
+    assert "offload-for-cache" in entries
+    assert "rollout-memory-fraction" not in entries + names
 
 
 def test_what_the_block_does_without_is_named() -> None:

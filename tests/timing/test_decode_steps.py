@@ -7,11 +7,19 @@ from tests import workloads
 from tuner.dtypes import DType
 from tuner.serving.graphs import largest_graph
 from tuner.timing import assumptions as assume
-from tuner.timing.decode import RolloutInput, gathering_seconds, product_curve, sampling_seconds
+from tuner.timing.decode import (
+    RolloutInput,
+    cache_read_bytes,
+    gathering_seconds,
+    product_curve,
+    sampling_seconds,
+    weight_read_bytes,
+)
 from tuner.timing.generation.rollout import waits_for_host
 from tuner.timing.generation.step import decode_step_parts, step_prices
 from tuner.timing.layer import average_layer, layer_product_seconds
-from tuner.timing.rates import copy_bytes_per_s, decode_bytes_per_s, product_flop_per_s
+from tuner.timing.rates import copy_bytes_per_s, product_flop_per_s
+from tuner.timing.reads import cache_plane, weight_curve
 from tuner.workload import RolloutEngine, Workload
 
 
@@ -97,10 +105,46 @@ def test_products_of_few_tokens_are_those_of_their_shape(ranks: int) -> None:
 def test_a_step_of_few_tokens_takes_what_its_weights_take_to_read() -> None:
     job = workloads.grpo_7b().with_rollout(tensor_parallel=1)
     inputs, prices = RolloutInput.of(job), step_prices(RolloutInput.of(job))
-    few, more = (prices.parts(tokens, 0, sampled=0, prompt_tokens=0)[0] for tokens in (8, 300))
-    read = job.model.active_parameters * 2 / decode_bytes_per_s(job.cluster.gpu)
-    assert few == pytest.approx(read, rel=1e-3)
-    assert more == pytest.approx(product_curve(inputs).at(300)) and more > 1.2 * few
+    few, more = (prices.parts(tokens, 0, sampled=0, prompt_tokens=0)[0] for tokens in (8, 600))
+    cached = [prices.cache.at(0, tokens) for tokens in (8, 600)]  # attention begins for no keys, too
+    assert few - cached[0] == pytest.approx(weight_curve(inputs).at(8))
+    products = product_curve(inputs).at(600)
+    assert more - cached[1] == pytest.approx(products) and products > 1.2 * weight_curve(inputs).at(600)
+
+
+@pytest.mark.parametrize("ranks", [1, 4])
+def test_weights_are_read_matrix_by_matrix(ranks: int) -> None:
+    """Near the bandwidth where matrices are large, and slower in the shards of tensor parallelism."""
+    job = workloads.grpo_7b().with_rollout(tensor_parallel=ranks)
+    inputs, gpu = RolloutInput.of(job), job.cluster.gpu
+    rates = [
+        weight_read_bytes(inputs, tokens) / weight_curve(inputs).at(tokens) / gpu.memory_bytes_per_s
+        for tokens in (1, 64, 256)
+    ]
+    assert rates == sorted(rates, reverse=True)
+    assert (0.70 < rates[0] < 0.83) if ranks == 1 else (0.50 < rates[0] < 0.72)
+    assert weight_curve(inputs).at(10_000) == weight_curve(inputs).at(256)  # products tell the rest
+
+
+def test_a_cache_is_read_near_the_bandwidth_where_it_is_large_alone() -> None:
+    inputs = RolloutInput.of(workloads.grpo_7b().with_rollout(tensor_parallel=1))
+    plane, bandwidth = cache_plane(inputs), inputs.cluster.gpu.memory_bytes_per_s
+    reads = {
+        (sequences, context): cache_read_bytes(inputs, sequences, context) / plane.at(context, sequences)
+        for sequences, context in ((1, 100), (16, 256), (64, 1024), (1024, 4096))
+    }
+    shares = [rate / bandwidth for rate in reads.values()]
+    assert shares == sorted(shares)
+    assert shares[0] < 0.05 and 0.15 < shares[1] < 0.3 and 0.65 < shares[2] < 0.75 and 0.88 < shares[3] < 0.92
+
+
+def test_a_card_without_tables_of_reading_takes_the_reference_s_by_its_bandwidth() -> None:
+    job = workloads.grpo_7b()
+    faster = structs.replace(job, cluster=structs.replace(job.cluster, gpu=workloads.H200))
+    h100, h200 = RolloutInput.of(job), RolloutInput.of(faster)
+    ratio = workloads.H100.memory_bytes_per_s / workloads.H200.memory_bytes_per_s
+    assert weight_curve(h200).at(8) == pytest.approx(ratio * weight_curve(h100).at(8))
+    assert cache_plane(h200).at(700, 40) == pytest.approx(ratio * cache_plane(h100).at(700, 40))
 
 
 def test_the_first_core_takes_longer_for_each_sequence() -> None:

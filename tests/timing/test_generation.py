@@ -114,8 +114,8 @@ def test_a_host_that_the_gpu_hides_is_waited_for_once_it_is_slower() -> None:
 
 
 def test_the_interval_of_a_rollout_has_what_a_slow_host_adds_behind_the_gpu() -> None:
-    job = knowing(response=1400).with_rollout(max_sequences=64)
-    rollout = step_time(job, concurrent_sequences=64).phases[0]
+    job = knowing(response=1400).with_rollout(max_sequences=128)
+    rollout = step_time(job, concurrent_sequences=128).phases[0]
     assert rollout.phase is Phase.ROLLOUT and dict(rollout.parts)["engine"] == 0.0
     slowest = ENDS["ENGINE_SEQUENCE_S"][1] / assumptions.ENGINE_SEQUENCE_S
     assert rollout.beside_host(1.0, slowest) > 1.05 * rollout.seconds

@@ -81,7 +81,7 @@ def test_a_familys_factor_moves_the_seconds_of_what_does_its_work_alone(family: 
     moved = {Phase.OLD_LOG_PROB, Phase.REF_LOG_PROB, Phase.UPDATE_ACTOR}
     if family in (Family.HOST, Family.PRODUCTS):
         moved = {*moved, Phase.ROLLOUT}
-    elif family is Family.ENGINE:
+    elif family in (Family.ENGINE, Family.ENGINE_SEQUENCE):
         moved = {Phase.ROLLOUT}
 
     def corrected(factor: float) -> StepTime:

@@ -195,7 +195,10 @@ def test_no_response_has_more_turns_than_it_may_have() -> None:
 
 
 def test_turns_that_come_in_parts_end_when_they_do_one_by_one() -> None:
-    """Half of the jobs to 0.1 %, nine in ten to 2.5 %; others to 8 %, where another response ends last."""
+    """Half of the jobs to 0.1 %, nine in ten to 2.5 %, all but one to 4 %.
+
+    In that one another response ends last, by 10 %; which one does depends on little.
+    """
     apart = []
     for held in (CROWDED, 200, ROOMY):
         for turns in (2, 4, 8, 16, 30):
@@ -215,4 +218,5 @@ def test_turns_that_come_in_parts_end_when_they_do_one_by_one() -> None:
     apart.sort()
     assert apart[len(apart) // 2] < 0.001
     assert apart[len(apart) * 9 // 10] < 0.025
-    assert apart[-1] < 0.08
+    assert apart[-2] < 0.04
+    assert apart[-1] < 0.10

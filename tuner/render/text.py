@@ -286,6 +286,7 @@ _MEASURED = {
     "head_factor": N_("the output projection"),
     "host_factor": N_("launching on the host"),
     "engine_factor": N_("the rollout engine's work on the host"),
+    "engine_sequence_factor": N_("the same for each sequence"),
 }
 
 

@@ -114,9 +114,10 @@ SENT_BYTES_PER_S = 0.4e9
 #: with it: 0.75e9 and 0.78e9. Between 0.4e9 and 2e9.
 RECEIVED_BYTES_PER_S = 0.76e9
 
-#: Seconds in which torch makes one number of a tensor of a Python list. Between 0.05e-6 and 0.2e-6: 0.105e-6
-#: to 0.17e-6 were measured of lists of 128 to 512 responses (torch 2.13, one core, 2026-11-27).
-LISTED_NUMBER_S = 0.11e-6
+#: Seconds in which torch makes one number of a tensor of a Python list: 0.137e-6 beside an H100 (``listed``
+#: of ``profiles/operators``). Between 0.05e-6 and 0.2e-6: 0.105e-6 to 0.17e-6 were measured of lists of
+#: 128 to 512 responses on another processor (torch 2.13, 2026-11-27).
+LISTED_NUMBER_S = 0.137e-6
 
 #: Seconds between two kernels of a rollout engine that wait in line: of a replayed CUDA graph, or launched
 #: ahead. Between 1e-6 and 2e-6.
@@ -124,6 +125,13 @@ GRAPH_LAUNCH_S = 1.5e-6
 
 #: Kernels of one decoder layer in an inference engine, whose kernels are fused.
 ENGINE_LAYER_KERNELS = 12
+
+#: Of these, those that follow one another in the measured rates of reading, pauses included: four products
+#: with weights, and attention.
+MEASURED_KERNELS = 5
+
+#: The same of a layer with experts, whose weights are read at one rate: attention.
+MEASURED_KERNELS_OF_EXPERTS = 1
 
 #: Seconds between two kernels that an inference engine's Python launches, where it replays no graph.
 #: Between 13e-6 and 65e-6. The least is the fastest that was measured of a trainer's layer, whose calls are
@@ -140,11 +148,12 @@ ENGINE_LAUNCH_S = HOST_LAUNCH_S
 ENGINE_STEP_S = 1e-3
 
 #: Seconds of one engine step on the host per running sequence: the scheduler and the output handling loop
-#: over them in Python. Between 5e-6 and 45e-6; beside an H200 a step of 256 sequences of Qwen2.5-1.5B took
+#: over them in Python. Between 5e-6 and 75e-6; beside an H200 a step of 256 sequences of Qwen2.5-1.5B took
 #: 5.7 to 6.0 ms and one of 512 took 12.3 ms and more, where weights and cache are read in 3.3 and 5.8 (vLLM
-#: 0.24, measured by ``tuner validate``, 2026-11-22). Beside an H100 whose host is a virtual machine, steps
-#: of 50, 124 and 190 sequences took 4.2, 7.6 and 10.0 ms in their means: 37e-6 to 45e-6 for each more of
-#: them (vLLM 0.24, ``python -m measure.generation``, 2026-11-24).
+#: 0.24, measured by ``tuner validate``, 2026-11-22). Beside two H100 whose hosts are virtual machines, steps
+#: of 50, 124 and 190 sequences took 4.2, 7.6 and 10.0 ms and 4.9, 10.1 and 14.9 ms in their means: 37e-6 to
+#: 45e-6 and 70e-6 to 73e-6 for each more of them (vLLM 0.24, ``python -m measure.generation``, 2026-11-24
+#: and 28).
 ENGINE_SEQUENCE_S = 20e-6
 
 #: The same of vLLM before 0.8: Python objects of every sequence are scheduled, made into inputs and made of

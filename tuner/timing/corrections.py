@@ -13,9 +13,12 @@ class Family(Enum):
     HEAD = "head_factor"
     HOST = "host_factor"
     ENGINE = "engine_factor"  # steps that the host of a rollout engine prepares
+    ENGINE_SEQUENCE = "engine_sequence_factor"  # what such a step takes for each sequence, where told apart
 
 
 def correction(gpu: Gpu, family: Family) -> float:
     """The measured rate of a family over the one that is modelled without it; 1 where nobody measured it."""
     factor: float | None = None if gpu.measured is None else getattr(gpu.measured, family.value)
+    if factor is None and family is Family.ENGINE_SEQUENCE:
+        return correction(gpu, Family.ENGINE)
     return 1.0 if factor is None else factor

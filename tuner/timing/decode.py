@@ -72,13 +72,18 @@ def cache_read_bytes(inputs: RolloutInput, running: float, context: float | None
     Heads are divided by tensor parallelism as far as there are any; a latent cache is not. A sequence in
     the middle of its mean response is looked at where no context is given.
     """
-    model, rollout, batch = inputs.model, inputs.rollout, inputs.batch
+    model, batch = inputs.model, inputs.batch
     if context is None:
         context = batch.mean_prompt_tokens + batch.mean_response_tokens / 2
     visible = cached_keys(average_layer(model), context)
+    return running * visible * model.cached_layers * cache_token_bytes(inputs)
+
+
+def cache_token_bytes(inputs: RolloutInput) -> float:
+    """Keys and values of one token in one layer, as one GPU holds them."""
+    model, rollout = inputs.model, inputs.rollout
     split = 1 if model.latent is not None else min(rollout.tensor_parallel, model.kv_heads)
-    values = model.cached_layers * model.kv_values_per_token / split
-    return running * visible * values * rollout.kv_dtype.bytes
+    return model.kv_values_per_token / split * rollout.kv_dtype.bytes
 
 
 def arithmetic_seconds(inputs: RolloutInput, tokens: float, keys: float) -> float:

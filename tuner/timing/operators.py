@@ -15,6 +15,7 @@ from tuner.hardware import Gpu
 from tuner.timing.cards import carried_share
 from tuner.timing.interpolation import neighbours
 from tuner.timing.measured_collectives import Collectives
+from tuner.timing.measured_reads import CacheReads, WeightReads
 
 #: The card whose shares stand in for those of a card without a table.
 REFERENCE = "h100-sxm"
@@ -149,6 +150,8 @@ class Operators(Struct, frozen=True):
     host_optimizer: tuple[HostOfOptimizer, ...] = ()
     routing: Routing | None = None
     collectives: tuple[Collectives, ...] = ()  # between different numbers of GPUs
+    cache_reads: CacheReads | None = None  # of a decoding step; None: not measured on this card
+    weight_reads: WeightReads | None = None
 
     def on(self, gpu: Gpu, share: float) -> float:
         """A share of this table on a card: as it is on its own, carried over to another."""

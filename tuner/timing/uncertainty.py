@@ -150,8 +150,10 @@ def spread_on(cause: Cause, cluster: Cluster) -> Spread:
     """
     spread, gpu = cause.spread, cluster.gpu
     if cause.corrected_by is not None and _has(gpu, cause.corrected_by.value):
-        of_engine = cause.corrected_by is Corrected.ENGINE
-        return spreads.of_error(spreads.ENGINE_ERROR if of_engine else spreads.TABLE_ERROR)
+        if cause.corrected_by is not Corrected.ENGINE:
+            return spreads.of_error(spreads.TABLE_ERROR)
+        apart = _has(gpu, Corrected.ENGINE_SEQUENCE.value)
+        return spreads.of_error(spreads.ENGINE_ERROR if apart else spreads.ENGINE_ERROR_OF_ONE_FACTOR)
     if cause.family in (Family.PRODUCTS, Family.MEMORY):
         if not is_measured(cause, gpu):
             spread = spread.and_also(spreads.of_error(spreads.CARD_ERROR))

@@ -3,9 +3,11 @@
 What is read lies in as many layers as keep it out of the card's second cache, one read after the other.
 """
 
-from collections.abc import Callable, Iterator
-from importlib import import_module
+from collections.abc import Callable
+from datetime import date
+from importlib import import_module, metadata
 from itertools import product
+from statistics import mean
 
 import torch
 from measure.operators.shapes import Decoder, Shapes, seconds_of, without_host
@@ -15,45 +17,51 @@ _SPLITS = 32  # at most, of a sequence's cache in a step that is replayed from a
 _LAYERS_BYTES = (
     1 << 30
 )  # of all layers that are read one after the other: far more than the second cache holds
-_MOST_BYTES = 24 << 30  # of one layer
 _SEQUENCES = (16, 64, 256, 1024)
 _CONTEXTS = (256, 1024, 4096)  # tokens of a sequence, in the mean
 _SHORTEST = 0.25  # of the mean, where lengths are spread evenly up to as much above it
 _ROWS = (1, 8, 32, 64, 96, 128, 192, 256)  # sequences that get a token
 
 
-def cache_reads(shapes: Shapes) -> Iterator[dict[str, object]]:
-    """Bytes per second of keys and values, for sequences of one length and of lengths that are spread.
+def cache_reads(shapes: Shapes) -> dict[str, object]:
+    """Bytes per second of keys and values, by the tokens of a sequence and the bytes of one token of each.
+
+    The lengths of the sequences are spread evenly around their mean.
 
     Raises:
         ModuleNotFoundError: vLLM is not here.
     """
+    seconds: dict[int, dict[int, list[float]]] = {context: {} for context in _CONTEXTS}
     for decoder, sequences, context in product(_decoders(shapes), _SEQUENCES, _CONTEXTS):
-        token_bytes = 2 * 2 * decoder.kv_heads * decoder.head_dim
-        size = sequences * context * token_bytes
-        if size > _MOST_BYTES:
-            continue
-        for spread in (False, True):
-            lengths = _lengths(sequences, context, spread=spread)
-            layers = max(1, -(-2 * shapes.copied_values // size))
-            attend, check = _attention(decoder, lengths, layers)
-            seconds = seconds_of(without_host(attend), least=shapes.seconds) / layers
-            check()
-            yield {
-                "heads": decoder.heads,
-                "kv_heads": decoder.kv_heads,
-                "head_dim": decoder.head_dim,
-                "sequences": sequences,
-                "context": context,
-                "spread": spread,
-                "bytes_per_s": round(sum(lengths) * token_bytes / seconds),
-            }
+        token_bytes = 2 * 2 * decoder.kv_heads * decoder.head_dim * sequences
+        layers = -(-2 * shapes.copied_values // (token_bytes * context))
+        attend, check = _attention(decoder, _lengths(sequences, context), layers)
+        taken = seconds_of(without_host(attend), least=shapes.seconds) / layers
+        check()
+        seconds[context].setdefault(token_bytes, []).append(taken)
+    return cache_table(seconds, metadata.version("vllm"))
 
 
-def weight_reads(shapes: Shapes) -> Iterator[dict[str, object]]:
-    """Bytes per second of weights that few rows are multiplied with, by the matrix's sizes."""
-    sizes = sorted({(one.hidden, one.intermediate) for one in _decoders(shapes)})
-    for (hidden, intermediate), rows in product(sizes, _ROWS):
+def cache_table(seconds: dict[int, dict[int, list[float]]], version: str) -> dict[str, object]:
+    """The table of seconds by context and bytes, the mean of those that agree in both."""
+    contexts = sorted(seconds)
+    sizes = sorted(seconds[contexts[0]])
+    return {
+        "vllm": version,
+        "date": date.today().isoformat(),
+        "contexts": contexts,
+        "token_bytes": sizes,
+        "bytes_per_s": [
+            [round(context * size / mean(seconds[context][size])) for size in sizes] for context in contexts
+        ],
+    }
+
+
+def weight_reads(shapes: Shapes) -> dict[str, object]:
+    """Bytes per second of weights that few rows are multiplied with, by the bytes of a matrix."""
+    seconds: dict[int, dict[int, list[float]]] = {}
+    widths = sorted({(one.hidden, one.intermediate) for one in _decoders(shapes)})
+    for (hidden, intermediate), rows in product(widths, _ROWS):
         for inner, outer in ((hidden, intermediate), (intermediate, hidden), (hidden, hidden)):
             size = 2 * inner * outer
             weights = [
@@ -66,8 +74,21 @@ def weight_reads(shapes: Shapes) -> Iterator[dict[str, object]]:
                 for weight in weights:
                     torch.nn.functional.linear(given, weight)
 
-            seconds = seconds_of(without_host(multiply), least=shapes.seconds) / len(weights)
-            yield {"rows": rows, "inner": inner, "outer": outer, "bytes_per_s": round(size / seconds)}
+            taken = seconds_of(without_host(multiply), least=shapes.seconds) / len(weights)
+            seconds.setdefault(size, {}).setdefault(rows, []).append(taken)
+    return weight_table(seconds)
+
+
+def weight_table(seconds: dict[int, dict[int, list[float]]]) -> dict[str, object]:
+    """The table of seconds by bytes and rows, the mean of those that agree in both."""
+    sizes = sorted(seconds)
+    return {
+        "torch": torch.__version__,
+        "date": date.today().isoformat(),
+        "bytes": sizes,
+        "rows": list(_ROWS),
+        "bytes_per_s": [[round(size / mean(seconds[size][rows])) for rows in _ROWS] for size in sizes],
+    }
 
 
 def _decoders(shapes: Shapes) -> tuple[Decoder, ...]:
@@ -75,9 +96,7 @@ def _decoders(shapes: Shapes) -> tuple[Decoder, ...]:
     return tuple(one for one in shapes.decoders if one.head_dim == shapes.decoders[1].head_dim)
 
 
-def _lengths(sequences: int, context: int, *, spread: bool) -> list[int]:
-    if not spread:
-        return [context] * sequences
+def _lengths(sequences: int, context: int) -> list[int]:
     step = 2 * (1 - _SHORTEST) / max(1, sequences - 1)
     return [round(context * (_SHORTEST + index * step)) for index in range(sequences)]
 

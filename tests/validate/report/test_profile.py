@@ -33,6 +33,7 @@ FIGURES = {
     "head_factor": 1.02,
     "host_factor": 0.7,
     "engine_factor": 0.5,
+    "engine_sequence_factor": 0.4,
 }
 CONFIG = str(ROOT / "docs" / "examples" / "qwen2.5-7b-grpo.yaml")
 
@@ -164,6 +165,10 @@ def test_a_host_that_an_engine_showed_to_be_slow_makes_generation_longer(tmp_pat
     assert width < width_before
     others = [name for name in typical if name != "rollout"]
     assert all(slow[name]["seconds"] == typical[name]["seconds"] for name in others)
+    apart = {"engine_factor": 1.0, "engine_sequence_factor": 0.25}
+    file = str(write_profile(str(tmp_path / "apart"), report(apart), base=BASE))
+    of_sequences = {phase["phase"]: phase for phase in advised(file, *small)["time"]}["rollout"]["seconds"]
+    assert typical["rollout"]["seconds"] < of_sequences < slow["rollout"]["seconds"]
 
 
 def test_advice_goes_by_what_was_measured_and_says_so(tmp_path: Path) -> None:

@@ -471,9 +471,10 @@ def test_vllm_as_predicted_confirms_everything_that_changes_it() -> None:
 
 
 def test_steps_of_two_numbers_of_sequences_tell_how_fast_the_host_prepares_them() -> None:
-    def beside_a_host_of(factor: float) -> Recorder:
+    def beside_a_host_of(factor: float, of_sequence: float | None = None) -> Recorder:
         def engine(planned: PlannedRollout) -> EngineFigures:
-            step, sequence = assume.ENGINE_STEP_S / factor, assume.ENGINE_SEQUENCE_S / factor
+            step = assume.ENGINE_STEP_S / factor
+            sequence = assume.ENGINE_SEQUENCE_S / (of_sequence or factor)
             all_of_them, fewer = ((step + sequence * count,) for count in (400, 200))
             figures = replace(engine_as_predicted(planned), sequences=400, step_seconds=all_of_them)
             return replace(figures, fewer=200, fewer_seconds=fewer)
@@ -486,6 +487,13 @@ def test_steps_of_two_numbers_of_sequences_tell_how_fast_the_host_prepares_them(
     assert shown.measured == pytest.approx(0.25)
     assert shown.details["sequences_400"] == pytest.approx(shown.details["sequences_200"])
     assert shown.details["seconds_of_one_more"] == pytest.approx(4 * assume.ENGINE_SEQUENCE_S)
+    assert session.measurements["factor.engine_sequence"].measured == pytest.approx(0.25)
+    apart = beside_a_host_of(0.5, of_sequence=0.2).measurements
+    assert apart["factor.engine"].measured == pytest.approx(0.5)
+    assert apart["factor.engine_sequence"].measured == pytest.approx(0.2)
+    # A step that takes less than its sequences tells one factor for both.
+    together = beside_a_host_of(-2.0, of_sequence=0.2).measurements
+    assert together["factor.engine"].measured > 0.2 and "factor.engine_sequence" not in together
     # The GPU takes longer than a fast host, so that nothing is told of it.
     assert "factor.engine" not in beside_a_host_of(10.0).measurements
 

@@ -2,13 +2,14 @@ r"""Seconds of one step of the rollout engine: the GPU's, those in which it wait
 
 .. math::
     t &= \max\left(t_{GPU}, t_{launch}\right) + t_{host} \\
-    t_{GPU} &= \max\left(\frac{W}{\beta}, \frac{2 P T}{F_T}\right) + \frac{K}{\beta} + t_{prompts}
+    t_{GPU} &= \max\left(t_{weights}, \frac{2 P T}{F_T}\right) + t_{cache} + t_{prompts}
     + t_{sampling} + t_{reductions} + L \, n \, t_{gap} \\
     t_{host} &= t_{step} + N \, t_{sequence}
 
-W bytes of weights are read for the T tokens of the step and multiplied with them, at the rate that products
-of so many tokens with such layers reach; K bytes of cache are read for the N sequences that decode. Between
-the n kernels of each of L layers the GPU pauses for :math:`t_{gap}`; kernels that no CUDA graph replays are
+Weights are read for the T tokens of the step and multiplied with them, at the rate that products of so many
+tokens with such layers reach; the cache is read for the N sequences that decode. Both are read at rates that
+were measured by size, experts at one rate. Between the n other kernels of each of L layers the GPU pauses for
+:math:`t_{gap}`; kernels that no CUDA graph replays are
 launched by the host one after the other, and the step takes no less than that. The host's own time comes
 after the GPU's, or beside it where the engine prepares one step while the GPU computes the one before. The
 reductions are those of tensor parallelism, with the gathering of the N sequences' logits, of which each rank
@@ -29,7 +30,6 @@ from tuner.timing.decode import (
     ProductCurve,
     RolloutInput,
     arithmetic_seconds,
-    cache_read_bytes,
     gathering_seconds,
     product_curve,
     reduction_seconds,
@@ -38,7 +38,9 @@ from tuner.timing.decode import (
 )
 from tuner.timing.host import engine_launch_seconds
 from tuner.timing.layer import Layer, average_layer, cached_keys, visible_keys
+from tuner.timing.measured_reads import Plane
 from tuner.timing.rates import decode_bytes_per_s
+from tuner.timing.reads import cache_plane, weight_curve
 from tuner.timing.spreads import of_rate
 
 _UNTOLD = 0.25  # of a host's seconds, by which the GPU's may be wrong where one follows the other
@@ -56,9 +58,9 @@ class StepPrices(Struct, frozen=True, kw_only=True):
     layer: Layer  # the average one of the model
     largest_graph: float  # sequences of the largest step that a CUDA graph replays
     overlaps: bool  # the host prepares a step while the GPU computes the one before
-    dense_read: float  # weights that every step of a model without experts reads
+    weights: ProductCurve | None  # reading them, by tokens; None where experts are among them
     products: ProductCurve
-    key: float  # cache read, each visible key of a decoding sequence
+    cache: Plane  # reading it, by visible keys and by sequences that decode
     prompt_key: float  # attention, each token of a prompt
     earlier_key: float  # attention, each token of a prompt and each key that was there before the prompt
     sampled: float
@@ -66,6 +68,7 @@ class StepPrices(Struct, frozen=True, kw_only=True):
     reduction: float  # fixed
     reduced: float  # each token
     kernels: int
+    waiting_kernels: int  # of them, those whose pauses are in no measured rate
     launched: float  # on the host, each kernel that no graph replays
     step: float  # on the host, each step
     sequence: float  # on the host, each sequence
@@ -89,7 +92,7 @@ class StepPrices(Struct, frozen=True, kw_only=True):
             earlier: tokens before these that the cache has already, of one sequence.
         """
         tokens = decoding + prompt_tokens
-        cached = decoding * cached_keys(self.layer, context) * self.key
+        cached = self.cache.at(cached_keys(self.layer, context), decoding) if decoding else 0.0
         drawn = sampled * self.sampled
         read = self._read(tokens)
         token = self.products.at(decoding) if decoding else 0.0
@@ -102,7 +105,7 @@ class StepPrices(Struct, frozen=True, kw_only=True):
         if earlier:
             prefill += prompt_tokens * cached_keys(self.layer, earlier) * self.earlier_key
         reductions = self.reduction + tokens * self.reduced + sampled * self.gathered
-        gaps = self.kernels * assume.GRAPH_LAUNCH_S
+        gaps = self.waiting_kernels * assume.GRAPH_LAUNCH_S
         gpu = decode + prefill + reductions + gaps
         launch = 0.0 if tokens <= self.largest_graph else self.kernels * self.launched
         waiting = launch - gpu if launch > gpu else 0.0
@@ -112,43 +115,45 @@ class StepPrices(Struct, frozen=True, kw_only=True):
         return decode, prefill, reductions, gaps, waiting, exposed, gpu, launch, host
 
     def _read(self, tokens: float) -> float:
-        if self.experts is None:
-            return self.dense_read
+        if self.weights is not None:
+            return self.weights.at(tokens)
+        assert self.experts is not None
         return weight_read_bytes(self.experts, tokens) / decode_bytes_per_s(self.experts.cluster.gpu)
 
 
 @lru_cache(maxsize=256)
 def step_prices(inputs: RolloutInput) -> StepPrices:
     """The prices of a rollout's steps."""
-    rate, prompt = decode_bytes_per_s(inputs.cluster.gpu), max(1.0, inputs.batch.mean_prompt_tokens)
+    prompt = max(1.0, inputs.batch.mean_prompt_tokens)
     products = arithmetic_seconds(inputs, 1.0, 0.0)
     layer, largest = average_layer(inputs.model), largest_graph(inputs.rollout)
-    seen = cached_keys(layer, prompt)
     reduction = reduction_seconds(inputs, 0.0)
     samples = inputs.rollout.samples_log_probs
     sequence = assume.FIRST_CORE_SEQUENCE_S if inputs.rollout.first_core else assume.ENGINE_SEQUENCE_S
     sequence += assume.ENGINE_LOG_PROB_S if samples else 0.0
-    gpu = inputs.cluster.gpu
-    faster = correction(gpu, Family.ENGINE)
+    gpu, dense = inputs.cluster.gpu, inputs.model.moe is None
+    kernels = assume.ENGINE_LAYER_KERNELS
+    kernels += REDUCTIONS_PER_LAYER if inputs.rollout.tensor_parallel > 1 else 0
+    measured = assume.MEASURED_KERNELS if dense else assume.MEASURED_KERNELS_OF_EXPERTS
     return StepPrices(
-        experts=None if inputs.model.moe is None else inputs,
+        experts=None if dense else inputs,
         layer=layer,
         largest_graph=inf if largest is None else largest,
         overlaps=inputs.rollout.overlaps_scheduling,
-        dense_read=weight_read_bytes(inputs, 1.0) / rate,
+        weights=weight_curve(inputs) if dense else None,
         products=product_curve(inputs),
-        key=cache_read_bytes(inputs, 1.0, prompt) / seen / rate,
+        cache=cache_plane(inputs),
         prompt_key=arithmetic_seconds(inputs, 1.0, visible_keys(layer, prompt)) - products,
         earlier_key=arithmetic_seconds(inputs, 1.0, 1.0) - products,
         sampled=sampling_seconds(inputs, 1.0),
         gathered=gathering_seconds(inputs, 1.0),
         reduction=reduction,
         reduced=reduction_seconds(inputs, 1.0) - reduction,
-        kernels=inputs.model.layers
-        * (assume.ENGINE_LAYER_KERNELS + (REDUCTIONS_PER_LAYER if inputs.rollout.tensor_parallel > 1 else 0)),
+        kernels=inputs.model.layers * kernels,
+        waiting_kernels=inputs.model.layers * (kernels - measured),
         launched=engine_launch_seconds(gpu),
-        step=assume.ENGINE_STEP_S / faster,
-        sequence=sequence / faster,
+        step=assume.ENGINE_STEP_S / correction(gpu, Family.ENGINE),
+        sequence=sequence / correction(gpu, Family.ENGINE_SEQUENCE),
     )
 
 
@@ -163,8 +168,8 @@ def decode_step_parts(inputs: RolloutInput, sequences: float) -> dict[str, float
     return dict(zip(CAUSES, seconds, strict=True))
 
 
-def preparing_factor(inputs: RolloutInput, sequences: float, seconds: float) -> float | None:
-    """How many times as fast as typical a host prepares steps of an engine, by what one of them took.
+def preparing_seconds(inputs: RolloutInput, sequences: float, seconds: float) -> float | None:
+    """What a host took to prepare a step of an engine, beside launching its kernels.
 
     Args:
         inputs: the rollout, whose sequences are in the middle of their mean response.
@@ -177,7 +182,7 @@ def preparing_factor(inputs: RolloutInput, sequences: float, seconds: float) -> 
     """
     running, prices = of_one_engine(inputs, sequences), step_prices(inputs)
     context = inputs.batch.mean_prompt_tokens + inputs.batch.mean_response_tokens / 2
-    *_causes, gpu, launch, prepare = prices.priced(running, context, sampled=running, prompt_tokens=0.0)
+    *_causes, gpu, launch, _prepare = prices.priced(running, context, sampled=running, prompt_tokens=0.0)
     slower = of_rate("DECODE_MEMORY_SHARE").high
     if prices.overlaps:
         host = seconds - launch
@@ -185,7 +190,7 @@ def preparing_factor(inputs: RolloutInput, sequences: float, seconds: float) -> 
     else:
         host = seconds - max(gpu, launch)
         told = (slower - 1) * gpu < _UNTOLD * host
-    return prepare / host if told and host > 0 else None
+    return host if told and host > 0 else None
 
 
 def of_one_engine(inputs: RolloutInput, sequences: float) -> float:

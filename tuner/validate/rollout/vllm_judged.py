@@ -1,6 +1,6 @@
 """What vLLM's own engine came to beside the prediction, and verdicts on what changes it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from statistics import geometric_mean, median
 
 from msgspec import structs
@@ -11,7 +11,12 @@ from tuner.memory.rollout.capacity import rollout_memory
 from tuner.timing import step_time
 from tuner.timing.corrections import Family
 from tuner.timing.decode import RolloutInput
-from tuner.timing.generation.step import decode_step_parts, preparing_factor
+from tuner.timing.generation.step import (
+    decode_step_parts,
+    of_one_engine,
+    preparing_seconds,
+    step_prices,
+)
 from tuner.validate.report.profile import FACTOR_TOLERANCE, PROFILE_FIGURES
 from tuner.validate.report.schema import JudgedRecommendation, Measurement, Outcome
 from tuner.validate.report.verdicts import takes_longer, verdict
@@ -46,31 +51,66 @@ def engine_measurements(planned: PlannedRollout, figures: EngineFigures) -> Iter
 def _host(planned: PlannedRollout, figures: EngineFigures) -> Iterator[Measurement]:
     """How fast the host prepares steps, where steps of two numbers of sequences tell it.
 
-    The factor is the geometric mean over both; beside it stand the host's own seconds for each sequence that
-    one has more than the other.
+    Both together tell a step from each of its sequences. Where they do not, one factor is the geometric mean
+    over both. Beside it stand the host's own seconds for each sequence that one has more than the other.
     """
     inputs = RolloutInput.of(planned.workload)
+    typical = _without_factor(inputs)
     steps = {figures.sequences: figures.step_seconds, figures.fewer: figures.fewer_seconds}
     seconds = {sequences: median(taken) for sequences, taken in steps.items() if sequences and taken}
     told = {
-        sequences: factor
+        sequences: host
         for sequences, step in seconds.items()
-        if (factor := preparing_factor(_without_factor(inputs), sequences, step)) is not None
+        if (host := preparing_seconds(typical, sequences, step)) is not None
     }
     if not told:
         return
+    prices = step_prices(typical)
+    factors = {
+        sequences: (prices.step + of_one_engine(typical, sequences) * prices.sequence) / host
+        for sequences, host in told.items()
+    }
     details: dict[str, float | int | str | bool] = {
-        f"sequences_{sequences}": factor for sequences, factor in told.items()
+        f"sequences_{sequences}": factor for sequences, factor in factors.items()
     }
     if len(seconds) > 1:
         (fewer, least), (more, most) = sorted(seconds.items())
         details["seconds_of_one_more"] = (most - least) / (more - fewer)
-    before = None if inputs.cluster.gpu.measured is None else inputs.cluster.gpu.measured.engine_factor
-    yield Measurement(
-        name=PROFILE_FIGURES[Family.ENGINE.value],
-        what=_("preparing the steps of a rollout engine on the host, measured over modelled rate"),
+    apart = _apart({of_one_engine(typical, sequences): host for sequences, host in told.items()})
+    if apart is None:
+        what = _("preparing the steps of a rollout engine on the host, measured over modelled rate")
+        yield _factor(inputs, Family.ENGINE, what, geometric_mean(factors.values()), details)
+        return
+    what = _("preparing a step of a rollout engine on the host without its sequences, the same")
+    yield _factor(inputs, Family.ENGINE, what, prices.step / apart[0], details)
+    what = _("preparing each sequence of such a step, the same")
+    yield _factor(inputs, Family.ENGINE_SEQUENCE, what, prices.sequence / apart[1], {})
+
+
+def _apart(told: Mapping[float, float]) -> tuple[float, float] | None:
+    """Seconds of a step and of each of its sequences, by two steps; None where they do not tell."""
+    if len(told) < 2:
+        return None
+    (fewer, least), (more, most) = sorted(told.items())
+    sequence = (most - least) / (more - fewer)
+    step = least - fewer * sequence
+    return (step, sequence) if step > 0 and sequence > 0 else None
+
+
+def _factor(
+    inputs: RolloutInput,
+    family: Family,
+    what: str,
+    factor: float,
+    details: dict[str, float | int | str | bool],
+) -> Measurement:
+    measured = inputs.cluster.gpu.measured
+    before: float | None = None if measured is None else getattr(measured, family.value)
+    return Measurement(
+        name=PROFILE_FIGURES[family.value],
+        what=what,
         unit="share",
-        measured=geometric_mean(told.values()),
+        measured=factor,
         predicted=before,
         tolerance=None if before is None else FACTOR_TOLERANCE,
         details=details,
@@ -83,7 +123,9 @@ def _without_factor(inputs: RolloutInput) -> RolloutInput:
     measured = cluster.gpu.measured
     if measured is None:
         return inputs
-    gpu = structs.replace(cluster.gpu, measured=structs.replace(measured, engine_factor=None))
+    gpu = structs.replace(
+        cluster.gpu, measured=structs.replace(measured, engine_factor=None, engine_sequence_factor=None)
+    )
     return structs.replace(inputs, cluster=structs.replace(cluster, gpu=gpu))
 
 
