@@ -196,7 +196,7 @@ class _Step:
         if workload.weight_sync.carrier is None:
             return phase
         received = receive_moment(workload, self.awake)
-        return PhaseEstimate(phase=phase.phase, moments=(*phase.moments, received))
+        return PhaseEstimate(phase=phase.phase, own=(*phase.moments, received))
 
 
 _step = lru_cache(maxsize=48)(_Step)  # a proposal changes a pass, or what is beside all of them
@@ -223,8 +223,7 @@ def _weights(states: States) -> tuple[Term, ...]:
 
 
 def _phase(phase: Phase, around: tuple[Term, ...], moments: tuple[Moment, ...]) -> PhaseEstimate:
-    resident = _resident(around)
-    return PhaseEstimate(phase=phase, moments=tuple([moment.beside(resident) for moment in moments]))
+    return PhaseEstimate(phase=phase, own=moments, resident=_resident(around))
 
 
 def _resident(terms: tuple[Term, ...]) -> Moment:
@@ -237,7 +236,7 @@ def _over_stages(seen: Sequence[PhaseEstimate]) -> PhaseEstimate:
     if len(seen) == 1:
         return seen[0]
     return PhaseEstimate(
-        phase=seen[0].phase, moments=tuple(moment for estimate in seen for moment in estimate.moments)
+        phase=seen[0].phase, own=tuple(moment for estimate in seen for moment in estimate.moments)
     )
 
 
