@@ -26,7 +26,7 @@ class MeasuredGpu(Struct, frozen=True, kw_only=True):
     engine_factor: float | None = None  # preparing the steps of a rollout engine
 
 
-class Gpu(Struct, frozen=True, kw_only=True):
+class Gpu(Struct, frozen=True, kw_only=True, cache_hash=True):
     """One accelerator. Rates are dense peaks of the datasheet, in units per second."""
 
     name: str

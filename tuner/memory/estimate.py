@@ -38,7 +38,7 @@ class _Step:
         self.residents = Residents.of(at_rest)
         self._made: dict[tuple[Phase, StepPass | None], PhaseEstimate] = {}
 
-    @property
+    @cached_property
     def cache(self) -> Term | None:
         """The KV cache of the rollout engine; None where its fraction leaves none."""
         return cache_share(self.workload).cache_term
@@ -51,9 +51,10 @@ class _Step:
     @cached_property
     def asleep(self) -> tuple[Term, ...]:
         """The rollout engine while the trainer works."""
-        if self.workload.rollout is None or not self.workload.rollout.colocated:
+        rollout = self.workload.rollout
+        if rollout is None or not rollout.colocated:
             return ()
-        return asleep_terms(self.workload, self.cache)
+        return asleep_terms(self.workload, self.cache if rollout.keeps_cache else None)
 
     @cached_property
     def services(self) -> tuple[Term, ...]:

@@ -96,6 +96,11 @@ class Workload(Struct, frozen=True, kw_only=True, cache_hash=True):
         return next((service for service in self.services if service.role is ServiceRole.REWARD), None)
 
     @property
+    def scoring(self) -> StepPass | None:
+        """The pass over the reward model; None without one, and where an inference engine serves it."""
+        return self.pass_of(Phase.REWARD) if self.services else None
+
+    @property
     def saves(self) -> bool:
         """Whether the job writes checkpoints."""
         critic = self.critic

@@ -191,7 +191,7 @@ class CacheShare:
         """KV cache that the fraction leaves; 0 or less where it leaves none."""
         return bytes_of(self.size, self.numbers)
 
-    @property
+    @cached_property
     def cache_term(self) -> Term | None:
         """The KV cache; None where the fraction leaves none."""
         if self.cache <= 0:
