@@ -109,7 +109,7 @@ class Residents(Struct, frozen=True, kw_only=True):
     @classmethod
     def of(cls, workload: Workload) -> "Residents":
         """The residents of a workload."""
-        return _residents(workload)
+        return _residents(workload.standing)
 
     @property
     def idle_actor(self) -> tuple[Term, ...]:
