@@ -5,7 +5,7 @@ between passes. A forward-only pass can leave more behind: weights that FSDP gat
 backward pass frees again.
 """
 
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from msgspec import Struct
 
@@ -97,7 +97,7 @@ def _module(model: ModelShape, engine: Engine, role: str) -> tuple[Term, ...]:
     return module_states(model, engine, role)
 
 
-class Residents(Struct, frozen=True, kw_only=True):
+class Residents(Struct, frozen=True, kw_only=True, dict=True):
     """The engines of a job, and the trainer process itself."""
 
     actor: States
@@ -141,12 +141,12 @@ class Residents(Struct, frozen=True, kw_only=True):
         """The models that only run forward, while others work."""
         return (*self.idle_reference, *self.idle_reward)
 
-    @property
+    @cached_property
     def idle(self) -> tuple[Term, ...]:
         """Everything the trainer holds during generation."""
         return (*self.idle_actor, *self.idle_critic, *self.frozen, *self.process)
 
-    @property
+    @cached_property
     def at_start(self) -> tuple[Term, ...]:
         """What the trainer holds before its first pass, when the rollout engine sizes its cache."""
         engines = (self.actor, self.critic, self.reference, self.reward)
