@@ -25,7 +25,7 @@ from tuner.trainers.verl.fields.images import read_images
 from tuner.trainers.verl.fields.replay import read_replay
 from tuner.trainers.verl.fields.rollout import read_rollout, read_rollout_engine
 from tuner.trainers.verl.fields.saving import read_saving
-from tuner.trainers.verl.fields.services import read_services
+from tuner.trainers.verl.fields.services import is_judged, read_services
 from tuner.trainers.verl.fields.services import service_models as models_of_services
 from tuner.trainers.verl.fields.sync import read_sync
 from tuner.trainers.verl.keys import keys_of
@@ -109,10 +109,12 @@ def read(
         reference=source.part("reference", _reference, model, actor),
         critic=source.part("critic", _critic, critic_model or model, cluster.gpus),
         rollout=rollout,
-        sync=source.part("sync", read_sync, model, rollout, actor.engine),
+        sync=source.part("sync", read_sync, model, rollout.unsized, actor.engine),
         services=source.part(
             "services", read_services, batch, rollout, cluster, tuple(service_models.items())
-        ),
+        )
+        if source.part("judged", is_judged)
+        else (),
         controller=_controller(source),
     )
 
