@@ -37,6 +37,7 @@ from tuner.workload import (
     ANY_LENGTHS,
     Actor,
     Backend,
+    Batch,
     Controller,
     Critic,
     Engine,
@@ -44,6 +45,8 @@ from tuner.workload import (
     Pass,
     Reference,
     Release,
+    Rollout,
+    Service,
     ServiceRole,
     Workload,
 )
@@ -110,13 +113,18 @@ def read(
         critic=source.part("critic", _critic, critic_model or model, cluster.gpus),
         rollout=rollout,
         sync=source.part("sync", read_sync, model, rollout.unsized, actor.engine),
-        services=source.part(
-            "services", read_services, batch, rollout, cluster, tuple(service_models.items())
-        )
-        if source.part("judged", is_judged)
-        else (),
+        services=_services(source, batch, rollout, cluster, service_models),
         controller=_controller(source),
     )
+
+
+def _services(
+    source: Source, batch: Batch, rollout: Rollout, cluster: Cluster, models: Mapping[str, ModelShape]
+) -> tuple[Service, ...]:
+    """What judges the responses; few jobs have any, and of the others no more is asked."""
+    if not source.part("judged", is_judged):
+        return ()
+    return source.part("services", read_services, batch, rollout, cluster, tuple(models.items()))
 
 
 def _fine_tuned(source: Source, model: ModelShape, cluster: Cluster, lengths: Lengths) -> Workload:
