@@ -101,6 +101,15 @@ def test_the_seconds_of_equal_lengths_are_those_of_their_steps() -> None:
     assert sum(parts.values()) == pytest.approx(expected, rel=0.01)
 
 
+@pytest.mark.parametrize("job", [workloads.grpo_7b(), workloads.grpo_moe_30b()])
+def test_a_memory_fraction_decides_seconds_by_what_the_cache_holds_alone(job: Workload) -> None:
+    told = RolloutInput.of(job)
+    assert told.rollout.memory_fraction != job.generator.memory_fraction
+    for held in (1, 30, 5000):
+        as_it_is = rollout_seconds(structs.replace(told, rollout=job.generator), concurrent_sequences=held)
+        assert rollout_seconds(told, concurrent_sequences=held).parts == as_it_is.parts
+
+
 def host_of(*stretches: tuple[float, float, float, float], overlaps: bool) -> EngineHost:
     """A host by rows: steps, and seconds of one: the GPU's, of launching its kernels, of preparing it."""
     steps, gpu, launch, prepare = zip(*stretches, strict=True)
