@@ -27,7 +27,7 @@ class MeasuredGpu(Struct, frozen=True, kw_only=True):
     engine_sequence_factor: float | None = None  # for each sequence of a step; as the step's where None
 
 
-class Gpu(Struct, frozen=True, kw_only=True):
+class Gpu(Struct, frozen=True, kw_only=True, cache_hash=True):
     """One accelerator. Rates are dense peaks of the datasheet, in units per second."""
 
     name: str

@@ -75,7 +75,7 @@ def phase(kind: Phase, **amounts: float) -> PhaseEstimate:
         for name, amount in amounts.items()
     )
     quiet = Moment(name="quiet", terms=terms[:1])
-    return PhaseEstimate(phase=kind, moments=(quiet, Moment(name="peak", terms=terms)))
+    return PhaseEstimate(phase=kind, own=(quiet, Moment(name="peak", terms=terms)))
 
 
 def estimate(*, logits: float = 30.0, capacity: float = 79.6) -> Estimate:

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from tests.cli import answers
 from tests.cli.golden import expect
 from tuner.advise import Verdict
-from tuner.memory import Item, Moment, Term
+from tuner.memory import Item, Moment, PhaseEstimate, Term
 from tuner.render.answer import Answer
 from tuner.render.bars import PARTS, chart
 from tuner.render.recommendations import price
@@ -205,7 +205,7 @@ def test_what_pytorch_may_keep_is_said() -> None:
     advice = answers.advice(Verdict.FITS, logits=30.0)
     quiet = Term(item=Item.ACTIVATIONS, name="earlier", bytes=5 * GIB)
     update = advice.estimate.worst
-    longer = replace(update, moments=(*update.moments, Moment(name="before", terms=(quiet,))))
+    longer = PhaseEstimate(phase=update.phase, own=(*update.moments, Moment(name="before", terms=(quiet,))))
     phases = tuple(longer if phase is update else phase for phase in advice.estimate.phases)
     told = full_text(
         answers.answer(replace(advice, estimate=replace(advice.estimate, phases=phases))), Terminal(width=100)

@@ -1,5 +1,6 @@
 """Words, conditions and loops of the shell, against the shell itself."""
 
+import gc
 import shutil
 import subprocess
 from pathlib import Path
@@ -8,6 +9,7 @@ import pytest
 
 from tuner.errors import InputError
 from tuner.inputs.script import read_script
+from tuner.inputs.shell.expansion import Expander
 from tuner.inputs.shell.interpreter import Interpreter
 from tuner.inputs.shell.scope import Scope
 from tuner.inputs.shell.source import parse
@@ -136,3 +138,16 @@ def test_a_command_line_for_another_shell_is_followed(line: str, tmp_path: Path)
         "verl.trainer.main_ppo",
         ["trainer.nnodes=2"],
     )
+
+
+@pytest.mark.parametrize("overrides", ["trainer.nnodes=2", 'trainer.nnodes=$N "data.train_files=${DATA:-x}"'])
+def test_a_script_that_was_followed_leaves_no_garbage(overrides: str, tmp_path: Path) -> None:
+    content = f"N=2\npython3 -m verl.trainer.main_ppo {overrides}\n"
+    gc.collect()
+    gc.disable()
+    try:
+        assert read_script(tmp_path / "run.sh", content.encode(), ()).launches
+        left = [one for one in gc.get_objects() if isinstance(one, (Interpreter, Expander))]
+    finally:
+        gc.enable()
+    assert not left

@@ -213,7 +213,7 @@ def test_reserved_is_between_the_peak_and_blocks_of_its_own_for_each_kind() -> N
     foreign = (_term("kv_cache", 1000, Item.KV_CACHE), _term("context", 1000, Item.OVERHEAD))
     phase = PhaseEstimate(
         phase=Phase.UPDATE_ACTOR,
-        moments=(
+        own=(
             Moment(name="a", terms=(_term("weights", 10), _term("logits", 50, spread=1), *foreign)),
             Moment(name="b", terms=(_term("weights", 10), _term("logits", 20), _term("layer", 35))),
         ),

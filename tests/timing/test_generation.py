@@ -101,14 +101,29 @@ def test_the_seconds_of_equal_lengths_are_those_of_their_steps() -> None:
     assert sum(parts.values()) == pytest.approx(expected, rel=0.01)
 
 
+@pytest.mark.parametrize("job", [workloads.grpo_7b(), workloads.grpo_moe_30b()])
+def test_a_memory_fraction_decides_seconds_by_what_the_cache_holds_alone(job: Workload) -> None:
+    told = RolloutInput.of(job)
+    assert told.rollout.memory_fraction != job.generator.memory_fraction
+    for held in (1, 30, 5000):
+        as_it_is = rollout_seconds(structs.replace(told, rollout=job.generator), concurrent_sequences=held)
+        assert rollout_seconds(told, concurrent_sequences=held).parts == as_it_is.parts
+
+
+def host_of(*stretches: tuple[float, float, float, float], overlaps: bool) -> EngineHost:
+    """A host by rows: steps, and seconds of one: the GPU's, of launching its kernels, of preparing it."""
+    steps, gpu, launch, prepare = zip(*stretches, strict=True)
+    return EngineHost(overlaps=overlaps, steps=steps, gpu_s=gpu, launch_s=launch, prepare_s=prepare)
+
+
 def test_a_host_that_the_gpu_hides_is_waited_for_once_it_is_slower() -> None:
-    beside = EngineHost(overlaps=True, stretches=((10, 2e-3, 0.0, 1e-3), (5, 2e-3, 0.0, 3e-3)))
+    beside = host_of((10, 2e-3, 0.0, 1e-3), (5, 2e-3, 0.0, 3e-3), overlaps=True)
     waited = [waiting_for(beside, 1.0, times) for times in (0.5, 1.0, 2.0, 3.0)]
     assert waited == pytest.approx([0.0, 5e-3, 20e-3, 10e-3 + 35e-3])
-    launched = EngineHost(overlaps=True, stretches=((10, 2e-3, 1.5e-3, 1e-3),))
+    launched = host_of((10, 2e-3, 1.5e-3, 1e-3), overlaps=True)
     waited = [waiting_for(launched, times, 1.0) for times in (0.5, 1.0, 2.0)]
     assert waited == pytest.approx([0.0, 5e-3, 20e-3])
-    after = EngineHost(overlaps=False, stretches=((10, 2e-3, 1.5e-3, 1e-3),))
+    after = host_of((10, 2e-3, 1.5e-3, 1e-3), overlaps=False)
     waited = [waiting_for(after, times, 1.0) for times in (0.5, 1.0, 2.0)]
     assert waited == pytest.approx([10e-3, 10e-3, 20e-3])
 

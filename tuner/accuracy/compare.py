@@ -142,9 +142,9 @@ def compare(case: MeasuredCase, workload: Workload | None = None) -> Comparison:
 
 def _allocated(phase: PhaseEstimate, *, without: tuple[str, ...] = ()) -> PhaseEstimate:
     """The phase with nothing but what PyTorch's allocator hands out."""
-    return replace(
-        phase,
-        moments=tuple(
+    return PhaseEstimate(
+        phase=phase.phase,
+        own=tuple(
             replace(
                 moment,
                 terms=tuple(term for term in moment.terms if term.of_allocator and term.name not in without),

@@ -16,9 +16,9 @@ from tuner.review.likeness import by_likeness
 from tuner.review.many import FEW, judged_in_turn
 from tuner.review.review import Inputs
 
-# Objects that a process makes before it looks for garbage. Following a script leaves a hundred that know each
-# other: some 4 MB of them at most are held, and looked for once in hundreds of inputs.
-_COLLECT_AFTER = 50_000
+# Objects that a process makes before it looks for garbage. Inputs leave little of it: a few dozen that know
+# each other. Most of what is made is remembered for the next inputs, and is looked through in vain.
+_COLLECT_AFTER = 200_000
 
 Result = TypeVar("Result")
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from contextlib import suppress
 from functools import lru_cache
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from tuner.inputs.kept import Changes, Kept
 from tuner.inputs.tree import SECTION, Path, Tree, as_section, differences, split_key
@@ -107,7 +107,8 @@ class Resolver:
         entry = self._parts.find((name, arguments))
         if entry is not None:
             self._watched |= entry[1]
-            return cast(_T, entry[0])
+            kept: _T = entry[0]
+            return kept
         outer, self._watched = self._watched, set()
         try:
             value = make()

@@ -24,6 +24,7 @@ class Changes:
 
     def __init__(self) -> None:
         self._marks: dict[Path, _Marks] = {}  # by the path of what changed, and of all above
+        self.last: Grounds = frozenset()  # the paths of what the last step changed, and of all above
 
     def after(self, changes: Iterable[tuple[Path, object]]) -> "Changes":
         """Those of a tree that differs from this one, see :func:`tuner.inputs.tree.differences`."""
@@ -39,6 +40,7 @@ class Changes:
                 marks[above].add(mark)
         other = Changes()
         other._marks = self._marks | {path: frozenset(those) for path, those in marks.items()}
+        other.last = frozenset(marks)
         return other
 
     def among(self, grounds: Grounds) -> _Marks:
@@ -71,13 +73,14 @@ class Kept(Generic[_K, _V]):
 
     def __init__(self, changes: Changes) -> None:
         self._changes = changes
+        self._before: Kept[_K, _V] | None = None  # of the tree that this one was made from
         self._here: dict[_K, tuple[_V, Grounds]] = {}
         self._shelf: _Shelf[_K, _V] = _Shelf()
 
     def on(self, changes: Changes) -> "Kept[_K, _V]":
         """What holds in another tree of the family."""
         other: Kept[_K, _V] = Kept(changes)
-        other._shelf = self._shelf
+        other._before, other._shelf = self, self._shelf
         return other
 
     def keep(self, key: _K, value: _V, grounds: Grounds) -> None:
@@ -90,10 +93,15 @@ class Kept(Generic[_K, _V]):
     def find(self, key: _K) -> tuple[_V, Grounds] | None:
         """The value and its grounds; None where it must be looked for."""
         entry = self._here.get(key)
-        if entry is None:
-            for grounds, values in self._shelf.values.get(key, {}).items():
-                marks = self._changes.among(grounds)
-                if marks in values:
-                    entry = self._here[key] = values[marks], grounds
-                    break
-        return entry
+        if entry is not None:
+            return entry
+        entry = None if self._before is None else self._before._here.get(key)
+        if entry is not None and self._changes.last.isdisjoint(entry[1]):  # as in the tree before
+            self._here[key] = entry
+            return entry
+        for grounds, values in self._shelf.values.get(key, {}).items():
+            marks = self._changes.among(grounds)
+            if marks in values:
+                entry = self._here[key] = values[marks], grounds
+                return entry
+        return None

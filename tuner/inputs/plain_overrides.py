@@ -10,6 +10,7 @@ Source: Hydra 1.3 ``grammar/OverrideLexer.g4``, ``grammar/OverrideParser.g4`` (`
 """
 
 import re
+from functools import lru_cache
 from typing import Any
 
 from msgspec import Struct
@@ -25,6 +26,7 @@ _QUOTED = re.compile(r"'[^'\\]*'|\"[^\"\\]*\"")
 _CHARACTERS = r"[A-Za-z0-9_/.$%*@?|+-]+"  # without braces there is no interpolation
 _WORD = re.compile(rf"{_CHARACTERS}(?::+{_CHARACTERS})*")  # a colon takes the blanks around it into the text
 _LIST = re.compile(r"\[[ \t]*(.*?)[ \t]*\]", re.DOTALL)
+_SHORT = 256  # characters: longer ones are seldom met again
 _LONGEST_INTEGER = 1_000  # characters; Python converts no more than 4,300 digits
 _CONSTANTS = {"true": True, "false": False, "null": None}
 
@@ -43,6 +45,15 @@ class _NotPlain(Exception):  # noqa: N818 - no error: Hydra reads it
 
 def read_plain(text: str) -> PlainOverride | None:
     """The override, exactly as Hydra reads it; None where only Hydra can tell."""
+    return _read_short(text) if len(text) <= _SHORT else _read(text)
+
+
+@lru_cache(maxsize=1024)  # alike configurations have most of theirs in common
+def _read_short(text: str) -> PlainOverride | None:
+    return _read(text)
+
+
+def _read(text: str) -> PlainOverride | None:
     match = _OVERRIDE.fullmatch(text)
     if match is None:
         return None

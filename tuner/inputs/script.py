@@ -114,13 +114,13 @@ def _followed(
         interpreter.follow(source)
     except RecursionError:
         raise InputError(_("the script is nested too deeply"), location=Location(source=str(path))) from None
-    # The parts of an interpreter know each other, so that what it holds stays until garbage is looked for.
-    commands, interpreter.commands = interpreter.commands, []
+    commands, assumed, not_read = interpreter.commands, interpreter.assumed, interpreter.not_read
+    interpreter.take_apart()
     started = [launch for launch in launches(commands) if _gets_overrides(launch)]
     return Script(
         launches=tuple(started),
-        assumed=tuple(dict.fromkeys(interpreter.assumed)),
-        not_read=tuple(dict.fromkeys(interpreter.not_read)),
+        assumed=tuple(dict.fromkeys(assumed)),
+        not_read=tuple(dict.fromkeys(not_read)),
         lost=tuple(lost for command in commands for lost in _lost(command)),
     )
 

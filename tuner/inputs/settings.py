@@ -96,7 +96,8 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
 
     @cached_property
     def _resolver(self) -> Resolver:
-        return Resolver(self.tree)
+        before: Settings | None = vars(self).pop("_before", None)
+        return Resolver(self.tree) if before is None else before._resolver.on(self.tree)
 
     @cached_property
     def _first_below(self) -> Mapping[Path, Origin]:
@@ -114,7 +115,8 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
 
     def keep_from(self, other: "Settings") -> None:
         """Take over what was read from other settings, where it rests on nothing that differs."""
-        vars(self)["_resolver"] = other._resolver.on(self.tree)
+        vars(self).pop("_resolver", None)
+        vars(self)["_before"] = other  # compared once something is read: others may be put in its place
 
     def rest_on(self, released: "Settings") -> None:
         """Take over the release's own settings, and what was read of all that rest on them."""

@@ -5,7 +5,7 @@ A path is a tuple of keys. Its dotted spelling quotes a key that holds a dot its
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -68,9 +68,11 @@ def differences(old: Tree, new: Tree) -> list[tuple[Path, object]]:
     waiting: list[tuple[Path, Tree, Tree]] = [((), old, new)]
     while waiting:
         path, before, after = waiting.pop()
-        if list(before) != list(after):
+        keys: Iterable[str] = list(before)
+        if keys != list(after):
             differing.append((path, tuple(after)))
-        for key in before if before.keys() == after.keys() else {**before, **after}:
+            keys = {**before, **after}
+        for key in keys:
             was, now = before.get(key, ABSENT), after.get(key, ABSENT)
             if was is now:
                 continue

@@ -38,7 +38,7 @@ class _Step:
         self.residents = Residents.of(at_rest)
         self._made: dict[tuple[Phase, StepPass | None], PhaseEstimate] = {}
 
-    @property
+    @cached_property
     def cache(self) -> Term | None:
         """The KV cache of the rollout engine; None where its fraction leaves none."""
         return cache_share(self.workload).cache_term
@@ -51,9 +51,10 @@ class _Step:
     @cached_property
     def asleep(self) -> tuple[Term, ...]:
         """The rollout engine while the trainer works."""
-        if self.workload.rollout is None or not self.workload.rollout.colocated:
+        rollout = self.workload.rollout
+        if rollout is None or not rollout.colocated:
             return ()
-        return asleep_terms(self.workload, self.cache)
+        return asleep_terms(self.workload, self.cache if rollout.keeps_cache else None)
 
     @cached_property
     def services(self) -> tuple[Term, ...]:
@@ -196,7 +197,7 @@ class _Step:
         if workload.weight_sync.carrier is None:
             return phase
         received = receive_moment(workload, self.awake)
-        return PhaseEstimate(phase=phase.phase, moments=(*phase.moments, received))
+        return PhaseEstimate(phase=phase.phase, own=(*phase.moments, received))
 
 
 _step = lru_cache(maxsize=48)(_Step)  # a proposal changes a pass, or what is beside all of them
@@ -223,8 +224,7 @@ def _weights(states: States) -> tuple[Term, ...]:
 
 
 def _phase(phase: Phase, around: tuple[Term, ...], moments: tuple[Moment, ...]) -> PhaseEstimate:
-    resident = _resident(around)
-    return PhaseEstimate(phase=phase, moments=tuple([moment.beside(resident) for moment in moments]))
+    return PhaseEstimate(phase=phase, own=moments, resident=_resident(around))
 
 
 def _resident(terms: tuple[Term, ...]) -> Moment:
@@ -237,7 +237,7 @@ def _over_stages(seen: Sequence[PhaseEstimate]) -> PhaseEstimate:
     if len(seen) == 1:
         return seen[0]
     return PhaseEstimate(
-        phase=seen[0].phase, moments=tuple(moment for estimate in seen for moment in estimate.moments)
+        phase=seen[0].phase, own=tuple(moment for estimate in seen for moment in estimate.moments)
     )
 
 

@@ -23,7 +23,10 @@ _HALVINGS = 33  # of the exponents at which products are told, up to 65,536 toke
 
 
 class RolloutInput(Struct, frozen=True, kw_only=True):
-    """What the time of a rollout depends on; proposals that change none of it take as long."""
+    """What the time of a rollout depends on, beside what its cache holds.
+
+    Proposals that change none of it take as long.
+    """
 
     model: ModelShape
     cluster: Cluster
@@ -39,7 +42,7 @@ class RolloutInput(Struct, frozen=True, kw_only=True):
             model=workload.model,
             cluster=workload.cluster,
             batch=workload.batch,
-            rollout=workload.generator,
+            rollout=workload.generator.unsized,
             agents=0 if controller is None else controller.agent_workers,
         )
 

@@ -1,5 +1,6 @@
 """Seconds of bringing new weights from the trainer to the rollout engine."""
 
+from functools import lru_cache
 from math import ceil
 
 from tuner.dtypes import DType
@@ -177,6 +178,12 @@ def _engine_weights(workload: Workload) -> float:
 
 def sync_parts(workload: Workload) -> dict[str, float]:
     """Seconds by cause of one weight sync, with the engine's waking up before and falling asleep after it."""
+    return _moving_parts(workload.standing) | {"wake_up": wake_up_seconds(workload)}
+
+
+@lru_cache(maxsize=256)  # neither batch nor memory fraction changes what is sent
+def _moving_parts(workload: Workload) -> dict[str, float]:
+    """The same with no bytes that the engine maps, which its memory fraction decides."""
     staged = staging_parts(workload)
     collected = staged.get("collections", 0.0) + workload.weight_sync.collections * assume.COLLECTION_S
     return {
@@ -188,6 +195,6 @@ def sync_parts(workload: Workload) -> dict[str, float]:
         "buckets": bucket_seconds(workload),
         **staged,
         "states": staged["states"] + engine_sleep_seconds(workload),
-        "wake_up": wake_up_seconds(workload),
+        "wake_up": 0.0,
         "collections": collected,
     }

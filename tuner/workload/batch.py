@@ -74,7 +74,7 @@ class Travel(Enum):
     STORED = "stored"  # no driver sends it: workers read their parts from a store or from files
 
 
-class Batch(Struct, frozen=True, kw_only=True):
+class Batch(Struct, frozen=True, kw_only=True, cache_hash=True):
     """Sizes of one training step. Prompt counts are global, lengths are maxima but for ``lengths``.
 
     A job that learns from given sequences has each of them whole as a response, behind a prompt of no tokens.

@@ -91,9 +91,22 @@ class Workload(Struct, frozen=True, kw_only=True, cache_hash=True):
         return _at_rest(self)
 
     @property
+    def standing(self) -> "Workload":
+        """The job with a batch and a memory fraction that say nothing.
+
+        What engines hold between passes and send each other is the same for jobs that differ in these alone.
+        """
+        return _standing(self)
+
+    @property
     def reward(self) -> Service | None:
         """The reward model, None where rewards are computed by rules alone."""
         return next((service for service in self.services if service.role is ServiceRole.REWARD), None)
+
+    @property
+    def scoring(self) -> StepPass | None:
+        """The pass over the reward model; None without one, and where an inference engine serves it."""
+        return self.pass_of(Phase.REWARD) if self.services else None
 
     @property
     def saves(self) -> bool:
@@ -174,6 +187,26 @@ def _at_rest(workload: Workload) -> Workload:
         actor=replace(actor, update=_ANY_PASS, log_prob=log_prob),
         reference=None if reference is None else replace(reference, log_prob=_ANY_PASS),
         critic=None if critic is None else replace(critic, update=_ANY_PASS, values=_ANY_PASS),
+    )
+
+
+_ANY_BATCH = Batch(
+    prompts=1,
+    responses_per_prompt=1,
+    mini_batch_prompts=1,
+    epochs=1,
+    max_prompt_tokens=1,
+    max_response_tokens=1,
+)
+
+
+@lru_cache(maxsize=256)
+def _standing(workload: Workload) -> Workload:
+    rollout = workload.rollout
+    return replace(
+        workload,
+        batch=replace(_ANY_BATCH, images=workload.batch.images),  # with them an engine has a tower at work
+        rollout=None if rollout is None else rollout.unsized,
     )
 
 

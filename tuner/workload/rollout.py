@@ -1,6 +1,9 @@
 """The engine that generates the responses, as far as memory and time depend on it."""
 
+from functools import lru_cache
+
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tuner.dtypes import DType
 from tuner.enumeration import Enum
@@ -84,6 +87,16 @@ class Rollout(Struct, frozen=True, kw_only=True, cache_hash=True):
     gpus: int
 
     @property
+    def unsized(self) -> "Rollout":
+        """The engine with a memory fraction that says nothing: the same for all that differ in it only."""
+        return _unsized(self)
+
+    @property
+    def keeps_cache(self) -> bool:
+        """Whether the KV cache stays on the card while the trainer works."""
+        return not self.frees_memory or self.sleeps_with_cache
+
+    @property
     def step_tokens(self) -> int:
         """Tokens that one scheduling step takes at most."""
         return max(self.max_batched_tokens, 0 if self.chunked_prefill else self.least_unchunked_tokens)
@@ -97,3 +110,8 @@ class Rollout(Struct, frozen=True, kw_only=True, cache_hash=True):
     def replicas(self) -> int:
         """Copies of the model that generate side by side."""
         return max(1, self.gpus // self.replica_gpus)
+
+
+@lru_cache(maxsize=256)  # proposals try one fraction after the other
+def _unsized(rollout: Rollout) -> Rollout:
+    return replace(rollout, memory_fraction=0.0)

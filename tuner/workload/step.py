@@ -49,7 +49,7 @@ class RouterReplay(Struct, frozen=True, kw_only=True):
     kept_through_step: bool = False  # indices on the card are freed after the optimizer's step, not before
 
 
-class Actor(Struct, frozen=True, kw_only=True):
+class Actor(Struct, frozen=True, kw_only=True, cache_hash=True):
     """The policy that is trained."""
 
     engine: Engine
@@ -60,7 +60,7 @@ class Actor(Struct, frozen=True, kw_only=True):
     replay: RouterReplay | None = None  # None where each pass chooses its experts itself
 
 
-class Reference(Struct, frozen=True, kw_only=True):
+class Reference(Struct, frozen=True, kw_only=True, cache_hash=True):
     """The frozen policy of the KL term."""
 
     engine: Engine
@@ -69,7 +69,7 @@ class Reference(Struct, frozen=True, kw_only=True):
     separate: bool = True  # False when it is the actor with its adapters switched off
 
 
-class Critic(Struct, frozen=True, kw_only=True):
+class Critic(Struct, frozen=True, kw_only=True, cache_hash=True):
     """The value model of PPO with GAE."""
 
     model: ModelShape
@@ -105,7 +105,7 @@ class Carrier(Struct, frozen=True, kw_only=True):
     host_model: bool = False  # the trainer puts the whole model into host memory, for the engines to fetch
 
 
-class WeightSync(Struct, frozen=True, kw_only=True):
+class WeightSync(Struct, frozen=True, kw_only=True, cache_hash=True):
     """How new weights travel from the trainer to the rollout engine."""
 
     bucket_bytes: int

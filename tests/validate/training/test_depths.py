@@ -145,7 +145,7 @@ def estimates(sizes: tuple[int, int], *, growing: str = "optimizer_step") -> Any
 
         return PhaseEstimate(
             phase=Phase.UPDATE_ACTOR,
-            moments=(
+            own=(
                 moment("forward_end", fixed // 2),
                 moment("projection_backward", fixed),
                 moment(growing, per_layer * layers),

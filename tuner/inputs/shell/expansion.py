@@ -6,6 +6,7 @@ written, as it does in the shell where no file matches.
 
 import re
 from collections.abc import Callable, Sequence
+from functools import cached_property
 
 from tuner.inputs.shell.arithmetic import Arithmetic, Number, parsed
 from tuner.inputs.shell.braced import Braced
@@ -40,8 +41,15 @@ class Expander:
 
     def __init__(self, scope: Scope, source: Source, substitute: Callable[[Node], Text]) -> None:
         self._scope, self._source, self._substitute = scope, source, substitute
-        self._braced = Braced(scope, source, self.expand, self.number)
-        self._arithmetic = Arithmetic(self._operand, self._assign_number, source.of)
+
+    # Both know what they are of: kept from the start they would hold it until garbage is looked for.
+    @property
+    def _braced(self) -> Braced:
+        return Braced(self._scope, self._source, self.expand, self.number)
+
+    @cached_property
+    def _arithmetic(self) -> Arithmetic:
+        return Arithmetic(self._operand, self._assign_number, self._source.of)
 
     def fields(self, nodes: Sequence[Node]) -> list[Field]:
         """The words of a command after expansion; nodes without a blank between them are one word."""

@@ -94,6 +94,11 @@ class Interpreter:
                 hint=_("give the command that starts the trainer alone, with the values that it gets"),
             ) from None
 
+    def take_apart(self) -> None:
+        """Follow nothing any more: parts that know each other would stay until garbage is looked for."""
+        for part in (self._builtins, self._control, self.streams, self):
+            vars(part).clear()
+
     def statement(self, node: Node) -> Status:
         """Follow one statement."""
         if node.type in _NOTHING or not node.is_named:

@@ -31,7 +31,7 @@ from tuner.memory.rollout.weights import (
 from tuner.memory.saving import saved_on_host
 from tuner.memory.weight_sync.carrier import carried_on_host
 from tuner.model_shape import ModelShape
-from tuner.workload import Backend, Engine, Phase, RolloutEngine, Workload
+from tuner.workload import Backend, Engine, RolloutEngine, Workload
 
 SYMBOLS = {
     "G": "GPUs of a node",
@@ -256,7 +256,7 @@ def host_terms(workload: Workload) -> tuple[Term, ...]:
         engines.append((workload.model, reference.engine, "reference"))
     if critic is not None:
         engines.append((critic.model, critic.engine, "critic"))
-    if (scored := workload.pass_of(Phase.REWARD)) is not None:
+    if (scored := workload.scoring) is not None:
         engines.append((scored.model, scored.engine, "reward"))
     terms: list[Term | None] = []
     for model, engine, role in engines:

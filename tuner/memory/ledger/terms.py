@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
 
 from msgspec import Struct
 
@@ -76,20 +75,7 @@ class Moment(Struct, frozen=True, kw_only=True, dict=True):
 
     def beside(self, resident: "Moment") -> "Moment":
         """This instant with what is resident throughout, which comes first."""
-        both = Moment(name=self.name, terms=(*resident.terms, *self.terms))
-        mine, its, known = self._sums(), resident._sums(), vars(both)
-        known["bytes"] = its["bytes"] + mine["bytes"]  # both are known, and advice asks for little else
-        (low, high), (resident_low, resident_high) = mine["interval"], its["interval"]
-        known["interval"] = resident_low + low, resident_high + high
-        return both
-
-    def _sums(self) -> dict[str, Any]:
-        """What is remembered of it, the sums over its terms among that; a lock for each would take longer."""
-        known = vars(self)
-        if "interval" not in known:
-            known["bytes"] = sum([term.bytes for term in self.terms])
-            known["interval"] = _interval(self.terms, known["bytes"])
-        return known
+        return Moment(name=self.name, terms=(*resident.terms, *self.terms))
 
     @cached_property
     def interval(self) -> tuple[int, int]:
@@ -136,27 +122,41 @@ def reserved_bytes(moments: Sequence[Moment]) -> tuple[int, int]:
     return least, sum(largest.values())
 
 
+_NOTHING = Moment(name="resident", terms=())
+
+
 class PhaseEstimate(Struct, frozen=True, kw_only=True, dict=True):
-    """One phase: its moments, the highest of which is the peak."""
+    """One phase: its moments, the highest of which is the peak.
+
+    What is resident throughout stands apart: advice asks hundreds of times for the peak and its interval, and
+    seldom for a moment with all its terms.
+    """
 
     phase: Phase
-    moments: tuple[Moment, ...]
+    own: tuple[Moment, ...]  # the moments, without what is resident throughout
+    resident: Moment = _NOTHING
+
+    @cached_property
+    def moments(self) -> tuple[Moment, ...]:
+        """The instants of the phase, each with everything that is allocated then."""
+        return tuple([moment.beside(self.resident) for moment in self.own])
 
     @cached_property
     def peak(self) -> Moment:
         """The moment with the most bytes; the first of equals."""
         return max(self.moments, key=lambda moment: moment.bytes)
 
-    @property
+    @cached_property
     def peak_bytes(self) -> int:
         """Bytes at the peak, everything on the card counted."""
-        return self.peak.bytes
+        return self.resident.bytes + max([moment.bytes for moment in self.own])
 
     @cached_property
     def interval(self) -> tuple[int, int]:
         """The peak's least and most bytes: each end is the maximum of that end over the moments."""
-        lows, highs = zip(*(moment.interval for moment in self.moments), strict=True)
-        return max(lows), max(highs)
+        lows, highs = zip(*[moment.interval for moment in self.own], strict=True)
+        low, high = self.resident.interval
+        return low + max(lows), high + max(highs)
 
     def bytes_of(self, *items: Item) -> int:
         """Bytes of these items at the peak."""

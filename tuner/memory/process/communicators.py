@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from tuner.workload import Backend, Engine, Parallelism, Phase, Workload
+from tuner.workload import Backend, Engine, Parallelism, Workload
 
 
 class Communicators(Struct, frozen=True, kw_only=True):
@@ -125,6 +125,6 @@ def _engines(workload: Workload) -> tuple[Engine, ...]:
         engines.append(workload.reference.engine)
     if workload.critic is not None:
         engines.append(workload.critic.engine)
-    if (scored := workload.pass_of(Phase.REWARD)) is not None:
+    if (scored := workload.scoring) is not None:
         engines.append(scored.engine)
     return tuple(engines)

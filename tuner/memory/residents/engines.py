@@ -5,7 +5,7 @@ between passes. A forward-only pass can leave more behind: weights that FSDP gat
 backward pass frees again.
 """
 
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from msgspec import Struct
 
@@ -15,7 +15,7 @@ from tuner.memory.ledger.terms import Term
 from tuner.memory.process import communicators, terms
 from tuner.memory.residents import model_states
 from tuner.model_shape import ModelShape
-from tuner.workload import Backend, Engine, Phase, Workload
+from tuner.workload import Backend, Engine, Workload
 
 
 class States(Struct, frozen=True, kw_only=True):
@@ -97,7 +97,7 @@ def _module(model: ModelShape, engine: Engine, role: str) -> tuple[Term, ...]:
     return module_states(model, engine, role)
 
 
-class Residents(Struct, frozen=True, kw_only=True):
+class Residents(Struct, frozen=True, kw_only=True, dict=True):
     """The engines of a job, and the trainer process itself."""
 
     actor: States
@@ -109,23 +109,7 @@ class Residents(Struct, frozen=True, kw_only=True):
     @classmethod
     def of(cls, workload: Workload) -> "Residents":
         """The residents of a workload."""
-        critic, reference = workload.critic, workload.reference
-        connected = communicators.trainer_communicators(workload)
-        separate = reference is not None and reference.separate
-        scored = workload.pass_of(Phase.REWARD)
-        return cls(
-            actor=states_of(workload.model, workload.actor.engine, "actor"),
-            critic=None if critic is None else states_of(critic.model, critic.engine, "critic"),
-            reference=states_of(workload.model, reference.engine, "reference")
-            if reference is not None and separate
-            else None,
-            reward=None if scored is None else states_of(scored.model, scored.engine, "reward"),
-            process=(
-                terms.context_term("trainer_context", workload.cluster.gpu),
-                terms.communicators_term("communicators", connected, workload.cluster.gpu),
-                *(() if workload.sync is None else terms.kept_buckets(workload.sync)),
-            ),
-        )
+        return _residents(workload.standing)
 
     @property
     def idle_actor(self) -> tuple[Term, ...]:
@@ -157,14 +141,35 @@ class Residents(Struct, frozen=True, kw_only=True):
         """The models that only run forward, while others work."""
         return (*self.idle_reference, *self.idle_reward)
 
-    @property
+    @cached_property
     def idle(self) -> tuple[Term, ...]:
         """Everything the trainer holds during generation."""
         return (*self.idle_actor, *self.idle_critic, *self.frozen, *self.process)
 
-    @property
+    @cached_property
     def at_start(self) -> tuple[Term, ...]:
         """What the trainer holds before its first pass, when the rollout engine sizes its cache."""
         engines = (self.actor, self.critic, self.reference, self.reward)
         weights = tuple(term for states in engines if states is not None for term in states.at_start)
         return (*weights, *self.process)
+
+
+@lru_cache(maxsize=256)  # a step asks for them, and so does the rollout engine's share beside them
+def _residents(workload: Workload) -> Residents:
+    critic, reference = workload.critic, workload.reference
+    connected = communicators.trainer_communicators(workload)
+    separate = reference is not None and reference.separate
+    scored = workload.scoring
+    return Residents(
+        actor=states_of(workload.model, workload.actor.engine, "actor"),
+        critic=None if critic is None else states_of(critic.model, critic.engine, "critic"),
+        reference=states_of(workload.model, reference.engine, "reference")
+        if reference is not None and separate
+        else None,
+        reward=None if scored is None else states_of(scored.model, scored.engine, "reward"),
+        process=(
+            terms.context_term("trainer_context", workload.cluster.gpu),
+            terms.communicators_term("communicators", connected, workload.cluster.gpu),
+            *(() if workload.sync is None else terms.kept_buckets(workload.sync)),
+        ),
+    )

@@ -117,10 +117,10 @@ def profile_numbers(model: ModelShape, rollout: Rollout) -> dict[str, float]:
 
 def engine_activations(workload: Workload) -> Term:
     """What the engine's profile run needs beyond weights, and a step may need again."""
-    return _activations(workload.model, workload.generator, profiled_tower(workload))
+    return _activations(workload.model, workload.generator.unsized, profiled_tower(workload))
 
 
-@lru_cache(maxsize=1024)  # most proposals leave the rollout as it is
+@lru_cache(maxsize=256)  # most proposals leave the rollout as it is, or change its memory fraction alone
 def _activations(model: ModelShape, rollout: Rollout, tower: VisionTower | None) -> Term:
     compiles = rollout.tunes_at_start and rollout.cuda_graphs
     numbers = profile_numbers(model, rollout)
@@ -132,10 +132,15 @@ def _activations(model: ModelShape, rollout: Rollout, tower: VisionTower | None)
 
 def least_activations(workload: Workload) -> int:
     """The least that the profile run may need: compiled before, and with kernels that copy nothing."""
-    numbers, tower = profile_numbers(workload.model, workload.generator), profiled_tower(workload)
+    return _least_activations(workload.model, workload.generator.unsized, profiled_tower(workload))
+
+
+@lru_cache(maxsize=256)
+def _least_activations(model: ModelShape, rollout: Rollout, tower: VisionTower | None) -> int:
+    numbers = profile_numbers(model, rollout)
     if tower is None:
         return bytes_of(step_bytes, numbers)
-    return bytes_of(seeing_step_bytes, numbers | encoder_numbers(tower, workload.generator, least=True))
+    return bytes_of(seeing_step_bytes, numbers | encoder_numbers(tower, rollout, least=True))
 
 
 def step_width(model: ModelShape) -> int:

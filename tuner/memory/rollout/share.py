@@ -7,9 +7,10 @@ communicator of its process, :math:`k` the kernels that this process loads after
 """
 
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import ceil
 
+from msgspec import Struct
 from msgspec.structs import asdict
 
 from tuner.evidence import Evidence
@@ -131,6 +132,39 @@ _CACHE: dict[FractionOf, Size] = {
 }
 
 
+class _Sizes(Struct, frozen=True, kw_only=True):
+    """Bytes that the engine takes beside its cache, whatever its fraction is."""
+
+    weights: int
+    activations: int
+    graphs: int
+    counted_graphs: int
+    kernels: int
+    buffers: int
+    process: int
+    added: int  # of the process, after its start
+
+
+@lru_cache(maxsize=256)  # proposals try one fraction after the other, or leave the engine as it is
+def _sizes(workload: Workload, *, least: bool) -> _Sizes:
+    rollout, graphs, buffers = workload.generator, engine_graphs(workload), engine_buffers(workload)
+    kernels = 0
+    if rollout.fraction_of in _OF_OWN and rollout.own_process:
+        kernels = ENGINE_KERNELS.low if least else ENGINE_KERNELS.typical
+    parts = process_parts(workload)
+    process = {symbol: part.low if least else part.typical for symbol, part in parts.items()}
+    return _Sizes(
+        weights=int(engine_weights(workload).bytes),  # explained by its own term
+        activations=least_activations(workload) if least else engine_activations(workload).bytes,
+        graphs=graphs.bytes,
+        counted_graphs=graphs.low if least else graphs.bytes,
+        kernels=kernels,
+        buffers=0 if buffers is None else buffers.bytes,
+        process=sum(process.values()),
+        added=sum(size for symbol, size in process.items() if symbol != "c_x"),
+    )
+
+
 class CacheShare:
     """The KV cache by the meaning of the engine's fraction, and what the engine takes with it.
 
@@ -141,19 +175,11 @@ class CacheShare:
     def __init__(self, workload: Workload, at_start: Sequence[Term], *, least: bool = False) -> None:
         self.at_start, self.least = at_start, least
         self.rollout = workload.generator
-        self.weights = int(engine_weights(workload).bytes)  # explained by its own term
-        self.activations = least_activations(workload) if least else engine_activations(workload).bytes
-        graphs, buffers = engine_graphs(workload), engine_buffers(workload)
-        self.graphs = graphs.bytes
-        self.counted_graphs = graphs.low if least else graphs.bytes
-        self.kernels = 0
-        if self.rollout.fraction_of in _OF_OWN and self.rollout.own_process:
-            self.kernels = ENGINE_KERNELS.low if least else ENGINE_KERNELS.typical
-        self.buffers = 0 if buffers is None else buffers.bytes
-        parts = process_parts(workload)
-        sizes = {symbol: part.low if least else part.typical for symbol, part in parts.items()}
-        self.process = sum(sizes.values())
-        self.added = sum(size for symbol, size in sizes.items() if symbol != "c_x")
+        sizes = _sizes(workload.standing, least=least)
+        self.weights, self.activations = sizes.weights, sizes.activations
+        self.graphs, self.counted_graphs = sizes.graphs, sizes.counted_graphs
+        self.kernels, self.buffers = sizes.kernels, sizes.buffers
+        self.process, self.added = sizes.process, sizes.added
         self.card = workload.cluster.gpu.capacity_bytes
 
     @cached_property
@@ -191,7 +217,7 @@ class CacheShare:
         """KV cache that the fraction leaves; 0 or less where it leaves none."""
         return bytes_of(self.size, self.numbers)
 
-    @property
+    @cached_property
     def cache_term(self) -> Term | None:
         """The KV cache; None where the fraction leaves none."""
         if self.cache <= 0:

@@ -95,9 +95,9 @@ def weight_numbers(model: ModelShape, rollout: Rollout) -> dict[str, float]:
 
 def engine_weights(workload: Workload) -> Term:
     """The engine's weights on one GPU."""
-    return _weights(workload.model, workload.generator)
+    return _weights(workload.model, workload.generator.unsized)
 
 
-@lru_cache(maxsize=1024)  # most proposals leave the rollout as it is
+@lru_cache(maxsize=256)  # most proposals leave the rollout as it is, or change its memory fraction alone
 def _weights(model: ModelShape, rollout: Rollout) -> Term:
     return stated(Item.ENGINE, "engine_weights", weight_size(model, rollout), weight_numbers(model, rollout))

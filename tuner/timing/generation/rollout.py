@@ -131,8 +131,11 @@ class EngineHost(Struct, frozen=True, eq=False, kw_only=True):
     """What an engine's host does in the steps of a rollout, beside what the GPU does in them."""
 
     overlaps: bool  # it prepares a step while the GPU computes the one before
-    # Steps, and seconds of one: the GPU's, those of launching its kernels, those of preparing it.
-    stretches: tuple[tuple[float, float, float, float], ...]
+    # Of each stretch its steps, and of one of them the GPU's seconds, those of launching it, of preparing it.
+    steps: tuple[float, ...]
+    gpu_s: tuple[float, ...]
+    launch_s: tuple[float, ...]
+    prepare_s: tuple[float, ...]
 
 
 @lru_cache(maxsize=64)  # many proposals leave the rollout as it is
@@ -145,7 +148,9 @@ def waiting_for(engine: EngineHost, launching: float, preparing: float) -> float
         preparing: the same of preparing steps.
     """
     total = 0.0
-    for steps, gpu, launch, prepare in engine.stretches:
+    for steps, gpu, launch, prepare in zip(
+        engine.steps, engine.gpu_s, engine.launch_s, engine.prepare_s, strict=True
+    ):
         launch *= launching
         prepare *= preparing
         waiting = launch + prepare - gpu if engine.overlaps else launch - gpu
@@ -186,7 +191,6 @@ def _priced(
     Then those in which it has nothing to do, since all sequences are with their tools.
     """
     decode = prefill = reductions = gaps = launch = engine = 0.0
-    hosts: list[tuple[float, float, float, float]] = []
     done = _generated(load, sequences)
     priced = done.priced or [priced_step(prices, stretch, stages) for stretch in done.stretches]
     for stretch, parts in zip(done.stretches, priced, strict=True):
@@ -197,8 +201,14 @@ def _priced(
         gaps += steps * parts[3]
         launch += steps * parts[4]
         engine += steps * parts[5]
-        hosts.append((steps, parts[6], parts[7], parts[8]))
-    host = EngineHost(overlaps=prices.overlaps, stretches=tuple(hosts))
+    # Columns, not rows: processes remember many rollouts, and a row for each stretch would be most of it.
+    host = EngineHost(
+        overlaps=prices.overlaps,
+        steps=tuple([stretch.steps for stretch in done.stretches]),
+        gpu_s=tuple([parts[6] for parts in priced]),
+        launch_s=tuple([parts[7] for parts in priced]),
+        prepare_s=tuple([parts[8] for parts in priced]),
+    )
     return (decode, prefill, reductions, gaps, launch, engine), done.idle_s, host
 
 

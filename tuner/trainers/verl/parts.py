@@ -165,7 +165,8 @@ def _rollout(source: Source, workload: Workload) -> Part:
         rollout_engine=rollout.engine,
         version=rollout.engine_version,
         colocated=rollout.colocated,
-        batch=workload.batch,
+        max_prompt_tokens=workload.batch.max_prompt_tokens,
+        max_response_tokens=workload.batch.max_response_tokens,
         gpu=workload.cluster.gpu,
     )
     return Part(path=("rollout",), fields=ROLLOUT, context=context, following=rollouts.FOLLOWING)
@@ -182,7 +183,8 @@ def _reward(source: Source, workload: Workload) -> Iterator[Part]:
             rollout_engine=reward.server.engine,
             version=reward.server.engine_version,
             colocated=reward.shares_gpus,
-            batch=workload.batch,
+            max_prompt_tokens=workload.batch.max_prompt_tokens,
+            max_response_tokens=workload.batch.max_response_tokens,
             gpu=workload.cluster.gpu,
         )
         yield Part(path=("reward", "server"), fields=ROLLOUT, context=context)

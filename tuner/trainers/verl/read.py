@@ -25,7 +25,7 @@ from tuner.trainers.verl.fields.images import read_images
 from tuner.trainers.verl.fields.replay import read_replay
 from tuner.trainers.verl.fields.rollout import read_rollout, read_rollout_engine
 from tuner.trainers.verl.fields.saving import read_saving
-from tuner.trainers.verl.fields.services import read_services
+from tuner.trainers.verl.fields.services import is_judged, read_services
 from tuner.trainers.verl.fields.services import service_models as models_of_services
 from tuner.trainers.verl.fields.sync import read_sync
 from tuner.trainers.verl.keys import keys_of
@@ -37,6 +37,7 @@ from tuner.workload import (
     ANY_LENGTHS,
     Actor,
     Backend,
+    Batch,
     Controller,
     Critic,
     Engine,
@@ -44,6 +45,8 @@ from tuner.workload import (
     Pass,
     Reference,
     Release,
+    Rollout,
+    Service,
     ServiceRole,
     Workload,
 )
@@ -109,12 +112,19 @@ def read(
         reference=source.part("reference", _reference, model, actor),
         critic=source.part("critic", _critic, critic_model or model, cluster.gpus),
         rollout=rollout,
-        sync=source.part("sync", read_sync, model, rollout, actor.engine),
-        services=source.part(
-            "services", read_services, batch, rollout, cluster, tuple(service_models.items())
-        ),
+        sync=source.part("sync", read_sync, model, rollout.unsized, actor.engine),
+        services=_services(source, batch, rollout, cluster, service_models),
         controller=_controller(source),
     )
+
+
+def _services(
+    source: Source, batch: Batch, rollout: Rollout, cluster: Cluster, models: Mapping[str, ModelShape]
+) -> tuple[Service, ...]:
+    """What judges the responses; few jobs have any, and of the others no more is asked."""
+    if not source.part("judged", is_judged):
+        return ()
+    return source.part("services", read_services, batch, rollout, cluster, tuple(models.items()))
 
 
 def _fine_tuned(source: Source, model: ModelShape, cluster: Cluster, lengths: Lengths) -> Workload:

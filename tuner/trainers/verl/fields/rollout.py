@@ -1,13 +1,20 @@
 """Reads the rollout engine: which one, and where it runs."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from tuner.counted import counted
 from tuner.hardware import Gpu
 from tuner.language import _
 from tuner.model_shape import ModelShape
 from tuner.trainers.verl.fields.field import read_fields
-from tuner.trainers.verl.fields.rollout_fields import ROLLOUT, RolloutContext, adjusts_sequences, serves
+from tuner.trainers.verl.fields.rollout_fields import (
+    BESIDE_FRACTION,
+    FRACTION,
+    RolloutContext,
+    adjusts_sequences,
+    serves,
+)
 from tuner.trainers.verl.rollout_engine_versions import newest_allowed
 from tuner.trainers.verl.rollout_facts import memory_facts, sleep_level, sleeps_with_cache
 from tuner.trainers.verl.source import Source
@@ -46,10 +53,11 @@ def read_rollout(
         rollout_engine=rollout_engine,
         version=version,
         colocated=colocated,
-        batch=batch,
+        max_prompt_tokens=batch.max_prompt_tokens,
+        max_response_tokens=batch.max_response_tokens,
         gpu=gpu,
     )
-    fields = read_fields(ROLLOUT, context)
+    fields = read_fields(FRACTION, context) | _beside_fraction(context)
     expect_gpus(context, fields, gpus)
     return Rollout(
         engine=rollout_engine,
@@ -63,6 +71,18 @@ def read_rollout(
         apart_with=_trainers_apart(source, rollout_engine),
         gpus=gpus,
         **memory_facts(source, rollout_engine, version, model, actor),
+    )
+
+
+def _beside_fraction(context: RolloutContext) -> dict[str, Any]:
+    """The other fields, which no more of the batch and nothing of the trainer's engine decides."""
+
+    def fields(_source: Source, *_context: Any) -> dict[str, Any]:
+        return read_fields(BESIDE_FRACTION, context)
+
+    told = (context.rollout_engine, context.version, context.colocated, context.gpu)
+    return context.source.part(
+        "rollout.beside_fraction", fields, *told, context.max_prompt_tokens, context.max_response_tokens
     )
 
 

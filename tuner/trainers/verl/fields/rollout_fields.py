@@ -16,7 +16,7 @@ from tuner.trainers.verl.fields.field import (
     Ruled,
 )
 from tuner.trainers.verl.source import Source
-from tuner.workload import Batch, Rollout, RolloutEngine
+from tuner.workload import Rollout, RolloutEngine
 
 _TOLD_FORMATS = (RolloutEngine.VLLM, RolloutEngine.SGLANG)  # by arguments of the engine's own
 _DEFAULT_SEQUENCES = {  # vLLM's depend on its version
@@ -32,7 +32,8 @@ class RolloutContext(Context, frozen=True, kw_only=True):
     rollout_engine: RolloutEngine
     version: str  # of the rollout engine
     colocated: bool
-    batch: Batch
+    max_prompt_tokens: int
+    max_response_tokens: int
     gpu: Gpu
 
 
@@ -84,12 +85,12 @@ def _max_model_tokens(context: RolloutContext) -> int | None:
 
     Prompt and response up to 0.6 (its servers whatever the key says), the model's limit later.
     """
-    source, batch = context.source, context.batch
+    source = context.source
     limit = source.integer("rollout.max_model_tokens")
     if source.since("0.7.0"):
         return limit
-    both = source.integer("rollout.prompt_length", default=batch.max_prompt_tokens) + source.integer(
-        "rollout.response_length", default=batch.max_response_tokens
+    both = source.integer("rollout.prompt_length", default=context.max_prompt_tokens) + source.integer(
+        "rollout.response_length", default=context.max_response_tokens
     )
     told = not _has_server(source)
     return limit if told and limit is not None else both
@@ -187,8 +188,9 @@ def _parallel(path: str, default: int) -> Plain[RolloutContext]:
     return Plain(path, f"rollout.{path}", COUNT, default, heeded=serves, otherwise=1, checked=True)
 
 
-ROLLOUT: tuple[Field[RolloutContext], ...] = (
-    Ruled("memory_fraction", _fraction, _set_fraction),
+#: Stands apart: configurations that are alike often differ in it, and nothing else follows from it.
+FRACTION: tuple[Field[RolloutContext], ...] = (Ruled("memory_fraction", _fraction, _set_fraction),)
+BESIDE_FRACTION: tuple[Field[RolloutContext], ...] = (
     _parallel("tensor_parallel", 2),
     _parallel("data_parallel", 1),
     _parallel("pipeline_parallel", 1),
@@ -221,3 +223,4 @@ ROLLOUT: tuple[Field[RolloutContext], ...] = (
     Ruled("weight_dtype", _weight_dtype, _set_weight_dtype),
     Ruled("kv_dtype", _kv_dtype, _set_kv_dtype),
 )
+ROLLOUT = (*FRACTION, *BESIDE_FRACTION)

@@ -65,7 +65,13 @@ def read_server(
         raise source.error("rollout.engine", _("verl has no server of this engine"), hint=_("vllm or sglang"))
     version = rollout.engine_version if engine is rollout.engine else newest_allowed(engine, source.version)
     context = RolloutContext(
-        source=source, rollout_engine=engine, version=version, colocated=colocated, batch=batch, gpu=gpu
+        source=source,
+        rollout_engine=engine,
+        version=version,
+        colocated=colocated,
+        max_prompt_tokens=batch.max_prompt_tokens,
+        max_response_tokens=batch.max_response_tokens,
+        gpu=gpu,
     )
     fields = read_fields(ROLLOUT, context)
     if gpus:

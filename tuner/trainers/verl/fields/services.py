@@ -39,6 +39,11 @@ def read_services(
     return (*(() if reward is None else (reward,)), *teachers)
 
 
+def is_judged(source: Source) -> bool:
+    """Whether the job has a reward model or a teacher."""
+    return _uses_reward(source) or next(_teachers(source), None) is not None
+
+
 def service_models(source: Source) -> tuple[tuple[ServiceRole, str], ...]:
     """What the configuration calls the models of the reward model and the teachers."""
     rewards = ((ServiceRole.REWARD, _text(source, "path")),) if _uses_reward(source) else ()
