@@ -68,8 +68,11 @@ class Terminal:
 
 def plain(text: object) -> str:
     """A user's text with control and invisible characters written as escapes."""
+    written = str(text)
+    if written.isprintable():
+        return written
     return "".join(
-        char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in str(text)
+        char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in written
     )
 
 

@@ -14,8 +14,8 @@ from tuner.inputs.several import Input
 
 FEW = 48  # inputs that one process judges in less time than others take to start and to learn the defaults
 _AT_A_TIME = 8  # inputs handed to a process at least: what it has to wait for is a small part of what it does
-_MOST_AT_A_TIME = 64  # so that inputs that are alike go to one process, and none is idle for long at the end
-_TURNS = 8  # of a process at least, where there are inputs for so many
+_MOST_AT_A_TIME = 64  # so that inputs that are alike go to one process
+_TURNS = 4  # of a process at least, in which it does its share of what is left
 
 Result = TypeVar("Result")
 
@@ -47,22 +47,28 @@ def judged_in_turn(
     with ProcessPoolExecutor(count, mp_context=context, initializer=prepare) as pool:
         done = 0
         try:
-            at_a_time = max(_AT_A_TIME, min(_MOST_AT_A_TIME, len(inputs) // (count * _TURNS)))
             with _without_interrupts():
-                parts = deque(
-                    pool.submit(_judged, judge, inputs[start : start + at_a_time])
-                    for start in range(0, len(inputs), at_a_time)
-                )
+                parts = deque(pool.submit(_judged, judge, part) for part in _parts(inputs, count))
             while parts:
                 for result in parts.popleft().result():
                     yield result
                     done += 1
         except BrokenProcessPool:
             yield from map(judge, inputs[done:])
-        except BaseException:
-            for process in set(active_children()) - others:  # such as Ctrl-C: nobody waits for what was begun
+        finally:
+            # Nobody waits for what was begun before Ctrl-C, nor at the end for their memory to be given back.
+            for process in set(active_children()) - others:
                 process.terminate()
-            raise
+
+
+def _parts(inputs: Sequence[Input], processes: int) -> Iterator[Sequence[Input]]:
+    """What is handed to a process at a time: less towards the end, so that none is idle for long there."""
+    start = 0
+    while start < len(inputs):
+        share = (len(inputs) - start) // (processes * _TURNS)
+        size = max(_AT_A_TIME, min(_MOST_AT_A_TIME, share))
+        yield inputs[start : start + size]
+        start += size
 
 
 def _judged(judge: Callable[[Input], Result], inputs: Sequence[Input]) -> list[Result]:

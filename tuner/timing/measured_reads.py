@@ -54,8 +54,8 @@ class Plane(Struct, frozen=True, kw_only=True):
 
     def at(self, row: float, column: float) -> float:
         """The seconds at these sizes; never below none."""
-        first = min(max(bisect(self.rows, row), 1), len(self.rows) - 1)
-        second = min(max(bisect(self.columns, column), 1), len(self.columns) - 1)
+        first = bisect(self.rows, row, 1, len(self.rows) - 1)
+        second = bisect(self.columns, column, 1, len(self.columns) - 1)
         left, right = self.columns[second - 1], self.columns[second]
         along = (column - left) / (right - left) if column > left else 0.0
         low, high = self.seconds[first - 1], self.seconds[first]
