@@ -28,12 +28,9 @@ class OperatorTable(SphinxDirective):
         cards = _cards(self)
         tokens = sorted({count for card in cards for count in card[operation]["tokens"]})
         rows = [row for card in cards for row in _rows(card, operation, tokens)]
-        made = table(self, ["Card", _SIZES[operation], *(f"{count:,}" for count in tokens)], rows)
-        for node in made:
-            for title in node.findall(nodes.TextElement):
-                if title.astext().replace(",", "").isdigit():
-                    title["translatable"] = False
-        return made
+        return _with_numbers(
+            table(self, ["Card", _SIZES[operation], *(f"{count:,}" for count in tokens)], rows)
+        )
 
 
 class TrafficTable(SphinxDirective):
@@ -94,6 +91,31 @@ class RoutingTable(SphinxDirective):
         return table(self, ["Card", *(f"{count:,}" for count in cards[0]["routing"]["tokens"])], rows)
 
 
+class ReadsTable(SphinxDirective):
+    """Terabytes per second at which a decoding step reads its cache or its weights."""
+
+    required_arguments = 1
+    _KINDS: ClassVar[dict[str, tuple[str, str, int, str, int]]] = {
+        "cache_reads": ("Tokens of a sequence", "contexts", 1, "token_bytes", 1 << 10),
+        "weight_reads": ("MiB", "bytes", 1 << 20, "rows", 1),
+    }
+
+    def run(self) -> list[nodes.Node]:
+        """One row for each size on each card where it was measured."""
+        kind = self.arguments[0]
+        title, rows_key, row_unit, columns_key, column_unit = self._KINDS[kind]
+        rows, columns = [], []
+        for card in _cards(self):
+            if (reads := card.get(kind)) is None:
+                continue
+            columns = [f"{size // column_unit:,}" for size in reads[columns_key]]
+            made = next(f"{name} {reads[name]}" for name in ("vllm", "torch") if name in reads)
+            for index, (size, rates) in enumerate(zip(reads[rows_key], reads["bytes_per_s"], strict=True)):
+                name = f"``{card['gpu']}``, {made}, {reads['date']}" if index == 0 else ""
+                rows.append([name, f"{size / row_unit:,.0f}", *(f"{rate / 1e12:.2f}" for rate in rates)])
+        return _with_numbers(table(self, ["Card", title, *columns], rows))
+
+
 class CollectivesTable(SphinxDirective):
     """Milliseconds of collectives between the GPUs of one machine, a column for each kind."""
 
@@ -116,6 +138,15 @@ class CollectivesTable(SphinxDirective):
                     times = (f"{1e3 * measured[kind][index]:.3f}" for kind in self._KINDS)
                     rows.append([name, f"{size / 2**20:,.{0 if size >= 2**20 else 3}f}", *times])
         return table(self, ["GPUs", "MiB", *self._KINDS.values()], rows)
+
+
+def _with_numbers(made: list[nodes.Node]) -> list[nodes.Node]:
+    """Numbers are no texts to be translated."""
+    for node in made:
+        for title in node.findall(nodes.TextElement):
+            if title.astext().replace(",", "").isdigit():
+                title["translatable"] = False
+    return made
 
 
 def _cards(directive: SphinxDirective) -> list[dict[str, Any]]:
@@ -160,5 +191,6 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     app.add_directive("traffic-table", TrafficTable)
     app.add_directive("host-table", HostTable)
     app.add_directive("routing-table", RoutingTable)
+    app.add_directive("reads-table", ReadsTable)
     app.add_directive("collectives-table", CollectivesTable)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
