@@ -27,8 +27,8 @@ from tuner.timing import Interval as TimeInterval
 from tuner.trainers.protocol import Affects
 from tuner.workload import Batch, Phase, Workload
 
-SchemaVersion = Literal["4.0"]
-SCHEMA_VERSION: SchemaVersion = "4.0"
+SchemaVersion = Literal["4.1"]
+SCHEMA_VERSION: SchemaVersion = "4.1"
 
 Bytes = Annotated[int, Field(description="bytes")]
 Interval = Annotated[tuple[int, int], Field(description="the least and the most bytes")]
