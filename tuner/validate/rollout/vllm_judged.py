@@ -81,9 +81,9 @@ def _host(planned: PlannedRollout, figures: EngineFigures) -> Iterator[Measureme
         what = _("preparing the steps of a rollout engine on the host, measured over modelled rate")
         yield _factor(inputs, Family.ENGINE, what, geometric_mean(factors.values()), details)
         return
-    what = _("preparing a step of a rollout engine on the host without its sequences, the same")
+    what = _("preparing a step of a rollout engine without its sequences, measured over modelled rate")
     yield _factor(inputs, Family.ENGINE, what, prices.step / apart[0], details)
-    what = _("preparing each sequence of such a step, the same")
+    what = _("preparing each sequence of a rollout engine's step, measured over modelled rate")
     yield _factor(inputs, Family.ENGINE_SEQUENCE, what, prices.sequence / apart[1], {})
 
 
