@@ -40,11 +40,10 @@ class Batches(SphinxDirective):
             "Model",
             "At once",
             "Cache in tokens",
-            "Sequences",
             "Sequences a step",
             "Seconds",
             "Modelled seconds",
-            "Beside a fast and a slow host",
+            "Fast to slow host",
             "Beside this host",
             "Tokens a second",
         ]
@@ -158,10 +157,9 @@ def _row(batch: dict[str, Any], host: tuple[float, float] | None) -> list[str]:
     fast, slow = (seconds(batch, end) for end in ends(prices))
     taken = sorted(batch["seconds"])
     return [
-        batch["model"],
+        batch["model"].partition("/")[2],
         str(batch["limit"]),
         f"{batch['cache_blocks'] * batch['block_tokens']:,}",
-        str(len(batch["responses"])),
         f"{sequences_a_step(batch):.0f}",
         f"{taken[0]:.1f}" + (f" … {taken[-1]:.1f}" if len(taken) > 1 else ""),
         f"{seconds(batch, prices):.1f}",

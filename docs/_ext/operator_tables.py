@@ -109,7 +109,9 @@ class ReadsTable(SphinxDirective):
             if (reads := card.get(kind)) is None:
                 continue
             columns = [f"{size // column_unit:,}" for size in reads[columns_key]]
-            made = next(f"{name} {reads[name]}" for name in ("vllm", "torch") if name in reads)
+            made = next(
+                f"{name} {reads[key]}" for key, name in (("vllm", "vLLM"), ("torch", "torch")) if key in reads
+            )
             for index, (size, rates) in enumerate(zip(reads[rows_key], reads["bytes_per_s"], strict=True)):
                 name = f"``{card['gpu']}``, {made}, {reads['date']}" if index == 0 else ""
                 rows.append([name, f"{size / row_unit:,.0f}", *(f"{rate / 1e12:.2f}" for rate in rates)])
