@@ -5,8 +5,10 @@ import json
 import os
 import pickle
 import sys
+from collections.abc import Generator
 from functools import partial
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -76,6 +78,27 @@ def test_what_a_killed_process_leaves_is_judged_by_this_one() -> None:
     judge = partial(killed_elsewhere, parent=os.getpid())
     judged = many.judged_in_turn(range(many.FEW), judge, os.getpid, processes=2)  # type: ignore[arg-type]
     assert list(judged) == [-number for number in range(many.FEW)]
+
+
+def large(number: int) -> bytes:
+    """More than a pipe holds, so that it is handed over in pieces."""
+    return bytes(1 << 20)
+
+
+def ends_soon(several: Generator[bytes, None, None]) -> bool:
+    closing = Thread(target=several.close, daemon=True)
+    closing.start()
+    closing.join(timeout=30)
+    return not closing.is_alive()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="processes are told to end by a signal of POSIX")
+def test_processes_that_hand_over_results_are_not_ended_meanwhile() -> None:
+    """Half of a result would be waited for without end, as on Ctrl-C."""
+    for taken in (1, 9):
+        several = many.judged_in_turn(range(2 * many.FEW), large, os.getpid, processes=2)  # type: ignore[arg-type]
+        assert all(len(next(several)) == 1 << 20 for _ in range(taken))
+        assert ends_soon(several)
 
 
 @pytest.mark.parametrize("terminal", [True, False])

@@ -7,6 +7,8 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from multiprocessing import active_children, get_context
 from typing import TypeVar
 
@@ -44,7 +46,7 @@ def judged_in_turn(
     # Forked processes would share what other threads hold at that moment; started ones do so everywhere.
     context = get_context("spawn")
     others = set(active_children())
-    with ProcessPoolExecutor(count, mp_context=context, initializer=prepare) as pool:
+    with ProcessPoolExecutor(count, mp_context=context, initializer=partial(_begin, prepare)) as pool:
         done = 0
         try:
             with _without_interrupts():
@@ -53,12 +55,15 @@ def judged_in_turn(
                 for result in parts.popleft().result():
                     yield result
                     done += 1
+            for process in set(active_children()) - others:  # nobody waits for their memory to be given back
+                process.kill()
         except BrokenProcessPool:
             yield from map(judge, inputs[done:])
-        finally:
-            # Nobody waits for what was begun before Ctrl-C, nor at the end for their memory to be given back.
+        except BaseException:  # such as Ctrl-C: nobody waits for what was begun
             for process in set(active_children()) - others:
                 process.terminate()
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
 
 
 def _parts(inputs: Sequence[Input], processes: int) -> Iterator[Sequence[Input]]:
@@ -71,8 +76,41 @@ def _parts(inputs: Sequence[Input], processes: int) -> Iterator[Sequence[Input]]
         start += size
 
 
+class _Stopped(BaseException):
+    """What a process judged when it was told to end."""
+
+
+@dataclass
+class _Work:
+    """What a process is at. One that is ended while it hands over results leaves the first one waiting."""
+
+    judging: bool = False
+    ends: bool = False
+
+
+_WORK = _Work()
+
+
+def _begin(prepare: Callable[[], None]) -> None:
+    """Make a process end between two inputs or within one, and not while it hands over what it found."""
+    signal.signal(signal.SIGTERM, _end)
+    prepare()
+
+
+def _end(_number: int, _frame: object) -> None:
+    _WORK.ends = True
+    if _WORK.judging:
+        raise _Stopped
+
+
 def _judged(judge: Callable[[Input], Result], inputs: Sequence[Input]) -> list[Result]:
-    return list(map(judge, inputs))
+    _WORK.judging = True
+    try:
+        if _WORK.ends:
+            raise _Stopped
+        return list(map(judge, inputs))
+    finally:
+        _WORK.judging = False
 
 
 @contextmanager
