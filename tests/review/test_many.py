@@ -4,7 +4,10 @@ import io
 import json
 import os
 import pickle
+import signal
+import subprocess
 import sys
+import time
 from collections.abc import Generator
 from functools import partial
 from pathlib import Path
@@ -12,7 +15,7 @@ from threading import Thread
 
 import pytest
 
-from tests.cli.runner import run
+from tests.cli.runner import ROOT, run
 from tuner import rules
 from tuner.cli import judging_many
 from tuner.cli.judging_many import with_bar
@@ -99,6 +102,40 @@ def test_processes_that_hand_over_results_are_not_ended_meanwhile() -> None:
         several = many.judged_in_turn(range(2 * many.FEW), large, os.getpid, processes=2)  # type: ignore[arg-type]
         assert all(len(next(several)) == 1 << 20 for _ in range(taken))
         assert ends_soon(several)
+
+
+ORPHANED = """
+import os, signal, sys
+from tuner.review import many
+
+def judge(number):
+    return os.getpid()
+
+if __name__ == "__main__":
+    several = many.judged_in_turn(range(many.FEW), judge, os.getpid, processes=2)
+    print(next(several), flush=True)
+    signal.pause()
+"""
+
+
+@pytest.mark.skipif(not Path("/proc").exists(), reason="needs Linux's list of processes")
+def test_processes_that_are_told_to_end_along_with_the_first_one_do(tmp_path: Path) -> None:
+    """As where a job of continuous integration is stopped: nobody is left to tell them anything else."""
+    script = tmp_path / "orphaned.py"
+    script.write_text(ORPHANED, encoding="utf-8")
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(
+        [sys.executable, str(script)], stdout=subprocess.PIPE, env=environment, start_new_session=True
+    ) as running:
+        assert running.stdout is not None
+        judging = int(running.stdout.readline())
+        assert judging != running.pid
+        os.killpg(running.pid, signal.SIGTERM)
+        assert running.wait(timeout=30) == -signal.SIGTERM
+    until = time.monotonic() + 30
+    while Path(f"/proc/{judging}").exists() and time.monotonic() < until:
+        time.sleep(0.1)
+    assert not Path(f"/proc/{judging}").exists()
 
 
 @pytest.mark.parametrize("terminal", [True, False])

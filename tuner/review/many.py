@@ -17,6 +17,7 @@ from tuner.inputs.several import Input
 FEW = 48  # inputs that one process judges in less time than others take to start and to learn the defaults
 _AT_A_TIME = 8  # inputs handed to a process at least: what it has to wait for is a small part of what it does
 _MOST_AT_A_TIME = 64  # so that inputs that are alike go to one process
+_HANDED_OVER_S = 5.0  # in which a process that is told to end has handed over what it began to
 _TURNS = 4  # of a process at least, in which it does its share of what is left
 
 Result = TypeVar("Result")
@@ -99,6 +100,8 @@ def _begin(prepare: Callable[[], None]) -> None:
 
 def _end(_number: int, _frame: object) -> None:
     _WORK.ends = True
+    if hasattr(signal, "setitimer"):
+        signal.setitimer(signal.ITIMER_REAL, _HANDED_OVER_S)  # then an alarm ends it, if nobody did
     if _WORK.judging:
         raise _Stopped
 
