@@ -56,10 +56,8 @@ def _with_rest(findings: str, review: Review) -> str:
     words = [
         _("{count} ignored by comments").format(count=by_comments) if by_comments else "",
         _("{count} not asked for").format(count=left_out) if left_out else "",
-        _("{mark} {count} that --fix mends").format(mark=FIX_MARK, count=fixable[True])
-        if fixable[True]
-        else "",
-        _("{count} that --unsafe-fixes mends").format(count=fixable[False]) if fixable[False] else "",
+        _("{mark} {count} for --fix").format(mark=FIX_MARK, count=fixable[True]) if fixable[True] else "",
+        _("{count} for --unsafe-fixes").format(count=fixable[False]) if fixable[False] else "",
         in_words(review.baselines),
     ]
     rest = listed(filter(None, words))
