@@ -101,8 +101,8 @@ def arithmetic_seconds(inputs: RolloutInput, tokens: float, keys: float) -> floa
     return (products + attention) / rollout.tensor_parallel
 
 
-class ProductCurve(Struct, frozen=True):
-    """Seconds of a step's products by its tokens, told at some of them and read in between."""
+class TokenCurve(Struct, frozen=True):
+    """Seconds of a step's products, or of reading its weights, by its tokens; straight between those told."""
 
     tokens: tuple[float, ...]
     seconds: tuple[float, ...]
@@ -118,7 +118,7 @@ class ProductCurve(Struct, frozen=True):
         return before + (after - before) * (tokens - low) / (high - low)
 
 
-def product_curve(inputs: RolloutInput) -> ProductCurve:
+def product_curve(inputs: RolloutInput) -> TokenCurve:
     """Products of all layers on one GPU of a replica, at the shares of the peak that were measured by shape.
 
     Few tokens reach little of it: so many weights for each of them take as long to read. Experts are grouped.
@@ -132,7 +132,7 @@ def product_curve(inputs: RolloutInput) -> ProductCurve:
         )
         for count in tokens
     )
-    return ProductCurve(tokens=tokens, seconds=tuple(seconds))
+    return TokenCurve(tokens=tokens, seconds=tuple(seconds))
 
 
 def sampling_seconds(inputs: RolloutInput, running: float) -> float:

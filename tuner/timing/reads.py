@@ -6,10 +6,10 @@ A card whose table lacks them takes the reference's, by the memory bandwidth of 
 from tuner.dtypes import DType
 from tuner.hardware import Gpu
 from tuner.timing import assumptions as assume
-from tuner.timing.decode import ProductCurve, RolloutInput, cache_token_bytes
+from tuner.timing.decode import RolloutInput, TokenCurve, cache_token_bytes
 from tuner.timing.layer import average_layer
 from tuner.timing.measured_reads import Plane
-from tuner.timing.operators import REFERENCE, operators_of
+from tuner.timing.operators import REFERENCE, Operators, operators_of
 from tuner.timing.rates import copy_bytes_per_s
 
 _MLP_PARTS = (2 / 3, 1 / 3)  # gate and up in one matrix, down in another
@@ -22,25 +22,23 @@ def cache_plane(inputs: RolloutInput) -> Plane:
 
     The rates are those of FlashAttention 3 over blocks of 16 tokens, as vLLM calls it.
     """
-    gpu = inputs.cluster.gpu
-    measured = operators_of(gpu.name).cache_reads or operators_of(REFERENCE).cache_reads
-    assert measured is not None
-    slower = _slower(gpu, own=operators_of(gpu.name).cache_reads is not None)
-    return measured.plane().scaled(
-        columns=1 / cache_token_bytes(inputs), seconds=inputs.model.cached_layers * slower
-    )
+    table = _table(inputs.cluster.gpu)
+    assert table.cache_reads is not None
+    seconds = inputs.model.cached_layers * _slower(inputs.cluster.gpu, table)
+    return table.cache_reads.plane().scaled(columns=1 / cache_token_bytes(inputs), seconds=seconds)
 
 
-def weight_curve(inputs: RolloutInput) -> ProductCurve:
+def weight_curve(inputs: RolloutInput) -> TokenCurve:
     """Seconds in which a step of a model without experts reads its weights, by its tokens.
 
     A layer has four matrices, and the output projection is another. None of them is split but by tensor
     parallelism.
     """
     gpu, rollout, model = inputs.cluster.gpu, inputs.rollout, inputs.model
-    measured = operators_of(gpu.name).weight_reads or operators_of(REFERENCE).weight_reads
+    table = _table(gpu)
+    measured = table.weight_reads
     assert measured is not None
-    plane = measured.plane().scaled(seconds=_slower(gpu, own=operators_of(gpu.name).weight_reads is not None))
+    plane = measured.plane().scaled(seconds=_slower(gpu, table))
     layer = average_layer(model)
     mlp = (3 if model.gated_mlp else 2) * layer.hidden * layer.intermediate
     rest = max(0.0, layer.active_parameters - mlp)
@@ -53,10 +51,15 @@ def weight_curve(inputs: RolloutInput) -> ProductCurve:
         for rows in measured.rows
     ]
     # More rows take longer to multiply, which the table of products says, and no longer to read.
-    return ProductCurve(tokens=(*measured.rows, _MANY_ROWS), seconds=(*seconds, seconds[-1]))
+    return TokenCurve(tokens=(*measured.rows, _MANY_ROWS), seconds=(*seconds, seconds[-1]))
 
 
-def _slower(gpu: Gpu, *, own: bool) -> float:
-    """Seconds on a card over those of the table it takes: its own, or the reference's."""
-    table = operators_of(gpu.name if own else REFERENCE)
+def _table(gpu: Gpu) -> Operators:
+    """What was measured on the card where reading was, else on the reference."""
+    own = operators_of(gpu.name)
+    return operators_of(REFERENCE) if own.cache_reads is None or own.weight_reads is None else own
+
+
+def _slower(gpu: Gpu, table: Operators) -> float:
+    """Seconds on a card over those of a table."""
     return table.memory_bytes_per_s * assume.MEMORY_SHARE / copy_bytes_per_s(gpu)

@@ -27,8 +27,8 @@ from tuner.timing import assumptions as assume
 from tuner.timing.corrections import Family, correction
 from tuner.timing.decode import (
     REDUCTIONS_PER_LAYER,
-    ProductCurve,
     RolloutInput,
+    TokenCurve,
     arithmetic_seconds,
     gathering_seconds,
     product_curve,
@@ -58,8 +58,8 @@ class StepPrices(Struct, frozen=True, kw_only=True):
     layer: Layer  # the average one of the model
     largest_graph: float  # sequences of the largest step that a CUDA graph replays
     overlaps: bool  # the host prepares a step while the GPU computes the one before
-    weights: ProductCurve | None  # reading them, by tokens; None where experts are among them
-    products: ProductCurve
+    weights: TokenCurve | None  # reading them, by tokens; None where experts are among them
+    products: TokenCurve
     cache: Plane  # reading it, by visible keys and by sequences that decode
     prompt_key: float  # attention, each token of a prompt
     earlier_key: float  # attention, each token of a prompt and each key that was there before the prompt
