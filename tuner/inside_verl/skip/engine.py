@@ -130,10 +130,10 @@ def _left(worker: Any, data: Any, actor: Any) -> tuple[Any, Any]:
     joined, places = handed_over(
         agreed,
         ranks,
-        lambda indices: tu.index_select_tensor_dict(rows, torch.tensor(indices, dtype=torch.int64)),
+        functools.partial(_taken, rows),
         lambda parts: tu.concat_tensordict(parts) if len(parts) > 1 else parts[0],
     )
-    left = tu.index_select_tensor_dict(joined, torch.tensor(places[0], dtype=torch.int64))
+    left = _taken(joined, places[0]).copy()  # what it gets beside the rows is not the mini-batch's
     for key, value in common.items():
         left[key] = value
     if tu.get(data, "global_token_num") is not None:
@@ -141,6 +141,27 @@ def _left(worker: Any, data: Any, actor: Any) -> tuple[Any, Any]:
             agreed.run_lengths
         )  # for the MFU: what ran
     return left, agreed
+
+
+def _taken(rows: Any, indices: list[int]) -> Any:
+    """These sequences of a batch; the batch itself where they are all, in their order.
+
+    Verl's function indexes every tensor with brackets, for which torch wakes all its threads: tens of
+    milliseconds each where other processes keep their cores busy. Tensors with a row for each sequence are
+    therefore selected here, and only what else there is by that function.
+    """
+    if indices == list(range(len(rows))):
+        return rows
+    chosen = torch.tensor(indices, dtype=torch.int64)
+    whole = {
+        key: value.index_select(0, chosen.to(value.device))
+        for key, value in rows.items()
+        if isinstance(value, torch.Tensor) and not value.is_nested
+    }
+    kind = import_module("tensordict").TensorDict
+    others = kind({key: value for key, value in rows.items() if key not in whole}, batch_size=[len(rows)])
+    selected = dict(_tensordict_utils().index_select_tensor_dict(others, chosen).items())
+    return kind({**whole, **selected}, batch_size=[len(indices)])
 
 
 def _parts(data: Any) -> tuple[Any, dict[str, Any]]:

@@ -83,7 +83,7 @@ def _left(actor: Any, data: Any, size: int) -> tuple[list[Any], Agreed]:
     def take(indices: list[int]) -> "_Rows":
         chosen = torch.tensor(indices, dtype=torch.int64)
         return _Rows(
-            {key: value[chosen.to(value.device)] for key, value in fields.items()},
+            {key: value.index_select(0, chosen.to(value.device)) for key, value in fields.items()},
             {key: value[chosen.numpy()] for key, value in arrays.items()},
         )
 
@@ -108,7 +108,7 @@ class _Rows:
         """A ``DataProto`` of the sequences at these places."""
         chosen = torch.tensor(place, dtype=torch.int64)
         return kind.from_dict(
-            {key: value[chosen.to(value.device)] for key, value in self.tensors.items()},
+            {key: value.index_select(0, chosen.to(value.device)) for key, value in self.tensors.items()},
             {key: value[chosen.numpy()] for key, value in self.arrays.items()},
             meta_info=meta_info,
         )

@@ -26,6 +26,7 @@ SKIP = "TUNER_SKIP_ZERO_ADVANTAGE"
 def run(model: ModelSettings, work: UpdateWork, device: torch.device) -> EngineFigures:
     """What ``measure`` does, once the environment says what is put in place."""
     join_alone(device)
+    torch.set_num_threads(1)  # as Ray, of a worker that asks for no more, has it in OMP_NUM_THREADS
     if device.type == "cpu":
         run_on_the_cpu()
     worker = built_worker(model, work, device)
