@@ -26,7 +26,13 @@ TARGETS = {
     "blackwell": (GPUTarget("cuda", 100, 32), (128, 256, 64, 3)),
     "mi300": (GPUTarget("hip", "gfx942", 64), (128, 128, 32, 3)),
 }
-POINTERS = {"labels": "*i32", "inverse_temperature": "*fp32", "partials": "*fp32", "coefficients": "*fp32"}
+POINTERS = {
+    "labels": "*i32",
+    "inverse_temperature": "*fp32",
+    "partials": "*fp32",
+    "seen": "*fp64",
+    "coefficients": "*fp32",
+}
 
 
 def source(
@@ -81,15 +87,15 @@ def kernels_for(target: str) -> list[Any]:
     if not target.startswith("hopper"):
         inputs = ["hidden", "weight"]
         return [
-            portable(forward._statistics, target, {"SAVE": True}, [*inputs, "saved"]),
+            portable(forward._statistics, target, {"SAVE": True, "ALL_OR_NONE": True}, [*inputs, "saved"]),
             portable(dlogits._recompute, target, {}, [*inputs, "d_logits"]),
         ]
     _, (rows, columns, depth, _) = TARGETS[target]
     unused, stored = (rows // 2, depth), (rows // 2, columns)
     statistics, gradient = hopper_forward._statistics, hopper_dlogits._recompute
     return [
-        on_hopper(statistics, target, {"SAVE": False}, {"saved": unused}, storing=False),
-        on_hopper(statistics, target, {"SAVE": True}, {"saved": stored}, storing=True),
+        on_hopper(statistics, target, {"SAVE": False, "ALL_OR_NONE": True}, {"saved": unused}, storing=False),
+        on_hopper(statistics, target, {"SAVE": True, "ALL_OR_NONE": True}, {"saved": stored}, storing=True),
         on_hopper(gradient, target, {}, {"d_logits": stored}, storing=True),
     ]
 

@@ -1,12 +1,17 @@
 """The output head against float64: every mode, dtype and path at sizes that reach every branch."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
 
 from tests.kernels.exact import DEVICE, IGNORED, Case, error, exact_d_logits, exact_outputs, random_case
 from tuner.kernels import Mode, linear_cross_entropy, ops, slices, tiles
+from tuner.kernels.checks import Look
+from tuner.kernels.head_statistics import Parts
 from tuner.kernels.plans import choose_plan
+from tuner.kernels.rows import Rows
 from tuner.kernels.tiles import Path, Work
 
 pytestmark = pytest.mark.usefixtures("poisoned")
@@ -143,6 +148,52 @@ def test_the_same_bits_twice(path: Path, mode: Mode) -> None:
     with tiles.only(path):
         first, second = run(case, mode=mode, width=48), run(case, mode=mode, width=48)
     assert all(torch.equal(left, right) for left, right in zip(first, second, strict=True))
+
+
+@pytest.mark.parametrize("path", TRITON_PATHS)
+def test_statistics_of_all_rows_or_of_none(path: Path) -> None:
+    case = random_case(35, 72, 203, torch.bfloat16)
+    hidden, weight, labels = case.hidden.detach(), case.weight.detach(), case.labels.clamp(min=0).int()
+    with tiles.only(path):
+        plan = choose_plan(Work.STATISTICS, hidden, weight)
+    matrices_and_rows = (plan, hidden, weight, labels, torch.ones(35, device=DEVICE), None)
+    from tuner.kernels.forward import partial_statistics
+
+    right, one_ignored, cold = (
+        torch.tensor([count, 0, 202, 1.0, inverse], device=DEVICE, dtype=torch.float64)
+        for count, inverse in ((35, 1.0), (34, 1.0), (35, 2e6))
+    )
+    at_once = partial_statistics(*matrices_and_rows)
+    assert at_once.isfinite().all()
+    assert torch.equal(partial_statistics(*matrices_and_rows, right), at_once)
+    for wrong in (one_ignored, cold):
+        assert partial_statistics(*matrices_and_rows, wrong).isnan().all()  # what new tensors are full of
+
+
+@pytest.mark.parametrize(("ignored", "order"), [(0, "launch, wait"), (3, "launch, wait, launch")])
+@pytest.mark.parametrize("path", TRITON_PATHS)
+def test_the_host_hears_which_rows_take_part_while_the_device_works(
+    path: Path, ignored: int, order: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = random_case(35, 72, 203, torch.bfloat16)
+    labels = case.labels.clamp(min=0)
+    labels[:ignored] = IGNORED
+    events: list[str] = []
+    compute, wait = ops.statistics_by_parts, Look.rows
+
+    def launched(*arguments: Any, **named: Any) -> Parts:
+        events.append("launch")
+        return compute(*arguments, **named)
+
+    def waited(look: Look) -> Rows:
+        events.append("wait")
+        return wait(look)
+
+    monkeypatch.setattr(ops, "statistics_by_parts", launched)
+    monkeypatch.setattr(Look, "rows", waited)
+    with tiles.only(path):
+        linear_cross_entropy(case.hidden, case.weight, labels)
+    assert ", ".join(events) == order
 
 
 @pytest.mark.parametrize("mode", Mode, ids=str)

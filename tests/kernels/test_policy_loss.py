@@ -1,7 +1,6 @@
 """The head with the policy loss in it, against float64: every path at sizes that reach every branch."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,7 +16,7 @@ from tuner.kernels import (
     policy_chunks,
     tiles,
 )
-from tuner.kernels.head_statistics import Ready
+from tuner.kernels.head_statistics import Parts
 from tuner.kernels.tiles import Path
 
 # Rows, hidden size, vocabulary, rows of a chunk. Of odd hidden sizes the copy engine takes none.
@@ -35,19 +34,14 @@ Kept = Callable[[PolicyCase], Tensor]
 def kept(monkeypatch: pytest.MonkeyPatch) -> Kept:
     """The logits of all rows as they were kept, zero for ignored ones."""
     chunks: list[Tensor] = []
-    ready_statistics = policy_chunks.ready_statistics
+    statistics_by_parts = policy_chunks.statistics_by_parts
 
-    def spy(*arguments: Any) -> Ready:
-        ready = ready_statistics(*arguments)
+    def spy(*arguments: Any) -> Parts:
+        parts = statistics_by_parts(*arguments)
+        chunks.append(arguments[4].clone())
+        return parts
 
-        def launch() -> Tensor:
-            partials = ready.launch()
-            chunks.append(arguments[4].clone())
-            return partials
-
-        return replace(ready, launch=launch)
-
-    monkeypatch.setattr(policy_chunks, "ready_statistics", spy)
+    monkeypatch.setattr(policy_chunks, "statistics_by_parts", spy)
 
     def logits_of(case: PolicyCase) -> Tensor:
         active = case.head.labels != IGNORED

@@ -152,6 +152,7 @@ def head_gradients(
     if group and wanted.hidden:
         # One upstream gradient on all ranks leaves it as it is. Another must not leave ranks waiting.
         moved_T = vocab_parallel.anywhere(moved_T, group)
+    coefficients_CT = upstream.coefficients()  # before the wait, so that the GPU has work meanwhile
     chosen = rows.select(moved_T)
     if chosen.count == 0:
         return (
@@ -160,7 +161,7 @@ def head_gradients(
         )
     hidden_RH = chosen.take(hidden_TH)
     labels_R = (chosen.take(upstream.labels_T) - upstream.first_label).int()
-    coefficients_CR = chosen.take(upstream.coefficients(), dim=1)
+    coefficients_CR = chosen.take(coefficients_CT, dim=1)
     plan = choose_plan(Work.GRADIENT, hidden_RH, weight_VH)
     if saved_TV is None:
         write = _recomputing(plan, hidden_RH, weight_VH, labels_R, coefficients_CR)

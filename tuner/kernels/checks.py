@@ -14,7 +14,7 @@ from tuner.kernels.rows import Rows, select
 DTYPES = (torch.bfloat16, torch.float16, torch.float32)
 LABEL_DTYPES = (torch.int32, torch.int64)
 LOWEST_TEMPERATURE = 1e-6  # the logits over a lower one leave float32
-_HIGHEST_INVERSE = 1.001 / LOWEST_TEMPERATURE  # as float32 rounds it
+HIGHEST_INVERSE = 1.001 / LOWEST_TEMPERATURE  # as float32 rounds it
 
 
 def check_matrices(hidden: Tensor, weight: Tensor) -> None:
@@ -98,7 +98,7 @@ def check_extremes(seen: list[float], *, ignore_index: int, vocabulary: int) -> 
         raise ValueError(
             f"labels must be in [0, {vocabulary}) or {ignore_index}, which is ignored, not {wrong}"
         )
-    if not (least_inverse > 0 and most_inverse <= _HIGHEST_INVERSE):
+    if not (least_inverse > 0 and most_inverse <= HIGHEST_INVERSE):
         raise ValueError(f"temperature must be finite and at least {LOWEST_TEMPERATURE:g} for every row")
 
 
@@ -107,7 +107,8 @@ class Look:
     """The one look at values that a pass allows itself: asked for, and on its way to the host."""
 
     active_T: Tensor
-    seen: Tensor  # of :func:`extremes`, on the host once the device is there
+    on_device: Tensor  # of :func:`extremes`
+    seen: Tensor  # the same, on the host once the device is there
     asked: torch.cuda.Event | None  # None: it is there
     ignore_index: int
     vocabulary: int
@@ -130,13 +131,20 @@ def look_at_rows(
 ) -> Look:
     """Ask the device which rows there are and whether their values are in range, without waiting."""
     active_T = labels_T != ignore_index
-    seen = extremes(active_T, labels_T, inverse_temperature_T)
-    asked = None
-    if seen.is_cuda:
-        seen = torch.empty_like(seen, device="cpu", pin_memory=True).copy_(seen, non_blocking=True)
+    on_device = extremes(active_T, labels_T, inverse_temperature_T)
+    seen, asked = on_device, None
+    if on_device.is_cuda:
+        seen = torch.empty_like(seen, device="cpu", pin_memory=True).copy_(on_device, non_blocking=True)
         asked = torch.cuda.Event()
         asked.record(torch.cuda.current_stream(labels_T.device))
-    return Look(active_T=active_T, seen=seen, asked=asked, ignore_index=ignore_index, vocabulary=vocabulary)
+    return Look(
+        active_T=active_T,
+        on_device=on_device,
+        seen=seen,
+        asked=asked,
+        ignore_index=ignore_index,
+        vocabulary=vocabulary,
+    )
 
 
 def checked_rows(

@@ -7,16 +7,13 @@ running statistics of its rows across that split. No atomics, so the same bits t
 reference is :func:`tuner.kernels.reference.statistics`.
 """
 
-from collections.abc import Callable
-from functools import partial
-
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
 from tuner.kernels.product import TRITON_DTYPES, logits_tile, tile_position
-from tuner.kernels.statistics import INTERPRETED, LOG2E, LOWEST, add_tile
+from tuner.kernels.statistics import HIGHEST_INVERSE, INTERPRETED, LOG2E, LOWEST, add_tile
 from tuner.kernels.tiles import READ_BLOCK, Path, Plan, choose_reading_split, choose_split
 
 
@@ -28,6 +25,7 @@ def _statistics(
     labels,
     inverse_temperature,
     partials,  # [4, S, T]
+    seen,  # of checks.extremes where ALL_OR_NONE: nothing is done unless all T rows take part, and are right
     T,
     V,
     H,
@@ -38,6 +36,7 @@ def _statistics(
     S,
     split_tiles,
     SAVE: tl.constexpr,
+    ALL_OR_NONE: tl.constexpr,
     INTERPRETED: tl.constexpr,
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
@@ -46,7 +45,11 @@ def _statistics(
     GROUP: tl.constexpr,
     DTYPE: tl.constexpr,
 ):
-    for item in tl.range(tl.program_id(0), row_tiles * S, tl.num_programs(0)):
+    items = row_tiles * S
+    if ALL_OR_NONE:
+        right = (tl.load(seen) == T) & (tl.load(seen + 3) > 0) & (tl.load(seen + 4) <= HIGHEST_INVERSE)
+        items = tl.where(right, items, 0)
+    for item in tl.range(tl.program_id(0), items, tl.num_programs(0)):
         row_tile, split = tile_position(item, row_tiles, S, GROUP)
         rows = row_tile * ROWS + tl.arange(0, ROWS)
         valid = rows < T
@@ -128,15 +131,16 @@ def _read_statistics(
     tl.store(target + 3 * S * T, label_logit.to(tl.float32))
 
 
-def ready_statistics(
+def partial_statistics(
     plan: Plan,
     hidden_TH: Tensor,
     weight_VH: Tensor,
     labels_T: Tensor,
     inverse_temperature_T: Tensor,
     saved_TV: Tensor | None,
-) -> Callable[[], Tensor]:
-    """The launch of a kernel for which all else is done: statistics of each split, ``[4, S, T]``, float32.
+    seen: Tensor | None = None,
+) -> Tensor:
+    """Statistics of each split of the vocabulary, ``[4, S, T]`` in float32, of logits that are computed.
 
     Args:
         plan: which kernel, and what one program computes at a time.
@@ -146,28 +150,31 @@ def ready_statistics(
         inverse_temperature_T: float32.
         saved_TV: takes the logits in its dtype; contiguous, its rows at least V and shorter than the
             last tile; None keeps none.
+        seen: of :func:`tuner.kernels.checks.extremes`, of these rows: nothing is computed, and the result
+            has no meaning, where not all of them take part or a temperature is out of range. None: all is
+            known to be right.
     """
     tile, (tokens, hidden) = plan.tile, hidden_TH.shape
     vocabulary = weight_VH.shape[0]
     split = choose_split(tile, tokens, vocabulary)
     partials_4ST = torch.empty((4, split.count, tokens), device=hidden_TH.device, dtype=torch.float32)
-    vectors = (labels_T, inverse_temperature_T)
-    if plan.path is Path.HOPPER:
-        from tuner.kernels import hopper_forward
+    vectors = (labels_T, inverse_temperature_T, partials_4ST, seen)
+    with torch.cuda.device_of(partials_4ST):
+        if plan.path is Path.HOPPER:
+            from tuner.kernels import hopper_forward
 
-        write = hopper_forward.ready_statistics(
-            tile, split, hidden_TH, weight_VH, *vectors, saved_TV, partials_4ST
-        )
-    else:
+            hopper_forward.write_statistics(tile, split, hidden_TH, weight_VH, saved_TV, *vectors)
+            return partials_4ST
         saved = hidden_TH if saved_TV is None else saved_TV
         row_tiles = triton.cdiv(tokens, tile.rows)
-        write = partial(
-            _statistics[(min(tile.programs, row_tiles * split.count),)],
+        _statistics[(min(tile.programs, row_tiles * split.count),)](
             hidden_TH,
             weight_VH,
             saved,
-            *vectors,
+            labels_T,
+            inverse_temperature_T,
             partials_4ST,
+            partials_4ST if seen is None else seen,
             tokens,
             vocabulary,
             hidden,
@@ -178,6 +185,7 @@ def ready_statistics(
             split.count,
             split.tiles,
             SAVE=saved_TV is not None,
+            ALL_OR_NONE=seen is not None,
             INTERPRETED=INTERPRETED,
             ROWS=tile.rows,
             COLUMNS=tile.columns,
@@ -188,13 +196,7 @@ def ready_statistics(
             num_warps=tile.warps,
             num_stages=tile.stages,
         )
-
-    def launch() -> Tensor:
-        with torch.cuda.device_of(partials_4ST):
-            write()
-        return partials_4ST
-
-    return launch
+    return partials_4ST
 
 
 def partial_statistics_of(

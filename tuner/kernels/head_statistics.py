@@ -4,7 +4,6 @@ R: rows worked on. T: rows given. V: vocabulary entries, of this rank's shard wh
 H: hidden size. S: splits of the vocabulary, or the ranks' shards.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from torch import Tensor
@@ -17,22 +16,22 @@ from tuner.kernels.tiles import Path, Work
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ready:
-    """Statistics of the logits of rows, all but computed: the host has nothing left to do but launch."""
+class Parts:
+    """Statistics of the logits of rows, by splits of the vocabulary."""
 
-    launch: Callable[[], Tensor]  # ``[4, S, R]``
+    partials_4SR: Tensor
     in_triton: bool
     inverse_temperature_R: Tensor
     group: str
 
-    def write(self, partials_4SR: Tensor, rows: Rows, outputs: Statistics) -> None:
-        """Merge what the launch gave into the vectors of all rows.
+    def write(self, rows: Rows, outputs: Statistics) -> None:
+        """Merge them into the vectors of all rows.
 
         Args:
-            partials_4SR: of the launch.
             rows: which of all rows these are.
             outputs: of all rows.
         """
+        partials_4SR = self.partials_4SR
         if not self.in_triton:
             if self.group:
                 partials_4SR = vocab_parallel.gather_statistics(partials_4SR[:, 0], self.group)
@@ -48,15 +47,17 @@ class Ready:
         merge(partials_4SR, self.inverse_temperature_R, rows.index_R, outputs.vectors())
 
 
-def ready_statistics(
+def statistics_by_parts(
     hidden_RH: Tensor,
     weight_VH: Tensor,
     labels_R: Tensor,
     inverse_temperature_R: Tensor,
     saved_TV: Tensor | None,
+    *,
     group: str = "",
-) -> Ready:
-    """Do all that comes before the launch: choose the kernel, make room, describe the matrices.
+    seen: Tensor | None = None,
+) -> Parts:
+    """Compute them, without waiting for the device.
 
     Args:
         hidden_RH: elements of a row side by side, as in ``weight_VH``.
@@ -65,20 +66,23 @@ def ready_statistics(
         inverse_temperature_R: float32.
         saved_TV: takes the logits; None keeps none.
         group: ranks that share the vocabulary.
+        seen: as of :func:`tuner.kernels.forward.partial_statistics`; of Triton's kernels alone.
     """
     plan = choose_plan(Work.STATISTICS if saved_TV is None else Work.SAVING, hidden_RH, weight_VH)
     matrices_and_rows = (hidden_RH, weight_VH, labels_R, inverse_temperature_R, saved_TV)
     in_triton = plan.path is not Path.REFERENCE
     if in_triton:
-        from tuner.kernels import forward
+        from tuner.kernels.forward import partial_statistics
 
-        launch = forward.ready_statistics(plan, *matrices_and_rows)
+        partials_4SR = partial_statistics(plan, *matrices_and_rows, seen)
     else:
-
-        def launch() -> Tensor:
-            return _reference_statistics(*matrices_and_rows)
-
-    return Ready(launch=launch, in_triton=in_triton, inverse_temperature_R=inverse_temperature_R, group=group)
+        partials_4SR = _reference_statistics(*matrices_and_rows)
+    return Parts(
+        partials_4SR=partials_4SR,
+        in_triton=in_triton,
+        inverse_temperature_R=inverse_temperature_R,
+        group=group,
+    )
 
 
 def _reference_statistics(

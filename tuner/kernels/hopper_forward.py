@@ -6,9 +6,6 @@ The sums and their order of work are those of :mod:`tuner.kernels.forward`; the 
 :mod:`tuner.kernels.hopper`'s. The float32 reference is :func:`tuner.kernels.reference.statistics`.
 """
 
-from collections.abc import Callable
-from functools import partial
-
 from torch import Tensor
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
@@ -16,7 +13,7 @@ from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared,
 
 from tuner.kernels import hopper
 from tuner.kernels.hopper import item_position, load_tiles, logits_layout, multiply, new_ring
-from tuner.kernels.statistics import LOG2E, LOWEST
+from tuner.kernels.statistics import HIGHEST_INVERSE, LOG2E, LOWEST
 from tuner.kernels.tiles import Split, Tile
 
 
@@ -112,6 +109,7 @@ def _statistics(
     labels,
     inverse_temperature,
     partials,  # [4, S, T]
+    seen,  # of checks.extremes where ALL_OR_NONE: nothing is done unless all T rows take part, and are right
     T,
     V,
     H,
@@ -119,6 +117,7 @@ def _statistics(
     S,
     split_tiles,
     SAVE: gl.constexpr,
+    ALL_OR_NONE: gl.constexpr,
     ROWS: gl.constexpr,
     COLUMNS: gl.constexpr,
     DEPTH: gl.constexpr,
@@ -133,6 +132,9 @@ def _statistics(
     if SAVE:
         staging = gl.allocate_shared_memory(saved.dtype, [2, ROWS // 2, COLUMNS], saved.layout)
     vectors = (labels, inverse_temperature, partials)
+    if ALL_OR_NONE:
+        right = (gl.load(seen) == T) & (gl.load(seen + 3) > 0) & (gl.load(seen + 4) <= HIGHEST_INVERSE)
+        row_tiles = gl.where(right, row_tiles, 0)
     sizes = (gl.cdiv(H, DEPTH), row_tiles, S, split_tiles, gl.cdiv(V, COLUMNS), 0)
     gl.warp_specialize(
         [
@@ -157,19 +159,20 @@ def _statistics(
     )  # fmt: skip
 
 
-def ready_statistics(
+def write_statistics(
     tile: Tile,
     split: Split,
     hidden_TH: Tensor,
     weight_VH: Tensor,
+    saved_TV: Tensor | None,
     labels_T: Tensor,
     inverse_temperature_T: Tensor,
-    saved_TV: Tensor | None,
     partials_4ST: Tensor,
-) -> Callable[[], object]:
-    """The launch that writes the statistics of each split.
+    seen: Tensor | None,
+) -> None:
+    """Write the statistics of each split.
 
-    Args as of :func:`tuner.kernels.forward.ready_statistics`, which makes room for them.
+    Args as of :func:`tuner.kernels.forward.partial_statistics`, which makes room for them.
     """
     tokens, hidden = hidden_TH.shape
     row_tiles = -(-tokens // tile.rows)
@@ -177,14 +180,14 @@ def ready_statistics(
     saved_blocks = hidden_blocks
     if saved_TV is not None:
         saved_blocks = hopper.descriptor(saved_TV, (tile.rows // 2, tile.columns))
-    return partial(
-        _statistics[(min(tile.programs, row_tiles * split.count),)],
+    _statistics[(min(tile.programs, row_tiles * split.count),)](
         hidden_blocks,
         weight_blocks,
         saved_blocks,
         labels_T,
         inverse_temperature_T,
         partials_4ST,
+        partials_4ST if seen is None else seen,
         tokens,
         weight_VH.shape[0],
         hidden,
@@ -192,6 +195,7 @@ def ready_statistics(
         split.count,
         split.tiles,
         SAVE=saved_TV is not None,
+        ALL_OR_NONE=seen is not None,
         ROWS=tile.rows,
         COLUMNS=tile.columns,
         DEPTH=tile.depth,

@@ -11,9 +11,10 @@ import torch
 from torch import Tensor
 
 from tuner.kernels import backward, checks, tiles, vocab_parallel
-from tuner.kernels.head_statistics import Ready, ready_statistics
+from tuner.kernels.head_statistics import Parts, statistics_by_parts
 from tuner.kernels.reference import Statistics
 from tuner.kernels.rows import Rows
+from tuner.kernels.tiles import Path
 
 
 def rows_contiguous(matrix: Tensor) -> Tensor:
@@ -28,23 +29,34 @@ def _room_for_logits(hidden_TH: Tensor, weight_VH: Tensor, keep: bool) -> Tensor
     return hidden_TH.new_empty(shape)
 
 
-def _ready(
+def _parts(
     rows: Rows,
     matrices: tuple[Tensor, Tensor],
     vectors: tuple[Tensor, Tensor],
     logits: Tensor | None,
-    shard: tuple[str, int],
-) -> Ready:
-    """All but the launch, for these rows of the arguments; ``shard``: the group and its first label."""
+    shard: tuple[str, int] = ("", 0),
+    seen: Tensor | None = None,
+) -> Parts:
+    """The statistics of these rows of the arguments.
+
+    Args:
+        rows: those worked on.
+        matrices: hidden states of all rows, and the weight.
+        vectors: labels and inverse temperatures of all rows.
+        logits: take those of the rows worked on; None keeps none.
+        shard: the group that shares the vocabulary and this rank's first label.
+        seen: of :func:`statistics_by_parts`.
+    """
     (hidden_TH, weight_VH), (labels_T, inverse_temperature_T), (group, first_label) = matrices, vectors, shard
     labels_R = rows.take(labels_T)
-    return ready_statistics(
+    return statistics_by_parts(
         rows_contiguous(rows.take(hidden_TH)),
         rows_contiguous(weight_VH),
         vocab_parallel.labels_within(labels_R, first_label, weight_VH.shape[0]) if group else labels_R.int(),
         rows.take(inverse_temperature_T),
         None if logits is None else logits[: rows.count],
-        group,
+        group=group,
+        seen=seen,
     )
 
 
@@ -80,7 +92,7 @@ def forward(
     vocabulary = weight_VH.shape[0]
     logits = _room_for_logits(hidden_TH, weight_VH, keep_logits)
     kept, first_label = logits if keep_logits else None, 0
-    ready: Ready | None = None
+    parts: Parts | None = None
     with torch.autocast(hidden_TH.device.type, enabled=False):
         if group:
             rows, first_label = vocab_parallel.checked_rows(
@@ -88,19 +100,17 @@ def forward(
             )
         else:
             look = checks.look_at_rows(*vectors, ignore_index=ignore_index, vocabulary=vocabulary)
-            # While the device looks: what is left after the wait is what the GPU would stand idle for.
-            if labels_T.numel():
-                rows = Rows(index_R=None, count=labels_T.numel())
-                ready = _ready(rows, matrices, vectors, kept, ("", 0))
+            if labels_T.numel() and tiles.choose_path(*matrices) is not Path.REFERENCE:
+                # Before the wait, so that the GPU has work; nothing is computed where rows are ignored.
+                every_row = Rows(index_R=None, count=labels_T.numel())
+                parts = _parts(every_row, matrices, vectors, kept, seen=look.on_device)
             rows = look.rows()
-        if rows.index_R is not None or group:
-            ready = None  # its memory goes before more is taken
-            if rows.count:
-                ready = _ready(rows, matrices, vectors, kept, (group, first_label))
-        partials = None if ready is None else ready.launch()
+        if rows.count and (parts is None or rows.index_R is not None):
+            parts = None  # its memory goes before more is taken
+            parts = _parts(rows, matrices, vectors, kept, (group, first_label))
         outputs = Statistics.like(labels_T, zero=rows.index_R is not None)
-        if ready is not None and partials is not None:
-            ready.write(partials, rows, outputs)
+        if rows.count and parts is not None:
+            parts.write(rows, outputs)
     return (
         outputs.log_probs,
         outputs.entropy,

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from tuner.kernels import reference, tiles
 from tuner.kernels.backward import Wanted, accumulate, converting
-from tuner.kernels.head_statistics import ready_statistics
+from tuner.kernels.head_statistics import statistics_by_parts
 from tuner.kernels.policy_objective import Objective, token_losses
 from tuner.kernels.reference import Statistics
 from tuner.kernels.rows import Rows
@@ -126,10 +126,10 @@ def _statistics(
 ) -> Statistics:
     """Statistics of a chunk's rows, written into the vectors of all rows."""
     statistics_C = Statistics(**{name: vector_R[part] for name, vector_R in vars(statistics_R).items()})
-    ready = ready_statistics(
+    parts = statistics_by_parts(
         hidden_CH, problem.weight_VH, problem.labels_R[part], problem.inverse_temperature_R[part], logits_CV
     )
-    ready.write(ready.launch(), Rows(index_R=None, count=hidden_CH.shape[0]), statistics_C)
+    parts.write(Rows(index_R=None, count=hidden_CH.shape[0]), statistics_C)
     return statistics_C
 
 

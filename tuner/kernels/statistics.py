@@ -18,10 +18,13 @@ import triton.language as tl
 from torch import Tensor
 from triton.runtime.jit import JITFunction
 
+from tuner.kernels import checks
+
 LOG2E = tl.constexpr(1.4426950408889634)
 LN2 = tl.constexpr(0.6931471805599453)
 # Below every logit, and still finite when a temperature of 1e-6 divides it.
 LOWEST = tl.constexpr(-1.0e30)
+HIGHEST_INVERSE = tl.constexpr(checks.HIGHEST_INVERSE)
 _MERGED_ROWS = 32
 
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from tuner.kernels import tiles
 from tuner.kernels.benchmark.problem import Problem, Shape, random_problem
 from tuner.kernels.dlogits import recompute
-from tuner.kernels.forward import ready_statistics
+from tuner.kernels.forward import partial_statistics
 from tuner.kernels.statistics import merge_splits
 from tuner.kernels.tiles import Plan, Work
 
@@ -56,10 +56,9 @@ def passes(plan: Plan, inputs: Inputs) -> dict[Work, Callable[[], Tensor]]:
     hidden_TH, weight_VH = inputs.problem.inputs
 
     def statistics(saved_TV: Tensor | None) -> Tensor:
-        launch = ready_statistics(
+        return partial_statistics(
             plan, hidden_TH, weight_VH, inputs.labels_T, inputs.inverse_temperature_T, saved_TV
         )
-        return launch()
 
     def gradient() -> Tensor:
         recompute(plan, hidden_TH, weight_VH, inputs.labels_T, inputs.coefficients_6T, 0, inputs.d_logits_TN)
