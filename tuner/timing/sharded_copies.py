@@ -1,5 +1,6 @@
 """Seconds of what FSDP copies around its collectives: out of their buffers, into them, and from the host."""
 
+from tuner.timing import assumptions as assume
 from tuner.timing.job import Job
 from tuner.timing.rates import copy_bytes_per_s
 from tuner.timing.transfers import pinned_seconds
@@ -49,9 +50,18 @@ def unsharding_copy_seconds(job: Job, parameters: float) -> float:
 def reducing_copy_seconds(job: Job, trained: float) -> float:
     """Copies that put gradients into one buffer to be reduced, on the stream that computes.
 
-    FSDP2 writes them in the dtype of the reduction, FSDP1's autograd joins them in their own.
+    FSDP2 writes them in the dtype of the reduction, by a kernel that stays below the rate of a copy; FSDP1's
+    autograd joins them in their own. With nobody to reduce with, FSDP2 copies that buffer once more, on a
+    stream of higher priority: the kernel fills the card, and those that compute wait for it.
 
-    Source: torch ``_fully_shard/_fsdp_collectives.py`` (``foreach_reduce_scatter_copy_in``).
+    Source: torch ``_fully_shard/_fsdp_collectives.py`` (``foreach_reduce_scatter_copy_in``,
+    ``foreach_reduce``: ``world_size == 1``), ``aten/src/ATen/native/cuda/TensorShape.cu``
+    (``chunk_cat_cuda_kernel``).
     """
-    written = job.engine.reduce_dtype.bytes if job.engine.backend is Backend.FSDP2 else job.bytes_per_value
-    return trained * (job.bytes_per_value + written) / copy_bytes_per_s(job.cluster.gpu)
+    engine, rate = job.engine, copy_bytes_per_s(job.cluster.gpu)
+    computed, reduced = job.bytes_per_value, engine.reduce_dtype.bytes
+    if engine.backend is not Backend.FSDP2:
+        return trained * 2 * computed / rate
+    share = assume.GRADIENT_COPY_SHARE if computed == reduced else assume.GRADIENT_CAST_SHARE
+    again = 2 * reduced if engine.parallel.shard == 1 else 0
+    return trained * ((computed + reduced) / share + again) / rate
