@@ -5,11 +5,12 @@ from msgspec.structs import replace
 
 from tests import workloads
 from tuner.dtypes import DType
+from tuner.hardware import MeasuredGpu
 from tuner.timing import fsdp
-from tuner.timing.assumptions import GRADIENT_CAST_SHARE, GRADIENT_COPY_SHARE
+from tuner.timing.assumptions import GRADIENT_CAST_SHARE, GRADIENT_COPY_SHARE, GRADIENT_TILE_S
 from tuner.timing.job import Job
 from tuner.timing.rates import copy_bytes_per_s
-from tuner.timing.sharded_copies import reducing_copy_seconds
+from tuner.timing.sharded_copies import reducing_copy_seconds, reducing_host_seconds
 from tuner.workload import Backend, Workload
 
 CAST = (2 + 4) / GRADIENT_CAST_SHARE  # gradients of bfloat16 into a buffer of float32
@@ -66,3 +67,26 @@ def test_experts_are_copied_whole_however_few_of_them_a_token_reaches() -> None:
     assert job.layer.active_parameters < 0.2 * job.layer.parameters
     copied = fsdp.backward_span(job, reduces=True).copies
     assert layer_bytes(copied, job) == pytest.approx(2 + 2 + 4 + 2 + CAST + 4 + 4)
+
+
+def test_the_host_lists_which_gradient_each_block_of_the_kernel_copies() -> None:
+    """A block for every 2,048 bytes of float32 that a rank keeps: 512 of a layer's parameters."""
+    for ranks in (1, 2, 8):
+        job = update_job(replace(workloads.grpo_7b(gpus_per_node=ranks), model=workloads.QWEN3_30B_A3B))
+        launched, kept = (fsdp.backward_span(job, reduces=reduces).launch for reduces in (True, False))
+        blocks = job.model.layer_parameters(0) / ranks / 512
+        assert launched - kept == pytest.approx(blocks * GRADIENT_TILE_S)
+    first = update_job(workloads.grpo_7b().with_actor_engine(backend=Backend.FSDP))
+    launched, kept = (fsdp.backward_span(first, reduces=reduces).launch for reduces in (True, False))
+    assert launched == kept
+
+
+def test_a_host_that_was_measured_lists_them_faster_or_slower() -> None:
+    workload = workloads.grpo_7b()
+    measured = MeasuredGpu(date="2026-11-28", versions=(), host_factor=2.0)
+    faster = replace(workload.cluster, gpu=replace(workload.cluster.gpu, measured=measured))
+    typical, fast = (
+        reducing_host_seconds(update_job(replace(workload, cluster=cluster)), 1e9)
+        for cluster in (workload.cluster, faster)
+    )
+    assert fast == pytest.approx(typical / 2)

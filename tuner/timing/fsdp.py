@@ -15,6 +15,7 @@ from tuner.timing.sharded_copies import (
     fetch_seconds,
     fetches_between,
     reducing_copy_seconds,
+    reducing_host_seconds,
     unsharding_copy_seconds,
 )
 from tuner.timing.transfers import pinned_seconds
@@ -140,7 +141,10 @@ def backward_span(job: Job, *, reduces: bool) -> Span:
     parameters = job.layer.parameters
     trained = parameters if job.engine.lora is None else job.engine.lora.parameters / job.model.layers
     exchanges = 2 if job.engine.checkpointing is Checkpointing.FULL else 1
-    gather, copies = 0.0, reducing_copy_seconds(job, trained) if reduces else 0.0
+    gather, copies, launch = 0.0, 0.0, kernels_seconds(job, backward=True)
+    if reduces:
+        copies += reducing_copy_seconds(job, trained)
+        launch += reducing_host_seconds(job, trained)
     if job.engine.reshard_after_forward:
         gather = weight_gather_seconds(job, parameters)
         copies += unsharding_copy_seconds(job, parameters)
@@ -148,7 +152,7 @@ def backward_span(job: Job, *, reduces: bool) -> Span:
         compute=job.compute.backward,
         exchange=exchanges * sequence_exchange_seconds(job),
         copies=copies,
-        launch=kernels_seconds(job, backward=True),
+        launch=launch,
         gather=gather + (gradient_reduce_seconds(job, trained) if reduces else 0.0),
         offload=activation_copy_seconds(job),
         launch_delays_gather=False,

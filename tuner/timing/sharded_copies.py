@@ -1,6 +1,7 @@
 """Seconds of what FSDP copies around its collectives: out of their buffers, into them, and from the host."""
 
 from tuner.timing import assumptions as assume
+from tuner.timing.corrections import Family, correction
 from tuner.timing.job import Job
 from tuner.timing.rates import copy_bytes_per_s
 from tuner.timing.transfers import pinned_seconds
@@ -65,3 +66,18 @@ def reducing_copy_seconds(job: Job, trained: float) -> float:
     share = assume.GRADIENT_COPY_SHARE if computed == reduced else assume.GRADIENT_CAST_SHARE
     again = 2 * reduced if engine.parallel.shard == 1 else 0
     return trained * ((computed + reduced) / share + again) / rate
+
+
+def reducing_host_seconds(job: Job, trained: float) -> float:
+    """Seconds in which the host prepares FSDP2's kernel that writes gradients into the buffer.
+
+    The kernel has a block for each 2,048 bytes of a rank's share, and a list tells each block which gradient
+    it copies. The host writes that list anew for every reduction: ``b P / (2048 r)`` entries.
+
+    Source: torch ``aten/src/ATen/native/cuda/TensorShape.cu`` (``get_chunk_cat_metadata``, ``pack_vecs``).
+    """
+    engine = job.engine
+    if engine.backend is not Backend.FSDP2:
+        return 0.0
+    blocks = trained * engine.reduce_dtype.bytes / engine.parallel.shard / assume.GRADIENT_TILE_BYTES
+    return blocks * assume.GRADIENT_TILE_S / correction(job.cluster.gpu, Family.HOST)
