@@ -13,6 +13,8 @@ from tuner.timing.rates import copy_bytes_per_s
 from tuner.timing.sharded_copies import reducing_copy_seconds, reducing_host_seconds
 from tuner.workload import Backend, Workload
 
+SHARD = (4 + 2) / 8  # an eighth of the weights is cast from float32
+IN_PLACE = (2 + 2) / 8  # and put where the others are gathered
 CAST = (2 + 4) / GRADIENT_CAST_SHARE  # gradients of bfloat16 into a buffer of float32
 
 
@@ -28,16 +30,21 @@ def layer_bytes(seconds: float, job: Job) -> float:
 @pytest.mark.parametrize(
     ("workload", "forward", "backward"),
     [
-        (workloads.grpo_7b(), 2 + 2, 2 + 2 + CAST),
-        (workloads.grpo_7b().with_actor_engine(backend=Backend.FSDP), 0, 2 + 2),
+        (workloads.grpo_7b(), 2 + 2 + SHARD + IN_PLACE, 2 + 2 + SHARD + IN_PLACE + CAST),
+        (workloads.grpo_7b().with_actor_engine(backend=Backend.FSDP), SHARD, SHARD + 2 + 2),
+        (
+            workloads.grpo_7b().with_actor_engine(stored_dtype=DType.BFLOAT16),
+            2 + 2 + IN_PLACE,
+            4 + IN_PLACE + CAST,
+        ),
         (workloads.grpo_7b(gpus_per_node=1), 2 + 2 + 4 + 2, 2 + 2 + 4 + 2 + CAST + 4 + 4),
     ],
-    ids=["fsdp2", "fsdp", "fsdp2 on one GPU"],
+    ids=["fsdp2", "fsdp", "fsdp2 of bfloat16", "fsdp2 on one GPU"],
 )
 def test_what_is_gathered_is_copied_where_the_engine_does_so(
     workload: Workload, forward: float, backward: float
 ) -> None:
-    """FSDP2 out of the buffer of the gather and into that of the reduction; one GPU casts what it stores."""
+    """FSDP2 into the buffer of the gather, out of it, and into that of the reduction; both engines cast."""
     job = update_job(workload)
     assert layer_bytes(fsdp.forward_span(job).copies, job) == pytest.approx(forward)
     assert layer_bytes(fsdp.backward_span(job, reduces=True).copies, job) == pytest.approx(backward)

@@ -29,21 +29,25 @@ def fetches_between(job: Job) -> bool:
 
 
 def unsharding_copy_seconds(job: Job, parameters: float) -> float:
-    """Copies that make gathered weights into parameters, on the stream that computes: nothing hides them.
+    """Copies that make stored weights into parameters: those that compute wait for all of them.
 
-    FSDP2 copies them out of the buffer that was gathered into, FSDP1 views that buffer. On one GPU nothing is
-    gathered, and both cast the stored weights.
+    A rank casts its share of what is stored. FSDP2 puts that in the place where the others are gathered, and
+    copies parameters out of there, while FSDP1 views them. The first two are on streams of higher priority,
+    and their kernels fill the card. On one GPU nothing is gathered: both cast, and FSDP2 copies once more.
 
     Weights from the host as well, where they come between two layers.
 
     Source: torch ``distributed/fsdp/_fully_shard/_fsdp_param_group.py`` (``wait_for_unshard``),
-    ``_fsdp_collectives.py`` (``foreach_all_gather_copy_out``).
+    ``_fsdp_collectives.py`` (``foreach_all_gather``, ``foreach_all_gather_copy_out``),
+    ``distributed/fsdp/_flat_param.py`` (``pre_unshard``).
     """
     engine = job.engine
-    stored, computed = engine.stored_dtype.bytes, job.bytes_per_value
-    moved = 2 * computed if engine.backend is Backend.FSDP2 else 0
-    if engine.parallel.shard == 1 and engine.stored_dtype is not engine.compute_dtype:
-        moved += stored + computed
+    computed, ranks = job.bytes_per_value, engine.parallel.shard
+    moved = 0.0
+    if engine.stored_dtype is not engine.compute_dtype:
+        moved += (engine.stored_dtype.bytes + computed) / ranks
+    if engine.backend is Backend.FSDP2:
+        moved += 2 * computed + (2 * computed / ranks if ranks > 1 else 0.0)
     fetched = fetch_seconds(job, parameters) if fetches_between(job) else 0.0
     return fetched + parameters * moved / copy_bytes_per_s(job.cluster.gpu)
 
