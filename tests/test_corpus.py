@@ -31,7 +31,7 @@ def _advise(launch: dict[str, Any]) -> Result:
 
 DECIMAL = re.compile(r"\d [KMGT]B\b(?!/s)")  # bytes are told in binary units, rates are not
 ONE_NUMBER = re.compile(
-    r"\b([\d.,]+)( GiB|%|)( to |\u2026)\1\2\b"
+    r"(?<![\d.,])([\d.,]*\d)( GiB|%|)( to |\u2026)\1\2(?![.,]?\d)"
 )  # an interval whose ends are written alike
 TRAINERS = ("main_ppo", "sft_trainer", "sft_trainer_ray")
 SLICES = 8  # every eighth launch, a mixture of all scripts

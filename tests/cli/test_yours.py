@@ -12,7 +12,7 @@ ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
 NO_KL = f"{ACTOR}.use_kl_loss=False"
 FEW_PROMPTS = ("data.train_batch_size=16", f"{ACTOR}.ppo_mini_batch_size=16")
 MANY_PROMPTS = ("data.train_batch_size=1024", f"{ACTOR}.ppo_mini_batch_size=1024")
-SHORT = (NO_KL, *MANY_PROMPTS, "data.max_response_length=320")
+SHORT = (NO_KL, *MANY_PROMPTS, "data.max_response_length=192")
 SAID = ("--zero-advantage-ratio", "0.6")
 
 

@@ -111,3 +111,16 @@ def test_experts_that_run_one_after_the_other_keep_the_host_busy() -> None:
     )
     assert more == pytest.approx(128 * of_one - of_all)
     assert 20e-6 < of_one < 500e-6
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize("gpu", CARDS)
+def test_experts_keep_the_host_busy_in_both_halves_of_a_pass(gpu: str, ranks: int) -> None:
+    """Forward by as much as without gradients; what is recomputed comes once more in the backward half."""
+    experts = host_of_experts(gpu, grouped=True, ranks=ranks)
+    plain = host_seconds(gpu, "plain", query_key_norms=True, ranks=ranks)
+    more = experts.over(plain)
+    assert more.recomputed_forward_s == pytest.approx(more.forward_s)
+    assert more.kept_forward_s == pytest.approx(more.forward_s)
+    kept, recomputed = (experts.half(recomputes=recomputes, backward=True) for recomputes in (False, True))
+    assert 0 < experts.forward_s < kept < recomputed

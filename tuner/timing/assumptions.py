@@ -185,6 +185,26 @@ LOG_PROB_SAMPLER_BYTES = 62
 #: Bytes per logit that a GPU reads and writes to put gathered parts of the vocabulary in one row.
 GATHERED_LOGIT_BYTES = 4
 
+#: Share of the rate of a copy at which FSDP2 writes gradients of bfloat16 into a buffer of float32, where
+#: each thread of the kernel moves one value at a time: 278e9 values a second on an H100, 1.67e12 bytes of the
+#: 3.0e12 that copies reach (pytorch/pytorch #120678). Between 0.39 (as many on an H200, whose memory is
+#: faster and whose multiprocessors are the same) and 0.70 (no slower than the next).
+GRADIENT_CAST_SHARE = 0.55
+
+#: The same where gradients have the buffer's dtype: 500e9 values of bfloat16 or 260e9 of float32, 2.0e12 and
+#: 2.1e12 bytes a second (as above). Between 0.47 and 0.70.
+GRADIENT_COPY_SHARE = 0.68
+
+#: Bytes of a rank's share of that buffer that one block of the kernel writes. Source: torch
+#: ``aten/src/ATen/native/cuda/TensorShape.cu`` (``TILE_SIZE``).
+GRADIENT_TILE_BYTES = 2048
+
+#: Seconds in which the host writes down for one block which gradient it copies: 8 bytes that are appended to
+#: a list, and copied from there into page-locked memory (as above, ``get_chunk_cat_metadata``).
+#: Between 0.8e-9 (in memory that the process has had before) and 8e-9 (the system clears each page first):
+#: the same list of a layer of 128 experts and of an embedding, by ``std::vector`` on an EPYC (2026-11-28).
+GRADIENT_TILE_S = 4.4e-9
+
 # -- links ------------------------------------------------------------------------------------
 
 #: Share of a link's one-way bandwidth that collectives of layer-sized messages reach. Between 0.60

@@ -11,9 +11,15 @@ from tuner.timing.communication import (
 )
 from tuner.timing.job import Job, Parts, head_of, kernels_seconds, micro_batch_seconds
 from tuner.timing.layer import checkpoint_values
-from tuner.timing.rates import copy_bytes_per_s
+from tuner.timing.sharded_copies import (
+    fetch_seconds,
+    fetches_between,
+    reducing_copy_seconds,
+    reducing_host_seconds,
+    unsharding_copy_seconds,
+)
 from tuner.timing.transfers import pinned_seconds
-from tuner.workload import Backend, Checkpointing
+from tuner.workload import Checkpointing
 
 
 class Span(Struct, frozen=True, kw_only=True):
@@ -70,26 +76,6 @@ def weight_gather_seconds(job: Job, parameters: float) -> float:
     return fetched + gather_seconds(parameters * job.bytes_per_value, job.cluster, ranks)
 
 
-def fetch_seconds(job: Job, parameters: float) -> float:
-    """A GPU's share of ``parameters`` from the host, where they live there."""
-    if not job.engine.streamed_offload:
-        return 0.0
-    held = parameters * job.engine.stored_dtype.bytes / job.engine.parallel.shard
-    return pinned_seconds(held, job.cluster.gpu)
-
-
-def fetches_between(job: Job) -> bool:
-    """Whether weights come from the host on the stream that computes, between two layers.
-
-    FSDP2 does so on a single GPU, where there is nothing to gather: with more of them it fetches a layer's
-    weights on the stream of the gather, beside the layer before.
-
-    Source: torch ``distributed/fsdp/_fully_shard/_fsdp_param_group.py`` (``wait_for_unshard``:
-    ``world_size == 1``), ``_fsdp_param.py`` (``all_gather_inputs``).
-    """
-    return job.engine.backend is Backend.FSDP2 and job.engine.parallel.shard == 1
-
-
 def gradient_reduce_seconds(job: Job, parameters: float) -> float:
     """Reduce-scatter over the shard group, all-reduce of the shards over its copies, copy to the host.
 
@@ -103,37 +89,6 @@ def gradient_reduce_seconds(job: Job, parameters: float) -> float:
     if job.engine.streamed_offload:
         seconds += pinned_seconds(whole / ranks, job.cluster.gpu)
     return seconds
-
-
-def unsharding_copy_seconds(job: Job, parameters: float) -> float:
-    """Copies that make gathered weights into parameters, on the stream that computes: nothing hides them.
-
-    FSDP2 copies them out of the buffer that was gathered into, FSDP1 views that buffer. On one GPU nothing is
-    gathered, and both cast the stored weights.
-
-    Weights from the host as well, where they come between two layers.
-
-    Source: torch ``distributed/fsdp/_fully_shard/_fsdp_param_group.py`` (``wait_for_unshard``),
-    ``_fsdp_collectives.py`` (``foreach_all_gather_copy_out``).
-    """
-    engine = job.engine
-    stored, computed = engine.stored_dtype.bytes, job.bytes_per_value
-    moved = 2 * computed if engine.backend is Backend.FSDP2 else 0
-    if engine.parallel.shard == 1 and engine.stored_dtype is not engine.compute_dtype:
-        moved += stored + computed
-    fetched = fetch_seconds(job, parameters) if fetches_between(job) else 0.0
-    return fetched + parameters * moved / copy_bytes_per_s(job.cluster.gpu)
-
-
-def reducing_copy_seconds(job: Job, trained: float) -> float:
-    """Copies that put gradients into one buffer to be reduced, on the stream that computes.
-
-    FSDP2 writes them in the dtype of the reduction, FSDP1's autograd joins them in their own.
-
-    Source: torch ``_fully_shard/_fsdp_collectives.py`` (``foreach_reduce_scatter_copy_in``).
-    """
-    written = job.engine.reduce_dtype.bytes if job.engine.backend is Backend.FSDP2 else job.bytes_per_value
-    return trained * (job.bytes_per_value + written) / copy_bytes_per_s(job.cluster.gpu)
 
 
 def sequence_exchange_seconds(job: Job) -> float:
@@ -186,7 +141,10 @@ def backward_span(job: Job, *, reduces: bool) -> Span:
     parameters = job.layer.parameters
     trained = parameters if job.engine.lora is None else job.engine.lora.parameters / job.model.layers
     exchanges = 2 if job.engine.checkpointing is Checkpointing.FULL else 1
-    gather, copies = 0.0, reducing_copy_seconds(job, trained) if reduces else 0.0
+    gather, copies, launch = 0.0, 0.0, kernels_seconds(job, backward=True)
+    if reduces:
+        copies += reducing_copy_seconds(job, trained)
+        launch += reducing_host_seconds(job, trained)
     if job.engine.reshard_after_forward:
         gather = weight_gather_seconds(job, parameters)
         copies += unsharding_copy_seconds(job, parameters)
@@ -194,7 +152,7 @@ def backward_span(job: Job, *, reduces: bool) -> Span:
         compute=job.compute.backward,
         exchange=exchanges * sequence_exchange_seconds(job),
         copies=copies,
-        launch=kernels_seconds(job, backward=True),
+        launch=launch,
         gather=gather + (gradient_reduce_seconds(job, trained) if reduces else 0.0),
         offload=activation_copy_seconds(job),
         launch_delays_gather=False,

@@ -158,7 +158,8 @@ def engine_launch_seconds(gpu: Gpu) -> float:
 def host_of_experts(gpu: str, *, grouped: bool, ranks: int) -> LayerSeconds:
     """What routed experts add to that, all of them together where grouped, else each of them.
 
-    By what they added to a plain layer of one rank beside the H200, over what that layer took there.
+    By what they added to a plain layer of one rank beside the H200, over what that layer took there. Forward
+    halves of passes that train were not told apart: they grow as forward passes without gradients do.
 
     Args:
         gpu: name of the card's profile.
@@ -168,12 +169,13 @@ def host_of_experts(gpu: str, *, grouped: bool, ranks: int) -> LayerSeconds:
     implementation = "grouped_mm" if grouped else "eager"
     layer = next(one for one in operators_of(EXPERTS).host_experts if one.implementation == implementation)
     bare = host_seconds(EXPERTS, "plain", query_key_norms=True, ranks=1)
+    forward = layer.forward_s / bare.forward_s
     with_experts = LayerSeconds(
         forward_s=layer.forward_s,
         recomputed_s=layer.forward_backward_s,
-        recomputed_forward_s=layer.forward_s,
+        recomputed_forward_s=forward * bare.recomputed_forward_s,
         kept_s=layer.kept_s,
-        kept_forward_s=layer.forward_s,
+        kept_forward_s=forward * bare.kept_forward_s,
     )
     launched = 1 if grouped else layer.experts
     added = _each(lambda whole, plain: max(0.0, whole / plain - 1) / launched, with_experts, bare)

@@ -1,0 +1,99 @@
+"""What FSDP copies around its collectives, against bytes counted by hand."""
+
+import pytest
+from msgspec.structs import replace
+
+from tests import workloads
+from tuner.dtypes import DType
+from tuner.hardware import MeasuredGpu
+from tuner.timing import fsdp
+from tuner.timing.assumptions import GRADIENT_CAST_SHARE, GRADIENT_COPY_SHARE, GRADIENT_TILE_S
+from tuner.timing.job import Job
+from tuner.timing.rates import copy_bytes_per_s
+from tuner.timing.sharded_copies import reducing_copy_seconds, reducing_host_seconds
+from tuner.workload import Backend, Workload
+
+SHARD = (4 + 2) / 8  # an eighth of the weights is cast from float32
+IN_PLACE = (2 + 2) / 8  # and put where the others are gathered
+CAST = (2 + 4) / GRADIENT_CAST_SHARE  # gradients of bfloat16 into a buffer of float32
+
+
+def update_job(workload: Workload) -> Job:
+    return Job(cluster=workload.cluster, batch=workload.batch, step_pass=workload.actor_update)
+
+
+def layer_bytes(seconds: float, job: Job) -> float:
+    """Bytes for each parameter of a layer that take so long at the rate of a copy."""
+    return seconds * copy_bytes_per_s(job.cluster.gpu) / job.model.layer_parameters(0)
+
+
+@pytest.mark.parametrize(
+    ("workload", "forward", "backward"),
+    [
+        (workloads.grpo_7b(), 2 + 2 + SHARD + IN_PLACE, 2 + 2 + SHARD + IN_PLACE + CAST),
+        (workloads.grpo_7b().with_actor_engine(backend=Backend.FSDP), SHARD, SHARD + 2 + 2),
+        (
+            workloads.grpo_7b().with_actor_engine(stored_dtype=DType.BFLOAT16),
+            2 + 2 + IN_PLACE,
+            4 + IN_PLACE + CAST,
+        ),
+        (workloads.grpo_7b(gpus_per_node=1), 2 + 2 + 4 + 2, 2 + 2 + 4 + 2 + CAST + 4 + 4),
+    ],
+    ids=["fsdp2", "fsdp", "fsdp2 of bfloat16", "fsdp2 on one GPU"],
+)
+def test_what_is_gathered_is_copied_where_the_engine_does_so(
+    workload: Workload, forward: float, backward: float
+) -> None:
+    """FSDP2 into the buffer of the gather, out of it, and into that of the reduction; both engines cast."""
+    job = update_job(workload)
+    assert layer_bytes(fsdp.forward_span(job).copies, job) == pytest.approx(forward)
+    assert layer_bytes(fsdp.backward_span(job, reduces=True).copies, job) == pytest.approx(backward)
+
+
+def test_one_gpu_copies_gradients_that_nobody_adds_to() -> None:
+    """Into a buffer and out of it again, on a stream before which those that compute wait."""
+    alone, shared = (
+        update_job(workloads.grpo_7b(gpus_per_node=gpus).with_actor_engine(reduce_dtype=reduced))
+        for gpus, reduced in ((1, DType.BFLOAT16), (2, DType.BFLOAT16))
+    )
+    kept, reduced = (
+        layer_bytes(reducing_copy_seconds(job, job.model.layer_parameters(0)), job) for job in (alone, shared)
+    )
+    assert reduced == pytest.approx((2 + 2) / GRADIENT_COPY_SHARE)
+    assert kept == pytest.approx(reduced + 2 + 2)
+
+
+def test_gradients_that_stay_whole_are_not_copied() -> None:
+    job = update_job(workloads.grpo_7b(gpus_per_node=1))
+    spans = [fsdp.backward_span(job, reduces=reduces) for reduces in (True, False)]
+    assert layer_bytes(spans[0].copies - spans[1].copies, job) == pytest.approx(CAST + 4 + 4)
+
+
+def test_experts_are_copied_whole_however_few_of_them_a_token_reaches() -> None:
+    job = update_job(replace(workloads.grpo_7b(gpus_per_node=1), model=workloads.QWEN3_30B_A3B))
+    assert job.layer.active_parameters < 0.2 * job.layer.parameters
+    copied = fsdp.backward_span(job, reduces=True).copies
+    assert layer_bytes(copied, job) == pytest.approx(2 + 2 + 4 + 2 + CAST + 4 + 4)
+
+
+def test_the_host_lists_which_gradient_each_block_of_the_kernel_copies() -> None:
+    """A block for every 2,048 bytes of float32 that a rank keeps: 512 of a layer's parameters."""
+    for ranks in (1, 2, 8):
+        job = update_job(replace(workloads.grpo_7b(gpus_per_node=ranks), model=workloads.QWEN3_30B_A3B))
+        launched, kept = (fsdp.backward_span(job, reduces=reduces).launch for reduces in (True, False))
+        blocks = job.model.layer_parameters(0) / ranks / 512
+        assert launched - kept == pytest.approx(blocks * GRADIENT_TILE_S)
+    first = update_job(workloads.grpo_7b().with_actor_engine(backend=Backend.FSDP))
+    launched, kept = (fsdp.backward_span(first, reduces=reduces).launch for reduces in (True, False))
+    assert launched == kept
+
+
+def test_a_host_that_was_measured_lists_them_faster_or_slower() -> None:
+    workload = workloads.grpo_7b()
+    measured = MeasuredGpu(date="2026-11-28", versions=(), host_factor=2.0)
+    faster = replace(workload.cluster, gpu=replace(workload.cluster.gpu, measured=measured))
+    typical, fast = (
+        reducing_host_seconds(update_job(replace(workload, cluster=cluster)), 1e9)
+        for cluster in (workload.cluster, faster)
+    )
+    assert fast == pytest.approx(typical / 2)

@@ -1,0 +1,87 @@
+"""Seconds of what FSDP copies around its collectives: out of their buffers, into them, and from the host."""
+
+from tuner.timing import assumptions as assume
+from tuner.timing.corrections import Family, correction
+from tuner.timing.job import Job
+from tuner.timing.rates import copy_bytes_per_s
+from tuner.timing.transfers import pinned_seconds
+from tuner.workload import Backend
+
+
+def fetch_seconds(job: Job, parameters: float) -> float:
+    """A GPU's share of ``parameters`` from the host, where they live there."""
+    if not job.engine.streamed_offload:
+        return 0.0
+    held = parameters * job.engine.stored_dtype.bytes / job.engine.parallel.shard
+    return pinned_seconds(held, job.cluster.gpu)
+
+
+def fetches_between(job: Job) -> bool:
+    """Whether weights come from the host on the stream that computes, between two layers.
+
+    FSDP2 does so on a single GPU, where there is nothing to gather: with more of them it fetches a layer's
+    weights on the stream of the gather, beside the layer before.
+
+    Source: torch ``distributed/fsdp/_fully_shard/_fsdp_param_group.py`` (``wait_for_unshard``:
+    ``world_size == 1``), ``_fsdp_param.py`` (``all_gather_inputs``).
+    """
+    return job.engine.backend is Backend.FSDP2 and job.engine.parallel.shard == 1
+
+
+def unsharding_copy_seconds(job: Job, parameters: float) -> float:
+    """Copies that make stored weights into parameters: those that compute wait for all of them.
+
+    A rank casts its share of what is stored. FSDP2 puts that in the place where the others are gathered, and
+    copies parameters out of there, while FSDP1 views them. The first two are on streams of higher priority,
+    and their kernels fill the card. On one GPU nothing is gathered: both cast, and FSDP2 copies once more.
+
+    Weights from the host as well, where they come between two layers.
+
+    Source: torch ``distributed/fsdp/_fully_shard/_fsdp_param_group.py`` (``wait_for_unshard``),
+    ``_fsdp_collectives.py`` (``foreach_all_gather``, ``foreach_all_gather_copy_out``),
+    ``distributed/fsdp/_flat_param.py`` (``pre_unshard``).
+    """
+    engine = job.engine
+    computed, ranks = job.bytes_per_value, engine.parallel.shard
+    moved = 0.0
+    if engine.stored_dtype is not engine.compute_dtype:
+        moved += (engine.stored_dtype.bytes + computed) / ranks
+    if engine.backend is Backend.FSDP2:
+        moved += 2 * computed + (2 * computed / ranks if ranks > 1 else 0.0)
+    fetched = fetch_seconds(job, parameters) if fetches_between(job) else 0.0
+    return fetched + parameters * moved / copy_bytes_per_s(job.cluster.gpu)
+
+
+def reducing_copy_seconds(job: Job, trained: float) -> float:
+    """Copies that put gradients into one buffer to be reduced, on the stream that computes.
+
+    FSDP2 writes them in the dtype of the reduction, by a kernel that stays below the rate of a copy; FSDP1's
+    autograd joins them in their own. With nobody to reduce with, FSDP2 copies that buffer once more, on a
+    stream of higher priority: the kernel fills the card, and those that compute wait for it.
+
+    Source: torch ``_fully_shard/_fsdp_collectives.py`` (``foreach_reduce_scatter_copy_in``,
+    ``foreach_reduce``: ``world_size == 1``), ``aten/src/ATen/native/cuda/TensorShape.cu``
+    (``chunk_cat_cuda_kernel``).
+    """
+    engine, rate = job.engine, copy_bytes_per_s(job.cluster.gpu)
+    computed, reduced = job.bytes_per_value, engine.reduce_dtype.bytes
+    if engine.backend is not Backend.FSDP2:
+        return trained * 2 * computed / rate
+    share = assume.GRADIENT_COPY_SHARE if computed == reduced else assume.GRADIENT_CAST_SHARE
+    again = 2 * reduced if engine.parallel.shard == 1 else 0
+    return trained * ((computed + reduced) / share + again) / rate
+
+
+def reducing_host_seconds(job: Job, trained: float) -> float:
+    """Seconds in which the host prepares FSDP2's kernel that writes gradients into the buffer.
+
+    The kernel has a block for each 2,048 bytes of a rank's share, and a list tells each block which gradient
+    it copies. The host writes that list anew for every reduction: ``b P / (2048 r)`` entries.
+
+    Source: torch ``aten/src/ATen/native/cuda/TensorShape.cu`` (``get_chunk_cat_metadata``, ``pack_vecs``).
+    """
+    engine = job.engine
+    if engine.backend is not Backend.FSDP2:
+        return 0.0
+    blocks = trained * engine.reduce_dtype.bytes / engine.parallel.shard / assume.GRADIENT_TILE_BYTES
+    return blocks * assume.GRADIENT_TILE_S / correction(job.cluster.gpu, Family.HOST)
