@@ -1,9 +1,12 @@
 """Seconds of the host: by engine, by ranks of a machine, beside cards that were measured and others."""
 
+from statistics import mean
+
 import pytest
 from msgspec.structs import replace
 
 from tests import workloads
+from tuner.timing import host
 from tuner.timing.assumptions import LAYER_KERNELS, NORM_KERNELS
 from tuner.timing.host import host_of_experts, host_of_optimizer, host_seconds
 from tuner.timing.job import Job, kernels_seconds
@@ -33,31 +36,44 @@ def test_the_host_needs_more_with_hooks_gradients_and_recomputation(
 
 @pytest.mark.parametrize("engine", ["fsdp", "fsdp2"])
 @pytest.mark.parametrize("gpu", CARDS)
-def test_the_host_needs_more_for_a_layer_that_several_ranks_share(gpu: str, engine: str) -> None:
+def test_the_host_needs_no_less_for_a_layer_that_several_ranks_share(gpu: str, engine: str) -> None:
     alone, shared, of_a_node = (
         host_seconds(gpu, engine, query_key_norms=False, ranks=ranks) for ranks in (1, 2, 8)
     )
-    assert shared.forward_s > alone.forward_s
-    assert shared.recomputed_s > alone.recomputed_s
-    assert shared.kept_s > alone.kept_s
+    assert shared.forward_s >= alone.forward_s
+    assert shared.recomputed_s >= alone.recomputed_s
+    assert shared.kept_s >= alone.kept_s
     assert of_a_node == shared
 
 
-def test_what_was_disturbed_grows_as_what_was_not() -> None:
-    rows = {(row.engine, row.ranks): row for row in operators_of("h100-sxm").host}
-    assert rows["fsdp", 2].forward_backward_s is None
-    alone, shared = rows["fsdp", 1], host_seconds("h100-sxm", "fsdp", query_key_norms=False, ranks=2)
-    assert alone.forward_backward_s is not None
-    assert shared.kept_s == rows["fsdp", 2].kept_s
-    assert shared.recomputed_s == pytest.approx(
-        alone.forward_backward_s * rows["fsdp", 2].kept_s / alone.kept_s
-    )
+def test_the_typical_host_is_the_mean_of_the_machines_that_told_it() -> None:
+    rows = [
+        [row for row in machine.host if (row.engine, row.query_key_norms, row.ranks) == ("fsdp2", False, 1)]
+        for machine in operators_of("h100-sxm").machines
+    ]
+    assert len(rows) == 3
+    typical = host_seconds("h100-sxm", "fsdp2", query_key_norms=False, ranks=1)
+    for name, seconds in (
+        ("forward_s", typical.forward_s),
+        ("forward_backward_s", typical.recomputed_s),
+        ("kept_s", typical.kept_s),
+    ):
+        told = [[getattr(row, name) for row in machine] for machine in rows]
+        means = [mean(machine) for machine in told if None not in machine]
+        assert seconds == pytest.approx(mean(means))
+        assert min(means) < seconds < max(means)
 
 
-def test_norms_that_were_not_measured_are_more_kernels_of_a_plain_layer() -> None:
+def test_norms_that_were_not_measured_are_more_kernels_of_a_plain_layer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    table = operators_of("h100-sxm")
+    assert not any(row.query_key_norms for row in table.host)
+    monkeypatch.setattr(host, "operators_of", lambda gpu: replace(table, host_on_other_machines=()))
     kinds = [("fsdp2", True), ("fsdp2", False), ("plain", False)]
+    unkept = host_seconds.__wrapped__
     normed, bare, plain = (
-        host_seconds("h100-sxm", engine, query_key_norms=norms, ranks=2).kept_s for engine, norms in kinds
+        unkept("h100-sxm", engine, query_key_norms=norms, ranks=1).kept_s for engine, norms in kinds
     )
     assert normed == pytest.approx(bare + 2 * NORM_KERNELS / LAYER_KERNELS * plain)
 

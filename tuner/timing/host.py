@@ -1,9 +1,10 @@
 """Seconds that the host needs for a layer and for an optimizer's step, by the ranks of a machine.
 
-They were measured beside some cards (``profiles/operators/<card>.json``). A host is no part of a card: those
-of other cards take the one beside the H200. With several ranks of a machine the host does more for each layer
-under FSDP: collectives, copies in and out of their buffers, streams and events that wait for each other. And
-all ranks wait for the slowest one. That is measured with two of them.
+They were measured beside some cards (``profiles/operators/<card>.json``), on several machines with each:
+hosts of one kind differ by half and more, and their mean is taken as typical. A host is no part of a card:
+those of other cards take the ones beside the H200. With several ranks of a machine the host does more for
+each layer under FSDP: collectives, copies in and out of their buffers, streams and events that wait for each
+other. And all ranks wait for the slowest one. That is measured with two of them.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,13 +15,10 @@ from msgspec import Struct
 from tuner.hardware import Gpu
 from tuner.timing import assumptions as assume
 from tuner.timing.corrections import Family, correction
-from tuner.timing.operators import operators_of, table_card
+from tuner.timing.operators import HostMachine, operators_of, table_card
 
-#: The card whose host stands for those of cards beside which none was measured: nothing disturbed its rows.
+#: The card whose hosts stand for those of cards beside which none was measured.
 HOST = "h200-sxm"
-
-#: The card beside which several ranks were measured.
-SHARED = "h100-sxm"
 
 #: The card beside which layers with experts and plain ones were measured on one day, and nothing else ran.
 EXPERTS = "h200-sxm"
@@ -72,11 +70,9 @@ def host_card(gpu: str) -> str:
 
 @lru_cache(maxsize=64)
 def host_seconds(gpu: str, engine: str, *, query_key_norms: bool, ranks: int) -> LayerSeconds:
-    """What the host needs for a layer: the mean over widths, which it does not depend on.
+    """What the host needs for a layer: the mean over machines, and over widths, which it does not depend on.
 
-    Where several ranks were not measured beside a card, they take as much longer than one as beside
-    the H100. Where layers with norms of queries and keys were not, they take as much longer than others
-    as they have more kernels, and hooks take what they take.
+    Several ranks take no less than one, whatever machines they were measured on.
 
     Args:
         gpu: name of the card's profile.
@@ -85,59 +81,83 @@ def host_seconds(gpu: str, engine: str, *, query_key_norms: bool, ranks: int) ->
         ranks: that share the model, or have one each.
     """
     card, several = host_card(gpu), ranks > 1
-    measured = _measured(card, engine, query_key_norms=query_key_norms, several=several)
-    if measured is not None:
-        return measured
-    if several and card != SHARED:
-        alone = host_seconds(card, engine, query_key_norms=query_key_norms, ranks=1)
-        there = [host_seconds(SHARED, engine, query_key_norms=query_key_norms, ranks=n) for n in (1, 2)]
-        return alone.times(there[1].over(there[0]))
-    bare, plain = (host_seconds(card, name, query_key_norms=False, ranks=ranks) for name in (engine, "plain"))
-    more = 2 * assume.NORM_KERNELS / assume.LAYER_KERNELS
-    return _each(lambda seconds, kernels: seconds + more * kernels, bare, plain)
-
-
-def _measured(card: str, engine: str, *, query_key_norms: bool, several: bool) -> LayerSeconds | None:
-    """The mean of what was measured beside a card; None where nothing was.
-
-    What recomputation takes where it was disturbed, and the halves of passes where they were not told apart,
-    follow from those of one rank, beside the card or the H100.
-    """
-    kind = (engine, query_key_norms, several)
-    alike = [
-        one for one in operators_of(card).host if (one.engine, one.query_key_norms, one.ranks > 1) == kind
-    ]
-    if not alike:
-        return None
-    forward, kept, recomputed, kept_half, recomputed_half = (
-        _mean([getattr(one, name) for one in alike])
-        for name in (
-            "forward_s",
-            "kept_s",
-            "forward_backward_s",
-            "first_half_of_kept_s",
-            "first_half_of_forward_backward_s",
-        )
+    forward, recomputed, kept = (
+        _told(_on_machines(card, engine, name, query_key_norms=query_key_norms, several=several))
+        for name in ("forward_s", "forward_backward_s", "kept_s")
     )
-    assert forward is not None
-    assert kept is not None
-    if recomputed is None or recomputed_half is None or kept_half is None:
-        like = host_seconds(card if several else SHARED, engine, query_key_norms=query_key_norms, ranks=1)
-        recomputed = recomputed or like.recomputed_s * kept / like.kept_s
-        recomputed_half = recomputed_half or recomputed * like.recomputed_forward_s / like.recomputed_s
-        kept_half = kept_half or kept * like.kept_forward_s / like.kept_s
-    return LayerSeconds(
+    halves = [
+        _first_half(card, engine, whole, query_key_norms=query_key_norms, several=several)
+        for whole in ("forward_backward_s", "kept_s")
+    ]
+    seconds = LayerSeconds(
         forward_s=forward,
         recomputed_s=recomputed,
-        recomputed_forward_s=recomputed_half,
+        recomputed_forward_s=recomputed * halves[0],
         kept_s=kept,
-        kept_forward_s=kept_half,
+        kept_forward_s=kept * halves[1],
     )
+    if not several:
+        return seconds
+    alone = host_seconds(card, engine, query_key_norms=query_key_norms, ranks=1)
+    return _each(max, seconds, alone)
+
+
+def _on_machines(
+    card: str, engine: str, name: str, *, query_key_norms: bool, several: bool
+) -> list[float | None]:
+    """What one column of the tables says of a layer: for each machine the mean over widths, None without any.
+
+    Where layers with norms of queries and keys were not measured, they take as much longer than others as
+    they have more kernels, and hooks take what they take.
+    """
+    return [
+        _on_machine(machine, engine, name, query_key_norms=query_key_norms, several=several)
+        for machine in operators_of(card).machines
+    ]
+
+
+def _on_machine(
+    machine: HostMachine, engine: str, name: str, *, query_key_norms: bool, several: bool
+) -> float | None:
+    kind = (engine, query_key_norms, several)
+    rows = [one for one in machine.host if (one.engine, one.query_key_norms, one.ranks > 1) == kind]
+    if rows or not query_key_norms:
+        return _mean([getattr(row, name) for row in rows])
+    bare, plain = (
+        _on_machine(machine, other, name, query_key_norms=False, several=several)
+        for other in (engine, "plain")
+    )
+    if bare is None or plain is None:
+        return None
+    return bare + 2 * assume.NORM_KERNELS / assume.LAYER_KERNELS * plain
+
+
+def _first_half(card: str, engine: str, whole: str, *, query_key_norms: bool, several: bool) -> float:
+    """The forward half's share of a column; that of layers without norms where no machine tells it."""
+    parts, wholes = (
+        _on_machines(card, engine, name, query_key_norms=query_key_norms, several=several)
+        for name in (f"first_half_of_{whole}", whole)
+    )
+    share = _mean([_share(part, other) for part, other in zip(parts, wholes, strict=True)])
+    if share is None:
+        share = _first_half(card, engine, whole, query_key_norms=False, several=several)
+    return share
+
+
+def _share(part: float | None, whole: float | None) -> float | None:
+    return None if part is None or whole is None else part / whole
 
 
 def _mean(seconds: Sequence[float | None]) -> float | None:
     told = [one for one in seconds if one is not None]
     return sum(told) / len(told) if told else None
+
+
+def _told(seconds: Sequence[float | None]) -> float:
+    """The mean of what some machine told."""
+    mean = _mean(seconds)
+    assert mean is not None, "no machine told it"
+    return mean
 
 
 def engine_launch_seconds(gpu: Gpu) -> float:
@@ -167,18 +187,26 @@ def host_of_experts(gpu: str, *, grouped: bool, ranks: int) -> LayerSeconds:
         ranks: of the machine.
     """
     implementation = "grouped_mm" if grouped else "eager"
-    layer = next(one for one in operators_of(EXPERTS).host_experts if one.implementation == implementation)
-    bare = host_seconds(EXPERTS, "plain", query_key_norms=True, ranks=1)
-    forward = layer.forward_s / bare.forward_s
-    with_experts = LayerSeconds(
-        forward_s=layer.forward_s,
-        recomputed_s=layer.forward_backward_s,
-        recomputed_forward_s=forward * bare.recomputed_forward_s,
-        kept_s=layer.kept_s,
-        kept_forward_s=forward * bare.kept_forward_s,
-    )
+    machine = operators_of(EXPERTS).machines[0]
+    layer = next(one for one in machine.host_experts if one.implementation == implementation)
     launched = 1 if grouped else layer.experts
-    added = _each(lambda whole, plain: max(0.0, whole / plain - 1) / launched, with_experts, bare)
+    forward, recomputed, kept = (
+        max(
+            0.0,
+            _told([getattr(layer, name)])
+            / _told([_on_machine(machine, "plain", name, query_key_norms=True, several=False)])
+            - 1,
+        )
+        / launched
+        for name in ("forward_s", "forward_backward_s", "kept_s")
+    )
+    added = LayerSeconds(
+        forward_s=forward,
+        recomputed_s=recomputed,
+        recomputed_forward_s=forward,
+        kept_s=kept,
+        kept_forward_s=forward,
+    )
     return host_seconds(gpu, "plain", query_key_norms=True, ranks=ranks).times(added)
 
 
@@ -191,13 +219,17 @@ def host_of_optimizer(gpu: str, engine: str, *, ranks: int) -> float:
         engine: plain or fsdp2.
         ranks: that share the tensors.
     """
-    several = ranks > 1
-    beside = _tensors(host_card(gpu), engine)
-    if several in beside:
-        return beside[several]
-    reference = _tensors(SHARED, engine)
-    return beside[False] * reference[True] / reference[False]
-
-
-def _tensors(card: str, engine: str) -> dict[bool, float]:
-    return {one.ranks > 1: one.tensor_s for one in operators_of(card).host_optimizer if one.engine == engine}
+    card, several = host_card(gpu), ranks > 1
+    seconds = _told(
+        [
+            _mean(
+                [
+                    one.tensor_s
+                    for one in machine.host_optimizer
+                    if (one.engine, one.ranks > 1) == (engine, several)
+                ]
+            )
+            for machine in operators_of(card).machines
+        ]
+    )
+    return max(seconds, host_of_optimizer(card, engine, ranks=1)) if several else seconds

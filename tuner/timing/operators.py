@@ -107,7 +107,7 @@ class HostSeconds(Struct, frozen=True, kw_only=True):
     query_key_norms: bool
     forward_s: float  # without gradients
     forward_backward_s: float | None  # with recomputation; None where something else disturbed it
-    kept_s: float  # forward and backward without recomputation
+    kept_s: float | None  # forward and backward without recomputation; None where it was not measured
     ranks: int = 1  # that share the layer on one machine; the slowest one's seconds
     # Of those with a backward pass, the forward half; None where it was not told from the rest.
     first_half_of_forward_backward_s: float | None = None
@@ -121,7 +121,7 @@ class HostOfExperts(Struct, frozen=True, kw_only=True):
     implementation: str  # eager: one after the other; grouped_mm: together
     forward_s: float
     forward_backward_s: float
-    kept_s: float
+    kept_s: float | None  # None where something else disturbed it
     ranks: int = 1
 
 
@@ -131,6 +131,14 @@ class HostOfOptimizer(Struct, frozen=True, kw_only=True):
     engine: str
     tensor_s: float
     ranks: int = 1
+
+
+class HostMachine(Struct, frozen=True, kw_only=True):
+    """What the host of one machine, or of two that were measured on one day, needs beside a card."""
+
+    host: tuple[HostSeconds, ...] = ()
+    host_experts: tuple[HostOfExperts, ...] = ()
+    host_optimizer: tuple[HostOfOptimizer, ...] = ()
 
 
 class Operators(Struct, frozen=True):
@@ -148,10 +156,17 @@ class Operators(Struct, frozen=True):
     host: tuple[HostSeconds, ...] = ()
     host_experts: tuple[HostOfExperts, ...] = ()
     host_optimizer: tuple[HostOfOptimizer, ...] = ()
+    host_on_other_machines: tuple[HostMachine, ...] = ()
     routing: Routing | None = None
     collectives: tuple[Collectives, ...] = ()  # between different numbers of GPUs
     cache_reads: CacheReads | None = None  # of a decoding step; None: not measured on this card
     weight_reads: WeightReads | None = None
+
+    @property
+    def machines(self) -> tuple[HostMachine, ...]:
+        """The machines whose hosts were measured beside the card; the first is the table's own."""
+        own = HostMachine(host=self.host, host_experts=self.host_experts, host_optimizer=self.host_optimizer)
+        return (own, *self.host_on_other_machines)
 
     def on(self, gpu: Gpu, share: float) -> float:
         """A share of this table on a card: as it is on its own, carried over to another."""
