@@ -5,6 +5,7 @@ from functools import cached_property
 
 from msgspec import Struct
 
+from tuner.architectures import layer_traits
 from tuner.hardware import Cluster
 from tuner.model_shape import ModelShape
 from tuner.timing import assumptions as assume
@@ -96,7 +97,7 @@ def layer_compute(job: Job) -> LayerCompute:
 
     Backward: twice the products (once when only adapters learn, since frozen weights need no
     gradient), 2.5 times the attention, twice the element-wise traffic, plus what is recomputed: the
-    whole forward pass, or the attention alone. Tensor parallelism divides everything.
+    forward pass up to the MLP's last product, or the attention alone. Tensor parallelism divides everything.
     """
     engine, micro, gpu = job.engine, job.micro, job.cluster.gpu
     split = engine.parallel.tensor
@@ -122,7 +123,7 @@ def layer_compute(job: Job) -> LayerCompute:
     recomputed = {
         Checkpointing.NONE: 0.0,
         Checkpointing.SELECTIVE: attention,
-        Checkpointing.FULL: forward,
+        Checkpointing.FULL: forward - _last_product_seconds(job),
     }[engine.checkpointing]
     return LayerCompute(forward=forward, backward=backward + recomputed)
 
@@ -138,6 +139,28 @@ def _product_seconds(job: Job, *, backward: bool) -> float:
         split=parallel.tensor,
         expert_ranks=parallel.expert,
         backward=backward,
+    )
+
+
+def _last_product_seconds(job: Job) -> float:
+    """The MLP's last product, before which PyTorch stops to recompute a layer: nothing after it is kept.
+
+    Not where its output is kept as well, for a norm or an adapter's product behind it, and not under
+    Megatron-Core, which computes the whole layer again.
+
+    Source: torch ``utils/checkpoint.py`` (``_StopRecomputationError``).
+    """
+    engine, model, layer = job.engine, job.model, job.layer
+    keeps_output = engine.lora is not None or layer_traits(model.architecture).norms_after
+    if keeps_output or engine.backend is Backend.MEGATRON or engine.activation_offload:
+        return 0.0
+    dense = 1 - model.sparse_layers / model.layers
+    return dense * per_layer.product_seconds(
+        layer.hidden * layer.intermediate,
+        job.micro.tokens,
+        job.cluster.gpu,
+        engine.compute_dtype,
+        width=layer.width(1),
     )
 
 
