@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,10 +10,14 @@ from tuner.cli import options
 from tuner.cli.exit_codes import BAD_INPUT, FINDINGS
 from tuner.cli.finding_options import FindingOptions
 from tuner.cli.fix_options import FixOptions
-from tuner.cli.formats import OutputFormats, targets, write_formats
+from tuner.cli.formats import MARKED, OutputFormats, targets, write_formats
 from tuner.cli.premises import Premises, with_premises
 from tuner.cli.project_settings import SettingsNamed
 from tuner.language import _
+
+if TYPE_CHECKING:
+    from tuner.inputs.several import Input
+    from tuner.review.fixes.mending import Drafted
 
 EXAMPLES = options.examples(
     "tuner check configs/*.yaml --gpu h100-sxm",
@@ -81,15 +85,14 @@ def check(
         fail_on=None if fail_on is None else Severity(fail_on),
     )
     inputs, skipped = expanded(separated(files))
+
+    def judge(given: "Input", content: bytes | None) -> "Drafted":
+        return drafted(given, judging, content)
+
     if fixing.wanted:
         from tuner.cli.fixing import mended
 
-        mending = mended(
-            inputs,
-            lambda given, content: drafted(given, judging, content),
-            fixing,
-            unknown=unknown_lines(findings),
-        )
+        mending = mended(inputs, judge, fixing, unknown=unknown_lines(findings))
     else:
         mending = None
     review = Review(
@@ -107,6 +110,10 @@ def check(
         changed = mending.show_diff()
         raise typer.Exit(BAD_INPUT if review.totals.unusable else FINDINGS if changed else 0)
     review = beside_baselines(review, findings)
+    if mending is None and any(name in MARKED for name, _file in asked):
+        from tuner.cli.fixing import with_tried_fixes
+
+        review = with_tried_fixes(review, inputs, judge, unknown=unknown_lines(findings))
     write_formats(review, asked, color=color)
     for text in fixed_lines(review.baselines):
         write(sys.stderr, text)

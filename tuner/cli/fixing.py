@@ -1,4 +1,7 @@
-"""``tuner check --fix`` and ``--diff``: mends inputs, and says what was done and what was left."""
+"""``tuner check --fix`` and ``--diff``: mends inputs, and says what was done and what was left.
+
+Without these options it finds out what ``--fix`` would do, so that findings can be marked.
+"""
 
 import sys
 from collections import Counter
@@ -6,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tuner.cli.fix_options import FixOptions
 from tuner.files import STANDARD_INPUT, is_there, read_bytes
@@ -15,10 +19,15 @@ from tuner.language import _, ngettext
 from tuner.render.terminal import plain, silence, write
 from tuner.render.words import pasteable
 from tuner.review.checked import Checked, Line
-from tuner.review.fixes.mending import Drafted, Left, mend
+from tuner.review.fixes.mending import Drafted, Left, Mended, mend, refused
 from tuner.review.fixes.patch import patch
+from tuner.review.fixes.tried import tried
 from tuner.review.fixes.writing import write_over
 from tuner.review.kept import Kept
+from tuner.review.review import Review
+from tuner.review.totals import Fixable
+
+MOST_TRIED = 48  # fixes: to try them takes a second or two
 
 Judge = Callable[[Input, bytes | None], Drafted]
 """What is found in an input, with other bytes in place of its file's where some are given."""
@@ -99,6 +108,27 @@ def mended(inputs: Sequence[Input], judge: Judge, options: FixOptions, *, unknow
     return mending
 
 
+def with_tried_fixes(review: Review, inputs: Sequence[Input], judge: Judge, *, unknown: Unknown) -> Review:
+    """The review with what would become of each safe fix, unless there are too many to try.
+
+    Raises:
+        InputError: a baseline cannot be read.
+    """
+    if not 0 < review.totals.fixable[Fixable.UNTRIED] <= MOST_TRIED:
+        return review
+    named = Counter(map(_real, inputs))
+
+    def with_tried(given: Input, checked: Checked) -> Checked:
+        if not any(line.fix is not None and line.fix.safe for line in checked.lines):
+            return checked
+        outcome = _outcome(given, judge, unknown, unsafe=False, alone=named[_real(given)] == 1)[1]
+        return tried(checked, outcome.checked)
+
+    return replace(
+        review, inputs=Kept.of(Checked, map(with_tried, inputs, review.inputs), len(review.inputs))
+    )
+
+
 def _real(given: Input) -> str:
     is_file = not given.pasted and given.config != STANDARD_INPUT and is_there(given.config, Path.is_file)
     return str(Path(given.config).resolve()) if is_file else given.config
@@ -107,19 +137,7 @@ def _real(given: Input) -> str:
 def _one(
     given: Input, judge: Judge, options: FixOptions, unknown: Unknown, *, alone: bool
 ) -> tuple[Checked, Done]:
-    found = judge(given, None).proved
-    if found.problem is not None:
-        return found, Done(source=found.source)
-    lines = unknown(found)
-    if not alone or all(line.fix is None for line in lines):
-        reason = "" if alone else _("the file is named twice")
-        left = tuple(Left(line=line, reason=reason or line.no_fix) for line in lines if line.overrides)
-        return found, Done(source=found.source, left=left)
-    file = Path(given.config)
-    data = read_bytes(file, most=MAX_BYTES)
-    outcome = mend(
-        data, lambda content: judge(given, content), unsafe=options.unsafe_fixes, candidates=unknown
-    )
+    found, outcome = _outcome(given, judge, unknown, unsafe=options.unsafe_fixes, alone=alone)
     checked = found if options.diff else outcome.checked
     done = Done(
         source=checked.source,
@@ -129,8 +147,23 @@ def _one(
         left=outcome.left,
     )
     if outcome.after != outcome.before and not options.diff:
-        write_over(file, before=outcome.before, after=outcome.after)
+        write_over(Path(given.config), before=outcome.before, after=outcome.after)
     return checked, done
+
+
+def _outcome(
+    given: Input, judge: Judge, unknown: Unknown, *, unsafe: bool, alone: bool
+) -> tuple[Checked, Mended]:
+    """What is found in an input, and what mending it comes to before anything is written."""
+    found = judge(given, None).proved
+    lines = () if found.problem is not None else unknown(found)
+    if not alone or all(line.fix is None for line in lines):
+        reason = "" if alone else _("the file is named twice")
+        left = tuple(Left(line=line, reason=reason or line.no_fix) for line in lines if line.overrides)
+        checked = refused(found, left, unsafe=unsafe)
+        return found, Mended(before=b"", after=b"", fixed=(), left=left, checked=checked)
+    data = read_bytes(Path(given.config), most=MAX_BYTES)
+    return found, mend(data, lambda content: judge(given, content), unsafe=unsafe, candidates=unknown)
 
 
 def _write_bytes(data: bytes) -> None:

@@ -26,7 +26,12 @@ class FixReport(_Model):
 
     title: str
     path: str
-    safe: Annotated[bool, Field(description="tuner check --fix applies it; else --unsafe-fixes does")]
+    safe: Annotated[
+        bool,
+        Field(
+            description="the training computes the same: tuner check --fix may apply it, else --unsafe-fixes"
+        ),
+    ]
     edits: tuple[FixEdit, ...]
 
 
