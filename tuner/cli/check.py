@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -14,10 +14,6 @@ from tuner.cli.formats import MARKED, OutputFormats, targets, write_formats
 from tuner.cli.premises import Premises, with_premises
 from tuner.cli.project_settings import SettingsNamed
 from tuner.language import _
-
-if TYPE_CHECKING:
-    from tuner.inputs.several import Input
-    from tuner.review.fixes.mending import Drafted
 
 EXAMPLES = options.examples(
     "tuner check configs/*.yaml --gpu h100-sxm",
@@ -64,10 +60,10 @@ def check(
 
     The same engine as advise, for continuous integration: exit code 1 when a finding is severe enough.
     """
-    from tuner.cli.baselines import beside_baselines, fixed_lines, unknown_lines, write_baseline
+    from tuner.cli.baselines import beside_baselines, fixed_lines, write_baseline
     from tuner.cli.check_summary import summary
     from tuner.cli.hardware import choose_card
-    from tuner.cli.judging import Judging, drafted
+    from tuner.cli.judging import Judging
     from tuner.cli.judging_many import judged_inputs
     from tuner.findings import Severity
     from tuner.inputs.several import separated
@@ -85,14 +81,10 @@ def check(
         fail_on=None if fail_on is None else Severity(fail_on),
     )
     inputs, skipped = expanded(separated(files))
-
-    def judge(given: "Input", content: bytes | None) -> "Drafted":
-        return drafted(given, judging, content)
-
     if fixing.wanted:
         from tuner.cli.fixing import mended
 
-        mending = mended(inputs, judge, fixing, unknown=unknown_lines(findings))
+        mending = mended(inputs, judging, fixing)
     else:
         mending = None
     review = Review(
@@ -111,9 +103,9 @@ def check(
         raise typer.Exit(BAD_INPUT if review.totals.unusable else FINDINGS if changed else 0)
     review = beside_baselines(review, findings)
     if mending is None and any(name in MARKED for name, _file in asked):
-        from tuner.cli.fixing import with_tried_fixes
+        from tuner.cli.trying import with_tried_fixes
 
-        review = with_tried_fixes(review, inputs, judge, unknown=unknown_lines(findings))
+        review = with_tried_fixes(review, inputs, judging)
     write_formats(review, asked, color=color)
     for text in fixed_lines(review.baselines):
         write(sys.stderr, text)

@@ -1,39 +1,25 @@
-"""``tuner check --fix`` and ``--diff``: mends inputs, and says what was done and what was left.
-
-Without these options it finds out what ``--fix`` would do, so that findings can be marked.
-"""
+"""``tuner check --fix`` and ``--diff``: mends inputs, and says what was done and what was left."""
 
 import sys
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from tuner.cli.fix_options import FixOptions
-from tuner.files import STANDARD_INPUT, is_there, read_bytes
+from tuner.cli.judging import Judging
+from tuner.cli.judging_many import of_each
+from tuner.cli.mending import Mender, Outcome, real_path
 from tuner.inputs.several import Input
-from tuner.inputs.yaml_file import MAX_BYTES
 from tuner.language import _, ngettext
 from tuner.render.terminal import plain, silence, write
 from tuner.render.words import pasteable
 from tuner.review.checked import Checked, Line
-from tuner.review.fixes.mending import Drafted, Left, Mended, mend, refused
+from tuner.review.fixes.mending import Left
 from tuner.review.fixes.patch import patch
-from tuner.review.fixes.tried import tried
 from tuner.review.fixes.writing import write_over
 from tuner.review.kept import Kept
-from tuner.review.review import Review
-from tuner.review.totals import Fixable
-
-MOST_TRIED = 48  # fixes: to try them takes a second or two
-
-Judge = Callable[[Input, bytes | None], Drafted]
-"""What is found in an input, with other bytes in place of its file's where some are given."""
-
-Unknown = Callable[[Checked], Sequence[Line]]
-"""The findings that no baseline has: those that it has are accepted, and stay as they are."""
+from tuner.review.many import FEW
 
 
 class Done(Struct, frozen=True, kw_only=True):
@@ -93,77 +79,39 @@ class Mending(Struct, frozen=True, kw_only=True):
         write(sys.stderr, total.format(count=count))
 
 
-def mended(inputs: Sequence[Input], judge: Judge, options: FixOptions, *, unknown: Unknown) -> Mending:
+def mended(inputs: Sequence[Input], judging: Judging, options: FixOptions) -> Mending:
     """Mend each input, or find out what would be mended; what cannot be used is left as it is.
+
+    Many are judged in several processes. This one alone writes, in the order of the inputs; what rests on a
+    file that it has written is judged anew.
 
     Raises:
         InputError: a file cannot be written, or a baseline cannot be read.
     """
-    named = Counter(map(_real, inputs))
+    mender = Mender.of(inputs, judging, unsafe=options.unsafe_fixes)
     mending = Mending(checked=Kept(Checked, len(inputs)), done=Kept(Done, len(inputs)), diff=options.diff)
-    for place, given in enumerate(inputs):
-        checked, done = _one(given, judge, options, unknown, alone=named[_real(given)] == 1)
-        mending.checked.put(place, checked)
-        mending.done.put(place, done)
+    many = len(inputs) >= FEW
+    outcomes = of_each(Outcome, inputs, mender) if many else map(mender, inputs)
+    written: set[str] = set()
+    for place, (given, outcome) in enumerate(zip(inputs, outcomes, strict=True)):
+        if many and not written.isdisjoint(outcome.rests_on):
+            outcome = mender(given)
+        after = outcome.mended
+        if after.after != after.before and not options.diff:
+            write_over(Path(given.config), before=after.before, after=after.after)
+            written.add(real_path(given))
+        mending.checked.put(place, outcome.found if options.diff else after.checked)
+        mending.done.put(
+            place,
+            Done(
+                source=outcome.found.source,
+                before=after.before,
+                after=after.after,
+                fixed=after.fixed,
+                left=after.left,
+            ),
+        )
     return mending
-
-
-def with_tried_fixes(review: Review, inputs: Sequence[Input], judge: Judge, *, unknown: Unknown) -> Review:
-    """The review with what would become of each safe fix, unless there are too many to try.
-
-    Raises:
-        InputError: a baseline cannot be read.
-    """
-    if not 0 < review.totals.fixable[Fixable.UNTRIED] <= MOST_TRIED:
-        return review
-    named = Counter(map(_real, inputs))
-
-    def with_tried(given: Input, checked: Checked) -> Checked:
-        if not any(line.fix is not None and line.fix.safe for line in checked.lines):
-            return checked
-        outcome = _outcome(given, judge, unknown, unsafe=False, alone=named[_real(given)] == 1)[1]
-        return tried(checked, outcome.checked)
-
-    return replace(
-        review, inputs=Kept.of(Checked, map(with_tried, inputs, review.inputs), len(review.inputs))
-    )
-
-
-def _real(given: Input) -> str:
-    is_file = not given.pasted and given.config != STANDARD_INPUT and is_there(given.config, Path.is_file)
-    return str(Path(given.config).resolve()) if is_file else given.config
-
-
-def _one(
-    given: Input, judge: Judge, options: FixOptions, unknown: Unknown, *, alone: bool
-) -> tuple[Checked, Done]:
-    found, outcome = _outcome(given, judge, unknown, unsafe=options.unsafe_fixes, alone=alone)
-    checked = found if options.diff else outcome.checked
-    done = Done(
-        source=checked.source,
-        before=outcome.before,
-        after=outcome.after,
-        fixed=outcome.fixed,
-        left=outcome.left,
-    )
-    if outcome.after != outcome.before and not options.diff:
-        write_over(Path(given.config), before=outcome.before, after=outcome.after)
-    return checked, done
-
-
-def _outcome(
-    given: Input, judge: Judge, unknown: Unknown, *, unsafe: bool, alone: bool
-) -> tuple[Checked, Mended]:
-    """What is found in an input, and what mending it comes to before anything is written."""
-    found = judge(given, None).proved
-    lines = () if found.problem is not None else unknown(found)
-    if not alone or all(line.fix is None for line in lines):
-        reason = "" if alone else _("the file is named twice")
-        left = tuple(Left(line=line, reason=reason or line.no_fix) for line in lines if line.overrides)
-        checked = refused(found, left, unsafe=unsafe)
-        return found, Mended(before=b"", after=b"", fixed=(), left=left, checked=checked)
-    data = read_bytes(Path(given.config), most=MAX_BYTES)
-    return found, mend(data, lambda content: judge(given, content), unsafe=unsafe, candidates=unknown)
 
 
 def _write_bytes(data: bytes) -> None:
