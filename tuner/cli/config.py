@@ -56,7 +56,7 @@ def config(
 
     from tuner.cli.pipeline import configuration_of, release_of
     from tuner.errors import cut
-    from tuner.inputs.given import read_given
+    from tuner.inputs.reading import read_given
     from tuner.render.settings_text import not_known, settings_overrides, settings_text
     from tuner.render.settings_view import settings_view
     from tuner.render.terminal import Terminal, plain, write
