@@ -18,6 +18,7 @@ STANDARD_INPUT = "-"
 
 _PIECE_BYTES = 64 * KIB
 _PATIENCE_MS = 1_000  # for a program that begins to write into a named pipe
+#: Where the names of files that are read are put, while somebody asks for them.
 _NOTED: ContextVar[set[str] | None] = ContextVar("_NOTED", default=None)
 
 
