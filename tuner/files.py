@@ -4,8 +4,9 @@ import os
 import select
 import stat
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import BinaryIO
 
@@ -17,6 +18,8 @@ STANDARD_INPUT = "-"
 
 _PIECE_BYTES = 64 * KIB
 _PATIENCE_MS = 1_000  # for a program that begins to write into a named pipe
+#: Where the names of files that are read are put, while somebody asks for them.
+_NOTED: ContextVar[set[str] | None] = ContextVar("_NOTED", default=None)
 
 
 #: The same questions as functions of texts, which make no path of each place that is looked at.
@@ -40,6 +43,27 @@ def is_there(path: str | Path, kind: Callable[[Path], bool] = Path.exists) -> bo
 
 
 @contextmanager
+def noted() -> Iterator[set[str]]:
+    """The names of the files that are read meanwhile, as they were given."""
+    names: set[str] = set()
+    outer = _NOTED.get()
+    token = _NOTED.set(names)
+    try:
+        yield names
+    finally:
+        _NOTED.reset(token)
+        if outer is not None:
+            outer |= names
+
+
+def note(names: Iterable[str]) -> None:
+    """Have files counted as read that something remembers the content of."""
+    noted_names = _NOTED.get()
+    if noted_names is not None:
+        noted_names.update(names)
+
+
+@contextmanager
 def opened(file: Path, *, most: int, of_folder: str | None = None) -> Iterator[tuple[bytes, BinaryIO]]:
     """A file, or standard input where it is ``-``: its first bytes, and the stream that goes on behind them.
 
@@ -52,6 +76,7 @@ def opened(file: Path, *, most: int, of_folder: str | None = None) -> Iterator[t
         InputError: it is not there or cannot be read, or nobody writes into the pipe that it is.
     """
     where = Location(source=str(file))
+    note([str(file)])
     try:
         with _standard_input() if str(file) == STANDARD_INPUT else _opened(file) as (begun, stream):
             yield begun + b"".join(_pieces(stream, most - len(begun))), stream

@@ -14,7 +14,7 @@ from tests.cli.test_scripts import SCRIPT
 from tests.corpus import launches
 from tests.inputs.test_verl_corpus import arguments
 from tuner.errors import TunerError
-from tuner.inputs.given import read_given
+from tuner.inputs.reading import read_given
 from tuner.inputs.resolved import deleted, resolved
 from tuner.inputs.spelled import same
 from tuner.render.schemas import schema

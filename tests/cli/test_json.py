@@ -11,7 +11,7 @@ from tuner.errors import Location
 from tuner.render.checked.how import How, rendered
 from tuner.render.checked.lines import checked
 from tuner.render.json import advice_json
-from tuner.render.report import SCHEMA_VERSION
+from tuner.render.report_values import SCHEMA_VERSION
 from tuner.render.schemas import SCHEMAS, schema
 from tuner.render.terminal import Terminal
 from tuner.review.checked import Checked, Problem

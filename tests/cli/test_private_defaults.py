@@ -10,6 +10,7 @@ from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
 from tests.cli.runner import run
+from tuner.files import noted
 from tuner.inputs.tree import Tree, merged
 from tuner.trainers.verl.composing import composed
 from tuner.trainers.verl.defaults import CONFIGS, read_defaults
@@ -179,3 +180,17 @@ def test_a_release_that_stands_above_another_is_composed_of_its_groups(tmp_path:
 def test_a_list_that_names_itself_ends(tmp_path: Path) -> None:
     (tmp_path / "ppo_trainer.yaml").write_text("defaults:\n  - ppo_trainer\n")
     assert private_defaults(tmp_path, CONFIGS[0]) is None
+
+
+def test_the_files_of_a_copy_count_as_read_also_where_it_is_remembered(repository: Path) -> None:
+    """What rests on a file that is mended is judged anew, whoever has read it before."""
+    folder = repository / "verl" / "trainer" / "config"
+    for _ in range(2):
+        with noted() as outer, noted() as names:
+            assert private_defaults(repository / "examples" / "grpo", CONFIGS[0]) is not None
+        assert {Path(name).relative_to(folder).as_posix() for name in outer} == {
+            "ppo_trainer.yaml",
+            "actor/dp_actor.yaml",
+            "optim/house.yaml",
+        }
+        assert names == outer

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tuner.errors import InputError
-from tuner.inputs.given import read_given
+from tuner.inputs.reading import read_given
 
 KEYS = ("actor_rollout_ref.rollout.n=5", "data.train_batch_size=128")
 PROGRAM = "verl.trainer.main_ppo"

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tuner.errors import InputError
-from tuner.inputs.given import read_given
+from tuner.inputs.reading import read_given
 
 PROGRAM = "verl.trainer.main_ppo"
 LIST = f"""

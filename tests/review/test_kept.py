@@ -232,15 +232,17 @@ def _leads_into(folder: Path, link: Path) -> bool:
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs Linux's list of open files")
-def test_an_interrupt_leaves_no_file(tmp_path: Path) -> None:
+@pytest.mark.parametrize("options", [(), ("--fix",)], ids=["judged", "mended"])
+def test_an_interrupt_leaves_no_file(options: tuple[str, ...], tmp_path: Path) -> None:
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     text = CONFIG.read_text(encoding="utf-8")
     files = [tmp_path / f"{number}.yaml" for number in range(3 * many.FEW)]
-    for number, file in enumerate(files):
-        file.write_text(f"{text}\n# {number}\n", encoding="utf-8")
+    written = {file: f"{text}\n# {number}\n" for number, file in enumerate(files)}
+    for file, content in written.items():
+        file.write_text(content, encoding="utf-8")
     running = subprocess.Popen(
-        [sys.executable, "-c", INTERRUPTED, "check", *map(str, files), *GIVEN],
+        [sys.executable, "-c", INTERRUPTED, "check", *map(str, files), *GIVEN, *options],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -263,3 +265,5 @@ def test_an_interrupt_leaves_no_file(tmp_path: Path) -> None:
     assert out == ""
     assert "Traceback" not in err
     assert list(temporary.iterdir()) == []
+    assert {file: file.read_text(encoding="utf-8") for file in tmp_path.glob("*.yaml")} == written
+    assert len(list(tmp_path.iterdir())) == len(files) + 1

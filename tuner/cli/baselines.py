@@ -1,7 +1,6 @@
 """Reads, writes and prunes the baseline that the options or the settings name."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cache
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -10,7 +9,16 @@ from tuner.cli.finding_options import FindingOptions
 from tuner.errors import InputError, Location
 from tuner.language import _, ngettext
 from tuner.render.terminal import plain
-from tuner.review.baseline import About, Beside, as_json, entries_of, known_in, read_baseline, without_fixed
+from tuner.review.baseline import (
+    About,
+    Beside,
+    Known,
+    as_json,
+    entries_of,
+    known_in,
+    read_baseline,
+    without_fixed,
+)
 from tuner.review.checked import Checked, Line
 from tuner.review.kept import Kept
 from tuner.review.review import BesideBaseline, Review
@@ -64,18 +72,29 @@ def beside_baselines(review: Review, options: FindingOptions) -> Review:
     return replace(review, inputs=inputs, baselines=tuple(results))
 
 
-def unknown_lines(options: FindingOptions) -> Callable[[Checked], tuple[Line, ...]]:
-    """A function that gives the findings of one input that no baseline has, each baseline read once.
+class UnknownLines:
+    """Tells the findings of one input that no baseline has; it reads each baseline once.
 
-    It raises :class:`~tuner.errors.InputError` where a baseline cannot be read.
+    Args:
+        options: which baseline is named, and whether it counts.
     """
-    read = cache(known_in)
 
-    def unknown(checked: Checked) -> tuple[Line, ...]:
-        name = "" if options.write_baseline is not None else _named(options, checked)
-        return read(Path(name)).new(checked) if name else checked.lines
+    def __init__(self, options: FindingOptions) -> None:
+        self._options = options
+        self._known: dict[str, Known] = {}
 
-    return unknown
+    def __call__(self, checked: Checked) -> tuple[Line, ...]:
+        """The findings that are to be mended: those that a baseline has are accepted, and stay as they are.
+
+        Raises:
+            InputError: a baseline cannot be read.
+        """
+        name = "" if self._options.write_baseline is not None else _named(self._options, checked)
+        if not name:
+            return checked.lines
+        if name not in self._known:
+            self._known[name] = known_in(Path(name))
+        return self._known[name].new(checked)
 
 
 def _named(options: FindingOptions, checked: Checked) -> str:

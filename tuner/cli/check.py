@@ -10,7 +10,7 @@ from tuner.cli import options
 from tuner.cli.exit_codes import BAD_INPUT, FINDINGS
 from tuner.cli.finding_options import FindingOptions
 from tuner.cli.fix_options import FixOptions
-from tuner.cli.formats import OutputFormats, targets, write_formats
+from tuner.cli.formats import MARKED, OutputFormats, targets, write_formats
 from tuner.cli.premises import Premises, with_premises
 from tuner.cli.project_settings import SettingsNamed
 from tuner.language import _
@@ -60,10 +60,10 @@ def check(
 
     The same engine as advise, for continuous integration: exit code 1 when a finding is severe enough.
     """
-    from tuner.cli.baselines import beside_baselines, fixed_lines, unknown_lines, write_baseline
+    from tuner.cli.baselines import beside_baselines, fixed_lines, write_baseline
     from tuner.cli.check_summary import summary
     from tuner.cli.hardware import choose_card
-    from tuner.cli.judging import Judging, drafted
+    from tuner.cli.judging import Judging
     from tuner.cli.judging_many import judged_inputs
     from tuner.findings import Severity
     from tuner.inputs.several import separated
@@ -84,12 +84,7 @@ def check(
     if fixing.wanted:
         from tuner.cli.fixing import mended
 
-        mending = mended(
-            inputs,
-            lambda given, content: drafted(given, judging, content),
-            fixing,
-            unknown=unknown_lines(findings),
-        )
+        mending = mended(inputs, judging, fixing)
     else:
         mending = None
     review = Review(
@@ -107,6 +102,10 @@ def check(
         changed = mending.show_diff()
         raise typer.Exit(BAD_INPUT if review.totals.unusable else FINDINGS if changed else 0)
     review = beside_baselines(review, findings)
+    if mending is None and any(name in MARKED for name, _file in asked):
+        from tuner.cli.trying import with_tried_fixes
+
+        review = with_tried_fixes(review, inputs, judging)
     write_formats(review, asked, color=color)
     for text in fixed_lines(review.baselines):
         write(sys.stderr, text)

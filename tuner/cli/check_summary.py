@@ -8,7 +8,7 @@ from tuner.render.numbers import gib
 from tuner.render.words import clauses, counted, listed, noted
 from tuner.review.checked import SilencedBy
 from tuner.review.review import Review
-from tuner.review.totals import Totals
+from tuner.review.totals import Fixable, Totals
 
 _NAMED = 3  # releases, engines or cards in one line
 
@@ -52,12 +52,13 @@ def _with_rest(findings: str, review: Review) -> str:
     """The number of findings, with what is not among them and what can be mended."""
     totals = review.totals
     by_comments, left_out = totals.silenced[SilencedBy.COMMENT], totals.left_out
-    fixable = totals.fixable
+    mended, untried, unsafe = (totals.fixable[kind] for kind in Fixable)
     words = [
         _("{count} ignored by comments").format(count=by_comments) if by_comments else "",
         _("{count} not asked for").format(count=left_out) if left_out else "",
-        _("{mark} {count} for --fix").format(mark=FIX_MARK, count=fixable[True]) if fixable[True] else "",
-        _("{count} for --unsafe-fixes").format(count=fixable[False]) if fixable[False] else "",
+        _("{mark} {count} that --fix mends").format(mark=FIX_MARK, count=mended) if mended else "",
+        _("{count} untried for --fix").format(count=untried) if untried else "",
+        _("{count} for --unsafe-fixes").format(count=unsafe) if unsafe else "",
         in_words(review.baselines),
     ]
     rest = listed(filter(None, words))

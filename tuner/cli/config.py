@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from tuner.cli import options
+from tuner.cli import options, premise_options
 from tuner.cli.premises import Premises, with_premises
 from tuner.cli.project_settings import SettingsNamed, project_for, settled
 from tuner.language import _
@@ -43,7 +43,7 @@ def config(
         bool, typer.Option("--all", help=_("All settings, not those alone that differ from the release's."))
     ] = False,
     named: SettingsNamed,
-    verl_version: options.VerlVersion = None,
+    verl_version: premise_options.VerlVersion = None,
     launch: options.WhichLaunch = None,
     color: options.Colour = "auto",
     verbose: options.Verbose = False,
@@ -56,7 +56,7 @@ def config(
 
     from tuner.cli.pipeline import configuration_of, release_of
     from tuner.errors import cut
-    from tuner.inputs.given import read_given
+    from tuner.inputs.reading import read_given
     from tuner.render.settings_text import not_known, settings_overrides, settings_text
     from tuner.render.settings_view import settings_view
     from tuner.render.terminal import Terminal, plain, write

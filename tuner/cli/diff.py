@@ -158,7 +158,7 @@ def _inputs(words: Sequence[str], premises: Premises, *, releases_differ: bool) 
 
 def _given(inputs: "tuple[Input, Input]", premises: Premises) -> "list[Given]":
     """What they hold; one that stands for both is read once."""
-    from tuner.inputs.given import read_given
+    from tuner.inputs.reading import read_given
 
     first, second = inputs
     given = read_given(first.config, first.words, launch=premises.launch)

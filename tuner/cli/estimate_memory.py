@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from tuner.cli import options
+from tuner.cli import options, premise_options
 from tuner.cli.completion import bundled_models
 from tuner.language import _
 
@@ -67,7 +67,7 @@ def estimate_memory(
             autocompletion=bundled_models,
         ),
     ] = None,
-    trace: options.Trace = False,
+    trace: premise_options.Trace = False,
     output_format: options.TextOrJson = "text",
     failed_allocation: options.FailedAllocation = None,
     color: options.Colour = "auto",

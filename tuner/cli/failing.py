@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from tuner.cli.baselines import unknown_lines
+from tuner.cli.baselines import UnknownLines
 from tuner.cli.judging import Judging, asked_of, reported
 from tuner.cli.premises import Premises
 from tuner.cli.project_settings import SettingsNamed
@@ -37,4 +37,4 @@ def fails(
     given = Input(config=config, words=tuple(words), pasted=pasted)
     judging = Judging(premises=premises, named=named, fail_on=severity)
     found = reported(answer, given, asked_of(given, judging), judging)
-    return any(line.at_least(severity) for line in unknown_lines(judging.findings)(found))
+    return any(line.at_least(severity) for line in UnknownLines(judging.findings)(found))

@@ -1,30 +1,25 @@
 """``tuner check --fix`` and ``--diff``: mends inputs, and says what was done and what was left."""
 
 import sys
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec import Struct
 
 from tuner.cli.fix_options import FixOptions
-from tuner.files import STANDARD_INPUT, is_there, read_bytes
+from tuner.cli.judging import Judging
+from tuner.cli.judging_many import of_each
+from tuner.cli.mending import Mender, Outcome, real_path
 from tuner.inputs.several import Input
-from tuner.inputs.yaml_file import MAX_BYTES
 from tuner.language import _, ngettext
 from tuner.render.terminal import plain, silence, write
 from tuner.render.words import pasteable
 from tuner.review.checked import Checked, Line
-from tuner.review.fixes.mending import Drafted, Left, mend
+from tuner.review.fixes.mending import Left
 from tuner.review.fixes.patch import patch
 from tuner.review.fixes.writing import write_over
 from tuner.review.kept import Kept
-
-Judge = Callable[[Input, bytes | None], Drafted]
-"""What is found in an input, with other bytes in place of its file's where some are given."""
-
-Unknown = Callable[[Checked], Sequence[Line]]
-"""The findings that no baseline has: those that it has are accepted, and stay as they are."""
+from tuner.review.many import FEW
 
 
 class Done(Struct, frozen=True, kw_only=True):
@@ -84,53 +79,39 @@ class Mending(Struct, frozen=True, kw_only=True):
         write(sys.stderr, total.format(count=count))
 
 
-def mended(inputs: Sequence[Input], judge: Judge, options: FixOptions, *, unknown: Unknown) -> Mending:
+def mended(inputs: Sequence[Input], judging: Judging, options: FixOptions) -> Mending:
     """Mend each input, or find out what would be mended; what cannot be used is left as it is.
+
+    Many are judged in several processes. This one alone writes, in the order of the inputs; what rests on a
+    file that it has written is judged anew.
 
     Raises:
         InputError: a file cannot be written, or a baseline cannot be read.
     """
-    named = Counter(map(_real, inputs))
+    mender = Mender.of(inputs, judging, unsafe=options.unsafe_fixes)
     mending = Mending(checked=Kept(Checked, len(inputs)), done=Kept(Done, len(inputs)), diff=options.diff)
-    for place, given in enumerate(inputs):
-        checked, done = _one(given, judge, options, unknown, alone=named[_real(given)] == 1)
-        mending.checked.put(place, checked)
-        mending.done.put(place, done)
+    many = len(inputs) >= FEW
+    outcomes = of_each(Outcome, inputs, mender) if many else map(mender, inputs)
+    written: set[str] = set()
+    for place, (given, outcome) in enumerate(zip(inputs, outcomes, strict=True)):
+        if many and not written.isdisjoint(outcome.rests_on):
+            outcome = mender(given)
+        after = outcome.mended
+        if after.after != after.before and not options.diff:
+            write_over(Path(given.config), before=after.before, after=after.after)
+            written.add(real_path(given))
+        mending.checked.put(place, outcome.found if options.diff else after.checked)
+        mending.done.put(
+            place,
+            Done(
+                source=outcome.found.source,
+                before=after.before,
+                after=after.after,
+                fixed=after.fixed,
+                left=after.left,
+            ),
+        )
     return mending
-
-
-def _real(given: Input) -> str:
-    is_file = not given.pasted and given.config != STANDARD_INPUT and is_there(given.config, Path.is_file)
-    return str(Path(given.config).resolve()) if is_file else given.config
-
-
-def _one(
-    given: Input, judge: Judge, options: FixOptions, unknown: Unknown, *, alone: bool
-) -> tuple[Checked, Done]:
-    found = judge(given, None).proved
-    if found.problem is not None:
-        return found, Done(source=found.source)
-    lines = unknown(found)
-    if not alone or all(line.fix is None for line in lines):
-        reason = "" if alone else _("the file is named twice")
-        left = tuple(Left(line=line, reason=reason or line.no_fix) for line in lines if line.overrides)
-        return found, Done(source=found.source, left=left)
-    file = Path(given.config)
-    data = read_bytes(file, most=MAX_BYTES)
-    outcome = mend(
-        data, lambda content: judge(given, content), unsafe=options.unsafe_fixes, candidates=unknown
-    )
-    checked = found if options.diff else outcome.checked
-    done = Done(
-        source=checked.source,
-        before=outcome.before,
-        after=outcome.after,
-        fixed=outcome.fixed,
-        left=outcome.left,
-    )
-    if outcome.after != outcome.before and not options.diff:
-        write_over(file, before=outcome.before, after=outcome.after)
-    return checked, done
 
 
 def _write_bytes(data: bytes) -> None:

@@ -30,6 +30,9 @@ FORMATS = (
 )
 
 
+MARKED = ("full", "concise", "grouped")  # mark what ``--fix`` mends
+
+
 def formats(incomplete: str) -> list[str]:
     """Formats whose name begins so."""
     return beginning(FORMATS, incomplete)

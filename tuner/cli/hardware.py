@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from tuner.cli.options import LARGEST_HEADROOM
+from tuner.cli.premise_options import LARGEST_HEADROOM
 from tuner.cli.premises import Premises
 from tuner.errors import InputError
 from tuner.evidence import Evidence

@@ -2,10 +2,12 @@
 
 import gc
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
 from typing import TypeVar
+
+from msgspec import Struct
 
 from tuner.cli.judging import Judging, judged
 from tuner.inputs.several import Input
@@ -20,27 +22,38 @@ from tuner.review.review import Inputs
 # each other. Most of what is made is remembered for the next inputs, and is looked through in vain.
 _COLLECT_AFTER = 200_000
 
-Result = TypeVar("Result")
+Result = TypeVar("Result", bound=Struct)
+Item = TypeVar("Item")
 
 
 def judged_inputs(inputs: Sequence[Input], judging: Judging) -> Inputs:
     """What is found in each input, in their order."""
+    return of_each(Checked, inputs, partial(judged, judging=judging))
+
+
+def of_each(kind: type[Result], inputs: Sequence[Input], judge: Callable[[Input], Result]) -> Kept[Result]:
+    """What a function finds of each input, in their order.
+
+    Args:
+        kind: what it returns.
+        inputs: what it is called with.
+        judge: a function of a module, a part of one, or an object, since it goes to other processes.
+    """
     prepare = partial(_begin, chosen())
     if len(inputs) < FEW:
-        results = judged_in_turn(inputs, partial(judged, judging=judging), prepare)
-        return Kept.of(Checked, results, len(inputs))
+        return Kept.of(kind, judged_in_turn(inputs, judge, prepare), len(inputs))
     gc.set_threshold(_COLLECT_AFTER)
     places = by_likeness(inputs)
     alike = [inputs[place] for place in places]
-    kept = Kept(Checked, len(inputs))
+    kept = Kept(kind, len(inputs))
     # Closed, so that the processes end first when something comes in between, such as Ctrl-C.
-    with closing(judged_in_turn(alike, partial(_packed, judging=judging), prepare)) as several:
+    with closing(judged_in_turn(alike, partial(_packed, judge=judge), prepare)) as several:
         for place, result in zip(places, with_bar(several, len(inputs)), strict=True):
             kept.put(place, result)
     return kept
 
 
-def with_bar(results: Iterable[Result], total: int) -> Iterator[Result]:
+def with_bar(results: Iterable[Item], total: int) -> Iterator[Item]:
     """The same one after another, counted by a bar on a terminal's standard error until the last one."""
     if not sys.stderr.isatty():
         yield from results
@@ -53,8 +66,8 @@ def with_bar(results: Iterable[Result], total: int) -> Iterator[Result]:
         yield from progress.track(results, total=total)
 
 
-def _packed(given: Input, judging: Judging) -> Checked | bytes:
-    return packed(judged(given, judging))
+def _packed(given: Input, judge: Callable[[Input], Result]) -> Result | bytes:
+    return packed(judge(given))
 
 
 def _begin(language: str) -> None:

@@ -17,7 +17,9 @@ from tuner.cli.sizes import expect_modelled
 from tuner.errors import InputError, TunerError
 from tuner.findings import Finding, Numerics, Written
 from tuner.hardware import Cluster
-from tuner.inputs.given import Given, read_given, with_missing_config
+from tuner.inputs.given import Given
+from tuner.inputs.named_config import with_missing_config
+from tuner.inputs.reading import read_given
 from tuner.inputs.settings import Settings
 from tuner.memory.fitting.limits import values_that_fit
 from tuner.model_shape import ModelShape

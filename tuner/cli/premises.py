@@ -8,7 +8,7 @@ from inspect import Parameter, signature
 from msgspec import Struct
 from msgspec.structs import fields
 
-from tuner.cli import options
+from tuner.cli import options, premise_options
 from tuner.errors import InputError, Location
 from tuner.language import _
 
@@ -16,27 +16,27 @@ from tuner.language import _
 class Premises(Struct, frozen=True, kw_only=True):
     """What the options say; None leaves it to the configuration and the machine."""
 
-    verl_version: options.VerlVersion = None
-    engine_version: options.EngineVersion = None
-    model: options.Model = None
-    critic_model: options.CriticModel = None
-    reward_model: options.RewardModel = None
-    trace: options.Trace = False
-    gpu: options.Gpu = None
-    gpus_per_node: options.GpusPerNode = None
-    nodes: options.Nodes = None
-    network: options.Network = None
-    storage: options.Storage = None
-    mean_prompt: options.MeanPromptLength = None
-    mean_response: options.MeanResponseLength = None
-    response_p95: options.ResponseP95 = None
-    tool_seconds: options.ToolSeconds = None
-    turns: options.Turns = None
-    tool_tokens: options.ToolTokens = None
-    images_per_prompt: options.ImagesPerPrompt = None
-    image_pixels: options.ImagePixels = None
-    host_memory_gib: options.HostMemory = None
-    headroom: options.Headroom = 0.1
+    verl_version: premise_options.VerlVersion = None
+    engine_version: premise_options.EngineVersion = None
+    model: premise_options.Model = None
+    critic_model: premise_options.CriticModel = None
+    reward_model: premise_options.RewardModel = None
+    trace: premise_options.Trace = False
+    gpu: premise_options.Gpu = None
+    gpus_per_node: premise_options.GpusPerNode = None
+    nodes: premise_options.Nodes = None
+    network: premise_options.Network = None
+    storage: premise_options.Storage = None
+    mean_prompt: premise_options.MeanPromptLength = None
+    mean_response: premise_options.MeanResponseLength = None
+    response_p95: premise_options.ResponseP95 = None
+    tool_seconds: premise_options.ToolSeconds = None
+    turns: premise_options.Turns = None
+    tool_tokens: premise_options.ToolTokens = None
+    images_per_prompt: premise_options.ImagesPerPrompt = None
+    image_pixels: premise_options.ImagePixels = None
+    host_memory_gib: premise_options.HostMemory = None
+    headroom: premise_options.Headroom = 0.1
     launch: options.WhichLaunch = None
     places: tuple[tuple[str, Location], ...] = ()  # fields that a settings file says, and where
 

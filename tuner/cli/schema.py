@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from tuner.cli import options
+from tuner.cli import options, premise_options
 from tuner.errors import InputError
 from tuner.language import _
 
@@ -47,7 +47,7 @@ def schema(
             ),
         ),
     ],
-    verl_version: options.VerlVersion = None,
+    verl_version: premise_options.VerlVersion = None,
     verbose: options.Verbose = False,
 ) -> None:
     """Print the JSON Schema of an output, of measured passes, or of a project's files."""

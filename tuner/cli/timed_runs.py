@@ -9,8 +9,8 @@ from tuner.cli.hardware import choose_card
 from tuner.cli.pipeline import read_job, release_of
 from tuner.cli.premises import Premises
 from tuner.errors import TunerError
-from tuner.inputs.given import read_given
 from tuner.inputs.log.metrics import StepMetrics
+from tuner.inputs.reading import read_given
 from tuner.language import _
 from tuner.rules.case import figures
 from tuner.timing import PhaseTime, StepTime, interval

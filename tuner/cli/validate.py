@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from tuner.cli import options
+from tuner.cli import options, validate_options
 from tuner.cli.exit_codes import FINDINGS, INTERRUPTED
 from tuner.cli.premises import Premises, with_premises
 from tuner.cli.project_settings import SettingsNamed, project_for, settled
@@ -38,14 +38,14 @@ def validate(
     *,
     premises: Premises,
     named: SettingsNamed,
-    budget: options.Budget = "120s",
-    parts: options.Parts = None,
-    nproc: options.Processes = None,
-    memory_limit: options.MemoryLimit = None,
-    device: options.Device = "cuda",
-    write_profile: options.WriteProfile = None,
-    output: options.Output = None,
-    ray: options.Ray = None,
+    budget: validate_options.Budget = "120s",
+    parts: validate_options.Parts = None,
+    nproc: validate_options.Processes = None,
+    memory_limit: validate_options.MemoryLimit = None,
+    device: validate_options.Device = "cuda",
+    write_profile: validate_options.WriteProfile = None,
+    output: validate_options.Output = None,
+    ray: validate_options.Ray = None,
     output_format: Annotated[
         Literal["text", "json", "markdown"],
         typer.Option("--output-format", "-f", help=_("Text to read, JSON with everything, or Markdown.")),

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 
 from tuner.files import STANDARD_INPUT, is_there
-from tuner.inputs.given import SHELL_NAMES, YAML_NAMES, is_command
+from tuner.inputs.form import SHELL_NAMES, YAML_NAMES, is_command
 
 _SETTING = ("+", "~")  # how an override begins that adds or deletes a key
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from msgspec.structs import asdict
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from tuner import __version__
 from tuner.accuracy import (
@@ -22,17 +22,14 @@ from tuner.accuracy import (
 )
 from tuner.accuracy.recorded import RecordedPeak
 from tuner.render.json_text import json_text
-from tuner.render.report import SCHEMA_VERSION, SchemaVersion, TermReport
+from tuner.render.memory_report import TermReport
+from tuner.render.report_values import SCHEMA_VERSION, ReportModel, SchemaVersion
 from tuner.render.struct_models import STRUCTS
 
 Error = Annotated[float, Field(description="predicted / measured - 1")]
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class CaseReport(_Model):
+class CaseReport(ReportModel):
     """One measured pass and its prediction."""
 
     source: str
@@ -61,7 +58,7 @@ class CaseReport(_Model):
     terms: Annotated[tuple[TermReport, ...], Field(description="addends of predicted_peak_bytes")]
 
 
-class SecondsReport(_Model):
+class SecondsReport(ReportModel):
     """One phase of a step, or a whole step, whose seconds were measured."""
 
     source: str
@@ -80,7 +77,7 @@ class SecondsReport(_Model):
     measured_s: float
 
 
-class RecordedReport(_Model):
+class RecordedReport(ReportModel):
     """The peak of one phase of a recorded run, over all ranks and steps."""
 
     case: Annotated[str, Field(description="the run")]
@@ -95,7 +92,7 @@ class RecordedReport(_Model):
     measured_reserved_bytes: int
 
 
-class UtilisationReport(_Model):
+class UtilisationReport(ReportModel):
     """Model FLOP utilisation of the actor's update, by the trainer's own formula."""
 
     source: str
@@ -104,7 +101,7 @@ class UtilisationReport(_Model):
     printed: Annotated[float, Field(description="by the trainer")]
 
 
-class LeftOutReport(_Model):
+class LeftOutReport(ReportModel):
     """A record that nothing is predicted for."""
 
     source: str
@@ -112,7 +109,7 @@ class LeftOutReport(_Model):
     reason: str
 
 
-class AccuracyReport(_Model):
+class AccuracyReport(ReportModel):
     """What ``tuner accuracy`` found out about all files together."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, title="tuner accuracy report")

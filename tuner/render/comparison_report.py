@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from tuner import __version__, timing
 from tuner.advise import Verdict
@@ -16,8 +16,9 @@ from tuner.memory import Item, PhaseEstimate
 from tuner.render.comparison import Comparison, KeyEntry, PhaseChange, Side
 from tuner.render.field_words import field_words, value_words
 from tuner.render.json_text import json_text
-from tuner.render.report import SCHEMA_VERSION, Bytes, Interval, Place, SchemaVersion, StepTimeReport
+from tuner.render.report_values import SCHEMA_VERSION, Bytes, Interval, Place, ReportModel, SchemaVersion
 from tuner.render.struct_models import STRUCTS
+from tuner.render.time_report import StepTimeReport
 from tuner.trainers.chosen import TRAINER
 from tuner.trainers.protocol import Change, KeyState, Kind
 from tuner.workload import Phase
@@ -25,11 +26,7 @@ from tuner.workload import Phase
 SecondsInterval = Annotated[tuple[float, float], Field(description="the least and the most seconds")]
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class SideReport(_Model):
+class SideReport(ReportModel):
     """One of both configurations, and what the model says of it."""
 
     source: str
@@ -53,7 +50,7 @@ class SideReport(_Model):
     left_out: Annotated[tuple[str, ...], Field(description="parts of the job that are not counted")]
 
 
-class PartChange(_Model):
+class PartChange(ReportModel):
     """One part of a phase's peak."""
 
     item: Item
@@ -62,7 +59,7 @@ class PartChange(_Model):
     change_bytes: Bytes
 
 
-class PhaseReport(_Model):
+class PhaseReport(ReportModel):
     """One phase before and after; the parts add up to the peaks."""
 
     phase: Phase
@@ -80,7 +77,7 @@ class PhaseReport(_Model):
     ]
 
 
-class PhaseEffectReport(_Model):
+class PhaseEffectReport(ReportModel):
     """A phase of the second job without a difference, and with it."""
 
     phase: Phase
@@ -88,7 +85,7 @@ class PhaseEffectReport(_Model):
     with_bytes: Bytes
 
 
-class EffectReport(_Model):
+class EffectReport(ReportModel):
     """What one difference does to the second job."""
 
     phases: Annotated[tuple[PhaseEffectReport, ...], Field(description="those whose peak changes")]
@@ -99,7 +96,7 @@ class EffectReport(_Model):
     change: Annotated[timing.Change, STRUCTS, Field(description="of the seconds, with its interval")]
 
 
-class FieldReport(_Model):
+class FieldReport(ReportModel):
     """A field of the workload that differs, as the report of advise has it."""
 
     path: str
@@ -108,7 +105,7 @@ class FieldReport(_Model):
     after: str
 
 
-class DifferenceReport(_Model):
+class DifferenceReport(ReportModel):
     """Fields that differ for one reason, and what that does to the second job."""
 
     fields: tuple[FieldReport, ...]
@@ -120,7 +117,7 @@ class DifferenceReport(_Model):
     ]
 
 
-class KeyStateReport(_Model):
+class KeyStateReport(ReportModel):
     """A key in one of both configurations."""
 
     key: str
@@ -132,7 +129,7 @@ class KeyStateReport(_Model):
     kind: Annotated[Kind | None, Field(description="what the estimate makes of it")]
 
 
-class KeyReport(_Model):
+class KeyReport(ReportModel):
     """A key that differs and touches one of both jobs."""
 
     change: Change
@@ -142,7 +139,7 @@ class KeyReport(_Model):
     differences: tuple[DifferenceReport, ...]
 
 
-class SpokenReport(_Model):
+class SpokenReport(ReportModel):
     """An error or a warning of one configuration alone."""
 
     code: str
@@ -153,7 +150,7 @@ class SpokenReport(_Model):
     keys: tuple[str, ...]
 
 
-class ComparisonReport(_Model):
+class ComparisonReport(ReportModel):
     """Everything that ``tuner diff`` found out about two configurations."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, title="tuner diff report")

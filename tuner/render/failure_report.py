@@ -3,7 +3,7 @@
 from typing import Annotated
 
 from msgspec.structs import replace
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from tuner import __version__
 from tuner.advise.allocation import Standing
@@ -14,21 +14,18 @@ from tuner.findings import Numerics
 from tuner.inputs.secrets import without_secrets
 from tuner.out_of_memory.kinds import Kind
 from tuner.out_of_memory.stack import Call
+from tuner.render.allocation_report import AllocationReport, allocation_report
 from tuner.render.failure import Explained
-from tuner.render.json import allocation_report, project_setting
 from tuner.render.json_text import json_text
-from tuner.render.report import SCHEMA_VERSION, AllocationReport, ProjectSetting, SchemaVersion
+from tuner.render.premises_report import ProjectSetting, project_setting
+from tuner.render.report_values import SCHEMA_VERSION, ReportModel, SchemaVersion
 from tuner.render.struct_models import STRUCTS
 from tuner.timing import Change
 from tuner.workload import Phase
 from tuner.workload.place import Work
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class ErrorLine(_Model):
+class ErrorLine(ReportModel):
     """What was printed."""
 
     kind: Kind
@@ -38,7 +35,7 @@ class ErrorLine(_Model):
     figures: Annotated[dict[str, float], Field(description="numbers of the message, as it has them")]
 
 
-class PlaceReport(_Model):
+class PlaceReport(ReportModel):
     """Where the job was, as the stack of calls tells."""
 
     phases: Annotated[tuple[Phase, ...], Field(description="one of which it was; none where no call says")]
@@ -48,7 +45,7 @@ class PlaceReport(_Model):
     work_call: Annotated[Call | None, STRUCTS]
 
 
-class NeedReport(_Model):
+class NeedReport(ReportModel):
     """Where memory was missing, and how much may be taken there."""
 
     measure: Measure
@@ -57,7 +54,7 @@ class NeedReport(_Model):
     known: Annotated[bool, Field(description="false: a tenth of what there is, to have something to compare")]
 
 
-class RemedyReport(_Model):
+class RemedyReport(ReportModel):
     """One change of settings and what it does where memory was missing."""
 
     code: str
@@ -75,7 +72,7 @@ class RemedyReport(_Model):
     yours: Annotated[bool, Field(description="changes the training: for the user to decide")]
 
 
-class OtherSetting(_Model):
+class OtherSetting(ReportModel):
     """A setting that the error states otherwise than the configuration."""
 
     name: str
@@ -83,7 +80,7 @@ class OtherSetting(_Model):
     in_configuration: float
 
 
-class FailureReport(_Model):
+class FailureReport(ReportModel):
     """Everything that ``tuner explain-oom`` found out about one error."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, title="tuner explain-oom report")

@@ -2,13 +2,14 @@
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from tuner.advise.engine_start import Beside, EngineBeside
 from tuner.advise.observations import MemoryBeside, Observation, PeakBeside, Sign
 from tuner.inputs.log.run_log import RunLog
 from tuner.out_of_memory.kinds import Kind
 from tuner.render.answer import Answer, RunBeside
+from tuner.render.report_values import ReportModel
 from tuner.workload import Phase
 from tuner.workload.observed import Observed
 
@@ -16,11 +17,7 @@ Bytes = Annotated[int, Field(description="bytes")]
 MaybeSeconds = Annotated[float | None, Field(description="seconds; null where there are none")]
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class ObservedPhase(_Model):
+class ObservedPhase(ReportModel):
     """The seconds of one phase, as the run has them and as they are modelled."""
 
     phase: Phase
@@ -31,7 +28,7 @@ class ObservedPhase(_Model):
     ]
 
 
-class ObservedMemory(_Model):
+class ObservedMemory(ReportModel):
     """The highest memory of PyTorch's allocator in the trainer's process, as the run has it and modelled."""
 
     allocated_bytes: Bytes
@@ -48,7 +45,7 @@ class ObservedMemory(_Model):
     taken: Annotated[str, Field(description="when, and of which processes")]
 
 
-class ObservedPeak(_Model):
+class ObservedPeak(ReportModel):
     """The highest memory of one phase over all ranks and steps of a recorded run, and the modelled."""
 
     phase: Phase
@@ -68,7 +65,7 @@ class ObservedPeak(_Model):
     modelled_card_bytes: Annotated[int | None, Field(description="bytes of everything on the card")]
 
 
-class ObservedSign(_Model):
+class ObservedSign(ReportModel):
     """What the run shows that a model alone cannot know."""
 
     sign: Sign
@@ -81,7 +78,7 @@ class ObservedSign(_Model):
     keys: Annotated[tuple[str, ...], Field(description="settings that decide it")]
 
 
-class ObservedSteps(_Model):
+class ObservedSteps(ReportModel):
     """The medians over the steps of a run beside the model."""
 
     first_step: int
@@ -109,14 +106,14 @@ class ObservedSteps(_Model):
     signs: tuple[ObservedSign, ...]
 
 
-class EngineFigure(_Model):
+class EngineFigure(ReportModel):
     """A figure that the rollout engine printed when it was started, and the modelled one."""
 
     observed: int
     modelled: int
 
 
-class LoggedEngine(_Model):
+class LoggedEngine(ReportModel):
     """The rollout engine as it was started; null where the log does not say."""
 
     kv_cache_tokens: Annotated[EngineFigure | None, Field(description="of one engine")]
@@ -124,7 +121,7 @@ class LoggedEngine(_Model):
     longest_sequence_tokens: EngineFigure | None
 
 
-class LoggedError(_Model):
+class LoggedError(ReportModel):
     """How the job ran out of memory."""
 
     kind: Kind
@@ -132,7 +129,7 @@ class LoggedError(_Model):
     line: Annotated[int | None, Field(description="of the log; null behind what was not read")]
 
 
-class LogReport(_Model):
+class LogReport(ReportModel):
     """What the log of a run says beside its configuration."""
 
     lengths: Annotated[tuple[str, ...], Field(description="lengths of the workload that come from the run")]

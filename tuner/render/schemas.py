@@ -9,7 +9,8 @@ from tuner.render.accuracy_report import AccuracyReport
 from tuner.render.checked.report import CheckReport
 from tuner.render.comparison_report import ComparisonReport
 from tuner.render.failure_report import FailureReport
-from tuner.render.report import SCHEMA_VERSION, HeadReport, Report
+from tuner.render.report import HeadReport, Report
+from tuner.render.report_values import SCHEMA_VERSION
 from tuner.render.settings_report import SettingsReport
 from tuner.review.project import schema as written
 from tuner.trainers.chosen import TRAINER

@@ -2,23 +2,20 @@
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from tuner import __version__
 from tuner.errors import Location
 from tuner.inputs.resolved import ABSENT, Resolved
 from tuner.inputs.settings import Layer
 from tuner.render.json_text import json_text
-from tuner.render.report import SCHEMA_VERSION, OpenValue, Place, SchemaVersion, ScriptRemark
+from tuner.render.premises_report import OpenValue, ScriptRemark
+from tuner.render.report_values import SCHEMA_VERSION, Place, ReportModel, SchemaVersion
 from tuner.render.settings_view import SettingsView
 from tuner.trainers.chosen import TRAINER
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class ResolvedSetting(_Model):
+class ResolvedSetting(ReportModel):
     """One key with its value and where that comes from."""
 
     key: str
@@ -35,7 +32,7 @@ class ResolvedSetting(_Model):
     ]
 
 
-class SettingsReport(_Model):
+class SettingsReport(ReportModel):
     """What ``tuner config`` says of one configuration."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, title="tuner config report")

@@ -26,7 +26,14 @@ class Fix(Struct, frozen=True, kw_only=True):
     title: str  # what it does, in one line
     source: str  # the file
     edits: tuple[Edit, ...]  # in the order of the file; none touches another
-    safe: bool  # the training computes the same, and a second run does not find it again
+    safe: bool  # the training computes the same with it
+    tried: bool = False  # --fix was tried on the file with this finding
+    refused: str = ""  # why --fix leaves the finding; empty where it mends it, or nobody tried
+
+    @property
+    def mends(self) -> bool:
+        """Whether it is known that ``--fix`` leaves nothing of the finding."""
+        return self.safe and self.tried and not self.refused
 
 
 class Excerpt(Struct, frozen=True, kw_only=True):

@@ -13,7 +13,8 @@ from msgspec.structs import replace
 
 from tuner.errors import InputError, Location
 from tuner.files import is_there, read_bytes
-from tuner.inputs.given import Given, is_shell
+from tuner.inputs.form import is_shell
+from tuner.inputs.given import Given
 from tuner.inputs.overrides import COMMAND_LINE
 from tuner.inputs.secrets import has_secret
 from tuner.review.checked import Excerpt, Line

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from tuner.errors import InputError, Location
 from tuner.files import STANDARD_INPUT, is_there
-from tuner.inputs.given import SHELL_NAMES
+from tuner.inputs.form import SHELL_NAMES
 from tuner.inputs.log.run_log import is_log
 from tuner.inputs.run_folder import is_run
 from tuner.inputs.several import Input

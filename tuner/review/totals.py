@@ -3,8 +3,17 @@
 from collections import Counter
 from collections.abc import Iterable
 
+from tuner.enumeration import Enum
 from tuner.findings import Severity
-from tuner.review.checked import Checked, JudgedFor, SilencedBy
+from tuner.review.checked import Checked, Fix, JudgedFor, SilencedBy
+
+
+class Fixable(Enum):
+    """What is known of a fix."""
+
+    MENDED = "mended"  # --fix was tried, and leaves nothing of the finding
+    UNTRIED = "untried"  # for --fix, which has not been tried
+    UNSAFE = "unsafe"  # for --unsafe-fixes
 
 
 class Totals:
@@ -19,7 +28,7 @@ class Totals:
         self.quiet = 0  # inputs of which there is nothing to say
         self.severities: Counter[Severity] = Counter()  # of the findings that are reported
         self.failing = 0  # findings as bad as what makes the check of their input fail
-        self.fixable: Counter[bool] = Counter()  # findings with a fix, by whether it is safe
+        self.fixable: Counter[Fixable] = Counter()  # findings with a fix that was not refused
         self.silenced: Counter[SilencedBy] = Counter()  # findings
         self.left_out = 0  # findings that the settings do not ask for
         self.releases: dict[str, str] = {}  # trainers with their release, and why it was taken the last time
@@ -37,8 +46,8 @@ class Totals:
         for line in checked.lines:
             self.severities[line.finding.severity] += 1
             self.failing += line.at_least(checked.fail_on)
-            if line.fix is not None:
-                self.fixable[line.fix.safe] += 1
+            if line.fix is not None and not line.fix.refused:
+                self.fixable[_fixable(line.fix)] += 1
         for silenced in checked.silenced:
             self.silenced[silenced.by] += 1
         if checked.baseline:
@@ -52,3 +61,9 @@ class Totals:
             self.engines[judged.engine] = judged.engine_reason or ""
         self.cards[judged.gpu] = self.cards.pop(judged.gpu, judged)
         self.last = judged
+
+
+def _fixable(fix: Fix) -> Fixable:
+    if not fix.safe:
+        return Fixable.UNSAFE
+    return Fixable.MENDED if fix.mends else Fixable.UNTRIED

@@ -25,8 +25,8 @@ def concise(line: Line, terminal: Terminal) -> str:
 
 
 def judged(line: Line, terminal: Terminal) -> str:
-    """Severity, code and name of a finding, with a mark where ``--fix`` mends it."""
+    """Severity, code and name of a finding, with a mark where ``--fix`` is known to mend it."""
     rule, severity = line.finding.rule, line.finding.severity
     shown = terminal.style(severity.value, SEVERITY_COLOURS[severity])
-    mark = f" {FIX_MARK}" if line.fix is not None and line.fix.safe else ""
+    mark = f" {FIX_MARK}" if line.fix is not None and line.fix.mends else ""
     return f"{shown} {rule.code}{mark} {rule.name}"

@@ -11,7 +11,7 @@ from tuner.render.checked.how import How, separated
 from tuner.render.checked.wording import cure, page, where
 from tuner.render.terminal import Terminal, plain
 from tuner.render.words import SEVERITY_COLOURS, sentence, titled
-from tuner.review.checked import Excerpt, Line
+from tuner.review.checked import Excerpt, Fix, Line
 from tuner.review.review import Review
 
 _TAB = 4  # columns that a tab is shown as
@@ -33,7 +33,7 @@ def _paragraph(line: Line, terminal: Terminal) -> str:
         text += _frame(line, line.excerpt, terminal)
     for note in _notes(line):
         text.append(f"{margin}{terminal.style('=', 'cyan')} {note}")
-    for changed in fix_diff(line.fix) if line.fix is not None else ():
+    for changed in fix_diff(line.fix) if line.fix is not None and not line.fix.refused else ():
         text.append(f"{margin}  {_coloured(changed, terminal)}")
     return "\n".join(text)
 
@@ -72,14 +72,20 @@ def _notes(line: Line) -> list[str]:
         notes.append(titled(_("set by"), plain(line.origin)))
     if line.overrides:
         notes.append(titled(_("help"), cure(line)))
-    if line.no_fix:
-        notes.append(titled(_("no fix"), plain(line.no_fix)))
+    refused = line.no_fix if line.fix is None else line.fix.refused
+    if refused:
+        notes.append(titled(_("no fix"), plain(refused)))
     notes.append(titled(_("see"), page(finding.rule) or f"tuner rule {finding.rule.code}"))
-    if line.fix is not None and line.fix.safe:
-        notes.append(titled(_("fix"), "tuner check --fix"))
-    elif line.fix is not None:
-        notes.append(titled(_("fix that you decide on"), "tuner check --unsafe-fixes"))
+    if line.fix is not None and not line.fix.refused:
+        notes.append(_way(line.fix))
     return notes
+
+
+def _way(fix: Fix) -> str:
+    """The option that applies a fix."""
+    if not fix.safe:
+        return titled(_("fix that you decide on"), "tuner check --unsafe-fixes")
+    return titled(_("fix") if fix.tried else _("untried fix"), "tuner check --fix")
 
 
 def _coloured(changed: str, terminal: Terminal) -> str:

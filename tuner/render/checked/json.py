@@ -17,7 +17,7 @@ from tuner.render.checked.report import (
 )
 from tuner.render.checked.wording import Marked, marked, page, path_of
 from tuner.render.json_text import escaped, filled, json_text
-from tuner.render.report import Place
+from tuner.render.report_values import Place
 from tuner.review.checked import Checked, Fix, JudgedFor
 from tuner.review.review import Review
 

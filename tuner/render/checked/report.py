@@ -2,18 +2,14 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from tuner.evidence import Evidence
 from tuner.findings import Severity
-from tuner.render.report import SCHEMA_VERSION, Bytes, Place, SchemaVersion, Seconds
+from tuner.render.report_values import SCHEMA_VERSION, Bytes, Place, ReportModel, SchemaVersion, Seconds
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class FixEdit(_Model):
+class FixEdit(ReportModel):
     """A piece of a file and what stands there afterwards."""
 
     start: Annotated[int, Field(description="bytes from the beginning of the file")]
@@ -21,16 +17,21 @@ class FixEdit(_Model):
     text: str
 
 
-class FixReport(_Model):
+class FixReport(ReportModel):
     """Edits of one file that mend a finding."""
 
     title: str
     path: str
-    safe: Annotated[bool, Field(description="tuner check --fix applies it; else --unsafe-fixes does")]
+    safe: Annotated[
+        bool,
+        Field(
+            description="the training computes the same: tuner check --fix may apply it, else --unsafe-fixes"
+        ),
+    ]
     edits: tuple[FixEdit, ...]
 
 
-class CheckLine(_Model):
+class CheckLine(ReportModel):
     """One finding of ``tuner check``."""
 
     input: Annotated[str, Field(description="the input that was checked")]
@@ -61,7 +62,7 @@ class CheckLine(_Model):
     )
 
 
-class SilencedLine(_Model):
+class SilencedLine(ReportModel):
     """A finding that is known and accepted, and so not reported."""
 
     finding: CheckLine
@@ -69,7 +70,7 @@ class SilencedLine(_Model):
     reason: str
 
 
-class CheckedGpu(_Model):
+class CheckedGpu(ReportModel):
     """The card that files were checked for."""
 
     name: str
@@ -78,7 +79,7 @@ class CheckedGpu(_Model):
     assumed: Annotated[bool, Field(description="nothing named the card")]
 
 
-class JudgedForReport(_Model):
+class JudgedForReport(ReportModel):
     """What one input was judged for, and why."""
 
     trainer: str
@@ -89,7 +90,7 @@ class JudgedForReport(_Model):
     gpu: CheckedGpu
 
 
-class CheckedPhase(_Model):
+class CheckedPhase(ReportModel):
     """Memory and seconds of one phase on one GPU."""
 
     phase: str
@@ -101,7 +102,7 @@ class CheckedPhase(_Model):
     high_s: Seconds | None
 
 
-class CheckedInput(_Model):
+class CheckedInput(ReportModel):
     """One input that was checked."""
 
     source: str
@@ -115,7 +116,7 @@ class CheckedInput(_Model):
     high_s: Seconds | None = None
 
 
-class CheckReport(_Model):
+class CheckReport(ReportModel):
     """What ``tuner check`` found in all files together, worst first within a file."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, title="tuner check report")

@@ -6,7 +6,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from tuner.files import STANDARD_INPUT
-from tuner.inputs.given import Given, is_shell
+from tuner.inputs.form import is_shell
+from tuner.inputs.given import Given
 from tuner.inputs.run_folder import HYDRA, is_wandb
 from tuner.inputs.yaml_file import parse_yaml
 from tuner.language import _

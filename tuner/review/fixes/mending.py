@@ -52,7 +52,7 @@ class Mended(Struct, frozen=True, kw_only=True):
     after: bytes
     fixed: tuple[Line, ...]  # in the order in which they were mended
     left: tuple[Left, ...]  # with overrides, and not mended
-    checked: Checked  # what is found in the file afterwards
+    checked: Checked  # what is found in the file afterwards, with the reasons why fixes were refused
 
 
 def mend(
@@ -77,13 +77,33 @@ def mend(
     before = data
     while len(mending.fixed) < _MOST and (after := mending.step(data)) is not None:
         data = after
+    left = tuple(mending.left(data))
     return Mended(
         before=before,
         after=data,
         fixed=tuple(mending.fixed),
-        left=tuple(mending.left(data)),
-        checked=mending.judged(data).proved,
+        left=left,
+        checked=refused(mending.judged(data).proved, left, unsafe=unsafe),
     )
+
+
+def refused(checked: Checked, left: Sequence[Left], *, unsafe: bool) -> Checked:
+    """What is found in a file that stays as it is, with the reasons why fixes were not applied.
+
+    Args:
+        checked: what is found.
+        left: what stays of it.
+        unsafe: whether fixes would have been applied that may change the training.
+    """
+    reasons = {id(item.line): item.reason for item in left}
+
+    def with_reason(line: Line) -> Line:
+        fix, reason = line.fix, reasons.get(id(line), "")
+        if fix is None or not reason or not (fix.safe or unsafe):
+            return line
+        return replace(line, fix=replace(fix, tried=True, refused=reason))
+
+    return replace(checked, lines=tuple(map(with_reason, checked.lines)))
 
 
 class _Mending:
@@ -146,7 +166,7 @@ class _Mending:
         then = self.judged(after).checked
         if then.problem is not None:
             return _("the file could not be used: {problem}").format(problem=then.problem.message)
-        again = next((other for other in then.lines if _keys(other) & _keys(line)), None)
+        again = next((other for other in then.lines if keys_of(other) & keys_of(line)), None)
         if again is not None:
             return _("then {code} would be found at the same key").format(code=again.code)
         known = {other.code for other in self.judged(data).checked.lines}
@@ -168,6 +188,6 @@ def _named(line: Line) -> tuple[str, tuple[str, ...]]:
     return line.code, line.overrides
 
 
-def _keys(line: Line) -> set[Path]:
+def keys_of(line: Line) -> set[Path]:
     """The keys that a finding would set."""
     return set(map(key_of, line.overrides))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tuner.errors import InputError
 from tuner.files import STANDARD_INPUT, is_there
-from tuner.inputs.given import is_shell
+from tuner.inputs.form import is_shell
 from tuner.inputs.yaml_file import read_text
 from tuner.review.suppression.comments import Suppression, suppressions
 from tuner.review.suppression.in_scripts import comments_in_script

@@ -10,7 +10,7 @@ from pathlib import Path as FilePath
 from msgspec import Struct
 
 from tuner.errors import TunerError
-from tuner.files import is_there
+from tuner.files import is_there, note, noted
 from tuner.inputs.tree import Tree
 from tuner.trainers.verl.fingerprint import Likeness, likest
 
@@ -61,23 +61,29 @@ def private_defaults(folder: FilePath, config: str) -> PrivateDefaults | None:
         config: one of :data:`~tuner.trainers.verl.defaults.CONFIGS`.
     """
     for file in _candidates(folder.absolute(), config):
-        private = _read(file, config, file.stat().st_mtime_ns)
+        private, names = _read(file, config, file.stat().st_mtime_ns)
+        note(names)
         if private is not None:
             return private
     return None
 
 
 @lru_cache(maxsize=_KEPT)
-def _read(file: FilePath, config: str, _written_at: int) -> PrivateDefaults | None:
-    """A copy; None of a file that cannot be composed, or has too little of what verl's has."""
+def _read(file: FilePath, config: str, _written_at: int) -> tuple[PrivateDefaults | None, frozenset[str]]:
+    """A copy, and the files that it is read from.
+
+    None of a file that cannot be composed, or has too little of what verl's has.
+    """
     from tuner.trainers.verl.composing import composed  # where there is a copy, which is seldom
 
-    try:
-        tree = composed(file)
-    except TunerError:
-        return None
+    with noted() as names:
+        try:
+            tree = composed(file)
+        except TunerError:
+            return None, frozenset(names)
     likeness = likest(tree, config)
-    return PrivateDefaults(file=file, tree=tree, likeness=likeness) if likeness.shares_most else None
+    private = PrivateDefaults(file=file, tree=tree, likeness=likeness) if likeness.shares_most else None
+    return private, frozenset(names)
 
 
 def _candidates(folder: FilePath, config: str) -> Iterator[FilePath]:

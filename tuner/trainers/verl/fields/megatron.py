@@ -212,11 +212,14 @@ def _recomputation(context: EngineContext) -> Checkpointing:
 def _set_recomputation(context: EngineContext, engine: Engine) -> Assignments:
     granularity = None if engine.checkpointing is Checkpointing.NONE else engine.checkpointing.value
     recompute = _recompute(context.role)
-    whole = ((f"{recompute}_method", "uniform"), (f"{recompute}_num_layers", 1))  # full demands both
-    return (
-        (f"{recompute}_granularity", granularity),
-        *(whole if engine.checkpointing is Checkpointing.FULL else ()),
-    )
+    written: Assignments = ((f"{recompute}_granularity", granularity),)
+    match engine.checkpointing:
+        case Checkpointing.FULL:  # demands both
+            return (*written, (f"{recompute}_method", "uniform"), (f"{recompute}_num_layers", 1))
+        case Checkpointing.NONE:  # neither is read
+            return (*written, (f"{recompute}_method", None), (f"{recompute}_num_layers", None))
+        case _:
+            return written
 
 
 def _recomputed_layers(source: Source, role: Role, checkpointing: Checkpointing) -> dict[str, int]:

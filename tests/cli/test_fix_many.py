@@ -1,0 +1,114 @@
+"""Many files are mended in several processes as they are one after another, and one process writes them."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.runner import Result, run
+from tuner.cli import fixing, judging_many
+from tuner.review import kept, many
+
+CONFIG = Path(__file__).parent / "configs" / "grpo.yaml"
+JOB = """\
+defaults:
+  - common
+  - _self_
+data:
+  train_batch_size: 256
+"""
+NAMES = ("early.yaml", "0.yaml", "broken.yaml", "common.yaml", "late.yaml", "1.yaml", "run.sh", "link.yaml")
+SCRIPT = "python3 -m verl.trainer.main_ppo actor_rollout_ref.model.path=Qwen/Qwen2.5-7B-Instruct"
+
+
+@pytest.fixture(autouse=True)
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files that are mended, one that cannot be used, two names of one, and two jobs that rest on a third."""
+    monkeypatch.chdir(tmp_path)
+    begin()
+
+
+def begin() -> None:
+    text = CONFIG.read_text(encoding="utf-8")
+    written = {name: f"{text}\n# {name}\n" for name in NAMES if name != "link.yaml"}
+    written |= {"broken.yaml": "a: [", "early.yaml": JOB, "late.yaml": JOB, "run.sh": SCRIPT}
+    for name, content in written.items():
+        Path(name).write_text(content, encoding="utf-8")
+    Path("link.yaml").unlink(missing_ok=True)
+    Path("link.yaml").symlink_to("0.yaml")
+
+
+def check(*words: str) -> Result:
+    return run(
+        "check",
+        *words,
+        "--gpu",
+        "h100-sxm",
+        "--isolated",
+        "--verl-version",
+        "0.9.1",
+        "--select",
+        "KRN006,ROL016",
+    )
+
+
+def contents() -> dict[str, str]:
+    return {file.name: file.read_text(encoding="utf-8") for file in sorted(Path().iterdir())}
+
+
+def in_two_processes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Let two inputs be many; the counts of the processes that are started then."""
+    started: list[int] = []
+    pool = many.ProcessPoolExecutor
+
+    def counted(count: int, **options: Any) -> Any:
+        started.append(count)
+        return pool(count, **options)
+
+    for module in (many, judging_many, kept, fixing):
+        monkeypatch.setattr(module, "FEW", 2)
+    monkeypatch.setattr(many, "_AT_A_TIME", 2)
+    monkeypatch.setattr(many, "_cores", lambda: 2)
+    monkeypatch.setattr(many, "ProcessPoolExecutor", counted)
+    return started
+
+
+@pytest.mark.parametrize("options", [("--fix",), ("--diff",)])
+def test_processes_mend_what_one_mends_in_the_same_order(
+    options: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = contents()
+    alone, afterwards = check(*NAMES, *options), contents()
+    begin()
+    started = in_two_processes(monkeypatch)
+    assert check(*NAMES, *options) == alone
+    assert started == [2]
+    assert contents() == afterwards
+    assert alone.code == 2 and "0.yaml: KRN006 fused-layers: the file is named twice" in alone.err
+    mended = {name for name in before if afterwards[name] != before[name]}
+    # What the last job lacked, the file that it rests on has by then.
+    assert mended == (set() if "--diff" in options else {"early.yaml", "common.yaml", "1.yaml", "run.sh"})
+
+
+def test_a_file_that_cannot_be_written_ends_it_behind_those_that_were(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    Path("second name.yaml").hardlink_to("common.yaml")
+    before = contents()
+    in_two_processes(monkeypatch)
+    result = check(*NAMES, "--fix")
+    assert result.code == 2 and result.out == ""
+    assert "common.yaml: the file has a second name (a hard link)" in result.err
+    afterwards = contents()
+    assert {name for name in before if afterwards[name] != before[name]} == {"early.yaml"}
+
+
+def test_a_baseline_that_cannot_be_read_is_one_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("known.json").write_text("[]", encoding="utf-8")
+    before = contents()
+    asked = (*NAMES, "--fix", "--baseline", "known.json")
+    alone = check(*asked)
+    in_two_processes(monkeypatch)
+    assert check(*asked) == alone
+    assert alone.code == 2 and alone.err.startswith("error: known.json")
+    assert contents() == before

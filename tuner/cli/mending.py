@@ -1,0 +1,81 @@
+"""What mending one input comes to, before anything is written."""
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from tuner.cli.baselines import UnknownLines
+from tuner.cli.judging import Judging, drafted
+from tuner.files import STANDARD_INPUT, is_there, noted, read_bytes
+from tuner.inputs.several import Input
+from tuner.inputs.yaml_file import MAX_BYTES
+from tuner.language import _
+from tuner.review.checked import Checked, Line
+from tuner.review.fixes.mending import Left, Mended, mend, refused
+
+
+class Outcome(Struct, frozen=True, kw_only=True):
+    """One input as it is, and what mending it comes to."""
+
+    found: Checked
+    mended: Mended  # no bytes where nothing can be mended
+    rests_on: tuple[str, ...] = ()  # other files that were read for it, by their real paths
+
+
+class Mender(Struct, frozen=True, kw_only=True):
+    """Mends one input after another in memory; other processes get it, as they get no function of a call."""
+
+    judging: Judging
+    unsafe: bool  # whether fixes are applied that may change the training
+    twice: frozenset[str]  # files that are named more than once, by their real paths
+    unknown: UnknownLines
+
+    @classmethod
+    def of(cls, inputs: Sequence[Input], judging: Judging, *, unsafe: bool) -> "Mender":
+        """One for these inputs."""
+        named = Counter(map(real_path, inputs))
+        return cls(
+            judging=judging,
+            unsafe=unsafe,
+            twice=frozenset(path for path, count in named.items() if count > 1),
+            unknown=UnknownLines(judging.findings),
+        )
+
+    def __call__(self, given: Input) -> Outcome:
+        """What mending an input comes to.
+
+        Raises:
+            InputError: a baseline cannot be read.
+        """
+        with noted() as names:
+            found = drafted(given, self.judging, None).proved
+            mended = self._mended(given, found)
+        own = real_path(given)
+        others = {str(Path(name).resolve()) for name in names} - {own}
+        return Outcome(found=found, mended=mended, rests_on=tuple(sorted(others)))
+
+    def _mended(self, given: Input, found: Checked) -> Mended:
+        lines = () if found.problem is not None else self.unknown(found)
+        alone = real_path(given) not in self.twice
+        if not alone or all(line.fix is None for line in lines):
+            return self._unmended(found, lines, "" if alone else _("the file is named twice"))
+        data = read_bytes(Path(given.config), most=MAX_BYTES)
+        return mend(
+            data,
+            lambda content: drafted(given, self.judging, content),
+            unsafe=self.unsafe,
+            candidates=self.unknown,
+        )
+
+    def _unmended(self, found: Checked, lines: Sequence[Line], reason: str) -> Mended:
+        left = tuple(Left(line=line, reason=reason or line.no_fix) for line in lines if line.overrides)
+        checked = refused(found, left, unsafe=self.unsafe)
+        return Mended(before=b"", after=b"", fixed=(), left=left, checked=checked)
+
+
+def real_path(given: Input) -> str:
+    """The file of an input, behind links; what names no file as it was named."""
+    is_file = not given.pasted and given.config != STANDARD_INPUT and is_there(given.config, Path.is_file)
+    return str(Path(given.config).resolve()) if is_file else given.config

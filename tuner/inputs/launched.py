@@ -1,0 +1,188 @@
+"""A launch of a script, or a command as it is typed, as what is given: its arguments, and what is open."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tuner.errors import InputError, Location, cut
+from tuner.inputs.given import Given, LostOverride, Remark, Unsettled, folder_of
+from tuner.inputs.named_config import with_config
+from tuner.inputs.overrides import COMMAND_LINE, CONFIG_OPTIONS, Argument, on_command_line
+from tuner.inputs.secrets import hidden_override, without_secrets
+from tuner.language import _
+
+if TYPE_CHECKING:
+    from tuner.inputs.script import Script
+    from tuner.inputs.shell.launches import Launch
+    from tuner.inputs.shell.values import Field
+
+_VARIABLE = re.compile(r"[A-Za-z_]\w*=")
+_LISTED = 10  # launches in one message
+_UNKNOWN = "unknown"  # stands in a text for a part of it that nobody knows
+_OF_A_NUMBER = re.compile(r"[\d._eE+-]*")
+
+
+def pasted(words: Sequence[str]) -> Given:
+    """A command as it stands in a shell or a document, or overrides alone."""
+    from tuner.inputs.shell.carriers import handed_line, is_shell, shell_position
+    from tuner.inputs.shell.interpreter import Command
+    from tuner.inputs.shell.launches import launches
+    from tuner.inputs.shell.values import Field, text
+
+    typed = on_command_line(words)
+    fields = tuple(Field(text=text(word.text), location=word.location) for word in typed)
+    handed = shell_position(fields) is not None or handed_line(fields) is not None
+    if handed or (is_shell(fields[0]) and len(fields) > 1):
+        import shlex
+
+        from tuner.inputs.script import read_script
+
+        file = Path(COMMAND_LINE)
+        return launched(file, read_script(file, shlex.join(words).encode(), ()), (), None)
+    command = Command(
+        words=fields,
+        environment=(),
+        location=typed[0].location,
+        certain=True,
+    )
+    started = launches([command])
+    if started:
+        arguments = [
+            Argument(text=hidden_override(str(word.text)), location=word.location)
+            for word in started[0].arguments
+        ]
+    else:
+        arguments = [word for word in typed if not _VARIABLE.match(word.text) or word.text.isidentifier()]
+        if not any("=" in word.text for word in arguments):
+            raise InputError(
+                _("{word!r} is neither a file nor a command that starts a trainer").format(word=words[0]),
+                hint=_("give a YAML file, a launch script, overrides, or the command as it is typed"),
+            )
+    given = Given(
+        source="command line",
+        arguments=tuple(arguments),
+        program=started[0].program if started else "",
+        processes=started[0].processes if started else None,
+        folder=str(Path.cwd()),
+    )
+    return with_config(given, Path.cwd())
+
+
+def launched(file: Path, script: "Script", words: Sequence[str], number: int | None) -> Given:
+    """One launch of a script."""
+    launch = _chosen(file, script, number)
+    arguments: list[Argument] = []
+    unsettled: list[Unsettled] = []
+    before = ""
+    for field in launch.arguments:
+        open_value = None if before in CONFIG_OPTIONS else _unsettled(field)
+        before = str(field.text)
+        if open_value is not None:
+            unsettled.append(open_value)
+        else:
+            arguments.append(Argument(text=_spelled(field), location=field.location))
+    passed = {argument.text for argument in arguments}
+    further = [word for word in on_command_line(words) if _is_override(word.text) and word.text not in passed]
+    given = Given(
+        source=str(file),
+        arguments=(*arguments, *further),
+        unsettled=tuple(unsettled),
+        remarks=_remarks(script),
+        lost=tuple(
+            LostOverride(text=_repeated(lost.text), location=lost.location, command=lost.command)
+            for lost in script.lost
+        ),
+        program=launch.program,
+        processes=launch.processes,
+        folder=folder_of(str(file)),
+    )
+    return with_config(given, file.parent)
+
+
+def _chosen(file: Path, script: "Script", number: int | None) -> "Launch":
+    place = Location(source=str(file))
+    launches = script.launches
+    if not launches:
+        raise InputError(
+            _("the script starts no program with overrides, as far as it can be followed"),
+            location=place,
+            hint=_("give the arguments and variables that it needs: run.sh ARGUMENT... NAME=value..."),
+        )
+    if number is None and len(launches) > 1:
+        listed = _("; ").join(
+            _("--launch {number}: {program}, line {line}").format(
+                number=position, program=launch.program, line=launch.location.line
+            )
+            for position, launch in enumerate(launches[:_LISTED], start=1)
+        )
+        raise InputError(
+            _("the script has {count} launches").format(count=len(launches)), location=place, hint=listed
+        )
+    if number is not None and not 1 <= number <= len(launches):
+        raise InputError(
+            _("there is no launch {number}: the script has {count}").format(
+                number=number, count=len(launches)
+            ),
+            location=place,
+        )
+    return launches[(number or 1) - 1]
+
+
+def _is_override(word: str) -> bool:
+    from tuner.inputs.script import is_override
+
+    return is_override(word)
+
+
+def _unsettled(field: "Field") -> Unsettled | None:
+    """The argument, where nothing of its value is known."""
+    from tuner.inputs.shell.values import Unknown
+
+    unknowns = field.text.unknowns
+    if not unknowns:
+        return None
+    first = field.text.pieces[0]
+    key, equals, value = first.partition("=") if isinstance(first, str) else ("", "", "")
+    rest = [piece for piece in field.text.pieces[1:] if not isinstance(piece, Unknown)]
+    if equals and not all(_OF_A_NUMBER.fullmatch(piece.strip("'\"")) for piece in (value, *rest)):
+        return None  # a path or a name with a part that is not known: the rest says enough
+    return Unsettled(
+        key=without_secrets(key.lstrip("+")),
+        text=_repeated(unknowns[0].text),
+        name=cut(unknowns[0].name),
+        location=field.location,
+    )
+
+
+def _repeated(text: str) -> str:
+    """A piece of the script for a reader, who need not see all of a long one."""
+    return cut(without_secrets(text))
+
+
+def _spelled(field: "Field") -> str:
+    """An argument with a word in place of what is not known in it."""
+    return hidden_override(
+        "".join(
+            piece if isinstance(piece, str) else f"${piece.name or _UNKNOWN}" for piece in field.text.pieces
+        )
+    )
+
+
+def _remarks(script: "Script") -> tuple[Remark, ...]:
+    return (
+        *(
+            Remark(
+                text=_("taken as on a machine with GPUs: {test}").format(test=_repeated(assumed.text)),
+                location=assumed.location,
+            )
+            for assumed in script.assumed
+        ),
+        *(
+            Remark(
+                text=_("not there to be read: {file}").format(file=_repeated(missing.text)),
+                location=missing.location,
+            )
+            for missing in script.not_read
+        ),
+    )

@@ -1,0 +1,190 @@
+"""What an answer rests on, for a program: settings, defaults, reasons, and what was left open or out."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from tuner.inputs.given import LostOverride, Remark
+from tuner.inputs.settings import Layer
+from tuner.memory.fitting.limits import Fitting
+from tuner.render.answer import Answer, Settled
+from tuner.render.report_values import Place, ReportModel
+from tuner.render.struct_models import STRUCTS
+from tuner.trainers.protocol import Affects, LeftOut
+
+
+class UserSetting(ReportModel):
+    """A key that the user set, in a file or as an override."""
+
+    key: str
+    value: Any
+    layer: Layer
+    location: Place | None
+    text: str
+
+
+class Unknown(ReportModel):
+    """A key that the release does not have; it was not taken into account."""
+
+    key: str
+    nearest: str | None
+    known_in: Annotated[tuple[str, ...], Field(description="bundled releases that have this key")]
+    location: Place
+
+
+class OpenValue(ReportModel):
+    """An argument of a launch script that only a run of it would tell; it was left out."""
+
+    key: Annotated[str, Field(description="empty where not even the key is known")]
+    text: Annotated[str, Field(description="as the script has it")]
+    variable: Annotated[str, Field(description="NAME=value behind the script settles it; empty: none does")]
+    location: Place
+
+
+class ScriptRemark(ReportModel):
+    """Something that was taken to be so when a launch script was followed."""
+
+    text: str
+    location: Place
+
+
+class LeftOutReport(ReportModel):
+    """A part of the job that the estimate does not count, and the setting by which the job has it."""
+
+    name: Annotated[str, Field(description='completes "the job fits, without ..."')]
+    key: str
+    value: Any
+    location: Place | None
+    reason: str
+    affects: Annotated[Affects, Field(description="what is missing from the answer")]
+
+
+class ProjectSetting(ReportModel):
+    """What the settings of a project say in place of an option."""
+
+    option: str
+    value: Any
+    location: Place
+
+
+class Premises(ReportModel):
+    """What the answer rests on, and why."""
+
+    source: str
+    trainer: str
+    release: str
+    release_reason: str
+    engine: Annotated[
+        str | None, Field(description="the rollout engine with its version; null for transformers")
+    ] = None
+    engine_reason: str | None = None
+    model_reason: str
+    model_named_in: Annotated[
+        str | None,
+        Field(description="a longer name that contains the model's; null where the model is named itself"),
+    ] = None
+    parameters: int
+    active_parameters: int
+    critic_parameters: int | None
+    gpu_reason: str
+    gpu_assumed: bool
+    gpus_reason: str
+    headroom: Annotated[float, Field(description="share of the card that proposals leave free")]
+    settings: tuple[UserSetting, ...]
+    project_settings: Annotated[
+        tuple[ProjectSetting, ...], Field(description="options that the settings of the project give")
+    ] = ()
+    resting_on_defaults: Annotated[
+        dict[str, Any], Field(description="decisive keys that nobody set, with the defaults used")
+    ]
+    fitting_values: Annotated[
+        dict[str, Fitting],
+        STRUCTS,
+        Field(description="of these keys: the values with which every phase fits"),
+    ] = {}  # noqa: RUF012 - pydantic copies it for each report
+    unknown_keys: tuple[Unknown, ...]
+    open_values: tuple[OpenValue, ...] = ()
+    lost_overrides: Annotated[
+        tuple[ScriptRemark, ...], Field(description="of a launch script: these never reach the trainer")
+    ] = ()
+    script_remarks: tuple[ScriptRemark, ...] = ()
+
+
+def premises_of(answer: Answer) -> Premises:
+    """What an answer rests on."""
+    workload = answer.advice.workload
+    critic, rollout_engine = workload.critic, answer.rollout_engine
+    return Premises(
+        source=answer.given.source,
+        trainer=workload.release.trainer,
+        release=workload.release.version,
+        release_reason=answer.release_reason,
+        engine=None if rollout_engine is None else f"{rollout_engine.name} {rollout_engine.version}",
+        engine_reason=None if rollout_engine is None else rollout_engine.reason,
+        model_reason=answer.model_reason,
+        model_named_in=workload.model.contained_in or None,
+        parameters=workload.model.parameters,
+        active_parameters=workload.model.active_parameters,
+        critic_parameters=critic.model.parameters if critic is not None else None,
+        gpu_reason=answer.gpu_reason,
+        gpu_assumed=answer.gpu_assumed,
+        gpus_reason=answer.gpus_reason,
+        headroom=answer.advice.headroom,
+        settings=_settings(answer),
+        project_settings=tuple(map(project_setting, answer.settled)),
+        resting_on_defaults=dict(answer.resting),
+        fitting_values=dict(answer.fitting),
+        unknown_keys=tuple(
+            Unknown(
+                key=unknown.key,
+                nearest=unknown.nearest,
+                known_in=unknown.known_in,
+                location=Place.of(unknown.location),
+            )
+            for unknown in answer.settings.unknown
+        ),
+        open_values=tuple(
+            OpenValue(key=value.key, text=value.text, variable=value.name, location=Place.of(value.location))
+            for value in answer.given.unsettled
+        ),
+        lost_overrides=_remarks(answer.given.lost),
+        script_remarks=_remarks(answer.given.remarks),
+    )
+
+
+def _remarks(remarks: Sequence[LostOverride] | Sequence[Remark]) -> tuple[ScriptRemark, ...]:
+    return tuple(ScriptRemark(text=remark.text, location=Place.of(remark.location)) for remark in remarks)
+
+
+def _settings(answer: Answer) -> tuple[UserSetting, ...]:
+    settings = (answer.settings.setting(key) for key in answer.settings.user_keys)
+    return tuple(
+        UserSetting(
+            key=setting.key,
+            value=setting.value,
+            layer=setting.origin.layer,
+            location=Place.of(setting.origin.location) if setting.origin.location is not None else None,
+            text=setting.origin.text,
+        )
+        for setting in settings
+        if setting is not None
+    )
+
+
+def left_out_report(part: LeftOut) -> LeftOutReport:
+    """A part of the job that is not counted."""
+    location = None if part.origin is None else part.origin.location
+    return LeftOutReport(
+        name=part.name,
+        key=part.key,
+        value=part.value,
+        location=None if location is None else Place.of(location),
+        reason=part.reason,
+        affects=part.affects,
+    )
+
+
+def project_setting(said: Settled) -> ProjectSetting:
+    """What the settings of a project say in place of an option."""
+    return ProjectSetting(option=said.option, value=said.value, location=Place.of(said.location))
