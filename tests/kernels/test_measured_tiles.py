@@ -80,10 +80,21 @@ def test_what_was_never_measured_has_no_fastest() -> None:
 
 
 def test_a_card_unlike_every_record_keeps_the_default_of_its_device() -> None:
-    """The records are of an H100; an H200, with memory 1.4 times as fast, was measured with it."""
+    """The records are of an H100 and an H200; an H20 has fewer processors beside the same memory."""
     sizes = (16_384, 3_584, 152_064)
-    assert measured_tiles.fastest(CARDS["H100"], Work.STATISTICS, sizes, BOTH) is not None
-    assert measured_tiles.fastest(CARDS["H200"], Work.STATISTICS, sizes, BOTH) is None
+    for card in CARDS.values():
+        assert measured_tiles.fastest(card, Work.STATISTICS, sizes, BOTH) is not None
+    h20 = Card(capability=(9, 0), processors=78, l2_bytes=60 * MIB, bytes_per_second=4000 * 10**9)
+    assert measured_tiles.fastest(h20, Work.STATISTICS, sizes, BOTH) is None
+
+
+def test_steps_of_32_are_the_fastest_on_an_h200_or_nearly_so() -> None:
+    record = next(one for one in measured_tiles.records() if one["device"] == "NVIDIA H200")
+    before = {"path": "hopper", "tile": [128, 256, 32, 8, 4, 16]}
+    for shape in record["shapes"]:
+        for candidates in shape["passes"].values():
+            times = [one["milliseconds"] for one in candidates if {k: one[k] for k in before} == before]
+            assert times[0] <= 1.04 * candidates[0]["milliseconds"]
 
 
 @pytest.mark.triton

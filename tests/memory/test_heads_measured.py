@@ -36,19 +36,27 @@ def with_both_passes(report: str, name: str) -> Iterator[tuple[HeadShape, float]
 
 
 @pytest.mark.parametrize(
-    "report", ["output-head-h100.json", "output-head-h100-more.json", "output-head-h200.json"]
+    "report",
+    [f"output-head-{run}.json" for run in ("h100", "h100-more", "h200", "h200-more")],
 )
 def test_our_head_takes_no_more_than_is_claimed(report: str) -> None:
-    """A slice may be narrower than its room, where that fills the waves of tiles."""
+    """A slice may be narrower than its room, where that fills the waves of tiles.
+
+    Where the first slices lie in the gradient of the weight, the buffer holds what is left after them alone.
+    """
     way = Way.of(OutputHead(kind=HeadKind.FUSED_TUNER), entropy=True)
     shapes = list(with_both_passes(report, "recompute"))
     assert shapes
     for shape, measured in shapes:
-        assert 0 <= way.peak_bytes(shape, training=True) - measured <= TUNER_SLICE_BYTES / 2
+        free = shape.vocab * shape.hidden // (shape.tokens + shape.hidden)
+        begins_in_weight = 2 * free * shape.tokens > TUNER_SLICE_BYTES
+        most = TUNER_SLICE_BYTES if begins_in_weight else TUNER_SLICE_BYTES / 2
+        assert 0 <= way.peak_bytes(shape, training=True) - measured <= most
 
 
 @pytest.mark.parametrize(
-    "report", ["output-head-h100.json", "output-head-h100-more.json", "output-head-h200.json"]
+    "report",
+    [f"output-head-{run}.json" for run in ("h100", "h100-more", "h200", "h200-more")],
 )
 def test_the_triton_head_of_verl_takes_what_was_measured(report: str) -> None:
     """Whole slices alone, and a narrower last one; beyond the tensors are five numbers of each row."""
