@@ -5,6 +5,7 @@ from msgspec import structs
 
 from tests import workloads
 from tuner.dtypes import DType
+from tuner.gpus import find_gpu
 from tuner.serving.graphs import largest_graph
 from tuner.timing import assumptions as assume
 from tuner.timing.decode import (
@@ -139,12 +140,25 @@ def test_a_cache_is_read_near_the_bandwidth_where_it_is_large_alone() -> None:
 
 
 def test_a_card_without_tables_of_reading_takes_the_reference_s_by_its_bandwidth() -> None:
+    job, a100 = workloads.grpo_7b(), find_gpu("a100-sxm-80g")
+    slower = structs.replace(job, cluster=structs.replace(job.cluster, gpu=a100))
+    measured, other = RolloutInput.of(job), RolloutInput.of(slower)
+    ratio = workloads.H100.memory_bytes_per_s / a100.memory_bytes_per_s
+    assert weight_curve(other).at(8) == pytest.approx(ratio * weight_curve(measured).at(8))
+    assert cache_plane(other).at(700, 40) == pytest.approx(ratio * cache_plane(measured).at(700, 40))
+
+
+def test_a_card_with_tables_of_reading_takes_its_own() -> None:
     job = workloads.grpo_7b()
     faster = structs.replace(job, cluster=structs.replace(job.cluster, gpu=workloads.H200))
     h100, h200 = RolloutInput.of(job), RolloutInput.of(faster)
     ratio = workloads.H100.memory_bytes_per_s / workloads.H200.memory_bytes_per_s
-    assert weight_curve(h200).at(8) == pytest.approx(ratio * weight_curve(h100).at(8))
-    assert cache_plane(h200).at(700, 40) == pytest.approx(ratio * cache_plane(h100).at(700, 40))
+    for own, other in (
+        (weight_curve(h200).at(8), weight_curve(h100).at(8)),
+        (cache_plane(h200).at(700, 40), cache_plane(h100).at(700, 40)),
+    ):
+        assert own < other
+        assert own != pytest.approx(ratio * other, rel=1e-3)
 
 
 def test_the_first_core_takes_longer_for_each_sequence() -> None:

@@ -114,9 +114,9 @@ SENT_BYTES_PER_S = 0.4e9
 #: with it: 0.75e9 and 0.78e9. Between 0.4e9 and 2e9.
 RECEIVED_BYTES_PER_S = 0.76e9
 
-#: Seconds in which torch makes one number of a tensor of a Python list: 0.137e-6 beside an H100 (``listed``
-#: of ``profiles/operators``). Between 0.05e-6 and 0.2e-6: 0.105e-6 to 0.17e-6 were measured of lists of
-#: 128 to 512 responses on another processor (torch 2.13, 2026-11-27).
+#: Seconds in which torch makes one number of a tensor of a Python list: 0.137e-6 beside an H100, 0.138e-6
+#: beside an H200 (``listed`` of ``profiles/operators``). Between 0.05e-6 and 0.2e-6: 0.105e-6 to 0.17e-6 were
+#: measured of lists of 128 to 512 responses on another processor (torch 2.13, 2026-11-27).
 LISTED_NUMBER_S = 0.137e-6
 
 #: Seconds between two kernels of a rollout engine that wait in line: of a replayed CUDA graph, or launched

@@ -20,8 +20,8 @@ from tuner.timing.operators import HostMachine, operators_of, table_card
 #: The card whose hosts stand for those of cards beside which none was measured.
 HOST = "h200-sxm"
 
-#: The card beside which layers with experts and plain ones were measured on one day, and nothing else ran.
-EXPERTS = "h200-sxm"
+#: The cards beside which layers with experts and plain ones were measured on the same machines.
+EXPERTS = ("h100-sxm", "h200-sxm")
 
 
 class LayerSeconds(Struct, frozen=True, kw_only=True):
@@ -178,8 +178,7 @@ def engine_launch_seconds(gpu: Gpu) -> float:
 def host_of_experts(gpu: str, *, grouped: bool, ranks: int) -> LayerSeconds:
     """What routed experts add to that, all of them together where grouped, else each of them.
 
-    By what they added to a plain layer of one rank beside the H200, over what that layer took there. Forward
-    halves of passes that train were not told apart: they grow as forward passes without gradients do.
+    By what they added to a plain layer of the same machine, over what that layer took: the mean of machines.
 
     Args:
         gpu: name of the card's profile.
@@ -187,27 +186,34 @@ def host_of_experts(gpu: str, *, grouped: bool, ranks: int) -> LayerSeconds:
         ranks: of the machine.
     """
     implementation = "grouped_mm" if grouped else "eager"
-    machine = operators_of(EXPERTS).machines[0]
-    layer = next(one for one in machine.host_experts if one.implementation == implementation)
-    launched = 1 if grouped else layer.experts
-    forward, recomputed, kept = (
-        max(
-            0.0,
-            _told([getattr(layer, name)])
-            / _told([_on_machine(machine, "plain", name, query_key_norms=True, several=False)])
-            - 1,
-        )
-        / launched
-        for name in ("forward_s", "forward_backward_s", "kept_s")
-    )
+    machines = [machine for card in EXPERTS for machine in operators_of(card).machines]
+
+    def added_to(name: str) -> float:
+        return _told([_added(machine, implementation, name) for machine in machines])
+
     added = LayerSeconds(
-        forward_s=forward,
-        recomputed_s=recomputed,
-        recomputed_forward_s=forward,
-        kept_s=kept,
-        kept_forward_s=forward,
+        forward_s=added_to("forward_s"),
+        recomputed_s=added_to("forward_backward_s"),
+        recomputed_forward_s=added_to("first_half_of_forward_backward_s"),
+        kept_s=added_to("kept_s"),
+        kept_forward_s=added_to("first_half_of_kept_s"),
     )
     return host_seconds(gpu, "plain", query_key_norms=True, ranks=ranks).times(added)
+
+
+def _added(machine: HostMachine, implementation: str, name: str) -> float | None:
+    """What experts of this kind added to a plain layer of a machine, over what that took; None untold.
+
+    Of all experts where they run together, else of each.
+    """
+    added = []
+    for layer in machine.host_experts:
+        plain = _on_machine(machine, "plain", name, query_key_norms=True, several=layer.ranks > 1)
+        whole: float | None = getattr(layer, name)
+        if layer.implementation == implementation and plain is not None and whole is not None:
+            launched = 1 if implementation == "grouped_mm" else layer.experts
+            added.append(max(0.0, whole / plain - 1) / launched)
+    return _mean(added)
 
 
 @lru_cache(maxsize=16)

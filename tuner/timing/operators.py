@@ -123,6 +123,8 @@ class HostOfExperts(Struct, frozen=True, kw_only=True):
     forward_backward_s: float
     kept_s: float | None  # None where something else disturbed it
     ranks: int = 1
+    first_half_of_forward_backward_s: float | None = None  # as of a layer
+    first_half_of_kept_s: float | None = None
 
 
 class HostOfOptimizer(Struct, frozen=True, kw_only=True):
