@@ -57,20 +57,23 @@ class HostTable(SphinxDirective):
     """What the host needs for one layer, by engine, in milliseconds."""
 
     def run(self) -> list[nodes.Node]:
-        """One row for each engine, number of ranks and width."""
+        """One row for each machine, engine, number of ranks and width."""
         rows = [
             [
                 f"``{card['gpu']}``",
+                machine.get("host_date", machine["date"]),
                 str(layer["ranks"]),
                 layer["engine"],
                 f"{layer['hidden']:,}",
                 *(_milliseconds(layer[key]) for key in ("forward_s", "kept_s", "forward_backward_s")),
             ]
             for card in _cards(self)
-            for layer in card.get("host", ())
+            for machine in (card, *card.get("host_on_other_machines", ()))
+            for layer in machine.get("host", ())
         ]
         columns = [
             "Beside",
+            "Date",
             "Ranks",
             "Engine",
             "Hidden size",

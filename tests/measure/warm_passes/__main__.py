@@ -6,7 +6,8 @@
 
 The engine is the one that ``tuner validate`` runs, over the first layers of real models with random weights.
 Each pass runs twice unseen and five times for its seconds; a further run says what kernels it had. The
-file is written again after each engine. ``--dry-run`` shrinks models and sequences, for a processor.
+file is written again after each engine; with ``--no-kernels`` it is one that ``tuner accuracy`` reads.
+``--dry-run`` shrinks models and sequences, for a processor.
 
 Several GPUs share the states of other engines than one has; seconds are then the first GPU's, and kernels are
 looked at in an engine's smallest passes.

@@ -121,7 +121,7 @@ def _measured(
         "seconds": stages.pop("whole_seconds"),
         **stages,
         "repeated_seconds": [round(time["whole"], 6) for time in times],
-        "kernels": kernels_of(lambda: engine.run(settings, batch)) if profiled else {},
+        **({"kernels": kernels_of(lambda: engine.run(settings, batch))} if profiled else {}),
     }
 
 
