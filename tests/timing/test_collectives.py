@@ -104,6 +104,7 @@ def test_what_they_lose_to_each_other_is_a_cause_of_its_own(
         exchange=0.0,
         copies=0.0,
         launch=launching,
+        waits=0.0,
         gather=gathering,
         offload=0.0,
         launch_delays_gather=False,

@@ -10,6 +10,8 @@ from transformers import Qwen2Config, Qwen2ForCausalLM
 
 from tests import workloads
 from tuner.timing import layer as per_layer
+from tuner.timing.assumptions import POSITIONS_S
+from tuner.timing.fsdp import pass_parts
 from tuner.timing.job import Job, LayerCompute, layer_compute
 from tuner.workload import Checkpointing, Workload
 
@@ -84,3 +86,26 @@ def test_megatron_computes_the_whole_layer_again() -> None:
         compute(workload, checkpointing) for checkpointing in (Checkpointing.FULL, Checkpointing.NONE)
     )
     assert recomputed.backward - kept.backward == pytest.approx(kept.forward)
+
+
+@pytest.mark.parametrize(
+    ("checkpointing", "trains", "times"),
+    [(Checkpointing.FULL, True, 2), (Checkpointing.NONE, True, 1), (Checkpointing.FULL, False, 1)],
+)
+def test_attention_reads_positions_each_time_it_is_computed(
+    checkpointing: Checkpointing, trains: bool, times: int
+) -> None:
+    workload = workloads.grpo_7b().with_actor_engine(checkpointing=checkpointing)
+    jobs = [
+        Job(
+            cluster=workload.cluster,
+            batch=workload.batch,
+            step_pass=replace(
+                workload.with_actor_engine(reads_positions=reads).actor_update, training=trains
+            ),
+        )
+        for reads in (True, False)
+    ]
+    with_waits, without = (sum(pass_parts(job).values()) for job in jobs)
+    waits = times * jobs[0].model.layers * jobs[0].micro.count * POSITIONS_S
+    assert with_waits - without == pytest.approx(waits)

@@ -81,6 +81,9 @@ class MeasuredCase(_Model):
         bool, Field(description="an engine like the reference's, its parameters on the host")
     ] = False
     forward_prefetch: bool = False
+    reads_positions: Annotated[
+        bool, Field(description="flash attention of transformers, which asks the GPU where sequences begin")
+    ] = False
     deferred_gradient_sync: bool = False
     frozen_tower: Annotated[bool, Field(description="a vision tower without gradients")] = False
     images_per_prompt: Annotated[int, Field(ge=0, le=LARGEST, description="of every sequence")] = 0

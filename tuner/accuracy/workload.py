@@ -143,6 +143,7 @@ def _engine(case: MeasuredCase, model: ModelShape) -> Engine:
         reshard_after_forward=case.reshard_after_forward,
         frees_root=(case.fsdp_size or 0) > 1,
         forward_prefetch=case.forward_prefetch,
+        reads_positions=case.reads_positions,
         frozen_tower=case.frozen_tower,
         idle_tower=not case.images_per_prompt and not architecture.verl_knows_tower,
         repeats_keys=architecture.verl_repeats_keys,

@@ -64,6 +64,7 @@ _WORDS = {
     "keeps_loaded": N_("offloaded weights stay on the card after the weight sync"),
     "keeps_root": N_("the root unit stays gathered until the backward pass"),
     "least_unchunked_tokens": N_("tokens of a step that takes prompts whole, at least"),
+    "reads_positions": N_("in each layer the host asks the GPU where sequences begin"),
     "loops_experts": N_("experts run one after the other, not in grouped products"),
     "loads_on_host": N_("new weights are put together on the host"),
     "log_prob": N_("log-probabilities are computed again"),

@@ -104,6 +104,14 @@ CUT_SEQUENCE_S = 10 * HOST_LAUNCH_S + 3 * READ_NUMBER_S
 #: The same where the host knows the lengths of the sequences, and waits for nothing.
 CUT_WITHOUT_WAITING_S = 10 * HOST_LAUNCH_S
 
+#: Seconds in which the GPU stands idle in each layer, since flash attention of transformers reads from the
+#: positions where sequences begin: whether there are several, how many, and twice the longest, with 9 small
+#: operations until attention runs (transformers 5.17 ``modeling_flash_attention_utils.py``:
+#: ``_is_packed_sequence`` "forces a device sync in every layer", ``prepare_fa_kwargs_from_position_ids``).
+#: Between 0.1e-3 and 1.1e-3: the most is what four updates of Qwen2.5-1.5B in verl 0.9.1's worker on two H100
+#: took longer than their kernels, for each of their layers (2026-11-28).
+POSITIONS_S = 9 * HOST_LAUNCH_S + 4 * READ_NUMBER_S
+
 #: Bytes per second at which one process makes a batch ready for others: rows made contiguous, put into one
 #: buffer (``TensorDict.consolidate``), saved into bytes, pickled, copied into shared memory. Between 0.1e9
 #: (on a small machine) and 1e9; 0.38e9 and 0.41e9 were measured beside an H100 and an H200

@@ -9,6 +9,7 @@ from tuner.timing.communication import (
     gather_seconds,
     reduce_scatter_seconds,
 )
+from tuner.timing.corrections import Family, correction
 from tuner.timing.job import Job, Parts, head_of, kernels_seconds, micro_batch_seconds
 from tuner.timing.layer import checkpoint_values
 from tuner.timing.sharded_copies import (
@@ -29,6 +30,7 @@ class Span(Struct, frozen=True, kw_only=True):
     exchange: float  # collectives between its own kernels, which nothing hides
     copies: float  # of weights and gradients among its own kernels
     launch: float
+    waits: float  # of the GPU for a host that waits for it
     gather: float  # collectives beside it: next weights, last gradients
     offload: float  # copies of activations to or from the host
     launch_delays_gather: bool  # the next gather is issued after this layer's kernels
@@ -36,10 +38,10 @@ class Span(Struct, frozen=True, kw_only=True):
     def parts(self) -> Parts:
         """Seconds by cause: the computation, and how long each of the others keeps it waiting."""
         busy = self.compute + self.exchange + self.copies
-        launched = max(busy, self.launch)
-        chain = self.launch + self.gather if self.launch_delays_gather else self.gather
+        launched = max(busy, self.launch) + self.waits
+        chain = self.launch + self.waits + self.gather if self.launch_delays_gather else self.gather
         waited = max(launched, chain)
-        gathered = max(waited, side_by_side_seconds(busy, self.gather))
+        gathered = max(waited, side_by_side_seconds(busy, self.gather) + self.waits)
         return {
             "compute": self.compute,
             "communication": self.exchange + waited - launched,
@@ -111,6 +113,18 @@ def activation_copy_seconds(job: Job) -> float:
     return pinned_seconds(job.micro.tokens * values * job.bytes_per_value, job.cluster.gpu)
 
 
+def position_seconds(job: Job, *, backward: bool) -> float:
+    """Seconds in which the GPU waits for a host that asks it, in each layer, where sequences begin.
+
+    Once for each time that the layer's attention is computed forward. The host never runs ahead of the GPU by
+    more than a layer then.
+    """
+    attends = job.engine.checkpointing is Checkpointing.FULL if backward else True
+    if not (job.engine.reads_positions and attends):
+        return 0.0
+    return assume.POSITIONS_S / correction(job.cluster.gpu, Family.HOST)
+
+
 def forward_span(job: Job) -> Span:
     """One layer forward, while the next layer's weights arrive.
 
@@ -126,6 +140,7 @@ def forward_span(job: Job) -> Span:
         exchange=sequence_exchange_seconds(job),
         copies=unsharding_copy_seconds(job, job.layer.parameters),
         launch=kernels_seconds(job, backward=False),
+        waits=position_seconds(job, backward=False),
         gather=weight_gather_seconds(job, job.layer.parameters),
         offload=activation_copy_seconds(job),
         launch_delays_gather=not prefetches,
@@ -153,6 +168,7 @@ def backward_span(job: Job, *, reduces: bool) -> Span:
         exchange=exchanges * sequence_exchange_seconds(job),
         copies=copies,
         launch=launch,
+        waits=position_seconds(job, backward=True),
         gather=gather + (gradient_reduce_seconds(job, trained) if reduces else 0.0),
         offload=activation_copy_seconds(job),
         launch_delays_gather=False,

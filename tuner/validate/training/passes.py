@@ -268,6 +268,8 @@ def planned_pass(step_pass: StepPass, workload: Workload, processes: int) -> Pla
             "peak_allocated_bytes": 1,
         }
     )
+    # The engine that runs here tells its attention where sequences begin.
+    here = structs.replace(here, reads_positions=False)
     actor = Actor(engine=here, head=head, update=step_pass.settings, log_prob=step_pass.settings)
     alone = _workload(case, actor, structs.replace(workload, model=step_pass.model))
     return PlannedPass(
