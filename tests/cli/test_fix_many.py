@@ -112,3 +112,17 @@ def test_a_baseline_that_cannot_be_read_is_one_message(monkeypatch: pytest.Monke
     assert check(*asked) == alone
     assert alone.code == 2 and alone.err.startswith("error: known.json")
     assert contents() == before
+
+
+@pytest.mark.parametrize("options", [(), ("--diff",)])
+def test_standard_input_among_many_is_read_where_it_is(
+    options: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = ("early.yaml", "0.yaml", "common.yaml", "late.yaml", "1.yaml", "-", "run.sh")
+    words = (*files, *options, "--gpu", "h100-sxm", "--isolated")
+    text = CONFIG.read_text(encoding="utf-8")
+    alone = run("check", *words, "--select", "KRN006", stdin=text)
+    started = in_two_processes(monkeypatch)
+    assert run("check", *words, "--select", "KRN006", stdin=text) == alone
+    assert started == [2]
+    assert alone.code != 2 and "-:" in alone.out + alone.err

@@ -194,3 +194,17 @@ def test_the_files_of_a_copy_count_as_read_also_where_it_is_remembered(repositor
             "optim/house.yaml",
         }
         assert names == outer
+
+
+def test_a_copy_is_read_again_once_a_file_that_it_includes_has_been_written(repository: Path) -> None:
+    launch = repository / "examples" / "grpo"
+    before = private_defaults(launch, CONFIGS[0])
+    assert before is not None
+    actor = repository / "verl" / "trainer" / "config" / "actor" / "dp_actor.yaml"
+    text = actor.read_text()
+    assert "ppo_mini_batch_size: 48" in text
+    actor.write_text(text.replace("ppo_mini_batch_size: 48", "ppo_mini_batch_size: 24"))
+    after = private_defaults(launch, CONFIGS[0])
+    assert after is not None
+    sizes = [one.tree["actor_rollout_ref"]["actor"]["ppo_mini_batch_size"] for one in (before, after)]
+    assert sizes == [48, 24]

@@ -139,3 +139,35 @@ def test_experts_keep_the_host_busy_in_both_halves_of_a_pass(gpu: str, ranks: in
         assert forward > 0 and backward > 0
     kept, recomputed = (experts.half(recomputes=recomputes, backward=True) for recomputes in (False, True))
     assert kept < recomputed
+
+
+def test_a_table_of_one_rank_alone_has_several_ranks_by_those_beside_the_h200(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As ``measure.operators`` writes it on one GPU; an older one does not tell the halves of passes."""
+    table = operators_of("h100-sxm")
+    rows = tuple(
+        replace(row, first_half_of_kept_s=None, first_half_of_forward_backward_s=None)
+        for row in table.host
+        if row.ranks == 1
+    )
+    own = replace(table, host=rows, host_optimizer=(), host_on_other_machines=())
+    measured = host.operators_of
+    monkeypatch.setattr(host, "operators_of", lambda gpu: own if gpu == "h100-sxm" else measured(gpu))
+    for function in (host_seconds, host_of_optimizer):
+        function.cache_clear()
+    try:
+        for engine in ENGINES:
+            alone, shared = (
+                host_seconds("h100-sxm", engine, query_key_norms=True, ranks=ranks) for ranks in (1, 8)
+            )
+            there = [host_seconds("h200-sxm", engine, query_key_norms=True, ranks=ranks) for ranks in (1, 8)]
+            assert shared.kept_s == pytest.approx(alone.kept_s * there[1].kept_s / there[0].kept_s)
+            assert 0 < alone.half(recomputes=True, backward=False) < alone.recomputed_s
+        for ranks in (1, 8):
+            assert host_of_optimizer("h100-sxm", "fsdp2", ranks=ranks) == pytest.approx(
+                host_of_optimizer("h200-sxm", "fsdp2", ranks=ranks)
+            )
+    finally:
+        for function in (host_seconds, host_of_optimizer):
+            function.cache_clear()

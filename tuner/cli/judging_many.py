@@ -5,11 +5,13 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
+from pathlib import Path
 from typing import TypeVar
 
 from msgspec import Struct
 
 from tuner.cli.judging import Judging, judged
+from tuner.files import STANDARD_INPUT, is_there
 from tuner.inputs.several import Input
 from tuner.language import ENGLISH, chosen
 from tuner.review.checked import Checked
@@ -43,14 +45,28 @@ def of_each(kind: type[Result], inputs: Sequence[Input], judge: Callable[[Input]
     if len(inputs) < FEW:
         return Kept.of(kind, judged_in_turn(inputs, judge, prepare), len(inputs))
     gc.set_threshold(_COLLECT_AFTER)
-    places = by_likeness(inputs)
-    alike = [inputs[place] for place in places]
     kept = Kept(kind, len(inputs))
+    own = {place for place, given in enumerate(inputs) if _only_here(given)}
+    for place in sorted(own):
+        kept.put(place, judge(inputs[place]))
+    places = [place for place in by_likeness(inputs) if place not in own]
+    alike = [inputs[place] for place in places]
     # Closed, so that the processes end first when something comes in between, such as Ctrl-C.
     with closing(judged_in_turn(alike, partial(_packed, judge=judge), prepare)) as several:
-        for place, result in zip(places, with_bar(several, len(inputs)), strict=True):
+        for place, result in zip(places, with_bar(several, len(places)), strict=True):
             kept.put(place, result)
     return kept
+
+
+def _only_here(given: Input) -> bool:
+    """Whether only the first process can read an input: standard input, a pipe, what ``<(...)`` names."""
+    if given.pasted:
+        return False
+    return given.config == STANDARD_INPUT or is_there(given.config, _is_stream)
+
+
+def _is_stream(path: Path) -> bool:
+    return path.exists() and not path.is_file() and not path.is_dir()
 
 
 def with_bar(results: Iterable[Item], total: int) -> Iterator[Item]:

@@ -29,7 +29,8 @@ def with_tried_fixes(review: Review, inputs: Sequence[Input], judging: Judging) 
     def with_tried(given: Input, checked: Checked) -> Checked:
         if not any(line.fix is not None and line.fix.safe for line in checked.lines):
             return checked
-        return tried(checked, mender(given).mended.checked)
+        outcome = mender(given)
+        return checked if outcome.found.problem is not None else tried(checked, outcome.mended.checked)
 
     results = map(with_tried, inputs, review.inputs)
     return replace(review, inputs=Kept.of(Checked, results, len(review.inputs)))

@@ -162,6 +162,7 @@ def head_gradients(
     hidden_RH = chosen.take(hidden_TH)
     labels_R = (chosen.take(upstream.labels_T) - upstream.first_label).int()
     coefficients_CR = chosen.take(coefficients_CT, dim=1)
+    del coefficients_CT
     plan = choose_plan(Work.GRADIENT, hidden_RH, weight_VH)
     if saved_TV is None:
         write = _recomputing(plan, hidden_RH, weight_VH, labels_R, coefficients_CR)

@@ -41,7 +41,7 @@ class Span(Struct, frozen=True, kw_only=True):
         launched = max(busy, self.launch) + self.waits
         chain = self.launch + self.waits + self.gather if self.launch_delays_gather else self.gather
         waited = max(launched, chain)
-        gathered = max(waited, side_by_side_seconds(busy, self.gather) + self.waits)
+        gathered = max(waited, side_by_side_seconds(busy + self.waits, self.gather))
         return {
             "compute": self.compute,
             "communication": self.exchange + waited - launched,
@@ -116,13 +116,15 @@ def activation_copy_seconds(job: Job) -> float:
 def position_seconds(job: Job, *, backward: bool) -> float:
     """Seconds in which the GPU waits for a host that asks it, in each layer, where sequences begin.
 
-    Once for each time that the layer's attention is computed forward. The host never runs ahead of the GPU by
-    more than a layer then.
+    Once for each time that a layer's attention is computed forward, of packed sequences, and never of linear
+    attention. The host never runs ahead of the GPU by more than a layer then.
     """
-    attends = job.engine.checkpointing is Checkpointing.FULL if backward else True
-    if not (job.engine.reads_positions and attends):
+    engine, model = job.engine, job.model
+    attends = engine.checkpointing is Checkpointing.FULL if backward else True
+    if not (engine.reads_positions and engine.packed and attends):
         return 0.0
-    return assume.POSITIONS_S / correction(job.cluster.gpu, Family.HOST)
+    share = model.cached_layers / model.layers
+    return share * assume.POSITIONS_S / correction(job.cluster.gpu, Family.HOST)
 
 
 def forward_span(job: Job) -> Span:

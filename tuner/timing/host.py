@@ -72,7 +72,8 @@ def host_card(gpu: str) -> str:
 def host_seconds(gpu: str, engine: str, *, query_key_norms: bool, ranks: int) -> LayerSeconds:
     """What the host needs for a layer: the mean over machines, and over widths, which it does not depend on.
 
-    Several ranks take no less than one, whatever machines they were measured on.
+    Several ranks take no less than one, whatever machines they were measured on. Where they were not measured
+    beside a card, they take as much longer than one as beside the H200.
 
     Args:
         gpu: name of the card's profile.
@@ -81,25 +82,36 @@ def host_seconds(gpu: str, engine: str, *, query_key_norms: bool, ranks: int) ->
         ranks: that share the model, or have one each.
     """
     card, several = host_card(gpu), ranks > 1
+    measured = _measured(card, engine, query_key_norms=query_key_norms, several=several)
+    if not several:
+        return measured or host_seconds(HOST, engine, query_key_norms=query_key_norms, ranks=1)
+    alone = host_seconds(card, engine, query_key_norms=query_key_norms, ranks=1)
+    if measured is None:
+        there = [host_seconds(HOST, engine, query_key_norms=query_key_norms, ranks=n) for n in (1, 2)]
+        measured = alone.times(there[1].over(there[0]))
+    return _each(max, measured, alone)
+
+
+def _measured(card: str, engine: str, *, query_key_norms: bool, several: bool) -> LayerSeconds | None:
+    """What the machines of a card told; None where they do not tell all of a layer."""
     forward, recomputed, kept = (
-        _told(_on_machines(card, engine, name, query_key_norms=query_key_norms, several=several))
+        _mean(_on_machines(card, engine, name, query_key_norms=query_key_norms, several=several))
         for name in ("forward_s", "forward_backward_s", "kept_s")
     )
+    if forward is None or recomputed is None or kept is None:
+        assert card != HOST, "no machine told it"
+        return None
     halves = [
         _first_half(card, engine, whole, query_key_norms=query_key_norms, several=several)
         for whole in ("forward_backward_s", "kept_s")
     ]
-    seconds = LayerSeconds(
+    return LayerSeconds(
         forward_s=forward,
         recomputed_s=recomputed,
         recomputed_forward_s=recomputed * halves[0],
         kept_s=kept,
         kept_forward_s=kept * halves[1],
     )
-    if not several:
-        return seconds
-    alone = host_seconds(card, engine, query_key_norms=query_key_norms, ranks=1)
-    return _each(max, seconds, alone)
 
 
 def _on_machines(
@@ -133,15 +145,23 @@ def _on_machine(
 
 
 def _first_half(card: str, engine: str, whole: str, *, query_key_norms: bool, several: bool) -> float:
-    """The forward half's share of a column; that of layers without norms where no machine tells it."""
+    """The forward half's share of a column.
+
+    Where no machine tells it, that of layers without norms, then of one rank, then beside the H200.
+    """
     parts, wholes = (
         _on_machines(card, engine, name, query_key_norms=query_key_norms, several=several)
         for name in (f"first_half_of_{whole}", whole)
     )
     share = _mean([_share(part, other) for part, other in zip(parts, wholes, strict=True)])
-    if share is None:
-        share = _first_half(card, engine, whole, query_key_norms=False, several=several)
-    return share
+    if share is not None:
+        return share
+    if query_key_norms:
+        return _first_half(card, engine, whole, query_key_norms=False, several=several)
+    if several:
+        return _first_half(card, engine, whole, query_key_norms=False, several=False)
+    assert card != HOST, "no machine told it"
+    return _first_half(HOST, engine, whole, query_key_norms=False, several=False)
 
 
 def _share(part: float | None, whole: float | None) -> float | None:
@@ -163,8 +183,8 @@ def _told(seconds: Sequence[float | None]) -> float:
 def engine_launch_seconds(gpu: Gpu) -> float:
     """Seconds between two kernels that the Python of a rollout engine launches.
 
-    Where the host was measured, as much more or less as it took for a layer of the trainer than the one
-    beside the H200.
+    Where the host was measured, as much more or less as it took for a layer of the trainer than those beside
+    the H200 do.
     """
     if gpu.measured is None or gpu.measured.host_factor is None:
         return assume.ENGINE_LAUNCH_S
@@ -226,16 +246,15 @@ def host_of_optimizer(gpu: str, engine: str, *, ranks: int) -> float:
         ranks: that share the tensors.
     """
     card, several = host_card(gpu), ranks > 1
-    seconds = _told(
-        [
-            _mean(
-                [
-                    one.tensor_s
-                    for one in machine.host_optimizer
-                    if (one.engine, one.ranks > 1) == (engine, several)
-                ]
-            )
-            for machine in operators_of(card).machines
-        ]
-    )
-    return max(seconds, host_of_optimizer(card, engine, ranks=1)) if several else seconds
+    measured = _mean([_of_tensor(machine, engine, several) for machine in operators_of(card).machines])
+    if not several:
+        return measured or host_of_optimizer(HOST, engine, ranks=1)
+    alone = host_of_optimizer(card, engine, ranks=1)
+    if measured is None:
+        measured = alone * host_of_optimizer(HOST, engine, ranks=2) / host_of_optimizer(HOST, engine, ranks=1)
+    return max(measured, alone)
+
+
+def _of_tensor(machine: HostMachine, engine: str, several: bool) -> float | None:
+    rows = [one for one in machine.host_optimizer if (one.engine, one.ranks > 1) == (engine, several)]
+    return _mean([one.tensor_s for one in rows])

@@ -145,8 +145,9 @@ def _product_seconds(job: Job, *, backward: bool) -> float:
 def _last_product_seconds(job: Job) -> float:
     """The MLP's last product, before which PyTorch stops to recompute a layer: nothing after it is kept.
 
-    Not where its output is kept as well, for a norm or an adapter's product behind it, and not under
-    Megatron-Core, which computes the whole layer again.
+    Not where its output is kept as well, for a norm or an adapter's product behind it, nor of experts, whose
+    products are weighted afterwards, nor under Megatron-Core, which computes the whole layer again. With
+    activations on the host it is not known and counted.
 
     Source: torch ``utils/checkpoint.py`` (``_StopRecomputationError``).
     """

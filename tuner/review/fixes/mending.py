@@ -106,6 +106,11 @@ def refused(checked: Checked, left: Sequence[Left], *, unsafe: bool) -> Checked:
     return replace(checked, lines=tuple(map(with_reason, checked.lines)))
 
 
+def needs_unsafe() -> str:
+    """Why a fix is not applied that may change the training."""
+    return _("it may change the training or what was meant; --unsafe-fixes applies it")
+
+
 class _Mending:
     """The states that a file goes through, each judged once, and what was mended on the way."""
 
@@ -147,11 +152,7 @@ class _Mending:
         for line in self._candidates(self.judged(data).proved):
             reason = line.no_fix if line.overrides else ""
             if line.fix is not None:
-                reason = (
-                    self._objection(line, data)
-                    if self._may_be(line)
-                    else _("it may change the training or what was meant; --unsafe-fixes applies it")
-                )
+                reason = self._objection(line, data) if self._may_be(line) else needs_unsafe()
             if line.overrides and (reason or line.fix is None):
                 yield Left(line=line, reason=reason)
 

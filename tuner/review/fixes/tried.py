@@ -6,7 +6,7 @@ To try takes as long as to mend, a judgement of the whole job for each fix.
 from msgspec.structs import replace
 
 from tuner.review.checked import Checked, Line
-from tuner.review.fixes.mending import keys_of
+from tuner.review.fixes.mending import keys_of, needs_unsafe
 
 
 def tried(checked: Checked, afterwards: Checked) -> Checked:
@@ -27,7 +27,10 @@ def _tried(line: Line, afterwards: Checked) -> Line:
     left = next((other for other in afterwards.lines if _is_the_same(other, line)), None)
     if left is None:
         return replace(line, fix=replace(line.fix, tried=True))
-    reason = left.no_fix if left.fix is None else left.fix.refused
+    if left.fix is None:
+        reason = left.no_fix
+    else:
+        reason = left.fix.refused or ("" if left.fix.safe else needs_unsafe())
     return replace(line, fix=replace(line.fix, tried=True, refused=reason)) if reason else line
 
 

@@ -3,8 +3,8 @@
 Who vendors verl, or copies its ``ppo_trainer.yaml`` to change it, runs on that copy and not on a release's.
 """
 
+import contextlib
 from collections.abc import Iterator
-from functools import lru_cache
 from pathlib import Path as FilePath
 
 from msgspec import Struct
@@ -61,29 +61,56 @@ def private_defaults(folder: FilePath, config: str) -> PrivateDefaults | None:
         config: one of :data:`~tuner.trainers.verl.defaults.CONFIGS`.
     """
     for file in _candidates(folder.absolute(), config):
-        private, names = _read(file, config, file.stat().st_mtime_ns)
-        note(names)
-        if private is not None:
-            return private
+        reading = _reading(file, config)
+        note(reading.names)
+        if reading.private is not None:
+            return reading.private
     return None
 
 
-@lru_cache(maxsize=_KEPT)
-def _read(file: FilePath, config: str, _written_at: int) -> tuple[PrivateDefaults | None, frozenset[str]]:
+class _Reading(Struct, frozen=True, kw_only=True):
+    """What a file was read as, the files that it was read from, and when each of these had been written."""
+
+    private: PrivateDefaults | None
+    names: frozenset[str]
+    written: tuple[int, ...]
+
+
+_readings: dict[tuple[FilePath, str], _Reading] = {}  # the latest ones
+
+
+def _reading(file: FilePath, config: str) -> _Reading:
+    """A copy as it was read before, unless one of its files has been written since."""
+    known = _readings.pop((file, config), None)
+    if known is None or known.written != _written(known.names):
+        known = _read(file, config)
+    if len(_readings) >= _KEPT:
+        del _readings[next(iter(_readings))]
+    _readings[file, config] = known
+    return known
+
+
+def _written(names: frozenset[str]) -> tuple[int, ...]:
+    """When the files were written last, in the order of their names; 0 for one that is gone."""
+    files = (FilePath(name) for name in sorted(names))
+    return tuple(file.stat().st_mtime_ns if file.exists() else 0 for file in files)
+
+
+def _read(file: FilePath, config: str) -> _Reading:
     """A copy, and the files that it is read from.
 
     None of a file that cannot be composed, or has too little of what verl's has.
     """
     from tuner.trainers.verl.composing import composed  # where there is a copy, which is seldom
 
-    with noted() as names:
-        try:
-            tree = composed(file)
-        except TunerError:
-            return None, frozenset(names)
-    likeness = likest(tree, config)
-    private = PrivateDefaults(file=file, tree=tree, likeness=likeness) if likeness.shares_most else None
-    return private, frozenset(names)
+    private: PrivateDefaults | None = None
+    with noted() as names, contextlib.suppress(TunerError):
+        tree = composed(file)
+        likeness = likest(tree, config)
+        if likeness.shares_most:
+            private = PrivateDefaults(file=file, tree=tree, likeness=likeness)
+    read = frozenset({*names, str(file)})
+    return _Reading(private=private, names=read, written=_written(read))
 
 
 def _candidates(folder: FilePath, config: str) -> Iterator[FilePath]:
