@@ -108,8 +108,9 @@ CUT_WITHOUT_WAITING_S = 10 * HOST_LAUNCH_S
 #: positions where sequences begin: whether there are several, how many, and twice the longest, with 9 small
 #: operations until attention runs (transformers 5.17 ``modeling_flash_attention_utils.py``:
 #: ``_is_packed_sequence`` "forces a device sync in every layer", ``prepare_fa_kwargs_from_position_ids``).
-#: Between 0.1e-3 and 1.1e-3: the most is what four updates of Qwen2.5-1.5B in verl 0.9.1's worker on two H100
-#: took longer than their kernels, for each of their layers (2026-11-28).
+#: Of padded sequences it is two numbers and two operations less, and tokens are taken out and put back, which
+#: is not counted apart. Between 0.1e-3 and 1.1e-3: the most is what four updates of Qwen2.5-1.5B in verl
+#: 0.9.1's worker on two H100 took longer than their kernels, for each of their layers (2026-11-28).
 POSITIONS_S = 9 * HOST_LAUNCH_S + 4 * READ_NUMBER_S
 
 #: Bytes per second at which one process makes a batch ready for others: rows made contiguous, put into one

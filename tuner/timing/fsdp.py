@@ -116,12 +116,12 @@ def activation_copy_seconds(job: Job) -> float:
 def position_seconds(job: Job, *, backward: bool) -> float:
     """Seconds in which the GPU waits for a host that asks it, in each layer, where sequences begin.
 
-    Once for each time that a layer's attention is computed forward, of packed sequences, and never of linear
-    attention. The host never runs ahead of the GPU by more than a layer then.
+    Once for each time that a layer's attention is computed forward, and never of linear attention. The host
+    never runs ahead of the GPU by more than a layer then.
     """
     engine, model = job.engine, job.model
     attends = engine.checkpointing is Checkpointing.FULL if backward else True
-    if not (engine.reads_positions and engine.packed and attends):
+    if not (engine.reads_positions and attends):
         return 0.0
     share = model.cached_layers / model.layers
     return share * assume.POSITIONS_S / correction(job.cluster.gpu, Family.HOST)

@@ -137,7 +137,7 @@ class Engine(Struct, frozen=True, kw_only=True, cache_hash=True):
     idle_tower: bool = False  # FSDP: no image reaches the vision tower, which is not run without one
     repeats_keys: bool = False  # packed or under Ulysses: keys and values are repeated to all heads
     layers_fusable: bool = True  # False where the release's way to put them in breaks the model
-    reads_positions: bool = False  # FSDP, packed: in each layer the host asks where sequences begin
+    reads_positions: bool = False  # FSDP: in each layer the host asks the GPU where sequences begin
     loops_experts: bool = False  # FSDP: routed experts run one after the other, not in grouped products
     lora: Lora | None = None
     second: SecondFsdp | None = None  # None: not under FSDP1, or FSDP2 is not to be had in its place

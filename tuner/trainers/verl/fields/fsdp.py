@@ -44,7 +44,7 @@ def read_fsdp(context: EngineContext) -> Engine:
         optimizer_dtype=_moment_dtype(context, fields["stored_dtype"]),
         keeps_root=_keeps_root(context),
         keeps_inputs=source.engine_workers and not source.since("0.9.0"),
-        reads_positions=True,  # flash attention of transformers, which gets positions alone of packed ones
+        reads_positions=True,  # flash attention of transformers, which gets positions or a mask alone
         loops_experts=not source.since("0.9.0"),  # which needs transformers 5, and its grouped products
         frees_root=_frees_root(context),
         prefetch_effective=_prefetches(context),
