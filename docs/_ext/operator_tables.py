@@ -61,7 +61,7 @@ class HostTable(SphinxDirective):
         rows = [
             [
                 f"``{card['gpu']}``",
-                machine.get("host_date", machine["date"]),
+                machine.get("host_date", machine.get("date", "–")),
                 str(layer["ranks"]),
                 layer["engine"],
                 f"{layer['hidden']:,}",

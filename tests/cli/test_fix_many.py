@@ -1,5 +1,6 @@
 """Many files are mended in several processes as they are one after another, and one process writes them."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -126,3 +127,15 @@ def test_standard_input_among_many_is_read_where_it_is(
     assert run("check", *words, "--select", "KRN006", stdin=text) == alone
     assert started == [2]
     assert alone.code != 2 and "-:" in alone.out + alone.err
+
+
+def test_a_pipe_among_many_is_read_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    started = in_two_processes(monkeypatch)
+    reading, writing = os.pipe()
+    with os.fdopen(writing, "w") as stream:
+        stream.write(CONFIG.read_text(encoding="utf-8"))
+    pipe = f"/dev/fd/{reading}"
+    result = check("early.yaml", "0.yaml", "common.yaml", "late.yaml", "1.yaml", pipe, "run.sh")
+    os.close(reading)
+    assert started == [2]
+    assert f"{pipe}:" in result.out and "no such file" not in result.err

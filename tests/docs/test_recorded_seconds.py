@@ -2,6 +2,7 @@
 
 import json
 from statistics import median
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,7 @@ THREE_MACHINES = (
     "warm-passes-2xh100-host.json",
     "warm-passes-2xh100-another.json",
 )
+RUNS = "steps-of-public-runs.jsonl"
 PASS = (
     "model",
     "strategy",
@@ -60,3 +62,52 @@ def test_no_prediction_is_near_the_seconds_of_all_machines() -> None:
     assert (len(repeated), near, sum(map(len, repeated))) == (8, 16, 19)
     page = (ROOT / "docs/validation/index.rst").read_text(encoding="utf-8")
     assert "Eight of the passes" in page and "more than 16 of these 19 seconds" in page
+
+
+def ratios(file: str, phase: str = "") -> list[tuple[dict[str, Any], float]]:
+    """Each row of the command with its predicted over its measured seconds."""
+    result = run("accuracy", str(ROOT / "docs/validation/data" / file), "--output-format", "json")
+    rows = json.loads(result.out)["seconds"]
+    return [(row, row["predicted_s"] / row["measured_s"]) for row in rows if phase in ("", row["phase"])]
+
+
+def text() -> str:
+    return (ROOT / "docs/validation/index.rst").read_text(encoding="utf-8")
+
+
+def fills_the_gpu(case: dict[str, Any]) -> bool:
+    """What the page calls passes whose kernels fill the time."""
+    model, tokens = case["model"], case["tokens"]
+    large = tokens >= 8192 and ("7B" in model or "4B" in model)
+    return "30B" in model or large or (tokens >= 24576 and "1.5B" in model)
+
+
+def test_passes_over_two_h100_lie_between_what_the_page_says() -> None:
+    filled, waiting = [], []
+    for file in THREE_MACHINES:
+        cases = json.loads((ROOT / "docs/validation/data" / file).read_text(encoding="utf-8"))["cases"]
+        for case, (_, ratio) in zip(cases, ratios(file), strict=True):
+            (filled if fills_the_gpu(case) else waiting).append(ratio)
+    assert f"are {min(filled):.2f} to {max(filled):.2f} of the measured ones" in text()
+    assert f"between {min(waiting):.2f} and {max(waiting):.2f} of the measured seconds" in text()
+
+
+def test_updates_on_an_h20_and_an_a100_are_off_as_the_page_says() -> None:
+    updates = {row["case"]: (row, ratio) for row, ratio in ratios(RUNS, "update_actor")}
+    lines = (ROOT / "docs/validation/data" / RUNS).read_text(encoding="utf-8").splitlines()
+    runs = {one["id"]: one for one in map(json.loads, lines) if "id" in one}
+    fsdp = [
+        100 * (updates[name][1] - 1)
+        for name, one in runs.items()
+        if name.startswith("mcp-dapo32b") and "actor_rollout_ref.actor.strategy=fsdp" in one["overrides"]
+    ]
+    assert f"come out {min(fsdp):.0f} to {max(fsdp):.0f} % too long" in text()
+    steps = [(runs[name], updates[name][0]) for name in ("gpg7b-fsdp-early", "gpg7b-fsdp-late")]
+    tokens = [5 * 1024 * (one["prompt_length_mean"] + one["response_length_mean"]) for one, _ in steps]
+    for key, words in (
+        ("measured_s", "{:.0f} µs more for each token, and {:.0f} s whatever the tokens"),
+        ("predicted_s", "the model has {:.0f} µs and {:.0f} s"),
+    ):
+        early, late = (row[key] for _, row in steps)
+        slope = (late - early) / (tokens[1] - tokens[0])
+        assert words.format(1e6 * slope, early - slope * tokens[0]) in text()

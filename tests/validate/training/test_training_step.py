@@ -157,6 +157,9 @@ def test_a_pass_has_the_tokens_of_one_gpu_of_the_job() -> None:
         assert planned.case.micro_batches == (2 if planned.training else 1)
         assert planned.micro_batches == batching.micro_batches(workload.batch, step_pass)
         assert planned.micro_batches > 2
+        # The engine that runs here tells its attention where sequences begin.
+        assert step_pass.engine.reads_positions
+        assert not planned.workload.actor.engine.reads_positions and not planned.case.reads_positions
 
 
 def test_tokens_that_make_no_whole_sequences_are_those_of_shorter_ones() -> None:

@@ -62,6 +62,12 @@ def planned(one: Subject, memory_bytes: int = HERE, **changes: Any) -> PlannedUp
     return planned_update(one, options(**changes), memory_bytes=memory_bytes)
 
 
+def test_verls_own_attention_asks_where_sequences_begin() -> None:
+    plan = planned(subject(FSDP2))
+    for update in (plan.theirs, plan.ours):
+        assert update.workload.actor.engine.reads_positions and update.case.reads_positions
+
+
 Change = Callable[[UpdateFigures, UpdateWork], UpdateFigures]
 
 

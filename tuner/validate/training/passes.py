@@ -136,6 +136,11 @@ class PlannedPass:
         actor = structs.replace(self.workload.actor, head=head)
         return replace(self, case=case, workload=_workload(case, actor, self.workload))
 
+    def with_reading(self, *, positions: bool) -> "PlannedPass":
+        """The same pass by an attention that asks the GPU where sequences begin, or is told."""
+        case = self.case.model_copy(update={"reads_positions": positions})
+        return replace(self, case=case, workload=self.workload.with_actor_engine(reads_positions=positions))
+
     @property
     def image_tokens(self) -> int:
         """Tokens of a sequence's images."""

@@ -76,8 +76,7 @@ def planned_update(subject: Subject, options: Options, *, memory_bytes: int) -> 
     if reason is not None or step_pass is None:
         raise NotHereError(reason)
     planned = planned_pass(step_pass, workload, options.processes)
-    reads = planned.workload.with_actor_engine(reads_positions=step_pass.engine.reads_positions)
-    planned = replace(planned, workload=reads)
+    planned = planned.with_reading(positions=step_pass.engine.reads_positions)
     head, about_head = _verls_head(planned)
     planned = (planned.with_sequences(*_ON_A_CPU) if cpu else planned).with_micro_batches(MICRO_BATCHES)
     head = structs.replace(head, compiled=head.compiled and not cpu)
