@@ -83,15 +83,23 @@ def _recomputing(
 
 
 def converting(
-    path: Path, saved_TV: Tensor, sources_R: Tensor | None, labels_R: Tensor, coefficients_CR: Tensor
+    path: Path,
+    saved_TV: Tensor,
+    sources_R: Tensor | None,
+    labels_R: Tensor,
+    coefficients_CR: Tensor,
+    count: Tensor | None = None,
 ) -> Writer:
-    """A writer of slices of the logits' gradient that reads the logits kept by the forward pass."""
+    """A writer of slices of the logits' gradient that reads the logits kept by the forward pass.
+
+    Rows have a meaning up to the count, which the device alone knows; None: all have.
+    """
 
     def write(start: int, d_logits_RN: Tensor) -> None:
         if path is not Path.REFERENCE:
             from tuner.kernels.dlogits import convert
 
-            convert(saved_TV, sources_R, labels_R, coefficients_CR, start, d_logits_RN)
+            convert(saved_TV, sources_R, labels_R, coefficients_CR, start, d_logits_RN, count)
             return
         part_TN = saved_TV[:, start : start + d_logits_RN.shape[1]]
         part_RN = part_TN if sources_R is None else part_TN[sources_R]

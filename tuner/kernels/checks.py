@@ -9,6 +9,7 @@ from math import isfinite
 import torch
 from torch import Tensor
 
+from tuner.kernels.answers import Answer, ask
 from tuner.kernels.rows import Rows, select
 
 DTYPES = (torch.bfloat16, torch.float16, torch.float32)
@@ -108,8 +109,7 @@ class Look:
 
     active_T: Tensor
     on_device: Tensor  # of :func:`extremes`
-    seen: Tensor  # the same, on the host once the device is there
-    asked: torch.cuda.Event | None  # None: it is there
+    answer: Answer  # the same, for the host
     ignore_index: int
     vocabulary: int
 
@@ -119,9 +119,7 @@ class Look:
         Raises:
             ValueError: a label outside the vocabulary; a temperature below 1e-6, infinite or NaN.
         """
-        if self.asked is not None:
-            self.asked.synchronize()
-        seen = self.seen.tolist()
+        seen = self.answer.numbers()
         check_extremes(seen, ignore_index=self.ignore_index, vocabulary=self.vocabulary)
         return select(self.active_T, count=int(seen[0]))
 
@@ -132,16 +130,10 @@ def look_at_rows(
     """Ask the device which rows there are and whether their values are in range, without waiting."""
     active_T = labels_T != ignore_index
     on_device = extremes(active_T, labels_T, inverse_temperature_T)
-    seen, asked = on_device, None
-    if on_device.is_cuda:
-        seen = torch.empty_like(seen, device="cpu", pin_memory=True).copy_(on_device, non_blocking=True)
-        asked = torch.cuda.Event()
-        asked.record(torch.cuda.current_stream(labels_T.device))
     return Look(
         active_T=active_T,
         on_device=on_device,
-        seen=seen,
-        asked=asked,
+        answer=ask(on_device),
         ignore_index=ignore_index,
         vocabulary=vocabulary,
     )

@@ -78,18 +78,22 @@ def _convert(
     labels,
     coefficients,  # [6, T]
     sources,  # the row of ``logits`` that belongs to each row, where GATHER
+    count,  # rows that are written, where COUNTED; else all
     T,
     N,
     start,
     logits_stride,
     d_logits_stride,
     GATHER: tl.constexpr,
+    COUNTED: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
     # A block of one row: the interpreter cannot combine a scalar's mask with a block's.
     row = tl.program_id(0).to(tl.int64) + tl.arange(0, 1)
     columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)[None, :]
     inside = columns < N
+    if COUNTED:
+        inside = inside & (row < tl.load(count))[:, None]
     maximum = tl.load(coefficients + row)[:, None]
     scale = tl.load(coefficients + T + row)[:, None]
     log_sum = tl.load(coefficients + 2 * T + row)[:, None]
@@ -179,6 +183,7 @@ def convert(
     coefficients_CT: Tensor,
     start: int,
     d_logits_TN: Tensor,
+    count: Tensor | None = None,
 ) -> None:
     """Write the logits' gradient from logits that exist; zero where the last three coefficients are zero.
 
@@ -189,6 +194,7 @@ def convert(
         coefficients_CT: float32, six rows, contiguous.
         start: first entry of the slice.
         d_logits_TN: rows may be further apart than N.
+        count: one int64 on the device: rows from there on are neither read nor written; None: there are none.
     """
     tokens, width = d_logits_TN.shape
     block = min(READ_BLOCK, triton.next_power_of_2(width))
@@ -199,12 +205,14 @@ def convert(
             labels_T,
             coefficients_CT,
             logits_TV if sources is None else sources,
+            logits_TV if count is None else count,
             tokens,
             width,
             start,
             logits_TV.stride(0),
             d_logits_TN.stride(0),
             GATHER=sources is not None,
+            COUNTED=count is not None,
             BLOCK=block,
             num_warps=8,
         )

@@ -13,13 +13,15 @@ import torch
 from torch import Tensor
 
 from tuner.kernels import reference, tiles
+from tuner.kernels.answers import ask
 from tuner.kernels.backward import Wanted, accumulate, converting
 from tuner.kernels.head_statistics import statistics_by_parts
 from tuner.kernels.policy_objective import Objective, token_losses
 from tuner.kernels.reference import Statistics
 from tuner.kernels.rows import Rows
 
-LEAST_CHUNK = 4096  # each further pass over the sum of the weight's gradient takes 1/20 of the products' time
+LEAST_CHUNK = 4096  # rows; each further pass over the sum of the weight's gradient takes 1/20 of the products' time
+LONGER = 1.1  # how much longer than what costs no memory a chunk may be: one pass less for a thirtieth more
 _WHOLE_TILES = 128  # rows
 
 
@@ -59,7 +61,7 @@ class Results:
 
 
 def choose_chunk_tokens(rows: int, hidden: int, dtype: torch.dtype, *, weight_wanted: bool) -> int:
-    """Rows of a chunk: as many as cost no memory, and no fewer than ``LEAST_CHUNK``.
+    """Rows of a chunk: as many as cost no memory, or a tenth more, and no fewer than ``LEAST_CHUNK``.
 
     In bytes for each vocabulary entry, in 16 bits: the gradient of the weight takes ``4 H`` while chunks
     are added to it and ``6 H`` when it is rounded at the end, so the ``2 C`` of the logits are free up to
@@ -70,21 +72,38 @@ def choose_chunk_tokens(rows: int, hidden: int, dtype: torch.dtype, *, weight_wa
     most = max(LEAST_CHUNK, free)
     if rows <= most + free:
         return max(rows, 1)
-    even_rows = -(-rows // -(-rows // most))
+    even_rows = -(-rows // -(-rows // int(LONGER * most)))
     return -(-even_rows // _WHOLE_TILES) * _WHOLE_TILES
 
 
-def compacted(moved_C: Tensor) -> Tensor:
-    """The rows where the mask is true, int64, in an order in which a matrix can be compacted in place.
+@dataclass(frozen=True, kw_only=True)
+class Compaction:
+    """Which row of a chunk becomes which, so that those with a gradient come first: the device knows."""
+
+    sources_C: Tensor  # int64; of no meaning from row M on
+    count: Tensor  # M, one int64
+
+    def apply(
+        self, path: tiles.Path, logits_CV: Tensor, vocabulary: int, labels_C: Tensor, coefficients_6C: Tensor
+    ) -> None:
+        """Make the gradients of the logits in their place; M rows have a meaning afterwards."""
+        labels_C, coefficients_6C = labels_C[self.sources_C], coefficients_6C[:, self.sources_C]
+        write = converting(path, logits_CV, self.sources_C, labels_C, coefficients_6C, self.count)
+        write(0, logits_CV[:, :vocabulary])
+
+
+def compacted(moved_C: Tensor) -> Compaction:
+    """The rows where the mask is true, in an order in which a matrix can be compacted in place.
 
     Those among the first M stay where they are; the others fill the holes between them. So no row is
-    written that another one is made of, in whatever order rows are written.
+    written that another one is made of, in whatever order rows are written. Nothing waits for M.
     """
-    index_M = moved_C.nonzero().squeeze(1)
-    stays_M = moved_C[: index_M.numel()]
-    hole_M = (~stays_M).cumsum(0) - 1
-    place_M = torch.arange(index_M.numel(), device=moved_C.device)
-    return place_M.where(stays_M, index_M.flip(0)[hole_M.clamp(min=0)])
+    moved_first_C = moved_C.byte().argsort(descending=True, stable=True)
+    count = moved_C.sum().reshape(1)
+    hole_C = ((~moved_C).cumsum(0) - 1).clamp(min=0)
+    filling_C = moved_first_C[(count - 1 - hole_C).clamp(min=0)]
+    place_C = torch.arange(moved_C.numel(), device=moved_C.device)
+    return Compaction(sources_C=place_C.where(moved_C, filling_C), count=count)
 
 
 class _Gradients:
@@ -141,16 +160,20 @@ def _add_gradients(
     coefficients_6C: Tensor,
     gradients: _Gradients,
 ) -> None:
-    """Add a chunk's gradients; its logits are the memory in which their gradient is made."""
-    sources_M = compacted((coefficients_6C[3:] != 0).any(0))
-    count = sources_M.numel()
+    """Add a chunk's gradients; its logits are the memory in which their gradient is made.
+
+    The host hears how many rows have one while the device makes it, and has the products ready then.
+    """
+    compaction = compacted((coefficients_6C[3:] != 0).any(0))
+    answer = ask(compaction.count)
+    path, vocabulary = tiles.choose_path(hidden_CH, problem.weight_VH), problem.weight_VH.shape[0]
+    compaction.apply(path, logits_CV, vocabulary, problem.labels_R[part], coefficients_6C)
+    count = int(answer.numbers()[0])
     if not count:
         return
-    chosen = Rows(index_R=None if count == hidden_CH.shape[0] else sources_M, count=count)
-    d_logits_MV = logits_CV[:count, : problem.weight_VH.shape[0]]
-    path = tiles.choose_path(hidden_CH, problem.weight_VH)
-    labels_M, coefficients_6M = chosen.take(problem.labels_R[part]), chosen.take(coefficients_6C, dim=1)
-    converting(path, logits_CV, chosen.index_R, labels_M, coefficients_6M)(0, d_logits_MV)
+    index_M = None if count == hidden_CH.shape[0] else compaction.sources_C[:count]
+    chosen = Rows(index_R=index_M, count=count)
+    d_logits_MV = logits_CV[:count, :vocabulary]
     gradients.add(d_logits_MV, chosen.take(hidden_CH), chosen.take(problem.places_of(part)))
 
 
