@@ -115,23 +115,14 @@ def test_rows_are_compacted_in_place_without_overwriting_one_another(moved: list
 
 
 @given(st.integers(1, 200_000), st.integers(64, 16384), st.sampled_from([torch.bfloat16, torch.float32]))
-def test_chosen_chunks_are_long_and_cost_little_memory(rows: int, hidden: int, dtype: torch.dtype) -> None:
+def test_chosen_chunks_are_long_and_cost_no_memory(rows: int, hidden: int, dtype: torch.dtype) -> None:
     size = policy_chunks.choose_chunk_tokens(rows, hidden, dtype, weight_wanted=True)
     element, tile = dtype.itemsize, 128
     assert size == rows or (size % tile == 0 and size > policy_chunks.LEAST_CHUNK // 2)
     while_adding = element * size + (element if size == rows else 4) * hidden
     shortest = element * policy_chunks.LEAST_CHUNK + 4 * hidden
     at_the_end = (4 if element == 4 else 4 + element) * hidden
-    longer = 0 if size == rows else 0.1 * element * size / 1.1
-    assert while_adding - longer <= max(shortest, at_the_end) + element * tile
-
-
-def test_a_chunk_is_longer_where_that_saves_one() -> None:
-    def size(rows: int, hidden: int) -> int:
-        return policy_chunks.choose_chunk_tokens(rows, hidden, torch.bfloat16, weight_wanted=True)
-
-    assert size(16384, 5120) == 5504  # three, where chunks of 5,120 rows would be four
-    assert size(16384, 4096) == size(16384, 3584) == 4096  # none saved
+    assert while_adding <= max(shortest, at_the_end + element * tile)
 
 
 def test_only_rows_with_a_gradient_are_multiplied(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,7 +130,7 @@ def test_only_rows_with_a_gradient_are_multiplied(monkeypatch: pytest.MonkeyPatc
     multiplied: list[int] = []
     add = policy_chunks._Gradients.add
 
-    def spy(self: Any, d_logits: Tensor, *rest: Tensor) -> None:
+    def spy(self: Any, d_logits: Tensor, *rest: Any) -> None:
         multiplied.append(d_logits.shape[0])
         add(self, d_logits, *rest)
 

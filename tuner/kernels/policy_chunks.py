@@ -20,8 +20,7 @@ from tuner.kernels.policy_objective import Objective, token_losses
 from tuner.kernels.reference import Statistics
 from tuner.kernels.rows import Rows
 
-LEAST_CHUNK = 4096  # rows; each further pass over the sum of the weight's gradient takes 1/20 of the products' time
-LONGER = 1.1  # how much longer than what costs no memory a chunk may be: one pass less for a thirtieth more
+LEAST_CHUNK = 4096  # each further pass over the sum of the weight's gradient takes 1/20 of the products' time
 _WHOLE_TILES = 128  # rows
 
 
@@ -42,11 +41,11 @@ class Problem:
         index_R = self.rows.index_R
         return self.hidden_TH[part] if index_R is None else self.hidden_TH.index_select(0, index_R[part])
 
-    def places_of(self, part: slice) -> Tensor:
-        """Where the rows of a chunk are among all of them, int64."""
+    def places_of(self, part: slice, chosen: Rows) -> Tensor | slice:
+        """Where rows chosen from a chunk are among all of them, int64; a slice where they are side by side."""
         if self.rows.index_R is not None:
-            return self.rows.index_R[part]
-        return torch.arange(part.start, part.stop, device=self.labels_R.device)
+            return chosen.take(self.rows.index_R[part])
+        return part if chosen.index_R is None else chosen.index_R + part.start
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +60,7 @@ class Results:
 
 
 def choose_chunk_tokens(rows: int, hidden: int, dtype: torch.dtype, *, weight_wanted: bool) -> int:
-    """Rows of a chunk: as many as cost no memory, or a tenth more, and no fewer than ``LEAST_CHUNK``.
+    """Rows of a chunk: as many as cost no memory, and no fewer than ``LEAST_CHUNK``.
 
     In bytes for each vocabulary entry, in 16 bits: the gradient of the weight takes ``4 H`` while chunks
     are added to it and ``6 H`` when it is rounded at the end, so the ``2 C`` of the logits are free up to
@@ -72,7 +71,7 @@ def choose_chunk_tokens(rows: int, hidden: int, dtype: torch.dtype, *, weight_wa
     most = max(LEAST_CHUNK, free)
     if rows <= most + free:
         return max(rows, 1)
-    even_rows = -(-rows // -(-rows // int(LONGER * most)))
+    even_rows = -(-rows // -(-rows // most))
     return -(-even_rows // _WHOLE_TILES) * _WHOLE_TILES
 
 
@@ -119,12 +118,15 @@ class _Gradients:
         )
         self._empty = True
 
-    def add(self, d_logits_MV: Tensor, hidden_MH: Tensor, places_M: Tensor) -> None:
+    def add(self, d_logits_MV: Tensor, hidden_MH: Tensor, places: Tensor | slice) -> None:
         """Add what these rows contribute."""
         if self.d_hidden_TH is not None:
             d_hidden_MH = hidden_MH.new_empty(hidden_MH.shape, dtype=torch.float32)
             accumulate(d_hidden_MH, d_logits_MV, self._weight_VH, first=True)
-            self.d_hidden_TH.index_copy_(0, places_M, d_hidden_MH.to(hidden_MH.dtype))
+            if isinstance(places, slice):
+                self.d_hidden_TH[places].copy_(d_hidden_MH)
+            else:
+                self.d_hidden_TH.index_copy_(0, places, d_hidden_MH.to(hidden_MH.dtype))
         if self._sum_VH is None:
             return
         if self._sum_VH.dtype is torch.float32:
@@ -174,7 +176,7 @@ def _add_gradients(
     index_M = None if count == hidden_CH.shape[0] else compaction.sources_C[:count]
     chosen = Rows(index_R=index_M, count=count)
     d_logits_MV = logits_CV[:count, :vocabulary]
-    gradients.add(d_logits_MV, chosen.take(hidden_CH), chosen.take(problem.places_of(part)))
+    gradients.add(d_logits_MV, chosen.take(hidden_CH), problem.places_of(part, chosen))
 
 
 def _work_through(
