@@ -42,7 +42,7 @@ class Problem:
         return self.hidden_TH[part] if index_R is None else self.hidden_TH.index_select(0, index_R[part])
 
     def places_of(self, part: slice, chosen: Rows) -> Tensor | slice:
-        """Where rows chosen from a chunk are among all of them, int64; a slice where they are side by side."""
+        """Where rows chosen from a chunk are among all, int64; a slice where they are side by side."""
         if self.rows.index_R is not None:
             return chosen.take(self.rows.index_R[part])
         return part if chosen.index_R is None else chosen.index_R + part.start
