@@ -51,7 +51,7 @@ def test_the_typical_host_is_the_mean_of_the_machines_that_told_it() -> None:
         [row for row in machine.host if (row.engine, row.query_key_norms, row.ranks) == ("fsdp2", False, 1)]
         for machine in operators_of("h100-sxm").machines
     ]
-    assert len(rows) == 3
+    assert len(rows) == 4
     typical = host_seconds("h100-sxm", "fsdp2", query_key_norms=False, ranks=1)
     for name, seconds in (
         ("forward_s", typical.forward_s),

@@ -198,6 +198,34 @@ def root_copies(job: Job, *, reduces: bool) -> float:
     return seconds
 
 
+def ahead_seconds(job: Job, *, backward: bool) -> float:
+    """What the GPU does before a direction's layers, while the host launches them already.
+
+    Forward it gathers and copies the weights outside the layers, backward it computes the head's share of
+    that direction: the loss is read in between, so the head's forward share ends before.
+    """
+    if backward:
+        return head_of(job, trains=True) - head_of(job, trains=False)
+    return root_seconds(job, reduces=False) + root_copies(job, reduces=False)
+
+
+def hidden_launch_seconds(job: Job, span: Span, waiting: float, *, backward: bool) -> float:
+    """How much less the GPU waits for launches for that: no more than it would in all layers.
+
+    No more than in one layer where the host itself waits for the GPU in each.
+
+    Args:
+        job: the pass.
+        span: a layer in this direction.
+        waiting: seconds that the GPU would wait for one layer's launches, the host never for the GPU.
+        backward: the direction.
+    """
+    if waiting <= 0:
+        return 0.0
+    layers = 1 if span.waits else job.model.layers
+    return min(ahead_seconds(job, backward=backward), layers * waiting)
+
+
 def micro_batch_parts(job: Job, *, reduces: bool) -> dict[str, float]:
     """Seconds by cause of one micro-batch.
 
@@ -217,11 +245,15 @@ def micro_batch_parts(job: Job, *, reduces: bool) -> dict[str, float]:
     spans = [forward_span(job)]
     if job.trains:
         spans.append(backward_span(job, reduces=reduces))
-    for span in spans:
-        for name, seconds in span.parts().items():
+    for direction, span in enumerate(spans):
+        parts = span.parts()
+        for name, seconds in parts.items():
             total[name] += layers * seconds
+        total["launch"] -= hidden_launch_seconds(
+            job, span, parts["launch"] - span.waits, backward=direction == 1
+        )
         total["offload"] += assume.EXPOSED_OFFLOADS * span.offload
-    total["head"] = head_of(job)
+    total["head"] = head_of(job, trains=job.trains)
     return total
 
 

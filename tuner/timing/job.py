@@ -187,8 +187,11 @@ def _weights_held(job: Job) -> float:
     return shared + layer.routed_parameters / (parallel.expert * parallel.expert_tensor)
 
 
-def head_of(job: Job) -> float:
-    """Seconds of the output head for one micro-batch; tensor parallelism divides the vocabulary."""
+def head_of(job: Job, *, trains: bool) -> float:
+    """Seconds of the output head for one micro-batch, forward or in both directions.
+
+    Tensor parallelism divides the vocabulary.
+    """
     return head_seconds(
         job.step_pass.head,
         tokens=job.micro.tokens,
@@ -197,7 +200,7 @@ def head_of(job: Job) -> float:
         gpu=job.cluster.gpu,
         dtype=job.engine.compute_dtype,
         entropy=job.step_pass.entropy,
-        trains=job.trains,
+        trains=trains,
     )
 
 

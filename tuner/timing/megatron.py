@@ -123,7 +123,7 @@ def stage_parts(job: Job) -> dict[str, float]:
         "compute": layers * compute.both,
         "communication": layers * directions * exchange,
         "launch": layers * waiting + micro_batch_seconds(job) + packing_seconds(job),
-        "head": head_of(job),
+        "head": head_of(job, trains=job.trains),
     }
 
 
