@@ -72,14 +72,19 @@ def recorded(*files: str) -> dict[tuple[int, int], dict[str, Any]]:
 
 
 @pytest.mark.parametrize(
-    ("file", "both", "forward", "over", "saved"),
+    ("file", "both", "forward", "over", "saved", "policy"),
     [
-        ("output-head-h100.json", [0.95, 0.99], [0.95, 1.02], [0.34, 0.66], [0.31, 0.53]),
-        ("output-head-h200-more.json", [0.96, 1.00], [0.95, 1.05], [0.36, 0.67], [0.33, 0.52]),
+        ("output-head-h100.json", [0.92, 1.00], [0.96, 1.05], [0.35, 0.67], [0.31, 0.53], [0.32, 0.54]),
+        ("output-head-h200-more.json", [0.97, 0.99], [0.98, 1.06], [0.37, 0.68], [0.33, 0.53], [0.34, 0.54]),
     ],
 )
 def test_what_was_measured_at_all_sizes_is_as_fast_as_the_page_says(
-    file: str, both: list[float], forward: list[float], over: list[float], saved: list[float]
+    file: str,
+    both: list[float],
+    forward: list[float],
+    over: list[float],
+    saved: list[float],
+    policy: list[float],
 ) -> None:
     shapes = recorded(file)
     assert len(shapes) == len(DEFAULT_SHAPES)
@@ -90,14 +95,18 @@ def test_what_was_measured_at_all_sizes_is_as_fast_as_the_page_says(
     assert min(share.both for share in shares) >= 0.92
     assert min(share.forward for share in shares) >= 0.95
     assert rounded(1 / speed.over_verl_triton.both for speed in ours) == over
-    kept = [heads["saved_logits"].speed.over_verl_triton.both for heads in shapes.values()]
-    assert rounded(1 / ratio for ratio in kept) == saved
+    for name, expected in (("saved_logits", saved), ("policy_loss", policy)):
+        ratios = [heads[name].speed.over_verl_triton.both for heads in shapes.values()]
+        assert rounded(1 / ratio for ratio in ratios) == expected
     verls = [heads["verl Triton"].speed.share_of_products.both for heads in shapes.values()]
     assert max(verls) < 0.67
+    page = (ROOT / "docs" / "kernels.rst").read_text(encoding="utf-8")
     for shape, heads in shapes.items():
-        policy, mean = (heads[name].speed.both.median_ms for name in ("policy_loss", "Liger Triton"))
-        assert policy < heads["recompute"].speed.both.median_ms or shape == (16384, 896)
-        assert policy < mean or (shape == (16384, 5120) and policy / mean < 1.02)
+        names = ("policy_loss", "Liger Triton", "recompute")
+        own, mean, default = (heads[name].speed.both.median_ms for name in names)
+        assert own < min(mean, default)
+        if shape == (16384, 5120):
+            assert f"{own:.1f} to {mean:.1f}" in page
 
 
 def test_ligers_native_kernel_is_behind_where_it_was_timed() -> None:
