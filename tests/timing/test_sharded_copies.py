@@ -10,8 +10,12 @@ from tuner.timing import fsdp
 from tuner.timing.assumptions import GRADIENT_CAST_SHARE, GRADIENT_COPY_SHARE, GRADIENT_TILE_S
 from tuner.timing.job import Job
 from tuner.timing.rates import copy_bytes_per_s
-from tuner.timing.sharded_copies import reducing_copy_seconds, reducing_host_seconds
-from tuner.workload import Backend, Workload
+from tuner.timing.sharded_copies import (
+    accumulating_seconds,
+    reducing_copy_seconds,
+    reducing_host_seconds,
+)
+from tuner.workload import Backend, Lora, Workload
 
 SHARD = (4 + 2) / 8  # an eighth of the weights is cast from float32
 IN_PLACE = (2 + 2) / 8  # and put where the others are gathered
@@ -97,3 +101,40 @@ def test_a_host_that_was_measured_lists_them_faster_or_slower() -> None:
         for cluster in (workload.cluster, faster)
     )
     assert fast == pytest.approx(typical / 2)
+
+
+@pytest.mark.parametrize(
+    ("changes", "moved"),
+    [
+        ({}, 3 * 4 / 8),
+        ({"stored_dtype": DType.BFLOAT16}, 3 * 2 / 8),
+        ({"deferred_gradient_sync": True}, 4 + 4 + 2),
+        ({"backend": Backend.FSDP}, 3 * 4 / 8),
+        ({"backend": Backend.FSDP, "deferred_gradient_sync": True}, 3 * 2),
+        ({"lora": Lora(rank=8, parameters=10**6)}, None),
+    ],
+    ids=["fsdp2", "of bfloat16", "whole", "fsdp", "fsdp whole", "adapters"],
+)
+def test_all_micro_batches_but_the_first_add_their_gradients(
+    changes: dict[str, object], moved: float | None
+) -> None:
+    job = update_job(workloads.grpo_7b().with_actor_engine(**changes))
+    count, lora = job.micro.count, job.engine.lora
+    assert count > 1
+    trained = job.model.parameters if lora is None else lora.parameters
+    added = accumulating_seconds(job) * copy_bytes_per_s(job.cluster.gpu) / trained
+    assert added == pytest.approx(3 * 4 / 8 if moved is None else moved)
+    last, other = (
+        fsdp.micro_batch_parts(job, reduces=reduces)["copies"]
+        for reduces in (True, not job.engine.deferred_gradient_sync)
+    )
+    copies = fsdp.pass_parts(job)["copies"]
+    assert copies == pytest.approx(last + (count - 1) * (other + accumulating_seconds(job)))
+
+
+def test_a_pass_without_gradients_adds_none() -> None:
+    workload = workloads.grpo_7b()
+    step_pass = replace(workload.actor_update, training=False)
+    job = Job(cluster=workload.cluster, batch=workload.batch, step_pass=step_pass)
+    whole = fsdp.micro_batch_parts(job, reduces=True)["copies"]
+    assert job.micro.count > 1 and fsdp.pass_parts(job)["copies"] == pytest.approx(job.micro.count * whole)

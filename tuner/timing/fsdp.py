@@ -13,6 +13,7 @@ from tuner.timing.corrections import Family, correction
 from tuner.timing.job import Job, Parts, head_of, kernels_seconds, micro_batch_seconds
 from tuner.timing.layer import checkpoint_values
 from tuner.timing.sharded_copies import (
+    accumulating_seconds,
     fetch_seconds,
     fetches_between,
     reducing_copy_seconds,
@@ -260,11 +261,15 @@ def micro_batch_parts(job: Job, *, reduces: bool) -> dict[str, float]:
 def pass_parts(job: Job) -> dict[str, float]:
     """Seconds by cause of a whole pass: every micro-batch gathers, and reduces unless that is deferred.
 
-    Deferred gradient sync accumulates whole gradients and reduces once, in the last micro-batch.
+    Deferred gradient sync accumulates whole gradients and reduces once, in the last micro-batch. All but the
+    first micro-batch add their gradients to those before.
     """
     count = job.micro.count
     last = micro_batch_parts(job, reduces=True)
     others = last
     if job.trains and job.engine.deferred_gradient_sync and count > 1:
         others = micro_batch_parts(job, reduces=False)
-    return {name: (count - 1) * others[name] + last[name] for name in last}
+    parts = {name: (count - 1) * others[name] + last[name] for name in last}
+    if job.trains and count > 1:
+        parts["copies"] += (count - 1) * accumulating_seconds(job)
+    return parts

@@ -72,6 +72,28 @@ def reducing_copy_seconds(job: Job, trained: float) -> float:
     return trained * ((computed + reduced) / share + again) / rate
 
 
+def accumulating_seconds(job: Job) -> float:
+    """Adding one micro-batch's gradients to those of the ones before: both are read, one is written.
+
+    A rank adds its share once it is reduced, in the dtype of its weights, on a stream of higher priority.
+    Gradients that stay whole until the last micro-batch are added by every rank: FSDP2's to a sum in the
+    dtype of the reduction, FSDP1's in their own.
+
+    Source: torch ``distributed/fsdp/_fully_shard/_fsdp_collectives.py`` (``foreach_reduce``),
+    ``_fsdp_param.py`` (``accumulate_unsharded_grad_if_needed``), ``distributed/fsdp/_runtime_utils.py``
+    (``_accumulate_sharded_grad``).
+    """
+    engine = job.engine
+    trained = job.model.parameters if engine.lora is None else engine.lora.parameters
+    if not engine.deferred_gradient_sync:
+        moved = 3 * engine.stored_dtype.bytes / engine.parallel.shard
+    elif engine.backend is Backend.FSDP2:
+        moved = 2 * engine.reduce_dtype.bytes + job.bytes_per_value
+    else:
+        moved = 3 * job.bytes_per_value
+    return trained * moved / copy_bytes_per_s(job.cluster.gpu)
+
+
 def reducing_host_seconds(job: Job, trained: float) -> float:
     """Seconds in which the host prepares FSDP2's kernel that writes gradients into the buffer.
 
