@@ -102,6 +102,11 @@ def test_a_file_that_cannot_be_written_ends_it_behind_those_that_were(
     assert "common.yaml: the file has a second name (a hard link)" in result.err
     afterwards = contents()
     assert {name for name in before if afterwards[name] != before[name]} == {"early.yaml"}
+    told = result.err.splitlines()
+    assert {line.split(":")[0] for line in told if line.startswith("fixed ")} == {"fixed early.yaml"}
+    assert told.index("2 findings fixed") < next(
+        number for number, line in enumerate(told) if "has a second name" in line
+    )
 
 
 def test_a_baseline_that_cannot_be_read_is_one_message(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 
 from msgspec import Struct
@@ -10,6 +11,7 @@ from tuner.cli.fix_options import FixOptions
 from tuner.cli.judging import Judging
 from tuner.cli.judging_many import of_each
 from tuner.cli.mending import Mender, Outcome, real_path
+from tuner.errors import InputError
 from tuner.inputs.several import Input
 from tuner.language import _, ngettext
 from tuner.render.terminal import plain, silence, write
@@ -55,17 +57,23 @@ class Mending(Struct, frozen=True, kw_only=True):
         self.tell()
         return changed
 
-    def tell(self) -> None:
-        """Say what was mended, and what was not and why, with the overrides to paste instead."""
+    def tell(self, inputs: int | None = None) -> None:
+        """Say what was mended, and what was not and why, with the overrides to paste instead.
+
+        Args:
+            inputs: how many of them have been mended; None: all.
+        """
         count = 0
-        for done in self.done:  # the file that is written, which may rest on the one with the finding
+        for done in islice(
+            self.done, inputs
+        ):  # the file that is written, which may rest on the one with the finding
             for line in done.fixed:
                 text = (
                     _("would fix {finding}: {overrides}") if self.diff else _("fixed {finding}: {overrides}")
                 )
                 write(sys.stderr, text.format(finding=_finding(done.source, line), overrides=_pasted(line)))
                 count += 1
-        for left in (item for done in self.done for item in done.left):
+        for left in (item for done in islice(self.done, inputs) for item in done.left):
             text = _("not fixed {finding}: {reason}; to paste: {overrides}").format(
                 finding=_finding(left.line.location.source, left.line),
                 reason=plain(left.reason),
@@ -86,7 +94,8 @@ def mended(inputs: Sequence[Input], judging: Judging, options: FixOptions) -> Me
     file that it has written is judged anew.
 
     Raises:
-        InputError: a file cannot be written, or a baseline cannot be read.
+        InputError: a file cannot be written, which is raised after what was mended before is told; or a
+            baseline cannot be read.
     """
     mender = Mender.of(inputs, judging, unsafe=options.unsafe_fixes)
     mending = Mending(checked=Kept(Checked, len(inputs)), done=Kept(Done, len(inputs)), diff=options.diff)
@@ -98,7 +107,11 @@ def mended(inputs: Sequence[Input], judging: Judging, options: FixOptions) -> Me
             outcome = mender(given)
         after = outcome.mended
         if after.after != after.before and not options.diff:
-            write_over(Path(given.config), before=after.before, after=after.after)
+            try:
+                write_over(Path(given.config), before=after.before, after=after.after)
+            except InputError:
+                mending.tell(place)
+                raise
             written.add(real_path(given))
         mending.checked.put(place, outcome.found if options.diff else after.checked)
         mending.done.put(
