@@ -49,11 +49,18 @@ def test_errors_of_recorded_passes_are_those_of_the_command(file: str) -> None:
 CLOSE = 0.12 + 1e-9
 
 
+def cases_of(file: str) -> list[dict[str, Any]]:
+    """The recorded passes of a file."""
+    text = (ROOT / "docs/validation/data" / file).read_text(encoding="utf-8")
+    cases: list[dict[str, Any]] = json.loads(text)["cases"]
+    return cases
+
+
 def nearest(files: tuple[str, ...]) -> tuple[int, int, int]:
     """Passes that several machines ran, their seconds, and how many the best number for each is close to."""
     passes: dict[tuple[object, ...], list[float]] = {}
     for file in files:
-        for case in json.loads((ROOT / "docs/validation/data" / file).read_text(encoding="utf-8"))["cases"]:
+        for case in cases_of(file):
             case = {"ulysses": 1, "forward_prefetch": False, **case}
             passes.setdefault(tuple(case[name] for name in PASS), []).append(case["seconds"])
     repeated = [seconds for seconds in passes.values() if len(seconds) > 1]
@@ -80,6 +87,23 @@ def test_how_near_one_prediction_is_to_three_machines_with_one_h100() -> None:
     assert words.format(passes) in text()
     assert f"more than {near} of these {seconds} seconds, and" in text()
     assert f"the predicted ones are within 12 % of {predicted}." in text()
+    example = {"model": "Qwen2.5-1.5B", "strategy": "fsdp", "tokens": 2048, "pass": "log_prob"}
+    took = [
+        f"{1000 * row['measured_s']:.0f}"
+        for file in THREE_WITH_ONE_H100
+        for case, (row, _) in zip(cases_of(file), ratios(file), strict=True)
+        if example.items() <= case.items()
+    ]
+    assert "under FSDP1, for example, took {}, {} and {} ms".format(*took) in text()
+
+
+def test_the_first_prediction_of_the_third_machine_is_the_one_of_its_record() -> None:
+    record = json.loads((ROOT / "docs/validation/data" / FILES[1]).read_text(encoding="utf-8"))
+    (note,) = (note for note in record["notes"] if "when they were first predicted" in note)
+    error, near = note.split("median error ")[1].split(", ")
+    assert (
+        f"their median error was {error}, and {near.split(' within')[0]} of them were within 12 %" in text()
+    )
 
 
 def ratios(file: str, phase: str = "") -> list[tuple[dict[str, Any], float]]:
@@ -103,8 +127,7 @@ def fills_the_gpu(case: dict[str, Any]) -> bool:
 def test_passes_over_two_h100_lie_between_what_the_page_says() -> None:
     filled, waiting = [], []
     for file in THREE_MACHINES:
-        cases = json.loads((ROOT / "docs/validation/data" / file).read_text(encoding="utf-8"))["cases"]
-        for case, (_, ratio) in zip(cases, ratios(file), strict=True):
+        for case, (_, ratio) in zip(cases_of(file), ratios(file), strict=True):
             (filled if fills_the_gpu(case) else waiting).append(ratio)
     assert f"are {min(filled):.2f} to {max(filled):.2f} of the measured ones" in text()
     assert f"between {min(waiting):.2f} and {max(waiting):.2f} of the measured seconds" in text()

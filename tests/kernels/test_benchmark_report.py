@@ -104,9 +104,18 @@ def test_what_was_measured_at_all_sizes_is_as_fast_as_the_page_says(
     for shape, heads in shapes.items():
         names = ("policy_loss", "Liger Triton", "recompute")
         own, mean, default = (heads[name].speed.both.median_ms for name in names)
-        assert own < min(mean, default)
+        assert own < default
         if shape == (16384, 5120):
             assert f"{own:.1f} to {mean:.1f}" in page
+            assert own < mean and overlap(heads["policy_loss"], heads["Liger Triton"])
+        else:
+            assert own < 0.905 * mean
+
+
+def overlap(one: Any, other: Any) -> bool:
+    """Whether rounds of one head lie between those of another."""
+    first, second = one.speed.both, other.speed.both
+    return bool(first.least_ms <= second.most_ms and second.least_ms <= first.most_ms)
 
 
 def test_ligers_native_kernel_is_behind_where_it_was_timed() -> None:

@@ -136,7 +136,9 @@ def test_a_tile_that_computes_something_else_is_left_out(
 
 def test_the_table_has_the_shapes_of_the_benchmark_and_the_fastest_first() -> None:
     for card in measured_tiles.records():
-        assert {"x".join(map(str, shape["sizes"])) for shape in card["shapes"]} >= set(DEFAULT_SHAPES)
+        shapes = {"x".join(map(str, shape["sizes"])) for shape in card["shapes"]}
+        # A chunk of the policy loss of the largest shape, measured on one card.
+        assert shapes - {"4096x5120x152064"} == set(DEFAULT_SHAPES)
         for made in card["shapes"]:
             for work, rows in made["passes"].items():
                 best = min(rows, key=lambda row: float(row["milliseconds"]))

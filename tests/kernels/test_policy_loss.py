@@ -14,8 +14,10 @@ from tests.kernels.exact_policy import BONUSES, PolicyCase, exact_policy, random
 from tests.kernels.policy_runs import PATHS, assert_same, loss_of, run
 from tuner.kernels import (
     policy_chunks,
+    reference,
     tiles,
 )
+from tuner.kernels.backward import converting
 from tuner.kernels.head_statistics import Parts
 from tuner.kernels.tiles import Path
 
@@ -123,6 +125,35 @@ def test_chosen_chunks_are_long_and_cost_no_memory(rows: int, hidden: int, dtype
     shortest = element * policy_chunks.LEAST_CHUNK + 4 * hidden
     at_the_end = (4 if element == 4 else 4 + element) * hidden
     assert while_adding <= max(shortest, at_the_end + element * tile)
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("without", [0, 5])
+def test_chunks_of_rows_of_which_none_is_ignored_write_their_own_places(path: Path, without: int) -> None:
+    dtype = torch.float32 if DEVICE == "cpu" else torch.float16
+    case = random_policy_case(45, 16, 70, dtype, **BONUSES)
+    case.head.labels.fill_(3)
+    case.token_weights.fill_(1 / 45)
+    case.token_weights[17 : 17 + without] = 0  # of the second chunk
+    with tiles.only(path):
+        whole, chunked = (run(case, chunk_tokens=tokens) for tokens in (0, 16))
+    assert all(error(left, right.double()) <= 1e-3 for left, right in zip(chunked, whole, strict=True))
+    assert int(chunked[3].any(1).sum()) == 45 - without
+
+
+@pytest.mark.parametrize("path", [PATHS[0], PATHS[2]])
+def test_rows_behind_the_count_are_read_and_stay_as_they_are(path: Path) -> None:
+    """Another program may not have read them yet."""
+    vocabulary, sources = 70, torch.tensor([0, 5, 2, 3, 4, 5], device=DEVICE)
+    kept = torch.randn(6, tiles.padded(vocabulary, torch.float32), device=DEVICE)
+    coefficients = torch.randn(6, 6, device=DEVICE)
+    labels = torch.arange(6, device=DEVICE, dtype=torch.int32)
+    before, count = kept.clone(), torch.tensor([3], device=DEVICE)
+    write = converting(path, kept, sources, labels, coefficients, count)
+    write(0, kept[:, :vocabulary])
+    assert torch.equal(kept[3:], before[3:])
+    expected = reference.d_logits(before[sources[:3], :vocabulary], labels[:3], coefficients[:, :3], 0)
+    assert error(kept[:3, :vocabulary], expected.double()) <= 1e-5
 
 
 def test_only_rows_with_a_gradient_are_multiplied(monkeypatch: pytest.MonkeyPatch) -> None:

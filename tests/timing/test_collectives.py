@@ -13,7 +13,7 @@ from tuner import shipped
 from tuner.hardware import Cluster, MeasuredGpu
 from tuner.timing import assumptions as assume
 from tuner.timing import communication
-from tuner.timing.fsdp import Span, side_by_side_seconds
+from tuner.timing.communication import Span, side_by_side_seconds
 from tuner.timing.measured_collectives import Collective, Collectives
 from tuner.timing.operators import collectives_of
 

@@ -7,11 +7,17 @@ from tests import workloads
 from tuner.dtypes import DType
 from tuner.hardware import MeasuredGpu
 from tuner.timing import fsdp
-from tuner.timing.assumptions import GRADIENT_CAST_SHARE, GRADIENT_COPY_SHARE, GRADIENT_TILE_S
-from tuner.timing.job import Job
+from tuner.timing.assumptions import (
+    GRADIENT_CAST_SHARE,
+    GRADIENT_COPY_SHARE,
+    GRADIENT_TILE_S,
+    HOST_MEMORY_BYTES_PER_S,
+)
+from tuner.timing.job import Job, head_of
 from tuner.timing.rates import copy_bytes_per_s
 from tuner.timing.sharded_copies import (
     accumulating_seconds,
+    gradient_copy_seconds,
     reducing_copy_seconds,
     reducing_host_seconds,
 )
@@ -67,10 +73,10 @@ def test_one_gpu_copies_gradients_that_nobody_adds_to() -> None:
     assert kept == pytest.approx(reduced + 2 + 2)
 
 
-def test_gradients_that_stay_whole_are_not_copied() -> None:
+def test_gradients_that_stay_whole_are_cast_and_not_copied() -> None:
     job = update_job(workloads.grpo_7b(gpus_per_node=1))
     spans = [fsdp.backward_span(job, reduces=reduces) for reduces in (True, False)]
-    assert layer_bytes(spans[0].copies - spans[1].copies, job) == pytest.approx(CAST + 4 + 4)
+    assert layer_bytes(spans[0].copies - spans[1].copies, job) == pytest.approx(CAST + 4 + 4 - (2 + 4))
 
 
 def test_experts_are_copied_whole_however_few_of_them_a_token_reaches() -> None:
@@ -103,38 +109,73 @@ def test_a_host_that_was_measured_lists_them_faster_or_slower() -> None:
     assert fast == pytest.approx(typical / 2)
 
 
+SUMMED = (4 + 4) / GRADIENT_COPY_SHARE  # a sum of float32 into a buffer of float32
+
+
 @pytest.mark.parametrize(
-    ("changes", "moved"),
+    ("changes", "first", "between", "last"),
     [
-        ({}, 3 * 4 / 8),
-        ({"stored_dtype": DType.BFLOAT16}, 3 * 2 / 8),
-        ({"deferred_gradient_sync": True}, 4 + 4 + 2),
-        ({"backend": Backend.FSDP}, 3 * 4 / 8),
-        ({"backend": Backend.FSDP, "deferred_gradient_sync": True}, 3 * 2),
-        ({"lora": Lora(rank=8, parameters=10**6)}, None),
+        ({}, CAST, CAST + 3 * 4 / 8, CAST + 3 * 4 / 8),
+        ({"stored_dtype": DType.BFLOAT16}, CAST, CAST + 3 * 2 / 8, CAST + 3 * 2 / 8),
+        ({"deferred_gradient_sync": True}, 2 + 4, 4 + 4 + 2, 4 + 4 + 2 + SUMMED),
+        ({"deferred_gradient_sync": True, "reduce_dtype": DType.BFLOAT16}, 0, 6, 6 + 4 / GRADIENT_COPY_SHARE),
+        ({"backend": Backend.FSDP}, 2 + 2, 2 + 2 + 3 * 4 / 8, 2 + 2 + 3 * 4 / 8),
+        ({"backend": Backend.FSDP, "deferred_gradient_sync": True}, 0, 3 * 2, 3 * 2 + 2 + 2),
     ],
-    ids=["fsdp2", "of bfloat16", "whole", "fsdp", "fsdp whole", "adapters"],
+    ids=["fsdp2", "of bfloat16", "whole", "whole, of bfloat16", "fsdp", "fsdp, whole"],
 )
-def test_all_micro_batches_but_the_first_add_their_gradients(
-    changes: dict[str, object], moved: float | None
+def test_bytes_of_a_gradient_in_each_micro_batch(
+    changes: dict[str, object], first: float, between: float, last: float
 ) -> None:
+    """Those of all micro-batches but the first are added to the ones before."""
     job = update_job(workloads.grpo_7b().with_actor_engine(**changes))
-    count, lora = job.micro.count, job.engine.lora
-    assert count > 1
-    trained = job.model.parameters if lora is None else lora.parameters
-    added = accumulating_seconds(job) * copy_bytes_per_s(job.cluster.gpu) / trained
-    assert added == pytest.approx(3 * 4 / 8 if moved is None else moved)
-    last, other = (
-        fsdp.micro_batch_parts(job, reduces=reduces)["copies"]
-        for reduces in (True, not job.engine.deferred_gradient_sync)
+    deferred = job.engine.deferred_gradient_sync
+    kinds = ((not deferred, False), (not deferred, True), (True, True))
+    for expected, (reduces, accumulates) in zip((first, between, last), kinds, strict=True):
+        copied = gradient_copy_seconds(job, 1e9, reduces=reduces, accumulates=accumulates)
+        assert copied * copy_bytes_per_s(job.cluster.gpu) / 1e9 == pytest.approx(expected)
+    count = job.micro.count
+    assert count > 2
+    forward = fsdp.forward_span(job).copies
+    of_layers, outside = 0.0, 0.0
+    for times, (reduces, accumulates) in zip((1, count - 2, 1), kinds, strict=True):
+        backward = fsdp.backward_span(job, reduces=reduces, accumulates=accumulates).copies
+        of_layers += times * job.model.layers * (forward + backward)
+        outside += times * fsdp.root_copies(job, reduces=reduces, accumulates=accumulates)
+    assert fsdp.pass_parts(job)["copies"] == pytest.approx(of_layers + outside)
+
+
+def test_adapters_alone_are_added() -> None:
+    lora = Lora(rank=8, parameters=28 * 10**6)
+    job = update_job(workloads.grpo_7b().with_actor_engine(lora=lora))
+    spans = [fsdp.backward_span(job, reduces=True, accumulates=accumulates) for accumulates in (True, False)]
+    added = (spans[0].copies - spans[1].copies) * copy_bytes_per_s(job.cluster.gpu)
+    assert added == pytest.approx(10**6 * 3 * 4 / 8)
+
+
+def test_the_host_adds_gradients_that_live_there() -> None:
+    job = update_job(workloads.grpo_7b().with_actor_engine(streamed_offload=True))
+    assert accumulating_seconds(job, 8e9) == pytest.approx(1e9 * 3 * 4 / HOST_MEMORY_BYTES_PER_S)
+
+
+def test_additions_hide_where_the_gpu_waits_for_launches_anyway() -> None:
+    workload = workloads.grpo_7b().with_batch(
+        prompts=64, mini_batch_prompts=64, responses_per_prompt=1, max_prompt_tokens=8, max_response_tokens=8
     )
-    copies = fsdp.pass_parts(job)["copies"]
-    assert copies == pytest.approx(last + (count - 1) * (other + accumulating_seconds(job)))
+    job = update_job(workload)
+    spans = [fsdp.backward_span(job, reduces=True, accumulates=accumulates) for accumulates in (True, False)]
+    assert spans[0].copies > spans[1].copies
+    assert sum(spans[0].parts().values()) == pytest.approx(sum(spans[1].parts().values()))
 
 
 def test_a_pass_without_gradients_adds_none() -> None:
     workload = workloads.grpo_7b()
     step_pass = replace(workload.actor_update, training=False)
     job = Job(cluster=workload.cluster, batch=workload.batch, step_pass=step_pass)
-    whole = fsdp.micro_batch_parts(job, reduces=True)["copies"]
-    assert job.micro.count > 1 and fsdp.pass_parts(job)["copies"] == pytest.approx(job.micro.count * whole)
+    parts, count = fsdp.pass_parts(job), job.micro.count
+    assert count > 1
+    assert parts["head"] == pytest.approx(count * head_of(job, trains=False))
+    assert head_of(job, trains=False) < head_of(job, trains=True)
+    of_layers = job.model.layers * fsdp.forward_span(job).copies
+    outside = fsdp.root_copies(job, reduces=True)
+    assert parts["copies"] == pytest.approx(count * (of_layers + outside))

@@ -1,4 +1,4 @@
-"""Numbers that the host asks of the device without waiting: what it launches meanwhile hides their way."""
+"""Numbers that the host asks of the device without waiting: work launched meanwhile hides the transfer."""
 
 from dataclasses import dataclass
 

@@ -92,7 +92,7 @@ def converting(
 ) -> Writer:
     """A writer of slices of the logits' gradient that reads the logits kept by the forward pass.
 
-    Rows have a meaning up to the count, which the device alone knows; None: all have.
+    Rows of a slice are written up to the count, which the device alone knows; None: all rows.
     """
 
     def write(start: int, d_logits_RN: Tensor) -> None:
@@ -101,9 +101,11 @@ def converting(
 
             convert(saved_TV, sources_R, labels_R, coefficients_CR, start, d_logits_RN, count)
             return
+        written = slice(None if count is None else int(count))
         part_TN = saved_TV[:, start : start + d_logits_RN.shape[1]]
-        part_RN = part_TN if sources_R is None else part_TN[sources_R]
-        d_logits_RN.copy_(reference.d_logits(part_RN, labels_R, coefficients_CR, start))
+        part_RN = part_TN[written] if sources_R is None else part_TN[sources_R[written]]
+        gradient_RN = reference.d_logits(part_RN, labels_R[written], coefficients_CR[:, written], start)
+        d_logits_RN[written].copy_(gradient_RN)
 
     return write
 

@@ -194,7 +194,8 @@ def convert(
         coefficients_CT: float32, six rows, contiguous.
         start: first entry of the slice.
         d_logits_TN: rows may be further apart than N.
-        count: one int64 on the device: rows from there on are neither read nor written; None: there are none.
+        count: rows of the gradient that are written, one int64 on the device; the logits behind them are
+            only read. None: all rows.
     """
     tokens, width = d_logits_TN.shape
     block = min(READ_BLOCK, triton.next_power_of_2(width))

@@ -77,7 +77,10 @@ def choose_chunk_tokens(rows: int, hidden: int, dtype: torch.dtype, *, weight_wa
 
 @dataclass(frozen=True, kw_only=True)
 class Compaction:
-    """Which row of a chunk becomes which, so that those with a gradient come first: the device knows."""
+    """From which row of a chunk each row's gradient is made, so that rows that have one come first.
+
+    How many they are is known to the device alone.
+    """
 
     sources_C: Tensor  # int64; of no meaning from row M on
     count: Tensor  # M, one int64
@@ -92,7 +95,7 @@ class Compaction:
 
 
 def compacted(moved_C: Tensor) -> Compaction:
-    """The rows where the mask is true, in an order in which a matrix can be compacted in place.
+    """How a matrix is compacted in place to the rows where the mask is true.
 
     Those among the first M stay where they are; the others fill the holes between them. So no row is
     written that another one is made of, in whatever order rows are written. Nothing waits for M.

@@ -92,6 +92,11 @@ HOST_LAUNCH_S = 20e-6
 #: :data:`HOST_LAUNCH_S`. Between 1e-3 and 20e-3.
 MICRO_BATCH_S = 120 * HOST_LAUNCH_S
 
+#: Layers whose weights FSDP1 lets be gathered, or not yet freed, before its host waits
+#: (``_FreeEventQueue._max_num_inflight_all_gathers`` of torch ``distributed/fsdp/_limiter_utils.py``, where
+#: ``limit_all_gathers`` is left as it is).
+GATHERS_IN_FLIGHT = 2
+
 #: Seconds that the host waits to read one number from an idle GPU: a copy of 8 bytes and a wait for it.
 #: Between 10e-6 and 60e-6.
 READ_NUMBER_S = 30e-6

@@ -7,8 +7,11 @@ beside it.
 
 from math import ceil, log2
 
+from msgspec import Struct
+
 from tuner.hardware import Cluster
 from tuner.timing import assumptions as assume
+from tuner.timing.job import Parts
 from tuner.timing.measured_collectives import Collective
 from tuner.timing.operators import collectives_of
 from tuner.timing.rates import link_bytes_per_s
@@ -117,3 +120,48 @@ def all_to_all_seconds(bytes_local: float, cluster: Cluster, ranks: int, *, stri
     moved = bytes_local * (ranks - 1) / ranks
     hop = assume.NODE_HOP_S if ranks * stride <= cluster.gpus_per_node else assume.NETWORK_HOP_S
     return moved / pairwise_bytes_per_s(cluster, ranks, stride=stride) + assume.COLLECTIVE_S + hop
+
+
+class Span(Struct, frozen=True, kw_only=True):
+    """One layer in one direction: what runs side by side, and how long it takes in the end."""
+
+    compute: float
+    exchange: float  # collectives between its own kernels, which nothing hides
+    copies: float  # of weights and gradients among its own kernels
+    launch: float
+    waits: float  # of the GPU for a host that waits for it
+    gather: float  # collectives beside it: next weights, last gradients
+    offload: float  # copies of activations to or from the host
+    launch_delays_gather: bool  # the next gather is issued after this layer's kernels
+
+    def parts(self) -> Parts:
+        """Seconds by cause: the computation, and how long each of the others keeps it waiting."""
+        busy = self.compute + self.exchange + self.copies
+        launched = max(busy, self.launch) + self.waits
+        chain = self.launch + self.waits + self.gather if self.launch_delays_gather else self.gather
+        waited = max(launched, chain)
+        gathered = max(waited, side_by_side_seconds(busy + self.waits, self.gather))
+        return {
+            "compute": self.compute,
+            "communication": self.exchange + waited - launched,
+            "contention": gathered - waited,
+            "copies": self.copies,
+            "launch": launched - busy,
+            "offload": max(gathered, self.offload) - gathered,
+        }
+
+
+def side_by_side_seconds(computing: float, gathering: float) -> float:
+    """Kernels and collectives that begin together and share the card's multiprocessors and memory.
+
+    Beside a collective products take c times as long, and the collective g times beside products, until the
+    shorter of both has ended: ``max(C + g G (1 - 1 / c), G + c C (1 - 1 / g))``.
+
+    Args:
+        computing: C, seconds of the kernels by themselves.
+        gathering: G, seconds of the collectives by themselves.
+    """
+    slower, later = assume.PRODUCT_BESIDE, assume.COLLECTIVE_BESIDE
+    return max(
+        computing + later * gathering * (1 - 1 / slower), gathering + slower * computing * (1 - 1 / later)
+    )

@@ -1,9 +1,12 @@
 """Seconds of a pass under FSDP or FSDP2: weights are gathered layer by layer while others compute."""
 
-from msgspec import Struct
+from collections.abc import Iterator
+
+from msgspec.structs import replace
 
 from tuner.timing import assumptions as assume
 from tuner.timing.communication import (
+    Span,
     all_reduce_seconds,
     all_to_all_seconds,
     gather_seconds,
@@ -16,57 +19,14 @@ from tuner.timing.sharded_copies import (
     accumulating_seconds,
     fetch_seconds,
     fetches_between,
-    reducing_copy_seconds,
+    gradient_copy_seconds,
     reducing_host_seconds,
     unsharding_copy_seconds,
 )
 from tuner.timing.transfers import pinned_seconds
-from tuner.workload import Checkpointing
+from tuner.workload import Backend, Checkpointing
 
-
-class Span(Struct, frozen=True, kw_only=True):
-    """One layer in one direction: what runs side by side, and how long it takes in the end."""
-
-    compute: float
-    exchange: float  # collectives between its own kernels, which nothing hides
-    copies: float  # of weights and gradients among its own kernels
-    launch: float
-    waits: float  # of the GPU for a host that waits for it
-    gather: float  # collectives beside it: next weights, last gradients
-    offload: float  # copies of activations to or from the host
-    launch_delays_gather: bool  # the next gather is issued after this layer's kernels
-
-    def parts(self) -> Parts:
-        """Seconds by cause: the computation, and how long each of the others keeps it waiting."""
-        busy = self.compute + self.exchange + self.copies
-        launched = max(busy, self.launch) + self.waits
-        chain = self.launch + self.waits + self.gather if self.launch_delays_gather else self.gather
-        waited = max(launched, chain)
-        gathered = max(waited, side_by_side_seconds(busy + self.waits, self.gather))
-        return {
-            "compute": self.compute,
-            "communication": self.exchange + waited - launched,
-            "contention": gathered - waited,
-            "copies": self.copies,
-            "launch": launched - busy,
-            "offload": max(gathered, self.offload) - gathered,
-        }
-
-
-def side_by_side_seconds(computing: float, gathering: float) -> float:
-    """Kernels and collectives that begin together and share the card's multiprocessors and memory.
-
-    Beside a collective products take c times as long, and the collective g times beside products, until the
-    shorter of both has ended: ``max(C + g G (1 - 1 / c), G + c C (1 - 1 / g))``.
-
-    Args:
-        computing: C, seconds of the kernels by themselves.
-        gathering: G, seconds of the collectives by themselves.
-    """
-    slower, later = assume.PRODUCT_BESIDE, assume.COLLECTIVE_BESIDE
-    return max(
-        computing + later * gathering * (1 - 1 / slower), gathering + slower * computing * (1 - 1 / later)
-    )
+CAUSES = ("compute", "communication", "contention", "copies", "launch", "offload", "head")
 
 
 def weight_gather_seconds(job: Job, parameters: float) -> float:
@@ -150,18 +110,23 @@ def forward_span(job: Job) -> Span:
     )
 
 
-def backward_span(job: Job, *, reduces: bool) -> Span:
+def backward_span(job: Job, *, reduces: bool, accumulates: bool = False) -> Span:
     """One layer backward, while weights arrive and gradients leave.
 
     Both engines prefetch in the backward pass by default. The gather and the reduction share the
     links and therefore add up. Weights kept since the forward pass are not gathered again.
+
+    Args:
+        job: the pass.
+        reduces: whether its gradients are reduced behind it.
+        accumulates: whether they are added to those of a micro-batch before.
     """
     parameters = job.layer.parameters
-    trained = parameters if job.engine.lora is None else job.engine.lora.parameters / job.model.layers
+    trained, _ = trained_parameters(job)
     exchanges = 2 if job.engine.checkpointing is Checkpointing.FULL else 1
-    gather, copies, launch = 0.0, 0.0, kernels_seconds(job, backward=True)
+    gather, launch = 0.0, kernels_seconds(job, backward=True)
+    copies = gradient_copy_seconds(job, trained, reduces=reduces, accumulates=accumulates)
     if reduces:
-        copies += reducing_copy_seconds(job, trained)
         launch += reducing_host_seconds(job, trained)
     if job.engine.reshard_after_forward:
         gather = weight_gather_seconds(job, parameters)
@@ -178,98 +143,132 @@ def backward_span(job: Job, *, reduces: bool) -> Span:
     )
 
 
+def trained_parameters(job: Job) -> tuple[float, float]:
+    """Parameters with gradients, of one layer and of all outside the layers; adapters are in layers alone."""
+    lora, model = job.engine.lora, job.model
+    if lora is not None:
+        return lora.parameters / model.layers, 0.0
+    return job.layer.parameters, model.parameters - model.decoder_parameters
+
+
 def root_seconds(job: Job, *, reduces: bool) -> float:
     """Embedding, head and final norm: gathered before the first layer, reduced after the last.
 
     Nothing runs beside either. They stay gathered through the pass.
     """
-    parameters = job.model.parameters - job.model.decoder_parameters
-    seconds = weight_gather_seconds(job, parameters)
-    if job.trains and reduces and job.engine.trains_all_parameters:
-        seconds += gradient_reduce_seconds(job, parameters)
-    return seconds
+    seconds = weight_gather_seconds(job, job.model.parameters - job.model.decoder_parameters)
+    _, trained = trained_parameters(job)
+    return seconds + (gradient_reduce_seconds(job, trained) if job.trains and reduces and trained else 0.0)
 
 
-def root_copies(job: Job, *, reduces: bool) -> float:
+def root_copies(job: Job, *, reduces: bool, accumulates: bool = False) -> float:
     """Seconds of the copies of the same weights and gradients."""
-    parameters = job.model.parameters - job.model.decoder_parameters
-    seconds = unsharding_copy_seconds(job, parameters)
-    if job.trains and reduces and job.engine.trains_all_parameters:
-        seconds += reducing_copy_seconds(job, parameters)
-    return seconds
+    seconds = unsharding_copy_seconds(job, job.model.parameters - job.model.decoder_parameters)
+    if not job.trains:
+        return seconds
+    _, trained = trained_parameters(job)
+    return seconds + gradient_copy_seconds(job, trained, reduces=reduces, accumulates=accumulates)
 
 
 def ahead_seconds(job: Job, *, backward: bool) -> float:
-    """What the GPU does before a direction's layers, while the host launches them already.
+    """Seconds of the GPU's work before a direction's first layer, while the host launches layers already.
 
     Forward it gathers and copies the weights outside the layers, backward it computes the head's share of
     that direction: the loss is read in between, so the head's forward share ends before.
     """
     if backward:
         return head_of(job, trains=True) - head_of(job, trains=False)
-    return root_seconds(job, reduces=False) + root_copies(job, reduces=False)
+    parameters = job.model.parameters - job.model.decoder_parameters
+    return weight_gather_seconds(job, parameters) + unsharding_copy_seconds(job, parameters)
 
 
-def hidden_launch_seconds(job: Job, span: Span, waiting: float, *, backward: bool) -> float:
-    """How much less the GPU waits for launches for that: no more than it would in all layers.
+def layers_ahead(job: Job, span: Span) -> int:
+    """How many layers the host may launch before the GPU begins with the first.
 
-    No more than in one layer where the host itself waits for the GPU in each.
+    One where it waits for the GPU in each; under FSDP1 two where layers are gathered one by one, since it
+    waits until the weights of the last but one are free (``_FreeEventQueue`` of torch
+    ``distributed/fsdp/_limiter_utils.py``).
+    """
+    if span.waits:
+        return 1
+    engine = job.engine
+    limited = engine.backend is Backend.FSDP and engine.parallel.shard > 1 and engine.reshard_after_forward
+    return min(assume.GATHERS_IN_FLIGHT, job.model.layers) if limited else job.model.layers
+
+
+def hidden_launch_seconds(job: Job, span: Span, parts: Parts, *, backward: bool) -> float:
+    """Seconds that the GPU waits less for launches since it had work when the first of them were made.
 
     Args:
         job: the pass.
         span: a layer in this direction.
-        waiting: seconds that the GPU would wait for one layer's launches, the host never for the GPU.
+        parts: its seconds by cause.
         backward: the direction.
     """
+    waiting = parts["launch"] - span.waits
     if waiting <= 0:
         return 0.0
-    layers = 1 if span.waits else job.model.layers
-    return min(ahead_seconds(job, backward=backward), layers * waiting)
+    lost = sum(parts.values()) - sum(replace(span, launch=0.0).parts().values())
+    return min(ahead_seconds(job, backward=backward), layers_ahead(job, span) * min(waiting, lost))
 
 
-def micro_batch_parts(job: Job, *, reduces: bool) -> dict[str, float]:
-    """Seconds by cause of one micro-batch.
-
-    Args:
-        job: the pass.
-        reduces: whether this micro-batch ends in a reduction of gradients.
-    """
-    layers = job.model.layers
-    total = {
+def outside_parts(job: Job, *, reduces: bool, accumulates: bool = False) -> dict[str, float]:
+    """Seconds by cause of one micro-batch outside the layers."""
+    return {
         "compute": 0.0,
         "communication": root_seconds(job, reduces=reduces),
         "contention": 0.0,
-        "copies": root_copies(job, reduces=reduces),
+        "copies": root_copies(job, reduces=reduces, accumulates=accumulates),
         "launch": micro_batch_seconds(job),
         "offload": 0.0,
+        "head": head_of(job, trains=job.trains),
     }
-    spans = [forward_span(job)]
-    if job.trains:
-        spans.append(backward_span(job, reduces=reduces))
-    for direction, span in enumerate(spans):
-        parts = span.parts()
-        for name, seconds in parts.items():
-            total[name] += layers * seconds
-        total["launch"] -= hidden_launch_seconds(
-            job, span, parts["launch"] - span.waits, backward=direction == 1
-        )
-        total["offload"] += assume.EXPOSED_OFFLOADS * span.offload
-    total["head"] = head_of(job, trains=job.trains)
+
+
+def layers_parts(job: Job, span: Span, *, backward: bool) -> dict[str, float]:
+    """Seconds by cause of all layers in one direction.
+
+    Args:
+        job: the pass.
+        span: one of them.
+        backward: the direction.
+    """
+    parts = span.parts()
+    total = {name: job.model.layers * seconds for name, seconds in parts.items()}
+    total["launch"] -= hidden_launch_seconds(job, span, parts, backward=backward)
+    total["offload"] += assume.EXPOSED_OFFLOADS * span.offload
     return total
 
 
-def pass_parts(job: Job) -> dict[str, float]:
-    """Seconds by cause of a whole pass: every micro-batch gathers, and reduces unless that is deferred.
+def micro_batches(job: Job) -> Iterator[tuple[int, dict[str, float], Span | None]]:
+    """The micro-batches of a pass, as many as are alike: seconds outside the layers, and a layer backward.
 
     Deferred gradient sync accumulates whole gradients and reduces once, in the last micro-batch. All but the
     first micro-batch add their gradients to those before.
     """
-    count = job.micro.count
-    last = micro_batch_parts(job, reduces=True)
-    others = last
-    if job.trains and job.engine.deferred_gradient_sync and count > 1:
-        others = micro_batch_parts(job, reduces=False)
-    parts = {name: (count - 1) * others[name] + last[name] for name in last}
-    if job.trains and count > 1:
-        parts["copies"] += (count - 1) * accumulating_seconds(job)
-    return parts
+    count, deferred = job.micro.count, job.engine.deferred_gradient_sync
+    if not job.trains:
+        yield count, outside_parts(job, reduces=False), None
+        return
+    if not deferred or count == 1:
+        outside, span = outside_parts(job, reduces=True), backward_span(job, reduces=True)
+        yield 1, outside, span
+        layer, others = trained_parameters(job)
+        copies = outside["copies"] + accumulating_seconds(job, others)
+        added = replace(span, copies=span.copies + accumulating_seconds(job, layer))
+        yield count - 1, {**outside, "copies": copies}, added
+        return
+    for times, reduces, accumulates in ((1, False, False), (count - 2, False, True), (1, True, True)):
+        span = backward_span(job, reduces=reduces, accumulates=accumulates)
+        yield times, outside_parts(job, reduces=reduces, accumulates=accumulates), span
+
+
+def pass_parts(job: Job) -> dict[str, float]:
+    """Seconds by cause of a whole pass: every micro-batch gathers, and reduces unless that is deferred."""
+    forward = layers_parts(job, forward_span(job), backward=False)
+    total = dict.fromkeys(CAUSES, 0.0)
+    for times, outside, span in micro_batches(job):
+        backward = {} if span is None or not times else layers_parts(job, span, backward=True)
+        for name in total:
+            total[name] += times * (outside[name] + forward.get(name, 0.0) + backward.get(name, 0.0))
+    return total

@@ -52,12 +52,17 @@ def unsharding_copy_seconds(job: Job, parameters: float) -> float:
     return fetched + parameters * moved / copy_bytes_per_s(job.cluster.gpu)
 
 
-def reducing_copy_seconds(job: Job, trained: float) -> float:
+def reducing_copy_seconds(job: Job, trained: float, *, summed: bool = False) -> float:
     """Copies that put gradients into one buffer to be reduced, on the stream that computes.
 
     FSDP2 writes them in the dtype of the reduction, by a kernel that stays below the rate of a copy; FSDP1's
     autograd joins them in their own. With nobody to reduce with, FSDP2 copies that buffer once more, on a
     stream of higher priority: the kernel fills the card, and those that compute wait for it.
+
+    Args:
+        job: the pass.
+        trained: gradients of the whole unit.
+        summed: whether they were added up before, in the dtype of the reduction.
 
     Source: torch ``_fully_shard/_fsdp_collectives.py`` (``foreach_reduce_scatter_copy_in``,
     ``foreach_reduce``: ``world_size == 1``), ``aten/src/ATen/native/cuda/TensorShape.cu``
@@ -67,31 +72,53 @@ def reducing_copy_seconds(job: Job, trained: float) -> float:
     computed, reduced = job.bytes_per_value, engine.reduce_dtype.bytes
     if engine.backend is not Backend.FSDP2:
         return trained * 2 * computed / rate
-    share = assume.GRADIENT_COPY_SHARE if computed == reduced else assume.GRADIENT_CAST_SHARE
+    read = reduced if summed else computed
+    share = assume.GRADIENT_COPY_SHARE if read == reduced else assume.GRADIENT_CAST_SHARE
     again = 2 * reduced if engine.parallel.shard == 1 else 0
-    return trained * ((computed + reduced) / share + again) / rate
+    return trained * ((read + reduced) / share + again) / rate
 
 
-def accumulating_seconds(job: Job) -> float:
-    """Adding one micro-batch's gradients to those of the ones before: both are read, one is written.
+def gradient_copy_seconds(job: Job, trained: float, *, reduces: bool, accumulates: bool) -> float:
+    """Seconds of copying and adding one unit's gradients, once a micro-batch has computed them.
 
-    A rank adds its share once it is reduced, in the dtype of its weights, on a stream of higher priority.
-    Gradients that stay whole until the last micro-batch are added by every rank: FSDP2's to a sum in the
-    dtype of the reduction, FSDP1's in their own.
+    Args:
+        job: the pass.
+        trained: gradients of the whole unit.
+        reduces: whether this micro-batch ends in their reduction.
+        accumulates: whether a micro-batch came before it.
+    """
+    deferred = job.engine.deferred_gradient_sync
+    seconds = 0.0
+    if accumulates:
+        seconds += accumulating_seconds(job, trained)
+    elif not reduces and job.engine.backend is Backend.FSDP2:
+        cast = job.bytes_per_value + job.engine.reduce_dtype.bytes
+        equal = job.engine.compute_dtype is job.engine.reduce_dtype
+        seconds += 0.0 if equal else trained * cast / copy_bytes_per_s(job.cluster.gpu)
+    if reduces:
+        seconds += reducing_copy_seconds(job, trained, summed=accumulates and deferred)
+    return seconds
+
+
+def accumulating_seconds(job: Job, trained: float) -> float:
+    """Seconds of adding gradients to those of the micro-batches before: both are read, one is written.
+
+    A rank adds its share once it is reduced, in the dtype of its weights; where its states live on the host,
+    the host does. Gradients that stay whole until the last micro-batch are added by every rank: FSDP2's to a
+    sum in the dtype of the reduction, FSDP1's in their own. FSDP2 does so on a stream of higher priority,
+    FSDP1 beside what computes, which shares the memory's bandwidth with it.
 
     Source: torch ``distributed/fsdp/_fully_shard/_fsdp_collectives.py`` (``foreach_reduce``),
     ``_fsdp_param.py`` (``accumulate_unsharded_grad_if_needed``), ``distributed/fsdp/_runtime_utils.py``
     (``_accumulate_sharded_grad``).
     """
-    engine = job.engine
-    trained = job.model.parameters if engine.lora is None else engine.lora.parameters
+    engine, rate = job.engine, copy_bytes_per_s(job.cluster.gpu)
     if not engine.deferred_gradient_sync:
-        moved = 3 * engine.stored_dtype.bytes / engine.parallel.shard
-    elif engine.backend is Backend.FSDP2:
-        moved = 2 * engine.reduce_dtype.bytes + job.bytes_per_value
-    else:
-        moved = 3 * job.bytes_per_value
-    return trained * moved / copy_bytes_per_s(job.cluster.gpu)
+        added = 3 * engine.stored_dtype.bytes * trained / engine.parallel.shard
+        return added / (assume.HOST_MEMORY_BYTES_PER_S if engine.streamed_offload else rate)
+    if engine.backend is Backend.FSDP2:
+        return trained * (2 * engine.reduce_dtype.bytes + job.bytes_per_value) / rate
+    return trained * 3 * job.bytes_per_value / rate
 
 
 def reducing_host_seconds(job: Job, trained: float) -> float:
