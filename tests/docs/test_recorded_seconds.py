@@ -133,6 +133,17 @@ def test_passes_over_two_h100_lie_between_what_the_page_says() -> None:
     assert f"between {min(waiting):.2f} and {max(waiting):.2f} of the measured seconds" in text()
 
 
+def test_updates_of_a_sparse_model_lie_between_what_the_changelog_says() -> None:
+    updates = [
+        ratio
+        for name in (*THREE_WITH_ONE_H100, "warm-passes-h200.json", "warm-passes-h200-another.json")
+        for case, (_, ratio) in zip(cases_of(name), ratios(name), strict=True)
+        if "30B" in case["model"] and case["pass"] == "update"
+    ]
+    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert f"come out at {min(updates):.2f} to {max(updates):.2f} of what was measured" in changes
+
+
 def test_updates_on_an_h20_and_an_a100_are_off_as_the_page_says() -> None:
     updates = {row["case"]: (row, ratio) for row, ratio in ratios(RUNS, "update_actor")}
     lines = (ROOT / "docs/validation/data" / RUNS).read_text(encoding="utf-8").splitlines()

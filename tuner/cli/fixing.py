@@ -64,9 +64,8 @@ class Mending(Struct, frozen=True, kw_only=True):
             inputs: how many of them have been mended; None: all.
         """
         count = 0
-        for done in islice(
-            self.done, inputs
-        ):  # the file that is written, which may rest on the one with the finding
+        # The file that is written, which may rest on the one with the finding.
+        for done in islice(self.done, inputs):
             for line in done.fixed:
                 text = (
                     _("would fix {finding}: {overrides}") if self.diff else _("fixed {finding}: {overrides}")

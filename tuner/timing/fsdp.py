@@ -122,7 +122,7 @@ def backward_span(job: Job, *, reduces: bool, accumulates: bool = False) -> Span
         accumulates: whether they are added to those of a micro-batch before.
     """
     parameters = job.layer.parameters
-    trained, _ = trained_parameters(job)
+    trained, _ = gradients_of_units(job)
     exchanges = 2 if job.engine.checkpointing is Checkpointing.FULL else 1
     gather, launch = 0.0, kernels_seconds(job, backward=True)
     copies = gradient_copy_seconds(job, trained, reduces=reduces, accumulates=accumulates)
@@ -143,12 +143,16 @@ def backward_span(job: Job, *, reduces: bool, accumulates: bool = False) -> Span
     )
 
 
-def trained_parameters(job: Job) -> tuple[float, float]:
+def _root_parameters(job: Job) -> int:
+    return job.model.parameters - job.model.decoder_parameters
+
+
+def gradients_of_units(job: Job) -> tuple[float, float]:
     """Parameters with gradients, of one layer and of all outside the layers; adapters are in layers alone."""
     lora, model = job.engine.lora, job.model
     if lora is not None:
         return lora.parameters / model.layers, 0.0
-    return job.layer.parameters, model.parameters - model.decoder_parameters
+    return job.layer.parameters, _root_parameters(job)
 
 
 def root_seconds(job: Job, *, reduces: bool) -> float:
@@ -156,17 +160,17 @@ def root_seconds(job: Job, *, reduces: bool) -> float:
 
     Nothing runs beside either. They stay gathered through the pass.
     """
-    seconds = weight_gather_seconds(job, job.model.parameters - job.model.decoder_parameters)
-    _, trained = trained_parameters(job)
+    seconds = weight_gather_seconds(job, _root_parameters(job))
+    _, trained = gradients_of_units(job)
     return seconds + (gradient_reduce_seconds(job, trained) if job.trains and reduces and trained else 0.0)
 
 
 def root_copies(job: Job, *, reduces: bool, accumulates: bool = False) -> float:
     """Seconds of the copies of the same weights and gradients."""
-    seconds = unsharding_copy_seconds(job, job.model.parameters - job.model.decoder_parameters)
+    seconds = unsharding_copy_seconds(job, _root_parameters(job))
     if not job.trains:
         return seconds
-    _, trained = trained_parameters(job)
+    _, trained = gradients_of_units(job)
     return seconds + gradient_copy_seconds(job, trained, reduces=reduces, accumulates=accumulates)
 
 
@@ -178,8 +182,8 @@ def ahead_seconds(job: Job, *, backward: bool) -> float:
     """
     if backward:
         return head_of(job, trains=True) - head_of(job, trains=False)
-    parameters = job.model.parameters - job.model.decoder_parameters
-    return weight_gather_seconds(job, parameters) + unsharding_copy_seconds(job, parameters)
+    outside = _root_parameters(job)
+    return weight_gather_seconds(job, outside) + unsharding_copy_seconds(job, outside)
 
 
 def layers_ahead(job: Job, span: Span) -> int:
@@ -253,7 +257,8 @@ def micro_batches(job: Job) -> Iterator[tuple[int, dict[str, float], Span | None
     if not deferred or count == 1:
         outside, span = outside_parts(job, reduces=True), backward_span(job, reduces=True)
         yield 1, outside, span
-        layer, others = trained_parameters(job)
+        # The same spans but for what is added, which saves working them out anew.
+        layer, others = gradients_of_units(job)
         copies = outside["copies"] + accumulating_seconds(job, others)
         added = replace(span, copies=span.copies + accumulating_seconds(job, layer))
         yield count - 1, {**outside, "copies": copies}, added
