@@ -1,0 +1,228 @@
+"""The plugin of pytest that tries mutants on the tests it has collected, in place of running them."""
+
+import json
+import subprocess
+import sys
+from collections import defaultdict
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import pytest
+from measure.mutation import sample
+from measure.mutation.operators import Mutant
+from measure.mutation.sites import LiveFunctions, Places
+from measure.mutation.trying import PROCESSES, Outcome, in_forks, progress, run_tests
+
+ROOT = Path(__file__).parents[3]
+SLOWEST_S = 120.0  # what a mutant may take beyond three times its tests, before it counts as an endless loop
+SURVIVED = "survived"
+NOT_EXCHANGED = "no function in memory has this code"
+
+
+@dataclass
+class Verdict:
+    """What came of a mutant."""
+
+    mutant: Mutant
+    tests: int = 0  # that reach it
+    killed_by: str | None = None
+    how: str = ""
+
+    def row(self) -> dict[str, object]:
+        return {**asdict(self.mutant), "tests": self.tests, "killed_by": self.killed_by, "how": self.how}
+
+
+@dataclass
+class Reach:
+    """Which tests reach which probe, how long they take, and which fail by themselves."""
+
+    tests: dict[int, set[str]] = field(default_factory=lambda: defaultdict(set))
+    seconds: dict[str, float] = field(default_factory=dict)
+    failing: set[str] = field(default_factory=set)
+
+
+class Survey:
+    """Finds for every mutant the tests that reach its statement, and runs them until one fails."""
+
+    def __init__(self, mutants: list[Mutant], output: Path) -> None:
+        self.mutants = mutants
+        self.output = output
+        self.verdicts: dict[int, Verdict] = {}
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        _forget_examples()
+        self.items = {item.nodeid: item for item in session.items}
+        self.live = LiveFunctions(ROOT, sample.readers(ROOT))
+        self.places = {file: Places(self.live.sources[file]) for file in {m.file for m in self.mutants}}
+        self.probes, self.numbers = self._probes()
+        progress(collected=len(self.items), mutants=len(self.mutants))
+        self.reach = self._reached()
+        progress(ran=len(self.reach.seconds), failing_by_themselves=sorted(self.reach.failing))
+        tried = {number: self._tests(number) for number in range(len(self.mutants))}
+        self._try_in_forks(tried)
+        for number, names in tried.items():
+            if self.verdicts[number].how in ("", NOT_EXCHANGED):
+                self._try_afresh(number, names)
+        self._write()
+        return True
+
+    def _probes(self) -> tuple[dict[str, dict[tuple[int, int], int]], dict[int, list[int]]]:
+        """A number for each place that is probed, and for each mutant those of its places."""
+        probes: dict[str, dict[tuple[int, int], int]] = defaultdict(dict)
+        numbers: dict[int, list[int]] = {}
+        count = 0
+        for index, mutant in enumerate(self.mutants):
+            place = self.places[mutant.file].statement_of(mutant)
+            wanted = [(mutant.file, place)] if place else list(self._readers(mutant))
+            numbers[index] = []
+            for file, position in wanted:
+                if position not in probes[file]:
+                    probes[file][position] = count
+                    count += 1
+                numbers[index].append(probes[file][position])
+        return probes, numbers
+
+    def _readers(self, mutant: Mutant) -> list[tuple[str, tuple[int, int]]]:
+        """The functions that may see what a module computes at import: its own, and users of the name."""
+        name = self.places[mutant.file].defined_by(mutant)
+        places = [(mutant.file, place) for place in self.places[mutant.file].functions()]
+        if name is None:
+            return places
+        for file, source in self.live.sources.items():
+            if file != mutant.file and name in source:
+                places += [(file, place) for place in Places(source).functions()]
+        return places
+
+    def _reached(self) -> Reach:
+        items = list(self.items.values())
+        parts = [items[start::PROCESSES] for start in range(PROCESSES)]
+        tasks = [
+            lambda part=part: self._run_with_probes(part) for part in _by_file(items, PROCESSES) or parts
+        ]
+        reach = Reach()
+        for _, outcome in in_forks(tasks, timeouts_s=[3600.0] * len(tasks)):
+            if outcome.error is not None:
+                raise RuntimeError(outcome.error)
+            assert isinstance(outcome.value, Reach)
+            for number, names in outcome.value.tests.items():
+                reach.tests[number] |= names
+            reach.seconds |= outcome.value.seconds
+            reach.failing |= outcome.value.failing
+        return reach
+
+    def _run_with_probes(self, items: list[pytest.Item]) -> Reach:
+        reach = Reach()
+        current = [""]
+        self.live.with_probes(self.probes, lambda number: reach.tests[number].add(current[0]))
+        failures = run_tests(
+            items, until_failure=False, before=lambda item: current.__setitem__(0, item.nodeid)
+        )
+        reach.seconds, reach.failing = failures.seconds, set(failures.failed)
+        return Reach(dict(reach.tests), reach.seconds, reach.failing)
+
+    def _tests(self, number: int) -> list[str]:
+        """The tests that reach a mutant, the fastest first."""
+        names = set().union(*(self.reach.tests.get(probe, set()) for probe in self.numbers[number]))
+        return sorted(names - self.reach.failing, key=lambda name: self.reach.seconds.get(name, 0.0))
+
+    def _try_in_forks(self, tried: dict[int, list[str]]) -> None:
+        """Mutants of functions: their code is exchanged in a fork. Others wait for a process of their own."""
+        numbers = [n for n, names in tried.items() if names and self.mutants[n].function]
+        for number, names in tried.items():
+            self.verdicts[number] = Verdict(self.mutants[number], tests=len(names))
+        tasks = [lambda n=n: self._run_mutated(self.mutants[n], tried[n]) for n in numbers]
+        limits = [
+            SLOWEST_S + 3 * sum(self.reach.seconds.get(name, 0.0) for name in tried[n]) for n in numbers
+        ]
+        for at, outcome in in_forks(tasks, timeouts_s=limits):
+            verdict = self.verdicts[numbers[at]]
+            verdict.killed_by, verdict.how = _killer(outcome)
+            progress(file=verdict.mutant.file, line=verdict.mutant.line, killed_by=verdict.killed_by)
+            self._write()
+
+    def _run_mutated(self, mutant: Mutant, names: list[str]) -> str:
+        source = mutant.applied(self.live.sources[mutant.file])
+        if not self.live.exchange(mutant.file, source, {mutant.function}):
+            return NOT_EXCHANGED
+        failures = run_tests([self.items[name] for name in names], until_failure=True)
+        return failures.failed[0] if failures.failed else SURVIVED
+
+    def _try_afresh(self, number: int, names: list[str]) -> None:
+        """What is computed at import, in a process of its own with the file itself changed."""
+        verdict = self.verdicts[number]
+        if not names:
+            verdict.how = "no test reaches it"
+            return
+        verdict.killed_by, verdict.how = _afresh(self.mutants[number], names, self.output.parent)
+        progress(
+            file=verdict.mutant.file, line=verdict.mutant.line, afresh=verdict.killed_by, how=verdict.how
+        )
+        self._write()
+
+    def _write(self) -> None:
+        rows = [self.verdicts[number].row() for number in sorted(self.verdicts)]
+        self.output.write_text(json.dumps(rows, indent=1) + "\n")
+
+
+def _by_file(items: list[pytest.Item], parts: int) -> list[list[pytest.Item]]:
+    """Tests shared out by file, so that what a file computes once is computed once."""
+    files: dict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        files[item.nodeid.split("::")[0]].append(item)
+    shares: list[list[pytest.Item]] = [[] for _ in range(parts)]
+    for group in sorted(files.values(), key=len, reverse=True):
+        min(shares, key=len).extend(group)
+    return shares
+
+
+def _killer(outcome: Outcome) -> tuple[str | None, str]:
+    if outcome.error == "took too long":
+        return outcome.error, "an endless loop"
+    if outcome.error is not None:
+        return outcome.error.splitlines()[-1], "the process of the tests failed"
+    name = str(outcome.value)
+    return (None, name) if name in (SURVIVED, NOT_EXCHANGED) else (name, "a test failed")
+
+
+def _afresh(mutant: Mutant, names: list[str], folder: Path) -> tuple[str | None, str]:
+    copy = folder / "mutated"
+    if not copy.exists():
+        copied = ["git", "-C", str(ROOT), "ls-files", "-z"]
+        tracked = subprocess.run(copied, capture_output=True, check=True).stdout.split(b"\0")
+        for name in filter(None, (name.decode() for name in tracked)):
+            target = copy / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes((ROOT / name).read_bytes())
+        (folder / "shared").symlink_to(ROOT.parent / "shared")
+    target, source = copy / mutant.file, (ROOT / mutant.file).read_text()
+    target.write_text(mutant.applied(source))
+    listed = folder / "tests.txt"
+    listed.write_text("".join(f"{name}\n" for name in names))
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", "--slice", "all", f"@{listed}"]
+    try:
+        run = subprocess.run(
+            command, cwd=copy, capture_output=True, text=True, timeout=3600, env=_environment(copy)
+        )
+    except subprocess.TimeoutExpired:
+        return "took too long", "an endless loop"
+    finally:
+        target.write_text(source)
+    if run.returncode == 0:
+        return None, SURVIVED
+    failed = [line for line in run.stdout.splitlines() if line.startswith(("FAILED ", "ERROR "))]
+    return (failed or run.stdout.splitlines() or ["?"])[-1][:300], "a test failed in a process of its own"
+
+
+def _environment(copy: Path) -> dict[str, str]:
+    import os
+
+    return {**os.environ, "PYTHONPATH": str(copy), "PYTHONPYCACHEPREFIX": str(copy.parent / "bytecode")}
+
+
+def _forget_examples() -> None:
+    """Failing examples that hypothesis finds in a mutant are no examples of the project's."""
+    from hypothesis import settings
+
+    settings.register_profile("survey", deadline=None, database=None)
+    settings.load_profile("survey")
