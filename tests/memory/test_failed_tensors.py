@@ -5,22 +5,17 @@ from collections.abc import Iterable
 import pytest
 from msgspec.structs import replace
 
-from tests.workloads import QWEN3_30B_A3B, QWEN25_7B, dynamic, fsdp_engine, grpo_7b, megatron_engine, static
-from tuner.dtypes import DType
+from tests.workloads import QWEN3_30B_A3B, QWEN25_7B, fsdp_engine, grpo_7b, megatron_engine, static
 from tuner.memory.failed_allocation.pass_tensors import (
     activation_tensors,
     attention_of_unknown_engine,
     attention_score_tensors,
-    head_tensors,
 )
 from tuner.memory.failed_allocation.tensor import Tensor
 from tuner.memory.ledger.terms import Item
-from tuner.model_shape import ModelShape
-from tuner.workload import Engine, HeadKind, OutputHead, Parallelism, Scaling
+from tuner.workload import Parallelism
 
 ENGINE = fsdp_engine(gpus=8)
-VOCAB = 152_064
-QWEN_151_936 = replace(QWEN25_7B, vocab=151_936)
 
 
 def sizes(made: Iterable[Tensor]) -> dict[str, int]:
@@ -58,133 +53,6 @@ def test_what_a_tensor_can_be_is_a_list_in_words() -> None:
     assert tensor().what == "one"
     assert tensor(kinds=("one", "two")).what == "one or two"
     assert tensor(kinds=("one", "two", "three")).what == "one, two or three"
-
-
-# -- the output head ---------------------------------------------------------------------------
-
-
-def of_head(
-    head: OutputHead,
-    *,
-    model: ModelShape = QWEN25_7B,
-    engine: Engine = ENGINE,
-    tokens: int = 10_000,
-    entropy: bool = False,
-    training: bool = False,
-) -> dict[str, int]:
-    return sizes(head_tensors(model, engine, head, tokens=tokens, entropy=entropy, training=training))
-
-
-def test_verls_fused_head_has_chunks_of_512_tokens() -> None:
-    head = OutputHead(kind=HeadKind.FUSED_TORCH)
-    assert of_head(head) == {"logits_chunk_4": 512 * VOCAB * 4}
-    assert of_head(head, tokens=300) == {"logits_chunk_4": 300 * VOCAB * 4}
-
-
-def test_ligers_head_has_as_many_chunks_as_the_vocabulary_is_wider_than_the_model() -> None:
-    """152,064 / 3,584 = 42.4: 43 chunks, of which each has 10,000 / 43 = 232.6 tokens: 233."""
-    assert of_head(OutputHead(kind=HeadKind.FUSED_LIGER)) == {"logits_chunk_2": 233 * VOCAB * 2}
-    wide = OutputHead(kind=HeadKind.FUSED_LIGER, logits_dtype=DType.FLOAT32)
-    assert of_head(wide) == {"logits_chunk_4": 233 * VOCAB * 4}
-
-
-@pytest.mark.parametrize("kind", [HeadKind.FUSED_TRITON, HeadKind.FUSED_TUNER])
-def test_a_head_of_slices_keeps_a_float32_number_of_each_while_it_goes_forward(kind: HeadKind) -> None:
-    """152,064 / 1,024 = 148.5: 149 slices of 10,000 tokens."""
-    assert of_head(OutputHead(kind=kind)) == {"fused_head_statistics": 149 * 4 * 10_000}
-
-
-def test_the_triton_head_copies_the_slice_that_is_left() -> None:
-    """152,064 = 16 x 9,504; of 151,936 the sixteenth slice has 9,376."""
-    head = OutputHead(kind=HeadKind.FUSED_TRITON)
-    made = [
-        head_tensors(model, ENGINE, head, tokens=10_000, entropy=False, training=True)
-        for model in (QWEN25_7B, QWEN_151_936)
-    ]
-    names = {one.name for some in made for one in some}
-    assert names == {"fused_head_gradient"}
-    whole, left = 9504 * 2 * 10_000, 9376 * 2 * 10_000
-    assert [[one.full_bytes for one in some] for some in made] == [[whole], [whole, left]]
-
-
-def test_the_head_of_tuner_has_slices_of_304_mib() -> None:
-    """318,767,104 B / (2 x 10,000) = 15,938.4 entries; of 1,000 tokens 159,384, more than all."""
-    head = OutputHead(kind=HeadKind.FUSED_TUNER)
-    assert of_head(head, training=True) == {"fused_head_gradient": 15_938 * 2 * 10_000}
-    assert of_head(head, tokens=1_000, training=True) == {"fused_head_gradient": VOCAB * 2 * 1_000}
-    wide = replace(head, logits_dtype=DType.FLOAT32)  # 318,767,104 B / 40,000 = 7,969.2
-    assert of_head(wide, training=True) == {"fused_head_gradient": 7_969 * 4 * 10_000}
-
-
-def test_the_heads_of_slices_are_told_apart_in_words() -> None:
-    words = {
-        kind: [
-            (one.made_by, one.kinds, one.factors[0][1])
-            for training in (False, True)
-            for one in head_tensors(
-                QWEN25_7B, ENGINE, OutputHead(kind=kind), tokens=9, entropy=False, training=training
-            )
-        ]
-        for kind in (HeadKind.FUSED_TRITON, HeadKind.FUSED_TUNER)
-    }
-    statistics = (("statistics of the slices",), "slices of the vocabulary")
-    gradient = (("one slice of the logits' gradient",), "vocabulary entries of a slice")
-    assert words[HeadKind.FUSED_TRITON] == [
-        ("the fused Triton head", *statistics),
-        ("the fused Triton head", *gradient),
-    ]
-    assert words[HeadKind.FUSED_TUNER] == [
-        ("the head of tuner.inside_verl", *statistics),
-        ("the head of tuner.inside_verl", *gradient),
-    ]
-
-
-LOGITS, FLOAT32 = VOCAB * 2 * 10_000, VOCAB * 4 * 10_000
-
-
-@pytest.mark.parametrize(
-    ("changes", "entropy", "training", "expected"),
-    [
-        # Float32 ones are named all the same: a library may make them where nothing here does.
-        ({}, False, False, {"logits": LOGITS, "logits_float32": FLOAT32}),
-        ({"compiled": False}, True, False, {"logits": LOGITS, "logits_float32": FLOAT32}),
-        (
-            {"compiled": False, "chunk_tokens": 2048},
-            True,
-            False,
-            {"logits": LOGITS, "logits_chunk_4": 2048 * VOCAB * 4},
-        ),
-        # What is saved for the backward pass was allocated chunk by chunk as well.
-        (
-            {"compiled": False, "chunk_tokens": 2048},
-            True,
-            True,
-            {"logits": LOGITS, "logits_chunk_4": 2048 * VOCAB * 4},
-        ),
-        # Chunks are of the entropy alone.
-        (
-            {"compiled": False, "chunk_tokens": 2048},
-            False,
-            True,
-            {"logits": LOGITS, "logits_float32": FLOAT32},
-        ),
-        ({"logits_dtype": DType.FLOAT32}, False, True, {"logits_float32": FLOAT32}),
-        ({"float32_loss": True}, False, True, {"logits": LOGITS, "logits_float32": FLOAT32}),
-    ],
-)
-def test_heads_that_have_logits(
-    changes: dict[str, object], entropy: bool, training: bool, expected: dict[str, int]
-) -> None:
-    head = OutputHead(kind=HeadKind.LOGITS, **changes)  # type: ignore[arg-type]
-    assert of_head(head, entropy=entropy, training=training) == expected
-
-
-def test_a_rank_of_megatron_has_its_part_of_the_vocabulary() -> None:
-    """152,065 / 4 = 38,016.25 entries."""
-    head = OutputHead(kind=HeadKind.LOGITS, scaling=Scaling.IN_PLACE)
-    engine = megatron_engine(gpus=8, tensor=4)
-    made = of_head(head, model=replace(QWEN25_7B, vocab=152_065), engine=engine)
-    assert made["logits"] == 38_017 * 2 * 10_000
 
 
 # -- layers ------------------------------------------------------------------------------------
@@ -239,7 +107,8 @@ def test_attention_scores_are_of_each_sequence_of_a_padded_micro_batch(
     engine: dict[str, object], dynamically: bool, sequences: int, heads: int
 ) -> None:
     """Prompts and responses are 1,024 and 3,072 tokens long."""
-    one_pass = dynamic(16_384) if dynamically else static(6)
+    one_pass = static(6)
+    one_pass = replace(one_pass, batching=replace(one_pass.batching, dynamic=dynamically))
     made = attention_score_tensors(QWEN25_7B, replace(ENGINE, **engine), one_pass, grpo_7b().batch)  # type: ignore[arg-type]
     scores = sequences * heads * 4_096 * 4_096
     assert sizes(made) == {"attention_scores": scores * 2, "attention_scores_float32": scores * 4}

@@ -4,12 +4,13 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from tests.workloads import QWEN25_7B, fsdp_engine, grpo_7b
+from tests.workloads import QWEN3_30B_A3B, QWEN25_7B, fsdp_engine, grpo_7b, megatron_engine
 from tuner.dtypes import DType
 from tuner.memory.failed_allocation.engine_tensors import engine_tensors
 from tuner.memory.failed_allocation.state_tensors import sync_tensors, unit_tensors
 from tuner.memory.failed_allocation.tensor import Tensor
 from tuner.memory.rollout.capacity import rollout_memory
+from tuner.model_shape import LatentAttention
 from tuner.workload import RolloutEngine, Workload
 
 VOCAB = 152_064
@@ -54,6 +55,22 @@ def test_sglang_has_keys_and_values_apart_and_data_parallel_engines_have_caches_
     assert half.tokens == rollout_memory(twice).kv_tokens // 2
 
 
+def test_a_latent_cache_is_one_tensor_in_every_engine() -> None:
+    """512 compressed values and 64 rotated ones of a token, in two bytes each."""
+    latent = LatentAttention(
+        q_lora_rank=None, kv_lora_rank=512, qk_nope_head_dim=128, qk_rope_head_dim=64, v_head_dim=128
+    )
+    workload = replace(grpo_7b(), model=replace(QWEN25_7B, latent=latent))
+    for engine in (RolloutEngine.VLLM, RolloutEngine.SGLANG):
+        made = next(iter(engine_tensors(workload.with_rollout(engine=engine))))
+        assert (made.name, made.unit_bytes) == ("kv_cache_layer", 1_152)
+        assert made.kinds == ("keys and values of one layer",)
+
+
+def test_a_job_without_an_engine_has_none_of_its_tensors() -> None:
+    assert of_engine(replace(grpo_7b(), rollout=None)) == {}
+
+
 def test_an_engine_without_room_has_a_cache_of_nothing() -> None:
     full = grpo_7b().with_rollout(memory_fraction=0.01)
     assert of_engine(full)["kv_cache_layer"] == 0
@@ -64,6 +81,9 @@ def test_the_sampler_has_the_logits_of_no_more_sequences_than_a_step_has_tokens(
     assert sizes(sync_tensors(grpo_7b())) == {"sync_bucket": two_gib, "sampler_logits": 1_024 * VOCAB * 4}
     narrow = grpo_7b().with_rollout(max_batched_tokens=100, max_model_tokens=100)
     assert sizes(sync_tensors(narrow))["sampler_logits"] == 100 * VOCAB * 4
+    workload = grpo_7b()
+    direct = replace(workload, sync=replace(workload.weight_sync, bucket_bytes=0))
+    assert set(sizes(sync_tensors(direct))) == {"sampler_logits"}
 
 
 # -- states ------------------------------------------------------------------------------------
@@ -87,3 +107,16 @@ def test_units_of_fsdp2_on_three_ranks() -> None:
     }
     in_bfloat16 = sizes(unit_tensors(QWEN25_7B, replace(engine, reduce_dtype=DType.BFLOAT16), "actor"))
     assert not any(name.endswith("reduced") for name in in_bfloat16)
+
+
+def test_megatron_has_flat_buffers_of_dense_parameters_and_of_experts() -> None:
+    """Each rank of two by two of Qwen2.5-7B has 1,903,956,992 parameters, see the grid's own test."""
+    engine = megatron_engine(gpus=4, tensor=2, pipeline=2)
+    assert sizes(unit_tensors(QWEN25_7B, engine, "actor")) == {
+        "actor_dense_weights": 2 * 1_903_956_992,
+        "actor_dense_gradients": 4 * 1_903_956_992,
+    }
+    # 128 experts of 3 x 2,048 x 768 parameters in each of 48 layers, which eight ranks share.
+    sparse = sizes(unit_tensors(QWEN3_30B_A3B, megatron_engine(gpus=8, tensor=1, expert=8), "actor"))
+    assert sparse["actor_expert_weights"] == 2 * 48 * 16 * 4_718_592
+    assert sparse["actor_expert_gradients"] == 4 * 48 * 16 * 4_718_592
