@@ -30,7 +30,7 @@ def engine_tensors(workload: Workload) -> Iterable[Tensor]:
         item=Item.KV_CACHE,
         factors=((cached, _("bytes of a token in one layer")),),
         dtype_bytes=1,
-        tokens=max(0, rollout_memory(workload).kv_tokens) // rollout.data_parallel,
+        tokens=rollout_memory(workload).kv_tokens // rollout.data_parallel,
         phases=(Phase.ROLLOUT, Phase.WAKE_UP),
     )
     sizes: tuple[tuple[str, str, int], ...] = (

@@ -45,7 +45,9 @@ class FailedAllocation(Struct, frozen=True, kw_only=True):
 
     text: str  # the size as written: "13.91 GiB"
     bytes: int
-    low_bytes: int  # the least that the tensor can have, by the rounding of message and allocator
+    low_bytes: (
+        int  # the least that the tensor can have, by the rounding of message and allocator: one at least
+    )
     high_bytes: int
     free_bytes: int | None = None  # on the card
     unused_bytes: int | None = None  # reserved by PyTorch, in no tensor
@@ -132,8 +134,8 @@ def match(tensor: Tensor, failed: FailedAllocation) -> Match | None:
     low, high = -(-failed.low_bytes // unit), failed.high_bytes // unit
     nearest = round(failed.bytes / unit)
     if tensor.quadratic:
-        low, high, nearest = isqrt(max(0, low - 1)) + 1, isqrt(high), isqrt(nearest)
-    if high < max(1, low):
+        low, high, nearest = isqrt(low - 1) + 1, isqrt(high), isqrt(nearest)
+    if high < low:
         return None
     tokens = _likeliest(low, high, min(max(nearest, low), high))
     if low <= full <= high:
@@ -155,7 +157,7 @@ def _likeliest(low: int, high: int, nearest: int) -> int:
     step = _ROUND_TOKENS
     if low > high // step * step:
         return nearest
-    while low <= high // (2 * step) * (2 * step) and high >= 2 * step:
+    while low <= high // (2 * step) * (2 * step):
         step *= 2
     return high // step * step
 

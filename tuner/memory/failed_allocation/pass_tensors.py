@@ -68,7 +68,7 @@ def head_tensors(
             _chunk(vocab, chunk, _FLOAT32, ("logits", *_EAGER_KINDS), _("the fused head, chunk by chunk")),
         )
     if head.kind is HeadKind.FUSED_LIGER:
-        chunk = ceil(tokens / max(1, ceil(vocab / model.hidden)))
+        chunk = ceil(tokens / ceil(vocab / model.hidden))
         by = _("Liger's fused head, chunk by chunk")
         return (_chunk(vocab, chunk, head.logits_dtype.bytes, ("logits",), by),)
     if head.kind in (HeadKind.FUSED_TRITON, HeadKind.FUSED_TUNER):

@@ -98,8 +98,10 @@ def _activations(name: str, size: Size, numbers: Mapping[str, float], *, upper: 
         numbers: by symbol.
         upper: bytes that it may have beyond, where routers are not balanced.
     """
-    typical = bytes_of(size, numbers) if upper else 0
-    interval = (typical, typical + upper) if upper else None
+    interval = None
+    if upper:
+        typical = bytes_of(size, numbers)
+        interval = (typical, typical + upper)
     return stated(Item.ACTIVATIONS, name, size, numbers, evidence=Evidence.MODELLED, interval=interval)
 
 

@@ -116,20 +116,23 @@ def _best(case: Case, generation_s: float) -> Division | None:
         return _generation_s(case, generating) <= training_s * gpus / (gpus - generating)
 
     candidates = range(replica, gpus, replica)
+    if not candidates:
+        return None
     crossing = least(candidates, trains_longer)
-    last = gpus if crossing is None else crossing + 1
+    last = candidates[-1] if crossing is None else crossing
     divisions = [
         Division(
             generating=generating,
             seconds=max(_generation_s(case, generating), training_s * gpus / (gpus - generating)) + sync_s,
         )
-        for generating in candidates
-        if last - 2 * replica <= generating < last
+        for generating in (last - replica, last)
+        if generating in candidates
     ]
-    return min(divisions, key=lambda division: division.seconds, default=None)
+    return min(divisions, key=lambda division: division.seconds)
 
 
 def _generation_s(case: Case, gpus: int) -> float:
     """Seconds in which this many GPUs generate a batch."""
     generation = figures(case.workload.with_rollout(gpus=gpus)).time.phase(Phase.ROLLOUT)
-    return 0.0 if generation is None else generation.seconds
+    assert generation is not None
+    return generation.seconds

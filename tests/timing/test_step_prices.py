@@ -1,0 +1,253 @@
+"""One step of a rollout engine priced with round numbers, each second worked out by hand."""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from tests import workloads
+from tuner.timing.assumptions import ATTENTION_SHARE, ENGINE_ALL_REDUCE_S, LINK_SHARE
+from tuner.timing.decode import RolloutInput, TokenCurve
+from tuner.timing.generation import step
+from tuner.timing.generation.step import CAUSES, StepPrices, decode_step_parts, preparing_seconds
+from tuner.timing.layer import average_layer
+from tuner.timing.measured_reads import Plane
+
+LAYER = average_layer(workloads.QWEN25_7B)
+# Reading the weights takes 3 ms, products 0.1 ms a token. The cache takes 10 ms for 100 sequences of 1,000
+# tokens. Pauses of CUDA graphs are 1.5 us each.
+PRICES = StepPrices(
+    experts=None,
+    layer=LAYER,
+    largest_graph=100,
+    overlaps=False,
+    weights=TokenCurve((1.0, 1000.0), (0.003, 0.003)),
+    products=TokenCurve((1.0, 1000.0), (0.0001, 0.1)),
+    cache=Plane(rows=(0.0, 1000.0), columns=(0.0, 100.0), seconds=((0.0, 0.0), (0.0, 0.01))),
+    prompt_key=2e-6,
+    earlier_key=3e-9,
+    sampled=4e-6,
+    gathered=5e-6,
+    reduction=6e-4,
+    reduced=7e-6,
+    kernels=280,
+    waiting_kernels=100,
+    launched=1e-5,
+    step=8e-4,
+    sequence=9e-6,
+)
+NAMES = (*CAUSES, "gpu", "launched", "host")
+GAPS = 100 * 1.5e-6
+# 20 sequences that see 500 tokens each: 3 ms of weights, which is more than 20 x 0.1 ms of products;
+# 10 ms x 0.5 x 0.2 of the cache; 20 tokens are sampled.
+DECODE = 0.003 + 0.001 + 20 * 4e-6
+REDUCTIONS = 6e-4 + 20 * 7e-6 + 20 * 5e-6
+GPU = DECODE + REDUCTIONS + GAPS
+HOST = 8e-4 + 20 * 9e-6
+
+
+def priced(prices: StepPrices = PRICES, **arguments: float) -> dict[str, float]:
+    given = {"decoding": 20, "context": 500, "sampled": 20, "prompt_tokens": 0, **arguments}
+    return dict(zip(NAMES, prices.priced(**given), strict=True))
+
+
+def near(**seconds: float) -> Any:
+    return pytest.approx(seconds, abs=1e-12)
+
+
+def test_a_step_that_decodes_alone() -> None:
+    assert priced() == near(
+        decode=DECODE,
+        prefill=0,
+        communication=REDUCTIONS,
+        gaps=GAPS,
+        launch=0,
+        engine=HOST,
+        gpu=GPU,
+        launched=0,
+        host=HOST,
+    )
+
+
+def test_parts_are_the_seconds_by_cause() -> None:
+    parts = PRICES.parts(20, 500, 20, 180, 400)
+    assert parts == PRICES.priced(20, 500, 20, 180, 400)[:6]
+
+
+def test_products_decide_where_they_take_longer_than_the_weights() -> None:
+    # 50 x 0.1 ms; the cache of 50 sequences 10 ms x 0.5 x 0.5.
+    assert priced(decoding=50, sampled=50)["decode"] == pytest.approx(0.005 + 0.0025 + 50 * 4e-6)
+
+
+def test_a_prompt_in_the_same_step() -> None:
+    """180 tokens of a prompt, of which 400 have been computed before; two prompts end."""
+    decode = 0.003 + 0.001 + 22 * 4e-6
+    # All 200 tokens are multiplied at once, 20 ms; each token of the prompt sees its own, and 400 before.
+    prefill = 0.020 + 0.001 + 22 * 4e-6 + 180 * 2e-6 + 180 * 400 * 3e-9 - decode
+    reductions = 6e-4 + 200 * 7e-6 + 22 * 5e-6
+    gpu, launched, host = decode + prefill + reductions + GAPS, 280 * 1e-5, 8e-4 + 22 * 9e-6
+    assert priced(sampled=22, prompt_tokens=180, earlier=400) == near(
+        decode=decode,
+        prefill=prefill,
+        communication=reductions,
+        gaps=GAPS,
+        launch=0,
+        engine=host,
+        gpu=gpu,
+        launched=launched,
+        host=host,
+    )
+
+
+def test_a_window_bounds_what_decoding_and_prompts_see() -> None:
+    windowed = replace(PRICES, layer=replace(LAYER, window=300, windowed_share=1.0))
+    assert priced(windowed)["decode"] == pytest.approx(0.003 + 0.0006 + 20 * 4e-6)
+    plain, earlier = (priced(windowed, prompt_tokens=10, earlier=tokens)["prefill"] for tokens in (0, 400))
+    assert earlier - plain == pytest.approx(10 * 300 * 3e-9)
+
+
+def test_a_step_without_sequences_that_decode_reads_no_cache() -> None:
+    found = priced(decoding=0, sampled=1, prompt_tokens=100)
+    decode = 0.003 + 4e-6
+    assert found["decode"] == pytest.approx(decode)
+    assert found["prefill"] == pytest.approx(0.010 + 4e-6 + 100 * 2e-6 - decode)
+    assert found["communication"] == pytest.approx(6e-4 + 100 * 7e-6 + 5e-6)
+    assert found["launched"] == 0  # the largest graph has 100 tokens
+
+
+def test_the_weights_are_read_once_for_a_few_tokens_of_a_prompt() -> None:
+    # 25 tokens are multiplied in 2.5 ms, less than the 3 ms of the weights.
+    assert priced(prompt_tokens=5)["prefill"] == pytest.approx(5 * 2e-6)
+
+
+def test_the_gpu_waits_for_kernels_that_no_graph_replays() -> None:
+    slow = replace(PRICES, largest_graph=19, launched=1e-4)
+    found = priced(slow)
+    assert found["launched"] == pytest.approx(0.028)
+    assert found["launch"] == pytest.approx(0.028 - GPU)
+    assert found["engine"] == pytest.approx(HOST)
+    # Launching takes all of the GPU's time: nothing of the rest is hidden behind it.
+    assert priced(replace(slow, overlaps=True))["engine"] == pytest.approx(HOST)
+
+
+def test_what_the_host_does_beside_the_gpu_is_hidden_as_far_as_the_gpu_works() -> None:
+    beside = replace(PRICES, overlaps=True)
+    assert priced(beside)["engine"] == 0
+    busy = replace(beside, step=0.01)
+    assert priced(busy)["engine"] == pytest.approx(0.01 + 20 * 9e-6 - GPU)
+    # 2.8 ms of launching are the host's as well.
+    launching = replace(busy, largest_graph=0)
+    assert priced(launching)["engine"] == pytest.approx(0.01 + 20 * 9e-6 - (GPU - 0.0028))
+
+
+def test_a_step_of_experts_reads_those_that_its_tokens_go_to() -> None:
+    """The weights that one of four GPUs reads, with a bandwidth of 3.35 TB/s of which 0.78 is reached."""
+    inputs = RolloutInput.of(workloads.grpo_moe_30b())
+    prices = step.step_prices(inputs)
+    assert prices.weights is None
+    model = inputs.model
+    experts, chosen = 48 * 128 * 3 * 2048 * 768, 48 * 8 * 3 * 2048 * 768
+    dense = model.active_parameters - chosen
+    touched = 1 - (1 - 8 / 128) ** 4
+    seconds = 2 * (dense / 4 + experts * touched / 4) / (3.35e12 * 0.78)
+    assert prices.priced(4, 0, 0, 0)[0] - prices.cache.at(0, 4) == pytest.approx(seconds)
+
+
+# -- the prices of a rollout ---------------------------------------------------------------------
+
+
+def prices_of(workload: Any, **rollout: Any) -> StepPrices:
+    return step.step_prices(RolloutInput.of(workload.with_rollout(**rollout)))
+
+
+def test_kernels_of_a_layer_and_those_whose_pauses_are_in_no_rate() -> None:
+    """12 kernels in each of 28 layers, five of which were measured with what they read; two reductions."""
+    dense = workloads.grpo_7b()
+    alone, pair = prices_of(dense, tensor_parallel=1), prices_of(dense, tensor_parallel=2)
+    assert (alone.kernels, alone.waiting_kernels) == (28 * 12, 28 * 7)
+    assert (pair.kernels, pair.waiting_kernels) == (28 * 14, 28 * 9)
+    sparse = prices_of(workloads.grpo_moe_30b(), tensor_parallel=4)  # 48 layers, one kernel was measured
+    assert (sparse.kernels, sparse.waiting_kernels) == (48 * 14, 48 * 13)
+
+
+def test_attention_of_prompts_by_the_keys_that_their_tokens_see() -> None:
+    """2 FLOP x 28 layers x 28 heads x 256 values for each key: 401,408 at a share of 989.4 TFLOP/s.
+
+    A prompt of 1,024 tokens in the mean of 512 sees half of them; each of its tokens sees all before it.
+    """
+    prices = prices_of(workloads.grpo_7b(), tensor_parallel=1)
+    key = prices.earlier_key
+    assert prices.prompt_key == pytest.approx(256 * key, rel=1e-6)
+    assert key == pytest.approx(401_408 / (989.4e12 * ATTENTION_SHARE), rel=1e-6)
+    halves = prices_of(workloads.grpo_7b(), tensor_parallel=2)
+    assert halves.earlier_key == pytest.approx(key / 2, rel=1e-6)
+
+
+def test_a_step_begins_its_reductions_and_takes_more_for_each_token() -> None:
+    """Two in each of 28 layers, each of 2 x 3,584 x 2 B x 1/2 a token over the links of two GPUs."""
+    pair = prices_of(workloads.grpo_7b(), tensor_parallel=2)
+    assert pair.reduction == pytest.approx(56 * ENGINE_ALL_REDUCE_S)
+    assert pair.reduced == pytest.approx(56 * 7_168 / (450e9 * LINK_SHARE))
+    alone = prices_of(workloads.grpo_7b(), tensor_parallel=1)
+    assert (alone.reduction, alone.reduced, alone.gathered) == (0, 0, 0)
+
+
+def test_the_host_takes_longer_for_each_sequence_whose_log_probabilities_it_returns() -> None:
+    """1 ms a step and 20 us a sequence; 35 us by the first core, and 10 us for log-probabilities."""
+    job = workloads.grpo_7b()
+    assert prices_of(job).step == 1e-3
+    assert prices_of(job).sequence == pytest.approx(20e-6)
+    assert prices_of(job, samples_log_probs=True).sequence == pytest.approx(30e-6)
+    assert prices_of(job, first_core=True).sequence == pytest.approx(35e-6)
+    assert prices_of(job, first_core=True, samples_log_probs=True).sequence == pytest.approx(45e-6)
+
+
+def test_replicas_of_several_engines_and_stages_divide_their_sequences() -> None:
+    job = workloads.grpo_7b().with_rollout(tensor_parallel=1)
+    alone = decode_step_parts(RolloutInput.of(job), 8)
+    divided = decode_step_parts(RolloutInput.of(job.with_rollout(data_parallel=2, pipeline_parallel=2)), 32)
+    assert divided == pytest.approx(alone)
+    # In the middle of the mean response: 512 + 1,536 / 2 tokens.
+    prices = step.step_prices(RolloutInput.of(job))
+    assert alone == pytest.approx(dict(zip(CAUSES, prices.parts(8, 1_280, 8, 0), strict=True)))
+
+
+# -- what the host took, by a measured step --------------------------------------------------------
+
+
+@pytest.fixture
+def measured_step(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """What is said of the host of a step of the prices above, with what changes in them."""
+    inputs = RolloutInput.of(workloads.grpo_7b())  # 1,280 tokens in the middle of a response
+
+    def host(seconds: float, **changes: Any) -> float | None:
+        monkeypatch.setattr(step, "step_prices", lambda _inputs: replace(PRICES, **changes))
+        return preparing_seconds(inputs, 20, seconds)
+
+    return host
+
+
+# 3 ms of weights, 10 ms x 1.28 x 0.2 of the cache, and as above: 6.63 ms. The rate at which it reads may be
+# 0.60 in place of 0.78: 1.3 times as much.
+READING = 0.003 + 0.00256 + 20 * 4e-6 + REDUCTIONS + GAPS
+
+
+def test_a_host_that_follows_the_gpu_is_told_where_it_takes_long_beside_what_the_gpu_may(
+    measured_step: Any,
+) -> None:
+    # 0.3 x 6.63 ms = 1.989 ms may be the GPU's: a quarter of the host's at least at 7.956 ms.
+    assert measured_step(READING + 0.008) == pytest.approx(0.008)
+    assert measured_step(READING + 0.0079) is None
+    # Where launching takes longer than the GPU, it follows that.
+    slow = {"largest_graph": 0, "launched": 1e-4}
+    assert measured_step(0.028 + 0.008, **slow) == pytest.approx(0.008)
+    assert measured_step(0.028 + 0.0079, **slow) is None
+
+
+def test_a_host_beside_the_gpu_is_told_where_the_gpu_cannot_have_decided(measured_step: Any) -> None:
+    beside = {"overlaps": True}
+    assert measured_step(1.3 * READING + 1e-5, **beside) == pytest.approx(1.3 * READING + 1e-5)
+    assert measured_step(1.3 * READING - 1e-5, **beside) is None
+    launching = {"overlaps": True, "largest_graph": 0}  # 2.8 ms are those of launching
+    assert measured_step(0.012, **launching) == pytest.approx(0.012 - 0.0028)
+    assert measured_step(0.027, overlaps=True, largest_graph=0, launched=1e-4) is None
