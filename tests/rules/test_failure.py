@@ -8,10 +8,11 @@ from msgspec.structs import replace
 
 from tests.workloads import grpo_7b
 from tuner.advise import failure
-from tuner.advise.allocation import Agreement, Explanation, Standing
+from tuner.advise.allocation import Agreement, Explained, Explanation, Standing
 from tuner.advise.failure import Failure, explain_failure, explain_failure_alone, failed_of
 from tuner.advise.levers import Measure
-from tuner.memory.failed_allocation.explanation import FailedAllocation
+from tuner.memory.failed_allocation.explanation import Confidence, FailedAllocation, Match
+from tuner.memory.failed_allocation.tensor import Tensor
 from tuner.memory.ledger.terms import Item, Term
 from tuner.out_of_memory.allocator import AllocatorMessage, Size
 from tuner.out_of_memory.kinds import Kind
@@ -86,7 +87,9 @@ def on_card(monkeypatch: pytest.MonkeyPatch) -> Any:
         peak: int = 900,
         said: OutOfMemory | None = None,
         job: Workload = JOB,
+        candidates: tuple[Match, ...] = (),
     ) -> Failure:
+        calls = getattr(say, "calls", [])
         standing = Standing(
             agreement=agreement, phase=Phase.UPDATE_ACTOR, peak_bytes=peak, capacity_bytes=CAPACITY
         )
@@ -95,10 +98,17 @@ def on_card(monkeypatch: pytest.MonkeyPatch) -> Any:
             capacity_bytes=CAPACITY, phase=lambda phase: object() if phase in has else None
         )
         monkeypatch.setattr(failure, "failed_of", lambda _error: failed)
-        explanation = None if failed is None else Explanation(failed=failed, candidates=())
-        monkeypatch.setattr(failure, "explain_allocation", lambda *_arguments: explanation)
-        monkeypatch.setattr(failure, "card_of", lambda *_arguments, capacity: None)
-        monkeypatch.setattr(failure, "standing", lambda *_arguments: standing)
+
+        def explain(_advice: object, of: FailedAllocation, _place: Place) -> Explanation:
+            return Explanation(failed=of, candidates=tuple(Explained(match=match) for match in candidates))
+
+        def judge(*arguments: object) -> Standing:
+            calls.append(arguments)
+            return standing
+
+        monkeypatch.setattr(failure, "explain_allocation", explain)
+        monkeypatch.setattr(failure, "card_of", lambda *arguments, capacity: calls.append(arguments))
+        monkeypatch.setattr(failure, "standing", judge)
         advice: Any = SimpleNamespace(workload=job, estimate=estimate, headroom=0.1)
         return explain_failure(advice, said or error(Kind.ALLOCATION), place, None)  # type: ignore[arg-type]
 
@@ -170,6 +180,50 @@ def test_before_the_first_step_only_the_engine_is_judged(on_card: Any) -> None:
     assert on_card(Agreement.AGREES, None, said=error(Kind.NO_CACHE), job=alone).of_another_job
 
 
+def test_an_engine_that_the_job_has_not_is_another_jobs_whatever_the_stack_says(on_card: Any) -> None:
+    building = Place(before_steps=True, work=Work.BUILDING)
+    alone = replace(JOB, rollout=None)
+    assert on_card(Agreement.AGREES, None, building, said=error(Kind.NO_CACHE), job=alone).of_another_job
+    assert not on_card(Agreement.AGREES, None, building, job=alone).of_another_job
+
+
+@pytest.mark.parametrize(
+    ("place", "phases", "of_phase"),
+    [
+        (Place(), (Phase.OLD_LOG_PROB,), True),  # those of the tensor
+        (Place(phases=(Phase.ROLLOUT,)), (Phase.ROLLOUT,), True),
+        (Place(before_steps=True, work=Work.TRIAL_RUN), (Phase.ROLLOUT,), False),
+    ],
+)
+def test_the_phases_that_a_job_is_judged_in(
+    place: Place, phases: tuple[Phase, ...], of_phase: bool, monkeypatch: pytest.MonkeyPatch, on_card: Any
+) -> None:
+    """Those of the stack, else those of the likeliest tensor; an engine that starts as one that generates."""
+    tensors = [
+        Tensor(name="x", kinds=("x",), made_by="x", item=Item.LOGITS, factors=(), dtype_bytes=1, phases=own)
+        for own in ((Phase.OLD_LOG_PROB,), (Phase.UPDATE_ACTOR,))
+    ]
+    first, second = (Match(tensor=one, confidence=Confidence.EXACT) for one in tensors)
+    asked: list[Any] = []
+    on_card.calls = asked
+    found = on_card(Agreement.AGREES, failed(300, 100), place, candidates=(first, second))
+    assert found.allocation.candidates[0].match == first
+    (_advice, allocation, match, judged), (_message, again, phase) = asked
+    assert (allocation, match, judged) == (failed(300, 100), first, phases)
+    assert again == failed(300, 100)
+    assert (phase is not None) is of_phase
+
+
+def test_a_size_that_no_tensor_has_is_judged_without_one(on_card: Any) -> None:
+    asked: list[Any] = []
+    on_card.calls = asked
+    on_card(Agreement.AGREES, failed(300, 100))
+    assert asked[0][1:] == (failed(300, 100), None, ())
+    del asked[:]
+    assert on_card(Agreement.AGREES, None).allocation is None
+    assert asked[0][1:] == (None, None, ())
+
+
 # -- where the job was, and what it asked for --------------------------------------------------------
 
 
@@ -205,3 +259,15 @@ def test_an_error_without_a_size_names_no_allocation() -> None:
     asked = failed_of(OutOfMemory(kind=Kind.ALLOCATION, text="", line=1, allocator=sized))
     assert asked is not None
     assert asked.bytes == 4 * 2**20
+
+
+def test_a_size_is_looked_for_in_a_model_where_both_are_known() -> None:
+    """152,064 x 3,584 x 4 bytes are the embedding of the 7B model in float32."""
+    asked = Size(text="x", bytes=152_064 * 3_584 * 4, half_step=0)
+    sized = OutOfMemory(kind=Kind.ALLOCATION, text="", line=1, allocator=AllocatorMessage(requested=asked))
+    found = explain_failure_alone(sized, Place(), model=JOB.model, capacity=None).allocation
+    assert found is not None
+    assert "embedding_float32" in {one.match.tensor.name for one in found.candidates}
+    assert explain_failure_alone(sized, Place(), model=None, capacity=None).allocation is None
+    unsized = error(Kind.UNSIZED)
+    assert explain_failure_alone(unsized, Place(), model=JOB.model, capacity=None).allocation is None

@@ -113,6 +113,9 @@ def test_a_step_without_sequences_that_decode_reads_no_cache() -> None:
     assert found["prefill"] == pytest.approx(0.010 + 4e-6 + 100 * 2e-6 - decode)
     assert found["communication"] == pytest.approx(6e-4 + 100 * 7e-6 + 5e-6)
     assert found["launched"] == 0  # the largest graph has 100 tokens
+    started = Plane(rows=(0.0, 1000.0), columns=(0.0, 100.0), seconds=((0.001, 0.001), (0.001, 0.01)))
+    begun = priced(replace(PRICES, cache=started), decoding=0, sampled=1, prompt_tokens=100)
+    assert begun == pytest.approx(found)  # what attention takes to begin is not there either
 
 
 def test_the_weights_are_read_once_for_a_few_tokens_of_a_prompt() -> None:
@@ -179,6 +182,8 @@ def test_attention_of_prompts_by_the_keys_that_their_tokens_see() -> None:
     key = prices.earlier_key
     assert prices.prompt_key == pytest.approx(256 * key, rel=1e-6)
     assert key == pytest.approx(401_408 / (989.4e12 * ATTENTION_SHARE), rel=1e-6)
+    short = workloads.grpo_7b().with_batch(max_prompt_tokens=1)  # a token sees itself
+    assert prices_of(short, tensor_parallel=1).prompt_key == pytest.approx(0.5 * key, rel=1e-6)
     halves = prices_of(workloads.grpo_7b(), tensor_parallel=2)
     assert halves.earlier_key == pytest.approx(key / 2, rel=1e-6)
 

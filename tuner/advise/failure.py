@@ -94,7 +94,7 @@ def _on_card(advice: Advice, error: OutOfMemory, place: Place, write: Write) -> 
     match = allocation.candidates[0].match if allocation is not None and allocation.candidates else None
     phases = place.phases or (() if match is None else match.tensor.phases)
     # An engine that starts takes no more than one that generates.
-    said = standing(advice, failed, match, (Phase.ROLLOUT,) if place.before_steps and generates else phases)
+    said = standing(advice, failed, match, (Phase.ROLLOUT,) if place.before_steps else phases)
     of_phase = None if place.before_steps else estimate.phase(said.phase)
     need = _need(said, failed, place)
     return Failure(
