@@ -244,6 +244,15 @@ def test_advice_that_makes_the_tensor_smaller_in_one_of_its_phases_is_named() ->
     assert (first.match.tensor.name, first.match.confidence) == ("logits", Confidence.EXACT)
     assert set(first.match.tensor.phases) == {Phase.OLD_LOG_PROB, Phase.REF_LOG_PROB, Phase.UPDATE_ACTOR}
     assert first.advice == ("one pass",)
+    assert found.standing is not None
+    assert Cause.OTHER_SETTINGS not in found.standing.causes
+
+
+def test_a_size_that_no_tensor_has_is_of_other_settings() -> None:
+    found = explain_allocation(advice_with(), failed(61))
+    assert found.candidates == ()
+    assert found.standing is not None
+    assert Cause.OTHER_SETTINGS in found.standing.causes
 
 
 def test_a_place_leaves_the_phases_that_it_may_be() -> None:
@@ -263,8 +272,9 @@ def test_without_advice_rules_are_asked_of_a_card_that_is_smaller_than_the_worst
 
     monkeypatch.setattr(allocation, "rules", SimpleNamespace(run=run))
     advice = advice_with()
-    first = explain_allocation(advice, failed(FULL)).candidates[0]
-    assert first.advice == ("smaller",)
+    first, *others = explain_allocation(advice, failed(FULL)).candidates
+    assert (first.match.tensor.name, first.advice) == ("logits", ("smaller",))
+    assert others and not any(other.advice for other in others)  # asked of the likeliest alone
     (case,) = asked
     peaks = [phase.peak_bytes for phase in advice.estimate.phases if phase.phase in first.match.tensor.phases]
     assert len(peaks) == 3

@@ -66,6 +66,7 @@ def at_start(monkeypatch: pytest.MonkeyPatch) -> Any:
         (101, True, 202, True),
         (300, True, 600, True),  # twice what the model has
         (300, False, 0, True),  # any at all
+        (50, False, 0, True),
     ],
 )
 def test_an_engine_without_a_cache(cache: int, opened: bool, limit: int, known: bool, at_start: Any) -> None:
