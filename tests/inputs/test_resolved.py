@@ -69,6 +69,7 @@ def test_a_key_follows_another_until_the_user_sets_it() -> None:
     assert not follower.by_user
     own = leaf(given(changed("data", linked="${other.size}"), ("data", "linked")), "data.linked")
     assert (own.value, own.follows, own.by_user) == (3, (), True)
+    assert leaf(given(DEFAULTS), "alike.section.size").follows == ()  # its section does
 
 
 def test_the_keys_of_a_section_that_the_user_set_are_the_users() -> None:
@@ -86,6 +87,8 @@ def test_deleted_keys_are_the_highest_that_are_gone() -> None:
     assert deleted(given(DEFAULTS)) == ()
     tree = {"data": {"size": 1024, "path": None}, "alike": DEFAULTS["alike"], "mine": 1}
     assert deleted(given(tree)) == (("data", "linked"), ("other",))
+    deep = {"a": {"b": {"c": {"d": 1}, "e": 2}}}
+    assert deleted(given({"a": {"b": {"e": 2}}}, defaults=deep)) == (("a", "b", "c"),)
 
 
 def test_nothing_is_deleted_within_a_section_that_became_a_value_or_a_value_that_became_a_section() -> None:
@@ -113,6 +116,12 @@ def test_what_the_user_set_in_a_followers_place_is_said_even_to_the_same_value()
     """The key that it followed may have another value now."""
     user = given(changed("data", linked=1024), ("data", "linked"))
     assert said(user) == [("data.linked", 1024)]
+
+
+def test_a_text_that_nobody_can_resolve_yet_is_said() -> None:
+    """The time of the start is another each time, though the user wrote what the release has."""
+    defaults = {"time": "${now:%H}", "size": 1}
+    assert said(given(defaults, ("time",), ("size",), defaults=defaults)) == [("time", "${now:%H}")]
 
 
 def test_overrides_add_what_is_new_and_delete_what_is_gone() -> None:

@@ -112,6 +112,7 @@ def test_experts_of_one_rank_are_not_unbalanced() -> None:
     term = terms.recomputed_layers(given(model=SPARSE, fused_layers=True), 0)
     assert term is not None
     assert term.low == term.bytes == term.high
+    assert term.low_bytes is term.high_bytes is None  # no interval at all
 
 
 def test_no_more_layers_are_computed_again_at_once_than_a_stage_has() -> None:

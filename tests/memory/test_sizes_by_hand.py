@@ -12,7 +12,7 @@ from tuner.memory.fsdp import gathered, gradients, kept_inputs, left_gathered, o
 from tuner.memory.fsdp.fsdp1 import sizes as fsdp1
 from tuner.memory.fsdp.fsdp2 import sizes as fsdp2
 from tuner.memory.megatron import terms as megatron
-from tuner.memory.rollout import profile_run, weights
+from tuner.memory.rollout import graphs, log_probs, profile_run, weights
 
 Case = tuple[Callable[..., int], dict[str, int], int]
 
@@ -100,6 +100,7 @@ MEGATRON: list[Case] = [
 # Five tokens of width 7 are 70 B; an MLP of 11 is 4 wide on one of three ranks, 2 x 5 x (3 x 4 + 3 x 7) =
 # 330 B.
 STEP = {"b": 2, "t": 5, "H": 7, "I": 11, "T_p": 3, "b_V": 28, "s": 2, "V": 13}
+GRAPHS = {"g": 100, "m_0": 7, "n_w": 2, "L": 5, "g_w": 11, "n_p": 3, "g_p": 13}
 ROLLOUT: list[Case] = [
     (profile_run.step_bytes, STEP, 70 + 28 * 2 * 13),  # 728 B of logits
     (profile_run.step_bytes, {**STEP, "s": 1, "V": 5}, 70 + 330),  # 140 B of logits
@@ -117,6 +118,11 @@ ROLLOUT: list[Case] = [
         {**STEP, "s": 1, "V": 5, "P_e": 100, "a_e": 50, "T_e": 25, "n_v": 4},
         5000,
     ),
+    # A pool of 100 B for 7 sequences, 3 / 7 of it for three: 42.9; 2 x 5 layers, and 3 x 6 pieces.
+    (graphs.graph_bytes, {**GRAPHS, "m": 3}, 43 + 110 + 234),
+    (graphs.graph_bytes, {**GRAPHS, "m": 9}, 100 + 110 + 234),
+    (log_probs.row_bytes, {"g": 1, "s": 5, "V": 13}, 260),
+    (log_probs.row_bytes, {"g": 0, "s": 5, "V": 13}, 0),
     (weights.dense_weight_bytes, {"b": 2, "N": 101, "T_p": 3, "P_p": 2}, 34),  # 202 / 6 = 33.7
     # 30 of 101 are of experts, on five ranks: 2 x (71 / 3 + 30 / 5) / 2 = 29.7.
     (weights.sparse_weight_bytes, {"b": 2, "N": 101, "N_E": 30, "T_p": 3, "G_E": 5, "P_p": 2}, 30),

@@ -95,6 +95,13 @@ def test_the_best_division_may_be_where_training_takes_longer(found) -> None:  #
     assert found(49, seconds.__getitem__, training=41) is None
 
 
+def test_of_divisions_that_take_as_long_the_one_with_fewer_gpus_that_generate_is_named(found) -> None:  # type: ignore[no-untyped-def]
+    """On six and on eight GPUs 60 s, where training takes 30 x 16 / 10 = 48 s and 30 x 16 / 8 = 60 s."""
+    said = found(60, lambda _gpus: 60)
+    assert said is not None
+    assert "on 6 of 16 GPUs" in said.message
+
+
 def test_generation_that_takes_longer_everywhere_gets_all_gpus_but_a_replica(found) -> None:  # type: ignore[no-untyped-def]
     """On 14 GPUs max(45, 2 x 16 / 2) + 8 = 53 s of 70 s."""
     said = found(60, lambda gpus: {12: 47, 14: 45}.get(gpus, 60), training=2, sync=8)

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from tests.workloads import H100, QWEN3_30B_A3B, QWEN25_7B
 from tuner.dtypes import DType
-from tuner.model_shape import LatentAttention, QueryKeyNorm
+from tuner.model_shape import LatentAttention, LinearAttention, QueryKeyNorm
 from tuner.timing.assumptions import MEMORY_SHARE
 from tuner.timing.layer import (
     Layer,
@@ -205,6 +205,20 @@ def test_experts_narrower_than_the_model_and_wider() -> None:
     assert average_layer(wide).expert_width == 2_048
     assert average_layer(QWEN25_7B).expert_width == 3_584
     assert average_layer(QWEN25_7B).expert_share == 1
+    assert average_layer(QWEN25_7B).routed_active == 0
+
+
+def test_layers_of_linear_attention_see_no_keys() -> None:
+    """Seven of 28 layers attend, with 28 heads of keys and values of 128 each."""
+    linear = LinearAttention(
+        key_heads=2,
+        value_heads=4,
+        key_head_dim=64,
+        value_head_dim=64,
+        conv_kernel=4,
+        layers=tuple(layer for layer in range(28) if layer % 4),
+    )
+    assert average_layer(replace(QWEN25_7B, linear=linear)).attention_width == 0.25 * 28 * 256
 
 
 def test_a_window_as_long_as_the_sequence_is_none() -> None:

@@ -1,17 +1,26 @@
 """One step of a rollout engine priced with round numbers, each second worked out by hand."""
 
+from math import inf
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from tests import workloads
-from tuner.timing.assumptions import ATTENTION_SHARE, ENGINE_ALL_REDUCE_S, LINK_SHARE
+from tuner.hardware import MeasuredGpu
+from tuner.timing.assumptions import (
+    ATTENTION_SHARE,
+    ENGINE_ALL_REDUCE_S,
+    LARGE_PRODUCT_SHARE,
+    LINK_SHARE,
+    MEMORY_SHARE,
+)
 from tuner.timing.decode import RolloutInput, TokenCurve
 from tuner.timing.generation import step
-from tuner.timing.generation.step import CAUSES, StepPrices, decode_step_parts, preparing_seconds
+from tuner.timing.generation.step import CAUSES, StepPrices, decode_step_parts
 from tuner.timing.layer import average_layer
 from tuner.timing.measured_reads import Plane
+from tuner.workload import RolloutEngine
 
 LAYER = average_layer(workloads.QWEN25_7B)
 # Reading the weights takes 3 ms, products 0.1 ms a token. The cache takes 10 ms for 100 sequences of 1,000
@@ -113,6 +122,9 @@ def test_a_step_without_sequences_that_decode_reads_no_cache() -> None:
     assert found["prefill"] == pytest.approx(0.010 + 4e-6 + 100 * 2e-6 - decode)
     assert found["communication"] == pytest.approx(6e-4 + 100 * 7e-6 + 5e-6)
     assert found["launched"] == 0  # the largest graph has 100 tokens
+    started = Plane(rows=(0.0, 1000.0), columns=(0.0, 100.0), seconds=((0.001, 0.001), (0.001, 0.01)))
+    begun = priced(replace(PRICES, cache=started), decoding=0, sampled=1, prompt_tokens=100)
+    assert begun == pytest.approx(found)  # what attention takes to begin is not there either
 
 
 def test_the_weights_are_read_once_for_a_few_tokens_of_a_prompt() -> None:
@@ -179,6 +191,8 @@ def test_attention_of_prompts_by_the_keys_that_their_tokens_see() -> None:
     key = prices.earlier_key
     assert prices.prompt_key == pytest.approx(256 * key, rel=1e-6)
     assert key == pytest.approx(401_408 / (989.4e12 * ATTENTION_SHARE), rel=1e-6)
+    short = workloads.grpo_7b().with_batch(max_prompt_tokens=1)  # a token sees itself
+    assert prices_of(short, tensor_parallel=1).prompt_key == pytest.approx(0.5 * key, rel=1e-6)
     halves = prices_of(workloads.grpo_7b(), tensor_parallel=2)
     assert halves.earlier_key == pytest.approx(key / 2, rel=1e-6)
 
@@ -212,42 +226,35 @@ def test_replicas_of_several_engines_and_stages_divide_their_sequences() -> None
     assert alone == pytest.approx(dict(zip(CAUSES, prices.parts(8, 1_280, 8, 0), strict=True)))
 
 
-# -- what the host took, by a measured step --------------------------------------------------------
+def test_the_largest_graph_is_told_by_the_engine() -> None:
+    job = workloads.grpo_7b()
+    assert prices_of(job).largest_graph == 512  # the list of vLLM ends there
+    assert prices_of(job, cuda_graphs=False).largest_graph == 0
+    assert prices_of(job, engine=RolloutEngine.SGLANG).largest_graph == inf
+    assert prices_of(job).experts is None
+    assert prices_of(job).overlaps
+    assert not prices_of(job, overlaps_scheduling=False).overlaps
 
 
-@pytest.fixture
-def measured_step(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """What is said of the host of a step of the prices above, with what changes in them."""
-    inputs = RolloutInput.of(workloads.grpo_7b())  # 1,280 tokens in the middle of a response
+def test_each_sequence_that_gets_a_token_has_its_logits_computed_sampled_and_gathered() -> None:
+    """152,064 logits of 2 x 3,584 FLOP, moved with 24 B each; 28 of two ranks, which compute half of them.
 
-    def host(seconds: float, **changes: Any) -> float | None:
-        monkeypatch.setattr(step, "step_prices", lambda _inputs: replace(PRICES, **changes))
-        return preparing_seconds(inputs, 20, seconds)
-
-    return host
-
-
-# 3 ms of weights, 10 ms x 1.28 x 0.2 of the cache, and as above: 6.63 ms. The rate at which it reads may be
-# 0.60 in place of 0.78: 1.3 times as much.
-READING = 0.003 + 0.00256 + 20 * 4e-6 + REDUCTIONS + GAPS
+    A rank gets the other half from its neighbour, in two bytes each.
+    """
+    peak, copy = 989.4e12 * LARGE_PRODUCT_SHARE, 3.35e12 * MEMORY_SHARE
+    alone = prices_of(workloads.grpo_7b(), tensor_parallel=1)
+    pair = prices_of(workloads.grpo_7b(), tensor_parallel=2)
+    assert alone.sampled == pytest.approx(152_064 * (7_168 / peak + 24 / copy))
+    assert pair.sampled == pytest.approx(152_064 * (3_584 / peak + 28 / copy))
+    assert pair.gathered == pytest.approx(152_064 / (450e9 * LINK_SHARE))
 
 
-def test_a_host_that_follows_the_gpu_is_told_where_it_takes_long_beside_what_the_gpu_may(
-    measured_step: Any,
-) -> None:
-    # 0.3 x 6.63 ms = 1.989 ms may be the GPU's: a quarter of the host's at least at 7.956 ms.
-    assert measured_step(READING + 0.008) == pytest.approx(0.008)
-    assert measured_step(READING + 0.0079) is None
-    # Where launching takes longer than the GPU, it follows that.
-    slow = {"largest_graph": 0, "launched": 1e-4}
-    assert measured_step(0.028 + 0.008, **slow) == pytest.approx(0.008)
-    assert measured_step(0.028 + 0.0079, **slow) is None
+def test_an_engine_that_was_measured_prepares_its_steps_at_its_own_rate() -> None:
+    def prices(**factors: float) -> StepPrices:
+        measured = MeasuredGpu(date="2026-01-01", versions=(), **factors)
+        return prices_of(workloads.grpo_7b(gpu=replace(workloads.H100, measured=measured)))
 
-
-def test_a_host_beside_the_gpu_is_told_where_the_gpu_cannot_have_decided(measured_step: Any) -> None:
-    beside = {"overlaps": True}
-    assert measured_step(1.3 * READING + 1e-5, **beside) == pytest.approx(1.3 * READING + 1e-5)
-    assert measured_step(1.3 * READING - 1e-5, **beside) is None
-    launching = {"overlaps": True, "largest_graph": 0}  # 2.8 ms are those of launching
-    assert measured_step(0.012, **launching) == pytest.approx(0.012 - 0.0028)
-    assert measured_step(0.027, overlaps=True, largest_graph=0, launched=1e-4) is None
+    both = prices(engine_factor=2.0, engine_sequence_factor=4.0)
+    assert (both.step, both.sequence) == pytest.approx((0.5e-3, 5e-6))
+    alike = prices(engine_factor=2.0)
+    assert (alike.step, alike.sequence) == pytest.approx((0.5e-3, 10e-6))

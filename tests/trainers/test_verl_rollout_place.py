@@ -71,6 +71,11 @@ def test_the_trainers_own_model_generates_without_replicas() -> None:
         (("+rollout.nnodes=2", "+rollout.n_gpus_per_node=3", ALONE), "0.5.0", False, 6),
         (("+rollout.nnodes=2", ALONE), "0.5.0", True, 8),  # of no GPUs each
         (("+rollout.n_gpus_per_node=3", ALONE), "0.5.0", True, 8),
+        (("+rollout.nnodes=0", "+rollout.n_gpus_per_node=0", ALONE), "0.5.0", True, 8),
+        ((OWN[0], f"{ROLLOUT}.nnodes=0", f"{ROLLOUT}.n_gpus_per_node=0", ALONE), "0.9.1", True, 8),
+        ((*OWN[:2], f"{ROLLOUT}.n_gpus_per_node=null", ALONE), "0.9.1", True, 8),
+        ((OWN[0], f"{ROLLOUT}.nnodes=null", OWN[2], ALONE), "0.9.1", True, 8),
+        ((*OWN, "actor_rollout_ref.hybrid_engine=null"), "0.9.1", True, 14),  # which it is by itself
     ],
 )
 def test_gpus_of_the_rollout(overrides: tuple[str, ...], version: str, colocated: bool, gpus: int) -> None:

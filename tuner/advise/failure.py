@@ -94,7 +94,7 @@ def _on_card(advice: Advice, error: OutOfMemory, place: Place, write: Write) -> 
     match = allocation.candidates[0].match if allocation is not None and allocation.candidates else None
     phases = place.phases or (() if match is None else match.tensor.phases)
     # An engine that starts takes no more than one that generates.
-    said = standing(advice, failed, match, (Phase.ROLLOUT,) if place.before_steps and generates else phases)
+    said = standing(advice, failed, match, (Phase.ROLLOUT,) if place.before_steps else phases)
     of_phase = None if place.before_steps else estimate.phase(said.phase)
     need = _need(said, failed, place)
     return Failure(
@@ -229,9 +229,10 @@ def _on_host(advice: Advice, error: OutOfMemory, place: Place, write: Write) -> 
     """Memory of a node: what the job keeps there, against what the node has."""
     total, held = error.figure("total_gib"), advice.estimate.host_bytes
     capacity = advice.estimate.host_capacity_bytes if total is None else ceil(total * GIB)
-    over = capacity is not None and held > capacity
-    limit = capacity if over and capacity is not None else max(1, held - ceil(_UNKNOWN * held))
-    need = Need(measure=Measure.HOST, limit_bytes=limit, known=over)
+    if capacity is not None and held > capacity:
+        need = Need(measure=Measure.HOST, limit_bytes=capacity)
+    else:
+        need = Need(measure=Measure.HOST, limit_bytes=max(1, held - ceil(_UNKNOWN * held)), known=False)
     return Failure(
         error=error,
         place=place,

@@ -11,7 +11,7 @@ from tuner.inputs.spelled import has_name, same, spelled
 from tuner.inputs.tree import Path, contains, dotted, leaves, lookup
 
 ABSENT = object()
-"""Stands for the value of a key that is not there."""
+"""Stands for the value of a key that is not there; no value is the same."""
 
 
 class Resolved(Struct, frozen=True, kw_only=True):
@@ -32,7 +32,7 @@ class Resolved(Struct, frozen=True, kw_only=True):
     @property
     def differs(self) -> bool:
         """Whether the value is another than the release's own."""
-        return self.default is ABSENT or not same(self.value, self.default)
+        return not same(self.value, self.default)
 
 
 def resolved(settings: Settings) -> tuple[Resolved, ...]:
@@ -56,7 +56,7 @@ def to_say(settings: Settings) -> Iterator[tuple[Path, Any]]:
         if not leaf.by_user:
             continue
         raw = lookup(settings.defaults, leaf.path) if contains(settings.defaults, leaf.path) else ABSENT
-        if raw is ABSENT or is_interpolation(raw) or not same(raw, leaf.value):
+        if is_interpolation(raw) or not same(raw, leaf.value):
             yield leaf.path, leaf.value
 
 

@@ -37,6 +37,7 @@ from tuner.language import N_, _
 from tuner.rules.case import LEAST_GAIN_OF_ANOTHER_TRAINING, Case, figures
 from tuner.rules.rollout_engine import least
 from tuner.rules.wording import spent
+from tuner.timing import StepTime
 from tuner.workload import Phase
 
 RULE = Rule(
@@ -65,14 +66,14 @@ class Division(Struct, frozen=True, kw_only=True):
 def check(case: Case) -> Finding | None:
     """Say what generating beside training could bring, where the release has a trainer for it."""
     workload, rollout = case.workload, case.workload.generator
-    generation = case.time.phase(Phase.ROLLOUT)
     judged_here = any(service.shares_gpus for service in workload.services)
-    if generation is None or not rollout.colocated or not rollout.apart_with or judged_here:
+    if not rollout.colocated or not rollout.apart_with or judged_here:
         return None
-    share = generation.seconds / case.time.seconds
+    generation_s = _generation_s(case.time)
+    share = generation_s / case.time.seconds
     if share < LEAST_SHARE or case.short() is not None:
         return None
-    best = _best(case, generation.seconds)
+    best = _best(case, generation_s)
     most = case.time.seconds * (1 - LEAST_GAIN_OF_ANOTHER_TRAINING)
     if best is None or best.seconds > most:
         return None
@@ -112,8 +113,11 @@ def _best(case: Case, generation_s: float) -> Division | None:
     sync_s = 0.0 if sync is None else sync.seconds
     training_s = case.time.seconds - generation_s - sync_s
 
+    def alone_s(generating: int) -> float:
+        return _generation_s(figures(case.workload.with_rollout(gpus=generating)).time)
+
     def trains_longer(generating: int) -> bool:
-        return _generation_s(case, generating) <= training_s * gpus / (gpus - generating)
+        return alone_s(generating) <= training_s * gpus / (gpus - generating)
 
     candidates = range(replica, gpus, replica)
     if not candidates:
@@ -123,7 +127,7 @@ def _best(case: Case, generation_s: float) -> Division | None:
     divisions = [
         Division(
             generating=generating,
-            seconds=max(_generation_s(case, generating), training_s * gpus / (gpus - generating)) + sync_s,
+            seconds=max(alone_s(generating), training_s * gpus / (gpus - generating)) + sync_s,
         )
         for generating in (last - replica, last)
         if generating in candidates
@@ -131,8 +135,8 @@ def _best(case: Case, generation_s: float) -> Division | None:
     return min(divisions, key=lambda division: division.seconds)
 
 
-def _generation_s(case: Case, gpus: int) -> float:
-    """Seconds in which this many GPUs generate a batch."""
-    generation = figures(case.workload.with_rollout(gpus=gpus)).time.phase(Phase.ROLLOUT)
+def _generation_s(time: StepTime) -> float:
+    """Seconds in which a batch is generated."""
+    generation = time.phase(Phase.ROLLOUT)
     assert generation is not None
     return generation.seconds

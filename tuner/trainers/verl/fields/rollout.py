@@ -13,7 +13,6 @@ from tuner.trainers.verl.fields.rollout_fields import (
     FRACTION,
     RolloutContext,
     adjusts_sequences,
-    serves,
 )
 from tuner.trainers.verl.rollout_engine_versions import newest_allowed
 from tuner.trainers.verl.rollout_facts import memory_facts, sleep_level, sleeps_with_cache
@@ -108,7 +107,7 @@ def expect_gpus(context: RolloutContext, sizes: Mapping[str, int], gpus: int) ->
         InputError: it does.
     """
     tensor, data, pipeline = (sizes[f"{name}_parallel"] for name in ("tensor", "data", "pipeline"))
-    if serves(context) and tensor * data * pipeline > gpus:
+    if tensor * data * pipeline > gpus:
         raise context.source.error(
             "rollout.tensor_parallel",
             _(

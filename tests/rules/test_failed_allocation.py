@@ -1,0 +1,299 @@
+"""What an allocation that failed is held against: the verdict, the places of the step, and advice."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from tests.rules.test_advise import finding
+from tests.workloads import QWEN25_7B, dynamic, grpo_7b
+from tuner import memory
+from tuner.advise import allocation
+from tuner.advise.allocation import (
+    Agreement,
+    Cause,
+    explain_allocation,
+    explain_without_a_job,
+    fits_place,
+    fragmented,
+    standing,
+)
+from tuner.dtypes import DType
+from tuner.evidence import Evidence
+from tuner.memory.failed_allocation.explanation import Confidence, FailedAllocation, Match
+from tuner.memory.failed_allocation.tensor import Tensor
+from tuner.memory.ledger.terms import Item
+from tuner.rules.case import Case
+from tuner.workload import Phase, Workload
+from tuner.workload.place import Place, Work
+
+
+def failed(low: int, high: int | None = None, **said: int) -> FailedAllocation:
+    return FailedAllocation(
+        text="", bytes=low, low_bytes=low, high_bytes=low if high is None else high, **said
+    )
+
+
+def tensor(*phases: Phase, item: Item = Item.LOGITS, **changes: Any) -> Tensor:
+    given = {"name": "x", "kinds": ("x",), "made_by": "x", "factors": ((10, "entries"),), "dtype_bytes": 1}
+    return Tensor(item=item, phases=phases, **{**given, **changes})
+
+
+# -- the error beside the verdict ----------------------------------------------------------------
+
+ACTOR, ROLLOUT, CRITIC = Phase.UPDATE_ACTOR, Phase.ROLLOUT, Phase.UPDATE_CRITIC
+
+
+def judged(
+    *phases: Phase,
+    actor: int = 120,
+    rollout: int = 80,
+    high: int = 0,
+    allocation: FailedAllocation | None = None,
+    match: Match | None = None,
+    evidence: Evidence = Evidence.EXACT,
+) -> tuple[Agreement, Phase, int, tuple[Cause, ...]]:
+    """Of a card of 100 bytes, on which the two phases peak at so many, and at most at so many more."""
+    made = [
+        SimpleNamespace(phase=phase, peak_bytes=peak, interval=(peak, peak + high))
+        for phase, peak in ((ACTOR, actor), (ROLLOUT, rollout))
+    ]
+    worst = max(made, key=lambda phase: phase.peak_bytes)
+    cluster = SimpleNamespace(gpu=SimpleNamespace(evidence=evidence))
+    advice: Any = SimpleNamespace(
+        estimate=SimpleNamespace(phases=made, worst=worst, capacity_bytes=100),
+        workload=SimpleNamespace(cluster=cluster),
+    )
+    found = standing(advice, allocation, match, phases)
+    assert found.capacity_bytes == 100
+    return found.agreement, found.phase, found.peak_bytes, found.causes
+
+
+def matched(*phases: Phase, confidence: Confidence = Confidence.EXACT) -> Match:
+    return Match(tensor=tensor(*phases), confidence=confidence)
+
+
+def test_a_phase_over_the_card_agrees_and_needs_no_other_cause() -> None:
+    assert judged(ACTOR) == (Agreement.AGREES, ACTOR, 120, ())
+    assert judged() == (Agreement.AGREES, ACTOR, 120, ())  # the worst, where none is named
+
+
+def test_a_phase_that_is_not_over_it_leaves_another_or_none() -> None:
+    assert judged(ROLLOUT) == (Agreement.ELSEWHERE, ROLLOUT, 80, (Cause.OTHERS,))
+    assert judged(actor=100) == (Agreement.CONTRADICTS, ACTOR, 100, (Cause.OTHERS,))
+    assert judged(ROLLOUT, actor=101)[0] is Agreement.ELSEWHERE
+    assert judged(ROLLOUT, ACTOR)[:2] == (Agreement.AGREES, ACTOR)
+    assert judged(CRITIC)[:2] == (Agreement.AGREES, ACTOR)  # which the job has not
+
+
+@pytest.mark.parametrize("confidence", Confidence)
+def test_the_phases_of_the_tensor_count_unless_it_is_of_another_job(confidence: Confidence) -> None:
+    allocation, match = failed(10), matched(ROLLOUT, confidence=confidence)
+    of_another = confidence in (Confidence.OVERFULL, Confidence.TOO_LONG)
+    found = judged(allocation=allocation, match=match)
+    assert found[1] is (ACTOR if of_another else ROLLOUT)
+    # The stack of calls says more than the size.
+    causes = judged(ROLLOUT, allocation=allocation, match=match)[3]
+    assert (Cause.OTHER_SETTINGS in causes) is of_another
+
+
+def test_causes_of_an_error_where_the_job_fits() -> None:
+    def causes(**changes: Any) -> set[Cause]:
+        return set(judged(ROLLOUT, **changes)[3]) - {Cause.OTHERS}
+
+    assert causes() == set()
+    assert causes(allocation=failed(10)) == {Cause.OTHER_SETTINGS}  # which no tensor has
+    pieces = failed(10, free_bytes=4, unused_bytes=6)
+    assert causes(allocation=pieces, match=matched(ROLLOUT)) == {Cause.FRAGMENTED}
+    assert causes(high=20) == set()  # 100 at most
+    assert causes(high=21) == {Cause.INTERVAL}
+    assert causes(evidence=Evidence.HEURISTIC) == {Cause.ASSUMED_CARD}
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ({"free_bytes": 4, "unused_bytes": 6}, True),
+        ({"free_bytes": 4, "unused_bytes": 5}, False),
+        ({"unused_bytes": 10}, True),
+        ({"free_bytes": 10}, False),  # it does not say what is reserved
+        ({}, False),
+    ],
+)
+def test_enough_in_pieces_is_what_was_free_and_what_was_held_back(
+    said: dict[str, int], expected: bool
+) -> None:
+    assert fragmented(failed(10, **said)) is expected
+
+
+# -- places of the step --------------------------------------------------------------------------
+
+LOGITS = tensor(ACTOR)
+QUERIES = tensor(ACTOR, item=Item.ACTIVATIONS, name="queries")
+SCORES = tensor(ACTOR, item=Item.ACTIVATIONS, name="attention_scores", quadratic=True, tokens=5)
+MLP = tensor(ACTOR, item=Item.ACTIVATIONS, name="mlp")
+STATE = tensor(item=Item.OPTIMIZER)
+
+
+@pytest.mark.parametrize(
+    ("place", "fitting"),
+    [
+        (Place(), [LOGITS, QUERIES, SCORES, MLP, STATE]),
+        (Place(phases=(ACTOR,)), [LOGITS, QUERIES, SCORES, MLP, STATE]),
+        (Place(phases=(ROLLOUT,)), [STATE]),  # which is no phase's
+        (Place(phases=(ROLLOUT, ACTOR)), [LOGITS, QUERIES, SCORES, MLP, STATE]),
+        (Place(work=Work.LOGITS), [LOGITS]),
+        (Place(work=Work.ATTENTION), [QUERIES, SCORES]),
+        (Place(work=Work.LAYER), [QUERIES, SCORES, MLP]),
+        (Place(work=Work.OPTIMIZER), [STATE]),
+        (Place(phases=(ROLLOUT,), work=Work.LOGITS), []),
+    ],
+)
+def test_tensors_that_a_place_of_the_step_makes(place: Place, fitting: list[Tensor]) -> None:
+    assert [one for one in (LOGITS, QUERIES, SCORES, MLP, STATE) if fits_place(one, place)] == fitting
+
+
+# -- without a job -------------------------------------------------------------------------------
+
+
+def alone(
+    size: FailedAllocation, *, tokens: int | None = None, model: Any = None, place: Place | None = None
+) -> list[tuple[str, Confidence, int | None]]:
+    """Of a vocabulary of 1,000."""
+    found = explain_without_a_job(
+        size,
+        vocab=1_000,
+        dtype=DType.BFLOAT16,
+        tokens=tokens,
+        model=model,
+        place=Place() if place is None else place,
+    )
+    return [(one.match.tensor.name, one.match.confidence, one.match.tokens) for one in found.candidates]
+
+
+def test_logits_alone_are_known_without_a_model() -> None:
+    """200,000 bytes are 100 tokens x 1,000 entries x 2, or 50 of float32."""
+    assert alone(failed(200_000), tokens=100) == [
+        ("logits", Confidence.EXACT, 100),
+        ("logits_float32", Confidence.POSSIBLE, 50),
+    ]
+    assert alone(failed(200_000)) == [
+        ("logits", Confidence.LIKELY, 100),
+        ("logits_float32", Confidence.LIKELY, 50),
+    ]
+
+
+def test_an_entropy_is_computed_in_float32() -> None:
+    found = alone(failed(200_000), tokens=100, place=Place(work=Work.ENTROPY))
+    assert [name for name, *_rest in found] == ["logits_float32", "logits"]
+
+
+def test_the_weights_of_a_model_are_compared_as_well() -> None:
+    """152,064 x 3,584 x 4 bytes are the embedding in float32."""
+    size = failed(152_064 * 3_584 * 4)
+    assert ("embedding_float32", Confidence.EXACT, None) in alone(size, model=QWEN25_7B)
+    assert not any(name.startswith("embedding") for name, *_rest in alone(size))
+
+
+#: More float32 logits than the model's 32,768 tokens have from 32,769 x 152,064 x 4 bytes on.
+MOST = 32_769 * 152_064 * 4
+
+
+@pytest.mark.parametrize(
+    ("low", "place", "squared"),
+    [
+        (MOST - 1, None, False),
+        (MOST, None, True),
+        (MOST, Place(work=Work.LOGITS), False),
+        (28 * 2 * 1_000**2, None, False),
+        (28 * 2 * 1_000**2, Place(work=Work.ATTENTION), True),
+    ],
+)
+def test_a_square_of_tokens_comes_into_question_where_little_else_is_as_large(
+    low: int, place: Place | None, squared: bool
+) -> None:
+    found = alone(failed(low, low + 2 * 10**9), model=QWEN25_7B, place=place)
+    assert any(name.startswith("attention_scores") for name, *_rest in found) is squared
+    assert not any(name.startswith("attention") for name, *_rest in alone(failed(low), place=place))
+
+
+# -- with a job, and its advice ------------------------------------------------------------------
+
+FULL = 16_384 * 152_064 * 2  # bytes of the logits of all budgets
+
+
+def advice_with(*proposals: tuple[str, Workload | None]) -> Any:
+    job = grpo_7b()
+    said = [SimpleNamespace(finding=finding(name, proposal)) for name, proposal in proposals]
+    return SimpleNamespace(workload=job, estimate=memory.estimate(job), recommendations=said, headroom=0.1)
+
+
+def test_advice_that_makes_the_tensor_smaller_in_one_of_its_phases_is_named() -> None:
+    job = grpo_7b()
+    found = explain_allocation(
+        advice_with(
+            ("one pass", job.with_actor(update=dynamic(16_383))),
+            ("fuse layers", job.with_actor_engine(fused_layers=True)),
+            ("more", job.with_actor(update=dynamic(20_000))),
+            ("nothing", None),
+        ),
+        failed(FULL),
+    )
+    first = found.candidates[0]
+    assert (first.match.tensor.name, first.match.confidence) == ("logits", Confidence.EXACT)
+    assert set(first.match.tensor.phases) == {Phase.OLD_LOG_PROB, Phase.REF_LOG_PROB, Phase.UPDATE_ACTOR}
+    assert first.advice == ("one pass",)
+    assert found.standing is not None
+    assert Cause.OTHER_SETTINGS not in found.standing.causes
+
+
+def test_a_size_that_no_tensor_has_is_of_other_settings() -> None:
+    found = explain_allocation(advice_with(), failed(61))
+    assert found.candidates == ()
+    assert found.standing is not None
+    assert Cause.OTHER_SETTINGS in found.standing.causes
+
+
+def test_a_place_leaves_the_phases_that_it_may_be() -> None:
+    place = Place(phases=(Phase.REF_LOG_PROB, Phase.ROLLOUT))
+    first = explain_allocation(advice_with(), failed(FULL), place).candidates[0]
+    assert first.match.tensor.phases == (Phase.REF_LOG_PROB,)
+
+
+def test_without_advice_rules_are_asked_of_a_card_that_is_smaller_than_the_worst_of_its_phases(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[Case] = []
+
+    def run(case: Case) -> list[Any]:
+        asked.append(case)
+        return [finding("smaller", grpo_7b().with_actor(update=dynamic(4_096)))]
+
+    monkeypatch.setattr(allocation, "rules", SimpleNamespace(run=run))
+    advice = advice_with()
+    first, *others = explain_allocation(advice, failed(FULL)).candidates
+    assert (first.match.tensor.name, first.advice) == ("logits", ("smaller",))
+    assert others and not any(other.advice for other in others)  # asked of the likeliest alone
+    (case,) = asked
+    peaks = [phase.peak_bytes for phase in advice.estimate.phases if phase.phase in first.match.tensor.phases]
+    assert len(peaks) == 3
+    assert case.workload.cluster.gpu.capacity_bytes == max(peaks) - 1
+    assert case.headroom == 0.1
+
+
+def test_tensors_of_an_engine_count_where_it_is_awake() -> None:
+    def named(place: Place, job: Workload | None = None) -> bool:
+        advice = advice_with(("none", None))
+        advice.workload = job or advice.workload
+        size = failed(76_032 * 3_584 * 2)  # half of the embedding, on each of two GPUs
+        found = explain_allocation(advice, size, place)
+        return any(one.match.tensor.name == "engine_embedding" for one in found.candidates)
+
+    assert not named(Place())
+    assert not named(Place(phases=(Phase.UPDATE_ACTOR,)))
+    assert named(Place(phases=(Phase.ROLLOUT,)))
+    assert named(Place(phases=(Phase.UPDATE_ACTOR, Phase.WAKE_UP)))
+    assert named(Place(before_steps=True))
+    assert named(Place(work=Work.ENGINE_WEIGHTS))
+    assert not named(Place(work=Work.ENGINE_WEIGHTS), replace(grpo_7b(), rollout=None))

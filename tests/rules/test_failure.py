@@ -1,0 +1,273 @@
+"""What a job that ran out of memory needs, by numbers that are given: a card has 1,005 bytes."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from tests.workloads import grpo_7b
+from tuner.advise import failure
+from tuner.advise.allocation import Agreement, Explained, Explanation, Standing
+from tuner.advise.failure import Failure, explain_failure, explain_failure_alone, failed_of
+from tuner.advise.levers import Measure
+from tuner.memory.failed_allocation.explanation import Confidence, FailedAllocation, Match
+from tuner.memory.failed_allocation.tensor import Tensor
+from tuner.memory.ledger.terms import Item, Term
+from tuner.out_of_memory.allocator import AllocatorMessage, Size
+from tuner.out_of_memory.kinds import Kind
+from tuner.out_of_memory.reading import OutOfMemory
+from tuner.units import GIB
+from tuner.workload import Phase, Workload
+from tuner.workload.place import Place, Work
+
+CAPACITY = 1_005  # a tenth of it is 101, rounded up
+JOB = grpo_7b()
+
+
+def error(kind: Kind, **figures: float) -> OutOfMemory:
+    return OutOfMemory(kind=kind, text="", line=1, figures=tuple(figures.items()))
+
+
+@pytest.fixture(autouse=True)
+def no_remedies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What makes room is another module's."""
+    monkeypatch.setattr(failure, "remedies", lambda _advice, need, _write: (need,))
+
+
+# -- memory of a node ----------------------------------------------------------------------------
+
+
+def on_host(held: int, capacity: int | None, kind: Kind = Kind.HOST, **figures: float) -> Failure:
+    terms = tuple(Term(item=Item.PARAMETERS, name=str(size), bytes=size) for size in (3, 5, 4))
+    estimate = SimpleNamespace(host_bytes=held, host_capacity_bytes=capacity, host_terms=terms)
+    advice: Any = SimpleNamespace(workload=JOB, estimate=estimate)
+    return explain_failure(advice, error(kind, **figures), Place(), None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("capacity", "figures", "limit", "known", "said"),
+    [
+        (None, {}, 904, False, None),  # 1,005 less a tenth, 101
+        (1_005, {}, 904, False, 1_005),  # all of it is not too much
+        (1_000, {}, 1_000, True, 1_000),
+        (None, {"total_gib": 999.5 / GIB}, 1_000, True, 1_000),  # what the message says of the node
+        (2_000, {"total_gib": 900 / GIB}, 900, True, 900),
+    ],
+)
+def test_a_node_is_to_hold_what_it_has_or_a_tenth_less(
+    capacity: int | None, figures: dict[str, float], limit: int, known: bool, said: int | None
+) -> None:
+    found = on_host(1_005, capacity, **figures)
+    assert found.need is not None
+    assert (found.need.measure, found.need.limit_bytes, found.need.known) == (Measure.HOST, limit, known)
+    assert (found.host_bytes, found.host_capacity_bytes) == (1_005, said)
+    assert [term.bytes for term in found.host_terms] == [5, 4, 3]
+    assert found.remedies == (found.need,)
+
+
+def test_a_killed_process_is_one_of_a_node_and_one_that_keeps_nothing_there_has_no_remedy() -> None:
+    found = on_host(0, None, Kind.KILLED)
+    assert found.need is not None
+    assert (found.need.limit_bytes, found.remedies) == (1, ())
+
+
+# -- memory of a GPU -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def on_card(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """An allocation that failed, with what the model says of the phase."""
+
+    def say(
+        agreement: Agreement,
+        failed: FailedAllocation | None,
+        place: Place = Place(),  # noqa: B008
+        *,
+        peak: int = 900,
+        said: OutOfMemory | None = None,
+        job: Workload = JOB,
+        candidates: tuple[Match, ...] = (),
+    ) -> Failure:
+        calls = getattr(say, "calls", [])
+        standing = Standing(
+            agreement=agreement, phase=Phase.UPDATE_ACTOR, peak_bytes=peak, capacity_bytes=CAPACITY
+        )
+        has = (Phase.ROLLOUT, Phase.OLD_LOG_PROB, Phase.UPDATE_ACTOR)
+        estimate = SimpleNamespace(
+            capacity_bytes=CAPACITY, phase=lambda phase: object() if phase in has else None
+        )
+        monkeypatch.setattr(failure, "failed_of", lambda _error: failed)
+
+        def explain(_advice: object, of: FailedAllocation, _place: Place) -> Explanation:
+            return Explanation(failed=of, candidates=tuple(Explained(match=match) for match in candidates))
+
+        def judge(*arguments: object) -> Standing:
+            calls.append(arguments)
+            return standing
+
+        monkeypatch.setattr(failure, "explain_allocation", explain)
+        monkeypatch.setattr(failure, "card_of", lambda *arguments, capacity: calls.append(arguments))
+        monkeypatch.setattr(failure, "standing", judge)
+        advice: Any = SimpleNamespace(workload=job, estimate=estimate, headroom=0.1)
+        return explain_failure(advice, said or error(Kind.ALLOCATION), place, None)  # type: ignore[arg-type]
+
+    return say
+
+
+def failed(low: int, free: int | None) -> FailedAllocation:
+    return FailedAllocation(text="", bytes=low, low_bytes=low, high_bytes=low, free_bytes=free)
+
+
+@pytest.mark.parametrize(
+    ("agreement", "allocation", "peak", "limit", "known"),
+    [
+        (Agreement.AGREES, None, 1_500, CAPACITY, True),
+        (Agreement.AGREES, failed(300, 100), 1_500, CAPACITY, True),
+        (Agreement.CONTRADICTS, None, 900, 900 - 101, False),  # a tenth of the card
+        (Agreement.CONTRADICTS, failed(300, 100), 900, 900 - 200, True),  # what was missing
+        (Agreement.ELSEWHERE, failed(300, 100), 900, 900 - 200, True),
+        (Agreement.CONTRADICTS, failed(300, None), 900, 900 - 300, True),
+        (Agreement.CONTRADICTS, failed(100, 500), 900, 900 - 1, True),  # enough was free, in pieces
+        (Agreement.CONTRADICTS, failed(300, 100), 50, 1, True),
+    ],
+)
+def test_a_phase_may_take_the_card_or_less_by_what_was_missing(
+    agreement: Agreement,
+    allocation: FailedAllocation | None,
+    peak: int,
+    limit: int,
+    known: bool,
+    on_card: Any,
+) -> None:
+    need = on_card(agreement, allocation, peak=peak).need
+    assert (need.measure, need.phase) == (Measure.PEAK, Phase.UPDATE_ACTOR)
+    assert (need.limit_bytes, need.known) == (limit, known)
+    assert need.tokens_decide and need.trained
+
+
+@pytest.mark.parametrize("work", [Work.OPTIMIZER, Work.LOADING, Work.GATHERING, Work.GRADIENTS, Work.LOGITS])
+def test_states_do_not_go_with_tokens(work: Work, on_card: Any) -> None:
+    need = on_card(Agreement.AGREES, None, Place(phases=(Phase.UPDATE_ACTOR,), work=work)).need
+    assert need.tokens_decide is (work is Work.LOGITS)
+
+
+@pytest.mark.parametrize(
+    ("place", "absent"),
+    [
+        (Place(), False),
+        (Place(phases=(Phase.UPDATE_ACTOR,)), False),
+        (Place(phases=(Phase.UPDATE_CRITIC, Phase.UPDATE_ACTOR)), False),  # one of them is enough
+        (Place(phases=(Phase.UPDATE_CRITIC,)), True),
+        (Place(phases=(Phase.UPDATE_CRITIC, Phase.VALUES)), True),
+    ],
+)
+def test_a_job_without_the_phase_of_the_stack_is_another(place: Place, absent: bool, on_card: Any) -> None:
+    found = on_card(Agreement.AGREES, None, place)
+    assert found.of_another_job is absent
+    assert (found.need is None) is absent
+
+
+def test_before_the_first_step_only_the_engine_is_judged(on_card: Any) -> None:
+    built = on_card(Agreement.AGREES, None, Place(before_steps=True, work=Work.BUILDING))
+    assert (built.of_another_job, built.need) == (False, None)
+    tried = on_card(Agreement.AGREES, None, Place(before_steps=True, work=Work.TRIAL_RUN))
+    assert tried.need is not None
+    assert not tried.need.trained
+    alone = replace(JOB, rollout=None)
+    assert on_card(Agreement.AGREES, None, Place(work=Work.GRAPHS), job=alone).of_another_job
+    assert not on_card(Agreement.AGREES, None, Place(work=Work.LOGITS), job=alone).of_another_job
+    assert on_card(Agreement.AGREES, None, said=error(Kind.NO_CACHE), job=alone).of_another_job
+
+
+def test_an_engine_that_the_job_has_not_is_another_jobs_whatever_the_stack_says(on_card: Any) -> None:
+    building = Place(before_steps=True, work=Work.BUILDING)
+    alone = replace(JOB, rollout=None)
+    assert on_card(Agreement.AGREES, None, building, said=error(Kind.NO_CACHE), job=alone).of_another_job
+    assert not on_card(Agreement.AGREES, None, building, job=alone).of_another_job
+
+
+@pytest.mark.parametrize(
+    ("place", "phases", "of_phase"),
+    [
+        (Place(), (Phase.OLD_LOG_PROB,), True),  # those of the tensor
+        (Place(phases=(Phase.ROLLOUT,)), (Phase.ROLLOUT,), True),
+        (Place(before_steps=True, work=Work.TRIAL_RUN), (Phase.ROLLOUT,), False),
+    ],
+)
+def test_the_phases_that_a_job_is_judged_in(
+    place: Place, phases: tuple[Phase, ...], of_phase: bool, monkeypatch: pytest.MonkeyPatch, on_card: Any
+) -> None:
+    """Those of the stack, else those of the likeliest tensor; an engine that starts as one that generates."""
+    tensors = [
+        Tensor(name="x", kinds=("x",), made_by="x", item=Item.LOGITS, factors=(), dtype_bytes=1, phases=own)
+        for own in ((Phase.OLD_LOG_PROB,), (Phase.UPDATE_ACTOR,))
+    ]
+    first, second = (Match(tensor=one, confidence=Confidence.EXACT) for one in tensors)
+    asked: list[Any] = []
+    on_card.calls = asked
+    found = on_card(Agreement.AGREES, failed(300, 100), place, candidates=(first, second))
+    assert found.allocation.candidates[0].match == first
+    (_advice, allocation, match, judged), (_message, again, phase) = asked
+    assert (allocation, match, judged) == (failed(300, 100), first, phases)
+    assert again == failed(300, 100)
+    assert (phase is not None) is of_phase
+
+
+def test_a_size_that_no_tensor_has_is_judged_without_one(on_card: Any) -> None:
+    asked: list[Any] = []
+    on_card.calls = asked
+    on_card(Agreement.AGREES, failed(300, 100))
+    assert asked[0][1:] == (failed(300, 100), None, ())
+    del asked[:]
+    assert on_card(Agreement.AGREES, None).allocation is None
+    assert asked[0][1:] == (None, None, ())
+
+
+# -- where the job was, and what it asked for --------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "place", "expected"),
+    [
+        (Kind.NO_CACHE, Place(), Place(before_steps=True, work=Work.CACHE)),
+        (Kind.NOT_FREE, Place(work=Work.LOGITS), Place(before_steps=True, work=Work.CACHE)),
+        (Kind.SAMPLER, Place(), Place(before_steps=True, work=Work.TRIAL_RUN)),
+        (
+            Kind.SAMPLER,
+            Place(before_steps=True, work=Work.GRAPHS),
+            Place(before_steps=True, work=Work.GRAPHS),
+        ),
+        (Kind.MAPPING, Place(), Place(phases=(Phase.UPDATE_WEIGHTS, Phase.WAKE_UP), work=Work.CACHE)),
+        (Kind.MAPPING, Place(phases=(Phase.ROLLOUT,)), Place(phases=(Phase.ROLLOUT,), work=Work.CACHE)),
+        (Kind.MAPPING, Place(work=Work.SYNC), Place(work=Work.SYNC)),
+        (Kind.MAPPING, Place(before_steps=True), Place(before_steps=True)),
+        (Kind.SERVING, Place(), Place(phases=(Phase.ROLLOUT,), work=Work.CACHE)),
+        (Kind.SERVING, Place(phases=(Phase.VALUES,)), Place(phases=(Phase.VALUES,))),
+        (Kind.ALLOCATION, Place(), Place()),
+    ],
+)
+def test_an_error_says_where_the_job_was(kind: Kind, place: Place, expected: Place) -> None:
+    assert explain_failure_alone(error(kind), place, model=None, capacity=None).place == expected
+
+
+def test_an_error_without_a_size_names_no_allocation() -> None:
+    assert failed_of(error(Kind.ALLOCATION)) is None
+    unsized = OutOfMemory(kind=Kind.ALLOCATION, text="", line=1, allocator=AllocatorMessage(requested=None))
+    assert failed_of(unsized) is None
+    sized = AllocatorMessage(requested=Size(text="4 MiB", bytes=4 * 2**20, half_step=0))
+    asked = failed_of(OutOfMemory(kind=Kind.ALLOCATION, text="", line=1, allocator=sized))
+    assert asked is not None
+    assert asked.bytes == 4 * 2**20
+
+
+def test_a_size_is_looked_for_in_a_model_where_both_are_known() -> None:
+    """152,064 x 3,584 x 4 bytes are the embedding of the 7B model in float32."""
+    asked = Size(text="x", bytes=152_064 * 3_584 * 4, half_step=0)
+    sized = OutOfMemory(kind=Kind.ALLOCATION, text="", line=1, allocator=AllocatorMessage(requested=asked))
+    found = explain_failure_alone(sized, Place(), model=JOB.model, capacity=None).allocation
+    assert found is not None
+    assert "embedding_float32" in {one.match.tensor.name for one in found.candidates}
+    assert explain_failure_alone(sized, Place(), model=None, capacity=None).allocation is None
+    unsized = error(Kind.UNSIZED)
+    assert explain_failure_alone(unsized, Place(), model=JOB.model, capacity=None).allocation is None
