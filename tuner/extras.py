@@ -1,6 +1,8 @@
-"""How to install what only some commands need."""
+"""What the package is called where it is installed, and how to install what only some commands need."""
 
 from tuner.language import _
+
+DISTRIBUTION = "rl-tuner"  # as in pyproject.toml; the index has another project by the name "tuner"
 
 
 def install(extra: str) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.hostile_inputs import unknown_keys
 from tests.cli.runner import run
 from tuner.inputs.shell import source
 
@@ -23,10 +24,15 @@ GPU = ("--gpu", "h100-sxm")
 
 def calls(*words: str, code: int = 0) -> int:
     """Calls of functions that a command takes."""
+    return counted(*words, code=code)[0]
+
+
+def counted(*words: str, code: int = 0) -> tuple[int, str]:
+    """Calls of functions that a command takes, and what it prints."""
     profile = cProfile.Profile()
     result = profile.runcall(run, *words)
     assert result.code == code, result.err
-    return int(pstats.Stats(profile).total_calls)  # type: ignore[attr-defined]
+    return int(pstats.Stats(profile).total_calls), result.out  # type: ignore[attr-defined]
 
 
 def test_sequences_of_a_step_are_not_gone_through_one_by_one() -> None:
@@ -39,6 +45,19 @@ def test_sequences_of_a_step_are_not_gone_through_one_by_one() -> None:
 def test_a_long_text_is_not_searched_for_names_of_models(name: str) -> None:
     words = (f"actor_rollout_ref.model.path=x{name}", f"trainer.experiment_name={name}", *JOB[1:])
     assert calls("advise", *GPU, "/dev/null", *words, code=2) < 1_000_000  # 0.4; 30 million and more
+
+
+def test_unknown_keys_cost_no_more_than_their_number(tmp_path: Path) -> None:
+    """Twice as many take less than twice the work, since some is the same for any number of them."""
+    taken = []
+    for count in (100, 200):
+        file = unknown_keys(count, tmp_path)
+        work, printed = counted("check", str(file), *GPU, JOB[2], code=1)
+        assert printed.count("CFG001") == count
+        assert "nearest known key" in printed
+        taken.append(work)
+    few, twice_as_many = taken
+    assert twice_as_many < 2 * few  # 5.8 and 9.1 million
 
 
 @pytest.mark.parametrize("statement", ["x=$x$x$y", "x=$x$y", "x+=$y"])

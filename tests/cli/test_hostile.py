@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.hostile_inputs import unknown_keys
 from tests.cli.runner import Result, run
 from tuner.cli.formats import FORMATS
 
@@ -153,22 +154,7 @@ def test_deep_nesting_is_refused_wherever_yaml_is_read(tmp_path: Path) -> None:
     assert "nested deeper" in refused("advise", "/dev/null", *JOB, "--gpu", str(file))
 
 
-def unknown_keys(count: int, folder: Path) -> Path:
-    file = folder / "config.yaml"
-    file.write_text(
-        "actor_rollout_ref:\n  model: {path: Qwen/Qwen3-8B}\n  rollout:\n    name: vllm\n"
-        + "".join(f"    gpu_memory_utilization_{number}: 0.5\n" for number in range(count))
-    )
-    return file
-
-
-def test_unknown_keys_cost_no_more_than_their_number(tmp_path: Path) -> None:
-    file = unknown_keys(1_000, tmp_path)
-    began = time.process_time()
-    result = run("check", str(file), "--gpu", "h100-sxm", "actor_rollout_ref.actor.use_dynamic_bsz=True")
-    assert time.process_time() - began < 12  # some 2 s; by their square it was a minute
-    assert result.out.count("CFG001") == 1_000
-    assert "nearest known key" in result.out
+def test_of_more_settings_than_any_job_has_none_is_judged(tmp_path: Path) -> None:
     assert "20,002 settings are more than" in refused("advise", str(unknown_keys(20_000, tmp_path)))
 
 

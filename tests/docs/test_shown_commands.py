@@ -31,6 +31,7 @@ def shown() -> Iterator[str]:
 
 
 VERLS_PROGRAM = "verl.trainer.main_ppo"  # it is not installed with ours
+SPHINX = ("sphinx-build", "sphinx-intl")
 COMMANDS = sorted(set(shown()))
 
 
@@ -59,6 +60,9 @@ def parse(arguments: list[str]) -> None:
 @pytest.mark.parametrize("command", COMMANDS)
 def test_what_a_command_names_exists(command: str) -> None:
     program, *arguments = words(command)
+    if command.startswith(".ci/"):
+        assert ROOT.joinpath(".ci", program).is_file()
+        return
     if "tuner" in arguments and program == "torchrun":
         program, *arguments = arguments[arguments.index("tuner") :]
     if program == "tuner":
@@ -72,7 +76,7 @@ def test_what_a_command_names_exists(command: str) -> None:
     elif program == "pytest":
         assert [path for path in arguments if not path.startswith("-") and not list(ROOT.glob(path))] == []
     else:
-        assert program in (".", "pip", "git", "ruff", "mypy", "lint-imports", "sphinx-build", "sphinx-intl")
+        assert program in (".", "pip", "git", "ruff", "mypy", "lint-imports", "sha256sum", *SPHINX)
 
 
 def test_a_command_that_is_made_up_is_found() -> None:

@@ -1,6 +1,8 @@
 """Logs of runs: what is read of them, in which forms, and within which limits."""
 
+import cProfile
 import io
+import pstats
 import time
 from copy import deepcopy
 from itertools import pairwise
@@ -297,13 +299,23 @@ def test_a_large_log_is_read_at_both_ends(stream: type[io.BytesIO], size: int) -
         assert len(ends.end) >= end
 
 
+def test_a_log_takes_no_more_work_than_it_has_lines() -> None:
+    """A number of lines takes the same work, wherever in a log they stand."""
+    taken = []
+    for size in (0, MIB // 2, MIB):
+        profile = cProfile.Profile()
+        profile.runcall(read, log("0.5.0", DYNAMIC) + "noise of a library\n" * (size // 19))
+        taken.append(int(pstats.Stats(profile).total_calls))  # type: ignore[attr-defined]
+    nothing, half, all_of_it = taken
+    assert nothing < half
+    assert all_of_it - half < 1.1 * (half - nothing)  # 27 calls of each line in both
+
+
 def test_steps_behind_the_cut_are_read() -> None:
     metrics = {"timing_s/step": 10.0, "response_length/mean": 5.0}
     text = log("0.5.0", DYNAMIC) + "noise of a library\n" * (40 * MIB // 19)
     text += "\n".join(step_line("0.5.0", number, metrics) for number in range(MOST_STEPS + 10))
-    began = time.process_time()
     found = read(text)
-    assert time.process_time() - began < 20  # some 3 s; what grows with the square of a log takes minutes
     assert found.cut_bytes > 0
     assert found.configuration is not None
     assert (len(found.steps), found.steps[-1].step) == (MOST_STEPS, MOST_STEPS + 9)

@@ -83,9 +83,8 @@ def test_a_pull_request(
 
 
 def test_without_a_base_nothing_is_compared(act: Callable[..., Run]) -> None:
-    run = act(base="", fail_on="advice", version="1.2.3", args="--nodes 2")
+    run = act(base="", fail_on="advice", args="--nodes 2")
     assert run.code == 1, run.errors
-    assert run.installed.endswith("tuner==1.2.3")
     assert "tuner diff" not in run.summary
     assert "on one of 16 GPUs" in run.summary
 
@@ -134,10 +133,14 @@ def test_a_runner_with_windows_is_refused_before_anything_is_installed(act: Call
     assert "needs a runner with Linux or macOS" in message
 
 
-def test_installs_its_own_sources() -> None:
-    (install,) = (step for step in ACTION["runs"]["steps"] if step["name"] == "Install")
-    assert install["env"]["SOURCES"] == "${{ github.action_path }}"
+def test_installs_its_own_sources_and_nothing_else(act: Callable[..., Run]) -> None:
+    """The revision behind the ``@`` is the version: no input asks for one of a package index."""
+    run = act(base="")
+    *_, installed = run.installed.split()
+    assert Path(installed) == ROOT
+    assert [word for word in run.installed.split() if not word.startswith("-")] == ["install", installed]
     assert (ROOT / "pyproject.toml").is_file()  # beside action.yml, as that path is
+    assert "version" not in ACTION["inputs"]
 
 
 def test_no_step_writes_an_expression_into_a_script() -> None:

@@ -9,6 +9,7 @@ from importlib.metadata import PackageNotFoundError, metadata
 from pathlib import Path
 from typing import NamedTuple
 
+from tuner.extras import DISTRIBUTION
 from tuner.findings import Rule
 from tuner.inputs.overrides import COMMAND_LINE
 from tuner.language import _
@@ -78,7 +79,7 @@ def site() -> str:
 @cache
 def _of_package() -> str:
     try:
-        listed = metadata("tuner").get_all("Project-URL") or []
+        listed = metadata(DISTRIBUTION).get_all("Project-URL") or []
     except PackageNotFoundError:
         return ""
     urls = dict(entry.split(", ", 1) for entry in listed if ", " in entry)
