@@ -1,6 +1,6 @@
 """Every number that the model gives for a job with a model of each ``model_type``, as it is today.
 
-Dense ones run under FSDP; those with experts, latent attention or further prediction layers run under Megatron
+Dense ones run under FSDP; those with experts, latent attention or more prediction layers run under Megatron
 as well. ``UPDATE_GOLDEN=1 pytest tests/numbers`` writes the listing anew.
 """
 
