@@ -100,6 +100,8 @@ def test_what_norms_of_queries_and_keys_save(
         ({"architecture": "olmo2"}, {"fused_layers": True}, 2 * (240 + 40)),
         # Rotated in float32: 2 x (60 + 40) and 4 x (60 + 60) B.
         ({"architecture": "olmo2"}, {}, 200 + 480),
+        # With one head of keys to twelve of queries that is less: 2 x (120 + 20) and 4 x (120 + 30) B.
+        ({"architecture": "olmo2", "heads": 12, "kv_heads": 1}, {}, 2 * (480 + 20)),
         # Heads laid out anew: four of queries, five of keys, and what the kernel says of each head.
         ({"architecture": "phi3"}, {}, 200 + 2 * (240 + 100) + 24),
         # Normalised in float32: queries, and twice 4 B of them and of their scales.

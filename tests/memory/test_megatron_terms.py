@@ -144,6 +144,17 @@ def test_a_layer_that_is_not_fused_has_freed_two_tensors_when_its_first_projecti
     assert numbers["a_i"] == INPUT
 
 
+def test_the_layer_that_needs_the_most_decides_a_pass_without_gradients() -> None:
+    """The sparse kind: streams 2 x 2 x 2,048 B, copies 8 x 2 x 2,048, and three of 8 x 768 entries.
+
+    The dense one has three of 6,144 entries beside its streams, 45,056 B.
+    """
+    assert SPARSE.moe is not None
+    mixed = replace(SPARSE, moe=replace(SPARSE.moe, dense_layers=(0,)))
+    a_f = symbols(terms.layer_forward(given(model=mixed, fused_layers=True)))["a_f"]
+    assert a_f == 8_192 + 32_768 + 3 * 2 * 6_144
+
+
 def test_the_final_norm_keeps_its_input_and_output() -> None:
     assert terms.final_norm(given(tensor=2)).bytes == 2 * T * INPUT // 2
 

@@ -5,14 +5,19 @@ shows: a unit of 1,001 parameters on four ranks is 251 of each of them, 250 wher
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from tests.workloads import QWEN25_7B, fsdp_engine
+from tuner.dtypes import DType
 from tuner.memory.fsdp import gathered, gradients, kept_inputs, left_gathered, one_unit, states
 from tuner.memory.fsdp.fsdp1 import sizes as fsdp1
 from tuner.memory.fsdp.fsdp2 import sizes as fsdp2
 from tuner.memory.megatron import terms as megatron
 from tuner.memory.rollout import graphs, log_probs, profile_run, weights
+from tuner.workload import Backend
 
 Case = tuple[Callable[..., int], dict[str, int], int]
 
@@ -154,3 +159,31 @@ def test_a_size_is_what_its_formula_comes_to(
     size: Callable[..., int], symbols: dict[str, int], expected: int
 ) -> None:
     assert size(**symbols) == expected
+
+
+@pytest.mark.parametrize(("ranks", "copies"), [(1, 1), (2, 2), (8, 2)])
+def test_a_single_gpu_gathers_nothing(ranks: int, copies: int) -> None:
+    assert fsdp2.gather_copies(fsdp_engine(gpus=ranks)) == copies
+
+
+FSDP1_CASTS = [
+    # GPUs, changes, adds up: root cast, tensors joined, gradient's cast, its share's cast
+    (8, {}, False, 136_249_792, 3, 4, 0),  # embedding, head and norm: 1,089,998,336 over eight ranks
+    (8, {}, True, 136_249_792, 3, 4, 0),
+    (1, {}, False, 0, 3, 4, 0),
+    (1, {}, True, 0, 3, 0, 0),  # added to what the optimizer will read
+    (8, {"stored_dtype": DType.BFLOAT16}, False, 0, 3, 4, 2),
+    (1, {"stored_dtype": DType.BFLOAT16}, True, 0, 2, 4, 2),  # works with the stored weights themselves
+    (8, {"reduce_dtype": DType.BFLOAT16}, False, 136_249_792, 3, 0, 4),
+]
+
+
+@pytest.mark.parametrize(("gpus", "changes", "accumulates", "root", "joined", "cast", "share"), FSDP1_CASTS)
+def test_what_fsdp1_casts(
+    gpus: int, changes: dict[str, Any], accumulates: bool, root: int, joined: int, cast: int, share: int
+) -> None:
+    engine = replace(fsdp_engine(gpus=gpus, backend=Backend.FSDP), **changes)
+    assert fsdp1.cast_parameters(QWEN25_7B, engine) == root
+    assert fsdp1.joined_tensors(engine) == joined
+    assert fsdp1.cast_gradient_bytes(engine, accumulates=accumulates) == cast
+    assert fsdp1.cast_share_bytes(engine) == share

@@ -107,13 +107,19 @@ def test_more_in_tensors_than_the_model_has_is_fuller(tensors: int | None, asked
         (1_041, 1_000, True),
         (960, 1_000, False),
         (959, 1_000, True),
-        (1_041, 1_001, False),  # 40.04, rounded up
+        (1_042, 1_001, False),  # 40.04, rounded up
         (None, 1_000, False),
         (1_041, None, False),
     ],
 )
 def test_a_card_of_another_size(total: int | None, capacity: int | None, other: bool) -> None:
     assert card(message(total_bytes=total), capacity=capacity).other_card is other
+
+
+@pytest.mark.parametrize(("tensors", "asked", "fuller"), [(0, 1, False), (1, 1, True)])
+def test_a_model_that_has_nothing_there_has_a_byte(tensors: int, asked: int, fuller: bool) -> None:
+    found = card(message(allocated_bytes=tensors), of=failed(asked), modelled=phase(tensors=0))
+    assert found.fuller is fuller
 
 
 def test_fragments_are_told_from_the_figures() -> None:
@@ -132,6 +138,7 @@ def test_processes_beside_the_one_that_failed() -> None:
     assert named(1, 75, 3) == [3, 1]
     assert named(78, 77.5, 2) == [78, 2]  # of two that it may be the smaller; 78 x 1.001 is beyond
     assert named(77, 75) == [77]
+    assert named(78, 2) == [78, 2]
     assert named(90, 2) == [90, 2]  # none of them
     assert named(69.95, 2) == [2]  # as rounded
     assert named(69.875, 2) == [69.875, 2]

@@ -198,8 +198,9 @@ def standing(
 
 def fragmented(failed: FailedAllocation) -> bool:
     """Whether what was free and what PyTorch held back would have been enough, were it in one piece."""
-    held = (failed.free_bytes or 0) + (failed.unused_bytes or 0)
-    return failed.unused_bytes is not None and held >= failed.low_bytes
+    if failed.unused_bytes is None:
+        return False
+    return (failed.free_bytes or 0) + failed.unused_bytes >= failed.low_bytes
 
 
 def _listed(advice: Advice) -> list[Finding]:
@@ -237,8 +238,9 @@ def explain_without_a_job(
     """
     logits = logits_of_unknown_head(vocab=vocab, tokens=tokens or 0, dtype=dtype)
     weights = () if model is None else weight_tensors(model)
-    squared = model is not None and _squared(failed, model, place)
-    attention = () if model is None or not squared else attention_of_unknown_engine(model)
+    attention: tuple[Tensor, ...] = ()
+    if model is not None and _squared(failed, model, place):
+        attention = attention_of_unknown_engine(model)
     likely = _likeliest(failed, (*logits, *weights, *attention), place)
     return Explanation(failed=failed, candidates=tuple(Explained(match=match) for match in likely))
 

@@ -176,8 +176,7 @@ def attention_forward_bytes(model: ModelShape, engine: Engine) -> int:
     before = compute * model.hidden if traits.norms_before else 0
     needed = before + compute * (4 * query + 2 * key)
     if traits.copied_heads:
-        copied = before + compute * (4 * query + 5 * key) + _FLOAT32 * model.heads
-        needed = max(needed, copied)
+        needed = before + compute * (4 * query + 5 * key) + _FLOAT32 * model.heads
     if traits.float32_rotary and not engine.fused_layers:
         needed = max(needed, compute * (query + 2 * key) + _FLOAT32 * (query + 3 * key))
     if model.qk_norm is not QueryKeyNorm.NONE:
