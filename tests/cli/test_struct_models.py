@@ -56,7 +56,11 @@ def _twin() -> Any:
 @pytest.mark.parametrize("mode", ["validation", "serialization"])
 def test_the_schema_is_that_of_a_dataclass(mode: Any) -> None:
     ours = TypeAdapter(Annotated[tuple[Tree, ...], STRUCTS]).json_schema(mode=mode)
-    assert ours == TypeAdapter(tuple[_twin(), ...]).json_schema(mode=mode)
+    twin = TypeAdapter(tuple[_twin(), ...]).json_schema(mode=mode)
+    twin["$defs"]["Tree"].setdefault(
+        "description", "A tree."
+    )  # pydantic 2.11 reads none of a class that is made
+    assert ours == twin
     assert ours["$defs"]["Tree"]["additionalProperties"] is False
 
 
