@@ -37,7 +37,10 @@ def application(asked: str | None = None) -> typer.Typer:
         help=_(
             "Advice for reinforcement-learning post-training: does it fit, where is it tight, what to change."
         ),
-        epilog=_("Exit codes: 0 nothing found, 1 findings, 2 usage or bad input, 3 a bug of tuner."),
+        epilog=_(
+            "Exit codes: 0 nothing found, 1 findings, 2 usage, bad input or a fault of the machine, "
+            "3 a bug of tuner."
+        ),
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
         no_args_is_help=True,
