@@ -316,7 +316,7 @@ def of_formats(*words: str) -> Result:
         (("-f", "sarif:"), "no file is named behind the colon"),
         (("-f", "json", "-f", "sarif"), "two formats for standard output; give one of them a file"),
         (("-f", "json:x", "-f", "sarif:x"), "two formats for x"),
-        (("-f", "sarif:no/such/folder.sarif"), "no/such/folder.sarif cannot be written"),
+        (("-f", "sarif:no/such/folder.sarif"), "no/such/folder.sarif: the file cannot be written"),
     ],
 )
 def test_a_format_that_cannot_be_is_one_message(folder: Path, words: tuple[str, ...], message: str) -> None:

@@ -42,11 +42,11 @@ def test_a_traceback_is_the_code_1() -> None:
     assert run.returncode == 1 and "ZeroDivisionError" in run.stderr
 
 
-def test_nothing_is_said_where_standard_output_is_closed() -> None:
+def test_it_is_said_where_standard_output_is_closed() -> None:
     run = subprocess.run(
         ["sh", "-c", 'exec "$1" -m tuner --version >&-', "sh", sys.executable],
         capture_output=True,
         text=True,
         timeout=60,
     )
-    assert (run.returncode, run.stderr) == (0, "")
+    assert (run.returncode, run.stderr) == (2, "error: standard output is closed\n")

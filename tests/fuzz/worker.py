@@ -12,6 +12,7 @@ from pathlib import Path
 from tests.fuzz.case import Case
 from tests.fuzz.generate import case
 from tests.fuzz.watch import Outcome, Watch, held
+from tuner.lifetime import end_with_parent
 
 _MOST_ADDRESSES = 6 * 1024**3  # so that no input takes the machine's memory
 _TOLD = 1_000  # characters of what it says, the last ones
@@ -57,6 +58,7 @@ class Told:
 
 def serve(to: Connection, seed: int, numbers: range) -> None:
     """Run the inputs of a seed with these numbers."""
+    end_with_parent()
     runner = Runner()
     try:
         for number in numbers:

@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from tuner.lifetime import end_with_parent
+
 
 def records_of(work: Callable[..., None], *arguments: object, timeout_s: float) -> list[dict[str, Any]]:
     """What a function sends from a process of its own; fewer records than planned where it fails.
@@ -18,7 +20,7 @@ def records_of(work: Callable[..., None], *arguments: object, timeout_s: float) 
     """
     fork = multiprocessing.get_context("fork")
     receiver, sender = fork.Pipe(duplex=False)
-    process = fork.Process(target=work, args=(*arguments, sender))
+    process = fork.Process(target=_worked, args=(work, *arguments, sender))
     process.start()
     sender.close()
     records: list[dict[str, Any]] = []
@@ -39,3 +41,8 @@ def records_of(work: Callable[..., None], *arguments: object, timeout_s: float) 
         process.kill()
         process.join()
     return records
+
+
+def _worked(work: Callable[..., None], *arguments: object) -> None:
+    end_with_parent()
+    work(*arguments)

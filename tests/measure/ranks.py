@@ -9,6 +9,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from tuner.lifetime import end_with_parent
+
 
 def in_processes(
     work: Callable[[str], Any], name: str, *, ranks: int, port: int, timeout_s: float, group: bool = False
@@ -44,6 +46,7 @@ def in_processes(
 def _work(
     work: Callable[[str], Any], name: str, rank: int, ranks: int, port: int, group: bool, results: Any
 ) -> None:
+    end_with_parent()
     os.environ |= {
         "RANK": str(rank),
         "LOCAL_RANK": str(rank),

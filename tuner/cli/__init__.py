@@ -9,6 +9,9 @@ import os
 import sys
 
 from tuner.cli.exit_codes import BAD_INPUT, INTERRUPTED
+from tuner.cli.faults import fault_of, silence_faulty  # here: no file may be left to open later
+from tuner.cli.streams import name_streams
+from tuner.language import _
 
 _COLLECT_AFTER = 400_000  # objects; a run makes 120,000 that stay, and looking at them takes a tenth of it
 
@@ -20,6 +23,7 @@ def program() -> None:
     the end, such as a measurement of coverage, would not be told: then the end is the usual one.
     """
     ending = _Ending()
+    name_streams()
     if not atexit._ncallbacks():  # of which there is no public name
         atexit.register(ending.leave)  # the first to be registered is the last to be called
     try:
@@ -57,6 +61,8 @@ def main() -> None:
         _flush()
     except KeyboardInterrupt:
         code = INTERRUPTED
+    except OSError as error:
+        code = _undelivered(error)
     sys.exit(code)
 
 
@@ -79,9 +85,19 @@ def _run() -> int:
 def _flush() -> None:
     try:
         sys.stdout.flush()
-    except AttributeError:  # there is none: the shell has closed it
-        return
-    except BrokenPipeError:
-        from tuner.render.terminal import silence
+    except BrokenPipeError as error:
+        silence_faulty(error)
 
-        silence(sys.stdout)
+
+def _undelivered(error: OSError) -> int:
+    """Say that what was printed could not be delivered, if there is where to say it."""
+    fault = fault_of(error)
+    if fault is None:
+        raise error
+    silence_faulty(error)
+    try:
+        sys.stderr.write(_("error: {error}").format(error=fault) + "\n")
+        sys.stderr.flush()
+    except OSError as other:
+        silence_faulty(other)
+    return BAD_INPUT

@@ -9,6 +9,7 @@ from typer._click.exceptions import ClickException  # no public name in every re
 
 from tuner import __version__
 from tuner.cli.exit_codes import BAD_INPUT, INTERNAL_ERROR
+from tuner.cli.faults import fault_of, silence_faulty
 from tuner.cli.library_words import Command, Commands, complain
 from tuner.cli.messages import say, told, told_of_usage
 from tuner.errors import TunerError, cut
@@ -36,7 +37,10 @@ def application(asked: str | None = None) -> typer.Typer:
         help=_(
             "Advice for reinforcement-learning post-training: does it fit, where is it tight, what to change."
         ),
-        epilog=_("Exit codes: 0 nothing found, 1 findings, 2 usage or bad input, 3 a bug of tuner."),
+        epilog=_(
+            "Exit codes: 0 nothing found, 1 findings, 2 usage, bad input or a fault of the machine, "
+            "3 a bug of tuner."
+        ),
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
         no_args_is_help=True,
@@ -74,6 +78,11 @@ def run() -> int:
         silence(sys.stdout)
         return 1
     except Exception as error:
+        fault = fault_of(error)
+        if fault is not None:
+            silence_faulty(error)
+            say(_("error: {error}").format(error=plain(without_secrets(fault))))
+            return BAD_INPUT
         if "--verbose" in sys.argv:
             import traceback
 

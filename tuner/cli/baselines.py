@@ -1,16 +1,15 @@
 """Reads, writes and prunes the baseline that the options or the settings name."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 from msgspec.structs import replace
 
 from tuner.cli.finding_options import FindingOptions
-from tuner.errors import InputError, Location
+from tuner.errors import InputError
 from tuner.language import _, ngettext
 from tuner.render.terminal import plain
 from tuner.review.baseline import (
-    About,
     Beside,
     Known,
     as_json,
@@ -22,6 +21,7 @@ from tuner.review.baseline import (
 from tuner.review.checked import Checked, Line
 from tuner.review.kept import Kept
 from tuner.review.review import BesideBaseline, Review
+from tuner.writing import write_output
 
 _SHOWN = 20  # entries that are fixed, by name
 
@@ -35,7 +35,7 @@ def write_baseline(file: Path, review: Review) -> str:
     Raises:
         InputError: the file cannot be written.
     """
-    _write(file, entries_of(file.absolute(), review.inputs))
+    write_output(file, as_json(entries_of(file.absolute(), review.inputs)))
     count = sum(review.totals.severities.values())
     text = ngettext("{count} finding is known now: {file}", "{count} findings are known now: {file}", count)
     return text.format(count=count, file=plain(str(file)))
@@ -67,7 +67,7 @@ def beside_baselines(review: Review, options: FindingOptions) -> Review:
         beside = comparison.result()
         pruned = options.prune_baseline and bool(beside.fixed)
         if pruned:
-            _write(Path(name), without_fixed(read_baseline(Path(name)), beside.fixed))
+            write_output(Path(name), as_json(without_fixed(read_baseline(Path(name)), beside.fixed)))
         results.append(replace(beside, file=name, pruned=pruned))
     return replace(review, inputs=inputs, baselines=tuple(results))
 
@@ -130,14 +130,3 @@ def fixed_lines(baselines: tuple[BesideBaseline, ...]) -> Iterator[str]:
                 else _("{file} still has them: --prune-baseline takes them out")
             )
             yield plain(text.format(file=beside.file))
-
-
-def _write(file: Path, entries: Iterable[tuple[str, Mapping[About, int]]]) -> None:
-    try:
-        with file.open("w", encoding="utf-8") as stream:
-            stream.writelines(as_json(entries))
-    except OSError as error:
-        raise InputError(
-            _("the file cannot be written: {reason}").format(reason=error.strerror or error),
-            location=Location(source=str(file)),
-        ) from None

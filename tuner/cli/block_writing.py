@@ -13,7 +13,7 @@ from tuner.render.terminal import plain, write
 from tuner.review.fixes.changes import changes, key_of
 from tuner.review.fixes.editable import editable
 from tuner.review.fixes.edits import CannotEditError, applied
-from tuner.review.fixes.writing import write_new, write_over
+from tuner.writing import write_new, write_over
 
 
 def write_block(

@@ -11,17 +11,19 @@ from tuner.cli.fix_options import FixOptions
 from tuner.cli.judging import Judging
 from tuner.cli.judging_many import of_each
 from tuner.cli.mending import Mender, Outcome, real_path
+from tuner.cli.streams import OUTPUT
 from tuner.errors import InputError
 from tuner.inputs.several import Input
 from tuner.language import _, ngettext
+from tuner.part_files import remove_leftovers
 from tuner.render.terminal import plain, silence, write
 from tuner.render.words import pasteable
 from tuner.review.checked import Checked, Line
 from tuner.review.fixes.mending import Left
 from tuner.review.fixes.patch import patch
-from tuner.review.fixes.writing import write_over
 from tuner.review.kept import Kept
 from tuner.review.many import FEW
+from tuner.writing import write_over
 
 
 class Done(Struct, frozen=True, kw_only=True):
@@ -96,6 +98,8 @@ def mended(inputs: Sequence[Input], judging: Judging, options: FixOptions) -> Me
         InputError: a file cannot be written, which is raised after what was mended before is told; or a
             baseline cannot be read.
     """
+    if not options.diff:
+        remove_leftovers(Path(real_path(given)) for given in inputs if not given.pasted)
     mender = Mender.of(inputs, judging, unsafe=options.unsafe_fixes)
     mending = Mending(checked=Kept(Checked, len(inputs)), done=Kept(Done, len(inputs)), diff=options.diff)
     many = len(inputs) >= FEW
@@ -134,6 +138,8 @@ def _write_bytes(data: bytes) -> None:
         sys.stdout.buffer.flush()
     except BrokenPipeError:
         silence(sys.stdout)
+    except OSError as error:  # the bytes go past the stream that names itself
+        raise OSError(error.errno, error.strerror, OUTPUT) from None
 
 
 def _finding(file: str, line: Line) -> str:

@@ -1,7 +1,7 @@
 """``--output-format FORMAT[:FILE]`` of ``tuner check``: one review in several formats, each to its place."""
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -104,22 +104,11 @@ def write_formats(
     """
     from tuner.render.checked.how import How, pieces
     from tuner.render.terminal import Terminal, write
+    from tuner.writing import write_output
 
     for name, file in asked:
         if file is not None:
-            _write(file, pieces(name, review, How(terminal=Terminal())))
+            write_output(file, pieces(name, review, How(terminal=Terminal())))
             continue
         for text in pieces(name, review, How(terminal=Terminal.of(sys.stdout, color))):
             write(sys.stdout, text)
-
-
-def _write(file: Path, texts: Iterable[str]) -> None:
-    try:
-        with file.open("w", encoding="utf-8", errors="backslashreplace", newline="\n") as stream:
-            stream.writelines(texts)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise InputError(
-            _("{file} cannot be written: {reason}").format(file=file, reason=reason),
-            hint=_("name a file in a folder that is there"),
-        ) from None

@@ -150,10 +150,11 @@ def _write_reports(files: "Sequence[ValidationFile]", output: str) -> "list[Path
     from pathlib import Path
 
     from tuner.render.validation import validation_json
+    from tuner.writing import write_output
 
     paths = [_numbered(Path(output), index) for index in range(len(files))]
     for path, file in zip(paths, files, strict=True):
-        path.write_text(validation_json((file,)) + "\n", encoding="utf-8")
+        write_output(path, [validation_json((file,)), "\n"])
     return paths
 
 

@@ -1,6 +1,7 @@
 """Judges many inputs in several processes, in the order in which they were named."""
 
 import os
+import pickle
 import signal
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -13,6 +14,7 @@ from multiprocessing import active_children, get_context
 from typing import TypeVar
 
 from tuner.inputs.several import Input
+from tuner.lifetime import begin_in_pool, start_silent_tracker
 
 FEW = 48  # inputs that one process judges in less time than others take to start and to learn the defaults
 _AT_A_TIME = 8  # inputs handed to a process at least: what it has to wait for is a small part of what it does
@@ -47,7 +49,9 @@ def judged_in_turn(
     # Forked processes would share what other threads hold at that moment; started ones do so everywhere.
     context = get_context("spawn")
     others = set(active_children())
-    with ProcessPoolExecutor(count, mp_context=context, initializer=partial(_begin, prepare)) as pool:
+    begin = pickle.dumps(partial(_begin, prepare))
+    start_silent_tracker()
+    with ProcessPoolExecutor(count, mp_context=context, initializer=begin_in_pool, initargs=(begin,)) as pool:
         done = 0
         try:
             with _without_interrupts():

@@ -8,7 +8,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -18,6 +17,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from measure.generation.engine import Start
+
+from tuner.lifetime import module_command
 
 _POLL_S = 0.2
 _DYING_S = 10.0  # a killed process gives the GPU's memory back in less
@@ -35,12 +36,13 @@ def messages_of(start: Start, *, silence_s: float, end: float) -> Iterator[dict[
         asked, said = Path(folder, "asked.json"), Path(folder, "said.jsonl")
         asked.write_text(json.dumps(asdict(start)), encoding="utf-8")
         said.touch()
-        command = [sys.executable, "-m", "measure.generation.start", str(asked), str(said)]
-        child = subprocess.Popen(command, start_new_session=True)
-        try:
-            yield from _until_it_ends(child, said, silence_s, end)
-        finally:
-            _end(child)
+        words = (str(asked), str(said))
+        with module_command("measure.generation.start", words, group=True) as (command, handed):
+            child = subprocess.Popen(command, pass_fds=handed, start_new_session=True)
+            try:
+                yield from _until_it_ends(child, said, silence_s, end)
+            finally:
+                _end(child)
 
 
 def _until_it_ends(

@@ -32,6 +32,8 @@ from measure.megatron_core.on_the_cpu import on_the_cpu
 from measure.megatron_core.steps import Step, distributed_optimizer, reset, run_step, with_gradient_buffers
 from measure.readings import device, hardware, reading
 
+from tuner.lifetime import end_with_parent
+
 NOTES = (
     "one entry per pipeline stage, of its first tensor- and data-parallel rank; bf16 parameters, distributed "
     "optimizer, gradients reduced in fp32, sequence parallelism where tensor > 1, embeddings tied.",
@@ -109,6 +111,7 @@ def _measure(grid: Grid, dimensions: Dimensions, steps: tuple[Step, ...]) -> dic
 
 
 def _work(grid: Grid, rank: int, gpus: int, port: int, dry_run: bool, results: Any) -> None:
+    end_with_parent()
     os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(gpus)}
     os.environ |= {"MASTER_ADDR": "localhost", "MASTER_PORT": str(port)}
     cuda = torch.cuda.is_available()

@@ -12,6 +12,8 @@ from typing import Any
 import torch
 from measure.readings import Log
 
+from tuner.lifetime import end_with_parent
+
 ENVIRONMENT = {
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # the engine in this process, where it can be looked at
     "VLLM_NO_USAGE_STATS": "1",
@@ -35,6 +37,7 @@ class Start:
 
 def work(start: Start, results: Any) -> None:
     """A process's work: what was recorded, or what went wrong."""
+    end_with_parent()
     try:
         found = record(start)
     except Exception:

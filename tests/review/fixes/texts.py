@@ -99,4 +99,4 @@ def script_text(dice: random.Random) -> tuple[bytes, dict[str, str | None]]:
     tail = ['"${ARGS[@]}"'] * bool(listed) + dice.choice(([], ['"$@"'], ["2>&1", "|", "tee log"]))
     lines.append(between.join([program, *direct]) + " " * bool(tail) + " ".join(tail))
     text = "\n".join(lines) + "\n"
-    return (text.replace("\n", "\r\n") if dice.random() < 0.2 else text).encode(), keys
+    return text.encode(), keys

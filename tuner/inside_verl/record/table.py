@@ -13,6 +13,7 @@ from pathlib import Path
 import tuner
 from tuner.inside_verl.record.worker import Worker
 from tuner.inside_verl.settings import SETTINGS
+from tuner.lifetime import run_module
 
 STEPS = 2  # whose ends are followed by a table
 _PATIENCE_S = 120.0
@@ -38,13 +39,8 @@ def print_table(folder: Path, worker: Worker, step: int) -> None:
 
 def _print(folder: Path) -> None:
     try:
-        done = subprocess.run(
-            [sys.executable, "-m", "tuner", "watch", str(folder), "--once"],
-            env=_environment(),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_PATIENCE_S,
-            check=False,
+        done = run_module(
+            "tuner", ["watch", str(folder), "--once"], env=_environment(), timeout_s=_PATIENCE_S
         )
     except (OSError, subprocess.SubprocessError):
         return  # the record goes on without its table

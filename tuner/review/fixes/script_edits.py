@@ -85,6 +85,13 @@ def script_edits(script: LaunchScript, changes: Sequence[Change]) -> tuple[Edit,
     Raises:
         CannotEditError: an override is not written out in the script.
     """
+    if b"\r\n" in script.data:
+        raise CannotEditError(
+            _(
+                "its lines end in CR LF, where a backslash continues no line for bash and values end in CR; "
+                "take the CRs out first, with dos2unix or sed -i 's/\\r$//'"
+            )
+        )
     source, words = script.source, script.words
     edits: list[Edit] = []
     added: list[str] = []

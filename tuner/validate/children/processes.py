@@ -8,18 +8,18 @@ import os
 import signal
 import socket
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from multiprocessing import Pipe, parent_process, set_start_method
+from multiprocessing import Pipe, set_start_method
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from tuner.language import _
+from tuner.lifetime import end_with_parent
 from tuner.validate.children.outcome import Failed, Failure
 from tuner.validate.children.servers import ServedProcess, Worker
 from tuner.validate.children.setup import Place, Setup
@@ -152,7 +152,7 @@ def _serve(
     os.setsid()
     # Otherwise every lock of the child is an entry of the server's resource tracker, left when it is killed.
     set_start_method("fork", force=True)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    end_with_parent(group=True)
     _redirect_output(setup.log)
     for name in [name for name in os.environ if name.startswith(_LEFT_BY_LAUNCHERS)]:
         del os.environ[name]
@@ -169,13 +169,6 @@ def _serve(
         results.send(Failed(why=Failure.ERROR, message=message))
     while True:
         signal.pause()
-
-
-def _end_with_parent() -> None:
-    parent = parent_process()
-    assert parent is not None
-    wait([parent.sentinel])
-    os.killpg(0, signal.SIGKILL)
 
 
 def _redirect_output(log: Path | None) -> None:

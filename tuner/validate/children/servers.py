@@ -16,8 +16,11 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 from tuner.enumeration import Enum
+from tuner.lifetime import known_to_server
 
-_ENTRY = f"{__package__}.worker.entry"  # first: it sees to it that nothing after it starts CUDA
+_FIRST = f"{__package__}.loading.begun"  # while the rest is imported, the server ends with its parent
+_LAST = f"{__package__}.loading.done"
+_ENTRY = f"{__package__}.worker.entry"  # next: it sees to it that nothing after it starts CUDA
 
 
 class Server(Enum):
@@ -99,7 +102,7 @@ def _asked(server: Server) -> Iterator[None]:
 
 def _server(server: Server, names: tuple[str, ...]) -> forkserver.ForkServer:
     _servers[server] = forkserver.ForkServer()
-    _servers[server].set_forkserver_preload(list(names))
+    _servers[server].set_forkserver_preload([_FIRST, *names, _LAST])
     return _servers[server]
 
 
@@ -108,7 +111,8 @@ def _start(server: forkserver.ForkServer) -> None:
     resource_tracker.ensure_running()  # else it is started below, and lets SIGINT through again
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
-        server.ensure_running()
+        with known_to_server():
+            server.ensure_running()
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 

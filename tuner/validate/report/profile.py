@@ -1,6 +1,5 @@
 """``--write-profile``: a hardware profile with what was measured, which ``tuner advise --gpu FILE`` reads."""
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from tuner.language import _
 from tuner.timing.corrections import Family
 from tuner.units import GIGA, MIB, TERA
 from tuner.validate.report.schema import ValidationFile
+from tuner.writing import write_output
 
 #: The first line of what this module writes; a file that begins with another is not overwritten.
 MARK = "# Written by tuner validate --write-profile, which overwrites it."
@@ -85,13 +85,7 @@ def write_profile(name: str, report: ValidationFile, *, base: Gpu | None = None)
 
     content = profile(report, base=base or find_gpu(report.validation.machine.profile))
     text = f"{MARK}\n{yaml.safe_dump(content, sort_keys=False, allow_unicode=True)}"
-    beside = file.with_name(f".{file.name}.{os.getpid()}")
-    try:
-        beside.write_text(text, encoding="utf-8")
-        beside.replace(file)
-    except OSError as error:
-        beside.unlink(missing_ok=True)
-        raise _not_written(file, error) from None
+    write_output(file, [text])
     return file
 
 

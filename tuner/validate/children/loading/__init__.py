@@ -1,0 +1,1 @@
+"""What a server imports before and behind all that it has to load."""
