@@ -316,3 +316,25 @@ def test_what_takes_the_place_of_merged_sections_has_its_own_line(tmp_path: Path
     settings = json.loads(run("config", str(file), "-f", "json").out)["settings"]
     lines = {one["key"]: one["location"]["line"] for one in settings if one["key"][0] in "bd"}
     assert lines == {"b.x.q": 5, "b.y": 8, "d.x.p": 11, "d.y": 3}
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("[" * 65, "is nested too deeply"),
+        ("[" * 9_000, "is nested too deeply"),
+        ("{a:" * 2_000 + "1" + "}" * 2_000, "is nested too deeply"),
+        ("int(" * 1_500 + "1" + ")" * 1_500, "is nested too deeply"),
+        ("[" + "x y," * 10_000 + "1]", "is longer than the limit of 10,000 characters"),
+    ],
+)
+def test_a_nested_or_long_value_is_refused_before_it_is_parsed(
+    value: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tuner.inputs.overrides._parser", lambda: pytest.fail("the grammar was asked"))
+    assert message in refused("config", "/dev/null", f"+a.b={value}")
+
+
+def test_brackets_in_quotes_nest_nothing() -> None:
+    result = run("config", "/dev/null", f"+a.b=['{'[' * 100}',x y]")
+    assert result.code == 0, result.err

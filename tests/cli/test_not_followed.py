@@ -141,7 +141,7 @@ def test_a_script_without_a_launch_names_what_may_start_one(tmp_path: Path) -> N
     script = tmp_path / "run.sh"
     script.write_text(
         f"LAUNCH=(python3)\nif [ $(cat kind) = a ]; then LAUNCH=(uv run python3); fi\n"
-        f'"${{LAUNCH[@]}}" {LAUNCH.removeprefix("python3 ")}\n'
+        f'"${{LAUNCH[@]}}" {LAUNCH.removeprefix("python3 ")} trainer.experiment_name=$(date)\n'
     )
     result = run("advise", str(script), *GPU)
     assert (result.code, result.err.count("\n")) == (2, 1)

@@ -159,10 +159,11 @@ def _gets_overrides(launch: Launch) -> bool:
 
 
 def _doubts(command: Command) -> tuple[Cause, ...]:
-    """What is not run that would tell the words of a command which has overrides."""
-    if not any(is_override(str(word.text)) for word in command.words):
+    """What is not run that would tell which program a command with overrides starts."""
+    starting = [word for word in command.words if not is_override(str(word.text))]
+    if len(starting) == len(command.words):
         return ()
-    return together(*(word.text.because for word in command.words), command.doubts)
+    return together(*(word.text.because for word in starting), command.doubts)
 
 
 def _lost(command: Command) -> list[Lost]:
