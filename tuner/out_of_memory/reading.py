@@ -12,9 +12,7 @@ from tuner.out_of_memory.stack import STACK_BEGINS, Call, calls, calls_after
 
 _JOINED = 40  # lines over which a pasted message may be broken
 _LONGEST = 4000  # characters of such a message
-MOST_BEFORE = (
-    5000  # lines above an error in which its stack is looked for, those of other processes among them
-)
+MOST_BEFORE = 5000  # lines above an error in which its stack is looked for, of other processes too
 MOST_BEHIND = 400  # lines below it
 _MOST = 300  # lines that are looked at; a log repeats its errors
 # One of which is in the line that begins a message, wherever the message is broken.

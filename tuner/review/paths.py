@@ -2,7 +2,9 @@
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from glob import glob, has_magic
+from functools import cache
+from glob import has_magic, iglob
+from itertools import islice
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -20,7 +22,8 @@ from tuner.units import MIB
 _YAML_NAMES = (".yaml", ".yml")
 _LOG_NAMES = (".log",)
 _LOOKED_AT = MIB  # bytes of a file in a folder, by which it is told what it is
-_MOST_FILES = 100_000  # of folders together
+_MOST_FILES = 100_000  # of a folder, or that a pattern matches
+_MOST_SEEN = 300_000  # files of a folder whose names are looked at
 _LONGEST = 4096  # characters of a pattern, as of a path of Linux; reading one takes the square of its length
 
 
@@ -73,8 +76,15 @@ def _matches(given: Input) -> list[str]:
 
 
 def _globbed(pattern: str) -> list[str]:
-    matched = glob(pattern, recursive=True)  # noqa: PTH207 - Path takes none that is absolute
-    return sorted(_without_circles(pattern, matched))
+    matched = islice(iglob(pattern, recursive=True), _MOST_FILES + 1)  # noqa: PTH207 - Path: no absolute one
+    names = sorted(_without_circles(pattern, matched))
+    if len(names) > _MOST_FILES:
+        raise InputError(
+            _("matches more than {most:,} files").format(most=_MOST_FILES),
+            location=Location(source=pattern),
+            hint=_("narrow it, or name folders"),
+        )
+    return names
 
 
 def _without_circles(pattern: str, matched: Iterable[str]) -> Iterator[str]:
@@ -86,11 +96,12 @@ def _without_circles(pattern: str, matched: Iterable[str]) -> Iterator[str]:
     if "**" not in spelled:
         yield from matched
         return
+    is_link = cache(Path.is_symlink)  # many files lie in few folders
     first, behind = spelled.index("**"), spelled[::-1].index("**")
     for name in matched:
         parts = Path(name).parts
         walked = (Path(*parts[:length]) for length in range(first + 1, len(parts) - behind + 1))
-        if not any(map(Path.is_symlink, walked)):
+        if not any(map(is_link, walked)):
             yield name
 
 
@@ -111,7 +122,15 @@ def _walked(folder: str) -> tuple[list[str], list[str]]:
 
 def _files(folder: str) -> Iterator[str]:
     """Files that may be configurations, by their names; hidden files and folders are left out."""
+    seen = 0
     for here, folders, files in os.walk(folder):
+        seen += len(files)
+        if seen > _MOST_SEEN:
+            raise InputError(
+                _("holds more than {most:,} files to look at").format(most=_MOST_SEEN),
+                location=Location(source=folder),
+                hint=_("name the folders with the configurations"),
+            )
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(files):
             if not name.startswith(".") and name.endswith(_YAML_NAMES + SHELL_NAMES + _LOG_NAMES):

@@ -30,9 +30,8 @@ class Choices:
             message = _("{group} is chosen twice, as {first} and as {second}").format(
                 group=entry.chosen, first=before or "null", second=entry.name or "null"
             )
-            hint = _("write 'override {group}: {choice}' to choose anew").format(
-                group=entry.chosen, choice=entry.name or "null"
-            )
+            anew = f"'override {entry.chosen}: {entry.name or 'null'}'"
+            hint = _("write {word} to choose anew").format(word=anew)
             raise InputError(message, location=entry.place, key="defaults", hint=hint)
 
     def make(self, entry: Entry, key: str) -> None:
