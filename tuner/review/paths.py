@@ -1,7 +1,7 @@
 """The inputs that folders and patterns on a command line stand for."""
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from glob import has_magic, iglob
 from itertools import islice
@@ -27,11 +27,17 @@ _MOST_SEEN = 300_000  # files of a folder whose names are looked at
 _LONGEST = 4096  # characters of a pattern, as of a path of Linux; reading one takes the square of its length
 
 
-def expanded(inputs: Sequence[Input]) -> tuple[tuple[Input, ...], tuple[str, ...]]:
+def expanded(
+    inputs: Sequence[Input], *, watched: Callable[[Iterator[str]], Iterator[str]] = iter
+) -> tuple[tuple[Input, ...], tuple[str, ...]]:
     """Folders and patterns replaced by the files that they stand for.
 
     What belongs to a folder or a pattern belongs to each of its files. A folder that holds the files of one
     run is the configuration of this run, as it is for every command.
+
+    Args:
+        inputs: as they were named.
+        watched: passes the files of a folder on while they are looked at, for whoever waits.
 
     Returns:
         The inputs in their order, each once: a file counts again only with other words behind it. Then the
@@ -46,7 +52,7 @@ def expanded(inputs: Sequence[Input]) -> tuple[tuple[Input, ...], tuple[str, ...
         for name in _matches(given):
             files = [name]
             if not given.pasted and _is_walked(name):
-                walked, others = _walked(name)
+                walked, others = _walked(name, watched)
                 # A folder without any is an input that cannot be used, which says so.
                 files = walked or [name]
                 skipped += others
@@ -105,11 +111,11 @@ def _without_circles(pattern: str, matched: Iterable[str]) -> Iterator[str]:
             yield name
 
 
-def _walked(folder: str) -> tuple[list[str], list[str]]:
+def _walked(folder: str, watched: Callable[[Iterator[str]], Iterator[str]]) -> tuple[list[str], list[str]]:
     """The files in a folder that configure a trainer, and those of the same kinds that do not."""
     wanted: list[str] = []
     others: list[str] = []
-    for file in _files(folder):
+    for file in watched(_files(folder)):
         (wanted if _may_configure(file) else others).append(file)
         if len(wanted) + len(others) > _MOST_FILES:
             raise InputError(
