@@ -123,3 +123,19 @@ def test_a_long_word_in_a_loop_is_no_single_step(tmp_path: Path) -> None:
     script.write_text(f"while a.{'a.' * 20_000}b; do :; done\n")
     result = run("config", str(script))
     assert (result.code, "takes more than 10,000 steps" in result.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("line", "most"),
+    [
+        ("(WorkerDict pid=1) step:1 - actor/pg_loss:0.1 - timing_s/step:12.0 - perf/throughput:9", 2_500_000),
+        ("some words of a log that tell nothing", 3_500_000),
+        ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a", 3_500_000),
+    ],
+)
+def test_a_log_of_many_megabytes_is_not_gone_through_line_by_line_for_each_thing(
+    line: str, most: int, tmp_path: Path
+) -> None:
+    log = tmp_path / "run.log"
+    log.write_text("Traceback (most recent call last):\n" + f"{line}\n" * (12_000_000 // len(line)))
+    assert calls("config", str(log), code=2) < most

@@ -265,3 +265,62 @@ def test_a_long_piece_of_a_script_is_not_repeated_whole(tmp_path: Path) -> None:
             (result.out + result.err).split()
         )
         assert len(result.out + result.err) < 5_000
+
+
+def test_aliases_within_aliases_nest_no_deeper_than_what_is_written_out(tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    links = "".join(f"k{number}: &k{number} {{v: *k{number - 1}}}\n" for number in range(1, 300))
+    file.write_text(f"k0: &k0 1\n{links}")
+    error = refused("config", str(file))
+    assert "nested deeper than 64 levels once its aliases are expanded" in error
+
+
+def test_a_list_of_hundreds_of_thousands_is_refused_before_it_is_built(tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    for text in ("a: [" + "1," * 500_000 + "1]\n", "".join(f"k{number}: 1\n" for number in range(95_000))):
+        file.write_text(text)
+        assert "more than 100,000 keys and values" in refused("config", str(file))
+
+
+def test_keys_that_take_the_place_of_merged_ones_cost_no_more_than_their_number(tmp_path: Path) -> None:
+    file, keys = tmp_path / "config.yaml", range(8_000)
+    merged = "".join(f"  k{key}: [1]\n" for key in keys)
+    own = "".join(f"  k{key}: 2\n" for key in keys)
+    file.write_text(f"a: &a\n{merged}b:\n  <<: *a\n{own}")
+    began = time.process_time()
+    result = run("config", str(file))
+    assert time.process_time() - began < 8  # some 0.6 s; by their square it was a minute
+    assert (result.code, result.err.count("\n")) == (2, 1)
+
+
+def test_what_takes_the_place_of_merged_sections_has_its_own_line(tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text(
+        "a: &a\n  x: {p: 1, q: 1}\n  y: 1\nc: &c\n  x: {q: 2}\n"
+        "b:\n  <<: [*c, *a]\n  y: 2\nd:\n  <<: *a\n  x: {p: 3}\n"
+    )
+    settings = json.loads(run("config", str(file), "-f", "json").out)["settings"]
+    lines = {one["key"]: one["location"]["line"] for one in settings if one["key"][0] in "bd"}
+    assert lines == {"b.x.q": 5, "b.y": 8, "d.x.p": 11, "d.y": 3}
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("[" * 65, "is nested too deeply"),
+        ("[" * 9_000, "is nested too deeply"),
+        ("{a:" * 2_000 + "1" + "}" * 2_000, "is nested too deeply"),
+        ("int(" * 1_500 + "1" + ")" * 1_500, "is nested too deeply"),
+        ("[" + "x y," * 10_000 + "1]", "is longer than the limit of 10,000 characters"),
+    ],
+)
+def test_a_nested_or_long_value_is_refused_before_it_is_parsed(
+    value: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tuner.inputs.overrides._parser", lambda: pytest.fail("the grammar was asked"))
+    assert message in refused("config", "/dev/null", f"+a.b={value}")
+
+
+def test_brackets_in_quotes_nest_nothing() -> None:
+    result = run("config", "/dev/null", f"+a.b=['{'[' * 100}',x y]")
+    assert result.code == 0, result.err

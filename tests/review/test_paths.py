@@ -134,3 +134,16 @@ def test_every_launch_and_configuration_that_is_known_is_taken_for_one(folder: P
 def test_a_pattern_longer_than_any_path_matches_nothing_at_once() -> None:
     with pytest.raises(InputError, match="no file matches"):
         expanded((Input(config="[" * 100_000),))  # minutes, if it were read
+
+
+def test_a_pattern_and_a_folder_of_more_files_than_anybody_checks_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(12):
+        (tmp_path / f"{number}.yaml").touch()
+    monkeypatch.setattr("tuner.review.paths._MOST_FILES", 10)
+    with pytest.raises(InputError, match="matches more than 10 files"):
+        expanded((Input(config=str(tmp_path / "*.yaml")),))
+    monkeypatch.setattr("tuner.review.paths._MOST_SEEN", 11)
+    with pytest.raises(InputError, match="holds more than 11 files to look at"):
+        expanded((Input(config=str(tmp_path)),))

@@ -64,7 +64,7 @@ def check(
     from tuner.cli.check_summary import summary
     from tuner.cli.hardware import choose_card
     from tuner.cli.judging import Judging
-    from tuner.cli.judging_many import judged_inputs
+    from tuner.cli.judging_many import counted_files, judged_inputs
     from tuner.findings import Severity
     from tuner.inputs.several import separated
     from tuner.render.terminal import write
@@ -80,7 +80,7 @@ def check(
         findings=findings,
         fail_on=None if fail_on is None else Severity(fail_on),
     )
-    inputs, skipped = expanded(separated(files))
+    inputs, skipped = expanded(separated(files), watched=counted_files)
     if fixing.wanted:
         from tuner.cli.fixing import mended
 

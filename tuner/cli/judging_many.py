@@ -82,6 +82,19 @@ def with_bar(results: Iterable[Item], total: int) -> Iterator[Item]:
         yield from progress.track(results, total=total)
 
 
+def counted_files(files: Iterator[str]) -> Iterator[str]:
+    """The files of a folder as they are looked at, counted on a terminal's standard error meanwhile."""
+    if not sys.stderr.isatty():
+        yield from files
+        return
+    from rich.console import Console
+    from rich.progress import MofNCompleteColumn, Progress, SpinnerColumn
+
+    columns = (SpinnerColumn(), MofNCompleteColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        yield from progress.track(files)
+
+
 def _packed(given: Input, judge: Callable[[Input], Result]) -> Result | bytes:
     return packed(judge(given))
 

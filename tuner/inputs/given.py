@@ -48,6 +48,7 @@ class Given(Struct, frozen=True, kw_only=True):
     arguments: tuple[Argument, ...] = ()
     unsettled: tuple[Unsettled, ...] = ()
     remarks: tuple[Remark, ...] = ()
+    not_followed: tuple[Remark, ...] = ()  # what of the reading rests on something that is not run
     lost: tuple[LostOverride, ...] = ()
     log: "RunLog | None" = None  # what else the log says that the configuration was read from
     record: "RunRecord | None" = None  # of the run whose configuration it is, where its workers left one

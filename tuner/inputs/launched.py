@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _VARIABLE = re.compile(r"[A-Za-z_]\w*=")
 _LISTED = 10  # launches in one message
+_NAMED = 3  # commands that are not run, in one message
 _UNKNOWN = "unknown"  # stands in a text for a part of it that nobody knows
 _OF_A_NUMBER = re.compile(r"[\d._eE+-]*")
 
@@ -71,15 +72,19 @@ def pasted(words: Sequence[str]) -> Given:
 
 def launched(file: Path, script: "Script", words: Sequence[str], number: int | None) -> Given:
     """One launch of a script."""
+    from tuner.inputs.not_followed import not_followed
+
     launch = _chosen(file, script, number)
     arguments: list[Argument] = []
     unsettled: list[Unsettled] = []
+    open_arguments: list[tuple[str, Field]] = []
     before = ""
     for field in launch.arguments:
         open_value = None if before in CONFIG_OPTIONS else _unsettled(field)
         before = str(field.text)
         if open_value is not None:
             unsettled.append(open_value)
+            open_arguments.append((open_value.key, field))
         else:
             arguments.append(Argument(text=_spelled(field), location=field.location))
     passed = {argument.text for argument in arguments}
@@ -89,6 +94,7 @@ def launched(file: Path, script: "Script", words: Sequence[str], number: int | N
         arguments=(*arguments, *further),
         unsettled=tuple(unsettled),
         remarks=_remarks(script),
+        not_followed=not_followed(script, launch, open_arguments),
         lost=tuple(
             LostOverride(text=_repeated(lost.text), location=lost.location, command=lost.command)
             for lost in script.lost
@@ -104,11 +110,7 @@ def _chosen(file: Path, script: "Script", number: int | None) -> "Launch":
     place = Location(source=str(file))
     launches = script.launches
     if not launches:
-        raise InputError(
-            _("the script starts no program with overrides, as far as it can be followed"),
-            location=place,
-            hint=_("give the arguments and variables that it needs: run.sh ARGUMENT... NAME=value..."),
-        )
+        raise _without_launch(script, place)
     if number is None and len(launches) > 1:
         listed = _("; ").join(
             _("--launch {number}: {program}, line {line}").format(
@@ -127,6 +129,19 @@ def _chosen(file: Path, script: "Script", number: int | None) -> "Launch":
             location=place,
         )
     return launches[(number or 1) - 1]
+
+
+def _without_launch(script: "Script", place: Location) -> InputError:
+    """The error of a script that starts no trainer, which names what is not run that would tell of one."""
+    from tuner.inputs.not_followed import named
+
+    hint = _("give the arguments and variables that it needs: run.sh ARGUMENT... NAME=value...")
+    if script.in_doubt:
+        hint = _("not run, and it decides: {commands}; {hint}").format(
+            commands=named(script.in_doubt[:_NAMED]), hint=hint
+        )
+    message = _("the script starts no program with overrides, as far as it can be followed")
+    return InputError(message, location=place, hint=hint)
 
 
 def _is_override(word: str) -> bool:

@@ -23,7 +23,8 @@ _FLAGS = frozenset({"-m", "--multirun", "-r", "--run"})  # how often it runs; a 
 CONFIG_OPTIONS = _CONFIG_NAME + _CONFIG_PATH  # the word behind them is their value
 _MAX_DEPTH = 64  # sections in one key
 _QUOTED_CHARACTERS = 60
-_MOST_CHARACTERS = 50_000  # of an override that Hydra's own parser reads, at 10 us each
+_MOST_CHARACTERS = 10_000  # of an override that Hydra's own parser reads, at up to 200 us each
+_BRACKET_OR_QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[\[{()}\]]""", re.DOTALL)
 
 
 class Kind(Enum):
@@ -135,6 +136,8 @@ def _read(argument: Argument) -> Override:
                 ),
                 location=argument.location,
             )
+        if _depth(argument.text) > _MAX_DEPTH:
+            raise _too_deep(argument.text, argument.location)
         return _parse(argument)
     if has_too_large(plain.value):
         raise _too_large(argument)
@@ -146,6 +149,18 @@ def _read(argument: Argument) -> Override:
         text=argument.text,
         location=argument.location,
     )
+
+
+def _depth(text: str) -> int:
+    """How many brackets are open at once, on which the parser takes longer than on anything else."""
+    depth = deepest = 0
+    for token in _BRACKET_OR_QUOTED.finditer(text):
+        if token[0] in "[{(":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif token[0] in "]})":
+            depth -= 1
+    return deepest
 
 
 @cache

@@ -15,6 +15,7 @@ from tuner.inputs.shell.interpreter import Assumed, Command, Interpreter
 from tuner.inputs.shell.launches import Launch, launches
 from tuner.inputs.shell.scope import Scope
 from tuner.inputs.shell.source import MOST_BYTES, Source, parse
+from tuner.inputs.shell.undecided import Cause, together
 from tuner.inputs.shell.values import Text, Unknown, text
 from tuner.language import _, chosen
 from tuner.units import KIB
@@ -44,6 +45,8 @@ class Script(Struct, frozen=True, kw_only=True):
     launches: tuple[Launch, ...]  # programs that get Hydra overrides
     assumed: tuple[Assumed, ...]
     not_read: tuple[Unknown, ...]  # files that it sources and that are not to be had
+    given_up: tuple[Cause, ...]  # loops without an end, and commands that other commands print
+    in_doubt: tuple[Cause, ...]  # what is not run that decides on commands which may be launches
     lost: tuple[Lost, ...]
 
 
@@ -115,12 +118,15 @@ def _followed(
     except RecursionError:
         raise InputError(_("the script is nested too deeply"), location=Location(source=str(path))) from None
     commands, assumed, not_read = interpreter.commands, interpreter.assumed, interpreter.not_read
+    given_up = tuple(interpreter.given_up)
     interpreter.take_apart()
     started = [launch for launch in launches(commands) if _gets_overrides(launch)]
     return Script(
         launches=tuple(started),
         assumed=tuple(dict.fromkeys(assumed)),
         not_read=tuple(dict.fromkeys(not_read)),
+        given_up=given_up,
+        in_doubt=() if started else together(*map(_doubts, commands)),
         lost=tuple(lost for command in commands for lost in _lost(command)),
     )
 
@@ -150,6 +156,14 @@ def is_override(word: str) -> bool:
 
 def _gets_overrides(launch: Launch) -> bool:
     return any(is_override(str(argument.text)) for argument in launch.arguments)
+
+
+def _doubts(command: Command) -> tuple[Cause, ...]:
+    """What is not run that would tell which program a command with overrides starts."""
+    starting = [word for word in command.words if not is_override(str(word.text))]
+    if len(starting) == len(command.words):
+        return ()
+    return together(*(word.text.because for word in starting), command.doubts)
 
 
 def _lost(command: Command) -> list[Lost]:

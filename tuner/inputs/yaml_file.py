@@ -12,7 +12,7 @@ from tuner.files import expect_within, opened
 from tuner.inputs.tree import Path, Tree
 from tuner.inputs.yaml_nodes import TreeBuilder, loader
 from tuner.language import _
-from tuner.nesting import expect_shallow
+from tuner.nesting import TooLargeError, expect_shallow
 from tuner.units import MIB
 
 MAX_BYTES = MIB  # a composed configuration of a trainer has 0.04 MiB
@@ -167,6 +167,8 @@ def _no_yaml(error: yaml.MarkedYAMLError, text: str, source: str) -> InputError:
     place = Location(source=source)
     if mark is not None:
         place = Location(source=source, line=mark.line + 1, column=mark.column + 1)
+    if isinstance(error, TooLargeError):
+        return InputError(f"{error.problem}", location=place, hint=_("give a trainer's configuration"))
     problem = f"{error.context}, {error.problem}" if error.context else f"{error.problem}"
     return InputError(
         _("this is not valid YAML: {problem}").format(problem=problem),
@@ -178,8 +180,6 @@ def _no_yaml(error: yaml.MarkedYAMLError, text: str, source: str) -> InputError:
 def _hint(problem: str, text: str, place: Location) -> str:
     if "expected a single document" in problem:
         return _("give one configuration per file, without a second '---'")
-    if "nested deeper" in problem:
-        return _("give a trainer's configuration")
     line = (text.splitlines() or [""])[min(place.line or 1, len(text.splitlines()) or 1) - 1]
     if "\t" in line[: len(line) - len(line.lstrip())] or line[(place.column or 1) - 1 :].startswith("\t"):
         return _("put spaces in place of the tab: Hydra's reader of YAML takes none there")

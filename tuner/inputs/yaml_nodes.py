@@ -16,6 +16,7 @@ from tuner.inputs.convert import has_too_large
 from tuner.inputs.secrets import hidden_value, without_secrets
 from tuner.inputs.tree import Path, Tree, dotted, shown
 from tuner.language import _
+from tuner.nesting import MAX_DEPTH
 
 MAX_VALUES = 100_000  # after aliases are expanded
 
@@ -77,6 +78,11 @@ class TreeBuilder:
             return self._scalar(node)
         if id(node) in self._open:
             raise InputError(_("an alias stands inside what it repeats"), location=self.location(key))
+        if len(self._open) >= MAX_DEPTH:
+            message = _("nested deeper than {max_depth} levels once its aliases are expanded").format(
+                max_depth=MAX_DEPTH
+            )
+            raise InputError(message, location=self.location(key), hint=_("use fewer aliases (*name)"))
         self._open.add(id(node))
         try:
             return (
@@ -119,9 +125,10 @@ class TreeBuilder:
                 )
             seen[key] = key_node
             here = (*path, key)
-            self._forget(here)
             self.locations[here] = place
             value = self.value(value_node, here, key_node)
+            if key in tree:
+                self._forget(here, tree[key], value)
             tree[key] = hidden_value(key, value) if isinstance(value, str) else value
         return tree
 
@@ -133,14 +140,20 @@ class TreeBuilder:
                 raise InputError(
                     _("'<<' takes a mapping or a list of mappings"), location=self.location(source)
                 )
-            tree.update(self.value(source, path, source))
+            further = self.value(source, path, source)
+            for key in tree.keys() & further.keys():
+                self._forget((*path, key), tree[key], further[key])
+            tree.update(further)
         return tree
 
-    def _forget(self, path: Path) -> None:
-        """Drop what an overridden merged key had recorded."""
-        if path in self.locations:
-            for old in [known for known in self.locations if known[: len(path)] == path]:
-                del self.locations[old]
+    def _forget(self, path: Path, before: Any, now: Any) -> None:
+        """Drop where the parts of a merged value stood that the one in its place does not have."""
+        parts = _parts(now)
+        for key, child in _parts(before).items():
+            here = (*path, key)
+            if key not in parts:
+                self.locations.pop(here, None)
+            self._forget(here, child, parts.get(key))
 
     def _key(self, node: yaml.Node) -> str:
         if not isinstance(node, yaml.ScalarNode) or node.tag == _STANDARD_TAG + "null":
@@ -182,6 +195,13 @@ class TreeBuilder:
             "the tag {tag} is not allowed: a configuration holds plain values, and none of it is executed"
         ).format(tag=tag)
         return InputError(message, location=self.location(node), hint=_("remove the tag"))
+
+
+def _parts(value: Any) -> dict[str, Any]:
+    """The values below a mapping or a list, by their keys or numbers; none of a scalar."""
+    if isinstance(value, list):
+        return {str(index): child for index, child in enumerate(value)}
+    return value if isinstance(value, dict) else {}
 
 
 _SCALARS: dict[str, Callable[[yaml.constructor.SafeConstructor, yaml.ScalarNode], Any]] = {

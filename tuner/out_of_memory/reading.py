@@ -12,8 +12,8 @@ from tuner.out_of_memory.stack import STACK_BEGINS, Call, calls, calls_after
 
 _JOINED = 40  # lines over which a pasted message may be broken
 _LONGEST = 4000  # characters of such a message
-_BEFORE = 5000  # lines above an error in which its stack is looked for, those of other processes among them
-_BEHIND = 400  # lines below it
+MOST_BEFORE = 5000  # lines above an error in which its stack is looked for, of other processes too
+MOST_BEHIND = 400  # lines below it
 _MOST = 300  # lines that are looked at; a log repeats its errors
 # One of which is in the line that begins a message, wherever the message is broken.
 _MARKS = (
@@ -133,10 +133,10 @@ def _calls(raw: Sequence[str], place: int) -> tuple[Call, ...]:
     """The stack of the error: that of its own process, before the error, or behind what a library printed."""
     source = cleaned(raw[place]).source
     before: list[str] = []
-    for line in map(cleaned, reversed(raw[max(0, place - _BEFORE) : place])):
+    for line in map(cleaned, reversed(raw[max(0, place - MOST_BEFORE) : place])):
         if line.source == source:
             before.append(line.text)
             if STACK_BEGINS in line.text:
                 break
-    behind = map(cleaned, raw[place + 1 : place + 1 + _BEHIND])
+    behind = map(cleaned, raw[place + 1 : place + 1 + MOST_BEHIND])
     return calls(before[::-1]) or calls_after([line.text for line in behind if line.source == source])

@@ -8,7 +8,7 @@ from tuner.render.comparison import Comparison, KeyEntry, Side
 from tuner.render.comparison_table import phase_table
 from tuner.render.comparison_words import CHANGES, VERDICTS, is_told, peak_words
 from tuner.render.difference_words import difference_words, effect_words, shows, state_words, value_of
-from tuner.render.given import lost, open_values
+from tuner.render.given import lost, not_followed, open_values
 from tuner.render.left_out import named
 from tuner.render.terminal import Terminal, plain
 from tuner.render.words import (
@@ -76,7 +76,8 @@ def _premises(comparison: Comparison, terminal: Terminal) -> Iterator[str]:
         text = _("no GPU was named and none was found; {gpus} are taken. Give --gpu NAME.")
         texts.append(titled(_("ASSUMED"), text.format(gpus=after.gpus)))
     for given in (before.given, after.given):
-        said = (_("LOST"), lost(given)), (_("open"), open_values(given))
+        said = [(_("LOST"), lost(given)), (_("open"), open_values(given))]
+        said += [(_("script"), text) for text in not_followed(given)]
         texts += [titled(name, plain(text)) for name, text in said if text]
     for text in dict.fromkeys(texts):
         yield terminal.prose(text, indent="  ", first="")

@@ -43,6 +43,20 @@ def _open(given: Given) -> Iterator[str]:
             )
 
 
+def not_followed(given: Given, *, most: int | None = None) -> Iterator[str]:
+    """What of the reading rests on something that is not run, a sentence each.
+
+    Args:
+        given: what was read.
+        most: so many of them, then how many more there are; all if nobody says.
+    """
+    for remark in given.not_followed[:most]:
+        yield _("{remark} ({place})").format(remark=remark.text, place=place(remark.location))
+    rest = len(given.not_followed[most:]) if most is not None else 0
+    if rest:
+        yield _("{count} more of that kind: --full").format(count=rest)
+
+
 def settled(said: Iterable[Settled]) -> str:
     """What the settings of a project say in place of options: ``--gpu h100-sxm (tuner.toml:1:1)``."""
     return listed(

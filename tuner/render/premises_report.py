@@ -109,6 +109,10 @@ class Premises(ReportModel):
         tuple[ScriptRemark, ...], Field(description="of a launch script: these never reach the trainer")
     ] = ()
     script_remarks: tuple[ScriptRemark, ...] = ()
+    not_followed: Annotated[
+        tuple[ScriptRemark, ...],
+        Field(description="of a launch script: what is not run, and what of the reading rests on it"),
+    ] = ()
 
 
 def premises_of(answer: Answer) -> Premises:
@@ -150,6 +154,7 @@ def premises_of(answer: Answer) -> Premises:
         ),
         lost_overrides=_remarks(answer.given.lost),
         script_remarks=_remarks(answer.given.remarks),
+        not_followed=_remarks(answer.given.not_followed),
     )
 
 

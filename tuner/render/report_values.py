@@ -11,8 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from tuner.errors import Location
 
-SchemaVersion = Literal["4.1"]
-SCHEMA_VERSION: SchemaVersion = "4.1"
+SchemaVersion = Literal["4.2"]
+SCHEMA_VERSION: SchemaVersion = "4.2"
 
 Bytes = Annotated[int, Field(description="bytes")]
 Interval = Annotated[tuple[int, int], Field(description="the least and the most bytes")]

@@ -60,6 +60,10 @@ class SettingsReport(ReportModel):
         tuple[ScriptRemark, ...], Field(description="of a launch script: these never reach the trainer")
     ]
     script_remarks: tuple[ScriptRemark, ...]
+    not_followed: Annotated[
+        tuple[ScriptRemark, ...],
+        Field(description="of a launch script: what is not run, and what of the reading rests on it"),
+    ] = ()
 
 
 def settings_json(view: SettingsView, *, every: bool) -> str:
@@ -82,6 +86,10 @@ def settings_json(view: SettingsView, *, every: bool) -> str:
         ),
         script_remarks=tuple(
             ScriptRemark(text=remark.text, location=_place(remark.location)) for remark in view.given.remarks
+        ),
+        not_followed=tuple(
+            ScriptRemark(text=remark.text, location=_place(remark.location))
+            for remark in view.given.not_followed
         ),
     )
     return json_text(written)

@@ -6,7 +6,7 @@ from tuner.inputs.resolved import ABSENT, Resolved, overrides
 from tuner.inputs.secrets import HIDDEN, hidden_override
 from tuner.inputs.spelled import spelled
 from tuner.language import _
-from tuner.render.given import lost, remarks
+from tuner.render.given import lost, not_followed, remarks
 from tuner.render.settings_view import SettingsView
 from tuner.render.terminal import Terminal, plain
 from tuner.render.words import clauses, listed, pasteable, place, titled
@@ -55,7 +55,9 @@ def settings_text(view: SettingsView, terminal: Terminal, *, every: bool) -> str
     if view.unknown:
         lines.append("")
         lines += [terminal.prose(plain(line), indent="    ", first="") for line in not_known(view)]
-    for name, text in ((_("LOST"), lost(view.given)), (_("script"), remarks(view.given))):
+    said = [(_("LOST"), lost(view.given)), (_("script"), remarks(view.given))]
+    said += [(_("script"), text) for text in not_followed(view.given)]
+    for name, text in said:
         if text:
             lines += ["", terminal.prose(plain(titled(name, text)), indent="  ", first="")]
     return "\n".join(lines).rstrip("\n") + "\n"

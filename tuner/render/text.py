@@ -15,7 +15,7 @@ from tuner.render.block import block, contributions
 from tuner.render.brief import brief
 from tuner.render.columns import left
 from tuner.render.fitting import unset
-from tuner.render.given import lost, open_values, remarks, settled
+from tuner.render.given import lost, not_followed, open_values, remarks, settled
 from tuner.render.left_out import named
 from tuner.render.lengths import images, premise
 from tuner.render.named_in_paths import named_in_paths
@@ -29,6 +29,7 @@ from tuner.units import BITS, GIGA
 from tuner.workload import RolloutEngine, Workload
 
 _LABEL = 10  # width of the premises' names
+_NOT_FOLLOWED = 3  # things that are not run, in short
 _BUNDLED = re.compile(r"\bconfig\.json of (?P<model>\S+) on (?P<site>\S+)")  # where a bundled model's stands
 
 
@@ -135,7 +136,12 @@ def _premises_in_short(answer: Answer, terminal: Terminal) -> str:
     ]
     if answer.resting:
         lines.append(terminal.prose(titled(_("not set"), unset(answer)), indent="    ", first="  "))
-    for name, text in (*_settled(answer), *_network(cluster), *_basis(answer), *_of_script(answer)):
+    for name, text in (
+        *_settled(answer),
+        *_network(cluster),
+        *_basis(answer),
+        *_of_script(answer, most=_NOT_FOLLOWED),
+    ):
         lines.append(terminal.prose(titled(name, text), indent="    ", first="  "))
     lines.append(
         terminal.prose(titled(_("lengths"), premise(workload, answer.of_run)), indent="    ", first="  ")
@@ -259,11 +265,13 @@ def _basis(answer: Answer) -> Iterator[tuple[str, str]]:
         yield _("laid on"), str(settings.default_origin.location)
 
 
-def _of_script(answer: Answer) -> Iterator[tuple[str, str]]:
-    """What a launch script loses, and what it leaves open."""
+def _of_script(answer: Answer, *, most: int | None = None) -> Iterator[tuple[str, str]]:
+    """What a launch script loses, what it leaves open, and what of the reading rests on what is not run."""
     for name, text in ((_("LOST"), lost(answer.given)), (_("open"), open_values(answer.given))):
         if text:
             yield name, plain(text)
+    for text in not_followed(answer.given, most=most):
+        yield _("script"), plain(text)
 
 
 def _rollout_engine(answer: Answer) -> Iterator[tuple[str, str]]:

@@ -1,8 +1,10 @@
 """The inputs that folders and patterns on a command line stand for."""
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from glob import glob, has_magic
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
+from glob import has_magic, iglob
+from itertools import islice
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -20,15 +22,22 @@ from tuner.units import MIB
 _YAML_NAMES = (".yaml", ".yml")
 _LOG_NAMES = (".log",)
 _LOOKED_AT = MIB  # bytes of a file in a folder, by which it is told what it is
-_MOST_FILES = 100_000  # of folders together
+_MOST_FILES = 100_000  # of a folder, or that a pattern matches
+_MOST_SEEN = 300_000  # files of a folder whose names are looked at
 _LONGEST = 4096  # characters of a pattern, as of a path of Linux; reading one takes the square of its length
 
 
-def expanded(inputs: Sequence[Input]) -> tuple[tuple[Input, ...], tuple[str, ...]]:
+def expanded(
+    inputs: Sequence[Input], *, watched: Callable[[Iterator[str]], Iterator[str]] = iter
+) -> tuple[tuple[Input, ...], tuple[str, ...]]:
     """Folders and patterns replaced by the files that they stand for.
 
     What belongs to a folder or a pattern belongs to each of its files. A folder that holds the files of one
     run is the configuration of this run, as it is for every command.
+
+    Args:
+        inputs: as they were named.
+        watched: passes the files of a folder on while they are looked at, for whoever waits.
 
     Returns:
         The inputs in their order, each once: a file counts again only with other words behind it. Then the
@@ -43,7 +52,7 @@ def expanded(inputs: Sequence[Input]) -> tuple[tuple[Input, ...], tuple[str, ...
         for name in _matches(given):
             files = [name]
             if not given.pasted and _is_walked(name):
-                walked, others = _walked(name)
+                walked, others = _walked(name, watched)
                 # A folder without any is an input that cannot be used, which says so.
                 files = walked or [name]
                 skipped += others
@@ -73,8 +82,15 @@ def _matches(given: Input) -> list[str]:
 
 
 def _globbed(pattern: str) -> list[str]:
-    matched = glob(pattern, recursive=True)  # noqa: PTH207 - Path takes none that is absolute
-    return sorted(_without_circles(pattern, matched))
+    matched = islice(iglob(pattern, recursive=True), _MOST_FILES + 1)  # noqa: PTH207 - Path: no absolute one
+    names = sorted(_without_circles(pattern, matched))
+    if len(names) > _MOST_FILES:
+        raise InputError(
+            _("matches more than {most:,} files").format(most=_MOST_FILES),
+            location=Location(source=pattern),
+            hint=_("narrow it, or name folders"),
+        )
+    return names
 
 
 def _without_circles(pattern: str, matched: Iterable[str]) -> Iterator[str]:
@@ -86,19 +102,20 @@ def _without_circles(pattern: str, matched: Iterable[str]) -> Iterator[str]:
     if "**" not in spelled:
         yield from matched
         return
+    is_link = cache(Path.is_symlink)  # many files lie in few folders
     first, behind = spelled.index("**"), spelled[::-1].index("**")
     for name in matched:
         parts = Path(name).parts
         walked = (Path(*parts[:length]) for length in range(first + 1, len(parts) - behind + 1))
-        if not any(map(Path.is_symlink, walked)):
+        if not any(map(is_link, walked)):
             yield name
 
 
-def _walked(folder: str) -> tuple[list[str], list[str]]:
+def _walked(folder: str, watched: Callable[[Iterator[str]], Iterator[str]]) -> tuple[list[str], list[str]]:
     """The files in a folder that configure a trainer, and those of the same kinds that do not."""
     wanted: list[str] = []
     others: list[str] = []
-    for file in _files(folder):
+    for file in watched(_files(folder)):
         (wanted if _may_configure(file) else others).append(file)
         if len(wanted) + len(others) > _MOST_FILES:
             raise InputError(
@@ -111,7 +128,15 @@ def _walked(folder: str) -> tuple[list[str], list[str]]:
 
 def _files(folder: str) -> Iterator[str]:
     """Files that may be configurations, by their names; hidden files and folders are left out."""
+    seen = 0
     for here, folders, files in os.walk(folder):
+        seen += len(files)
+        if seen > _MOST_SEEN:
+            raise InputError(
+                _("holds more than {most:,} files to look at").format(most=_MOST_SEEN),
+                location=Location(source=folder),
+                hint=_("name the folders with the configurations"),
+            )
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(files):
             if not name.startswith(".") and name.endswith(_YAML_NAMES + SHELL_NAMES + _LOG_NAMES):

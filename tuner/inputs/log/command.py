@@ -12,7 +12,7 @@ _STARTERS = r"(?:\w+=\S* )*(?:nohup )?(?:\S*/)?(?:python3?|torchrun|ray|accelera
 _ECHOED = re.compile(rf"\+{{1,3}} (?={_STARTERS})")  # set -x
 # As it was typed, perhaps behind a prompt; behind a mere # it is a comment.
 _TYPED = re.compile(rf"\s{{0,40}}(?:\$ |\S{{1,80}}(?: \S{{1,80}})?[$#] )?(?={_STARTERS})")
-_NAMES = ("python", "torchrun", "ray ", "accelerate ", "uv ")
+_NAMES = ("python", "torchrun", "ray ", "accelerate ", "uv ")  # one of which a command begins with
 _MOST_TRIED = 50  # typed ones without overrides
 _MOST_LINES = 1000
 _MOST_CHARACTERS = 512 * 1024
@@ -44,9 +44,10 @@ def _last_echoed(lines: Sequence[LogLine]) -> StartingCommand | None:
 
 def _last_typed(lines: Sequence[LogLine]) -> StartingCommand | None:
     tried = 0
+    python, torchrun, ray, accelerate, uv = _NAMES
     for index in reversed(range(len(lines))):
         raw = lines[index].text
-        if not any(name in raw for name in _NAMES):
+        if not (python in raw or torchrun in raw or ray in raw or accelerate in raw or uv in raw):
             continue
         text = _whole(raw)
         prompt = _TYPED.match(text)

@@ -28,6 +28,7 @@ _COUNTS = {
 _CACHE_GIB = re.compile(
     r"(?:Available KV cache memory: |reserved for KV Cache is )(\d{1,6}(?:\.\d{1,6})?) ?GiB"
 )
+# One of which is in a line that has a figure.
 _TELLING = (
     "KV ",
     " blocks: ",
@@ -55,11 +56,19 @@ def engine_start(lines: Iterable[LogLine]) -> EngineStart | None:
         None where no line tells anything.
     """
     least: dict[str, int] = {}
+    cache, blocks, total, longest, limit, concurrency = _TELLING
     for line in lines:
         text = line.text
         if "step:" in text and (step := read_step(text)) is not None and step.step:
             break  # training has begun; step 0 is the validation before it
-        if any(word in text for word in _TELLING):
+        if (  # written out: a log has a million lines, and a generator for each takes seconds
+            cache in text
+            or blocks in text
+            or total in text
+            or longest in text
+            or limit in text
+            or concurrency in text
+        ):
             for name, value in _figures(text):
                 least[name] = min(value, least.get(name, value))
     return EngineStart(**least) if least else None

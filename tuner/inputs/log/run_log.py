@@ -12,11 +12,11 @@ from tuner.inputs.log.ends import Ends
 from tuner.inputs.log.engine import engine_start, engine_version
 from tuner.inputs.log.lines import LogLine, lines_of
 from tuner.inputs.log.mapping import PrintedMapping, begins_mapping, read_mapping
-from tuner.inputs.log.metrics import StepMetrics, last_steps, read_step
+from tuner.inputs.log.metrics import MOST_STEPS, StepMetrics, last_steps, read_step
 from tuner.inputs.secrets import without_secrets
 from tuner.inputs.tree import leaves
 from tuner.out_of_memory.printed import cleaned
-from tuner.out_of_memory.reading import OutOfMemory, read_out_of_memory
+from tuner.out_of_memory.reading import MOST_BEFORE, MOST_BEHIND, OutOfMemory, read_out_of_memory
 from tuner.workload.observed import EngineStart
 
 # One of which a log has in its first mebibyte, at the begin of a line or behind what a progress bar printed.
@@ -33,6 +33,7 @@ _OVERRIDES = "Error executing job with overrides: ["
 _FAILED_MAPPINGS = 20  # after which no further one is tried
 _MOST_MAPPINGS = 16
 _MOST_ARGUMENTS = 1000
+_MOST_STEP_LINES = 4 * MOST_STEPS  # a step may be repeated, or told in several lines
 _MOST_ERROR_CHARACTERS = 8 * 1024 * 1024  # at the end, where an error is looked for
 
 
@@ -115,14 +116,11 @@ def _last_steps(
 ) -> tuple[StepMetrics, ...]:
     """The steps behind the last start; a report may have its steps above the command as well."""
     for begin in (first if command is None else first + command.index, first):
-        steps = last_steps(step for line in lines[begin:] if (step := _step(line)) is not None)
+        said = [line for line in lines[begin:] if "step:" in line.text][-_MOST_STEP_LINES:]
+        steps = last_steps(step for line in said if (step := read_step(line.text)) is not None)
         if steps:
             return steps
     return ()
-
-
-def _step(line: LogLine) -> StepMetrics | None:
-    return read_step(line.text) if "step:" in line.text else None
 
 
 def _last_overrides(lines: Sequence[LogLine]) -> LogLine | None:
@@ -147,9 +145,14 @@ def _out_of_memory(lines: Sequence[LogLine], first: int) -> OutOfMemory | None:
     while begin > first and characters < _MOST_ERROR_CHARACTERS:
         begin -= 1
         characters += len(lines[begin].text) + 1
-    error = read_out_of_memory(
-        "\n".join(without_secrets(line.text).replace("\r", " ") for line in lines[begin:])
-    )
+    error = read_out_of_memory("\n".join(line.text.replace("\r", " ") for line in lines[begin:]))
+    if error is None:
+        return None
+    # Without secrets is only what is told, for to look for them takes longer than all else.
+    place = begin + error.line - 1
+    begin = max(begin, place - MOST_BEFORE)
+    told = lines[begin : place + MOST_BEHIND + 1]
+    error = read_out_of_memory("\n".join(without_secrets(line.text).replace("\r", " ") for line in told))
     if error is None:
         return None
     number = lines[min(begin + error.line, len(lines)) - 1].number

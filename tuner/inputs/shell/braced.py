@@ -7,6 +7,7 @@ from tuner.inputs.shell.arithmetic import Number
 from tuner.inputs.shell.scope import Scope, Value
 from tuner.inputs.shell.segments import Expanded, Segment, append, literal
 from tuner.inputs.shell.source import Node, Source
+from tuner.inputs.shell.undecided import Cause
 from tuner.inputs.shell.values import Text, Unknown, joined, text
 
 _NAMES = ("variable_name", "special_variable_name", "subscript")
@@ -135,9 +136,9 @@ class Braced:
         if named.type == "subscript" and self._index(named) in _SEPARATE:
             elements = self._elements(named)
             unknown = len(elements) == 1 and elements[0].known is None
-            return self._unknown(node, "") if unknown else text(str(len(elements)))
-        known = _joined(values).known
-        return self._unknown(node, "") if known is None else text(str(len(known)))
+            return self._unknown(node, "", elements[0].because) if unknown else text(str(len(elements)))
+        whole = _joined(values)
+        return self._unknown(node, "", whole.because) if whole.known is None else text(str(len(whole.known)))
 
     def _indirect(self, node: Node, named: Node, rest: Sequence[Node]) -> Expanded:
         """``${!name}``: the variable that another one names; ``${!array[@]}``: its keys."""
@@ -205,7 +206,7 @@ class Braced:
         numbers = [self._number(child) for child in operands]
         known = [run[0].text.known for run in values if run]
         if not numbers or None in numbers or None in known:
-            return _one(self._unknown(node, ""))
+            return _one(self._unknown(node, "", _joined(values).because))
         offset, length = numbers[0] or 0, numbers[1] if len(numbers) > 1 else None
         if len(values) == 1 and values[0] and values[0][0].splits:
             return _one(text(parameters.substring(known[0] or "", offset, length)))
@@ -218,7 +219,7 @@ class Braced:
         slash = next((place for place, child in enumerate(rest) if child.type == "/"), len(rest))
         first, second = (_joined(self._operand(part)).known for part in (rest[:slash], rest[slash + 1 :]))
         if known is None or first is None or second is None or len(first) > parameters.LONGEST_PATTERN:
-            return self._unknown(node, value.unknowns[0].name if value.unknowns else "")
+            return self._unknown(node, value.unknowns[0].name if value.unknowns else "", value.because)
         if operator not in _CASES:
             self._scope.effort.match(min(parameters.LONGEST, len(known)))
         if operator in ("#", "##"):
@@ -229,8 +230,9 @@ class Braced:
             return text(parameters.replaced(known, first, second, operator=operator))
         return text(parameters.in_case(known, operator)) if operator in _CASES else self._unknown(node, "")
 
-    def _unknown(self, node: Node, name: str) -> Text:
-        return Text((Unknown(name=name, text=self._source.of(node), location=self._source.location(node)),))
+    def _unknown(self, node: Node, name: str, because: tuple[Cause, ...] = ()) -> Text:
+        place = self._source.location(node)
+        return Text((Unknown(name=name, text=self._source.of(node), location=place, because=because),))
 
 
 def _first(value: Value) -> Text:

@@ -11,6 +11,7 @@ from tuner.inputs.secrets import is_secret
 from tuner.inputs.shell.conditions import Conditions, Status
 from tuner.inputs.shell.expansion import Expander
 from tuner.inputs.shell.leaving import ExitShell, LeaveLoop, ReturnFromFunction
+from tuner.inputs.shell.machine import is_hook
 from tuner.inputs.shell.scope import Scope, Value
 from tuner.inputs.shell.source import Node, Source, parse
 from tuner.inputs.shell.values import Field, Text, Unknown, joined, text
@@ -40,6 +41,9 @@ class Shell(Protocol):
 
     def source_file(self, name: Text, arguments: Sequence[Text], place: Location) -> Status:
         """Follow another file in the same scope."""
+
+    def skip(self, text: str, place: Location) -> None:
+        """Note commands that other commands print: what they set is not known."""
 
 
 class Builtins:
@@ -202,7 +206,11 @@ class Builtins:
         return True
 
     def _eval(self, words: Sequence[Field], place: Location) -> Status:
-        return self.evaluate(joined((word.text for word in words), " "), place)
+        line = joined((word.text for word in words), " ")
+        if len(line.pieces) == 1 and line.because and not is_hook(str(line)):
+            self._shell.skip(f"eval {line}", place)
+            return None
+        return self.evaluate(line, place)
 
     def evaluate(self, line: Text, place: Location) -> Status:
         """Follow a text as a script of its own."""

@@ -49,7 +49,7 @@ class Conditions:
         if kind == "unary_expression":
             operator, operand = self._source.of(node.children[0]), node.children[-1]
             return opposite(self.test(operand)) if operator == "!" else self._unary(operator, operand)
-        value = self._expander.one(node)
+        value = self._consult(self._expander.one(node))
         return None if value.known is None else bool(value.known)
 
     def arithmetic(self, nodes: Sequence[Node]) -> Status:
@@ -72,8 +72,13 @@ class Conditions:
         if len(operands) == 3 and known[1] is not None:
             return self._compared(operands[0], known[1], operands[2], pattern_=False)
         if len(operands) == 2 and known[0] in ("-n", "-z"):
-            return _filled(operands[1], known[0])
-        return _filled(operands[0], "-n") if len(operands) == 1 else None
+            return _filled(self._consult(operands[1]), known[0])
+        return _filled(self._consult(operands[0]), "-n") if len(operands) == 1 else None
+
+    def _consult(self, operand: Text) -> Text:
+        """An operand, after noting what is not run that would tell it."""
+        self._scope.consulted += operand.because
+        return operand
 
     def _operands(self, nodes: Sequence[Node]) -> list[Text]:
         operands: list[Text] = []
@@ -102,6 +107,8 @@ class Conditions:
         return opposite(status) if negated else status
 
     def _compared(self, left: Text, operator: str, right: Text, *, pattern_: bool) -> Status:
+        for side in (left, right):
+            self._consult(side)
         if operator in _COMPARISONS:
             numbers = [parsed(side.known) if side.known is not None else None for side in (left, right)]
             if numbers[0] is None or numbers[1] is None:
@@ -126,7 +133,7 @@ class Conditions:
         if operator == "-v":
             return self._source.of(operand) in self._scope.variables
         if operator in ("-n", "-z"):
-            return _filled(self._expander.one(operand), operator)
+            return _filled(self._consult(self._expander.one(operand)), operator)
         return None  # of a file
 
 

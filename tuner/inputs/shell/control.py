@@ -15,6 +15,7 @@ from tuner.inputs.shell.leaving import ExitShell, LeaveLoop, ReturnFromFunction
 from tuner.inputs.shell.parameters import LONGEST, LONGEST_PATTERN, pattern
 from tuner.inputs.shell.scope import Scope
 from tuner.inputs.shell.source import Node, Source
+from tuner.inputs.shell.undecided import Cause, Kind, together
 from tuner.inputs.shell.values import Text
 
 MOST_ROUNDS = 1_000  # of one loop
@@ -26,6 +27,8 @@ class Shell(Protocol):
     scope: Scope
     source: Source
     uncertain: int  # branches around the statement that nobody knows whether they are taken
+    doubts: list[Cause]  # what would tell whether these are taken
+    given_up: list[Cause]  # loops that were followed no further
 
     def statement(self, node: Node) -> Status:
         """Follow one statement."""
@@ -53,9 +56,10 @@ class Control:
 
     def _list(self, node: Node) -> Status:
         left, operator, right = node.children[0], node.children[1].type, node.children[-1]
+        before = len(self._shell.scope.consulted)
         first = self._shell.statement(left)
         if first is None:
-            second = self._maybe(partial(self._shell.statement, right))
+            second = self._maybe(partial(self._shell.statement, right), self._consulted(before))
         elif first is (operator == "&&"):
             second = self._shell.statement(right)
         else:
@@ -83,42 +87,60 @@ class Control:
 
     def _branches(self, clauses: list[tuple[list[Node], list[Node]]]) -> Status:
         for position, (condition, body) in enumerate(clauses):
+            before = len(self._shell.scope.consulted)
             status = True if not condition else self._shell.run_all(condition)
             if status:
                 return self._shell.run_all(body)
             if status is None:
                 rest = clauses[position + 1 :]
                 return self._either(
-                    condition[0], partial(self._shell.run_all, body), partial(self._branches, rest)
+                    condition[0],
+                    partial(self._shell.run_all, body),
+                    partial(self._branches, rest),
+                    self._consulted(before),
                 )
         return True
 
-    def _either(self, place: Node, first: Callable[[], Status], second: Callable[[], Status]) -> Status:
+    def _consulted(self, before: int) -> tuple[Cause, ...]:
+        """What would tell a status that is not known: all that was consulted behind so many."""
+        return together(self._shell.scope.consulted[before:])
+
+    def _either(
+        self,
+        place: Node,
+        first: Callable[[], Status],
+        second: Callable[[], Status],
+        causes: tuple[Cause, ...],
+    ) -> Status:
         """Follow two branches of which one is taken."""
         other = self._shell.scope.copy()
-        one_left = self._branch(first)
+        one_left = self._branch(first, causes)
         before = self._shell.scope.copy()
         self._shell.scope.take(other)
-        two_left = self._branch(second)
+        two_left = self._branch(second, causes)
         if two_left and not one_left:
             self._shell.scope.take(before)
         elif not one_left:
-            self._shell.scope.merge(before, self._shell.source.location(place))
+            self._shell.scope.merge(before, self._shell.source.location(place), causes)
         elif two_left:
             raise two_left
         return None
 
-    def _maybe(self, run: Callable[[], Status]) -> Status:
+    def _maybe(self, run: Callable[[], Status], causes: tuple[Cause, ...]) -> Status:
         """Follow what may run or not."""
         before = self._shell.scope.copy()
-        left = self._branch(run)
+        left = self._branch(run, causes)
         if left:
             self._shell.scope.take(before)
         else:
-            self._shell.scope.merge(before, Location(source=self._shell.source.file))
+            self._shell.scope.merge(before, Location(source=self._shell.source.file), causes)
         return None
 
-    def _branch(self, run: Callable[[], Status]) -> "ExitShell | ReturnFromFunction | LeaveLoop | None":
+    def _branch(
+        self, run: Callable[[], Status], causes: tuple[Cause, ...]
+    ) -> "ExitShell | ReturnFromFunction | LeaveLoop | None":
+        doubts = len(self._shell.doubts)
+        self._shell.doubts += causes
         self._shell.uncertain += 1
         try:
             run()
@@ -126,25 +148,27 @@ class Control:
             return left
         finally:
             self._shell.uncertain -= 1
+            del self._shell.doubts[doubts:]
         return None
 
     def _case(self, node: Node) -> Status:
         value = self._shell.expander().one(node.child_by_field_name("value"))
+        causes = value.because
         items = [child for child in node.children if child.type == "case_item"]
         for position, item in enumerate(items):
             matches = self._matches(value, item)
             if matches is None:
                 rest = items[position:]
                 runs = [partial(self._item, item) for item in rest]
-                return self._any(node, runs)
+                return self._any(node, runs, causes)
             if matches:
                 return self._item(item)
         return True
 
-    def _any(self, node: Node, runs: Sequence[Callable[[], Status]]) -> Status:
+    def _any(self, node: Node, runs: Sequence[Callable[[], Status]], causes: tuple[Cause, ...]) -> Status:
         if len(runs) == 1:
-            return self._maybe(runs[0])
-        return self._either(node, runs[0], partial(self._any, node, runs[1:]))
+            return self._maybe(runs[0], causes)
+        return self._either(node, runs[0], partial(self._any, node, runs[1:], causes), causes)
 
     def _matches(self, value: Text, item: Node) -> Status:
         known = value.known
@@ -182,7 +206,9 @@ class Control:
         for value in fields[:MOST_ROUNDS]:
             self._shell.scope.variables[name] = value
             if not self._round(body):
-                break
+                return True
+        if len(fields) > MOST_ROUNDS:
+            self._give_up(node)
         return True
 
     def _counted(self, node: Node) -> Status:
@@ -198,14 +224,16 @@ class Control:
         first, condition, step = [*parts, [], [], []][:3]
         self._arithmetic(first)
         for _ in range(MOST_ROUNDS):
+            before = len(self._shell.scope.consulted)
             status = Conditions(self._shell.scope, self._shell.source, self._shell.expander()).arithmetic(
                 condition
             )
             if status is None:
-                return self._maybe(partial(self._round, body))
+                return self._maybe(partial(self._round, body), self._consulted(before))
             if not status or not self._round(body):
-                break
+                return True
             self._arithmetic(step)
+        self._give_up(node)
         return True
 
     def _arithmetic(self, nodes: Iterable[Node]) -> None:
@@ -220,13 +248,24 @@ class Control:
         conditions = [child for child in node.named_children if child != body]
         until = node.children[0].type == "until"
         for _ in range(MOST_ROUNDS):
+            before = len(self._shell.scope.consulted)
             status = self._shell.run_all(conditions)
             status = opposite(status) if until else status
             if status is None:
-                return self._maybe(partial(self._round, body))
+                return self._maybe(partial(self._round, body), self._consulted(before))
             if not status or not self._round(body):
                 return True
+        self._give_up(node)
         return True
+
+    def _give_up(self, loop: Node) -> None:
+        """Note a loop that goes on, unless it runs beside the script."""
+        if not _in_background(loop):
+            body, source = loop.child_by_field_name("body"), self._shell.source
+            head = " ".join(source.between(loop.start_byte, body.start_byte).split()).removesuffix(";")
+            cause = Cause(kind=Kind.LOOP, text=head, location=source.location(loop))
+            if cause not in self._shell.given_up:
+                self._shell.given_up.append(cause)
 
     def _round(self, body: Node) -> bool:
         """Follow a loop's body once; False where the loop is left."""
@@ -235,6 +274,16 @@ class Control:
         except LeaveLoop as left:
             return not left.ends
         return True
+
+
+def _in_background(node: Node) -> bool:
+    """Whether ``&`` stands behind a statement, or behind one that it is a part of."""
+    while node is not None:
+        following = node.next_sibling
+        if following is not None and following.type == "&":
+            return True
+        node = node.parent
+    return False
 
 
 def _patterns(item: Node) -> list[Node]:

@@ -5,7 +5,7 @@ written, as it does in the shell where no file matches.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 
 from tuner.inputs.shell.arithmetic import Arithmetic, Number, parsed
@@ -13,6 +13,7 @@ from tuner.inputs.shell.braced import Braced
 from tuner.inputs.shell.scope import Scope
 from tuner.inputs.shell.segments import Expanded, Segment, append, literal, quoted, split
 from tuner.inputs.shell.source import Node, Source, parse
+from tuner.inputs.shell.undecided import Cause, together
 from tuner.inputs.shell.values import Field, Text, Unknown, joined, text
 
 _QUOTED = {"string", "translated_string"}
@@ -122,9 +123,10 @@ class Expander:
             return [[Segment(self.unknown(node), splits=False)]]
         return self._word(node)
 
-    def unknown(self, node: Node, name: str = "") -> Text:
+    def unknown(self, node: Node, name: str = "", because: Iterable[Cause] = ()) -> Text:
         """What nobody can know about a node."""
-        return Text((Unknown(name=name, text=self._source.of(node), location=self._source.location(node)),))
+        place, causes = self._source.location(node), together(because)
+        return Text((Unknown(name=name, text=self._source.of(node), location=place, because=causes),))
 
     def _sequence(self, nodes: Sequence[Node]) -> Expanded:
         expanded: Expanded = [[]]
@@ -190,9 +192,11 @@ class Expander:
         return _ESCAPE_IN_STRING.sub(lambda match: match[1] or "", self._source.between(start, end))
 
     def _computed(self, node: Node) -> Text:
-        inner = node.named_children
+        inner, before = node.named_children, len(self._scope.consulted)
         value = 0 if not inner else self.number(inner[-1])
-        return self.unknown(node, self._blame(node)) if value is None else text(str(value))
+        if value is not None:
+            return text(str(value))
+        return self.unknown(node, self._blame(node), self._scope.consulted[before:])
 
     def _blame(self, node: Node) -> str:
         """The variable that makes an expression unknown, where it is one."""
@@ -207,7 +211,10 @@ class Expander:
             value = self._braced.subscript(node) if node.type == "subscript" else self.one(node)
         else:
             return None
-        return None if value.known is None else parsed(value.known)
+        if value.known is None:
+            self._scope.consulted += value.because
+            return None
+        return parsed(value.known)
 
     def _assign_number(self, node: Node, value: Number) -> None:
         name = self._source.of(node)

@@ -18,6 +18,7 @@ from tuner.inputs.shell.machine import answer
 from tuner.inputs.shell.scope import Function, Scope
 from tuner.inputs.shell.source import Node, Source, parse
 from tuner.inputs.shell.streams import Streams
+from tuner.inputs.shell.undecided import Cause, Kind, together
 from tuner.inputs.shell.values import Field, Text, Unknown, text
 from tuner.language import _
 
@@ -32,6 +33,7 @@ class Command(Struct, frozen=True, kw_only=True):
     environment: tuple[tuple[str, Text], ...]  # assignments in front of it
     location: Location
     certain: bool  # no branch that nobody knows leads to it
+    doubts: tuple[Cause, ...] = ()  # what is not run that would tell whether such a branch is taken
 
 
 class Assumed(Struct, frozen=True, kw_only=True):
@@ -53,6 +55,8 @@ class Interpreter:
         self.scope = scope
         self.source = parse(scope.script, b"")
         self.uncertain = 0  # branches around the statement that nobody knows whether they are taken
+        self.doubts: list[Cause] = []  # what is not run that would tell
+        self.given_up: list[Cause] = []  # loops, and commands that other commands print
         self.commands: list[Command] = []
         self.assumed: list[Assumed] = []
         self.not_read: list[Unknown] = []
@@ -153,7 +157,10 @@ class Interpreter:
         self.scope.effort.look_for_file()
         content = None if name.known is None else self._read(name.known)
         if content is None:
-            self.not_read.append(Unknown(name="", text=str(name), location=place))
+            if str(name).startswith("<("):
+                self.skip(str(name), place)
+            else:
+                self.not_read.append(Unknown(name="", text=str(name), location=place))
             return None
         self.scope.effort.parse(len(content[1]))
         before = self.scope.arguments
@@ -164,6 +171,10 @@ class Interpreter:
             return left.status
         finally:
             self.scope.arguments = before
+
+    def skip(self, text: str, place: Location) -> None:
+        """Note commands that other commands print: what they set is not known."""
+        self.given_up.append(Cause(kind=Kind.SOURCED, text=text, location=place))
 
     def _within(self, source: Source) -> Status:
         before, self.source = self.source, source
@@ -280,9 +291,13 @@ class Interpreter:
                     environment=tuple(environment),
                     location=place,
                     certain=not self.uncertain,
+                    doubts=together(self.doubts),
                 )
             )
         status, from_machine = answer(values)
+        if status is None:
+            line = " ".join(" ".join(map(str, values)).split())
+            self.scope.consulted.append(Cause(kind=Kind.STATUS, text=line, location=place))
         if from_machine:
             self.assumed.append(Assumed(text=" ".join(map(str, values)), location=place))
         return status

@@ -13,6 +13,7 @@ from tuner.errors import Location
 from tuner.inputs.processes import Count, Processes
 from tuner.inputs.shell.carriers import PYTHON
 from tuner.inputs.shell.interpreter import Command
+from tuner.inputs.shell.undecided import Cause
 from tuner.inputs.shell.values import Field, Text
 
 _DISTRIBUTED = frozenset({"torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch"})
@@ -30,6 +31,7 @@ class Launch(Struct, frozen=True, kw_only=True):
     location: Location
     certain: bool  # no branch that nobody knows leads to it
     processes: Processes  # as the options of what starts it say
+    doubts: tuple[Cause, ...] = ()  # what is not run that would tell whether such a branch is taken
 
 
 def launches(commands: Sequence[Command]) -> tuple[Launch, ...]:
@@ -47,6 +49,7 @@ def launches(commands: Sequence[Command]) -> tuple[Launch, ...]:
                     location=command.location,
                     certain=command.certain,
                     processes=_processes(words[:position]),
+                    doubts=command.doubts,
                 )
             )
     return tuple(started)

@@ -12,6 +12,14 @@ _ASKING = frozenset(
 )
 
 
+_HOOK = re.compile(r"\b(?:conda|mamba|micromamba|pixi|pyenv|direnv|brew|ssh-agent|module|modulecmd|lmod)\b")
+
+
+def is_hook(text: str) -> bool:
+    """Whether commands that are printed only prepare the shell, as an environment of Python needs it."""
+    return _HOOK.search(text) is not None
+
+
 def names_other_accelerator(text: str) -> bool:
     """Whether a text speaks of an accelerator that is no GPU."""
     return _OTHER_ACCELERATOR.search(text) is not None

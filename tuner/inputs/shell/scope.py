@@ -1,11 +1,12 @@
 """What a shell remembers: variables, positional parameters, functions."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from tuner.errors import Location
 from tuner.inputs.shell.effort import Effort
 from tuner.inputs.shell.source import Node, Source
+from tuner.inputs.shell.undecided import Cause, together
 from tuner.inputs.shell.values import Text, Unknown
 
 Value = Text | tuple[Text, ...] | Mapping[str, Text]
@@ -31,6 +32,7 @@ class Scope:
     functions: dict[str, Function] = field(default_factory=dict)
     unset: set[str] = field(default_factory=set)  # names that the script itself has unset
     effort: Effort = field(default_factory=Effort)  # of all copies together
+    consulted: list[Cause] = field(default_factory=list)  # by conditions and sums, of all copies
 
     def copy(self) -> "Scope":
         """An equal state that changes apart from this one."""
@@ -42,6 +44,7 @@ class Scope:
             dict(self.functions),
             set(self.unset),
             self.effort,
+            self.consulted,
         )
 
     def take(self, other: "Scope") -> None:
@@ -54,13 +57,30 @@ class Scope:
                 mine.update(theirs)  # type: ignore[arg-type]
         self.unset = other.unset
 
-    def merge(self, other: "Scope", place: Location) -> None:
-        """Become the state after one of two branches, nobody knows which: what differs is unknown."""
+    def merge(self, other: "Scope", place: Location, causes: Iterable[Cause] = ()) -> None:
+        """Become the state after one of two branches, nobody knows which: what differs is unknown.
+
+        Args:
+            other: the state after the other branch.
+            place: where they part.
+            causes: what would tell which is taken.
+        """
         for name in {*self.variables, *other.variables}:
             mine, theirs = self.variables.get(name), other.variables.get(name)
             if mine != theirs:
-                self.variables[name] = Text((Unknown(name=name, text=f"${name}", location=place),))
+                because = together(causes, _because(mine), _because(theirs))
+                unknown = Unknown(name=name, text=f"${name}", location=place, because=because)
+                self.variables[name] = Text((unknown,))
         self.functions = {**other.functions, **self.functions}
         self.unset &= other.unset
         if self.arguments != other.arguments:
             self.arguments = ()
+
+
+def _because(value: Value | None) -> tuple[Cause, ...]:
+    """What would tell the parts of a value that are not known."""
+    if value is None:
+        return ()
+    if isinstance(value, Text):
+        return value.because
+    return together(*(item.because for item in (value.values() if isinstance(value, Mapping) else value)))

@@ -9,6 +9,7 @@ from tuner.inputs.shell.conditions import Status
 from tuner.inputs.shell.expansion import Expander
 from tuner.inputs.shell.programs import printed
 from tuner.inputs.shell.source import Node, Source
+from tuner.inputs.shell.undecided import Cause, Kind
 from tuner.inputs.shell.values import Text, Unknown, joined, text
 
 
@@ -40,6 +41,7 @@ class Streams:
         self._shell = shell
         self.given: Text | None = None  # what the next command reads, None where nobody says
         self._output: list[Text] | None = None  # what is printed, None where nobody reads it
+        self._substitutions: list[Cause] = []  # that are being followed, outermost first
         self.table: dict[str, Callable[[Node], Status]] = {
             "pipeline": self._pipeline,
             "redirected_statement": self._redirected,
@@ -56,23 +58,31 @@ class Streams:
             return False
         output = printed(str(words[0]).rpartition("/")[2], words[1:], self.given)
         if output is None:
-            line = " ".join(map(str, words))
-            output = Text((Unknown(name="", text=f"$({line})", location=place),))
+            output = self._not_known(words, place)
         self._output.append(output)
         return True
+
+    def _not_known(self, words: Sequence[Text], place: Location) -> Text:
+        """What a program prints that is not run: the whole substitution stands for it."""
+        line = f"$({' '.join(map(str, words))})"
+        cause = Cause(kind=Kind.OUTPUT, text=line, location=place)
+        if self._substitutions:
+            cause = self._substitutions[-1]
+        return Text((Unknown(name="", text=cause.text, location=cause.location, because=(cause,)),))
 
     def substituted(self, node: Node) -> Text:
         """What ``$(...)`` gives: what the commands print, without the last ends of lines."""
         before, given = self._output, self.given
         printed_inside: list[Text] = []
         self._output, self.given = printed_inside, None
+        place = self._shell.source.location(node)
+        spelled = " ".join(self._shell.source.of(node).split())
+        self._substitutions.append(Cause(kind=Kind.OUTPUT, text=spelled, location=place))
         try:
-            self._shell.deeper(
-                partial(self._shell.apart, partial(self._shell.run_all, node.children)),
-                self._shell.source.location(node),
-            )
+            self._shell.deeper(partial(self._shell.apart, partial(self._shell.run_all, node.children)), place)
         finally:
             self._output, self.given = before, given
+            self._substitutions.pop()
         output = joined(printed_inside, "")
         if output.pieces and isinstance(output.pieces[-1], str):
             return text(*output.pieces[:-1], output.pieces[-1].rstrip("\n"))

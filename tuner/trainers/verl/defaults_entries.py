@@ -27,6 +27,7 @@ class Entry(Struct, frozen=True, kw_only=True):
     place: Location
     optional: bool = False  # nothing is said where there is no such file
     overrides: bool = False  # chooses anew for an entry of another list
+    one_of_list: bool = False  # its choice stands in a list, which Hydra takes as files that are named
 
     @property
     def said(self) -> str:
@@ -35,6 +36,11 @@ class Entry(Struct, frozen=True, kw_only=True):
         if self.group is not None:
             return f"{self.group}{at}: {self.name}"
         return f"{self.file_path('')}{at}"
+
+    @property
+    def chosen(self) -> str:
+        """The group of a choice as the list has it, with its package."""
+        return f"{self.group}" if self.package is None else f"{self.group}@{self.package}"
 
     @property
     def is_self(self) -> bool:
@@ -67,16 +73,25 @@ def entries(document: Document) -> tuple[Entry, ...]:
     """The entries of a document's list, in order, without those that choose what Hydra itself does.
 
     Raises:
-        InputError: an entry is neither a name nor a choice.
+        InputError: an entry is neither a name nor a choice, or ``_self_`` stands twice.
     """
     listed = document.tree.get("defaults")
     if not isinstance(listed, list):
         return ()
-    return tuple(
+    named = tuple(
         entry
         for number, item in enumerate(listed)
         for entry in _read(item, document.location("defaults", str(number)))
     )
+    own = [entry for entry in named if entry.is_self]
+    if len(own) > 1:
+        raise InputError(
+            _("{word} stands twice").format(word=SELF),
+            location=own[1].place,
+            key="defaults",
+            hint=_("remove one of the two"),
+        )
+    return named
 
 
 def _read(item: Any, place: Location) -> Iterator[Entry]:
@@ -110,6 +125,7 @@ def _read(item: Any, place: Location) -> Iterator[Entry]:
                 place=place,
                 optional=_OPTIONAL in key,
                 overrides=_OVERRIDE in key,
+                one_of_list=isinstance(value, list),
             )
 
 

@@ -9,18 +9,16 @@ from msgspec.structs import replace
 from tuner.errors import InputError, Location
 from tuner.files import is_there
 from tuner.inputs.tree import Path, nested
-from tuner.inputs.yaml_file import Document, read_yaml
-from tuner.language import N_, _
+from tuner.inputs.yaml_file import Document
+from tuner.language import _
 from tuner.trainers.protocol import ReleaseChoice
 from tuner.trainers.verl.defaults import CONFIG_FOLDER, CONFIGS, FINE_TUNING_CONFIGS, read_defaults
+from tuner.trainers.verl.defaults_choices import Choices
 from tuner.trainers.verl.defaults_entries import Entry, entries, header_package
+from tuner.trainers.verl.defaults_files import PRINT_HINT, DefaultsFiles
 from tuner.trainers.verl.entry_points import refuse_config
 from tuner.trainers.verl.releases import BUNDLED
 
-_PRINT_HINT = N_(
-    "give the composed configuration instead: add '--cfg job --resolve' to the launch "
-    "command, or take .hydra/config.yaml of a run"
-)
 _ENGINE_GROUP = "model_engine"
 _ENGINES = ("dp", "megatron", "torchtitan", "veomni", "automodel")
 _FINE_TUNING_GROUPS = ("engine", "optim")  # of verl's own configuration, which is what a file rests on
@@ -49,6 +47,11 @@ class Composition(Struct, frozen=True, kw_only=True):
             engine=high.engine or self.engine,
             engine_location=high.engine_location or self.engine_location,
         )
+
+    def without_repeats(self) -> "Composition":
+        """The same with each document where it is laid on last: what it said before is said again there."""
+        last = {id(document): document for document in reversed(self.documents)}
+        return replace(self, documents=tuple(reversed(last.values())))
 
 
 def _alone(document: Document, package: Path = ()) -> Composition:
@@ -104,13 +107,23 @@ class _List(Struct, frozen=True, kw_only=True):
     open_files: tuple[FilePath, ...]  # which have it in their lists, and itself
 
 
+class _Followed(Struct, frozen=True):
+    """What a list that was followed has brought, and the numbers of choices before and behind it."""
+
+    composition: Composition
+    before: int
+    behind: int
+
+
 class _Reader:
     """Follows lists into files, with the choices that outer files override in inner ones."""
 
     def __init__(self, tops: Sequence[FilePath]) -> None:
-        self._tops = tops  # folders in which paths begin, the first that has a file wins
+        self._files = DefaultsFiles(tops)
+        self._choices = Choices()
         self._overrides: dict[str, tuple[Entry, _List]] = {}  # by key, the outermost file's first
         self._met: set[str] = set()  # keys of those that chose for an entry of a file
+        self._followed: dict[tuple[FilePath, Path], _Followed] = {}  # by the file and the package of its keys
 
     def read(self, listed: _List) -> Composition:
         """A document and what its list names, lowest first."""
@@ -123,8 +136,10 @@ class _Reader:
         result = Composition()
         for entry in named:
             if not entry.overrides:
+                self._files.count(entry, len(listed.open_files))
                 result = result.below(own if entry.is_self else self._chosen(entry, listed))
-        return result if any(entry.is_self for entry in named) else result.below(own)
+        result = result if any(entry.is_self for entry in named) else result.below(own)
+        return result.without_repeats()
 
     def overridden(self) -> Composition:
         """What is chosen anew for entries of verl's own lists, which lie below all of the user's files."""
@@ -147,12 +162,22 @@ class _Reader:
             )
 
     def _chosen(self, entry: Entry, listed: _List) -> Composition:
-        key = entry.key(listed.base, listed.package)
-        if entry.group is None or key not in self._overrides:
+        if entry.group is None:
             return self._part(entry, listed)
-        self._met.add(key)
-        other, _list = self._overrides[key]
-        return self._part(replace(entry, name=other.name, place=other.place), listed)
+        key = entry.key(listed.base, listed.package)
+        if key in self._overrides:
+            self._met.add(key)
+            other, _list = self._overrides[key]
+            entry = replace(entry, name=other.name, place=other.place, one_of_list=other.one_of_list)
+        if entry.one_of_list:
+            return self._part(entry, listed)
+        self._choices.name(entry, key)
+        if entry.name is not None and not self._is_left_out(entry, listed):
+            self._choices.make(entry, key)
+        return self._part(entry, listed)
+
+    def _is_left_out(self, entry: Entry, listed: _List) -> bool:
+        return entry.optional and self._files.find(entry.file_path(listed.base)) is None
 
     def _part(self, entry: Entry, listed: _List) -> Composition:
         """What one entry other than ``_self_`` brings."""
@@ -163,33 +188,43 @@ class _Reader:
 
     def _file(self, entry: Entry, listed: _List) -> Composition:
         path = entry.file_path(listed.base)
-        files = [top / f"{path}.yaml" for top in self._tops]
-        file = next((file for file in files if is_there(file, FilePath.is_file)), None)
+        file = self._files.find(path)
         if file is None:
             nested_list = bool(listed.base or listed.package)
             if entry.optional or (nested_list and _has_files(f"{path}.yaml")):
                 return Composition()
             message = _("{name!r} is neither a configuration of verl nor found as {file}").format(
-                name=entry.said, file=files[0]
+                name=entry.said, file=self._files.expected(path)
             )
-            raise InputError(message, location=entry.place, key="defaults", hint=_(_PRINT_HINT))
-        if file.resolve() in listed.open_files:
+            raise InputError(message, location=entry.place, key="defaults", hint=_(PRINT_HINT))
+        resolved = file.resolve()
+        if resolved in listed.open_files:
             raise InputError(
                 _("{name!r} includes itself").format(name=entry.said),
                 location=entry.place,
                 key="defaults",
                 hint=_("remove one of the entries"),
             )
-        document = read_yaml(file)
+        document = self._files.read(file, entry)
         header = header_package(document) if entry.package is None else None
-        return self.read(
-            _List(
-                document=document,
-                base=path.rpartition("/")[0],
-                package=entry.below(listed.base, listed.package) if header is None else header,
-                open_files=(*listed.open_files, file.resolve()),
-            )
+        below = _List(
+            document=document,
+            base=path.rpartition("/")[0],
+            package=entry.below(listed.base, listed.package) if header is None else header,
+            open_files=(*listed.open_files, resolved),
         )
+        return self._once(file, below, entry)
+
+    def _once(self, file: FilePath, below: _List, entry: Entry) -> Composition:
+        """What a file brings below a package: its list is followed the first time that it is met there."""
+        followed = self._followed.get((file, below.package))
+        if followed is None:
+            before = len(self._choices)
+            followed = _Followed(self.read(below), before, len(self._choices))
+            self._followed[file, below.package] = followed
+        else:
+            self._choices.expect_none_since(followed.before, followed.behind, entry)
+        return followed.composition
 
 
 def _bundled(entry: Entry, listed: _List) -> Composition | None:

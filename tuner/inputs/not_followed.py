@@ -1,0 +1,77 @@
+"""What a script decides by something that is not run, said of one of its launches."""
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from tuner.errors import cut
+from tuner.inputs.given import Remark
+from tuner.inputs.secrets import without_secrets
+from tuner.inputs.shell.control import MOST_ROUNDS
+from tuner.inputs.shell.undecided import Cause, Kind
+from tuner.language import _
+
+if TYPE_CHECKING:
+    from tuner.inputs.script import Script
+    from tuner.inputs.shell.launches import Launch
+    from tuner.inputs.shell.values import Field
+
+_CHARACTERS = 100  # of a command
+_NAMED = 3  # settings that one command decides
+
+
+def not_followed(
+    script: "Script", launch: "Launch", open_arguments: Iterable[tuple[str, "Field"]]
+) -> tuple[Remark, ...]:
+    """What of the reading of a launch rests on commands that are not run, each command once.
+
+    Args:
+        script: that has the launch.
+        launch: the one that is read.
+        open_arguments: those whose values are not known, with their keys.
+    """
+    decided: dict[Cause, list[str]] = {}
+    for key, field in open_arguments:
+        for cause in field.text.because:
+            decided.setdefault(cause, []).append(key or _("further arguments"))
+    for cause in launch.doubts:
+        decided.setdefault(cause, []).append(_("whether the trainer is started here"))
+    remarks = [*map(_alone, script.given_up), *(_deciding(*item) for item in decided.items())]
+    return tuple(dict.fromkeys(sorted(remarks, key=lambda remark: remark.location.line or 0)))
+
+
+def named(causes: Iterable[Cause]) -> str:
+    """Commands that are not run, with their places."""
+    return _(", ").join(
+        dict.fromkeys(
+            _("{command} ({place})").format(command=_shown(cause), place=cause.location) for cause in causes
+        )
+    )
+
+
+def _alone(cause: Cause) -> Remark:
+    """What is said of a part of the script whatever rests on it."""
+    if cause.kind is Kind.LOOP:
+        text = _("{loop} has no end that can be seen: it is followed for {rounds:,} rounds").format(
+            loop=_shown(cause), rounds=MOST_ROUNDS
+        )
+    else:
+        text = _("{command} is not run: what it sets is not known").format(command=_shown(cause))
+    return Remark(text=text, location=cause.location)
+
+
+def _deciding(cause: Cause, decided: list[str]) -> Remark:
+    said = _("{command} is not run: what it prints decides {settings}")
+    if cause.kind is Kind.STATUS:
+        said = _("{command} is not run: whether it succeeds decides {settings}")
+    settings = _(", ").join(_few(list(dict.fromkeys(decided))))
+    return Remark(text=said.format(command=_shown(cause), settings=settings), location=cause.location)
+
+
+def _few(settings: list[str]) -> Iterator[str]:
+    yield from settings[:_NAMED]
+    if len(settings) > _NAMED:
+        yield _("{count} more").format(count=len(settings) - _NAMED)
+
+
+def _shown(cause: Cause) -> str:
+    return cut(without_secrets(cause.text), _CHARACTERS)
