@@ -114,9 +114,12 @@ def write_formats(
 
 
 def _write(file: Path, texts: Iterable[str]) -> None:
+    from tuner.inputs.secrets import HIDDEN
+    from tuner.inputs.secrets.shapes import without_shapes
+
     try:
         with file.open("w", encoding="utf-8", errors="backslashreplace", newline="\n") as stream:
-            stream.writelines(texts)
+            stream.writelines(without_shapes(text, HIDDEN) for text in texts)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise InputError(

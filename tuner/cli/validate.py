@@ -149,11 +149,13 @@ def _numbered(path: "Path", index: int) -> "Path":
 def _write_reports(files: "Sequence[ValidationFile]", output: str) -> "list[Path]":
     from pathlib import Path
 
+    from tuner.inputs.secrets import HIDDEN
+    from tuner.inputs.secrets.shapes import without_shapes
     from tuner.render.validation import validation_json
 
     paths = [_numbered(Path(output), index) for index in range(len(files))]
     for path, file in zip(paths, files, strict=True):
-        path.write_text(validation_json((file,)) + "\n", encoding="utf-8")
+        path.write_text(without_shapes(validation_json((file,)), HIDDEN) + "\n", encoding="utf-8")
     return paths
 
 
