@@ -79,7 +79,7 @@ SHAPED: tuple[tuple[str, str], ...] = tuple(
 )  # fmt: skip
 
 #: Without a shape: hidden by the name before them, or because the user made up the name.
-BARE = ("hunter2", "correct-horse-battery-staple", "Tr0ub4dor&3", "swordfish!")
+BARE = ("hunter2", "correct-horse-battery-staple", "Tr0ub4dor-3", "swordfish-x9")
 
 #: Names of variables that hold a secret, or of which nobody knows.
 VARIABLES = (

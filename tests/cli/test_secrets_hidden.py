@@ -133,6 +133,7 @@ def test_no_message_shows_a_credential_of_a_word(text: str) -> None:
         ("advise", "/dev/null", f"+mine.x=[{text}"),
         ("advise", "/dev/null", f"actor_rollout_ref.actor.strategy='{text}'", "--gpu", "h100-sxm"),
         ("advise", "/dev/null", f"trainer.nnodes='{text}'", "actor_rollout_ref.model.path=Qwen/Qwen3-8B"),
+        ("advise", "/dev/null", f"+mine.x={text}&("),
         ("advise", "/dev/null", "--gpu", text),
         ("config", "/dev/null", "--verl-version", text),
         ("rule", text),

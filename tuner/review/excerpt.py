@@ -28,7 +28,8 @@ _BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")  # what ends a line in YAML 1
 _SHELL_BREAK = re.compile("\r?\n")
 # Beside a value: a key of YAML or an override, which are judged by themselves, and what starts a program.
 _BESIDE = re.compile(
-    r"[-{}\[\],|>\\]+|[\w.'\"-]+:|[{\[]*[\w.-]+:?[}\],]*|[+~]{0,2}[\w/@.-]+\.[\w/@.-]+=.*|\$[\w@*{}]+|-m|[A-Z]\w*=.*"
+    r"[-{}\[\],|>\\:]+|[\w.'\"-]+:|[{\[]*[\w.-]+:?[}\],]*|\$[\w@*{}]+|-m|[A-Z]\w*=.*"
+    r"|[+~]{0,2}[\w/@.-]+\.[\w/@.-]+=.*|~[\w/@.-]+"
 )
 _LONGEST = 400  # characters of a line that is shown
 
@@ -51,7 +52,7 @@ def with_excerpts(
     }
     held = {given.source: given.text} if given.text else {}
     read = cache(partial(_lines, held))
-    screen = _Screen(given.source, settings, unshown)
+    screen = _Screen(given.source, settings, unshown, is_shell(given.source, given.text))
     return tuple(_with_excerpt(_with_hidden_fix(line, given, unshown), typed, read, screen) for line in lines)
 
 
@@ -61,32 +62,38 @@ class _Screen(NamedTuple):
     source: str
     settings: Settings
     unshown: frozenset[int]
+    shell: bool  # whether it is a script
 
     def hides(self, line: Line, value: str) -> bool:
         """Whether the value at which a finding stands may be a secret."""
-        if has_secret(value):
-            return True
-        return bool(line.key) and not line.section and self.settings.shown(line.key, value) != value
+        sets = bool(line.key) and not line.section and not value.lstrip("'\"").startswith("~")
+        return sets and self.settings.shown(line.key, value) != value
 
     def part(self, line: Line, text: str, start: int, end: int) -> tuple[int, int] | None:
         """What is shown of a line around the value; None for all of it."""
         place = line.location
         own = place.source == self.source and place.line in self.unshown
-        if not own and not has_secret(text) and _is_plain(text[:start]) and _is_plain(text[end:]):
+        beside = text[end:] if not self.shell else f"{text[:start]} {text[end:]}"
+        if not own and (_is_plain(beside) if self.shell else "#" not in beside):
             return None
         return min(start, (place.column or 1) - 1), end
 
 
 def _is_plain(text: str) -> bool:
     """Whether what stands beside a value is no comment and no word of another program."""
-    return all(_BESIDE.fullmatch(word.strip("'\"")) for word in text.split())
+    return all(_BESIDE.fullmatch(word.strip("'\"")) for word in text.split() if word.strip("'\""))
 
 
 def _with_hidden_fix(line: Line, given: Given, unshown: frozenset[int]) -> Line:
     if line.fix is None:
         return line
     data = given.text.encode("utf-8", "surrogatepass") if unshown else b""
-    touched = {data.count(b"\n", 0, place) + 1 for edit in line.fix.edits for place in (edit.start, edit.end)}
+    touched = {
+        data.count(b"\n", 0, place) + 1
+        for edit in line.fix.edits
+        if edit.start < edit.end or data[: edit.start].rpartition(b"\n")[2]  # else it puts lines between
+        for place in (edit.start, max(edit.start, edit.end - 1))
+    }
     hides = line.finding.hides_value or not unshown.isdisjoint(touched)
     return replace(line, fix=replace(line.fix, hides=True)) if hides else line
 
@@ -102,7 +109,7 @@ def _with_excerpt(
     else:
         lines = read(place.source)
         text = lines[place.line - 1] if place.line <= len(lines) else ""
-    if place.column > len(text) or len(text) > _LONGEST:
+    if place.column > len(text) or len(text) > _LONGEST or has_secret(text):
         return line
     start, end = value_span(text, place.column - 1)
     if screen.hides(line, text[start:end]):

@@ -22,13 +22,13 @@ from typing import Any
 
 from tuner.inputs.secrets.harmless import is_harmless, is_reference
 from tuner.inputs.secrets.names import decides, is_certain, is_free, is_likely
-from tuner.inputs.secrets.shapes import without_shapes
+from tuner.inputs.secrets.shapes import without_digits, without_shapes
 
 HIDDEN = "hidden"
 
 _SHORT = 512  # characters: longer texts are seldom met again
 _NOTHING = frozenset({"", "null", "none", "true", "false", "~", "???", HIDDEN})
-_QUOTED = r"\"(?:[^\"\\]|\\.)*\"|'[^']*'"
+_QUOTED = r"\"(?:[^\"\\]|\\.){0,2000}\"|'[^']{0,2000}'"  # bounded: a text may have many that are open
 # A name and its value as a shell, an option, a mapping or a header has them.
 _ASSIGNED = re.compile(
     rf"(?P<head>(?<![\w.$-])(?P<name>[A-Za-z_][\w.-]*)[\"']?\s?(?:=|:\s?))(?P<value>{_QUOTED}|[^\s\"',{{}}\[\]()]+)"
@@ -38,6 +38,7 @@ _OPTION = re.compile(
 )
 _SHELL_NAME = re.compile(r"[A-Z][A-Z0-9_]*")
 _IN_SENTENCE = re.compile(r"\b(?:a|an|the|each|one|per|of|no|this|that|your) $")
+_LONGEST_ARTICLE = 6  # characters of the pattern above, with the blanks around
 _carrying = False
 
 
@@ -199,7 +200,7 @@ def _short_cleaned(text: str, strict: bool) -> str:
 
 
 def _long_cleaned(text: str, strict: bool) -> str:
-    shown = without_shapes(text, HIDDEN)
+    shown = without_digits(without_shapes(text, HIDDEN), HIDDEN)
     hidden = _hidden if strict else _hidden_by_name
     if "=" in shown or ":" in shown:
         shown = _ASSIGNED.sub(hidden, shown)
@@ -214,7 +215,8 @@ def _hidden_by_name(match: re.Match[str]) -> str:
 
 def _is_prose(match: re.Match[str]) -> bool:
     """Whether a name is the word of a sentence: "expected a token: ..."."""
-    return ":" in match["head"] and _IN_SENTENCE.search(match.string, 0, match.start()) is not None
+    before = match.string[max(0, match.start() - _LONGEST_ARTICLE) : match.start()]
+    return ":" in match["head"] and _IN_SENTENCE.search(before) is not None
 
 
 def _hidden(match: re.Match[str]) -> str:

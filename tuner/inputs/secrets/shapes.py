@@ -88,8 +88,8 @@ SHAPES: Sequence[Shape] = (
     ),
     Shape("Telegram", (":AA",), r"(?<!\d)\d{8,10}:AA[\w-]{30,}", GITLEAKS),
     Shape("Docker", ("dckr_",), r"dckr_(?:pat|oat)_[\w-]{16,}", GITHUB),
-    Shape("npm", ("npm_",), rf"{_START}npm_(?=[a-z_]*[A-Z0-9])[A-Za-z0-9]{{16,}}", GITLEAKS),
-    Shape("PyPI", ("pypi-",), r"pypi-(?=[\w-]*[A-Z])[\w-]{16,}", GITLEAKS),
+    Shape("npm", ("npm_",), rf"{_START}npm_(?=[a-z_]{{0,200}}[A-Z0-9])[A-Za-z0-9]{{16,}}", GITLEAKS),
+    Shape("PyPI", ("pypi-",), r"pypi-(?=[\w-]{0,200}[A-Z])[\w-]{16,}", GITLEAKS),
     Shape(
         "Stripe",
         ("k_live_", "k_test_", "whsec_"),
@@ -124,14 +124,14 @@ SHAPES: Sequence[Shape] = (
     Shape(
         "private key",
         ("PRIVATE KEY",),
-        r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----(?:[A-Za-z0-9+/=\s,:.-]|\\[nrt])*",
+        r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?:[A-Za-z0-9+/=\s,:.-]|\\[nrt])*",
         RFC,
     ),
     Shape(
         "name and password in an address",
-        (":/",),  # a path has lost one of both
-        r"(?P<shown>[A-Za-z][\w+.-]*:/{1,2})"
-        rf"(?:[^\s/:@\"'<>\\]*:(?!\d+/)(?:(?!@){_OF_VALUE})+(?=@)|(?!git@)[^\s/:@\"'<>\\]+(?=@))",
+        ("@",),
+        r"(?P<shown>(?<![\w+.-])[A-Za-z][\w+.-]{0,30}:/{1,2})"
+        rf"(?:[^\s/:@\"'<>\\]{{0,200}}:(?!\d+/)(?:(?!@){_OF_VALUE}){{1,200}}(?=@)|(?!git@)[^\s/:@\"'<>\\]{{1,200}}(?=@))",
         RFC,
     ),
     Shape(
@@ -151,7 +151,7 @@ SHAPES: Sequence[Shape] = (
         "scheme of a header",
         ("earer ", "EARER ", "asic "),
         r"(?P<shown>(?i:\bbearer) +)(?!tokens?\b)[\w.~+/=-]{4,}"
-        r"|(?P<shown_too>\bBasic +)(?=[A-Za-z+/]*[0-9=])[A-Za-z0-9+/]{8,}={0,2}",
+        r"|(?P<shown_too>\bBasic +)(?=[A-Za-z+/]{0,200}[0-9=])[A-Za-z0-9+/]{8,}={0,2}",
         RFC,
     ),
 )
@@ -169,7 +169,7 @@ def without_shapes(text: str, word: str) -> str:
     numbers = [number for marker, number in _MARKED if marker in text]
     for number in dict.fromkeys(numbers):
         text = _pattern(number).sub(lambda match: _head(match) + word, text)
-    return _without_digits(text, word) if len(text) >= _DIGITS else text
+    return text
 
 
 def _head(match: re.Match[str]) -> str:
@@ -186,8 +186,10 @@ _HASH_BEFORE = re.compile(
 )
 
 
-def _without_digits(text: str, word: str) -> str:
+def without_digits(text: str, word: str) -> str:
     """A text without long hexadecimal digits, but where they name a commit, a snapshot or a file."""
+    if len(text) < _DIGITS:
+        return text
 
     def hidden(match: re.Match[str]) -> str:
         before = text[max(0, match.start() - 300) : match.start()]
