@@ -83,6 +83,7 @@ class Finding(Struct, frozen=True, kw_only=True):
     location: Location | None = None
     notes: tuple[str, ...] = ()  # caveats, one sentence each
     set_aside: bool = False  # the configuration is read as if its cause were not there
+    hides_value: bool = False  # its overrides move a value that may be a secret
     effect: Numerics | None = None  # on the training, where it is another than the rule's own
 
     @property

@@ -367,7 +367,7 @@ def test_standard_input_scripts_and_typed_overrides_are_shown_as_files_are(folde
     assert shown("-", stdin=CONFIG) == shown("a 显存.yaml")
     size = "actor_rollout_ref.rollout.tensor_model_parallel_size=3"
     started = "python3 -m verl.trainer.main_ppo actor_rollout_ref.model.path=qwen2.5-7b"
-    line = f"echo 显存; {started} '{size}'"
+    line = f"NCCL_DEBUG_FILE=显存 {started} '{size}'"
     Path("run.sh").write_text(f"# one\r\n{line}\r\n", encoding="utf-8")
     frame, carets = shown("run.sh")
     assert frame == f"2 | {line}"

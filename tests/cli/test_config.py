@@ -175,8 +175,8 @@ SECRETS = (
 )
 
 
-@pytest.mark.parametrize("output", ["text", "yaml", "json", "overrides"])
-def test_no_output_has_a_secret(output: str) -> None:
+@pytest.mark.parametrize("output", ["text", "json"])
+def test_no_output_to_read_has_a_secret(output: str) -> None:
     told = config("/dev/null", "-f", output, *RELEASE, "--", *SECRETS, "+x.pad_token='<|endoftext|>'").out
     for secret in ("0123456789abcdef", "hf_secret", "anythingatall", "ghp_"):
         assert secret not in told

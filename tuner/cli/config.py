@@ -1,7 +1,7 @@
 """``tuner config``: the settings that a configuration comes to, and where each of them comes from."""
 
 import sys
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -9,6 +9,9 @@ from tuner.cli import options, premise_options
 from tuner.cli.premises import Premises, with_premises
 from tuner.cli.project_settings import SettingsNamed, project_for, settled
 from tuner.language import _
+
+if TYPE_CHECKING:
+    from tuner.render.settings_view import SettingsView
 
 EXAMPLES = options.examples(
     "tuner config run.sh RESPONSES=8",
@@ -50,40 +53,62 @@ def config(
 ) -> None:
     """Print the settings that a configuration comes to, and where each comes from.
 
-    A line of a file, an override, or the release itself; interpolations are resolved and secrets hidden.
+    A line of a file, an override, or the release itself; interpolations are resolved. Text and JSON hide what
+    may be a secret; YAML and overrides, which are there to be run again, carry it.
     """
+    from tuner.inputs.secrets import carried
+
+    words = tuple(overrides or ())
+    options.refuse_misspelled((source, *words), with_premises(config))
+    premises = settled(Premises(verl_version=verl_version), project_for(source, named))
+    if output_format in ("yaml", "overrides"):
+        with carried():
+            _write_again(_view(source, words, launch, premises), output_format, every=every)
+        return
+    from tuner.render.terminal import Terminal, write
+
+    view = _view(source, words, launch, premises)
+    if output_format == "json":
+        from tuner.render.settings_report import settings_json
+
+        write(sys.stdout, settings_json(view, every=every))
+        return
+    from tuner.render.settings_text import settings_text
+
+    write(sys.stdout, settings_text(view, Terminal.of(sys.stdout, color), every=every))
+
+
+def _view(source: str, words: tuple[str, ...], launch: int | None, premises: Premises) -> "SettingsView":
+    """The settings that the configuration comes to."""
     from msgspec.structs import replace
 
     from tuner.cli.pipeline import configuration_of, release_of
-    from tuner.errors import cut
     from tuner.inputs.reading import read_given
-    from tuner.render.settings_text import not_known, settings_overrides, settings_text
     from tuner.render.settings_view import settings_view
-    from tuner.render.terminal import Terminal, plain, write
 
-    words = overrides or ()
-    options.refuse_misspelled((source, *words), with_premises(config))
-    premises = settled(Premises(verl_version=verl_version), project_for(source, named))
     given = read_given(source, words, launch=launch)
     with premises.blamed("verl_version"):
         release = release_of(given, premises.verl_version)
     release = replace(release, reason=premises.because("verl_version", release.reason))
     configuration = configuration_of(given)
     given = replace(given, remarks=(*given.remarks, *configuration.remarks(release.version)))
-    loaded = configuration.on(release.version)
-    view = settings_view(given, release, loaded)
-    if output_format == "json":
-        from tuner.render.settings_report import settings_json
+    return settings_view(given, release, configuration.on(release.version))
 
-        write(sys.stdout, settings_json(view, every=every))
-    elif output_format == "text":
-        write(sys.stdout, settings_text(view, Terminal.of(sys.stdout, color), every=every))
+
+def _write_again(view: "SettingsView", output_format: str, *, every: bool) -> None:
+    """The settings as they are run again, and which of them look like secrets."""
+    from tuner.errors import cut
+    from tuner.render.settings_text import carried_secrets, not_known, settings_overrides
+    from tuner.render.terminal import plain, write
+
+    if output_format == "yaml":
+        from tuner.render.settings_yaml import settings_yaml
+
+        write(sys.stdout, settings_yaml(view, every=every), carried=True)
     else:
-        if output_format == "yaml":
-            from tuner.render.settings_yaml import settings_yaml
-
-            write(sys.stdout, settings_yaml(view, every=every))
-        else:
-            write(sys.stdout, settings_overrides(view))
-        for line in not_known(view):
-            write(sys.stderr, cut(plain(line), _MOST_OF_A_LINE))
+        write(sys.stdout, settings_overrides(view), carried=True)
+    for line in not_known(view):
+        write(sys.stderr, cut(plain(line), _MOST_OF_A_LINE))
+    secrets = carried_secrets(view, every=every and output_format == "yaml")
+    if secrets:
+        write(sys.stderr, cut(plain(secrets), _MOST_OF_A_LINE))

@@ -193,7 +193,7 @@ def _pair(option: str, value: str | None) -> tuple[str | None, str | None]:
 def _side(question: "Question", named: "Input", premises: Premises) -> "Side":
     from tuner.advise.comparison import judge
     from tuner.counted import counted
-    from tuner.inputs.secrets import hidden_override
+    from tuner.inputs.given import with_shown_lost
     from tuner.render.comparison import Side
     from tuner.trainers.chosen import TRAINER
 
@@ -201,8 +201,8 @@ def _side(question: "Question", named: "Input", premises: Premises) -> "Side":
     workload = question.reading.workload
     cluster = workload.cluster
     return Side(
-        given=question.given,
-        words=() if named.pasted else tuple(map(hidden_override, named.words)),
+        given=with_shown_lost(question.given, loaded.settings.shown_override),
+        words=() if named.pasted else tuple(map(loaded.settings.shown_override, named.words)),
         loaded=loaded,
         release_reason=question.release.reason,
         rollout_engine=None if engine is None else f"{engine.name} {engine.version}",

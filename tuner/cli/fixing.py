@@ -17,7 +17,7 @@ from tuner.inputs.several import Input
 from tuner.language import _, ngettext
 from tuner.part_files import remove_leftovers
 from tuner.render.terminal import plain, silence, write
-from tuner.render.words import pasteable
+from tuner.render.words import pasteable, shown_overrides
 from tuner.review.checked import Checked, Line
 from tuner.review.fixes.mending import Left
 from tuner.review.fixes.patch import patch
@@ -34,6 +34,7 @@ class Done(Struct, frozen=True, kw_only=True):
     after: bytes = b""
     fixed: tuple[Line, ...] = ()  # in the order in which they were mended
     left: tuple[Left, ...] = ()  # with overrides, and not mended
+    unshown: frozenset[int] = frozenset()  # lines of what was there that may hold a secret
 
 
 class Mending(Struct, frozen=True, kw_only=True):
@@ -50,7 +51,8 @@ class Mending(Struct, frozen=True, kw_only=True):
             if done.before == done.after:
                 continue
             changed = True
-            text = patch(Path(done.source), done.before, done.after)
+            moved = any(line.finding.hides_value for line in done.fixed)
+            text = None if moved else patch(Path(done.source), done.before, done.after, done.unshown)
             if text is not None:
                 _write_bytes(text)
                 continue
@@ -125,6 +127,7 @@ def mended(inputs: Sequence[Input], judging: Judging, options: FixOptions) -> Me
                 after=after.after,
                 fixed=after.fixed,
                 left=after.left,
+                unshown=outcome.found.unshown,
             ),
         )
     return mending
@@ -148,4 +151,4 @@ def _finding(file: str, line: Line) -> str:
 
 
 def _pasted(line: Line) -> str:
-    return " ".join(pasteable(override) for override in line.overrides)
+    return " ".join(pasteable(override) for override in shown_overrides(line.finding, line.overrides))

@@ -102,13 +102,16 @@ def write_formats(
     Raises:
         InputError: a file cannot be written.
     """
+    from tuner.inputs.secrets import HIDDEN
+    from tuner.inputs.secrets.shapes import without_shapes
     from tuner.render.checked.how import How, pieces
     from tuner.render.terminal import Terminal, write
     from tuner.writing import write_output
 
     for name, file in asked:
         if file is not None:
-            write_output(file, pieces(name, review, How(terminal=Terminal())))
+            texts = pieces(name, review, How(terminal=Terminal()))
+            write_output(file, (without_shapes(text, HIDDEN) for text in texts))
             continue
         for text in pieces(name, review, How(terminal=Terminal.of(sys.stdout, color))):
             write(sys.stdout, text)

@@ -32,6 +32,7 @@ from tuner.review.project.read import PlacedBudget, budgets_of, shown
 from tuner.review.project.selection import ALL, Selection
 from tuner.review.suppression.apply import Applied, without_ignored
 from tuner.review.suppression.files import comments_of
+from tuner.review.unshown import unshown_lines
 
 if TYPE_CHECKING:
     from tuner.review.project.project import Project
@@ -115,7 +116,9 @@ def _drafted(given: Input, asked: Asked, judging: Judging, content: bytes | None
     found = reported(answer, given, asked, judging)
     launch = asked.premises.launch
     lines, file = with_fixes(found.lines, answer, given, launch=launch, content=content, proved=proved)
-    return Drafted(checked=replace(found, lines=with_excerpts(lines, answer.given)), file=file)
+    unshown = unshown_lines(answer.given, answer.settings) if lines else frozenset()
+    shown = with_excerpts(lines, answer.given, answer.settings, unshown)
+    return Drafted(checked=replace(found, lines=shown, unshown=unshown), file=file)
 
 
 def reported(answer: Answer, given: Input, asked: Asked, judging: Judging) -> Checked:

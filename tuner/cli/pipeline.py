@@ -17,7 +17,7 @@ from tuner.cli.sizes import expect_modelled
 from tuner.errors import InputError, TunerError
 from tuner.findings import Finding, Numerics, Written
 from tuner.hardware import Cluster
-from tuner.inputs.given import Given
+from tuner.inputs.given import Given, with_shown_lost
 from tuner.inputs.named_config import with_missing_config
 from tuner.inputs.reading import read_given
 from tuner.inputs.settings import Settings
@@ -192,7 +192,7 @@ def consult_further(
     resting = TRAINER.resting_on_defaults(settings, workload, version=version) if block else ()
     asked = TRAINER.quantities((name for name, _ in resting), version=version)
     answer = Answer(
-        given=job.given,
+        given=with_shown_lost(job.given, settings.shown_override),
         settings=settings,
         release_reason=job.release.reason,
         rollout_engine=job.rollout_engine,

@@ -149,12 +149,14 @@ def _numbered(path: "Path", index: int) -> "Path":
 def _write_reports(files: "Sequence[ValidationFile]", output: str) -> "list[Path]":
     from pathlib import Path
 
+    from tuner.inputs.secrets import HIDDEN
+    from tuner.inputs.secrets.shapes import without_shapes
     from tuner.render.validation import validation_json
     from tuner.writing import write_output
 
     paths = [_numbered(Path(output), index) for index in range(len(files))]
     for path, file in zip(paths, files, strict=True):
-        write_output(path, [validation_json((file,)), "\n"])
+        write_output(path, [without_shapes(validation_json((file,)), HIDDEN), "\n"])
     return paths
 
 

@@ -106,7 +106,7 @@ def on_this_node(request: Request, progress: Progress, *, source: str | None = N
         )
     subject = Subject(
         source=source or request.config,
-        overrides=request.overrides,
+        overrides=tuple(map(advice.settings.shown_override, request.overrides)),
         workload=advice.advice.workload,
         advice=advice.advice,
         model_config=model_config(advice.settings, request.premises),

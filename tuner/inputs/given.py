@@ -1,9 +1,11 @@
 """A configuration as a person gave it, whatever its form, ready for a trainer to read."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tuner.errors import Location
 from tuner.files import STANDARD_INPUT
@@ -57,6 +59,13 @@ class Given(Struct, frozen=True, kw_only=True):
     folder: str = ""  # where it lies or is typed: what it names is looked for there; empty for standard input
     text: str = ""  # what was read; empty of a command as it is typed and of a log
     within: bool = False  # the launch stands inside of a file for another program
+
+
+def with_shown_lost(given: Given, shown: Callable[[str], str]) -> Given:
+    """What was given, with the overrides that are lost as they may be shown."""
+    if not given.lost:
+        return given
+    return replace(given, lost=tuple(replace(lost, text=shown(lost.text)) for lost in given.lost))
 
 
 def folder_of(source: str) -> str:

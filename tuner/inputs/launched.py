@@ -9,7 +9,7 @@ from tuner.errors import InputError, Location, cut
 from tuner.inputs.given import Given, LostOverride, Remark, Unsettled, folder_of
 from tuner.inputs.named_config import with_config
 from tuner.inputs.overrides import COMMAND_LINE, CONFIG_OPTIONS, Argument, on_command_line
-from tuner.inputs.secrets import hidden_override, without_secrets
+from tuner.inputs.secrets import taken_override, taken_text, without_secrets
 from tuner.language import _
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def pasted(words: Sequence[str]) -> Given:
     started = launches([command])
     if started:
         arguments = [
-            Argument(text=hidden_override(str(word.text)), location=word.location)
+            Argument(text=taken_override(str(word.text)), location=word.location)
             for word in started[0].arguments
         ]
     else:
@@ -163,7 +163,7 @@ def _unsettled(field: "Field") -> Unsettled | None:
     if equals and not all(_OF_A_NUMBER.fullmatch(piece.strip("'\"")) for piece in (value, *rest)):
         return None  # a path or a name with a part that is not known: the rest says enough
     return Unsettled(
-        key=without_secrets(key.lstrip("+")),
+        key=taken_text(key.lstrip("+")),
         text=_repeated(unknowns[0].text),
         name=cut(unknowns[0].name),
         location=field.location,
@@ -177,7 +177,7 @@ def _repeated(text: str) -> str:
 
 def _spelled(field: "Field") -> str:
     """An argument with a word in place of what is not known in it."""
-    return hidden_override(
+    return taken_override(
         "".join(
             piece if isinstance(piece, str) else f"${piece.name or _UNKNOWN}" for piece in field.text.pieces
         )

@@ -10,7 +10,7 @@ from msgspec import Struct
 from tuner.enumeration import Enum
 from tuner.errors import InputError, Location
 from tuner.inputs.convert import has_too_large
-from tuner.inputs.secrets import hidden_override
+from tuner.inputs.secrets import shown_override, taken_override
 from tuner.inputs.tree import shown
 from tuner.language import N_, _
 
@@ -64,7 +64,7 @@ class Arguments(Struct, frozen=True, kw_only=True):
 def on_command_line(words: Sequence[str], source: str = COMMAND_LINE) -> list[Argument]:
     """Words that were typed, or are proposed, without their secrets: the line of each is its number."""
     return [
-        Argument(text=hidden_override(word), location=Location(source=source, line=number, column=1))
+        Argument(text=taken_override(word), location=Location(source=source, line=number, column=1))
         for number, word in enumerate(words, start=1)
     ]
 
@@ -115,7 +115,7 @@ def _without_options(arguments: Iterable[Argument]) -> tuple[list[Argument], str
         elif argument.text.startswith("-"):
             hint = _("overrides look like key=value, +key=value, ++key=value or ~key")
             raise InputError(
-                _("{shown} is not an override").format(shown=shown(argument.text)),
+                _("{shown} is not an override").format(shown=_shown(argument.text)),
                 location=argument.location,
                 hint=hint,
             )
@@ -132,7 +132,7 @@ def _read(argument: Argument) -> Override:
         if len(argument.text) > _MOST_CHARACTERS:
             raise InputError(
                 _("{shown} is longer than the limit of {most:,} characters").format(
-                    shown=shown(argument.text), most=_MOST_CHARACTERS
+                    shown=_shown(argument.text), most=_MOST_CHARACTERS
                 ),
                 location=argument.location,
             )
@@ -183,7 +183,7 @@ def _parse(argument: Argument) -> Override:
     except HydraException as error:
         column = _column(error, text)
         message = _("{shown} is not an override that Hydra can read: {reason}").format(
-            shown=shown(text), reason=_reason(text, column)
+            shown=_shown(text), reason=_reason(text, column)
         )
         raise InputError(message, location=_within(place, column), hint=_hint(text, column)) from None
     except RecursionError:
@@ -204,7 +204,7 @@ def _parse(argument: Argument) -> Override:
 
 def _too_large(argument: Argument) -> InputError:
     return InputError(
-        _("{shown} holds a larger number than any setting takes").format(shown=shown(argument.text)),
+        _("{shown} holds a larger number than any setting takes").format(shown=_shown(argument.text)),
         location=argument.location,
     )
 
@@ -221,12 +221,12 @@ def _check(parsed: Any, text: str, place: Location) -> None:
     key = parsed.key_or_group
     if not key:
         raise InputError(
-            _("{shown} has no key").format(shown=shown(text)), location=place, hint=_("write key=value")
+            _("{shown} has no key").format(shown=_shown(text)), location=place, hint=_("write key=value")
         )
     if parsed.is_sweep_override():
         hint = _("give one configuration at a time")
         raise InputError(
-            _("{shown} sweeps over several values").format(shown=shown(text)),
+            _("{shown} sweeps over several values").format(shown=_shown(text)),
             location=place,
             key=key,
             hint=hint,
@@ -237,7 +237,7 @@ def _check(parsed: Any, text: str, place: Location) -> None:
 
 def _too_deep(text: str, place: Location) -> InputError:
     return InputError(
-        _("{shown} is nested too deeply").format(shown=shown(text)),
+        _("{shown} is nested too deeply").format(shown=_shown(text)),
         location=place,
         hint=_("give a shorter key or value"),
     )
@@ -272,7 +272,14 @@ def _column(error: Exception, text: str) -> int:
     return (position if position >= 0 else len(text)) + 1
 
 
+def _shown(text: str) -> str:
+    """A word as a message repeats it: of an added key nobody knows whether its value is a secret."""
+    return shown(shown_override(text, known=not text.startswith("+")))
+
+
 def _reason(text: str, column: int) -> str:
+    if shown_override(text, known=not text.startswith("+")) != text:
+        return _("it may hold a secret, and is not shown")
     if "=" not in text and not text.startswith("~"):
         return _("it has no '='")
     return (
@@ -283,7 +290,7 @@ def _reason(text: str, column: int) -> str:
 
 
 def _hint(text: str, column: int) -> str:
-    key, equals, value = text.partition("=")
+    key, equals, value = shown_override(text, known=not text.startswith("+")).partition("=")
     if not equals or column <= len(key) + 1:
         return _("write key=value")
     if column > len(text):

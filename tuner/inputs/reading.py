@@ -17,7 +17,7 @@ from tuner.inputs.given import Given, Remark, folder_of
 from tuner.inputs.launched import launched, pasted
 from tuner.inputs.named_config import with_config
 from tuner.inputs.overrides import Argument, on_command_line
-from tuner.inputs.secrets import hidden_override
+from tuner.inputs.secrets import taken_override
 from tuner.inputs.yaml_file import (
     MAX_BYTES,
     Document,
@@ -178,7 +178,7 @@ def _logged(log: "RunLog", file: Path, words: Sequence[str]) -> Given:
         return Given(source=str(file), document=document, arguments=tuple(typed), log=log)
     if log.overrides:
         place = Location(source=str(file), line=log.overrides_line)
-        arguments = [Argument(text=hidden_override(text), location=place) for text in log.overrides]
+        arguments = [Argument(text=taken_override(text), location=place) for text in log.overrides]
         given = Given(source=str(file), arguments=(*arguments, *typed), log=log, folder=folder_of(str(file)))
         return with_config(given, file.parent)
     if log.command:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from tuner.errors import InputError, Location
 from tuner.files import is_there
 from tuner.inputs.overrides import Argument
-from tuner.inputs.secrets import hidden_override, hidden_value
+from tuner.inputs.secrets import taken_override, taken_value
 from tuner.inputs.tree import Path as Keys
 from tuner.inputs.tree import Tree
 from tuner.inputs.yaml_file import Document, parse_list
@@ -92,7 +92,7 @@ def unwrapped(document: Document) -> Document:
     if not is_wandb(document.tree):
         return document
     kept = {
-        key: hidden_value(key, entry["value"])  # "value" is all that the reader saw of its name
+        key: taken_value(key, entry["value"])  # "value" is all that the reader saw of its name
         for key, entry in document.tree.items()
         if key not in _WANDB_KEYS and isinstance(entry, dict) and "value" in entry
     }
@@ -122,7 +122,7 @@ def typed_overrides(text: str, *, source: str) -> tuple[Argument, ...] | None:
                 location=place,
                 hint=_("give a mapping of keys to values, or a list of texts such as key=value"),
             )
-        arguments.append(Argument(text=hidden_override(entry), location=place))
+        arguments.append(Argument(text=taken_override(entry), location=place))
     return tuple(arguments)
 
 

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from tuner.errors import InputError, Location
 from tuner.files import is_there, read_bytes
+from tuner.inputs.secrets import is_carried
 from tuner.inputs.shell.effort import Effort
 from tuner.inputs.shell.interpreter import Assumed, Command, Interpreter
 from tuner.inputs.shell.launches import Launch, launches
@@ -63,7 +64,7 @@ def read_script(path: Path, content: bytes, arguments: Sequence[str]) -> Script:
         InputError: it cannot be followed to its end.
     """
     try:
-        return _read_alone(path, content, tuple(arguments), chosen())
+        return _read_alone(path, content, tuple(arguments), chosen(), is_carried())
     except _NamesAnotherError:
         return _read(path, content, arguments, lambda name: _beside(path, name))
 
@@ -73,7 +74,9 @@ class _NamesAnotherError(Exception):
 
 
 @lru_cache(maxsize=4)  # a script is read for its launches, and again where findings are to be mended in it
-def _read_alone(path: Path, content: bytes, arguments: tuple[str, ...], language: str) -> Script:
+def _read_alone(
+    path: Path, content: bytes, arguments: tuple[str, ...], language: str, with_secrets: bool
+) -> Script:
     """What a script does that reads no other file, with remarks in the language that is chosen."""
 
     def refuse(name: str) -> None:

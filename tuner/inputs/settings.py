@@ -12,6 +12,7 @@ from tuner.enumeration import Enum
 from tuner.errors import InputError, Location
 from tuner.inputs.convert import as_flag, as_integer, as_number, as_text, described, number_expected
 from tuner.inputs.interpolation import MISSING, Resolver, UnresolvedError
+from tuner.inputs.secrets import shown_override, shown_value
 from tuner.inputs.tree import Path, Tree, contains, dotted, leaves, lookup, merged, nested, split_key
 from tuner.language import _
 
@@ -85,6 +86,7 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
         default_origin: the origin of what the user did not set.
         unknown: keys of the user that the release does not have, in the order of the input.
         program: what reads them, where that is not the trainer as it was released.
+        has_key: whether the release has a key, or this tool knows it of another one.
     """
 
     tree: Tree
@@ -93,6 +95,7 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
     default_origin: Origin
     unknown: tuple[UnknownKey, ...] = ()
     program: Program | None = None
+    has_key: Callable[[Path], bool] | None = None
 
     @cached_property
     def _resolver(self) -> Resolver:
@@ -172,6 +175,21 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
         """The whole tree, each interpolation replaced by its value where it has one."""
         tree: Tree = self._read(())
         return tree
+
+    def knows(self, key: str) -> bool:
+        """Whether the release has a key: what the user makes up below a section or beside it is none."""
+        path = split_key(key)
+        while path and path[-1].isdecimal():  # an element of a list
+            path = path[:-1]
+        return (self.has_key is not None and self.has_key(path)) or dotted(path) in self.released
+
+    def shown(self, key: str, value: Any) -> Any:
+        """The value of a key as it may be shown, see :mod:`tuner.inputs.secrets`."""
+        return shown_value(key, value, known=self.knows(key))
+
+    def shown_override(self, override: str) -> str:
+        """An override as it may be shown."""
+        return shown_override(override, known=self.knows(override.lstrip("+~").partition("=")[0]))
 
     def spelled(self, override: str) -> str | None:
         """An override as the program that reads it spells it; None where that has no key for it."""

@@ -13,7 +13,7 @@ import yaml
 
 from tuner.errors import InputError, Location
 from tuner.inputs.convert import has_too_large
-from tuner.inputs.secrets import hidden_value, without_secrets
+from tuner.inputs.secrets import apart, taken_text, taken_value
 from tuner.inputs.tree import Path, Tree, dotted, shown
 from tuner.language import _
 from tuner.nesting import MAX_DEPTH
@@ -100,7 +100,7 @@ class TreeBuilder:
             place = (*path, str(index))
             self.locations[place] = self.location(child)
             value = self.value(child, place, child)
-            values.append(without_secrets(value) if isinstance(value, str) else value)
+            values.append(taken_text(value) if isinstance(value, str) else value)
         return values
 
     def _mapping(self, node: yaml.MappingNode, path: Path) -> Tree:
@@ -114,7 +114,7 @@ class TreeBuilder:
         for key_node, value_node in node.value:
             if key_node.tag == _MERGE:
                 continue
-            key = self._key(key_node)
+            key = apart(self._key(key_node), seen)
             place = self.location(key_node)
             if key in seen:
                 message = _("the key stands twice, first on line {line}").format(
@@ -129,7 +129,7 @@ class TreeBuilder:
             value = self.value(value_node, here, key_node)
             if key in tree:
                 self._forget(here, tree[key], value)
-            tree[key] = hidden_value(key, value) if isinstance(value, str) else value
+            tree[key] = value if isinstance(value, (dict, list)) else taken_value(key, value)
         return tree
 
     def _merged(self, node: yaml.Node, path: Path) -> Tree:
@@ -164,7 +164,7 @@ class TreeBuilder:
                 hint=_("keys are plain words"),
             )
         self._scalar(node)  # refuses unknown tags
-        return without_secrets(str(node.value))
+        return taken_text(str(node.value))
 
     def _scalar(self, node: yaml.ScalarNode) -> Any:
         kind = node.tag.removeprefix(_STANDARD_TAG)

@@ -11,6 +11,7 @@ from tuner.render.memory_report import MemoryReport, memory_report
 from tuner.render.report_values import Bytes, Interval, Place, ReportModel, Seconds
 from tuner.render.struct_models import STRUCTS
 from tuner.render.time_report import StepTimeReport
+from tuner.render.words import shown_overrides
 from tuner.timing import Change
 from tuner.workload import Phase
 
@@ -114,7 +115,7 @@ def finding_report(item: Recommendation) -> FindingReport:
         notes=finding.notes,
         keys=finding.keys,
         location=Place.of(finding.location) if finding.location is not None else None,
-        overrides=item.overrides,
+        overrides=shown_overrides(finding, item.overrides),
         price=item.price,
         conflicts=item.conflicts,
     )

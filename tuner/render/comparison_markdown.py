@@ -19,7 +19,7 @@ from tuner.render.difference_words import effect_words, shows, value_of
 from tuner.render.lengths import assumed_lengths
 from tuner.render.numbers import gib
 from tuner.render.terminal import Terminal
-from tuner.render.words import clauses, full_stop, noted, pasteable, sentence, titled
+from tuner.render.words import clauses, full_stop, noted, pasteable, sentence, shown_overrides, titled
 from tuner.trainers.protocol import Change
 
 _TERMINAL = Terminal()  # for its arrow
@@ -51,7 +51,7 @@ def _refusals(side: Side) -> Iterator[str]:
     for refusal in side.job.refusals:
         rule = refusal.finding.rule
         text = titled(f"**{rule.code} {rule.name}**", sentence(cell(refusal.finding.message)))
-        lifted = " ".join(map(pasteable, refusal.overrides))
+        lifted = " ".join(map(pasteable, shown_overrides(refusal.finding, refusal.overrides)))
         yield (
             _("{text} It starts with {overrides}.").format(text=text, overrides=code(lifted))
             if lifted

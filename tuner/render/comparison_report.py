@@ -9,9 +9,7 @@ from tuner.advise import Verdict
 from tuner.advise.comparison import Difference, Effect
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Severity
-from tuner.inputs.secrets import hidden_value
 from tuner.inputs.settings import Layer
-from tuner.inputs.tree import split_key
 from tuner.memory import Item, PhaseEstimate
 from tuner.render.comparison import Comparison, KeyEntry, PhaseChange, Side
 from tuner.render.field_words import field_words, value_words
@@ -266,7 +264,7 @@ def _state(state: KeyState) -> KeyStateReport:
     return KeyStateReport(
         key=state.key,
         known=origin is not None,
-        value=hidden_value(split_key(state.key)[-1], state.value),
+        value=state.shown,
         by_user=state.by_user,
         layer=None if origin is None else origin.layer,
         location=None

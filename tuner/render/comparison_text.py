@@ -19,6 +19,7 @@ from tuner.render.words import (
     noted,
     pasteable,
     sentence,
+    shown_overrides,
     titled,
 )
 from tuner.trainers.chosen import TRAINER
@@ -98,7 +99,9 @@ def _verdict(side: Side, terminal: Terminal) -> Iterator[str]:
         finding = refusal.finding
         text = titled(f"{finding.rule.code} {finding.rule.name}", sentence(plain(finding.message)))
         yield terminal.prose(text, indent="      ", first="    ")
-        yield from (f"      {pasteable(override)}" for override in refusal.overrides)
+        yield from (
+            f"      {pasteable(override)}" for override in shown_overrides(finding, refusal.overrides)
+        )
 
 
 def _keys(comparison: Comparison, terminal: Terminal, *, full: bool) -> Iterator[str]:

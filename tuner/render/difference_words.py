@@ -1,9 +1,7 @@
 """What differs between two jobs and what that does, in words."""
 
 from tuner.advise.comparison import Difference, Effect, FieldChange
-from tuner.inputs.secrets import hidden_value
 from tuner.inputs.spelled import spelled
-from tuner.inputs.tree import split_key
 from tuner.language import _
 from tuner.render.comparison_table import SHOWN_BYTES, same_seconds
 from tuner.render.field_words import field_words, value_words
@@ -18,7 +16,7 @@ _NAMED = 3  # phases of one effect
 
 def value_of(state: KeyState) -> str:
     """The value of a key as an override has it, without a secret."""
-    return spelled(hidden_value(split_key(state.key)[-1], state.value))
+    return spelled(state.shown)
 
 
 def state_words(state: KeyState) -> str:

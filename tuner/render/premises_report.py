@@ -6,6 +6,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from tuner.inputs.given import LostOverride, Remark
+from tuner.inputs.secrets import shown_value
 from tuner.inputs.settings import Layer
 from tuner.memory.fitting.limits import Fitting
 from tuner.render.answer import Answer, Settled
@@ -167,10 +168,10 @@ def _settings(answer: Answer) -> tuple[UserSetting, ...]:
     return tuple(
         UserSetting(
             key=setting.key,
-            value=setting.value,
+            value=answer.settings.shown(setting.key, setting.value),
             layer=setting.origin.layer,
             location=Place.of(setting.origin.location) if setting.origin.location is not None else None,
-            text=setting.origin.text,
+            text=answer.settings.shown_override(setting.origin.text),
         )
         for setting in settings
         if setting is not None
@@ -183,7 +184,7 @@ def left_out_report(part: LeftOut) -> LeftOutReport:
     return LeftOutReport(
         name=part.name,
         key=part.key,
-        value=part.value,
+        value=shown_value(part.key, part.value, known=True),
         location=None if location is None else Place.of(location),
         reason=part.reason,
         affects=part.affects,

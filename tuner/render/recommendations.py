@@ -9,7 +9,17 @@ from tuner.findings import Severity
 from tuner.language import _, ngettext
 from tuner.render.numbers import change, gib, same_gib, step_change
 from tuner.render.terminal import Terminal, plain
-from tuner.render.words import SEVERITY_COLOURS, clauses, listed, numerics, pasteable, place, sentence, titled
+from tuner.render.words import (
+    SEVERITY_COLOURS,
+    clauses,
+    listed,
+    numerics,
+    pasteable,
+    place,
+    sentence,
+    shown_overrides,
+    titled,
+)
 
 _LEAST = 0.01  # of the step; what gains less is listed in one line
 _INDENT = "    "
@@ -123,7 +133,10 @@ def recommendation(item: Recommendation, number: int, terminal: Terminal, *, cap
         lines.append(
             terminal.prose(_("Instead of, not with: {others}.").format(others=others), indent=_INDENT)
         )
-    lines += [f"{_INDENT}  {terminal.style(pasteable(text), 'bold')}" for text in item.overrides]
+    lines += [
+        f"{_INDENT}  {terminal.style(pasteable(text), 'bold')}"
+        for text in shown_overrides(finding, item.overrides)
+    ]
     return "\n".join(lines)
 
 

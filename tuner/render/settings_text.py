@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from tuner.inputs.resolved import ABSENT, Resolved, overrides
-from tuner.inputs.secrets import HIDDEN, hidden_override
+from tuner.inputs.secrets import HIDDEN, has_secret, hidden_value, without_secrets
 from tuner.inputs.spelled import spelled
 from tuner.language import _
 from tuner.render.given import lost, not_followed, remarks
@@ -65,8 +65,22 @@ def settings_text(view: SettingsView, terminal: Terminal, *, every: bool) -> str
 
 def settings_overrides(view: SettingsView) -> str:
     """The overrides that give the same settings behind the trainer's program, as lines of one command."""
-    said = (*view.loaded.base.words, *map(hidden_override, overrides(view.loaded.settings)))
+    said = (*view.loaded.base.words, *overrides(view.loaded.settings))
     return " \\\n".join(pasteable(override) for override in said)
+
+
+def carried_secrets(view: SettingsView, *, every: bool) -> str:
+    """Which of the settings that are written look like secrets; empty where none does."""
+    keys = [
+        without_secrets(leaf.key)
+        for leaf in view.shown(every=every)
+        if hidden_value(leaf.key, leaf.value) != leaf.value or has_secret(leaf.key)
+    ]
+    if not keys:
+        return ""
+    return _("these values look like secrets, and are written as they stand: {keys}").format(
+        keys=listed(keys)
+    )
 
 
 def _summary(view: SettingsView) -> str:
@@ -95,4 +109,4 @@ def _where_from(leaf: Resolved, view: SettingsView) -> Iterator[str]:
     elif leaf.differs:
         yield _("by default {value}").format(value=spelled(leaf.default))
     if leaf.value == HIDDEN:
-        yield _("a secret, which is not shown")
+        yield _("it may be a secret, and is not shown")

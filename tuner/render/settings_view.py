@@ -5,15 +5,16 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tuner.inputs.given import Given, Unsettled
+from tuner.inputs.given import Given, Unsettled, with_shown_lost
 from tuner.inputs.resolved import ABSENT, Resolved, deleted, resolved
-from tuner.inputs.secrets import hidden_value
+from tuner.inputs.secrets import hidden_value, is_carried
+from tuner.inputs.settings import Settings
 from tuner.inputs.tree import dotted
 from tuner.trainers.protocol import Loaded, ReleaseChoice
 
 
 class SettingsView(Struct, frozen=True, kw_only=True):
-    """A configuration with all values known that can be known, and no secret among them."""
+    """A configuration with all values that can be known, and no secret that is not carried."""
 
     given: Given
     release: ReleaseChoice
@@ -49,10 +50,10 @@ def settings_view(given: Given, release: ReleaseChoice, loaded: Loaded) -> Setti
     unknown = _unknown(given.unsettled, leaves)
     open_keys = {key for key, _argument in unknown}
     return SettingsView(
-        given=given,
+        given=with_shown_lost(given, loaded.settings.shown_override),
         release=release,
         loaded=loaded,
-        known=tuple(_without_secrets(leaf) for leaf in leaves if leaf.key not in open_keys),
+        known=tuple(_shown(leaf, loaded.settings) for leaf in leaves if leaf.key not in open_keys),
         unknown=unknown,
         deleted=tuple(map(dotted, deleted(loaded.settings))),
     )
@@ -75,7 +76,9 @@ def _unknown(unsettled: Sequence[Unsettled], leaves: Sequence[Resolved]) -> tupl
     return (*first, *dict(following).items())
 
 
-def _without_secrets(leaf: Resolved) -> Resolved:
-    name = leaf.path[-1]
-    default = leaf.default if leaf.default is ABSENT else hidden_value(name, leaf.default)
-    return replace(leaf, value=hidden_value(name, leaf.value), default=default)
+def _shown(leaf: Resolved, settings: Settings) -> Resolved:
+    """A setting without its secret, unless what is read is written to be run again."""
+    if is_carried():
+        return leaf
+    default = leaf.default if leaf.default is ABSENT else hidden_value(leaf.key, leaf.default)
+    return replace(leaf, value=settings.shown(leaf.key, leaf.value), default=default)

@@ -6,6 +6,8 @@ import textwrap
 from dataclasses import dataclass
 from typing import Literal, TextIO
 
+from tuner.inputs.secrets import HIDDEN
+from tuner.inputs.secrets.shapes import without_shapes
 from tuner.language import ENGLISH, chosen
 
 ColourChoice = Literal["auto", "always", "never"]
@@ -76,10 +78,17 @@ def plain(text: object) -> str:
     )
 
 
-def write(stream: TextIO, text: str) -> None:
-    """Write and flush; a reader who has gone away is no error."""
+def write(stream: TextIO, text: str, *, carried: bool = False) -> None:
+    """Write and flush; a reader who has gone away is no error.
+
+    Args:
+        stream: where to.
+        text: what; whatever in it has the shape of a credential is left out.
+        carried: keep that as well, of what is written to be run again.
+    """
+    shown = text if carried else without_shapes(text, HIDDEN)
     try:
-        stream.write(text if text.endswith("\n") else text + "\n")
+        stream.write(shown if shown.endswith("\n") else shown + "\n")
         stream.flush()
     except BrokenPipeError:
         silence(stream)

@@ -11,7 +11,17 @@ from tuner.render.lengths import average
 from tuner.render.numbers import gib, peak, percent
 from tuner.render.releases import against
 from tuner.render.terminal import Terminal, plain
-from tuner.render.words import clauses, full_stop, listed, numerics, pasteable, place, sentence, titled
+from tuner.render.words import (
+    clauses,
+    full_stop,
+    listed,
+    numerics,
+    pasteable,
+    place,
+    sentence,
+    shown_overrides,
+    titled,
+)
 from tuner.trainers.protocol import LeftOut
 
 _LARGEST = 3  # parts named when the job does not fit
@@ -114,7 +124,10 @@ def _refusal(refusal: Refusal, terminal: Terminal) -> Iterator[str]:
             _("Yours to decide, numerics: {numerics}; for one:").format(numerics=numerics(refusal.numerics)),
             indent="    ",
         )
-    yield from (f"      {terminal.style(pasteable(text), 'bold')}" for text in refusal.overrides)
+    yield from (
+        f"      {terminal.style(pasteable(text), 'bold')}"
+        for text in shown_overrides(finding, refusal.overrides)
+    )
 
 
 def _of_memory(advice: Advice) -> str:

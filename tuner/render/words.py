@@ -5,8 +5,9 @@ import shlex
 from collections.abc import Iterable
 
 from tuner.errors import Location
-from tuner.findings import Numerics, Severity
+from tuner.findings import Finding, Numerics, Severity
 from tuner.inputs.overrides import COMMAND_LINE
+from tuner.inputs.secrets import shown_override
 from tuner.language import ENGLISH, N_, _, chosen, ngettext
 from tuner.render.terminal import plain
 
@@ -83,6 +84,11 @@ def sentence(text: str) -> str:
     start = first.capitalize() if capital else first
     end = "" if text.endswith(_ENDS) else _(".")
     return start + text[len(first) :] + end
+
+
+def shown_overrides(finding: Finding, overrides: Iterable[str]) -> tuple[str, ...]:
+    """The overrides of a finding as they may be shown: without a value that may be a secret."""
+    return tuple(shown_override(override, known=not finding.hides_value) for override in overrides)
 
 
 def pasteable(override: str) -> str:

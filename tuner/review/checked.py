@@ -27,6 +27,7 @@ class Fix(Struct, frozen=True, kw_only=True):
     source: str  # the file
     edits: tuple[Edit, ...]  # in the order of the file; none touches another
     safe: bool  # the training computes the same with it
+    hides: bool = False  # it stands beside what may be a secret: its lines are not shown
     tried: bool = False  # --fix was tried on the file with this finding
     refused: str = ""  # why --fix leaves the finding; empty where it mends it, or nobody tried
 
@@ -42,6 +43,7 @@ class Excerpt(Struct, frozen=True, kw_only=True):
     text: str  # without what ends the line
     start: int  # from 0
     end: int  # behind the last one
+    shown: tuple[int, int] | None = None  # what of the line is shown, where that is not all of it
 
 
 class Line(Struct, frozen=True, kw_only=True):
@@ -130,6 +132,7 @@ class Checked(Struct, frozen=True, kw_only=True):
     left_out: int = 0  # findings that the settings do not ask for
     fail_on: Severity = Severity.WARNING  # least severity with which the check fails
     baseline: str = ""  # the file of known findings that the project's settings name
+    unshown: frozenset[int] = frozenset()  # lines of it that may hold a secret
     problem: Problem | None = None  # nothing else is known where there is one
     judged_for: JudgedFor | None = None
     phases: tuple[PhaseUse, ...] = ()  # in the order of a step

@@ -131,6 +131,7 @@ class KeyState(Struct, frozen=True, kw_only=True):
     origin: Origin | None  # None where there is no such key
     by_user: bool
     kind: Kind | None  # what the estimate makes of it; None where the release has no such key
+    shown: object = None  # the value as it may be shown
 
 
 class KeyChange(Struct, frozen=True, kw_only=True):

@@ -14,7 +14,7 @@ from msgspec import Struct
 from tuner.errors import Location
 from tuner.inputs.convert import has_too_large
 from tuner.inputs.log.lines import LONGEST, LogLine
-from tuner.inputs.secrets import hidden_value, without_secrets
+from tuner.inputs.secrets import taken_text, taken_value
 from tuner.inputs.tree import Path, Tree
 from tuner.out_of_memory.printed import cleaned
 
@@ -81,7 +81,7 @@ def _parsed(
     if not isinstance(tree, dict):
         return None
     return PrintedMapping(
-        tree=hidden_value("", tree),
+        tree=taken_value("", tree),
         locations=builder.locations,
         line=lines[first].number,
         lines=own[-1][0] - first + 1,
@@ -167,7 +167,7 @@ class _Builder:
 
     def _pairs(self, node: ast.Dict, path: Path) -> Iterator[tuple[str, Any]]:
         for key, child in zip(node.keys, node.values, strict=True):
-            name = without_secrets(str(self._plain(key))) if key is not None else ""
+            name = taken_text(str(self._plain(key))) if key is not None else ""
             here = (*path, name)
             self.locations[here] = self._places.of(child if key is None else key)
             yield name, self.value(child, here)

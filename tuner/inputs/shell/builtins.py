@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from tuner.errors import Location
-from tuner.inputs.secrets import is_secret
+from tuner.inputs.secrets import is_carried, is_secret
 from tuner.inputs.shell.conditions import Conditions, Status
 from tuner.inputs.shell.expansion import Expander
 from tuner.inputs.shell.leaving import ExitShell, LeaveLoop, ReturnFromFunction
@@ -96,7 +96,7 @@ class Builtins:
             variables[name] = value
             return name
         one = Text() if value_node is None else expander.one(value_node)
-        if is_secret(name, str(one)):
+        if is_secret(name, str(one)) and not is_carried():
             one = Text((Unknown(name=name, text=f"${name}", location=source.location(target)),))
         if index:
             self._assign_element(name, index.removesuffix("]").strip("\"'"), one, target, expander)

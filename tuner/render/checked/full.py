@@ -33,7 +33,9 @@ def _paragraph(line: Line, terminal: Terminal) -> str:
         text += _frame(line, line.excerpt, terminal)
     for note in _notes(line):
         text.append(f"{margin}{terminal.style('=', 'cyan')} {note}")
-    for changed in fix_diff(line.fix) if line.fix is not None and not line.fix.refused else ():
+    for changed in (
+        fix_diff(line.fix) if line.fix is not None and not line.fix.refused and not line.fix.hides else ()
+    ):
         text.append(f"{margin}  {_coloured(changed, terminal)}")
     return "\n".join(text)
 
@@ -42,12 +44,15 @@ def _frame(line: Line, excerpt: Excerpt, terminal: Terminal) -> list[str]:
     """The line of the input, and carets under the value."""
     number = str(line.location.line)
     bar = terminal.style("|", "cyan")
-    before, value = _shown(excerpt.text[: excerpt.start]), _shown(excerpt.text[excerpt.start : excerpt.end])
+    first, last = excerpt.shown or (0, len(excerpt.text))
+    before = ("" if excerpt.shown is None else "... ") + _shown(excerpt.text[first : excerpt.start])
+    value = _shown(excerpt.text[excerpt.start : excerpt.end])
+    after = _shown(excerpt.text[excerpt.end : last]) + ("" if excerpt.shown is None else " ...")
     carets = terminal.style("^" * max(1, cell_len(value)), SEVERITY_COLOURS[line.finding.severity])
     margin = " " * (len(number) + 1)
     return [
         f"{margin}{bar}",
-        f"{terminal.style(number, 'cyan')} {bar} {before}{value}{_shown(excerpt.text[excerpt.end :])}",
+        f"{terminal.style(number, 'cyan')} {bar} {before}{value}{after}",
         f"{margin}{bar} {' ' * cell_len(before)}{carets}",
     ]
 

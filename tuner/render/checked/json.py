@@ -18,6 +18,7 @@ from tuner.render.checked.report import (
 from tuner.render.checked.wording import Marked, marked, page, path_of
 from tuner.render.json_text import escaped, filled, json_text
 from tuner.render.report_values import Place
+from tuner.render.words import shown_overrides
 from tuner.review.checked import Checked, Fix, JudgedFor
 from tuner.review.review import Review
 
@@ -79,10 +80,10 @@ def _line(found: Marked, checked: Checked) -> CheckLine:
         evidence=finding.evidence,
         key=line.key or None,
         origin=line.origin or None,
-        overrides=line.overrides,
+        overrides=shown_overrides(finding, line.overrides),
         url=page(finding.rule) or None,
         fingerprint=found.fingerprint,
-        fix=None if line.fix is None else _fix(line.fix),
+        fix=None if line.fix is None or line.finding.hides_value else _fix(line.fix),
         no_fix=line.no_fix or None,
     )
 

@@ -103,7 +103,7 @@ def _stands(answer: Answer, finding: Finding, overrides: tuple[str, ...]) -> _St
     for key in keys:
         origin = settings.origin(key) if settings.is_set(key) else None
         if origin is not None and origin.location is not None:
-            text = str(origin) if origin.layer is Layer.OVERRIDE else ""
+            text = settings.shown_override(str(origin)) if origin.layer is Layer.OVERRIDE else ""
             return _Stands(location=origin.location, key=key, origin=text)
     default = settings.origin(first) if first else None
     rests_on = "" if default is None else str(default)

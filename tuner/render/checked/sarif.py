@@ -119,7 +119,7 @@ def _result(found: Marked, checked: Checked, codes: Sequence[str]) -> dict[str, 
         "partialFingerprints": {"ruleKeyAndInput/v1": found.fingerprint},
         "properties": {"evidence": line.finding.evidence.value},
     }
-    if line.fix is not None:
+    if line.fix is not None and not line.finding.hides_value:
         result["fixes"] = [sarif_fix(line.fix, artifact(line.fix.source))]
     if silenced is not None:
         suppression = {"kind": silenced.by.value, "status": "accepted"}

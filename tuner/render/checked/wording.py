@@ -14,7 +14,7 @@ from tuner.findings import Rule
 from tuner.inputs.overrides import COMMAND_LINE
 from tuner.language import _
 from tuner.render.terminal import plain
-from tuner.render.words import pasteable
+from tuner.render.words import pasteable, shown_overrides
 from tuner.review.checked import Checked, Line, Silenced
 
 SITE = "TUNER_DOCS"  # variable with the address of the documentation, where it is not that of the package
@@ -52,7 +52,7 @@ def where(line: Line) -> str:
 
 def cure(line: Line) -> str:
     """The overrides that would mend the finding, as a shell takes them; empty where there are none."""
-    return " ".join(pasteable(override) for override in line.overrides)
+    return " ".join(pasteable(override) for override in shown_overrides(line.finding, line.overrides))
 
 
 def stated(line: Line) -> str:

@@ -1,25 +1,33 @@
 """Changes of a file as a unified diff that ``git apply`` and ``patch`` take."""
 
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Sequence
 from difflib import unified_diff
 from pathlib import Path
 
 from tuner.inputs.secrets import has_secret
 
 _CONTEXTS = (3, 2, 1)  # lines around a change; fewer where one of them holds a secret
+_HUNK = re.compile(rb"@@ -(\d+)")
 _NO_NEWLINE = b"\\ No newline at end of file\n"
 
 
-def patch(file: Path, before: bytes, after: bytes) -> bytes | None:
+def patch(file: Path, before: bytes, after: bytes, unshown: Collection[int] = ()) -> bytes | None:
     """The unified diff of a file, by its path from the current folder.
 
-    None where it cannot be shown: a line beside the changes holds a secret.
+    None where it cannot be shown: a line beside the changes may hold a secret.
+
+    Args:
+        file: the file.
+        before: what it has.
+        after: what it is to have.
+        unshown: lines of it, from 1, that may hold a secret, whatever they look like.
     """
     name = os.path.relpath(file).replace(os.sep, "/")
     for context in _CONTEXTS:
         lines = _hunks(before, after, context)
-        if not any(_has_secret(line) for line in lines):
+        if not any(_has_secret(line) for line in lines) and _is_apart(lines, unshown):
             return _header("---", f"a/{name}") + _header("+++", f"b/{name}") + b"".join(lines)
     return None
 
@@ -49,6 +57,20 @@ def _header(mark: str, name: str) -> bytes:
         )
         return f'{mark} "{escaped}"\n'.encode()
     return f"{mark} {name}".encode() + (b"\t\n" if b" " in raw else b"\n")
+
+
+def _is_apart(lines: Sequence[bytes], unshown: Collection[int]) -> bool:
+    """Whether the hunks of a diff have none of these lines of the old file."""
+    number = 0
+    for line in lines:
+        head = _HUNK.match(line)
+        if head is not None:
+            number = int(head[1])
+        elif line[:1] in (b" ", b"-"):
+            if number in unshown:
+                return False
+            number += 1
+    return True
 
 
 def _has_secret(line: bytes) -> bool:

@@ -10,6 +10,7 @@ from functools import lru_cache
 from msgspec import Struct
 
 from tuner.inputs.resolved import ABSENT, Resolved, resolved
+from tuner.inputs.settings import Settings
 from tuner.inputs.spelled import same
 from tuner.trainers.protocol import Change, KeyChange, KeyState, Kind, Loaded
 from tuner.trainers.verl.coverage.classes import Class, Read, classes
@@ -29,6 +30,7 @@ class _Side(Struct, frozen=True, kw_only=True):
     program: Program
     leaves: Mapping[str, Resolved]
     looked_at: frozenset[str]
+    settings: Settings
 
     @classmethod
     def of(cls, loaded: Loaded) -> "_Side":
@@ -39,6 +41,7 @@ class _Side(Struct, frozen=True, kw_only=True):
             program=program_of(loaded.settings.defaults),
             leaves={leaf.key: leaf for leaf in resolved(loaded.settings)},
             looked_at=looked_at,
+            settings=loaded.settings,
         )
 
     def knows(self, name: str) -> bool:
@@ -61,6 +64,7 @@ class _Side(Struct, frozen=True, kw_only=True):
             origin=None if leaf is None else leaf.origin,
             by_user=leaf is not None and leaf.by_user,
             kind=None if row is None else _kind(row),
+            shown=None if leaf is None else self.settings.shown(name, leaf.value),
         )
 
     def row(self, name: str) -> Class | None:

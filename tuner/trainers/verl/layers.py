@@ -6,6 +6,7 @@ from typing import Any
 from tuner.errors import InputError, Location, UnsupportedError
 from tuner.inputs.interpolation import is_interpolation
 from tuner.inputs.overrides import Kind, Override
+from tuner.inputs.secrets import shown_override, shown_value
 from tuner.inputs.settings import Layer, Origin, UnknownKey
 from tuner.inputs.tree import (
     Path,
@@ -141,9 +142,11 @@ class Layers:
             return
         current = lookup(self.tree, path)
         if override.value is not None and override.value != current:
+            known = self._schema.has(path)
             hint = _("write ~{key} to delete it whatever it is").format(key=override.key)
             message = _("{override} deletes nothing: the value is {current}").format(
-                override=shown(override.text), current=shown(current)
+                override=shown(shown_override(override.text, known=known)),
+                current=shown(shown_value(override.key, current, known=known)),
             )
             raise InputError(message, location=override.location, key=override.key, hint=hint)
         self._forget_below(path)

@@ -37,6 +37,11 @@ class Schema:
         found, rest = self._descend(path)
         return bool(rest) and isinstance(found, dict) and rest[0] in self._fields_of(found)
 
+    def has(self, path: Path) -> bool:
+        """Whether the release itself has the key: what a free-form section may hold is the user's."""
+        found, rest = self._descend(path)
+        return not rest or (len(rest) == 1 and isinstance(found, dict) and rest[0] in self._fields_of(found))
+
     def is_section(self, path: Path) -> bool:
         """Whether the configuration has a section with keys of its own at ``path``."""
         found, rest = self._descend(path)

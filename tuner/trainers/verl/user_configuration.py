@@ -1,7 +1,7 @@
 """A user's configuration, before and after it is laid on the defaults of a release."""
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property, lru_cache, partial
+from functools import cache, cached_property, lru_cache, partial
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING
 
@@ -36,13 +36,14 @@ from tuner.trainers.verl.forks.translate import (
     spelled_override,
 )
 from tuner.trainers.verl.grounds import default_origin, remarks, told_release
+from tuner.trainers.verl.keys import keys_of
 from tuner.trainers.verl.layers import Layers
 from tuner.trainers.verl.private_defaults import PrivateCopies, PrivateDefaults
 from tuner.trainers.verl.programs import Program
 from tuner.trainers.verl.recipe import Recipe
 from tuner.trainers.verl.recipes import named, recognise, started_as
 from tuner.trainers.verl.releases import BUNDLED, installed_release
-from tuner.trainers.verl.schema import releases_with, schema_of
+from tuner.trainers.verl.schema import Schema, releases_with, schema_of
 
 if TYPE_CHECKING:
     from tuner.inputs.processes import Processes
@@ -98,7 +99,8 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         defaults, base = self._defaults(version)
         missing = missing_config(self.arguments.config_name, self.composition)
         origin = default_origin(self.fork, self.private_on(version), version)
-        layers = Layers(dict(defaults.tree), schema_of(self._known(defaults)))
+        schema = schema_of(self._known(defaults))
+        layers = Layers(dict(defaults.tree), schema)
         for document in self.composition.documents:
             layers.add_document(document)
         for override in self._overrides:
@@ -110,6 +112,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
             default_origin=origin,
             # Those of a file that was not to be had would be unknown as well.
             unknown=() if missing else tuple(map(self._of_fork, layers.unknown())),
+            has_key=partial(_has_key, schema, self.trainer),
         )
         settings.rest_on(defaults.settings)
         if self.fork is not None:
@@ -275,3 +278,13 @@ def _base(defaults: Defaults) -> Base:
     grouped = contains(defaults.tree, (_ENGINE,))  # since 0.7 the engine is a config group
     words = (f"{_ENGINE}={defaults.tree[_ENGINE]}",) if grouped else (f"--config-name={defaults.config}",)
     return Base(name=defaults.config, words=words, keys=(_STRATEGY,))
+
+
+def _has_key(schema: Schema, program: Program, path: Path) -> bool:
+    """Whether the release has a key, or it is one that tells something of the job in any release."""
+    return schema.has(path) or dotted(path) in _read_anywhere(program)
+
+
+@cache
+def _read_anywhere(program: Program) -> frozenset[str]:
+    return frozenset(own.key for spellings in keys_of(program).values() for own in spellings)

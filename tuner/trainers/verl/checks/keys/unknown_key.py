@@ -64,7 +64,13 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
             severity=Severity.ERROR if unknown.refused else RULE.severity,
             notes=_notes(unknown, workload),
         )
-        yield replace(finding, location=unknown.location, set_aside=unknown.refused)
+        value = settings.get(unknown.key)
+        yield replace(
+            finding,
+            location=unknown.location,
+            set_aside=unknown.refused,
+            hides_value=bool(finding.overrides) and settings.shown(unknown.key, value) != value,
+        )
 
 
 def _message(unknown: UnknownKey, workload: Workload) -> str:
