@@ -16,7 +16,7 @@ What is written to be run again carries values as they stand: see :func:`carried
 import re
 from collections.abc import Container, Iterator
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import count
 from typing import Any
 
@@ -29,15 +29,34 @@ HIDDEN = "hidden"
 _SHORT = 512  # characters: longer texts are seldom met again
 _NOTHING = frozenset({"", "null", "none", "true", "false", "~", "???", HIDDEN})
 _QUOTED = r"\"(?:[^\"\\]|\\.){0,2000}\"|'[^']{0,2000}'"  # bounded: a text may have many that are open
-# A name and its value as a shell, an option, a mapping or a header has them.
-_ASSIGNED = re.compile(
-    rf"(?P<head>(?<![\w.$-])(?P<name>[A-Za-z_][\w.-]*)[\"']?\s?(?:=|:\s?))(?P<value>{_QUOTED}|[^\s\"',{{}}\[\]()]+)"
-)
-_OPTION = re.compile(
-    rf"(?P<head>(?<![\w-])--?(?P<name>[A-Za-z][\w-]*)\s+)(?P<value>{_QUOTED}|[^\s\"'-][^\s\"',]*)"
-)
-_SHELL_NAME = re.compile(r"[A-Z][A-Z0-9_]*")
-_IN_SENTENCE = re.compile(r"\b(?:a|an|the|each|one|per|of|no|this|that|your) $")
+
+
+# Patterns are compiled where a text needs them: many commands print nothing that does.
+@cache
+def _assigned() -> re.Pattern[str]:
+    """A name and its value as a shell, a mapping or a header has them."""
+    return re.compile(
+        rf"(?P<head>(?<![\w.$-])(?P<name>[A-Za-z_][\w.-]*)[\"']?\s?(?:=|:\s?))(?P<value>{_QUOTED}|[^\s\"',{{}}\[\]()]+)"
+    )
+
+
+@cache
+def _option() -> re.Pattern[str]:
+    return re.compile(
+        rf"(?P<head>(?<![\w-])--?(?P<name>[A-Za-z][\w-]*)\s+)(?P<value>{_QUOTED}|[^\s\"'-][^\s\"',]*)"
+    )
+
+
+@cache
+def _shell_name() -> re.Pattern[str]:
+    return re.compile(r"[A-Z][A-Z0-9_]*")
+
+
+@cache
+def _in_sentence() -> re.Pattern[str]:
+    return re.compile(r"\b(?:a|an|the|each|one|per|of|no|this|that|your) $")
+
+
 _LONGEST_ARTICLE = 6  # characters of the pattern above, with the blanks around
 _carrying = False
 
@@ -203,8 +222,8 @@ def _long_cleaned(text: str, strict: bool) -> str:
     shown = without_digits(without_shapes(text, HIDDEN), HIDDEN)
     hidden = _hidden if strict else _hidden_by_name
     if "=" in shown or ":" in shown:
-        shown = _ASSIGNED.sub(hidden, shown)
-    return _OPTION.sub(hidden, shown) if "-" in shown and " " in shown else shown
+        shown = _assigned().sub(hidden, shown)
+    return _option().sub(hidden, shown) if "-" in shown and " " in shown else shown
 
 
 def _hidden_by_name(match: re.Match[str]) -> str:
@@ -216,14 +235,14 @@ def _hidden_by_name(match: re.Match[str]) -> str:
 def _is_prose(match: re.Match[str]) -> bool:
     """Whether a name is the word of a sentence: "expected a token: ..."."""
     before = match.string[max(0, match.start() - _LONGEST_ARTICLE) : match.start()]
-    return ":" in match["head"] and _IN_SENTENCE.search(before) is not None
+    return ":" in match["head"] and _in_sentence().search(before) is not None
 
 
 def _hidden(match: re.Match[str]) -> str:
     """What is assigned to a name, without what may be a secret."""
     name, last = match["name"], match["name"].rpartition(".")[2]
     bare = match["value"].strip("'\"")
-    made_up = is_free(name) or ("=" in match["head"] and _SHELL_NAME.fullmatch(name))
+    made_up = is_free(name) or ("=" in match["head"] and _shell_name().fullmatch(name))
     if _is_prose(match):
         return match[0]
     if is_secret(last, bare) or (made_up and not (decides(last) or is_harmless(bare))):

@@ -1,6 +1,7 @@
 """Values that are known to hold no secret, whatever they are called: numbers, switches, common words."""
 
 import re
+from functools import cache
 from typing import Any
 
 _COMMON = """
@@ -23,15 +24,37 @@ console wandb swanlab mlflow tensorboard trackio clearml comet online offline de
 trace silent text json
 """
 _WORDS = frozenset(_COMMON.split())
-_NUMBER = re.compile(
-    r"[+-]?(?:\d[\d_]*\.?[\d_]*|\.\d+)(?:[eE][+-]?\d+)?(?:[KMGTkmgt]i?[Bb]?|[Bbs]|ms|min|h)?"
-    r"|\d+(?:\.\d+){1,3}(?:\.?(?:post|rc|dev)\d+)?"
-    r"|[+-]?\.?(?:inf|nan)",
-    re.IGNORECASE,
-)
-_REFERENCE = re.compile(r"\$\{(?:oc\.(?:env|select):)?[\w.]*\}|\$\w+|\?\?\?|~")
-_SPECIAL_TOKEN = re.compile(r"<\W?[A-Za-z_]{1,30}\W?>")  # of a tokenizer
-_BETWEEN = re.compile(r"[,:;\s\[\]{}()|=]+")  # between the items of a list or of a small mapping
+
+
+@cache
+def _number() -> re.Pattern[str]:
+    return re.compile(
+        r"[+-]?(?:\d[\d_]*\.?[\d_]*|\.\d+)(?:[eE][+-]?\d+)?(?:[KMGTkmgt]i?[Bb]?|[Bbs]|ms|min|h)?"
+        r"|\d+(?:\.\d+){1,3}(?:\.?(?:post|rc|dev)\d+)?"
+        r"|[+-]?\.?(?:inf|nan)",
+        re.IGNORECASE,
+    )
+
+
+@cache
+def _reference() -> re.Pattern[str]:
+    return re.compile(r"\$\{(?:oc\.(?:env|select):)?[\w.]*\}|\$\w+|\?\?\?|~")
+
+
+@cache
+def _special_token() -> re.Pattern[str]:
+    return re.compile(r"<\W?[A-Za-z_]{1,30}\W?>")
+
+
+# of a tokenizer
+
+
+@cache
+def _between() -> re.Pattern[str]:
+    return re.compile(r"[,:;\s\[\]{}()|=]+")
+
+
+# between the items of a list or of a small mapping
 _LONGEST_NUMBER = 24  # characters
 
 
@@ -41,18 +64,18 @@ def is_harmless(value: Any) -> bool:
         return all(is_harmless(child) for child in value.values())
     if isinstance(value, list | tuple):
         return all(map(is_harmless, value))
-    if not isinstance(value, str) or _SPECIAL_TOKEN.fullmatch(value.strip("'\"")):
+    if not isinstance(value, str) or _special_token().fullmatch(value.strip("'\"")):
         return True
-    return all(_is_harmless_word(word) for word in _BETWEEN.split(value.strip("'\"")) if word)
+    return all(_is_harmless_word(word) for word in _between().split(value.strip("'\"")) if word)
 
 
 def is_reference(value: str) -> bool:
     """Whether a value is nothing but the name of another key or variable."""
-    return _REFERENCE.fullmatch(value) is not None
+    return _reference().fullmatch(value) is not None
 
 
 def _is_harmless_word(word: str) -> bool:
     bare = word.strip("'\"")
-    if not bare or bare.lower() in _WORDS or _REFERENCE.fullmatch(bare):
+    if not bare or bare.lower() in _WORDS or _reference().fullmatch(bare):
         return True
-    return len(bare) <= _LONGEST_NUMBER and _NUMBER.fullmatch(bare) is not None
+    return len(bare) <= _LONGEST_NUMBER and _number().fullmatch(bare) is not None

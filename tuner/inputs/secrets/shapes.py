@@ -179,11 +179,19 @@ def _head(match: re.Match[str]) -> str:
 
 # Keys of Weights & Biases are 40 hexadecimal digits, as the hashes of commits and snapshots are.
 _DIGITS = 40
-_HEXADECIMAL = re.compile(r"(?<![0-9a-f])(?=[0-9]*[a-f])(?=[a-f]*[0-9])[0-9a-f]{40,}")
-_HASH_BEFORE = re.compile(
-    r"(?:snapshots|blobs?|commits?|tree|raw|archive|revisions?|objects|checkouts?)/$|sha256:$|@$"
-    r"|(?:^|[\s=:,'\"\[])(?:/|~|\.{1,2}/)(?:[^\s:'\"]*[/_.-])?$"  # within a path of a file
-)
+
+
+@cache
+def _hexadecimal() -> re.Pattern[str]:
+    return re.compile(r"(?<![0-9a-f])(?=[0-9]*[a-f])(?=[a-f]*[0-9])[0-9a-f]{40,}")
+
+
+@cache
+def _hash_before() -> re.Pattern[str]:
+    return re.compile(
+        r"(?:snapshots|blobs?|commits?|tree|raw|archive|revisions?|objects|checkouts?)/$|sha256:$|@$"
+        r"|(?:^|[\s=:,'\"\[])(?:/|~|\.{1,2}/)(?:[^\s:'\"]*[/_.-])?$"  # within a path of a file
+    )
 
 
 def without_digits(text: str, word: str) -> str:
@@ -193,6 +201,6 @@ def without_digits(text: str, word: str) -> str:
 
     def hidden(match: re.Match[str]) -> str:
         before = text[max(0, match.start() - 300) : match.start()]
-        return match[0] if _HASH_BEFORE.search(before) else word
+        return match[0] if _hash_before().search(before) else word
 
-    return _HEXADECIMAL.sub(hidden, text)
+    return _hexadecimal().sub(hidden, text)
