@@ -24,7 +24,7 @@ from tuner.models import find_model
 from tuner.rules.case import Case
 from tuner.trainers import verl
 from tuner.trainers.verl import checks
-from tuner.workload import ServiceRole, Workload
+from tuner.workload import ANY_LENGTHS, Lengths, ServiceRole, Workload
 
 EXAMPLES = Path(verl.__file__).parent / "examples"
 HEADROOM = 0.1
@@ -135,7 +135,7 @@ def given(base: Base, overrides: Sequence[str] = ()) -> list[str]:
     ]
 
 
-def scene(base: Base, overrides: Sequence[str] = ()) -> Scene:
+def scene(base: Base, overrides: Sequence[str] = (), *, lengths: Lengths | None = None) -> Scene:
     """Load, read and resolve a base with overrides on top, as the command line does."""
     settings = load(None, given(base, overrides), version=base.version).settings
     critic = verl.critic_model_path(settings)
@@ -153,6 +153,7 @@ def scene(base: Base, overrides: Sequence[str] = ()) -> Scene:
             host_memory_bytes=None,
         ),
         rollout_engine_version=base.engine_version,
+        lengths=lengths or ANY_LENGTHS,
         zero_advantage_ratio=base.zero_advantage_ratio,
         service_models={
             path: find_model(path)

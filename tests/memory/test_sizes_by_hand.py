@@ -15,6 +15,7 @@ from tuner.dtypes import DType
 from tuner.memory.fsdp import gathered, gradients, kept_inputs, left_gathered, one_unit, states
 from tuner.memory.fsdp.fsdp1 import sizes as fsdp1
 from tuner.memory.fsdp.fsdp2 import sizes as fsdp2
+from tuner.memory.megatron import mtp
 from tuner.memory.megatron import terms as megatron
 from tuner.memory.rollout import graphs, log_probs, profile_run, weights
 from tuner.workload import Backend
@@ -102,6 +103,16 @@ MEGATRON: list[Case] = [
     (megatron.batch_bytes, {"T": 5, "a_b": 7}, 35),
 ]
 
+STATES = {"b_c": 2, "b_r": 4, "b_s": 12, "N_d": 1001, "N_e": 502, "R_d": 4, "R_e": 3}
+MODULE = {"T_f": 7, "v_p": 2, "T": 5, "a_k": 11, "b_c": 2, "H": 3, "V": 10, "T_p": 7}
+FURTHER_TOKEN: list[Case] = [
+    (mtp.module_state_bytes, {"g": 1, **STATES}, 6 * 1503 + 12 * (251 + 168)),
+    (mtp.module_state_bytes, {"g": 0, **STATES}, 0),
+    # 7 x (11 + 48) / 14 = 29.5; two hidden states of 30 B; 12 x 50 / 7 = 85.7.
+    (mtp.module_activation_bytes, {"g": 1, **MODULE}, 30 + 60 + 86),
+    (mtp.module_activation_bytes, {"g": 0, **MODULE}, 0),
+]
+
 # Five tokens of width 7 are 70 B; an MLP of 11 is 4 wide on one of three ranks, 2 x 5 x (3 x 4 + 3 x 7) =
 # 330 B.
 STEP = {"b": 2, "t": 5, "H": 7, "I": 11, "T_p": 3, "b_V": 28, "s": 2, "V": 13}
@@ -153,7 +164,7 @@ def named(case: object) -> str:
 
 
 @pytest.mark.parametrize(
-    ("size", "symbols", "expected"), [*FSDP, *FSDP1, *FSDP2, *MEGATRON, *ROLLOUT], ids=named
+    ("size", "symbols", "expected"), [*FSDP, *FSDP1, *FSDP2, *MEGATRON, *FURTHER_TOKEN, *ROLLOUT], ids=named
 )
 def test_a_size_is_what_its_formula_comes_to(
     size: Callable[..., int], symbols: dict[str, int], expected: int

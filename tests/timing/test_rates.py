@@ -75,6 +75,23 @@ def timed(gpu: Gpu) -> StepTime:
     return step_time(grpo_7b(gpu=gpu, gpus_per_node=1), concurrent_sequences=64)
 
 
+SHAPE: dict[str, float] = {"width": 3584, "rows": 4096}
+FAMILIES: list[tuple[Family, Callable[[Gpu], float]]] = [
+    (Family.PRODUCTS, lambda gpu: rates.layer_product_flop_per_s(gpu, DType.BFLOAT16, **SHAPE)),
+    (Family.PRODUCTS, lambda gpu: rates.grouped_flop_per_s(gpu, DType.BFLOAT16, **SHAPE)),
+    (Family.ATTENTION, lambda gpu: rates.layer_attention_flop_per_s(gpu, head_dim=128, tokens=4096)),
+    (Family.ELEMENTWISE, rates.elementwise_bytes_per_s),
+    (Family.HEAD, lambda gpu: rates.head_product_flop_per_s(gpu, DType.BFLOAT16)),
+]
+
+
+@pytest.mark.parametrize(("family", "rate"), FAMILIES)
+def test_a_familys_factor_is_one_of_its_rates(family: Family, rate: Callable[[Gpu], float]) -> None:
+    for other in (Family.PRODUCTS, Family.ATTENTION, Family.ELEMENTWISE, Family.HEAD):
+        gpu = replace(H200, measured=MeasuredGpu(date="", versions=(), **{other.value: 3.0}))
+        assert rate(gpu) == pytest.approx((3 if other is family else 1) * rate(H200))
+
+
 @pytest.mark.parametrize("family", list(Family))
 def test_a_familys_factor_moves_the_seconds_of_what_does_its_work_alone(family: Family) -> None:
     """Operators are of training passes, an engine's steps of the rollout, products and launches of both."""

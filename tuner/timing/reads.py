@@ -55,9 +55,9 @@ def weight_curve(inputs: RolloutInput) -> TokenCurve:
 
 
 def _table(gpu: Gpu) -> Operators:
-    """What was measured on the card where reading was, else on the reference."""
+    """What was measured on the card where reading was, the cache and the weights, else on the reference."""
     own = operators_of(gpu.name)
-    return operators_of(REFERENCE) if own.cache_reads is None or own.weight_reads is None else own
+    return operators_of(REFERENCE) if own.cache_reads is None else own
 
 
 def _slower(gpu: Gpu, table: Operators) -> float:
