@@ -4,7 +4,7 @@ import random
 from collections.abc import Iterator
 from pathlib import Path
 
-from measure.mutation.operators import Mutant, compiles, mutants_of
+from tests.measure.mutation.operators import Mutant, compiles, mutants_of
 
 #: What is surveyed: whatever decides a number or an advice.
 FOLDERS = ("memory", "timing", "advise", "rules", "trainers/verl/fields", "inputs")

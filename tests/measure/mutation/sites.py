@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import CodeType, FunctionType
 
-from measure.mutation.operators import Mutant
+from tests.measure.mutation.operators import Mutant
 
 REACHED = "__mutation_reached__"  # the builtin that probes call
 

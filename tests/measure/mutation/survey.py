@@ -8,13 +8,16 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import pytest
-from measure.mutation import sample
-from measure.mutation.operators import Mutant
-from measure.mutation.sites import LiveFunctions, Places
-from measure.mutation.trying import PROCESSES, Outcome, in_forks, progress, run_tests
+
+from tests.measure.mutation import sample
+from tests.measure.mutation.operators import Mutant
+from tests.measure.mutation.sites import LiveFunctions, Places
+from tests.measure.mutation.trying import PROCESSES, Outcome, in_forks, progress, run_tests
 
 ROOT = Path(__file__).parents[3]
 SLOWEST_S = 120.0  # what a mutant may take beyond three times its tests, before it counts as an endless loop
+SHARES = 5  # of the tests for each process: some files take longer than others
+NUMBERS = "tests/numbers/"  # of whatever the model gives for many jobs, in a second each
 SURVIVED = "survived"
 NOT_EXCHANGED = "no function in memory has this code"
 
@@ -95,11 +98,8 @@ class Survey:
         return places
 
     def _reached(self) -> Reach:
-        items = list(self.items.values())
-        parts = [items[start::PROCESSES] for start in range(PROCESSES)]
-        tasks = [
-            lambda part=part: self._run_with_probes(part) for part in _by_file(items, PROCESSES) or parts
-        ]
+        parts = _by_file(list(self.items.values()), SHARES * PROCESSES)
+        tasks = [lambda part=part: self._run_with_probes(part) for part in parts]
         reach = Reach()
         for _, outcome in in_forks(tasks, timeouts_s=[3600.0] * len(tasks)):
             if outcome.error is not None:
@@ -122,31 +122,30 @@ class Survey:
         return Reach(dict(reach.tests), reach.seconds, reach.failing)
 
     def _tests(self, number: int) -> list[str]:
-        """The tests that reach a mutant, the fastest first."""
+        """The tests that reach a mutant: those that hold many numbers first, then the fastest."""
         names = set().union(*(self.reach.tests.get(probe, set()) for probe in self.numbers[number]))
-        return sorted(names - self.reach.failing, key=lambda name: self.reach.seconds.get(name, 0.0))
+        return sorted(names - self.reach.failing, key=self._cost)
+
+    def _cost(self, name: str) -> tuple[bool, float]:
+        return not name.startswith(NUMBERS), self.reach.seconds.get(name, 0.0)
 
     def _try_in_forks(self, tried: dict[int, list[str]]) -> None:
         """Mutants of functions: their code is exchanged in a fork. Others wait for a process of their own."""
         numbers = [n for n, names in tried.items() if names and self.mutants[n].function]
         for number, names in tried.items():
             self.verdicts[number] = Verdict(self.mutants[number], tests=len(names))
-        tasks = [lambda n=n: self._run_mutated(self.mutants[n], tried[n]) for n in numbers]
+        tasks = [lambda n=n: run_mutated(self.live, self.mutants[n], self._items(tried[n])) for n in numbers]
         limits = [
             SLOWEST_S + 3 * sum(self.reach.seconds.get(name, 0.0) for name in tried[n]) for n in numbers
         ]
         for at, outcome in in_forks(tasks, timeouts_s=limits):
             verdict = self.verdicts[numbers[at]]
-            verdict.killed_by, verdict.how = _killer(outcome)
+            verdict.killed_by, verdict.how = killer(outcome)
             progress(file=verdict.mutant.file, line=verdict.mutant.line, killed_by=verdict.killed_by)
             self._write()
 
-    def _run_mutated(self, mutant: Mutant, names: list[str]) -> str:
-        source = mutant.applied(self.live.sources[mutant.file])
-        if not self.live.exchange(mutant.file, source, {mutant.function}):
-            return NOT_EXCHANGED
-        failures = run_tests([self.items[name] for name in names], until_failure=True)
-        return failures.failed[0] if failures.failed else SURVIVED
+    def _items(self, names: list[str]) -> list[pytest.Item]:
+        return [self.items[name] for name in names]
 
     def _try_afresh(self, number: int, names: list[str]) -> None:
         """What is computed at import, in a process of its own with the file itself changed."""
@@ -173,10 +172,19 @@ def _by_file(items: list[pytest.Item], parts: int) -> list[list[pytest.Item]]:
     shares: list[list[pytest.Item]] = [[] for _ in range(parts)]
     for group in sorted(files.values(), key=len, reverse=True):
         min(shares, key=len).extend(group)
-    return shares
+    return [share for share in shares if share]
 
 
-def _killer(outcome: Outcome) -> tuple[str | None, str]:
+def run_mutated(live: LiveFunctions, mutant: Mutant, items: list[pytest.Item]) -> str:
+    """The test that fails in this process once a mutant's code is in it; else why there is none."""
+    if not live.exchange(mutant.file, mutant.applied(live.sources[mutant.file]), {mutant.function}):
+        return NOT_EXCHANGED
+    failures = run_tests(items, until_failure=True)
+    return failures.failed[0] if failures.failed else SURVIVED
+
+
+def killer(outcome: Outcome) -> tuple[str | None, str]:
+    """What noticed a mutant, None where nothing did, and how."""
     if outcome.error == "took too long":
         return outcome.error, "an endless loop"
     if outcome.error is not None:
