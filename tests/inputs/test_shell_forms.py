@@ -1,6 +1,6 @@
 """Every form of a test, a program, a loop and an expansion that scripts use, with what comes of it.
 
-The files have a script for each and, behind ``=>``, what its calls of ``show`` get. Where bash is to be had it
+The files have a script for each and, behind ``=>``, what its calls of ``show`` get. Where bash is there it
 runs all of ``shell-forms.txt``, so that no answer is only what this package gives. What stands in
 ``shell-unknowns.txt`` depends on variables that nobody sets and on programs: no shell can say it.
 """
