@@ -1,0 +1,72 @@
+"""What starts a trainer in a script: its program, its overrides, what is open in them, its processes."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.inputs.test_shell_forms import AT_ONCE, forms
+from tuner.errors import InputError
+from tuner.inputs.launched import launched, pasted
+from tuner.inputs.script import read_script
+
+FORMS = forms("script-launches.txt")
+FILE = Path("run.sh")
+
+
+def started(script: str) -> Iterator[str]:
+    """Each launch of a script as a line."""
+    read = read_script(FILE, f"{script}\n".encode(), ())
+    for number, launch in enumerate(read.launches, start=1):
+        given = launched(FILE, read, (), number)
+        yield " ".join(
+            (
+                *(f"{name}={value}" for name, value in launch.environment),
+                f"{given.program}:",
+                *(argument.text.replace(" ", "_") for argument in given.arguments),
+                *(f"?{item.key}:{item.name or item.text}" for item in given.unsettled),
+                *(
+                    f"{name}:{count.value}"
+                    for name, count in (
+                        ("per_node", launch.processes.per_node),
+                        ("nodes", launch.processes.nodes),
+                    )
+                    if count is not None
+                ),
+                *(() if launch.certain else ("perhaps",)),
+            )
+        )
+
+
+@pytest.mark.parametrize("start", range(0, len(FORMS), AT_ONCE))
+def test_every_form_of_a_launch_is_read(start: int) -> None:
+    expected = dict(FORMS[start : start + AT_ONCE])
+    assert {script: list(started(script)) for script in expected} == expected
+
+
+@pytest.mark.parametrize(("number", "key"), [(1, "x.y=1"), (2, "x.y=2")])
+def test_a_launch_is_chosen_by_its_number(number: int, key: str) -> None:
+    script = read_script(FILE, b"python a.py x.y=1\npython b.py x.y=2\n", ())
+    assert [argument.text for argument in launched(FILE, script, (), number).arguments] == [key]
+
+
+@pytest.mark.parametrize("number", [0, 3, -1])
+def test_a_launch_that_is_not_there_is_refused(number: int) -> None:
+    script = read_script(FILE, b"python a.py x.y=1\npython b.py x.y=2\n", ())
+    with pytest.raises(InputError, match=f"there is no launch {number}: the script has 2"):
+        launched(FILE, script, (), number)
+
+
+@pytest.mark.parametrize(
+    ("words", "program", "arguments"),
+    [
+        (["python", "-m", "a.b", "x.y=1", "x.z=2"], "a.b", ["x.y=1", "x.z=2"]),
+        (["A=1", "python", "a.py", "x.y=1"], "a.py", ["x.y=1"]),
+        (["x.y=1", "~x.z"], "", ["x.y=1", "~x.z"]),
+        (["A=1", "B=a.b", "x.y=1"], "", ["x.y=1"]),
+        (["bash", "-c", "x=1; python a.py x.y=$x"], "a.py", ["x.y=1"]),
+    ],
+)
+def test_a_pasted_command_is_read(words: list[str], program: str, arguments: list[str]) -> None:
+    given = pasted(words)
+    assert (given.program, [argument.text for argument in given.arguments]) == (program, arguments)
