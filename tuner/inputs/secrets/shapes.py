@@ -190,7 +190,7 @@ def _hexadecimal() -> re.Pattern[str]:
 def _hash_before() -> re.Pattern[str]:
     return re.compile(
         r"(?:snapshots|blobs?|commits?|tree|raw|archive|revisions?|objects|checkouts?)/$|sha256:$|@$"
-        r"|(?:^|[\s=:,'\"\[])(?:/|~|\.{1,2}/)(?:[^\s:'\"]*[/_.-])?$"  # within a path of a file
+        r"|(?:^|[\s=,'\"\[])(?:/|~|\.{1,2}/)(?:[^\s:'\"]*[/_.-])?$"  # within a path of a file
     )
 
 

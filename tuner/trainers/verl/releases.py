@@ -1,6 +1,7 @@
 """The verl releases whose defaults travel with this package."""
 
 from tuner.errors import InputError
+from tuner.inputs.secrets import without_secrets
 from tuner.language import _
 from tuner.trainers.protocol import ReleaseChoice
 from tuner.versions import at_least, installed_version, is_version, numbers
@@ -67,7 +68,7 @@ def choose_release(
         InputError: ``requested`` is not a version number.
     """
     if requested is not None:
-        return _nearest(requested, _("asked for {requested}").format(requested=requested))
+        return _nearest(requested, _("asked for {requested}").format(requested=without_secrets(requested)))
     if ran is not None and is_version(ran):
         return _nearest(ran, _("the run was recorded with verl {ran}").format(ran=ran))
     installed = installed_version("verl")
