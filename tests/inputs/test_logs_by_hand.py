@@ -224,6 +224,7 @@ def test_what_an_engine_starts_with(texts: list[str], figures: dict[str, int] | 
         return
     if "context_len" in texts[0]:
         figures = {**figures, "sequence_tokens": 32768}
+    assert start is not None
     named = {
         name: getattr(start, name) for name in start.__struct_fields__ if getattr(start, name) is not None
     }
