@@ -45,7 +45,7 @@ def engine_version(lines: Iterable[LogLine]) -> str | None:
         if "engine (v" in line.text or "server version" in line.text:
             match = _VERSION.search(line.text)
             if match is not None:
-                return match[1]
+                return match[1] or match[2]
     return None
 
 
