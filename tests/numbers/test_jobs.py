@@ -15,6 +15,7 @@ from msgspec.structs import replace as with_fields
 
 from tests.cli.golden import expect
 from tests.numbers.listing import listing
+from tests.numbers.remedies import remedies
 from tests.numbers.test_numbers import FOLDER
 from tests.tables import bases, scene
 from tuner.memory.failed_allocation.tensors import tensors
@@ -57,4 +58,8 @@ def sizes(workload: Workload) -> Iterator[str]:
 @pytest.mark.parametrize("name", JOBS)
 def test_jobs(name: str) -> None:
     workload = job(**{"overrides": [], "lengths": {}, "cluster": {}, **JOBS[name]})
-    expect(f"job-{name}.txt", "\n".join([*listing(workload), *sizes(workload)]), folder=FOLDER)
+    expect(
+        f"job-{name}.txt",
+        "\n".join([*listing(workload), *sizes(workload), *remedies(workload)]),
+        folder=FOLDER,
+    )
