@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from tests.tables import HEADROOM
 from tuner.advise.differences import changes
+from tuner.rules import reward_engine
 from tuner.rules.case import Case
 from tuner.rules.ladder import LADDERS
 from tuner.rules.passes import all_passes, larger, smaller
@@ -37,6 +38,8 @@ def remedies(workload: Workload) -> Iterator[str]:
     yield from (f"shared by fewer: {_changed(workload, proposal)}" for proposal in paying_together(case))
     if workload.rollout is not None:
         yield from _engine(case)
+    if workload.reward is not None and workload.reward.server is not None:
+        yield from _reward_engine(case)
 
 
 def _cures(case: Case) -> Iterator[str]:
@@ -59,6 +62,20 @@ def _engine(case: Case) -> Iterator[str]:
         f" waits {step_waits_for_host(workload)}, at most {_changed(workload, largest_fraction(case))},"
         f" matching {_changed(workload, with_matching_limit(workload))}"
     )
+
+
+def _reward_engine(case: Case) -> Iterator[str]:
+    workload = case.workload
+    for hundredths in (5, 20, 50, 80, 95):
+        proposal = reward_engine.with_fraction(workload, hundredths)
+        started = reward_engine.starting_fraction(case.other(proposal), now=hundredths / 100)
+        largest = reward_engine.largest_reward_fraction(case, below=hundredths / 100)
+        yield (
+            f"reward engine with {hundredths}: {reward_engine.problem(proposal)}, starts with"
+            f" {_changed(workload, started)}, largest below {_changed(workload, largest)}"
+        )
+    for size, proposal in reward_engine.tensor_proposals(workload):
+        yield f"reward engine over {size}: {_changed(workload, proposal)}"
 
 
 def _changed(workload: Workload, proposal: Workload | None) -> str:
