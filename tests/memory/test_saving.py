@@ -118,6 +118,27 @@ def test_megatron_gathers_nothing_on_the_card_otherwise(what: Saving) -> None:
     assert added(megatron(what)) == {"actor_shards": {}}
 
 
+@pytest.mark.parametrize(
+    ("sizes", "parts"),
+    [
+        ({"tensor": 1}, 1),
+        ({"tensor": 2}, 2),
+        ({"tensor": 1, "expert": 2}, 2),
+        ({"tensor": 2, "expert": 2}, 2),
+    ],
+)
+def test_a_tensor_that_is_divided_is_there_in_parts_and_joined(sizes: dict[str, int], parts: int) -> None:
+    """The embedding, 152,064 x 5,120 in bfloat16, where it is written and where it goes to the engine."""
+    parallel = Parallelism(gpus=32, pipeline=2, **sizes)
+    workload = saving(workloads.grpo_32b_megatron(), replace(SHARDS, gathers_tensors=True), parallel=parallel)
+    tensor = parts * 2 * V * 5120
+    written = [term for terms in added(workload).values() for term in terms.items()]
+    assert ("saved_tensor", tensor) in written
+    sync = memory.estimate(workload).phase(Phase.UPDATE_WEIGHTS)
+    assert sync is not None
+    assert {term.bytes for at in sync.moments for term in at.terms if term.name == "sync_tensor"} == {tensor}
+
+
 def test_a_megatron_that_may_not_gather_is_a_doubt() -> None:
     """Only the upper end has what is gathered, and the answer says on what it depends."""
     unsure = megatron(replace(GATHERED, may_not_gather=True))

@@ -1,6 +1,7 @@
 """Images: what a vision tower adds to a job, and that it adds nothing where there are none."""
 
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -9,6 +10,7 @@ from tests import workloads
 from tuner.batching import micro_batch_patches
 from tuner.memory import estimate
 from tuner.memory.host.controller import COPIES
+from tuner.memory.host.images import images_on_host
 from tuner.memory.host.node import host_terms
 from tuner.memory.ledger.terms import Estimate, Term
 from tuner.memory.rollout.profile_run import engine_activations, least_activations
@@ -178,6 +180,31 @@ def test_the_host_holds_the_pixels_of_every_response() -> None:
     assert "image_cache" not in found
     cached = {term.name for term in host_terms(job(images()).with_rollout(image_cache_bytes=4 << 30))}
     assert "image_cache" in cached
+
+
+@pytest.mark.parametrize(
+    ("gpus", "changes", "caches"),
+    [
+        (8, {}, 4),  # engines of two GPUs
+        (5, {}, 2),  # whole ones
+        (1, {}, 1),  # that reaches beyond the node
+        (8, {"tensor_parallel": 8}, 1),
+        (8, {"data_parallel": 2}, 2),
+        (5, {"own_process": False}, 5),  # in every process of the trainer
+    ],
+)
+def test_each_engine_of_a_node_has_a_cache_of_images(gpus: int, changes: dict[str, Any], caches: int) -> None:
+    workload = job(images()).with_rollout(image_cache_bytes=4 << 30, **changes)
+    workload = replace(workload, cluster=replace(workload.cluster, gpus_per_node=gpus))
+    found = {term.name: term for term in images_on_host(workload)}["image_cache"]
+    assert (found.low, found.bytes, found.high) == (0, caches << 32, caches << 33)
+
+
+@pytest.mark.parametrize("changes", [{"image_cache_bytes": 0}, {"image_cache_bytes": 1, "colocated": False}])
+def test_no_cache_of_images_where_there_is_none_on_the_node(changes: dict[str, Any]) -> None:
+    for seen in (images(), None):
+        names = {term.name for term in images_on_host(job(seen).with_rollout(**changes))}
+        assert names == ({"controller_images"} if seen else set())
 
 
 def test_images_take_time_and_frozen_towers_less() -> None:

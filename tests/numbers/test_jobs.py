@@ -4,9 +4,10 @@ They ask what the examples of rules do not: what is saved, who judges, other car
 lengths that somebody told. ``UPDATE_GOLDEN=1 pytest tests/numbers`` writes them anew.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -15,19 +16,21 @@ from msgspec.structs import replace as with_fields
 
 from tests.cli.golden import expect
 from tests.numbers.listing import listing
+from tests.numbers.remedies import remedies
 from tests.numbers.test_numbers import FOLDER
 from tests.tables import bases, scene
 from tuner.memory.failed_allocation.tensors import tensors
 from tuner.workload import Lengths, Workload
 
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 JOBS: dict[str, dict[str, Any]] = yaml.safe_load((Path(__file__).parent / "jobs.yaml").read_text())
 
 
 def job(
     base: str,
-    overrides: list[str],
-    lengths: dict[str, Any],
-    cluster: dict[str, float],
+    overrides: Sequence[str] = (),
+    lengths: Mapping[str, Any] = NOTHING,
+    cluster: Mapping[str, float] = NOTHING,
     **changes: Any,
 ) -> Workload:
     """A job of the table.
@@ -56,5 +59,9 @@ def sizes(workload: Workload) -> Iterator[str]:
 
 @pytest.mark.parametrize("name", JOBS)
 def test_jobs(name: str) -> None:
-    workload = job(**{"overrides": [], "lengths": {}, "cluster": {}, **JOBS[name]})
-    expect(f"job-{name}.txt", "\n".join([*listing(workload), *sizes(workload)]), folder=FOLDER)
+    workload = job(**JOBS[name])
+    expect(
+        f"job-{name}.txt",
+        "\n".join([*listing(workload), *sizes(workload), *remedies(workload)]),
+        folder=FOLDER,
+    )
