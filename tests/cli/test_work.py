@@ -89,7 +89,7 @@ def test_what_an_answer_does_not_need_is_not_loaded() -> None:
 def test_few_modules_are_loaded() -> None:
     """An import takes a seventh of a millisecond, so that all of them are a fifth of a run."""
     _, modules = counted()
-    assert 0 < sum(name.partition(".")[0] == "tuner" for name in modules) <= 505  # 498
+    assert 0 < sum(name.partition(".")[0] == "tuner" for name in modules) <= 520  # 512
 
 
 def test_the_whole_run_is_bounded() -> None:

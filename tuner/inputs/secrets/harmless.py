@@ -38,23 +38,22 @@ def _number() -> re.Pattern[str]:
 
 @cache
 def _reference() -> re.Pattern[str]:
-    return re.compile(r"\$\{(?:oc\.(?:env|select):)?[\w.]*\}|\$\w+|\?\?\?|~")
+    name = r"(?:[\w.]*|\$\{[\w.]*\})"  # also one that is a reference itself
+    return re.compile(r"\$\{(?:oc\.(?:env|select):)?" + name + r"\}|\$\w+|\?\?\?|~")
 
 
 @cache
 def _special_token() -> re.Pattern[str]:
+    """A tokenizer's, such as <pad>."""
     return re.compile(r"<\W?[A-Za-z_]{1,30}\W?>")
-
-
-# of a tokenizer
 
 
 @cache
 def _between() -> re.Pattern[str]:
+    """What parts the items of a list or of a small mapping."""
     return re.compile(r"[,:;\s\[\]{}()|=]+")
 
 
-# between the items of a list or of a small mapping
 _LONGEST_NUMBER = 24  # characters
 
 
@@ -64,9 +63,12 @@ def is_harmless(value: Any) -> bool:
         return all(is_harmless(child) for child in value.values())
     if isinstance(value, list | tuple):
         return all(map(is_harmless, value))
-    if not isinstance(value, str) or _special_token().fullmatch(value.strip("'\"")):
+    if not isinstance(value, str):
         return True
-    return all(_is_harmless_word(word) for word in _between().split(value.strip("'\"")) if word)
+    bare = value.strip("'\"")
+    if _special_token().fullmatch(bare) or is_reference(bare):
+        return True
+    return all(_is_harmless_word(word) for word in _between().split(bare) if word)
 
 
 def is_reference(value: str) -> bool:
