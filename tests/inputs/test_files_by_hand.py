@@ -133,6 +133,7 @@ def test_the_script_of_a_job(text: str, script: str | None) -> None:
         ("n = 2\nn = 3\nrun(f'python a.py x.y={n}')\n", "\n\npython a.py x.y=${n}\n"),
         ("n = 2\nn = f()\nrun(f'python a.py x.y={n}')\n", "\n\npython a.py x.y=${n}\n"),
         ("n = m = 2\nrun(f'python a.py x.y={n}')\n", "\npython a.py x.y=${n}\n"),
+        ("n = b'x'\nrun(f'python a.py x.y={n}')\n", "\npython a.py x.y=${n}\n"),
         ("n = None\nrun(f'python a.py x.y={n}')\n", "\npython a.py x.y=${n}\n"),
         ("n = 'a b'\nrun(f'python a.py x.y={n}')\n", "export n='a b'; \npython a.py x.y=${n}\n"),
         ("run(f'python a.py x.y={a.b} x.z={1 + 2}')\n", "python a.py x.y=${a_b} x.z=${_1___2}\n"),
