@@ -63,6 +63,7 @@ def test_a_launch_that_is_not_there_is_refused(number: int) -> None:
         (["python", "-m", "a.b", "x.y=1", "x.z=2"], "a.b", ["x.y=1", "x.z=2"]),
         (["A=1", "python", "a.py", "x.y=1"], "a.py", ["x.y=1"]),
         (["x.y=1", "~x.z"], "", ["x.y=1", "~x.z"]),
+        (["x.y=1", "A=", "B=1"], "", ["x.y=1"]),
         (["A=1", "B=a.b", "x.y=1"], "", ["x.y=1"]),
         (["bash", "-c", "x=1; python a.py x.y=$x"], "a.py", ["x.y=1"]),
     ],

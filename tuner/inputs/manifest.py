@@ -134,7 +134,7 @@ def _variables(value: Any, depth: int) -> Iterator[tuple[str, str]]:
             pairs = inner.items() if isinstance(inner, Mapping) else _named(inner)
             for name, one in pairs:
                 if isinstance(one, str | int | float) and _NAME.fullmatch(str(name)):
-                    yield str(name), shlex.quote(str(one))
+                    yield str(name), on_one_line(str(one))
         else:
             yield from _variables(inner, depth + 1)
 
@@ -144,6 +144,14 @@ def _named(value: Any) -> Iterator[tuple[str, Any]]:
     for one in value if isinstance(value, list) else ():
         if isinstance(one, Mapping):
             yield str(one.get("name")), one.get("value")
+
+
+def on_one_line(value: str) -> str:
+    """A value quoted for a shell, without an end of a line: what stands behind it keeps its own line."""
+    if "\n" not in value:
+        return shlex.quote(value)
+    escaped = value.replace("\\", r"\\").replace("'", r"\'").replace("\n", r"\n")
+    return f"$'{escaped}'"
 
 
 def laid_out(commands: list[list[Piece]]) -> str:

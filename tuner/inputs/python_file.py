@@ -5,10 +5,9 @@ The file is parsed and never run. Names that are assigned one plain value are kn
 
 import ast
 import re
-import shlex
 from collections.abc import Iterator
 
-from tuner.inputs.manifest import Piece, is_launch, laid_out
+from tuner.inputs.manifest import Piece, is_launch, laid_out, on_one_line
 
 _PLAIN = (str, int, float)
 _BARE = re.compile(r"[\w./=:,@%+${}-]+")  # needs no quotes
@@ -25,7 +24,7 @@ def script_in_python(text: str) -> str | None:
     commands = [command for command in _commands(statements) if is_launch(command)]
     if not commands:
         return None
-    values = "".join(f"export {name}={shlex.quote(str(value))}; " for name, value in _known(statements))
+    values = "".join(f"export {name}={on_one_line(str(value))}; " for name, value in _known(statements))
     return values + laid_out(sorted(commands, key=lambda command: command[0].line))
 
 
