@@ -75,15 +75,22 @@ class Arithmetic:
             return self.value(node.named_children[0]) if node.named_children else None
         return self._read(node)
 
-    def _binary(self, node: Node) -> Number:
+    def _binary(self, node: Node, sign: str = "") -> Number:
+        """Two operands; a sign is that of the first one.
+
+        The grammar lets a sign take the whole sum behind it, where the shell has it bind closer than any
+        operator. Behind another operator that cannot be put right here: the value is unknown.
+        """
         left, operator, right = node.children[0], node.children[1].type, node.children[-1]
+        if right.type == "unary_expression" and right.children[-1].type == "binary_expression":
+            return None
         if operator.endswith("=") and operator not in ("==", "!=", "<=", ">="):
             operand = self.value(right)
             if operator != "=":
                 operand = applied(operator[:-1], self.value(left), operand)
             self._write(left, _wrapped(operand))
             return operand
-        first = self.value(left)
+        first = self._signed(left, sign) if sign else self.value(left)
         if operator in ("&&", "||"):
             if first is None:
                 return None
@@ -97,10 +104,15 @@ class Arithmetic:
         operator, operand = node.children[0].type, node.children[-1]
         if operator in ("++", "--"):
             return self._step(operand, operator, before=True)
+        return self._signed(operand, self._text_of(node)[0])
+
+    def _signed(self, operand: Node, sign: str) -> Number:
+        if operand.type == "binary_expression":
+            return _wrapped(self._binary(operand, sign))
         value = self.value(operand)
         if value is None:
             return None
-        return {"-": -value, "+": value, "!": int(not value), "~": ~value}.get(self._text_of(node)[0])
+        return {"-": -value, "+": value, "!": int(not value), "~": ~value}.get(sign)
 
     def _step(self, variable: Node, operator: str, *, before: bool) -> Number:
         value = self.value(variable)
