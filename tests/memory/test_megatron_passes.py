@@ -19,7 +19,7 @@ from tuner.memory.megatron import layers
 from tuner.memory.megatron.head import head_tensors
 from tuner.memory.megatron.passes import forward_moments, training_moments
 from tuner.memory.megatron.stages import candidates, in_flight
-from tuner.memory.megatron.terms import kept_per_token
+from tuner.memory.megatron.terms import kept_per_token, tokens_in_flight
 from tuner.workload import Batching, Checkpointing, Engine, HeadKind, OutputHead, Parallelism, Phase, Scaling
 
 HEAD = OutputHead(
@@ -315,3 +315,26 @@ def test_more_micro_batches_never_take_less() -> None:
     ]
     assert sizes == sorted(sizes)
     assert sizes[3] == sizes[4]  # no more than there are stages
+
+
+@pytest.mark.parametrize(
+    ("virtual", "stage", "of_step", "expected"),
+    [
+        (1, 1, None, 3 * 100),  # this stage's and those of two behind it
+        (1, 1, 1000, 3 * 100),
+        (1, 1, 250, 250),
+        (1, 0, None, 4 * 100),
+        # Two pieces of a stage: five at once on the last, 0 + 4 + 1, and eleven on the first, 6 + 4 + 1, of
+        # which four micro-batches have eight.
+        (2, 3, None, 5 * 100),
+        (2, 3, 220, 2 * 220),
+        (2, 0, None, 8 * 100),
+    ],
+)
+def test_tokens_whose_activations_a_stage_holds_at_once(
+    virtual: int, stage: int, of_step: int | None, expected: int
+) -> None:
+    engine = workloads.megatron_engine(gpus=8, tensor=2, pipeline=4)
+    engine = replace(engine, parallel=replace(engine.parallel, virtual_pipeline=virtual, stage=stage))
+    micro_batch = replace(given(), engine=engine, tokens=100, step_tokens=of_step)
+    assert tokens_in_flight(micro_batch) == expected

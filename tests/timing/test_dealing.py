@@ -144,3 +144,19 @@ def test_sorted_micro_batches_are_padded_to_sequences_of_like_length():
     }
     mean = GRPO.batch.mean_sequence_tokens
     assert mean < lengths[True] < 1.2 * mean < lengths[False]
+
+
+def test_micro_batches_in_buckets_are_padded_to_whole_ones() -> None:
+    exact = micro_batches_of(GRPO.batch, GRPO.actor_update)
+    engine = replace(GRPO.actor.engine, bucket_tokens=5000)
+    padded = micro_batches_of(GRPO.batch, replace(GRPO.actor_update, engine=engine))
+    assert exact.tokens % 5000 > 0
+    assert padded.tokens == (exact.tokens // 5000 + 1) * 5000
+
+
+def test_a_small_part_of_all_sequences_is_read_at_four_places() -> None:
+    """The longest tenth, at an eighth, three, five and seven eighths of it, with the longest prompts."""
+    at = [(place + 0.5) / 4 / 10 for place in range(4)]
+    responses = fmean(response_lengths(TAILED, at))
+    prompts = TAILED.mean_prompt_tokens + TAILED.prompt_spread * 0.9
+    assert sorted_means(TAILED, 10)[-1] == pytest.approx(responses + prompts, rel=1e-9)

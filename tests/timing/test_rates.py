@@ -1,6 +1,7 @@
 """Rates of the data sheet and measured ones."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -75,7 +76,7 @@ def timed(gpu: Gpu) -> StepTime:
     return step_time(grpo_7b(gpu=gpu, gpus_per_node=1), concurrent_sequences=64)
 
 
-SHAPE: dict[str, float] = {"width": 3584, "rows": 4096}
+SHAPE: dict[str, Any] = {"width": 3584, "rows": 4096}
 FAMILIES: list[tuple[Family, Callable[[Gpu], float]]] = [
     (Family.PRODUCTS, lambda gpu: rates.layer_product_flop_per_s(gpu, DType.BFLOAT16, **SHAPE)),
     (Family.PRODUCTS, lambda gpu: rates.grouped_flop_per_s(gpu, DType.BFLOAT16, **SHAPE)),
@@ -88,7 +89,8 @@ FAMILIES: list[tuple[Family, Callable[[Gpu], float]]] = [
 @pytest.mark.parametrize(("family", "rate"), FAMILIES)
 def test_a_familys_factor_is_one_of_its_rates(family: Family, rate: Callable[[Gpu], float]) -> None:
     for other in (Family.PRODUCTS, Family.ATTENTION, Family.ELEMENTWISE, Family.HEAD):
-        gpu = replace(H200, measured=MeasuredGpu(date="", versions=(), **{other.value: 3.0}))
+        factor: dict[str, Any] = {other.value: 3.0}
+        gpu = replace(H200, measured=MeasuredGpu(date="", versions=(), **factor))
         assert rate(gpu) == pytest.approx((3 if other is family else 1) * rate(H200))
 
 

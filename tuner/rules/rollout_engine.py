@@ -115,7 +115,7 @@ def with_more_cache(case: Case, workload: Workload, *, than: Workload) -> Worklo
     held = _held(raised(most))
     if held <= _held(workload):
         return None
-    enough = least(range(candidates[0], most + 1), lambda value: _held(raised(value)) >= held)
+    enough = least(range(candidates[0], most), lambda value: _held(raised(value)) >= held)
     return raised(most if enough is None else enough)
 
 

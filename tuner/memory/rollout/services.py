@@ -42,13 +42,9 @@ def at_service_start(workload: Workload, service: Service) -> tuple[Term, ...]:
     return () if empty else Residents.of(workload).at_start
 
 
+@lru_cache(maxsize=256)  # each phase asks for it, and so does the rollout engine's share
 def services_at_rest(workload: Workload) -> tuple[Term, ...]:
     """What the engines of services hold on the trainer's GPUs while they have nothing to judge."""
-    return _at_rest(workload) if workload.services else ()
-
-
-@lru_cache(maxsize=256)  # each phase asks for it, and so does the rollout engine's share
-def _at_rest(workload: Workload) -> tuple[Term, ...]:
     return _terms(workload, asleep_terms)
 
 
