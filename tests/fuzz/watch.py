@@ -22,6 +22,10 @@ MOST_BYTES = 500 * 1000**2  # of memory
 MOST_MESSAGE = 4_000  # characters of an error, whatever it is about
 _GIVE_UP = 20.0  # seconds of processor time
 _MAY_FIND = ("advise", "check", "diff", "accuracy")  # commands that may end with 1
+_CARRIED = (
+    "--output-format=yaml",
+    "--output-format=overrides",
+)  # of config: written as it is, to be run again
 # What only a program that executes, deletes, writes or connects would do.
 _FORBIDDEN = re.compile(
     r"subprocess\.|os\.(system|exec|posix_spawn|fork|spawn|startfile|remove|rename|rmdir|mkdir|link|symlink|truncate"
@@ -120,7 +124,8 @@ def _problems(
         yield "prints nothing"
     if code in (0, 1) and _wants_json(case):
         yield from _not_json(outcome.out)
-    yield from (f"prints the secret {hidden}" for hidden in case.secrets if hidden in said)
+    shown = outcome.err if command == "config" and set(_CARRIED) & set(case.words) else said
+    yield from (f"prints the secret {hidden}" for hidden in case.secrets if hidden in shown)
     if outcome.seconds > MOST_SECONDS:
         yield f"takes {outcome.seconds:.1f} s"
     if outcome.bytes > MOST_BYTES:
