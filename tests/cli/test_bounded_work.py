@@ -122,7 +122,7 @@ def test_a_long_word_in_a_loop_is_no_single_step(tmp_path: Path) -> None:
     script = tmp_path / "run.sh"
     script.write_text(f"while a.{'a.' * 20_000}b; do :; done\n")
     result = run("config", str(script))
-    assert (result.code, "takes more than 10,000 steps" in result.err) == (2, True)
+    assert (result.code, "takes more than 8,000 steps" in result.err) == (2, True)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """What it costs to follow a script, in statements; what no launch script takes is not followed further."""
 
-MOST_STEPS = 10_000
+MOST_STEPS = 8_000
 MOST_CHARACTERS = 1 << 20  # of one value; scripts of launches stay below a thousandth of it
 _CHARACTERS_PER_STEP = 1_000  # that are copied in the time of a statement
 _CHARACTERS_PER_VALUE = 100  # that are copied in the time that any value takes, however short
