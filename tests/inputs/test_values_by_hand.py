@@ -285,7 +285,7 @@ def test_options_of_hydra(texts: list[str], keys: list[str], config_name: str | 
         ("a=" + "9" * 30, "holds a larger number than any setting takes", ""),
         ("a=[" + "9" * 5000 + "]", "holds a larger number than any setting takes", ""),
         (".".join("a" * 65) + "=1", "is nested too deeply", "give a shorter key or value"),
-        ("a={" + "x" * 50_001, "is longer than the limit of 50,000 characters", ""),
+        ("a={" + "x" * 10_001, "is longer than the limit of 10,000 characters", ""),
     ],
 )
 def test_overrides_that_are_refused(text: str, message: str, hint: str) -> None:
