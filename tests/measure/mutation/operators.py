@@ -247,6 +247,15 @@ def mutants_of(file: str, source: str) -> list[Mutant]:
     return finder.mutants
 
 
+def alike(mutant: Mutant, mutants: list[Mutant]) -> list[Mutant]:
+    """The mutants of a file that make the same change of the same text in the same function, in order."""
+    return [other for other in mutants if _change(other) == _change(mutant)]
+
+
+def _change(mutant: Mutant) -> tuple[str, str, str, str]:
+    return mutant.function, mutant.operator, mutant.before, mutant.after
+
+
 def compiles(mutant: Mutant, source: str) -> bool:
     """Whether Python accepts the changed file."""
     try:

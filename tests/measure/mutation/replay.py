@@ -3,11 +3,12 @@
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.measure.mutation import sample
-from tests.measure.mutation.operators import Mutant, mutants_of
+from tests.measure.mutation.operators import Mutant, alike, mutants_of
 from tests.measure.mutation.sites import LiveFunctions
 from tests.measure.mutation.survey import ROOT, Verdict, killer, run_mutated
 from tests.measure.mutation.trying import in_forks
@@ -39,16 +40,14 @@ def recorded(record: Path, *, part: int, parts: int) -> list[Recorded]:
     return [known for known in today if known is not None]
 
 
-def _today(row: dict[str, str]) -> Recorded | None:
+def _today(row: dict[str, Any]) -> Recorded | None:
     path = ROOT / row["file"]
     test = row["killed_by"]
     if not path.is_file() or not (ROOT / test.split("::")[0]).is_file():
         return None
-    wanted = [row[name] for name in ("function", "operator", "before", "after")]
-    for mutant in mutants_of(row["file"], path.read_text()):
-        if [mutant.function, mutant.operator, mutant.before, mutant.after] == wanted:
-            return Recorded(mutant, test)
-    return None
+    then = Mutant(**{name: row[name] for name in Mutant.__dataclass_fields__})
+    there = alike(then, mutants_of(row["file"], path.read_text()))
+    return Recorded(there[row["place"]], test) if row["place"] < len(there) else None
 
 
 class Replay:

@@ -5,12 +5,13 @@ import subprocess
 import sys
 from collections import defaultdict
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from tests.measure.mutation import sample
-from tests.measure.mutation.operators import Mutant
+from tests.measure.mutation.operators import Mutant, alike, mutants_of
 from tests.measure.mutation.sites import LiveFunctions, Places
 from tests.measure.mutation.trying import PROCESSES, Outcome, in_forks, progress, run_tests
 
@@ -20,6 +21,11 @@ SHARES = 5  # of the tests for each process: some files take longer than others
 NUMBERS = "tests/numbers/"  # of whatever the model gives for many jobs, in a second each
 SURVIVED = "survived"
 NOT_EXCHANGED = "no function in memory has this code"
+
+
+@cache
+def _mutants(file: str) -> list[Mutant]:
+    return mutants_of(file, (ROOT / file).read_text())
 
 
 @dataclass
@@ -32,7 +38,9 @@ class Verdict:
     how: str = ""
 
     def row(self) -> dict[str, object]:
-        return {**asdict(self.mutant), "tests": self.tests, "killed_by": self.killed_by, "how": self.how}
+        place = alike(self.mutant, _mutants(self.mutant.file)).index(self.mutant)
+        result = {"place": place, "tests": self.tests, "killed_by": self.killed_by, "how": self.how}
+        return {**asdict(self.mutant), **result}
 
 
 @dataclass
