@@ -47,6 +47,16 @@ def test_a_long_text_is_not_searched_for_names_of_models(name: str) -> None:
     assert calls("advise", *GPU, "/dev/null", *words, code=2) < 1_000_000  # 0.4; 30 million and more
 
 
+def test_of_more_settings_than_any_job_has_none_is_judged(tmp_path: Path) -> None:
+    """They are read, at some hundred calls each, and refused in one line."""
+    file, profile = unknown_keys(20_000, tmp_path), cProfile.Profile()
+    result = profile.runcall(run, "advise", str(file))
+    assert (result.code, result.out, result.err.count("\n")) == (2, "", 1)
+    assert "20,002 settings are more than" in result.err
+    work = int(pstats.Stats(profile).total_calls)  # type: ignore[attr-defined]
+    assert work < 3_700_000  # 2.8; each key that is judged takes 36,000
+
+
 def test_unknown_keys_cost_no_more_than_their_number(tmp_path: Path) -> None:
     """Twice as many take less than twice the work, since some is the same for any number of them."""
     taken = []

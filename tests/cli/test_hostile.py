@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.hostile_inputs import unknown_keys
 from tests.cli.runner import Result, run
 from tuner.cli.formats import FORMATS
 
@@ -152,10 +151,6 @@ def test_deep_nesting_is_refused_wherever_yaml_is_read(tmp_path: Path) -> None:
     file.write_text("[" * 200_000)
     assert "nested deeper" in refused("advise", str(file))
     assert "nested deeper" in refused("advise", "/dev/null", *JOB, "--gpu", str(file))
-
-
-def test_of_more_settings_than_any_job_has_none_is_judged(tmp_path: Path) -> None:
-    assert "20,002 settings are more than" in refused("advise", str(unknown_keys(20_000, tmp_path)))
 
 
 def test_json_holds_what_is_not_utf8(tmp_path: Path) -> None:
