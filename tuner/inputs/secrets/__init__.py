@@ -28,6 +28,7 @@ HIDDEN = "hidden"
 
 _SHORT = 512  # characters: longer texts are seldom met again
 _NOTHING = frozenset({"", "null", "none", "true", "false", "~", "???", HIDDEN})
+_FULL_WIDTH = "，、。；：（）「」"  # noqa: RUF001  # punctuation of Chinese messages ends a value
 _QUOTED = r"\"(?:[^\"\\]|\\.){0,2000}\"|'[^']{0,2000}'"  # bounded: a text may have many that are open
 
 
@@ -36,7 +37,7 @@ _QUOTED = r"\"(?:[^\"\\]|\\.){0,2000}\"|'[^']{0,2000}'"  # bounded: a text may h
 def _assigned() -> re.Pattern[str]:
     """A name and its value as a shell, a mapping or a header has them."""
     return re.compile(
-        rf"(?P<head>(?<![\w.$-])(?P<name>[A-Za-z_][\w.-]*)[\"']?\s?(?:=|:\s?))(?P<value>{_QUOTED}|[^\s\"',{{}}\[\]()]+)"
+        rf"(?P<head>(?<![\w.$-])(?P<name>[A-Za-z_][\w.-]*)[\"']?\s?(?:=|:\s?))(?P<value>{_QUOTED}|[^\s\"',{{}}\[\](){_FULL_WIDTH}]+)"
     )
 
 

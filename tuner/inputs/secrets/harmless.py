@@ -77,7 +77,7 @@ def is_reference(value: str) -> bool:
 
 
 def _is_harmless_word(word: str) -> bool:
-    bare = word.strip("'\"")
+    bare = word.strip("'\"").removesuffix("...")  # "NAME=value..."
     if not bare or bare.lower() in _WORDS or _reference().fullmatch(bare):
         return True
     return len(bare) <= _LONGEST_NUMBER and _number().fullmatch(bare) is not None

@@ -112,6 +112,7 @@ _NOT_BEFORE_PASS = frozenset(
 _FOLDERS = frozenset({"PWD", "OLDPWD"})
 
 _HARMLESS_START = (
+    "TUNER_",
     *("ASCEND_", "CUBLAS_", "CUDA_", "CUDNN_", "DEEPSPEED_", "FLASHINFER_", "GLOO_", "GPU", "HCCL_", "HIP_"),
     *("KMP_", "MKL_", "NCCL_", "NVIDIA_", "NVSHMEM_", "NVTE_", "OMP_", "OPENBLAS_", "PYTHON", "PYTORCH_"),
     *(

@@ -86,7 +86,7 @@ def _second_step(case: Case) -> tuple[str, ...]:
         return ()
     return (
         _(
-            "The first step can pass: optimizer states appear after it, and with them on the "
+            "The first step can pass, since optimizer states appear after it; with them on the "
             "host this fraction fits."
         ),
     )
