@@ -54,7 +54,7 @@ def text_part(config: dict[str, Any]) -> dict[str, Any]:
     return config.get("text_config", config)  # type: ignore[no-any-return]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", KNOWN)
 def test_profile_has_the_parameters_that_transformers_builds(name: str) -> None:
     config = KNOWN[name]

@@ -112,7 +112,7 @@ def expect_told(result: Result, *parts: str) -> None:
     assert all(part in told[0] for part in parts)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", COMMANDS)
 @pytest.mark.parametrize(
     ("behind", "said"),
@@ -129,7 +129,7 @@ def test_standard_output_takes_nothing(name: str, behind: str, said: str, given:
         assert result == ever
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", COMMANDS)
 @pytest.mark.parametrize("behind", ["2>/dev/full", "2>&-"], ids=["full", "closed"])
 def test_standard_error_takes_nothing(name: str, behind: str, given: dict[str, str]) -> None:
@@ -141,13 +141,13 @@ def test_standard_error_takes_nothing(name: str, behind: str, given: dict[str, s
     assert is_same(name, result, Result(code=result.code, out=ever.out, err=""))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_both_take_nothing(name: str, given: dict[str, str]) -> None:
     assert shell(command(name, given), ">/dev/full 2>&1") == Result(code=2, out="", err="")
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_reader_who_has_gone_is_no_error(name: str, given: dict[str, str]) -> None:
     words = command(name, given)
@@ -189,7 +189,7 @@ def python(script: str, *words: str) -> Result:
     return Result(code=done.returncode, out=done.stdout, err=done.stderr)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", COMMANDS)
 @pytest.mark.parametrize("files", [3, 4, 6])
 def test_too_many_open_files(name: str, files: int, given: dict[str, str]) -> None:
@@ -251,6 +251,7 @@ def laid_out(folder: Path, name: str) -> None:
         (folder / "known.json").write_text(known.replace("KRN006", "KRN001"), encoding="utf-8")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", WRITTEN)
 def test_a_file_is_larger_than_the_limit(name: str, tmp_path: Path) -> None:
     laid_out(tmp_path, name)
@@ -272,6 +273,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(folder)], check=True)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", WRITTEN)
 def test_no_space_is_left(name: str, disk: Path) -> None:
     laid_out(disk, name)
@@ -281,6 +283,7 @@ def test_no_space_is_left(name: str, disk: Path) -> None:
     expect_not_written(words, file, disk, FULL)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", WRITTEN)
 def test_the_disk_is_read_only(name: str, disk: Path) -> None:
     laid_out(disk, name)

@@ -74,6 +74,7 @@ def in_two_processes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return started
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("options", [("--fix",), ("--diff",)])
 def test_processes_mend_what_one_mends_in_the_same_order(
     options: tuple[str, ...], monkeypatch: pytest.MonkeyPatch

@@ -23,6 +23,7 @@ def schema(version: str) -> jsonschema.Draft202012Validator:
     return jsonschema.Draft202012Validator(content)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("version", TRAINER.bundled_releases)
 def test_every_release_takes_its_own_configurations(version: str) -> None:
     validator = schema(version)

@@ -174,6 +174,7 @@ def test_since_0_8_the_name_begins_with_the_actor() -> None:
     assert (memory["allocated_bytes"], memory["reserved_bytes"]) == (60 * GIB, 66 * GIB)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("changed", "sign"),
     [

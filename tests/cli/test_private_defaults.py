@@ -136,6 +136,7 @@ def test_a_file_of_ones_own_that_a_launch_names_is_found(repository: Path) -> No
     assert answer(str(script))["workload"]["batch"]["prompts"] == 64
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("version", BUNDLED)
 def test_all_settings_of_a_run_tell_its_release(version: str, tmp_path: Path) -> None:
     file = tmp_path / "config.yaml"

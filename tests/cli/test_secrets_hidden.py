@@ -64,6 +64,7 @@ def hides(result: Result, code: tuple[int, ...] = (0, 1)) -> None:
     assert leaks(result.out + result.err) == []
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("place", PLACES)
 def test_no_command_shows_a_credential_of_a_file(place: str, tmp_path: Path) -> None:
     file, other = tmp_path / "config.yaml", tmp_path / "other.yaml"
@@ -126,6 +127,7 @@ def test_no_command_shows_a_credential_of_a_script(kind: str, tmp_path: Path) ->
     hides(run("check", str(file), *ON, "--output-format=full"))  # what stands behind the comment is lost
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("text", [*ALL, *(f"DB_PASS={value}" for value in BARE)])
 def test_no_message_shows_a_credential_of_a_word(text: str) -> None:
     for words in (

@@ -129,7 +129,7 @@ def test_a_job_beyond_the_trace_is_refused(tmp_path: Path) -> None:
     assert "Liger's kernels replace the layers that were counted" in result.err
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("name", ["Qwen2.5-0.5B", "Qwen3-0.6B", "gemma-2-2b", "Qwen3-30B-A3B"])
 def test_a_known_job_is_estimated_alike(name: str) -> None:
     """The whole job, in which parameters, layers, norm and logits are counted instead of derived."""

@@ -136,7 +136,7 @@ _ACCEPTED = {"gpus": 8, "nodes": 2, "prompts": 1024, "mini_batch": 256, "respons
 _ACCEPTED |= {"prompt": 1024, "response": 4096, "budget": 16384, "tensor_parallel": "1", "strategy": "fsdp"}
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("answers", [form.start(), *({**one, **_ACCEPTED} for one in random_answers(2, 8))])
 def test_the_command_gives_the_same_on_the_command_line(engine: Any, answers: dict[str, Any]) -> None:
     command = asked(engine, "command", answers)
@@ -199,6 +199,7 @@ def _by_power(*, T: int, V: int) -> int:  # noqa: N803
     return int(V**0.5) * T
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("room", "name", "formula"),
     [
@@ -216,6 +217,7 @@ def test_a_formula_that_cannot_be_written_stops_the_build(
         samples.expect_equal(questions.ask())
 
 
+@pytest.mark.sampled(4)
 def test_another_dependence_on_the_layers_stops_the_build(monkeypatch: pytest.MonkeyPatch) -> None:
     plain = order.UnitOrder.waiting
     monkeypatch.setattr(order.UnitOrder, "waiting", lambda own, layer: plain(own, layer) * ((layer + 2) // 3))
@@ -223,6 +225,7 @@ def test_another_dependence_on_the_layers_stops_the_build(monkeypatch: pytest.Mo
         questions.ask()
 
 
+@pytest.mark.sampled(4)
 def test_the_model_is_as_it_was_after_it_was_traced() -> None:
     answers = form.start()
     before = estimate(reading.read(answers))

@@ -51,6 +51,7 @@ def in_another_process(cases: list[Case]) -> list[Outcome]:
         return pool.submit(watched, cases).result(timeout=120)
 
 
+@pytest.mark.sampled(2)
 def test_a_hostile_script_is_read_at_once_and_nothing_of_it_is_executed() -> None:
     victim = {"victim/file": b"kept", "victim/other.sh": b"touch witness\n"}
     cases = [

@@ -33,6 +33,7 @@ def document(text: str) -> Document:
     return Document(source="run.log", tree=mapping.tree, locations=mapping.locations, printed=True)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("version", BUNDLED)
 @pytest.mark.parametrize("config", ["ppo_trainer", "ppo_megatron_trainer"])
 def test_a_printed_configuration_tells_its_release_and_what_was_set(version: str, config: str) -> None:
@@ -86,6 +87,7 @@ def test_keys_know_their_lines() -> None:
         assert f"'{path[-1]}'" in lines[place.line - 1]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("dressed", "what"),
     [

@@ -202,6 +202,7 @@ def test_a_changed_value_reads_as_in_settings_made_anew(
         assert [reading(now, key) for key in ALL_KEYS] == [reading(fresh, key) for key in ALL_KEYS]
 
 
+@pytest.mark.sampled(3)
 @example(tree={"a": 1, "b": "${a}"}, changes=[(0, "a", 2), (0, "a", True), (0, "a", 1)])
 @example(tree={"a": {"b": 1}}, changes=[(0, "a.b", 2), (0, "a", 3), (1, "a.b", 1), (2, "a.b", 2)])
 @example(tree={"a": 1}, changes=[(0, "a", {"b": 2}), (0, "a", 3), (1, "a.b", 2), (1, "a.c", 2)])
@@ -243,6 +244,7 @@ def test_settings_that_keep_what_others_read_read_as_if_made_anew(trees: list[Tr
         before = now
 
 
+@pytest.mark.sampled(3)
 @example(trees=[{"a": "${a}"}, {"a": {}}, {"a": "${a}", "b": 1}], most=99)
 @example(trees=[{"a": {}}, {"a": {"b": 1, "c": 2}}, {"a": {"c": 2, "b": 1}}], most=99)
 @example(trees=[{"b": {"c": 1}}, {"a": {}, "b": {"c": 1}}, {"a": "${b}", "b": {"c": 1}}], most=99)

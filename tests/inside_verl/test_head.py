@@ -126,6 +126,7 @@ def check(model: Any, call: Callable[..., Any], shown: dict[str, Tensor]) -> Non
     )
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("setting", ["recompute", "saved"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_model_gives_what_verl_computes_from_its_logits(

@@ -115,6 +115,7 @@ def test_slices_in_the_unwritten_gradient_of_the_weight(
     assert torch.equal(sliced[0], whole[0])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", GRADIENT_LIMITS, ids=str)
 @pytest.mark.parametrize("path", PATHS)
 def test_saved_logits_have_the_statistics_and_gradients_of_what_is_saved(

@@ -68,7 +68,7 @@ def assert_exact(case: PolicyCase, results: list[Tensor], logits: Tensor) -> Non
     assert not d_hidden[exact.without_gradient].any()
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.usefixtures("poisoned")
 @pytest.mark.parametrize("dtype", GRADIENT_LIMITS, ids=str)
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
@@ -224,6 +224,7 @@ def test_what_nobody_wants_is_not_computed(
     assert computed == [wanted, (False, False)]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("chunk_tokens", [0, 6])
 @pytest.mark.parametrize("wanted", ["hidden", "weight"])

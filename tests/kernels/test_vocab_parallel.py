@@ -150,7 +150,7 @@ def test_runs_are_of_two_and_three_ranks() -> None:
     assert {len(run.shards) for run in RUNS.values()} == {2, 3}
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", _parameters())
 def test_ranks_find_what_the_whole_vocabulary_has(name: str, outcomes: dict[int, Outcomes]) -> None:

@@ -122,6 +122,7 @@ def test_the_catalogue_is_fresh_and_whole(capsys: pytest.CaptureFixture[str]) ->
     assert main(["--check"]) == 0, capsys.readouterr().out
 
 
+@pytest.mark.sampled(2)
 def test_no_text_is_hidden_from_the_extraction() -> None:
     """One inside an f-string is found by some versions of Python only."""
     marked = {

@@ -161,6 +161,7 @@ COUNTED = {name: kinds_of_layers(name) for name in sorted(configs().keys() - NOT
 CASES = [(architecture, layer) for architecture, layers in COUNTED.items() for layer in layers]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("architecture", "layer"), CASES)
 def test_a_layer_saves_what_is_counted(architecture: str, layer: int) -> None:
     shape, engine = shape_and_engine(architecture)
@@ -197,7 +198,7 @@ def test_a_layer_that_is_computed_again_needs_no_more(architecture: str) -> None
 
 
 # In GLM-4.5's dense layers 96 heads need more than the MLP; the sparse ones need the most of all.
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(("architecture", "layer"), [case for case in CASES if case != ("glm4_moe", 0)])
 def test_adapters_leave_what_is_counted(architecture: str, layer: int) -> None:
     shape, engine = shape_and_engine(architecture, RANK)

@@ -92,6 +92,7 @@ def changes(before: dict[str, str], after: dict[str, str]) -> str:
     return " ".join(gone + [f"{name}={value}" for name, value in after.items() if before.get(name) != value])
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("number", range(len(LAUNCHES)))
 def test_every_release(number: int) -> None:
     lines, before = [" ".join(LAUNCHES[number])], dict[str, str]()
@@ -125,6 +126,7 @@ def _others(settings: Settings, key: str) -> Iterator[str]:
         yield from ("2", "True")
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize(("base", "version"), CASES)
 def test_every_key_alone_and_with_others(base: str, version: str) -> None:
     before, lines, accepted = read(BASES[base], version), [], []

@@ -54,6 +54,7 @@ def act(repository: Path, tmp_path: Path) -> Callable[..., Run]:
     return lambda **inputs: run_action(repository, tmp_path / "runner", **inputs)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("name", "code", "annotated", "summed"),
     [

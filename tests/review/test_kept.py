@@ -64,6 +64,7 @@ def test_formats_read_the_same_from_what_is_packed(folder: Path, request: pytest
     assert (run(*command), written()) == before
 
 
+@pytest.mark.sampled(3)
 def test_one_format_after_another_reads_it_again(folder: Path, as_many: None) -> None:
     run("check", "jobs", *GIVEN, *ALL_FORMATS)
     together = written()
@@ -93,6 +94,7 @@ def states(folder: Path) -> list[object]:
     ]
 
 
+@pytest.mark.sampled(3)
 def test_baselines_and_fixes_do_the_same_to_what_is_packed(
     folder: Path, request: pytest.FixtureRequest
 ) -> None:
@@ -137,6 +139,7 @@ def full(**_options: object) -> IO[bytes]:
     return Path("/dev/full").open("r+b", buffering=0)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("temporary", [refused, full])
 def test_without_room_for_a_file_it_stays_in_memory(
     temporary: object, folder: Path, as_many: None, monkeypatch: pytest.MonkeyPatch

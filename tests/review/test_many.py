@@ -40,6 +40,7 @@ def inputs(tmp_path: Path) -> list[str]:
     return [str(file) for file in files]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_processes_find_what_one_finds_in_the_same_order(
     inputs: list[str], language: str, monkeypatch: pytest.MonkeyPatch

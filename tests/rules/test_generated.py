@@ -50,6 +50,7 @@ def mostly_decoding(workload: Workload) -> Workload:
     return workload.with_batch(max_response_tokens=16 * workload.batch.max_response_tokens)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.slow
 def test_generated_workloads_reach_every_rule_and_every_verdict() -> None:
     """Each workload is shown to the rules that have not spoken yet, which soon are few."""

@@ -46,6 +46,7 @@ def files(folder: Path) -> list[Path]:
     return sorted(path for path in folder.rglob("*") if path.is_file())
 
 
+@pytest.mark.sampled(3)
 def test_a_count_is_kept(tmp_path: Path, cache: Path, counted: list[str]) -> None:
     config = find_config(str(write(tmp_path / "first", "granite")))
     first, second = trace_model(config), trace_model(config)

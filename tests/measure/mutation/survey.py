@@ -6,6 +6,7 @@ import sys
 from collections import defaultdict
 from dataclasses import asdict, dataclass, field
 from functools import cache
+from itertools import accumulate
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,9 @@ from tests.measure.mutation.trying import PROCESSES, Outcome, in_forks, progress
 
 ROOT = Path(__file__).parents[3]
 SLOWEST_S = 120.0  # what a mutant may take beyond three times its tests, before it counts as an endless loop
+TESTS_S = (
+    60.0  # of tests that a mutant is tried on, as they take without it: a bound from above on what survives
+)
 SHARES = 5  # of the tests for each process: some files take longer than others
 NUMBERS = "tests/numbers/"  # of whatever the model gives for many jobs, in a second each
 SURVIVED = "survived"
@@ -130,9 +134,11 @@ class Survey:
         return Reach(dict(reach.tests), reach.seconds, reach.failing)
 
     def _tests(self, number: int) -> list[str]:
-        """The tests that reach a mutant: those that hold many numbers first, then the fastest."""
+        """The tests that reach a mutant: those that hold many numbers, then the fastest, up to a bound."""
         names = set().union(*(self.reach.tests.get(probe, set()) for probe in self.numbers[number]))
-        return sorted(names - self.reach.failing, key=self._cost)
+        ordered = sorted(names - self.reach.failing, key=self._cost)
+        ends = accumulate(self.reach.seconds.get(name, 0.0) for name in ordered)
+        return [name for name, end in zip(ordered, ends, strict=True) if end <= TESTS_S] or ordered[:1]
 
     def _cost(self, name: str) -> tuple[bool, float]:
         return not name.startswith(NUMBERS), self.reach.seconds.get(name, 0.0)

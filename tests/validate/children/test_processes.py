@@ -187,6 +187,7 @@ def test_a_timeout_leaves_nobody(tmp_path: Path) -> None:
     wait_until(lambda: gone(own) and gone(child), 5)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_nobody_outlives_the_parent(sent: signal.Signals, tmp_path: Path) -> None:
@@ -237,6 +238,7 @@ def test_on_a_gpu_all_servers_start_before_the_first_call(device: str, driver: s
     assert done.stdout == f"{expected}\n"
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.slow
 def test_what_builds_models_is_served_by_what_has_transformers() -> None:
     """Those that do come last: what one has imported stays."""

@@ -623,6 +623,7 @@ def experts() -> Workload:
     return grpo_moe_30b().with_rollout(memory_fraction=0.25)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("make", [latent, windowed, experts], ids=lambda make: make.__name__)
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_models_that_are_not_decoded_have_their_cache_allocated(
@@ -683,6 +684,7 @@ def test_a_worker_that_runs_out_of_memory_says_where(monkeypatch: pytest.MonkeyP
     assert figures == RolloutFigures(missing=work.residents[0][0])
 
 
+@pytest.mark.sampled(3)
 def test_a_worker_without_time_runs_the_first_alone() -> None:
     work = tiny(planned_rollout(long_responses().workload, AS_PROFILE, CPU).work())
     assert len(worker.measure((work, work), -1.0, device="cpu")) == 1

@@ -97,6 +97,7 @@ def test_every_pass_comes_to_an_end(backend: Backend) -> None:
         assert found.seconds[0] > found.once_seconds[0] >= 0
 
 
+@pytest.mark.sampled(3)
 def test_a_critic_and_a_reference_under_a_cpu_offload_policy() -> None:
     (critic,) = measured([settings(head=OutputHead(kind=HeadKind.VALUE))], critic=True)
     assert isinstance(critic, PassFigures)
@@ -119,6 +120,7 @@ def test_a_model_that_cannot_be_built_says_so() -> None:
     assert "before the first pass" in failed.message
 
 
+@pytest.mark.sampled(3)
 def test_a_pass_that_would_outlast_the_time_is_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first one takes long by the clock, so the second does not begin; without a limit it does."""
     now = [0.0]

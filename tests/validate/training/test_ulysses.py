@@ -97,7 +97,7 @@ def differences(model: ModelSettings, cases: list[PassSettings]) -> list[Differe
     return found
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(8)
 @pytest.mark.slow
 def test_every_pass_comes_to_an_end_where_sequences_are_shared() -> None:
     """As a part runs them: whole passes with clipping and step, offload and smaller first micro-batches."""

@@ -28,13 +28,16 @@ class Source(Struct, frozen=True, kw_only=True):
     content: bytes
     root: Node
     first: Location | None = None  # where the text stands in another file
+    all_ascii: bool = False  # a byte is a character then, and no column takes a line to count
 
     def location(self, node: Node) -> Location:
         """Where a node begins, 1-based; columns count characters, where the grammar counts bytes."""
         if self.first is not None:
             return self.first
         line, bytes_before = node.start_point
-        column = len(self.between(node.start_byte - bytes_before, node.start_byte))
+        column = bytes_before
+        if not self.all_ascii:
+            column = len(self.between(node.start_byte - bytes_before, node.start_byte))
         return Location(source=self.file, line=line + 1, column=column + 1)
 
     def between(self, start: int, end: int) -> str:
@@ -68,7 +71,7 @@ def parse(file: str, content: bytes, *, first: Location | None = None) -> Source
             ),
             location=first or Location(source=file, line=1, column=1),
         ) from error
-    return Source(file=file, content=content, root=root, first=first)
+    return Source(file=file, content=content, root=root, first=first, all_ascii=content.isascii())
 
 
 def _tree(content: bytes) -> Node:
