@@ -13,9 +13,9 @@ import pytest
 from tests.cli.golden import expect
 from tests.cli.runner import run
 from tests.corpus import launches
+from tests.numbers.leaves import leaves
 from tests.numbers.test_numbers import FOLDER
 
-WORDS = {"message", "notes", "location", "project_settings", "settings", "reason", "hint", "source"}
 TRAINERS = ("main_ppo", "sft_trainer", "sft_trainer_ray", "fsdp_sft_trainer")
 TRAINING = [launch for launch in launches() if launch["entry"].endswith(TRAINERS)]
 CHOSEN = range(5, len(TRAINING), 25)  # scripts of all releases, FSDP and Megatron
@@ -46,24 +46,11 @@ def _answer(report: dict[str, Any]) -> Iterator[str]:
         "step_time",
         "saving",
     ):
-        yield f"{name}: " + " ".join(_leaves(report[name]))
-    yield from (f"workload.{name}: " + " ".join(_leaves(value)) for name, value in report["workload"].items())
-    yield from (f"batch: {' '.join(_leaves(batch))}" for batch in report["batches"])
-    yield from (f"finding: {' '.join(_leaves(finding))}" for finding in report["findings"])
+        yield f"{name}: " + " ".join(leaves(report[name]))
+    yield from (f"workload.{name}: " + " ".join(leaves(value)) for name, value in report["workload"].items())
+    yield from (f"batch: {' '.join(leaves(batch))}" for batch in report["batches"])
+    yield from (f"finding: {' '.join(leaves(finding))}" for finding in report["findings"])
     block = report["combination"] or {}
     for name, value in block.items():
         if name != "memory":
-            yield from (f"block {name}: {leaf}" for leaf in _leaves(value))
-
-
-def _leaves(value: object, path: str = "") -> Iterator[str]:
-    """Numbers and names with the way to them; floats to six digits."""
-    if isinstance(value, dict):
-        for name, child in value.items():
-            if name not in WORDS:
-                yield from _leaves(child, f"{path}.{name}" if path else name)
-    elif isinstance(value, list):
-        for child in value:
-            yield from _leaves(child, path)
-    else:
-        yield f"{path}={value:.6g}" if isinstance(value, float) else f"{path}={value}"
+            yield from (f"block {name}: {leaf}" for leaf in leaves(value))
