@@ -134,14 +134,16 @@ class Survey:
         return Reach(dict(reach.tests), reach.seconds, reach.failing)
 
     def _tests(self, number: int) -> list[str]:
-        """The tests that reach a mutant: those that hold many numbers, then the fastest, up to a bound."""
+        """The tests that reach a mutant, the fastest first up to a bound, then those that list many numbers."""
         names = set().union(*(self.reach.tests.get(probe, set()) for probe in self.numbers[number]))
-        ordered = sorted(names - self.reach.failing, key=self._cost)
-        ends = accumulate(self.reach.seconds.get(name, 0.0) for name in ordered)
-        return [name for name, end in zip(ordered, ends, strict=True) if end <= TESTS_S] or ordered[:1]
+        ordered = sorted(names - self.reach.failing, key=lambda name: self.reach.seconds.get(name, 0.0))
+        listings = [name for name in ordered if name.startswith(NUMBERS)]
+        others = [name for name in ordered if not name.startswith(NUMBERS)]
+        return [*self._within_bound(others), *self._within_bound(listings)]
 
-    def _cost(self, name: str) -> tuple[bool, float]:
-        return not name.startswith(NUMBERS), self.reach.seconds.get(name, 0.0)
+    def _within_bound(self, names: list[str]) -> list[str]:
+        ends = accumulate(self.reach.seconds.get(name, 0.0) for name in names)
+        return [name for name, end in zip(names, ends, strict=True) if end <= TESTS_S] or names[:1]
 
     def _try_in_forks(self, tried: dict[int, list[str]]) -> None:
         """Mutants of functions: their code is exchanged in a fork. Others wait for a process of their own."""
