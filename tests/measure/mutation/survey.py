@@ -134,7 +134,7 @@ class Survey:
         return Reach(dict(reach.tests), reach.seconds, reach.failing)
 
     def _tests(self, number: int) -> list[str]:
-        """The tests that reach a mutant, the fastest first up to a bound, then those that list many numbers."""
+        """The tests that reach a mutant, the fastest first up to a bound, then those that list numbers."""
         names = set().union(*(self.reach.tests.get(probe, set()) for probe in self.numbers[number]))
         ordered = sorted(names - self.reach.failing, key=lambda name: self.reach.seconds.get(name, 0.0))
         listings = [name for name in ordered if name.startswith(NUMBERS)]
