@@ -259,6 +259,32 @@ def test_a_file_is_larger_than_the_limit(name: str, tmp_path: Path) -> None:
     expect_not_written(words, file, tmp_path, "File too large", "ulimit -f 0; ")
 
 
+FAILING = """
+import errno, os
+def failing(_descriptor):
+    raise OSError(errno.{number}, os.strerror(errno.{number}))
+os.fsync = failing
+from tuner.cli import program
+program()
+"""
+
+
+@pytest.mark.parametrize("number", ["EDQUOT", "EIO"])
+@pytest.mark.parametrize("name", ["fix", "write"])
+def test_a_quota_is_used_up_or_the_disk_fails(
+    name: str, number: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as a file system says it when what was written is to be on the disk."""
+    laid_out(tmp_path, name)
+    monkeypatch.chdir(tmp_path)
+    words, file = WRITTEN[name]
+    result = python(FAILING.format(number=number), *words)
+    reason = os.strerror(getattr(errno, number))
+    expect_told(result, f"error: {file}: the file cannot be written: {reason}")
+    assert [entry.name for entry in tmp_path.iterdir()] == ["grpo.yaml"]
+    assert (tmp_path / "grpo.yaml").read_bytes() == GRPO.read_bytes()
+
+
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
     """A small file system of its own."""
