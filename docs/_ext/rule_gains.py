@@ -13,7 +13,7 @@ from tuner.advise import Recommendation, Verdict, verdict
 from tuner.cli.pipeline import consult
 from tuner.cli.premises import Premises
 from tuner.memory import mean_tokens_that_fit
-from tuner.render.answer import Answer
+from tuner.render.consultation import Consultation
 from tuner.render.recommendations import recommendation
 from tuner.render.terminal import Terminal
 from tuner.render.words import pasteable
@@ -48,7 +48,7 @@ class Gain(Struct, frozen=True, kw_only=True):
     evidence: str
 
 
-def ask(base: Base, overrides: Sequence[str]) -> Answer:
+def ask(base: Base, overrides: Sequence[str]) -> Consultation:
     """The program's answer to a base with overrides, over an empty file."""
     premises = Premises(gpu=base.gpu, verl_version=base.version, engine_version=base.engine_version)
     with NamedTemporaryFile(suffix=".yaml") as empty:
@@ -56,7 +56,7 @@ def ask(base: Base, overrides: Sequence[str]) -> Answer:
         return consult(empty.name, keys, premises, zero_advantage_ratio=base.zero_advantage_ratio)
 
 
-def entry(answer: Answer, name: str) -> Recommendation | None:
+def entry(answer: Consultation, name: str) -> Recommendation | None:
     """What the answer says by this rule."""
     matching = (item for item in answer.advice.recommendations if item.finding.rule.name == name)
     return next(matching, None)
@@ -94,7 +94,7 @@ def said(name: str) -> str:
 
 
 @cache
-def _asked(name: str, language_chosen: str) -> tuple[Answer, Recommendation]:
+def _asked(name: str, language_chosen: str) -> tuple[Consultation, Recommendation]:
     example = table(name)
     answer = ask(example.bad_base, example.bad)
     item = entry(answer, name)
@@ -110,13 +110,13 @@ def _premise(base: Base) -> str:
     return premise + (f", --zero-advantage-ratio {ratio:g}" if ratio else "")
 
 
-def _before(answer: Answer, phase: Phase | None) -> Job:
+def _before(answer: Consultation, phase: Phase | None) -> Job:
     if answer.advice.verdict is _REFUSED:
         return Job(verdict=_REFUSED)
     return _answered(answer, phase)
 
 
-def _after(answer: Answer, item: Recommendation, example: Table, phase: Phase | None) -> Job:
+def _after(answer: Consultation, item: Recommendation, example: Table, phase: Phase | None) -> Job:
     """The job with the fix, read back as the advice reads it."""
     if not item.overrides:
         return _answered(ask(example.bad_base, (*example.bad, *example.remedy)), phase)
@@ -125,7 +125,7 @@ def _after(answer: Answer, item: Recommendation, example: Table, phase: Phase | 
     return _answered(answer, phase)  # of a job that is refused these are the figures once it starts
 
 
-def _answered(answer: Answer, phase: Phase | None) -> Job:
+def _answered(answer: Consultation, phase: Phase | None) -> Job:
     advice = answer.advice
     return _modelled(advice.workload, phase, headroom=advice.headroom)
 

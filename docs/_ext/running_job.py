@@ -11,7 +11,7 @@ from kept_answers import kept
 from tuner.cli.pipeline import consult
 from tuner.cli.premises import Premises
 from tuner.memory import PhaseEstimate, RolloutMemory
-from tuner.render.answer import Answer
+from tuner.render.consultation import Consultation
 from tuner.timing import StepTime
 from tuner.workload import Phase, Workload
 
@@ -29,7 +29,7 @@ class DoesNotStartError(ValueError):
 
 
 @kept(words=False)
-def answer(*overrides: str) -> Answer:
+def answer(*overrides: str) -> Consultation:
     """The advice for the job with overrides behind its own; ``advised`` stands for the block of the job.
 
     Raises:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tuner.cli import main
-from tuner.render.checked import how
+from tuner.render.checked import context
 from tuner.review.review import Review
 
 _STATUS = Path("/proc/self/status")
@@ -29,14 +29,14 @@ def run() -> None:
     """Check what the command line names."""
     file = Path(sys.argv.pop(1))
     peaks: dict[str, int] = {}
-    pieces = how.pieces
+    pieces = context.pieces
 
-    def measured(name: str, review: Review, given: how.How) -> Iterator[str]:
+    def measured(name: str, review: Review, given: context.RenderContext) -> Iterator[str]:
         peaks.setdefault("judging", peak_bytes())
         yield from pieces(name, review, given)
         peaks[name] = peak_bytes()
 
-    how.pieces = measured
+    context.pieces = measured
     try:
         main()
     finally:

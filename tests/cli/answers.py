@@ -19,10 +19,10 @@ from tuner.advise import (
 from tuner.errors import Location
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
-from tuner.inputs.given import Given
 from tuner.inputs.settings import Layer, Origin, Settings, UnknownKey
+from tuner.inputs.user_input import UserInput
 from tuner.memory import Estimate, Item, Moment, PhaseEstimate, RolloutMemory, Term
-from tuner.render.answer import Answer
+from tuner.render.consultation import Consultation
 from tuner.timing import Change, PhaseTime, StepTime
 from tuner.units import GIB
 from tuner.workload import Phase
@@ -302,9 +302,9 @@ def settings() -> Settings:
     )
 
 
-def answer(given: Advice | None = None, *, assumed: bool = False) -> Answer:
-    return Answer(
-        given=Given(source="config.yaml"),
+def answer(given: Advice | None = None, *, assumed: bool = False) -> Consultation:
+    return Consultation(
+        given=UserInput(source="config.yaml"),
         settings=settings(),
         release_reason="asked for 0.9.1",
         model_reason="bundled profile",

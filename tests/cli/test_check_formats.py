@@ -279,7 +279,7 @@ def test_markdown_is_cut_below_what_a_summary_may_have(folder: Path) -> None:
     from msgspec.structs import replace
 
     from tuner.errors import Location
-    from tuner.render.checked.how import How, rendered
+    from tuner.render.checked.context import RenderContext, rendered
     from tuner.render.terminal import Terminal
     from tuner.review.checked import Checked, Problem
     from tuner.review.review import Review
@@ -288,7 +288,7 @@ def test_markdown_is_cut_below_what_a_summary_may_have(folder: Path) -> None:
         source="x.yaml", problem=Problem(message="显" * 20_000, location=Location(source="x.yaml"))
     )
     review = Review(inputs=tuple(replace(long, source=f"{number}.yaml") for number in range(40)))
-    cut = rendered("markdown", review, How(terminal=Terminal()))
+    cut = rendered("markdown", review, RenderContext(terminal=Terminal()))
     assert MOST_BYTES * 0.9 < len(cut.encode()) < 1024 * 1024
     shown = cut.count("### ")
     assert cut.endswith(f"{40 - shown} inputs are left out, since a summary has less than 1 MiB.")

@@ -8,7 +8,7 @@ import pytest
 
 from tests.cli.runner import Result, run
 from tuner.cli import fixing, judging_many
-from tuner.review import kept, many
+from tuner.review import many, result_store
 
 CONFIG = Path(__file__).parent / "configs" / "grpo.yaml"
 JOB = """\
@@ -66,7 +66,7 @@ def in_two_processes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         started.append(count)
         return pool(count, **options)
 
-    for module in (many, judging_many, kept, fixing):
+    for module in (many, judging_many, result_store, fixing):
         monkeypatch.setattr(module, "FEW", 2)
     monkeypatch.setattr(many, "_AT_A_TIME", 2)
     monkeypatch.setattr(many, "_cores", lambda: 2)

@@ -8,7 +8,7 @@ import pytest
 from tests.cli import answers
 from tests.cli.golden import expect
 from tuner.errors import Location
-from tuner.render.checked.how import How, rendered
+from tuner.render.checked.context import RenderContext, rendered
 from tuner.render.checked.lines import checked
 from tuner.render.json import advice_json
 from tuner.render.report_values import SCHEMA_VERSION
@@ -86,7 +86,7 @@ def test_the_published_schema_changes_only_on_purpose() -> None:
 def test_check_json_validates() -> None:
     problem = Problem(message="broken.yaml:3: broken", location=Location(source="broken.yaml", line=3))
     review = Review(inputs=(checked(answers.answer()), Checked(source="broken.yaml", problem=problem)))
-    report = json.loads(rendered("json", review, How(terminal=Terminal())))
+    report = json.loads(rendered("json", review, RenderContext(terminal=Terminal())))
     jsonschema.validate(report, schema("check"), cls=jsonschema.Draft202012Validator)
     assert report["unreadable"] == ["broken.yaml:3: broken"]
     assert [given["location"] and given["location"]["line"] for given in report["inputs"]] == [None, 3]

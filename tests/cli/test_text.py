@@ -7,8 +7,8 @@ from tests.cli import answers
 from tests.cli.golden import expect
 from tuner.advise import Verdict
 from tuner.memory import Item, Moment, PhaseEstimate, Term
-from tuner.render.answer import Answer
 from tuner.render.bars import PARTS, chart
+from tuner.render.consultation import Consultation
 from tuner.render.recommendations import price
 from tuner.render.terminal import Terminal, plain
 from tuner.render.text import advice_text
@@ -29,7 +29,7 @@ def bars(text: str) -> dict[str, str]:
     return {match[1]: match[2] for match in matches if match}
 
 
-def full_text(answer: Answer, terminal: Terminal = PAPER) -> str:
+def full_text(answer: Consultation, terminal: Terminal = PAPER) -> str:
     return advice_text(answer, terminal, full=True)
 
 

@@ -6,13 +6,13 @@ import pytest
 
 from tests.inputs.test_shell import shown
 from tuner.errors import InputError, Location
-from tuner.inputs.given import Given, folder_of
 from tuner.inputs.manifest import Piece, is_launch, laid_out, launching_document, on_one_line, script_in
 from tuner.inputs.named_config import with_config, with_missing_config
 from tuner.inputs.overrides import Argument
 from tuner.inputs.python_file import script_in_python
 from tuner.inputs.reading import read_given
 from tuner.inputs.run_folder import configuration_in, is_wandb, typed_overrides
+from tuner.inputs.user_input import UserInput, folder_of
 from tuner.inputs.yaml_file import MAX_BYTES, parse_yaml
 
 LINE = "python a.py x.y=1"
@@ -236,7 +236,7 @@ def test_a_configuration_that_a_launch_names(
     arguments = tuple(
         Argument(text=f"{option}={value}", location=PLACE) for option, value in options.items() if value
     )
-    given = with_config(Given(source="x", arguments=arguments), tmp_path / "below")
+    given = with_config(UserInput(source="x", arguments=arguments), tmp_path / "below")
     assert (given.document is not None, len(given.remarks)) == (laid, int(laid))
     if laid:
         assert given.document is not None and given.document.tree == {"a": 1}
@@ -244,10 +244,10 @@ def test_a_configuration_that_a_launch_names(
 
 
 def test_a_configuration_that_is_missing_is_open_where_it_is_named() -> None:
-    named = Given(source="x", arguments=(Argument(text="--config-name=c", location=PLACE),))
+    named = UserInput(source="x", arguments=(Argument(text="--config-name=c", location=PLACE),))
     [missing] = with_missing_config(named, "c").unsettled
     assert (missing.key, missing.name, missing.location) == ("--config-name", "", PLACE)
-    [unnamed] = with_missing_config(Given(source="x", arguments=()), "c").unsettled
+    [unnamed] = with_missing_config(UserInput(source="x", arguments=()), "c").unsettled
     assert unnamed.location == Location(source="x")
 
 

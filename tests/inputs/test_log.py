@@ -18,7 +18,7 @@ from tuner.inputs.log.run_log import RunLog, is_log, read_log
 from tuner.inputs.tree import lookup
 from tuner.inputs.yaml_file import Document
 from tuner.trainers.verl.defaults import read_defaults
-from tuner.trainers.verl.printed import as_set, printed_by
+from tuner.trainers.verl.printed_configuration import as_set, printed_by
 from tuner.trainers.verl.releases import BUNDLED
 from tuner.units import MIB
 

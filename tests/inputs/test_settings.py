@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tuner.errors import InputError, Location
-from tuner.inputs import kept
+from tuner.inputs import read_memo
 from tuner.inputs.interpolation import UnresolvedError
 from tuner.inputs.settings import Layer, Origin, Settings
 from tuner.inputs.tree import Tree, merged
@@ -257,7 +257,7 @@ def test_settings_that_rest_on_the_same_released_ones_read_as_if_made_anew(
     """Whatever was read before from others that rest on them, and however little is remembered of that."""
     released = made_of(trees[0])
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(kept, "_MOST", most)
+        patched.setattr(read_memo, "_MOST", most)
         for tree in [*trees, *reversed(trees)]:
             now, fresh = made_of(tree), made_of(tree)
             now.rest_on(released)

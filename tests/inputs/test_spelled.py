@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tuner.inputs.override_syntax import has_name, same, spelled
 from tuner.inputs.overrides import on_command_line, parse_overrides
-from tuner.inputs.spelled import has_name, same, spelled
 from tuner.inputs.yaml_file import parse_yaml
 from tuner.inputs.yaml_written import on_one_line
 

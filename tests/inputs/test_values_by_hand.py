@@ -16,9 +16,9 @@ from tuner.inputs.convert import (
     has_too_large,
     number_expected,
 )
+from tuner.inputs.override_syntax import same, spelled
 from tuner.inputs.overrides import Argument, Kind, option_value, parse_overrides
 from tuner.inputs.plain_overrides import PlainOverride, read_plain
-from tuner.inputs.spelled import same, spelled
 from tuner.inputs.tree import (
     ABSENT,
     SECTION,

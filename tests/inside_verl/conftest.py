@@ -42,10 +42,10 @@ def fake_verl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Calla
 @pytest.fixture
 def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The lines of the head with the policy loss, which has said none of them before."""
-    from tuner.inside_verl.head.policy import way  # torch, which few of these tests need
+    from tuner.inside_verl.head.policy import loss_handoff  # torch, which few of these tests need
 
     lines: list[str] = []
-    monkeypatch.setattr(way, "say", lines.append)
-    monkeypatch.setattr(way.WAY, "_said", set())
-    monkeypatch.setattr(way.WAY, "closed", False)
+    monkeypatch.setattr(loss_handoff, "say", lines.append)
+    monkeypatch.setattr(loss_handoff.WAY, "_said", set())
+    monkeypatch.setattr(loss_handoff.WAY, "closed", False)
     return lines

@@ -16,7 +16,7 @@ from tests.inside_verl.policy_stand_ins import SOURCES
 from tuner.inside_verl.head import megatron
 from tuner.inside_verl.head.choosing import give_head
 from tuner.inside_verl.head.patches import PATCHES
-from tuner.inside_verl.head.policy import way
+from tuner.inside_verl.head.policy import loss_handoff
 from tuner.inside_verl.head.policy.plan import PlannedLoss
 from tuner.inside_verl.head.policy.results import planned_results
 from tuner.inside_verl.head.policy.rows import RowNumbers
@@ -73,7 +73,7 @@ def verl(fake_verl: Any, monkeypatch: pytest.MonkeyPatch, said: list[str]) -> It
     kept = vars(Model).get("forward")
     importlib.import_module("verl.trainer.ppo.core_algos")
     yield importlib.import_module
-    assert way.WAY.take() is None
+    assert loss_handoff.WAY.take() is None
     if kept is None and "forward" in vars(Model):
         del Model.forward
 
@@ -133,7 +133,7 @@ def engine_step(verl: Any, whole: Model, loss: str, actor: Settings, **data: Any
 def assert_as_recomputed(verl: Any, monkeypatch: Any, whole: Model, *step: Any, **data: Any) -> None:
     ours = engine_step(verl, whole, *step, **data)
     with monkeypatch.context() as closed:
-        closed.setattr(way.WAY, "closed", True)
+        closed.setattr(loss_handoff.WAY, "closed", True)
         theirs = engine_step(verl, whole, *step, **data)
     torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
 
@@ -162,7 +162,7 @@ def test_a_legacy_actor_has_the_same_gradients(
         return gradients(whole)
 
     ours = update()
-    monkeypatch.setattr(way.WAY, "closed", True)
+    monkeypatch.setattr(loss_handoff.WAY, "closed", True)
     torch.testing.assert_close(ours, update(), rtol=1e-5, atol=1e-5)
     assert said == [MADE]
     assert len(made) == SEQUENCES // mini_batch

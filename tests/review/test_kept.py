@@ -18,10 +18,10 @@ from tuner.cli import judging_many
 from tuner.cli.formats import FORMATS
 from tuner.errors import Location
 from tuner.inputs.several import Input
-from tuner.review import kept, likeness, many, spool
+from tuner.review import likeness, many, result_store, spool
 from tuner.review.checked import Checked, Problem
-from tuner.review.kept import Kept, packed
 from tuner.review.likeness import by_likeness
+from tuner.review.result_store import ResultStore, packed
 from tuner.review.spool import Spool
 
 CONFIG = Path(__file__).parents[1] / "cli/configs/grpo.yaml"
@@ -46,7 +46,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def as_many(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two inputs are as many as thousands: what is found in them is packed, and each lies in a file."""
-    for module in (judging_many, kept):
+    for module in (judging_many, result_store):
         monkeypatch.setattr(module, "FEW", 2)
     monkeypatch.setattr(spool, "_HELD_BYTES", 1)
     monkeypatch.setattr(likeness, "_SORTED_AT_ONCE", 2)
@@ -198,7 +198,7 @@ def test_a_result_is_the_same_after_it_was_packed(message: str) -> None:
     assert packed(result) is result  # a number, or a text, for which there is no packed form
     usable = Checked(source="a.yaml", step_s=2.5, gpus=8)
     assert isinstance(packed(usable), bytes)
-    results = Kept.of(Checked, [usable, result] * many.FEW, 2 * many.FEW)
+    results = ResultStore.of(Checked, [usable, result] * many.FEW, 2 * many.FEW)
     assert list(results) == list(results) == [usable, result] * many.FEW
     assert results[1] == result and len(results) == 2 * many.FEW
 

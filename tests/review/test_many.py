@@ -20,7 +20,7 @@ from tuner import rules
 from tuner.cli import judging_many
 from tuner.cli.judging_many import with_bar
 from tuner.inputs.several import Input
-from tuner.render.checked import how
+from tuner.render.checked import context
 from tuner.review import many
 from tuner.review.checked import Checked
 from tuner.review.likeness import by_likeness
@@ -193,7 +193,7 @@ def test_lines_are_written_piece_by_piece(
     command = ("check", inputs[0], "--gpu", "h100-sxm", "--verl-version", "0.9.1", "-f")
     for name in ("concise", "json-lines", "github"):
         whole = run(*command, f"{name}:{tmp_path / 'whole'}")
-        monkeypatch.setattr(how, "_PIECE", 1)
+        monkeypatch.setattr(context, "_PIECE", 1)
         pieces = run(*command, f"{name}:{tmp_path / 'pieces'}")
         monkeypatch.undo()
         assert whole == pieces

@@ -3,7 +3,7 @@
 import pytest
 
 from tuner.out_of_memory.stack import Call
-from tuner.trainers.verl.deciding import deciding_keys
+from tuner.trainers.verl.memory_keys import deciding_keys
 from tuner.trainers.verl.places import place_of
 from tuner.trainers.verl.releases import BUNDLED
 from tuner.workload import Phase

@@ -19,7 +19,7 @@ from tuner.review.baseline import (
     without_fixed,
 )
 from tuner.review.checked import Checked, Line
-from tuner.review.kept import Kept
+from tuner.review.result_store import ResultStore
 from tuner.review.review import BesideBaseline, Review
 from tuner.writing import write_output
 
@@ -61,7 +61,7 @@ def beside_baselines(review: Review, options: FindingOptions) -> Review:
         name = _named(options, checked)
         return comparisons[name].without_known(checked) if name else checked
 
-    inputs = Kept.of(Checked, map(new, review.inputs), len(review.inputs))
+    inputs = ResultStore.of(Checked, map(new, review.inputs), len(review.inputs))
     results = []
     for name, comparison in comparisons.items():
         beside = comparison.result()

@@ -8,7 +8,7 @@ from tuner.errors import InputError, Location
 from tuner.files import STANDARD_INPUT, is_there, read_bytes
 from tuner.inputs.yaml_file import MAX_BYTES
 from tuner.language import _, ngettext
-from tuner.render.answer import Answer
+from tuner.render.consultation import Consultation
 from tuner.render.terminal import plain, write
 from tuner.review.fixes.changes import changes, key_of
 from tuner.review.fixes.editable import editable
@@ -17,7 +17,12 @@ from tuner.writing import write_new, write_over
 
 
 def write_block(
-    file: Path, answer: Answer, words: Sequence[str], *, launch: int | None, ask: Callable[[bytes], Answer]
+    file: Path,
+    answer: Consultation,
+    words: Sequence[str],
+    *,
+    launch: int | None,
+    ask: Callable[[bytes], Consultation],
 ) -> None:
     """Write a configuration with its block: over itself, or into a new file.
 

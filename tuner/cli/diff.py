@@ -16,8 +16,8 @@ from tuner.language import _
 
 if TYPE_CHECKING:
     from tuner.cli.pipeline import Question
-    from tuner.inputs.given import Given
     from tuner.inputs.several import Input
+    from tuner.inputs.user_input import UserInput
     from tuner.render.comparison import Comparison, Side
     from tuner.trainers.protocol import ReleaseChoice
 
@@ -114,7 +114,7 @@ def _compared(words: Sequence[str], premises: Premises, named: SettingsNamed) ->
     return compared(before, after, keys=keys, engines_named=premises.engine_version is not None)
 
 
-def _read(given: "Given", premises: Premises, release: "ReleaseChoice") -> "Question":
+def _read(given: "UserInput", premises: Premises, release: "ReleaseChoice") -> "Question":
     """One side; an error names the release, since the other one may read it."""
     from tuner.cli.hardware import choose_card
     from tuner.cli.pipeline import read_job
@@ -156,7 +156,7 @@ def _inputs(words: Sequence[str], premises: Premises, *, releases_differ: bool) 
     return inputs[0], inputs[-1]
 
 
-def _given(inputs: "tuple[Input, Input]", premises: Premises) -> "list[Given]":
+def _given(inputs: "tuple[Input, Input]", premises: Premises) -> "list[UserInput]":
     """What they hold; one that stands for both is read once."""
     from tuner.inputs.reading import read_given
 
@@ -193,7 +193,7 @@ def _pair(option: str, value: str | None) -> tuple[str | None, str | None]:
 def _side(question: "Question", named: "Input", premises: Premises) -> "Side":
     from tuner.advise.comparison import judge
     from tuner.counted import counted
-    from tuner.inputs.given import with_shown_lost
+    from tuner.inputs.user_input import with_shown_lost
     from tuner.render.comparison import Side
     from tuner.trainers.chosen import TRAINER
 

@@ -9,11 +9,11 @@ from tuner.cli.project_settings import SettingsNamed
 from tuner.files import STANDARD_INPUT, is_there
 from tuner.findings import Severity
 from tuner.inputs.several import Input
-from tuner.render.answer import Answer
+from tuner.render.consultation import Consultation
 
 
 def fails(
-    answer: Answer,
+    answer: Consultation,
     config: str,
     words: Sequence[str],
     premises: Premises,

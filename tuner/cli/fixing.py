@@ -21,8 +21,8 @@ from tuner.render.words import pasteable, shown_overrides
 from tuner.review.checked import Checked, Line
 from tuner.review.fixes.mending import Left
 from tuner.review.fixes.patch import patch
-from tuner.review.kept import Kept
 from tuner.review.many import FEW
+from tuner.review.result_store import ResultStore
 from tuner.writing import write_over
 
 
@@ -40,8 +40,8 @@ class Done(Struct, frozen=True, kw_only=True):
 class Mending(Struct, frozen=True, kw_only=True):
     """All inputs after mending, or as they would be."""
 
-    checked: Kept[Checked]  # what is found in each input: after mending where files were written
-    done: Kept[Done]
+    checked: ResultStore[Checked]  # what is found in each input: after mending where files were written
+    done: ResultStore[Done]
     diff: bool  # nothing was written
 
     def show_diff(self) -> bool:
@@ -103,7 +103,9 @@ def mended(inputs: Sequence[Input], judging: Judging, options: FixOptions) -> Me
     if not options.diff:
         remove_leftovers(Path(real_path(given)) for given in inputs if not given.pasted)
     mender = Mender.of(inputs, judging, unsafe=options.unsafe_fixes)
-    mending = Mending(checked=Kept(Checked, len(inputs)), done=Kept(Done, len(inputs)), diff=options.diff)
+    mending = Mending(
+        checked=ResultStore(Checked, len(inputs)), done=ResultStore(Done, len(inputs)), diff=options.diff
+    )
     many = len(inputs) >= FEW
     outcomes = of_each(Outcome, inputs, mender) if many else map(mender, inputs)
     written: set[str] = set()

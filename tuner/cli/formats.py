@@ -104,14 +104,14 @@ def write_formats(
     """
     from tuner.inputs.secrets import HIDDEN
     from tuner.inputs.secrets.shapes import without_shapes
-    from tuner.render.checked.how import How, pieces
+    from tuner.render.checked.context import RenderContext, pieces
     from tuner.render.terminal import Terminal, write
     from tuner.writing import write_output
 
     for name, file in asked:
         if file is not None:
-            texts = pieces(name, review, How(terminal=Terminal()))
+            texts = pieces(name, review, RenderContext(terminal=Terminal()))
             write_output(file, (without_shapes(text, HIDDEN) for text in texts))
             continue
-        for text in pieces(name, review, How(terminal=Terminal.of(sys.stdout, color))):
+        for text in pieces(name, review, RenderContext(terminal=Terminal.of(sys.stdout, color))):
             write(sys.stdout, text)

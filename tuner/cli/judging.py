@@ -21,8 +21,8 @@ from tuner.findings import Severity
 from tuner.inputs.secrets import without_secrets
 from tuner.inputs.several import Input
 from tuner.render.all_rules import known_rules
-from tuner.render.answer import Answer
 from tuner.render.checked.lines import checked
+from tuner.render.consultation import Consultation
 from tuner.render.terminal import plain
 from tuner.review import budget
 from tuner.review.checked import Checked, Line, Problem
@@ -121,7 +121,7 @@ def _drafted(given: Input, asked: Asked, judging: Judging, content: bytes | None
     return Drafted(checked=replace(found, lines=shown, unshown=unshown), file=file)
 
 
-def reported(answer: Answer, given: Input, asked: Asked, judging: Judging) -> Checked:
+def reported(answer: Consultation, given: Input, asked: Asked, judging: Judging) -> Checked:
     """An answer's findings that are asked for and that no comment ignores, and what they are held against."""
     project, selection = asked.project, asked.selection
     found = checked(answer)
@@ -149,7 +149,7 @@ def reported(answer: Answer, given: Input, asked: Asked, judging: Judging) -> Ch
     )
 
 
-def _over_budget(answer: Answer, given: Input, budgets: tuple[PlacedBudget, ...]) -> Iterator[Line]:
+def _over_budget(answer: Consultation, given: Input, budgets: tuple[PlacedBudget, ...]) -> Iterator[Line]:
     """What the job takes beyond its budgets."""
     source = answer.given.source
     file = None if given.pasted or given.config == STANDARD_INPUT else Path(source).absolute()

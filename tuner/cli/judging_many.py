@@ -15,9 +15,9 @@ from tuner.files import STANDARD_INPUT, is_there
 from tuner.inputs.several import Input
 from tuner.language import ENGLISH, chosen
 from tuner.review.checked import Checked
-from tuner.review.kept import Kept, packed
 from tuner.review.likeness import by_likeness
 from tuner.review.many import FEW, judged_in_turn
+from tuner.review.result_store import ResultStore, packed
 from tuner.review.review import Inputs
 
 # Objects that a process makes before it looks for garbage. Inputs leave little of it: a few dozen that know
@@ -33,7 +33,9 @@ def judged_inputs(inputs: Sequence[Input], judging: Judging) -> Inputs:
     return of_each(Checked, inputs, partial(judged, judging=judging))
 
 
-def of_each(kind: type[Result], inputs: Sequence[Input], judge: Callable[[Input], Result]) -> Kept[Result]:
+def of_each(
+    kind: type[Result], inputs: Sequence[Input], judge: Callable[[Input], Result]
+) -> ResultStore[Result]:
     """What a function finds of each input, in their order.
 
     Args:
@@ -43,9 +45,9 @@ def of_each(kind: type[Result], inputs: Sequence[Input], judge: Callable[[Input]
     """
     prepare = partial(_begin, chosen())
     if len(inputs) < FEW:
-        return Kept.of(kind, judged_in_turn(inputs, judge, prepare), len(inputs))
+        return ResultStore.of(kind, judged_in_turn(inputs, judge, prepare), len(inputs))
     gc.set_threshold(_COLLECT_AFTER)
-    kept = Kept(kind, len(inputs))
+    kept = ResultStore(kind, len(inputs))
     own = {place for place, given in enumerate(inputs) if _only_here(given)}
     for place in sorted(own):
         kept.put(place, judge(inputs[place]))

@@ -9,9 +9,9 @@ from tuner.cli.find_model import model_shape
 from tuner.cli.premises import Premises
 from tuner.errors import InputError, Location
 from tuner.files import is_there
-from tuner.inputs.given import Given
 from tuner.inputs.settings import Settings
 from tuner.inputs.tree import contains, dotted, lookup
+from tuner.inputs.user_input import UserInput
 from tuner.language import _
 from tuner.model_shape import ModelShape
 from tuner.models import config_file, named_within
@@ -24,7 +24,7 @@ _MOST_OFFERED = 3
 class Models(Struct, frozen=True):
     """The models of one job: those that options name, else those of its keys."""
 
-    given: Given
+    given: UserInput
     settings: Settings
     premises: Premises
 

@@ -12,7 +12,7 @@ from tuner.findings import Finding
 from tuner.inputs.log.metrics import StepMetrics
 from tuner.inputs.settings import Settings
 from tuner.language import ngettext
-from tuner.render.answer import RunBeside
+from tuner.render.consultation import RunBeside
 from tuner.trainers.chosen import TRAINER
 from tuner.workload import P95, Batch
 from tuner.workload.observed import Observed

@@ -17,14 +17,14 @@ from tuner.cli.sizes import expect_modelled
 from tuner.errors import InputError, TunerError
 from tuner.findings import Finding, Numerics, Written
 from tuner.hardware import Cluster
-from tuner.inputs.given import Given, with_shown_lost
 from tuner.inputs.named_config import with_missing_config
 from tuner.inputs.reading import read_given
 from tuner.inputs.settings import Settings
+from tuner.inputs.user_input import UserInput, with_shown_lost
 from tuner.memory.fitting.limits import values_that_fit
 from tuner.model_shape import ModelShape
 from tuner.models import find_config
-from tuner.render.answer import Answer, RunBeside, Settled
+from tuner.render.consultation import Consultation, RunBeside, Settled
 from tuner.trainers.chosen import TRAINER
 from tuner.trainers.protocol import Configuration, Loaded, ReleaseChoice, RolloutEngineChoice
 from tuner.workload import ServiceRole, Workload
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 class Question(Struct, frozen=True, kw_only=True):
     """One configuration on one release, read as a job, with the reasons for what it was read with."""
 
-    given: Given
+    given: UserInput
     configuration: Configuration
     release: ReleaseChoice
     loaded: Loaded
@@ -48,7 +48,7 @@ class Question(Struct, frozen=True, kw_only=True):
     reading: "_Reading"
 
 
-def configuration_of(given: Given) -> Configuration:
+def configuration_of(given: UserInput) -> Configuration:
     """What was given, as the trainer takes it.
 
     Raises:
@@ -63,7 +63,7 @@ def configuration_of(given: Given) -> Configuration:
     )
 
 
-def release_of(given: Given, requested: str | None) -> ReleaseChoice:
+def release_of(given: UserInput, requested: str | None) -> ReleaseChoice:
     """The release to lay on: the requested one, or what the configuration and the machine tell."""
     own = None if requested is not None else configuration_of(given).release
     ran = None if given.record is None else given.record.process.verl
@@ -71,7 +71,7 @@ def release_of(given: Given, requested: str | None) -> ReleaseChoice:
 
 
 def read_job(
-    given: Given,
+    given: UserInput,
     premises: Premises,
     *,
     card: Card,
@@ -134,7 +134,7 @@ def consult(
     zero_advantage_ratio: float | None = None,
     block: bool = True,
     content: bytes | None = None,
-) -> Answer:
+) -> Consultation:
     """Read, estimate and advise.
 
     Args:
@@ -169,7 +169,7 @@ def consult_further(
     zero_advantage_ratio: float | None = None,
     block: bool = True,
     content: bytes | None = None,
-) -> tuple[Answer, Callable[[Workload], Written]]:
+) -> tuple[Consultation, Callable[[Workload], Written]]:
     """The same, and a function that writes a further proposal as overrides of the configuration."""
     card = choose_card(premises)
     given = read_given(source, words, launch=premises.launch, content=content)
@@ -191,7 +191,7 @@ def consult_further(
     # Of keys that nobody set an answer tells with its block.
     resting = TRAINER.resting_on_defaults(settings, workload, version=version) if block else ()
     asked = TRAINER.quantities((name for name, _ in resting), version=version)
-    answer = Answer(
+    answer = Consultation(
         given=with_shown_lost(job.given, settings.shown_override),
         settings=settings,
         release_reason=job.release.reason,
@@ -223,7 +223,7 @@ def from_settings(premises: Premises, names: Collection[str] = OPTIONS) -> tuple
 
 
 def _with_run(
-    given: Given, premises: Premises, read: Callable[[Premises], Question]
+    given: UserInput, premises: Premises, read: Callable[[Premises], Question]
 ) -> tuple[Question, Observed | None, tuple[str, ...]]:
     """The job with the lengths of its run where a log tells them, the run, and the names of these."""
     job = read(premises)
@@ -238,7 +238,7 @@ def _with_run(
     return (read(told) if names else job), run, names
 
 
-def _beside_steps(advice: Advice, given: Given) -> Advice:
+def _beside_steps(advice: Advice, given: UserInput) -> Advice:
     if given.log is None:
         return advice
     from tuner.cli.observed_run import with_what_ran
@@ -252,7 +252,7 @@ def _beside(run: Observed, advice: Advice, job: Question) -> RunBeside:
     return run_beside(advice, run, job.loaded.settings, job.loaded.version)
 
 
-def _engine_beside(given: Given, advice: Advice) -> "EngineBeside | None":
+def _engine_beside(given: UserInput, advice: Advice) -> "EngineBeside | None":
     if given.log is None or given.log.engine is None:
         return None
     from tuner.advise.engine_start import engine_beside
@@ -264,7 +264,7 @@ class _Job(Struct, frozen=True, kw_only=True):
     """What stays the same whatever release reads the settings."""
 
     premises: Premises
-    given: Given
+    given: UserInput
     model: ModelShape
     cluster: Cluster
     zero_advantage_ratio: float | None

@@ -9,7 +9,7 @@ from tuner.files import read_bytes
 from tuner.findings import Numerics
 from tuner.inputs.several import Input
 from tuner.inputs.yaml_file import MAX_BYTES
-from tuner.render.answer import Answer
+from tuner.render.consultation import Consultation
 from tuner.review.checked import Line
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ _SAME_MATHEMATICS = frozenset((Numerics.EXACT, Numerics.REORDERED))
 
 def with_fixes(
     lines: Sequence[Line],
-    answer: Answer,
+    answer: Consultation,
     given: Input,
     *,
     launch: int | None,

@@ -9,7 +9,7 @@ from tuner.cli.mending import Mender
 from tuner.inputs.several import Input
 from tuner.review.checked import Checked
 from tuner.review.fixes.tried import tried
-from tuner.review.kept import Kept
+from tuner.review.result_store import ResultStore
 from tuner.review.review import Review
 from tuner.review.totals import Fixable
 
@@ -33,4 +33,4 @@ def with_tried_fixes(review: Review, inputs: Sequence[Input], judging: Judging) 
         return checked if outcome.found.problem is not None else tried(checked, outcome.mended.checked)
 
     results = map(with_tried, inputs, review.inputs)
-    return replace(review, inputs=Kept.of(Checked, results, len(review.inputs)))
+    return replace(review, inputs=ResultStore.of(Checked, results, len(review.inputs)))

@@ -9,7 +9,7 @@ from tuner.errors import InputError, Location, TunerError
 from tuner.files import is_there
 from tuner.inputs.record.read import RunRecord, read_record
 from tuner.language import _
-from tuner.render.answer import Answer
+from tuner.render.consultation import Consultation
 from tuner.render.watch import Frame
 
 _PREDICTED_AGAIN_S = 30.0  # at the earliest, while steps go by
@@ -34,7 +34,7 @@ class Watched:
                 hint=_("give the folder that {variable} named").format(variable="TUNER_RECORD"),
             )
         self._folder, self._premises = folder, premises
-        self._answer: Answer | None = None
+        self._answer: Consultation | None = None
         self._why_not = ""
         self._predicted_at: float | None = None
         self._steps: int | None = None

@@ -11,7 +11,7 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import Any, TypeVar
 
-from tuner.inputs.kept import Changes, Kept
+from tuner.inputs.read_memo import Delta, ReadMemo
 from tuner.inputs.tree import SECTION, Path, Tree, as_section, differences, split_key
 from tuner.language import _
 
@@ -58,9 +58,9 @@ class Resolver:
 
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
-        self._changes = Changes()
-        self._known: Kept[Path, Known] = Kept(self._changes)
-        self._parts: Kept[Part, Any] = Kept(self._changes)
+        self._changes = Delta()
+        self._known: ReadMemo[Path, Known] = ReadMemo(self._changes)
+        self._parts: ReadMemo[Part, Any] = ReadMemo(self._changes)
         self._open: list[Path] = []  # being resolved, outermost first
         self._way: list[Path] = []  # every path looked at since the current read began
         self._looked: set[Path] = set()  # where the tree was looked at since then, in vain or not

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tuner.errors import InputError, Location, cut
-from tuner.inputs.given import Given, LostOverride, Remark, Unsettled, folder_of
 from tuner.inputs.named_config import with_config
 from tuner.inputs.overrides import COMMAND_LINE, CONFIG_OPTIONS, Argument, on_command_line
 from tuner.inputs.secrets import taken_override, taken_text, without_secrets
+from tuner.inputs.user_input import LostOverride, OpenArgument, Remark, UserInput, folder_of
 from tuner.language import _
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _UNKNOWN = "unknown"  # stands in a text for a part of it that nobody knows
 _OF_A_NUMBER = re.compile(r"[\d._eE+-]*")
 
 
-def pasted(words: Sequence[str]) -> Given:
+def pasted(words: Sequence[str]) -> UserInput:
     """A command as it stands in a shell or a document, or overrides alone."""
     from tuner.inputs.shell.carriers import handed_line, is_shell, shell_position
     from tuner.inputs.shell.interpreter import Command
@@ -60,7 +60,7 @@ def pasted(words: Sequence[str]) -> Given:
                 _("{word!r} is neither a file nor a command that starts a trainer").format(word=words[0]),
                 hint=_("give a YAML file, a launch script, overrides, or the command as it is typed"),
             )
-    given = Given(
+    given = UserInput(
         source="command line",
         arguments=tuple(arguments),
         program=started[0].program if started else "",
@@ -70,13 +70,13 @@ def pasted(words: Sequence[str]) -> Given:
     return with_config(given, Path.cwd())
 
 
-def launched(file: Path, script: "Script", words: Sequence[str], number: int | None) -> Given:
+def launched(file: Path, script: "Script", words: Sequence[str], number: int | None) -> UserInput:
     """One launch of a script."""
     from tuner.inputs.not_followed import not_followed
 
     launch = _chosen(file, script, number)
     arguments: list[Argument] = []
-    unsettled: list[Unsettled] = []
+    unsettled: list[OpenArgument] = []
     open_arguments: list[tuple[str, Field]] = []
     before = ""
     for field in launch.arguments:
@@ -89,7 +89,7 @@ def launched(file: Path, script: "Script", words: Sequence[str], number: int | N
             arguments.append(Argument(text=_spelled(field), location=field.location))
     passed = {argument.text for argument in arguments}
     further = [word for word in on_command_line(words) if _is_override(word.text) and word.text not in passed]
-    given = Given(
+    given = UserInput(
         source=str(file),
         arguments=(*arguments, *further),
         unsettled=tuple(unsettled),
@@ -150,7 +150,7 @@ def _is_override(word: str) -> bool:
     return is_override(word)
 
 
-def _unsettled(field: "Field") -> Unsettled | None:
+def _unsettled(field: "Field") -> OpenArgument | None:
     """The argument, where nothing of its value is known."""
     from tuner.inputs.shell.values import Unknown
 
@@ -162,7 +162,7 @@ def _unsettled(field: "Field") -> Unsettled | None:
     rest = [piece for piece in field.text.pieces[1:] if not isinstance(piece, Unknown)]
     if equals and not all(_OF_A_NUMBER.fullmatch(piece.strip("'\"")) for piece in (value, *rest)):
         return None  # a path or a name with a part that is not known: the rest says enough
-    return Unsettled(
+    return OpenArgument(
         key=taken_text(key.lstrip("+")),
         text=_repeated(unknowns[0].text),
         name=cut(unknowns[0].name),

@@ -6,15 +6,15 @@ from msgspec.structs import replace
 
 from tuner.errors import Location
 from tuner.files import is_there
-from tuner.inputs.given import Given, Remark, Unsettled
 from tuner.inputs.overrides import option_value
+from tuner.inputs.user_input import OpenArgument, Remark, UserInput
 from tuner.inputs.yaml_file import read_yaml
 from tuner.language import _
 
 _FOLDERS_UP = 8  # above a script, in which a configuration that it names is looked for
 
 
-def with_config(given: Given, folder: Path) -> Given:
+def with_config(given: UserInput, folder: Path) -> UserInput:
     """The same on the user's own file that ``--config-name`` names, where it can be found."""
     name = option_value(given.arguments, "config_name")
     path = option_value(given.arguments, "config_path")
@@ -31,10 +31,10 @@ def with_config(given: Given, folder: Path) -> Given:
     return given
 
 
-def with_missing_config(given: Given, name: str) -> Given:
+def with_missing_config(given: UserInput, name: str) -> UserInput:
     """The same with a configuration among what is open: the launch names it, and no file has it."""
     option = option_value(given.arguments, "config_name")
-    missing = Unsettled(
+    missing = OpenArgument(
         key="--config-name",
         text=_("{name}, which was not found here; the trainer's own configuration is taken").format(
             name=name

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from tuner.errors import cut
-from tuner.inputs.given import Remark
 from tuner.inputs.secrets import without_secrets
 from tuner.inputs.shell.control import MOST_ROUNDS
 from tuner.inputs.shell.undecided import Cause, Kind
+from tuner.inputs.user_input import Remark
 from tuner.language import _
 
 if TYPE_CHECKING:

@@ -13,11 +13,11 @@ from msgspec.structs import replace
 from tuner.errors import InputError, Location
 from tuner.files import STANDARD_INPUT, is_there, opened
 from tuner.inputs.form import SHELL_NAMES, YAML_NAMES, is_command, is_shell
-from tuner.inputs.given import Given, Remark, folder_of
 from tuner.inputs.launched import launched, pasted
 from tuner.inputs.named_config import with_config
 from tuner.inputs.overrides import Argument, on_command_line
 from tuner.inputs.secrets import taken_override
+from tuner.inputs.user_input import Remark, UserInput, folder_of
 from tuner.inputs.yaml_file import (
     MAX_BYTES,
     Document,
@@ -39,7 +39,7 @@ _ASSIGNED = re.compile(r"[A-Za-z_]\.\w+=")
 
 def read_given(
     config: str, words: Sequence[str], *, launch: int | None = None, content: bytes | None = None
-) -> Given:
+) -> UserInput:
     """Read what the command line names.
 
     Args:
@@ -99,7 +99,7 @@ def _record_in(folder: Path) -> "RunRecord | None":
     return read_record(folder) if is_record(folder) else None
 
 
-def _recorded(given: Given, record: "RunRecord") -> Given:
+def _recorded(given: UserInput, record: "RunRecord") -> UserInput:
     """A configuration with the record that lies beside it, and the steps in it as a log would tell them."""
     from tuner.inputs.log.run_log import RunLog
     from tuner.inputs.record.form import WORKER_CONFIG
@@ -123,14 +123,16 @@ def _taken(file: Path, given: Path) -> Remark:
 
 def _of_yaml(
     config: str, text: str, words: Sequence[str], remarks: tuple[Remark, ...], launch: int | None
-) -> Given:
+) -> UserInput:
     """YAML: a trainer's configuration, what a run has left of it, or a file that has a trainer started."""
     from tuner.inputs.run_folder import beside, is_wandb, typed_overrides, unwrapped
 
     typed = tuple(on_command_line(words))
     listed = typed_overrides(text, source=config)
     if listed is not None:
-        return Given(source=config, arguments=(*listed, *typed), remarks=remarks, folder=folder_of(config))
+        return UserInput(
+            source=config, arguments=(*listed, *typed), remarks=remarks, folder=folder_of(config)
+        )
     if _PROGRAM.search(text) and _ASSIGNED.search(text):  # which no configuration of a trainer has
         started = _started_by(config, text, words, launch)
         if started is not None:
@@ -145,7 +147,7 @@ def _of_yaml(
         from tuner.inputs.log.summary import summary_beside
 
         log = summary_beside(Path(document.source))
-    return Given(
+    return UserInput(
         source=config,
         document=unwrapped(document),
         arguments=typed,
@@ -155,7 +157,7 @@ def _of_yaml(
     )
 
 
-def _started_by(config: str, text: str, words: Sequence[str], launch: int | None) -> Given | None:
+def _started_by(config: str, text: str, words: Sequence[str], launch: int | None) -> UserInput | None:
     """What a file for another program has started; None where it starts no program with overrides."""
     from tuner.inputs.manifest import launching_document, script_in
     from tuner.inputs.script import read_script
@@ -169,17 +171,19 @@ def _started_by(config: str, text: str, words: Sequence[str], launch: int | None
     return replace(launched(Path(config), followed, words, launch), within=True)
 
 
-def _logged(log: "RunLog", file: Path, words: Sequence[str]) -> Given:
+def _logged(log: "RunLog", file: Path, words: Sequence[str]) -> UserInput:
     """The configuration that a log tells: as it was printed, else as the job was started."""
     typed = on_command_line(words)
     printed = log.configuration
     if printed is not None:
         document = Document(source=str(file), tree=printed.tree, locations=printed.locations, printed=True)
-        return Given(source=str(file), document=document, arguments=tuple(typed), log=log)
+        return UserInput(source=str(file), document=document, arguments=tuple(typed), log=log)
     if log.overrides:
         place = Location(source=str(file), line=log.overrides_line)
         arguments = [Argument(text=taken_override(text), location=place) for text in log.overrides]
-        given = Given(source=str(file), arguments=(*arguments, *typed), log=log, folder=folder_of(str(file)))
+        given = UserInput(
+            source=str(file), arguments=(*arguments, *typed), log=log, folder=folder_of(str(file))
+        )
         return with_config(given, file.parent)
     if log.command:
         from tuner.inputs.script import read_script

@@ -6,8 +6,8 @@ from typing import Any
 from msgspec import Struct
 
 from tuner.inputs.interpolation import is_interpolation
+from tuner.inputs.override_syntax import has_name, same, spelled
 from tuner.inputs.settings import Origin, Settings
-from tuner.inputs.spelled import has_name, same, spelled
 from tuner.inputs.tree import Path, contains, dotted, leaves, lookup
 
 ABSENT = object()

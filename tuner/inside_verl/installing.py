@@ -3,8 +3,8 @@
 from tuner.inside_verl.patches import PATCHES
 from tuner.inside_verl.patching import RELEASES, Patch, State, apply_when_imported
 from tuner.inside_verl.release import running_release
-from tuner.inside_verl.saying import say
 from tuner.inside_verl.settings import SETTINGS
+from tuner.inside_verl.worker_log import say
 from tuner.language import _
 
 _state: State | None = None

@@ -9,7 +9,7 @@ from math import isfinite
 import torch
 from torch import Tensor
 
-from tuner.kernels.answers import Answer, ask
+from tuner.kernels.asynchronous_read import AsynchronousRead, ask
 from tuner.kernels.rows import Rows, select
 
 DTYPES = (torch.bfloat16, torch.float16, torch.float32)
@@ -109,7 +109,7 @@ class Look:
 
     active_T: Tensor
     on_device: Tensor  # of :func:`extremes`
-    answer: Answer  # the same, for the host
+    answer: AsynchronousRead  # the same, for the host
     ignore_index: int
     vocabulary: int
 

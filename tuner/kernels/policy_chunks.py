@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from tuner.kernels import reference, tiles
-from tuner.kernels.answers import ask
+from tuner.kernels.asynchronous_read import ask
 from tuner.kernels.backward import Wanted, accumulate, converting
 from tuner.kernels.head_statistics import statistics_by_parts
 from tuner.kernels.policy_objective import Objective, token_losses

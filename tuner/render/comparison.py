@@ -9,7 +9,7 @@ from tuner import timing
 from tuner.advise import Verdict
 from tuner.advise.comparison import Difference, JudgedJob, differences
 from tuner.findings import Finding, Severity
-from tuner.inputs.given import Given
+from tuner.inputs.user_input import UserInput
 from tuner.memory import PhaseEstimate
 from tuner.timing import Interval, PhaseTime, StepTime, phase_interval
 from tuner.trainers.chosen import TRAINER
@@ -23,7 +23,7 @@ _KINDS = (Kind.MODELLED, Kind.NOT_MODELLED, None, Kind.NO_EFFECT)
 class Side(Struct, frozen=True, kw_only=True):
     """One of two configurations."""
 
-    given: Given
+    given: UserInput
     words: tuple[str, ...]  # that the user gave behind it
     loaded: Loaded
     release_reason: str

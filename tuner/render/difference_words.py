@@ -1,7 +1,7 @@
 """What differs between two jobs and what that does, in words."""
 
 from tuner.advise.comparison import Difference, Effect, FieldChange
-from tuner.inputs.spelled import spelled
+from tuner.inputs.override_syntax import spelled
 from tuner.language import _
 from tuner.render.comparison_table import SHOWN_BYTES, same_seconds
 from tuner.render.field_words import field_words, value_words

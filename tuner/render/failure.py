@@ -13,8 +13,8 @@ from tuner.dtypes import DType
 from tuner.language import N_, _
 from tuner.out_of_memory.stack import Call
 from tuner.render.allocation import formula, named, notes
-from tuner.render.answer import Answer, Settled
 from tuner.render.columns import left
+from tuner.render.consultation import Consultation, Settled
 from tuner.render.failure_figures import card_words, causes, model_words
 from tuner.render.failure_words import MEANINGS, WORK, said_of_kind, work_of
 from tuner.render.given import settled
@@ -34,7 +34,7 @@ class Explained(Struct, frozen=True, kw_only=True):
 
     failure: Failure
     keys: tuple[str, ...]  # of the trainer, that decide what the place takes
-    answer: Answer | None = None  # on the job; None without one
+    answer: Consultation | None = None  # on the job; None without one
     model: str | None = None  # that was named in place of a job
     settled: tuple[Settled, ...] = ()  # options that the settings of the project give
 

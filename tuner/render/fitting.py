@@ -2,11 +2,11 @@
 
 from tuner.language import _
 from tuner.memory.fitting.limits import Fitting
-from tuner.render.answer import Answer
+from tuner.render.consultation import Consultation
 from tuner.render.words import listed
 
 
-def unset(answer: Answer) -> str:
+def unset(answer: Consultation) -> str:
     """Each key with its default, and its range where other values decide: ``n=8 (fits up to 12)``."""
     ranges = dict(answer.fitting)
     words = [

@@ -2,15 +2,15 @@
 
 from collections.abc import Iterable, Iterator
 
-from tuner.inputs.given import Given
+from tuner.inputs.user_input import UserInput
 from tuner.language import _
-from tuner.render.answer import Settled
+from tuner.render.consultation import Settled
 from tuner.render.words import clauses, listed, place
 
 _WHOLE = 10**6  # up to which a number is written with all of its digits
 
 
-def lost(given: Given) -> str:
+def lost(given: UserInput) -> str:
     """The overrides that never reach the trainer; empty where all do."""
     if not given.lost:
         return ""
@@ -25,12 +25,12 @@ def lost(given: Given) -> str:
     )
 
 
-def open_values(given: Given) -> str:
+def open_values(given: UserInput) -> str:
     """The arguments whose values only a run would tell, with what settles them; empty where all are known."""
     return clauses(_open(given))
 
 
-def _open(given: Given) -> Iterator[str]:
+def _open(given: UserInput) -> Iterator[str]:
     for value in given.unsettled:
         about = value.key or _("further arguments")
         if value.name:
@@ -43,7 +43,7 @@ def _open(given: Given) -> Iterator[str]:
             )
 
 
-def not_followed(given: Given, *, most: int | None = None) -> Iterator[str]:
+def not_followed(given: UserInput, *, most: int | None = None) -> Iterator[str]:
     """What of the reading rests on something that is not run, a sentence each.
 
     Args:
@@ -72,7 +72,7 @@ def _number(value: object) -> object:
     return f"{value:g}" if isinstance(value, float) and value < _WHOLE else value
 
 
-def remarks(given: Given) -> str:
+def remarks(given: UserInput) -> str:
     """What was taken to be so when the script was followed; empty where nothing was."""
     return clauses(
         _("{remark} ({place})").format(remark=remark.text, place=place(remark.location))

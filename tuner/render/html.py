@@ -8,10 +8,10 @@ from gzip import compress
 from html import escape
 
 from tuner.language import _, chosen
-from tuner.render.answer import Answer
 from tuner.render.bars import PARTS
 from tuner.render.batches import batch_table
 from tuner.render.block import block, contributions
+from tuner.render.consultation import Consultation
 from tuner.render.explain import explanation
 from tuner.render.json import advice_json
 from tuner.render.picture import phase_picture
@@ -37,7 +37,7 @@ details { margin-top: 1rem; } summary { cursor: pointer; font-weight: 600; }
 """
 
 
-def advice_html(answer: Answer) -> str:
+def advice_html(answer: Consultation) -> str:
     """The whole answer as a document."""
     advice, terminal = answer.advice, Terminal(width=_COLUMNS)
     together = advice.combination

@@ -8,8 +8,8 @@ from tuner.memory.head.logits import published_rule_bytes
 from tuner.model_shape import ModelShape
 from tuner.render.advice_report import combination_report, finding_report, release_report
 from tuner.render.allocation_report import allocation_report
-from tuner.render.answer import Answer
 from tuner.render.batches import batch_rows
+from tuner.render.consultation import Consultation
 from tuner.render.head_table import HeadSizes, head_rows, token_rows
 from tuner.render.json_text import json_text
 from tuner.render.memory_report import memory_report, symbol_reports
@@ -19,7 +19,7 @@ from tuner.render.report import HeadReport, Report
 from tuner.render.time_report import StepTimeReport, phase_times, saving_report
 
 
-def report(answer: Answer) -> Report:
+def report(answer: Consultation) -> Report:
     """The whole answer."""
     advice = answer.advice
     return Report(
@@ -49,7 +49,7 @@ def report(answer: Answer) -> Report:
     )
 
 
-def advice_json(answer: Answer) -> str:
+def advice_json(answer: Consultation) -> str:
     """The report as JSON."""
     return json_text(report(answer))
 

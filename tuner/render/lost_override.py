@@ -33,7 +33,7 @@ from itertools import groupby
 
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
-from tuner.inputs.given import Given, LostOverride
+from tuner.inputs.user_input import LostOverride, UserInput
 from tuner.language import N_, ngettext
 from tuner.render.words import listed
 
@@ -48,7 +48,7 @@ RULE = Rule(
 _NAMED = 5  # overrides in one message
 
 
-def check(given: Given) -> Iterator[Finding]:
+def check(given: UserInput) -> Iterator[Finding]:
     """One finding for each place at which the launch ends too early."""
     for _place, group in groupby(given.lost, key=lambda lost: lost.command):
         lost = list(group)

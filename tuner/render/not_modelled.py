@@ -30,7 +30,7 @@ from collections.abc import Iterator
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.language import N_, _
-from tuner.render.answer import Answer
+from tuner.render.consultation import Consultation
 from tuner.trainers.protocol import Affects
 
 RULE = Rule(
@@ -43,7 +43,7 @@ RULE = Rule(
 )
 
 
-def check(answer: Answer) -> Iterator[Finding]:
+def check(answer: Consultation) -> Iterator[Finding]:
     """One finding per part that the answer leaves out."""
     for part in answer.left_out:
         yield Finding(

@@ -4,11 +4,11 @@ from collections.abc import Iterator, Sequence
 
 from tuner.advise.engine_start import EngineBeside
 from tuner.advise.observations import MemoryBeside, Observation, Observations, PeakBeside, Sign
-from tuner.inputs.given import Given
+from tuner.inputs.user_input import UserInput
 from tuner.language import N_, _, ngettext
 from tuner.out_of_memory.kinds import Kind
-from tuner.render.answer import Answer, RunBeside
 from tuner.render.columns import left, right
+from tuner.render.consultation import Consultation, RunBeside
 from tuner.render.numbers import gib, gib_interval, percent
 from tuner.render.terminal import Terminal, plain
 from tuner.render.words import clauses, full_stop, listed
@@ -57,7 +57,7 @@ _SIGNS = {
 }
 
 
-def observed_text(answer: Answer, terminal: Terminal) -> str:
+def observed_text(answer: Consultation, terminal: Terminal) -> str:
     """What the log says beside its configuration; empty where the input is no log."""
     log = answer.given.log
     if log is None:
@@ -75,7 +75,7 @@ def observed_text(answer: Answer, terminal: Terminal) -> str:
     return "\n".join(lines) if len(lines) > 1 else ""
 
 
-def _title(answer: Answer) -> str:
+def _title(answer: Consultation) -> str:
     if answer.run is None:
         return _("The log")
     run = answer.run.observations.run
@@ -225,7 +225,7 @@ def _sign(sign: Observation, run: RunBeside) -> str:
     )
 
 
-def _of_log(given: Given) -> Iterator[str]:
+def _of_log(given: UserInput) -> Iterator[str]:
     """How the job ended, and what of the log was not read."""
     log = given.log
     assert log is not None  # else nothing is said of it

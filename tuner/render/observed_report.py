@@ -8,7 +8,7 @@ from tuner.advise.engine_start import Beside, EngineBeside
 from tuner.advise.observations import MemoryBeside, Observation, PeakBeside, Sign
 from tuner.inputs.log.run_log import RunLog
 from tuner.out_of_memory.kinds import Kind
-from tuner.render.answer import Answer, RunBeside
+from tuner.render.consultation import Consultation, RunBeside
 from tuner.render.report_values import ReportModel
 from tuner.workload import Phase
 from tuner.workload.observed import Observed
@@ -141,7 +141,7 @@ class LogReport(ReportModel):
     cut_bytes: Annotated[int, Field(description="bytes in the middle of the log that were not read")]
 
 
-def log_report(answer: Answer, log: RunLog) -> LogReport:
+def log_report(answer: Consultation, log: RunLog) -> LogReport:
     """What a log says, and a run beside the model."""
     error = log.out_of_memory
     return LogReport(

@@ -5,11 +5,11 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from tuner.inputs.given import LostOverride, Remark
 from tuner.inputs.secrets import shown_value
 from tuner.inputs.settings import Layer
+from tuner.inputs.user_input import LostOverride, Remark
 from tuner.memory.fitting.limits import Fitting
-from tuner.render.answer import Answer, Settled
+from tuner.render.consultation import Consultation, Settled
 from tuner.render.report_values import Place, ReportModel
 from tuner.render.struct_models import STRUCTS
 from tuner.trainers.protocol import Affects, LeftOut
@@ -116,7 +116,7 @@ class Premises(ReportModel):
     ] = ()
 
 
-def premises_of(answer: Answer) -> Premises:
+def premises_of(answer: Consultation) -> Premises:
     """What an answer rests on."""
     workload = answer.advice.workload
     critic, rollout_engine = workload.critic, answer.rollout_engine
@@ -163,7 +163,7 @@ def _remarks(remarks: Sequence[LostOverride] | Sequence[Remark]) -> tuple[Script
     return tuple(ScriptRemark(text=remark.text, location=Place.of(remark.location)) for remark in remarks)
 
 
-def _settings(answer: Answer) -> tuple[UserSetting, ...]:
+def _settings(answer: Consultation) -> tuple[UserSetting, ...]:
     settings = (answer.settings.setting(key) for key in answer.settings.user_keys)
     return tuple(
         UserSetting(

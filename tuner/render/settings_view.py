@@ -5,22 +5,24 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tuner.inputs.given import Given, Unsettled, with_shown_lost
 from tuner.inputs.resolved import ABSENT, Resolved, deleted, resolved
 from tuner.inputs.secrets import hidden_value, is_carried
 from tuner.inputs.settings import Settings
 from tuner.inputs.tree import dotted
+from tuner.inputs.user_input import OpenArgument, UserInput, with_shown_lost
 from tuner.trainers.protocol import Loaded, ReleaseChoice
 
 
 class SettingsView(Struct, frozen=True, kw_only=True):
     """A configuration with all values that can be known, and no secret that is not carried."""
 
-    given: Given
+    given: UserInput
     release: ReleaseChoice
     loaded: Loaded
     known: tuple[Resolved, ...]  # every leaf, without those that are not known
-    unknown: tuple[tuple[str, Unsettled], ...]  # keys, with the argument of the script that leaves them open
+    unknown: tuple[
+        tuple[str, OpenArgument], ...
+    ]  # keys, with the argument of the script that leaves them open
     deleted: tuple[str, ...]
 
     @property
@@ -33,7 +35,7 @@ class SettingsView(Struct, frozen=True, kw_only=True):
         """How many settings there are."""
         return len(self.known) + sum(bool(key) for key, _argument in self.unknown)
 
-    def open_arguments(self) -> Iterator[tuple[Unsettled, tuple[str, ...]]]:
+    def open_arguments(self) -> Iterator[tuple[OpenArgument, tuple[str, ...]]]:
         """The arguments of the script that leave settings open, each with the keys that follow its own."""
         for argument in dict.fromkeys(argument for _key, argument in self.unknown):
             keys = (key for key, of_key in self.unknown if of_key == argument and key != argument.key)
@@ -44,7 +46,7 @@ class SettingsView(Struct, frozen=True, kw_only=True):
         return self.known if every else self.differing
 
 
-def settings_view(given: Given, release: ReleaseChoice, loaded: Loaded) -> SettingsView:
+def settings_view(given: UserInput, release: ReleaseChoice, loaded: Loaded) -> SettingsView:
     """What a configuration says on a release."""
     leaves = resolved(loaded.settings)
     unknown = _unknown(given.unsettled, leaves)
@@ -59,7 +61,9 @@ def settings_view(given: Given, release: ReleaseChoice, loaded: Loaded) -> Setti
     )
 
 
-def _unknown(unsettled: Sequence[Unsettled], leaves: Sequence[Resolved]) -> tuple[tuple[str, Unsettled], ...]:
+def _unknown(
+    unsettled: Sequence[OpenArgument], leaves: Sequence[Resolved]
+) -> tuple[tuple[str, OpenArgument], ...]:
     """The keys that the script leaves open, then those that follow them by themselves.
 
     A key that a later argument settles is none of them.

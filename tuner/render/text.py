@@ -9,11 +9,11 @@ from tuner.hardware import Cluster, MeasuredGpu
 from tuner.language import N_, _
 from tuner.memory import Estimate, RolloutMemory
 from tuner.memory.rollout.share import FRACTION_MEANS
-from tuner.render.answer import Answer
 from tuner.render.bars import chart
 from tuner.render.block import block, contributions
 from tuner.render.brief import brief
 from tuner.render.columns import left
+from tuner.render.consultation import Consultation
 from tuner.render.fitting import unset
 from tuner.render.given import lost, not_followed, open_values, remarks, settled
 from tuner.render.left_out import named
@@ -33,7 +33,9 @@ _NOT_FOLLOWED = 3  # things that are not run, in short
 _BUNDLED = re.compile(r"\bconfig\.json of (?P<model>\S+) on (?P<site>\S+)")  # where a bundled model's stands
 
 
-def advice_text(answer: Answer, terminal: Terminal, *, full: bool = False, explain: bool = False) -> str:
+def advice_text(
+    answer: Consultation, terminal: Terminal, *, full: bool = False, explain: bool = False
+) -> str:
     """The answer in short: verdict, phases, what to paste, three findings.
 
     Args:
@@ -57,7 +59,7 @@ def advice_text(answer: Answer, terminal: Terminal, *, full: bool = False, expla
     return "\n\n".join(section for section in sections if section) + "\n"
 
 
-def _full(answer: Answer, terminal: Terminal, *, explain: bool) -> str:
+def _full(answer: Consultation, terminal: Terminal, *, explain: bool) -> str:
     advice = answer.advice
     sections = [
         _failed_allocation(answer, terminal),
@@ -75,7 +77,7 @@ def _full(answer: Answer, terminal: Terminal, *, explain: bool) -> str:
     return "\n\n".join(section for section in sections if section) + "\n"
 
 
-def _failed_allocation(answer: Answer, terminal: Terminal) -> str:
+def _failed_allocation(answer: Consultation, terminal: Terminal) -> str:
     if answer.allocation is None:
         return ""
     from tuner.render.allocation import allocation_text  # few runs ask for it, and it has much behind it
@@ -83,7 +85,7 @@ def _failed_allocation(answer: Answer, terminal: Terminal) -> str:
     return allocation_text(answer.allocation, terminal)
 
 
-def _observed(answer: Answer, terminal: Terminal) -> str:
+def _observed(answer: Consultation, terminal: Terminal) -> str:
     if answer.given.log is None:
         return ""
     from tuner.render.observations import observed_text  # no other input asks for it
@@ -108,7 +110,7 @@ def _title(text: str, terminal: Terminal) -> str:
     return terminal.style(terminal.prose(text), "bold")
 
 
-def _premises_in_short(answer: Answer, terminal: Terminal) -> str:
+def _premises_in_short(answer: Consultation, terminal: Terminal) -> str:
     """What was taken to be so, in a few lines; the reasons are in the full answer."""
     workload = answer.advice.workload
     cluster, engine = workload.cluster, answer.rollout_engine
@@ -154,7 +156,7 @@ def _premises_in_short(answer: Answer, terminal: Terminal) -> str:
     return "\n".join(lines)
 
 
-def _assumed(answer: Answer, terminal: Terminal) -> str:
+def _assumed(answer: Consultation, terminal: Terminal) -> str:
     assumed = _("ASSUMED")
     memory = gib(answer.advice.workload.cluster.gpu.memory_bytes)
     text = terminal.prose(
@@ -169,7 +171,7 @@ def _assumed(answer: Answer, terminal: Terminal) -> str:
     return text.replace(assumed, terminal.style(assumed, "bold", "yellow"), 1)
 
 
-def premises_text(answer: Answer, terminal: Terminal) -> str:
+def premises_text(answer: Consultation, terminal: Terminal) -> str:
     """Everything that was taken to be so, with where it comes from."""
     from tuner.render.services import service_rows  # as batches: not in short
 
@@ -240,7 +242,7 @@ def premises_text(answer: Answer, terminal: Terminal) -> str:
     return "\n".join(lines)
 
 
-def _settled(answer: Answer) -> Iterator[tuple[str, str]]:
+def _settled(answer: Consultation) -> Iterator[tuple[str, str]]:
     """What the settings of the project say in place of options."""
     if answer.settled:
         yield _("settings"), settled(answer.settled)
@@ -256,7 +258,7 @@ def _network(cluster: Cluster) -> Iterator[tuple[str, str]]:
     yield _("network"), (text if cluster.network_assumed else known).format(rate=rate)
 
 
-def _basis(answer: Answer) -> Iterator[tuple[str, str]]:
+def _basis(answer: Consultation) -> Iterator[tuple[str, str]]:
     """What the settings rest on, where that is not the trainer as it was released."""
     settings = answer.settings
     if settings.program is not None:
@@ -265,7 +267,7 @@ def _basis(answer: Answer) -> Iterator[tuple[str, str]]:
         yield _("laid on"), str(settings.default_origin.location)
 
 
-def _of_script(answer: Answer, *, most: int | None = None) -> Iterator[tuple[str, str]]:
+def _of_script(answer: Consultation, *, most: int | None = None) -> Iterator[tuple[str, str]]:
     """What a launch script loses, what it leaves open, and what of the reading rests on what is not run."""
     for name, text in ((_("LOST"), lost(answer.given)), (_("open"), open_values(answer.given))):
         if text:
@@ -274,7 +276,7 @@ def _of_script(answer: Answer, *, most: int | None = None) -> Iterator[tuple[str
         yield _("script"), plain(text)
 
 
-def _rollout_engine(answer: Answer) -> Iterator[tuple[str, str]]:
+def _rollout_engine(answer: Consultation) -> Iterator[tuple[str, str]]:
     chosen = answer.rollout_engine
     if chosen is not None:
         text = _("{name} {version} ({reason})")
@@ -391,7 +393,7 @@ def _saving(advice: Advice, terminal: Terminal) -> str:
     return saving_seconds(advice, terminal)
 
 
-def _model_reason(answer: Answer) -> str:
+def _model_reason(answer: Consultation) -> str:
     """Which option or key named the model, and where its dimensions stand."""
     return _BUNDLED.sub(
         lambda match: _("config.json of {model} on {site}").format(**match.groupdict()), answer.model_reason

@@ -9,8 +9,8 @@ from tuner.inputs.record.form import Begin
 from tuner.inputs.record.peaks import phase_peaks, seconds_by_step
 from tuner.inputs.record.read import RunRecord
 from tuner.language import _, ngettext
-from tuner.render.answer import Answer
 from tuner.render.columns import left, right
+from tuner.render.consultation import Consultation
 from tuner.render.numbers import gib
 from tuner.render.observations import memory_table, seconds_table, sentences
 from tuner.render.terminal import Terminal, plain
@@ -29,7 +29,7 @@ class Frame(Struct, frozen=True, kw_only=True):
     """A record, and the prediction beside it."""
 
     record: RunRecord
-    answer: Answer | None  # None where there is no prediction
+    answer: Consultation | None  # None where there is no prediction
     no_prediction: str  # why not
     now: float  # when it was looked at, in seconds since 1970
 
@@ -141,7 +141,7 @@ def _glyphs(terminal: Terminal) -> tuple[str, str, str]:
     return ("█", "▒", "◆") if terminal.unicode else ("#", ":", "*")
 
 
-def _beside(answer: Answer, terminal: Terminal) -> Iterator[str]:
+def _beside(answer: Consultation, terminal: Terminal) -> Iterator[str]:
     """The tables of what was observed and predicted, and what follows."""
     assert answer.run is not None  # else there is nothing beside the model
     beside = answer.run.observations

@@ -15,10 +15,10 @@ from msgspec.structs import replace
 from tuner.errors import InputError, Location
 from tuner.files import is_there, read_bytes
 from tuner.inputs.form import is_shell
-from tuner.inputs.given import Given
 from tuner.inputs.overrides import COMMAND_LINE
 from tuner.inputs.secrets import has_secret
 from tuner.inputs.settings import Settings
+from tuner.inputs.user_input import UserInput
 from tuner.review.checked import Excerpt, Line
 from tuner.review.value_span import value_span
 from tuner.units import MIB
@@ -35,7 +35,7 @@ _LONGEST = 400  # characters of a line that is shown
 
 
 def with_excerpts(
-    lines: Iterable[Line], given: Given, settings: Settings, unshown: frozenset[int]
+    lines: Iterable[Line], given: UserInput, settings: Settings, unshown: frozenset[int]
 ) -> tuple[Line, ...]:
     """Findings with the text that they are about; their column is that of a value that is to be another one.
 
@@ -84,7 +84,7 @@ def _is_plain(text: str) -> bool:
     return all(_BESIDE.fullmatch(word.strip("'\"")) for word in text.split() if word.strip("'\""))
 
 
-def _with_hidden_fix(line: Line, given: Given, unshown: frozenset[int]) -> Line:
+def _with_hidden_fix(line: Line, given: UserInput, unshown: frozenset[int]) -> Line:
     if line.fix is None:
         return line
     data = given.text.encode("utf-8", "surrogatepass") if unshown else b""

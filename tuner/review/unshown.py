@@ -3,14 +3,14 @@
 from collections.abc import Iterator
 from typing import Any
 
-from tuner.inputs.given import Given
 from tuner.inputs.secrets import HIDDEN
 from tuner.inputs.settings import Settings
 from tuner.inputs.tree import Path, dotted
+from tuner.inputs.user_input import UserInput
 from tuner.inputs.yaml_file import Document
 
 
-def unshown_lines(given: Given, settings: Settings) -> frozenset[int]:
+def unshown_lines(given: UserInput, settings: Settings) -> frozenset[int]:
     """The lines of the input's own file, from 1, with a value of which nobody knows that it is no secret."""
     lines: set[int] = set()
     if given.document is not None and given.document.source == given.source:

@@ -14,9 +14,9 @@ from msgspec import Struct
 from tuner.enumeration import Enum
 from tuner.findings import Finding, Rule, Written
 from tuner.hardware import Cluster
-from tuner.inputs.given import Remark
 from tuner.inputs.overrides import Argument
 from tuner.inputs.settings import Origin, Settings
+from tuner.inputs.user_input import Remark
 from tuner.inputs.yaml_file import Document
 from tuner.language import N_
 from tuner.model_shape import ModelShape

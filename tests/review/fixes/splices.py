@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 
 from tests.review.fixes.texts import WORDS, script_text, value, yaml_text
-from tuner.inputs.spelled import spelled
+from tuner.inputs.override_syntax import spelled
 from tuner.inputs.tree import dotted, leaves
 from tuner.review.checked import Edit
 from tuner.review.fixes.changes import Change

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from tuner.inside_verl.head.labels import next_tokens
 from tuner.inside_verl.head.projection import output_projection, replaced_projection
-from tuner.inside_verl.saying import say
+from tuner.inside_verl.worker_log import say
 from tuner.kernels import log_prob_and_entropy
 from tuner.language import _
 

@@ -4,8 +4,8 @@ from functools import cache
 from typing import Any
 
 from tuner.inside_verl.patching import WITH_ENGINE, WITH_LEGACY, Patch, made_by
-from tuner.inside_verl.saying import say
 from tuner.inside_verl.settings import HEAD
+from tuner.inside_verl.worker_log import say
 from tuner.language import N_, _
 from tuner.versions import at_least, installed_version
 

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from tuner.inside_verl.head.mode import kernel_mode
+from tuner.inside_verl.head.policy.loss_handoff import WAY
 from tuner.inside_verl.head.policy.results import planned_results
-from tuner.inside_verl.head.policy.way import WAY
 from tuner.kernels import linear_cross_entropy
 
 

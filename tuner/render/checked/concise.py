@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from tuner.render.checked.how import How
+from tuner.render.checked.context import RenderContext
 from tuner.render.checked.wording import told, where
 from tuner.render.terminal import Terminal
 from tuner.render.words import SEVERITY_COLOURS
@@ -12,7 +12,7 @@ from tuner.review.review import Review
 FIX_MARK = "[*]"  # ruff's, beside the code of what ``--fix`` mends and beside their number in the last line
 
 
-def lines(review: Review, how: How) -> Iterator[str]:
+def lines(review: Review, how: RenderContext) -> Iterator[str]:
     """One line per finding."""
     for checked in review.inputs:
         for line in checked.lines:

@@ -6,8 +6,8 @@ from rich.cells import cell_len
 
 from tuner.language import _
 from tuner.render.checked.concise import judged
+from tuner.render.checked.context import RenderContext, separated
 from tuner.render.checked.fix_diff import fix_diff
-from tuner.render.checked.how import How, separated
 from tuner.render.checked.wording import cure, page, where
 from tuner.render.terminal import Terminal, plain
 from tuner.render.words import SEVERITY_COLOURS, sentence, titled
@@ -18,7 +18,7 @@ _TAB = 4  # columns that a tab is shown as
 _DIFF_STYLES = {"+": "green", "-": "red"}
 
 
-def parts(review: Review, how: How) -> Iterator[str]:
+def parts(review: Review, how: RenderContext) -> Iterator[str]:
     """A paragraph for each finding; empty where there is none."""
     return separated(_paragraph(line, how.terminal) for line in review.lines)
 

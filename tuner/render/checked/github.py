@@ -7,7 +7,7 @@ Source: docs.github.com, "Workflow commands for GitHub Actions"; the escapes are
 from collections.abc import Iterator
 
 from tuner.findings import Severity
-from tuner.render.checked.how import How
+from tuner.render.checked.context import RenderContext
 from tuner.render.checked.wording import file_of, is_file, path_of, told
 from tuner.render.terminal import plain
 from tuner.review.checked import Line, Problem
@@ -16,7 +16,7 @@ from tuner.review.review import Review
 _LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.ADVICE: "notice"}
 
 
-def lines(review: Review, how: How) -> Iterator[str]:
+def lines(review: Review, how: RenderContext) -> Iterator[str]:
     """One command per finding and per input that cannot be used."""
     for checked in review.inputs:
         if checked.problem is not None:

@@ -9,7 +9,7 @@ from hashlib import sha256
 from typing import Any
 
 from tuner.findings import Severity
-from tuner.render.checked.how import How
+from tuner.render.checked.context import RenderContext
 from tuner.render.checked.wording import file_of, is_file, marked, path_of, told
 from tuner.render.json_text import listed
 from tuner.review.checked import Line, Problem
@@ -18,7 +18,7 @@ from tuner.review.review import Review
 _SEVERITIES = {Severity.ERROR: "major", Severity.WARNING: "minor", Severity.ADVICE: "info"}
 
 
-def parts(review: Review, how: How) -> Iterator[str]:
+def parts(review: Review, how: RenderContext) -> Iterator[str]:
     """A list of issues; an input that cannot be used is one as well."""
     return listed(json.dumps(issue, indent=2) for issue in _issues(review))
 

@@ -3,14 +3,14 @@
 from collections.abc import Iterator
 
 from tuner.render.checked.concise import judged
-from tuner.render.checked.how import How, separated
+from tuner.render.checked.context import RenderContext, separated
 from tuner.render.checked.wording import path_of, told
 from tuner.render.terminal import Terminal, plain
 from tuner.review.checked import Checked, Line
 from tuner.review.review import Review
 
 
-def parts(review: Review, how: How) -> Iterator[str]:
+def parts(review: Review, how: RenderContext) -> Iterator[str]:
     """A paragraph for each input with findings; empty where there is none."""
     return separated(_paragraph(checked, how.terminal) for checked in review.inputs if checked.lines)
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from tuner import __version__
-from tuner.render.checked.how import How
+from tuner.render.checked.context import RenderContext
 from tuner.render.checked.report import (
     CheckedGpu,
     CheckedInput,
@@ -23,7 +23,7 @@ from tuner.review.checked import Checked, Fix, JudgedFor
 from tuner.review.review import Review
 
 
-def parts(review: Review, how: How) -> Iterator[str]:
+def parts(review: Review, how: RenderContext) -> Iterator[str]:
     """The review as JSON."""
     totals = review.totals
     report = CheckReport(

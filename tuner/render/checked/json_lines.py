@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 
-from tuner.render.checked.how import How
+from tuner.render.checked.context import RenderContext
 from tuner.render.checked.json import reported
 from tuner.render.json_text import json_text
 from tuner.review.review import Review
 
 
-def lines(review: Review, how: How) -> Iterator[str]:
+def lines(review: Review, how: RenderContext) -> Iterator[str]:
     """One object per finding."""
     return (json_text(line, indent=None) for line in reported(review))

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from xml.etree import ElementTree
 
-from tuner.render.checked.how import How
+from tuner.render.checked.context import RenderContext
 from tuner.render.checked.wording import path_of, told, where
 from tuner.review.checked import Checked, Line
 from tuner.review.review import Review
@@ -16,7 +16,7 @@ from tuner.review.totals import Totals
 _NOT_OF_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def parts(review: Review, how: How) -> Iterator[str]:
+def parts(review: Review, how: RenderContext) -> Iterator[str]:
     """All suites."""
     root = ElementTree.Element("testsuites", {"name": "tuner check", **_totals(review.totals)})
     root.text = "\n"  # so that it is written with an end of its own

@@ -9,12 +9,12 @@ from msgspec.structs import replace
 from tuner.advise import Advice
 from tuner.errors import Location
 from tuner.findings import Finding
-from tuner.inputs.given import Given
 from tuner.inputs.settings import Layer
 from tuner.inputs.tree import dotted, split_key
+from tuner.inputs.user_input import UserInput
 from tuner.language import _
 from tuner.render import does_not_fit, lost_override, not_modelled
-from tuner.render.answer import Answer
+from tuner.render.consultation import Consultation
 from tuner.review.checked import Checked, JudgedFor, Line, PhaseUse
 from tuner.timing import phase_interval
 
@@ -28,7 +28,7 @@ class _Stands(Struct, frozen=True, kw_only=True):
     section: str = ""
 
 
-def checked(answer: Answer) -> Checked:
+def checked(answer: Consultation) -> Checked:
     """The answer on one input as a review keeps it."""
     advice, step = answer.advice, answer.advice.step
     return Checked(
@@ -43,7 +43,7 @@ def checked(answer: Answer) -> Checked:
     )
 
 
-def lines(answer: Answer) -> tuple[Line, ...]:
+def lines(answer: Consultation) -> tuple[Line, ...]:
     """All findings, with a bad verdict among them, worst first, then in the file's order."""
     listed = [(item.finding, item.overrides) for item in answer.advice.recommendations]
     missing = does_not_fit.check(answer.advice)
@@ -56,7 +56,7 @@ def lines(answer: Answer) -> tuple[Line, ...]:
     return tuple(sorted((_line(answer, *each) for each in listed), key=lambda line: line.rank))
 
 
-def _line(answer: Answer, finding: Finding, overrides: tuple[str, ...]) -> Line:
+def _line(answer: Consultation, finding: Finding, overrides: tuple[str, ...]) -> Line:
     stands = _stands(answer, finding, overrides)
     cause = _cause(answer.advice, finding, overrides)
     # A proposal is a whole workload: thousands of them would be kept for nothing.
@@ -90,7 +90,7 @@ def _keys_of(overrides: tuple[str, ...]) -> Iterator[str]:
     return (override.lstrip("+~").partition("=")[0] for override in overrides)
 
 
-def _stands(answer: Answer, finding: Finding, overrides: tuple[str, ...]) -> _Stands:
+def _stands(answer: Consultation, finding: Finding, overrides: tuple[str, ...]) -> _Stands:
     """The finding's own place, else where the user set a key that it names, else what would hold the key.
 
     That is the nearest section of the file around the key, else the top of the file.
@@ -114,7 +114,7 @@ def _stands(answer: Answer, finding: Finding, overrides: tuple[str, ...]) -> _St
     return _Stands(location=Location(source=answer.given.source), key=first, origin=rests_on)
 
 
-def _section(answer: Answer, key: str) -> tuple[str, Location] | None:
+def _section(answer: Consultation, key: str) -> tuple[str, Location] | None:
     """What would hold a key in the user's file, and where it stands: the nearest section, or the launch."""
     if not key or answer.settings.is_set(key):
         return None
@@ -126,7 +126,7 @@ def _section(answer: Answer, key: str) -> tuple[str, Location] | None:
     return next(((dotted(it), document.locations[it]) for it in above if it in document.locations), None)
 
 
-def _launch(given: Given) -> tuple[str, Location] | None:
+def _launch(given: UserInput) -> tuple[str, Location] | None:
     """The program that a script starts, where it is named in one place."""
     if not (given.program and given.text):
         return None
@@ -141,7 +141,7 @@ def _launch(given: Given) -> tuple[str, Location] | None:
     return given.program, Location(source=given.source, line=line, column=column + 1)
 
 
-def _judged_for(answer: Answer) -> JudgedFor:
+def _judged_for(answer: Consultation) -> JudgedFor:
     release, gpu = answer.advice.workload.release, answer.advice.workload.cluster.gpu
     engine = answer.rollout_engine
     return JudgedFor(

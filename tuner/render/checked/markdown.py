@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from tuner.language import _, ngettext
-from tuner.render.checked.how import How, separated
+from tuner.render.checked.context import RenderContext, separated
 from tuner.render.checked.rule_help import escaped
 from tuner.render.checked.wording import cure, page, path_of, stated
 from tuner.render.numbers import gib, percent
@@ -20,7 +20,7 @@ _FULL, _EMPTY, _LIMIT = "\u2588", "\u2591", "\u2503"
 _ASCII = str.maketrans({_FULL: "#", _EMPTY: "-", _LIMIT: "!"})
 
 
-def parts(review: Review, how: How) -> Iterator[str]:
+def parts(review: Review, how: RenderContext) -> Iterator[str]:
     """All of it, as far as it is below a step summary's limit."""
     texts = separated(_texts(review))
     return texts if how.terminal.unicode else (text.translate(_ASCII) for text in texts)

@@ -12,7 +12,7 @@ from urllib.parse import quote
 from tuner import __version__
 from tuner.evidence import Evidence
 from tuner.findings import Rule, Severity
-from tuner.render.checked.how import How
+from tuner.render.checked.context import RenderContext
 from tuner.render.checked.rule_help import markdown_of, rule_page
 from tuner.render.checked.sarif_fix import sarif_fix
 from tuner.render.checked.wording import Marked, is_file, marked, page, path_of, site, told
@@ -34,7 +34,7 @@ _PRECISION = {
 }
 
 
-def parts(review: Review, how: How) -> Iterator[str]:
+def parts(review: Review, how: RenderContext) -> Iterator[str]:
     """One run with the rules that speak, all findings and what could not be read."""
     rules = _rules(_all_lines(review.inputs))
     codes = [rule["id"] for rule in rules]

@@ -7,8 +7,8 @@ from msgspec import Struct
 
 from tuner.files import STANDARD_INPUT
 from tuner.inputs.form import is_shell
-from tuner.inputs.given import Given
 from tuner.inputs.run_folder import HYDRA, is_wandb
+from tuner.inputs.user_input import UserInput
 from tuner.inputs.yaml_file import parse_yaml
 from tuner.language import _
 from tuner.review.checked import Edit
@@ -83,7 +83,9 @@ class ScriptFile(Struct, frozen=True, kw_only=True):
         expect_script(self.script, self.script.with_data(applied(self.script.data, edits)), changes)
 
 
-def editable(given: Given, data: bytes, words: Sequence[str], launch: int | None) -> YamlFile | ScriptFile:
+def editable(
+    given: UserInput, data: bytes, words: Sequence[str], launch: int | None
+) -> YamlFile | ScriptFile:
     """The file that a configuration was read from.
 
     Args:
@@ -114,7 +116,7 @@ def editable(given: Given, data: bytes, words: Sequence[str], launch: int | None
     return YamlFile(data=data)
 
 
-def _is_record(given: Given) -> bool:
+def _is_record(given: UserInput) -> bool:
     """Whether a file was written by a run, and not for one."""
     document = given.document
     if document is None or document.printed or document.source != given.source:

@@ -5,7 +5,7 @@ from functools import lru_cache
 from typing import Any
 
 from tuner.errors import TunerError
-from tuner.inputs.spelled import same
+from tuner.inputs.override_syntax import same
 from tuner.inputs.tree import Path, leaves
 from tuner.inputs.yaml_file import parse_yaml
 from tuner.language import _

@@ -14,7 +14,7 @@ from tuner.timing.generation.requests import (
 from tuner.timing.generation.running import Running
 
 if TYPE_CHECKING:
-    from tuner.timing.generation.away import Away
+    from tuner.timing.generation.tool_waits import ToolWaits
 
 _ADMISSIONS = 16  # parts in which all prompts are computed, at least
 _TURN_ADMISSIONS = 256  # the same of all turns, if each of them computes its conversation again
@@ -25,10 +25,10 @@ _PIECES = 32  # of the longest response: in none of them the context grows by mo
 _RESERVED_FIRST, _RESERVED_LAST, _RESERVED_STEPS = 0.7, 0.098, 600
 
 
-def _nobody_away(turns: Turns) -> "Away":
-    from tuner.timing.generation.away import Away  # few jobs have turns
+def _nobody_away(turns: Turns) -> "ToolWaits":
+    from tuner.timing.generation.tool_waits import ToolWaits  # few jobs have turns
 
-    return Away(turns)
+    return ToolWaits(turns)
 
 
 class Engine:
@@ -217,7 +217,7 @@ class Engine:
                     away.leave(back)
             running.remove(group, group.count)
 
-    def _come_back(self, away: "Away") -> None:
+    def _come_back(self, away: "ToolWaits") -> None:
         """Who is back from its tools waits behind all that wait."""
         while away.is_back:
             back = away.returned()

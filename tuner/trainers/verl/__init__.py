@@ -21,7 +21,7 @@ from tuner.trainers.verl.read import (
     service_paths,
 )
 from tuner.trainers.verl.releases import BUNDLED, choose_release
-from tuner.trainers.verl.resting import quantities, resting_on_defaults
+from tuner.trainers.verl.unset_defaults import quantities, resting_on_defaults
 from tuner.trainers.verl.write import override_writer
 from tuner.workload import Workload
 
@@ -126,10 +126,10 @@ def recorded(record: "RunRecord", observed: "Observed | None", workload: Workloa
 def deciding_keys(
     place: "Place", version: str, workload: Workload | None = None, settings: Settings | None = None
 ) -> tuple[str, ...]:
-    """What decides the memory at a place, see :func:`tuner.trainers.verl.deciding.deciding_keys`."""
-    from tuner.trainers.verl import deciding
+    """What decides the memory at a place, see :func:`tuner.trainers.verl.memory_keys.deciding_keys`."""
+    from tuner.trainers.verl import memory_keys
 
-    return deciding.deciding_keys(place, version, workload, settings)
+    return memory_keys.deciding_keys(place, version, workload, settings)
 
 
 def input_schema(version: str) -> dict[str, Any]:
@@ -147,10 +147,10 @@ def offered_keys(version: str, begun: str) -> tuple[OfferedKey, ...]:
 
 
 def may_configure(text: str, *, yaml: bool) -> bool:
-    """Whether a file is the trainer's, see :func:`tuner.trainers.verl.mentioned.may_configure`."""
-    from tuner.trainers.verl import mentioned
+    """Whether a file is the trainer's, see :func:`tuner.trainers.verl.detection.may_configure`."""
+    from tuner.trainers.verl import detection
 
-    return mentioned.may_configure(text, yaml=yaml)
+    return detection.may_configure(text, yaml=yaml)
 
 
 def engine_version_of(asked: str, nearest: Workload) -> str | None:
@@ -161,10 +161,10 @@ def engine_version_of(asked: str, nearest: Workload) -> str | None:
 
 
 def noted_settings(note: str) -> tuple[str, ...]:
-    """Settings that a note names, see :func:`tuner.trainers.verl.noted.noted_settings`."""
-    from tuner.trainers.verl import noted
+    """Settings that a note names, see :func:`tuner.trainers.verl.run_notes.noted_settings`."""
+    from tuner.trainers.verl import run_notes
 
-    return noted.noted_settings(note)
+    return run_notes.noted_settings(note)
 
 
 def place_of(calls: "Sequence[Call]") -> "Place":

@@ -3,10 +3,10 @@
 from collections.abc import Collection, Iterator
 
 from tuner.errors import Location
-from tuner.inputs.given import Remark
 from tuner.inputs.overrides import COMMAND_LINE, Kind, Override
 from tuner.inputs.processes import Count, Processes
 from tuner.inputs.tree import Path, split_key
+from tuner.inputs.user_input import Remark
 from tuner.language import _
 from tuner.trainers.protocol import Base
 from tuner.trainers.verl.defaults import FINE_TUNING_CONFIGS

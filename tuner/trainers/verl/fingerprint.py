@@ -4,7 +4,7 @@ from functools import cached_property
 
 from msgspec import Struct
 
-from tuner.inputs.spelled import same
+from tuner.inputs.override_syntax import same
 from tuner.inputs.tree import Path, Tree, contains, dotted, leaves, lookup
 from tuner.language import _
 from tuner.trainers.verl.defaults import CONFIGS, has_config, read_defaults

@@ -9,9 +9,9 @@ from functools import lru_cache
 
 from msgspec import Struct
 
+from tuner.inputs.override_syntax import same
 from tuner.inputs.resolved import ABSENT, Resolved, resolved
 from tuner.inputs.settings import Settings
-from tuner.inputs.spelled import same
 from tuner.trainers.protocol import Change, KeyChange, KeyState, Kind, Loaded
 from tuner.trainers.verl.coverage.classes import Class, Read, classes
 from tuner.trainers.verl.coverage.no_effect import Group

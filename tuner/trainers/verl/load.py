@@ -99,7 +99,10 @@ def _composition(document: Document | None, fork: Fork | None) -> Composition:
         documents = tuple(translated(fork, part) for part in composition.documents)
         return replace(composition, documents=documents)
     if document.printed:
-        from tuner.trainers.verl.printed import as_set, release_of_printed  # no other input asks for it
+        from tuner.trainers.verl.printed_configuration import (
+            as_set,
+            release_of_printed,
+        )  # no other input asks for it
 
         own, config, of_recipe = as_set(document)
         release = release_of_printed(document)

@@ -9,7 +9,6 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from tuner.errors import Location
-from tuner.inputs.given import Remark
 from tuner.inputs.overrides import (
     COMMAND_LINE,
     PROPOSED,
@@ -21,6 +20,7 @@ from tuner.inputs.overrides import (
 from tuner.inputs.settings import Program as Reader
 from tuner.inputs.settings import Settings, UnknownKey
 from tuner.inputs.tree import Path, Tree, contains, dotted, leaves, merged, split_key
+from tuner.inputs.user_input import Remark
 from tuner.trainers.protocol import Base, Loaded, ReleaseChoice
 from tuner.trainers.verl.arguments import parsed, user_locations
 from tuner.trainers.verl.backend import choose_config, missing_config
@@ -35,11 +35,11 @@ from tuner.trainers.verl.forks.translate import (
     laid_on,
     spelled_override,
 )
-from tuner.trainers.verl.grounds import default_origin, remarks, told_release
 from tuner.trainers.verl.keys import keys_of
 from tuner.trainers.verl.layers import Layers
 from tuner.trainers.verl.private_defaults import PrivateCopies, PrivateDefaults
 from tuner.trainers.verl.programs import Program
+from tuner.trainers.verl.provenance import default_origin, remarks, told_release
 from tuner.trainers.verl.recipe import Recipe
 from tuner.trainers.verl.recipes import named, recognise, started_as
 from tuner.trainers.verl.releases import BUNDLED, installed_release

@@ -10,7 +10,7 @@ from tuner.language import N_, _
 from tuner.units import GIB
 from tuner.validate.report.schema import JudgedRecommendation, Measurement, Outcome
 from tuner.validate.report.verdicts import CLAIMS_NOTHING, claims_something, verdict
-from tuner.validate.rollout.seen import SeenRollout
+from tuner.validate.rollout.measured import MeasuredRollout
 from tuner.validate.session import Session, Subject
 from tuner.workload import Workload
 
@@ -85,7 +85,7 @@ def _shown_by_engine(name: str) -> str:
 
 
 def judge_rollouts(
-    session: Session, proposals: Sequence[tuple[Recommendation, Workload]], seen: Sequence[SeenRollout]
+    session: Session, proposals: Sequence[tuple[Recommendation, Workload]], seen: Sequence[MeasuredRollout]
 ) -> Iterator[JudgedRecommendation]:
     """One verdict for each recommendation that was run.
 
@@ -108,7 +108,7 @@ def judge_rollouts(
             yield verdict(recommendation, outcome, reason, shown)
 
 
-def _verdict(before: SeenRollout, after: SeenRollout) -> tuple[Outcome, str]:
+def _verdict(before: MeasuredRollout, after: MeasuredRollout) -> tuple[Outcome, str]:
     planned, figures = after.planned, after.figures
     if planned.scaled:
         reason = _(
@@ -143,7 +143,7 @@ def whole_interval(predicted: int) -> tuple[int, int]:
     return floor((1 - SEQUENCES_TOLERANCE) * predicted), ceil((1 + SEQUENCES_TOLERANCE) * predicted)
 
 
-def _shown(seen: SeenRollout, which: str) -> Iterator[Measurement]:
+def _shown(seen: MeasuredRollout, which: str) -> Iterator[Measurement]:
     planned = seen.planned
     yield Measurement(
         name=f"rollout.kv_cache.{which}",

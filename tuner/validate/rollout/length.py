@@ -13,12 +13,12 @@ from tuner.units import GIB
 from tuner.validate.report.schema import JudgedRecommendation, Measurement, Outcome
 from tuner.validate.report.verdicts import verdict
 from tuner.validate.rollout.judged import ONLY_LENGTH, changing
-from tuner.validate.rollout.seen import SeenRollout
+from tuner.validate.rollout.measured import MeasuredRollout
 from tuner.validate.session import Session
 from tuner.workload import Workload
 
 
-def judge_lengths(session: Session, configured: SeenRollout) -> Iterator[JudgedRecommendation]:
+def judge_lengths(session: Session, configured: MeasuredRollout) -> Iterator[JudgedRecommendation]:
     """One verdict for each recommendation that changes nothing of the rollout but this length.
 
     Args:
@@ -46,7 +46,7 @@ def _claim(now: Workload, proposal: Workload) -> str:
 
 
 def _judge(
-    recommendation: Recommendation, now: Workload, proposal: Workload, configured: SeenRollout
+    recommendation: Recommendation, now: Workload, proposal: Workload, configured: MeasuredRollout
 ) -> JudgedRecommendation:
     rooms = [_room(job, configured) for job in (now, proposal)]
     outcome = Outcome.CONFIRMED if all(agrees for agrees, _ in rooms) else Outcome.REFUTED
@@ -57,7 +57,7 @@ def _judge(
     return verdict(recommendation, outcome, reason, shown)
 
 
-def _room(job: Workload, configured: SeenRollout) -> tuple[bool, str]:
+def _room(job: Workload, configured: MeasuredRollout) -> tuple[bool, str]:
     """Whether one sequence fits, or does not, as predicted, and the figures that decide."""
     needed = built_sequence_bytes(job)
     predicted, measured = (size >= needed for size in (rollout_memory(job).kv_bytes, configured.cache_bytes))
@@ -79,7 +79,7 @@ def _tokens(job: Workload) -> int:
     return rollout_memory(job).model_tokens
 
 
-def _shown(job: Workload, configured: SeenRollout, which: str) -> Measurement:
+def _shown(job: Workload, configured: MeasuredRollout, which: str) -> Measurement:
     what = (
         _("KV cache with the change, for a sequence of {tokens:,} tokens")
         if which == "with"

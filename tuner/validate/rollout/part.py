@@ -11,8 +11,8 @@ from tuner.validate.report.schema import Measurement
 from tuner.validate.rollout import vllm
 from tuner.validate.rollout.judged import judge_rollouts, judge_unseen, runnable, whole_interval
 from tuner.validate.rollout.length import judge_lengths
+from tuner.validate.rollout.measured import MeasuredRollout
 from tuner.validate.rollout.plan import PlannedRollout, not_decoded, planned_rollout
-from tuner.validate.rollout.seen import SeenRollout
 from tuner.validate.rollout.settings import DecodeFigures, tiny
 from tuner.validate.session import CALL_SHARE, NotHereError, Options, Planned, Session, Subject
 from tuner.workload import RolloutEngine
@@ -57,7 +57,7 @@ def run(session: Session) -> None:
         return
     others = session.machine.total_bytes - session.machine.free_bytes
     seen = [
-        SeenRollout(planned=rollout, figures=one, others_bytes=others)
+        MeasuredRollout(planned=rollout, figures=one, others_bytes=others)
         for rollout, one in zip(rollouts, figures, strict=False)
     ]
     _note(session, seen[0])
@@ -68,7 +68,7 @@ def run(session: Session) -> None:
     vllm.run_engine(session, rollouts[0])
 
 
-def _note(session: Session, seen: SeenRollout) -> None:
+def _note(session: Session, seen: MeasuredRollout) -> None:
     planned, figures, workload = seen.planned, seen.figures, seen.planned.workload
     if session.options.device == "cpu":
         session.note(
@@ -113,12 +113,12 @@ def _note(session: Session, seen: SeenRollout) -> None:
         session.note(_("Rollout: the GPU ran out of memory at {missing}.").format(missing=figures.missing))
 
 
-def _of_a_cpu(seen: SeenRollout) -> Iterator[Measurement]:
+def _of_a_cpu(seen: MeasuredRollout) -> Iterator[Measurement]:
     if seen.figures.decode is not None:
         yield _attention(seen.figures.decode)
 
 
-def measurements(seen: SeenRollout) -> Iterator[Measurement]:
+def measurements(seen: MeasuredRollout) -> Iterator[Measurement]:
     """What was claimed of the rollout beside what was found."""
     if not seen.says_nothing:
         yield from _fits(seen)
@@ -130,7 +130,7 @@ def measurements(seen: SeenRollout) -> Iterator[Measurement]:
         yield from _decoded(seen, seen.figures.decode)
 
 
-def _fits(seen: SeenRollout) -> Iterator[Measurement]:
+def _fits(seen: MeasuredRollout) -> Iterator[Measurement]:
     """Only where it was claimed to fit, and tried whole."""
     planned = seen.planned
     if planned.scaled or planned.phase.peak_bytes > planned.workload.cluster.gpu.capacity_bytes:
@@ -146,7 +146,7 @@ def _fits(seen: SeenRollout) -> Iterator[Measurement]:
     )
 
 
-def _cache(seen: SeenRollout) -> Iterator[Measurement]:
+def _cache(seen: MeasuredRollout) -> Iterator[Measurement]:
     planned, predicted = seen.planned, seen.planned.predicted
     cache = max(0, predicted.kv_bytes)
     card = {"card_bytes": planned.card_bytes, "counted_on_bytes": _counted_on(planned)}
@@ -189,7 +189,7 @@ def _counted_on(planned: PlannedRollout) -> int:
     return planned.workload.cluster.gpu.capacity_bytes
 
 
-def _peak(seen: SeenRollout, measured: float) -> Measurement:
+def _peak(seen: MeasuredRollout, measured: float) -> Measurement:
     planned = seen.planned
     low, high = planned.phase.interval
     stood_in = {f"{name}_bytes": size for name, size in planned.residents}
@@ -220,7 +220,7 @@ def _attention(decoded: DecodeFigures) -> Measurement:
     )
 
 
-def _decoded(seen: SeenRollout, decoded: DecodeFigures) -> Iterator[Measurement]:
+def _decoded(seen: MeasuredRollout, decoded: DecodeFigures) -> Iterator[Measurement]:
     work = seen.planned.work()
     details: dict[str, float | int | str | bool] = {
         "sequences": work.sequences,

@@ -15,9 +15,9 @@ from torch import Tensor
 
 from tuner.inside_verl.configuration import configured
 from tuner.inside_verl.head.policy.coverage import objective_of
+from tuner.inside_verl.head.policy.loss_handoff import WAY
 from tuner.inside_verl.head.policy.plan import PlannedLoss, Rows, planned
 from tuner.inside_verl.head.policy.rows import standing_in
-from tuner.inside_verl.head.policy.way import WAY
 from tuner.inside_verl.losses import token_weights
 
 _ON_POLICY = "_tuner_on_policy"  # on an actor: its update is one step on all of the batch

@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tuner.inside_verl.head.policy.loss_handoff import WAY
 from tuner.inside_verl.head.policy.plan import PlannedLoss
-from tuner.inside_verl.head.policy.way import WAY
 from tuner.kernels import linear_cross_entropy, linear_policy_loss
 from tuner.kernels.head import in_one_dtype
 from tuner.kernels.policy_objective import token_losses

@@ -16,7 +16,7 @@ _LEVEL = 1  # of zlib: a third of the size, and higher ones take more time for h
 Result = TypeVar("Result", bound=Struct)
 
 
-class Kept(Generic[Result]):
+class ResultStore(Generic[Result]):
     """What is found in each of many inputs, in their order, whatever the order in which they were judged.
 
     It is read one input at a time, and as often as somebody asks. Of few inputs nothing is packed.
@@ -33,7 +33,7 @@ class Kept(Generic[Result]):
         self._unpacked: dict[int, Result] = {}
 
     @classmethod
-    def of(cls, kind: type[Result], results: Iterable[Result], count: int) -> "Kept[Result]":
+    def of(cls, kind: type[Result], results: Iterable[Result], count: int) -> "ResultStore[Result]":
         """Results that come in the order of their inputs."""
         kept = cls(kind, count)
         for place, result in enumerate(results):

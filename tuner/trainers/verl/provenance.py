@@ -1,8 +1,8 @@
 """Says on what a configuration is laid, and why: a project's defaults, a user's own copy, or a release's."""
 
 from tuner.errors import Location
-from tuner.inputs.given import Remark
 from tuner.inputs.settings import Layer, Origin
+from tuner.inputs.user_input import Remark
 from tuner.language import _
 from tuner.trainers.protocol import ReleaseChoice
 from tuner.trainers.verl.fingerprint import Likeness

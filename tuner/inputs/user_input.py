@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tuner.inputs.record.read import RunRecord
 
 
-class Unsettled(Struct, frozen=True, kw_only=True):
+class OpenArgument(Struct, frozen=True, kw_only=True):
     """An argument of a launch whose value only a run of the script would tell; it is left out."""
 
     key: str  # empty where not even the key is known
@@ -42,13 +42,13 @@ class LostOverride(Struct, frozen=True, kw_only=True):
     command: Location  # the line that the shell takes for a command of its own; one may begin several
 
 
-class Given(Struct, frozen=True, kw_only=True):
+class UserInput(Struct, frozen=True, kw_only=True):
     """A configuration as it was given, ready for a trainer to read."""
 
     source: str  # names it in the answer
     document: Document | None = None
     arguments: tuple[Argument, ...] = ()
-    unsettled: tuple[Unsettled, ...] = ()
+    unsettled: tuple[OpenArgument, ...] = ()
     remarks: tuple[Remark, ...] = ()
     not_followed: tuple[Remark, ...] = ()  # what of the reading rests on something that is not run
     lost: tuple[LostOverride, ...] = ()
@@ -61,7 +61,7 @@ class Given(Struct, frozen=True, kw_only=True):
     within: bool = False  # the launch stands inside of a file for another program
 
 
-def with_shown_lost(given: Given, shown: Callable[[str], str]) -> Given:
+def with_shown_lost(given: UserInput, shown: Callable[[str], str]) -> UserInput:
     """What was given, with the overrides that are lost as they may be shown."""
     if not given.lost:
         return given

@@ -1,4 +1,4 @@
-"""What one run of the pipeline found out. Every output format is a rendering of an :class:`Answer`."""
+"""What one run of the pipeline found out. Every output format is a rendering of an :class:`Consultation`."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -7,8 +7,8 @@ from msgspec import Struct
 
 from tuner.advise import Advice
 from tuner.errors import Location
-from tuner.inputs.given import Given
 from tuner.inputs.settings import Settings
+from tuner.inputs.user_input import UserInput
 from tuner.memory.fitting.limits import Fitting
 from tuner.trainers.protocol import LeftOut, RolloutEngineChoice
 
@@ -33,10 +33,10 @@ class RunBeside(Struct, frozen=True, kw_only=True):
     keys: Mapping[tuple[str, ...], tuple[str, ...]]
 
 
-class Answer(Struct, frozen=True, kw_only=True):
+class Consultation(Struct, frozen=True, kw_only=True):
     """The advice for one configuration and where its premises came from."""
 
-    given: Given  # the configuration
+    given: UserInput  # the configuration
     settings: Settings
     release_reason: str  # why this release's defaults and rules were used
     rollout_engine: RolloutEngineChoice | None = None  # None where the trainer generates by itself

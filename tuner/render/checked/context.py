@@ -9,7 +9,7 @@ from tuner.render.terminal import Terminal
 from tuner.review.review import Review
 
 
-class How(Struct, frozen=True, kw_only=True):
+class RenderContext(Struct, frozen=True, kw_only=True):
     """What a format knows beside the review."""
 
     terminal: Terminal  # where it is written
@@ -18,12 +18,12 @@ class How(Struct, frozen=True, kw_only=True):
 _PIECE = 1 << 16  # characters that are written at once: no more of thousands of inputs are held as text
 
 
-def rendered(name: str, review: Review, how: How) -> str:
+def rendered(name: str, review: Review, how: RenderContext) -> str:
     """The review in one format; empty where the format has nothing to say of a review without findings."""
     return "".join(pieces(name, review, how)).removesuffix("\n")
 
 
-def pieces(name: str, review: Review, how: How) -> Iterator[str]:
+def pieces(name: str, review: Review, how: RenderContext) -> Iterator[str]:
     """The review in one format, as it is written: each piece ends with a line.
 
     A format is a module of this package with a function ``lines``, where each line stands for itself, or with

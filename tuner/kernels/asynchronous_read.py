@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
+class AsynchronousRead:
     """Numbers of the device, on their way to the host."""
 
     on_host: Tensor  # of no meaning before the event
@@ -20,11 +20,11 @@ class Answer:
         return [float(number) for number in self.on_host.tolist()]
 
 
-def ask(on_device: Tensor) -> Answer:
+def ask(on_device: Tensor) -> AsynchronousRead:
     """Ask for the numbers of a vector as they are at this point of the current stream."""
     if not on_device.is_cuda:
-        return Answer(on_host=on_device, asked=None)
+        return AsynchronousRead(on_host=on_device, asked=None)
     on_host = torch.empty_like(on_device, device="cpu", pin_memory=True).copy_(on_device, non_blocking=True)
     asked = torch.cuda.Event()
     asked.record(torch.cuda.current_stream(on_device.device))
-    return Answer(on_host=on_host, asked=asked)
+    return AsynchronousRead(on_host=on_host, asked=asked)

@@ -5,12 +5,12 @@ from contextlib import contextmanager
 
 from tuner.inside_verl.head.policy.coverage import NotCoveredError
 from tuner.inside_verl.head.policy.plan import PlannedLoss
-from tuner.inside_verl.saying import say
 from tuner.inside_verl.settings import HEAD
+from tuner.inside_verl.worker_log import say
 from tuner.language import _
 
 
-class Way:
+class LossHandoff:
     """Between a worker and the head; one pass at a time."""
 
     def __init__(self) -> None:
@@ -74,4 +74,4 @@ class Way:
             self._plan = None
 
 
-WAY = Way()
+WAY = LossHandoff()

@@ -7,7 +7,7 @@ from tuner.timing.generation.load import Stretch, Turns, Waiting
 from tuner.timing.generation.step import StepSeconds
 
 
-class Away:
+class ToolWaits:
     """Who is with tools until when."""
 
     def __init__(self, turns: Turns) -> None:

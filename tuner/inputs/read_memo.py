@@ -10,23 +10,23 @@ _V = TypeVar("_V")
 
 _MOST = 2048  # values of one family of trees: those of some twenty configurations that are much alike
 
-Grounds = frozenset[Path]
+ReadSet = frozenset[Path]
 """The paths that were looked at for something, in vain or not: it is the same as long as these are."""
 
-_Marks = frozenset[tuple[Path, str]]
+_Differences = frozenset[tuple[Path, str]]
 """Paths with what stands there other than in the first tree, as Python writes it."""
 
-_NONE: _Marks = frozenset()
+_NONE: _Differences = frozenset()
 
 
-class Changes:
+class Delta:
     """Where a tree differs from the first of its family, in whatever order it was changed."""
 
     def __init__(self) -> None:
-        self._marks: dict[Path, _Marks] = {}  # by the path of what changed, and of all above
-        self.last: Grounds = frozenset()  # the paths of what the last step changed, and of all above
+        self._marks: dict[Path, _Differences] = {}  # by the path of what changed, and of all above
+        self.last: ReadSet = frozenset()  # the paths of what the last step changed, and of all above
 
-    def after(self, changes: Iterable[tuple[Path, object]]) -> "Changes":
+    def after(self, changes: Iterable[tuple[Path, object]]) -> "Delta":
         """Those of a tree that differs from this one, see :func:`tuner.inputs.tree.differences`."""
         marks: dict[Path, set[tuple[Path, str]]] = {}
         for path, value in changes:
@@ -38,26 +38,26 @@ class Changes:
                     marks[above] = set(self._marks.get(above, ()))
                 marks[above].difference_update(before)
                 marks[above].add(mark)
-        other = Changes()
+        other = Delta()
         other._marks = self._marks | {path: frozenset(those) for path, those in marks.items()}
         other.last = frozenset(marks)
         return other
 
-    def among(self, grounds: Grounds) -> _Marks:
+    def among(self, grounds: ReadSet) -> _Differences:
         """What is other at some paths."""
         if self._marks.keys().isdisjoint(grounds):
             return _NONE
         return _NONE.union(*[self._marks[path] for path in grounds if path in self._marks])
 
 
-class _Shelf(Generic[_K, _V]):
+class _Entries(Generic[_K, _V]):
     """The values of a family of trees. A full one is emptied: what is needed again is soon found again."""
 
     def __init__(self) -> None:
-        self.values: dict[_K, dict[Grounds, dict[_Marks, _V]]] = {}
+        self.values: dict[_K, dict[ReadSet, dict[_Differences, _V]]] = {}
         self._put = 0
 
-    def put(self, key: _K, grounds: Grounds, marks: _Marks, value: _V) -> None:
+    def put(self, key: _K, grounds: ReadSet, marks: _Differences, value: _V) -> None:
         if self._put >= _MOST:
             self.values.clear()
             self._put = 0
@@ -65,32 +65,32 @@ class _Shelf(Generic[_K, _V]):
         self._put += 1
 
 
-class Kept(Generic[_K, _V]):
+class ReadMemo(Generic[_K, _V]):
     """Values by key, each with its grounds, of a tree and of all that were made from it by changes.
 
     What was found in one of them holds in every other one that has the same at its grounds.
     """
 
-    def __init__(self, changes: Changes) -> None:
+    def __init__(self, changes: Delta) -> None:
         self._changes = changes
-        self._before: Kept[_K, _V] | None = None  # of the tree that this one was made from
-        self._here: dict[_K, tuple[_V, Grounds]] = {}
-        self._shelf: _Shelf[_K, _V] = _Shelf()
+        self._before: ReadMemo[_K, _V] | None = None  # of the tree that this one was made from
+        self._here: dict[_K, tuple[_V, ReadSet]] = {}
+        self._shelf: _Entries[_K, _V] = _Entries()
 
-    def on(self, changes: Changes) -> "Kept[_K, _V]":
+    def on(self, changes: Delta) -> "ReadMemo[_K, _V]":
         """What holds in another tree of the family."""
-        other: Kept[_K, _V] = Kept(changes)
+        other: ReadMemo[_K, _V] = ReadMemo(changes)
         other._before, other._shelf = self, self._shelf
         return other
 
-    def keep(self, key: _K, value: _V, grounds: Grounds) -> None:
+    def keep(self, key: _K, value: _V, grounds: ReadSet) -> None:
         """Keep a value that was found in this tree."""
         if len(self._here) >= _MOST:
             self._here.clear()
         self._here[key] = value, grounds
         self._shelf.put(key, grounds, self._changes.among(grounds), value)
 
-    def find(self, key: _K) -> tuple[_V, Grounds] | None:
+    def find(self, key: _K) -> tuple[_V, ReadSet] | None:
         """The value and its grounds; None where it must be looked for."""
         entry = self._here.get(key)
         if entry is not None:

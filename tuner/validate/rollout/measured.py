@@ -7,7 +7,7 @@ from tuner.validate.rollout.settings import RolloutFigures
 
 
 @dataclass(frozen=True, kw_only=True)
-class SeenRollout:
+class MeasuredRollout:
     """A rollout as planned and as it was found to be on one GPU."""
 
     planned: PlannedRollout
