@@ -40,7 +40,7 @@ def _(message: str) -> str:
 
 
 def ngettext(singular: str, plural: str, number: int) -> str:
-    """One of two texts, by a number: ``ngettext("{count} node", "{count} nodes", count)``."""
+    """Chooses between two texts by a number: ``ngettext("{count} node", "{count} nodes", count)``."""
     if _catalogue is None:
         return singular if number == 1 else plural
     return _catalogue.ngettext(singular, plural, number)

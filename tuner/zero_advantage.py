@@ -133,7 +133,7 @@ def plan(
     loss_agg_mode: str,
     row_multiple: int = 1,
 ) -> Skip:
-    """The same from what each sequence is: for a trainer whose batch lies on several ranks.
+    """Plans the skip from what each sequence is: for a trainer whose batch lies on several ranks.
 
     Args:
         has_advantage: whether a sequence has one anywhere.

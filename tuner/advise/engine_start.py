@@ -54,7 +54,7 @@ def _cached_tokens(workload: Workload, start: EngineStart) -> int | None:
 
 
 def _modelled_tokens(workload: Workload, memory: RolloutMemory) -> int | None:
-    """Of one data-parallel rank; None where layers of several kinds share the cache, each its own way."""
+    """Tokens that the cache of one data-parallel rank holds; None where layers of several kinds share it."""
     model = workload.model
     if model.windowed_layers or model.linear is not None:
         return None

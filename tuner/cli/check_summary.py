@@ -14,7 +14,7 @@ _NAMED = 3  # releases, engines or cards in one line
 
 
 def summary(review: Review, card: Card) -> str:
-    """All of it in one line.
+    """The whole review in one line.
 
     Args:
         review: what was checked.

@@ -72,7 +72,7 @@ def _is_stream(path: Path) -> bool:
 
 
 def with_bar(results: Iterable[Item], total: int) -> Iterator[Item]:
-    """The same one after another, counted by a bar on a terminal's standard error until the last one."""
+    """Results as they come, counted by a bar on a terminal's standard error until the last one."""
     if not sys.stderr.isatty():
         yield from results
         return

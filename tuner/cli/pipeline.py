@@ -170,7 +170,7 @@ def consult_further(
     block: bool = True,
     content: bytes | None = None,
 ) -> tuple[Consultation, Callable[[Workload], Written]]:
-    """The same, and a function that writes a further proposal as overrides of the configuration."""
+    """The consultation, and a function that writes a further proposal as overrides of the configuration."""
     card = choose_card(premises)
     given = read_given(source, words, launch=premises.launch, content=content)
     if given.record is not None:

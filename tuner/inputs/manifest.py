@@ -48,7 +48,7 @@ def script_in(document: Document, text: str) -> str | None:
 
 
 def launching_document(text: str) -> str:
-    """Of several YAML documents in one file the first that may start a program, on the lines where it stands.
+    """The first of a file's YAML documents that may start a program, on the lines where it stands.
 
     The text itself where there is only one, or none of them does.
     """
@@ -140,7 +140,7 @@ def _variables(value: Any, depth: int) -> Iterator[tuple[str, str]]:
 
 
 def _named(value: Any) -> Iterator[tuple[str, Any]]:
-    """Of a list of ``{name: ..., value: ...}``, as Kubernetes has it."""
+    """The values of a list of ``{name: ..., value: ...}``, as Kubernetes has it, by their names."""
     for one in value if isinstance(value, list) else ():
         if isinstance(one, Mapping):
             yield str(one.get("name")), one.get("value")

@@ -15,7 +15,7 @@ _FOLDERS_UP = 8  # above a script, in which a configuration that it names is loo
 
 
 def with_config(given: UserInput, folder: Path) -> UserInput:
-    """The same on the user's own file that ``--config-name`` names, where it can be found."""
+    """The input laid on the user's own file that ``--config-name`` names, where it can be found."""
     name = option_value(given.arguments, "config_name")
     path = option_value(given.arguments, "config_path")
     if name is None or path is None:
@@ -32,7 +32,7 @@ def with_config(given: UserInput, folder: Path) -> UserInput:
 
 
 def with_missing_config(given: UserInput, name: str) -> UserInput:
-    """The same with a configuration among what is open: the launch names it, and no file has it."""
+    """The input with a configuration among what is open: the launch names it, and no file has it."""
     option = option_value(given.arguments, "config_name")
     missing = OpenArgument(
         key="--config-name",

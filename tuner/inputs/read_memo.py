@@ -27,7 +27,7 @@ class Delta:
         self.last: ReadSet = frozenset()  # the paths of what the last step changed, and of all above
 
     def after(self, changes: Iterable[tuple[Path, object]]) -> "Delta":
-        """Those of a tree that differs from this one, see :func:`tuner.inputs.tree.differences`."""
+        """The delta of a tree that differs from this one, see :func:`tuner.inputs.tree.differences`."""
         marks: dict[Path, set[tuple[Path, str]]] = {}
         for path, value in changes:
             before = [mark for mark in self._marks.get(path, ()) if mark[0] == path]

@@ -284,7 +284,7 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
     @overload
     def choice(self, key: str, choices: tuple[str, ...], *, default: None = None) -> str | None: ...
     def choice(self, key: str, choices: tuple[str, ...], *, default: str | None = None) -> str | None:
-        """One of the given words."""
+        """The value of a key that may have one of the given words."""
         value = self._typed(
             key,
             _("one of {choices}").format(choices=", ".join(choices)),

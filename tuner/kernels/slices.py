@@ -77,7 +77,7 @@ def _cheapest(most: int, tile: Tile, rows: int, hidden: int) -> int:
     sum_passed = moved / (tile.rows * tile.columns * tile.programs)
 
     def cost(columns: int) -> float:
-        """That of a wave grows with what a tile sums over."""
+        """Cost of a slice; that of a wave grows with what a tile sums over."""
         logits = _waves(row_tiles * columns, tile) * hidden
         return (logits + _waves(depth_tiles * columns, tile) * rows + sum_passed) / columns
 

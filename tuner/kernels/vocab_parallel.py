@@ -61,7 +61,7 @@ def anywhere(active_T: Tensor, name: str) -> Tensor:
 
 
 def add_up(values: Tensor, name: str) -> None:
-    """Each rank's values become the sum of all."""
+    """Replaces each rank's values by the sum over all ranks."""
     dist.all_reduce(values, group=_group(name))
 
 

@@ -80,7 +80,7 @@ class _Step:
         return tuple(dict.fromkeys(phases))
 
     def phase(self, phase: Phase, passes: Mapping[Phase, StepPass]) -> PhaseEstimate:
-        """One of these phases, in a job with these passes; the weight sync follows the actor's training."""
+        """Estimates a phase in a job with these passes; the weight sync follows the actor's training."""
         given = passes.get(Phase.UPDATE_ACTOR if phase is Phase.UPDATE_WEIGHTS else phase)
         made = self._made.get((phase, given))
         if made is None:
@@ -297,7 +297,7 @@ class StepMemory:
 
     @cached_property
     def whole(self) -> Estimate:
-        """All of it."""
+        """The whole estimate."""
         cluster, saving = self._workload.cluster, self.phase(Phase.SAVE_CHECKPOINT)
         doubts = (
             start_doubt(self._workload.at_rest),

@@ -219,7 +219,7 @@ def _contained(path: str) -> FoundConfig | None:
 
 @cache
 def _profiles() -> "tuple[ModelProfile, ...]":
-    """All of them; a search for what is near goes through them more than once."""
+    """All profiles; a search for what is near goes through them more than once."""
     from tuner.models.profile import read_profile
 
     return tuple(read_profile(file) for file in _files())

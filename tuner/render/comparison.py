@@ -21,7 +21,7 @@ _KINDS = (Kind.MODELLED, Kind.NOT_MODELLED, None, Kind.NO_EFFECT)
 
 
 class Side(Struct, frozen=True, kw_only=True):
-    """One of two configurations."""
+    """One side of a comparison: a configuration, and what the model says of it."""
 
     given: UserInput
     words: tuple[str, ...]  # that the user gave behind it
@@ -52,7 +52,7 @@ class PhaseChange(Struct, frozen=True, kw_only=True):
 
     @property
     def after_seconds(self) -> float | None:
-        """The same after."""
+        """The seconds of the phase after the change."""
         return None if self.after_time is None else self.after_time.seconds
 
     @property

@@ -25,7 +25,7 @@ SecondsInterval = Annotated[tuple[float, float], Field(description="the least an
 
 
 class SideReport(ReportModel):
-    """One of both configurations, and what the model says of it."""
+    """One side of a comparison: a configuration, and what the model says of it."""
 
     source: str
     words: Annotated[tuple[str, ...], Field(description="overrides, arguments and variables behind it")]

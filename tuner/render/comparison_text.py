@@ -59,7 +59,7 @@ def _head(comparison: Comparison, terminal: Terminal) -> Iterator[str]:
 
 
 def _engines(comparison: Comparison, terminal: Terminal) -> Iterator[str]:
-    """That both run another version of the rollout engine, which nobody asked for."""
+    """Says that the two sides run different versions of the rollout engine, which nobody asked for."""
     before, after = comparison.before.rollout_engine, comparison.after.rollout_engine
     if None not in (before, after) and before != after and not comparison.engines_named:
         text = _(

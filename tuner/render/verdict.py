@@ -65,7 +65,7 @@ def verdict(
 
 
 def _too_large_a_node(advice: Advice, terminal: Terminal) -> Iterator[str]:
-    """That the job cannot start on the machines that the card is known to come in; nothing where it can."""
+    """Says that the job cannot start on the machines that the card comes in; empty where it can."""
     cluster = advice.workload.cluster
     most = cluster.gpu.per_node
     if most is None or cluster.gpus_per_node <= most:

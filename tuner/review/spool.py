@@ -35,7 +35,7 @@ class Spool:
             self._write()
 
     def get(self, number: int) -> bytes:
-        """One that was put."""
+        """The bytes that were put at a place."""
         if number in self._held:
             return self._held[number]
         assert self._file is not None

@@ -99,7 +99,7 @@ class Case(Struct, frozen=True, kw_only=True, dict=True):
         return self._figures.memory.host_bytes
 
     def other(self, workload: Workload) -> "Case":
-        """The same question about another workload."""
+        """The case of another workload under the same headroom."""
         return Case.of(workload, headroom=self.headroom)
 
     # -- memory --------------------------------------------------------------------------

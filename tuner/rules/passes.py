@@ -67,7 +67,7 @@ class Site(Struct, frozen=True, kw_only=True):
         return range(1, local + 1) if self.dynamic else divisors(local)
 
     def smaller_sizes(self, workload: Workload) -> Sequence[int]:
-        """Those of :meth:`sizes` that are smaller than the size that the pass has."""
+        """The sizes of :meth:`sizes` that are smaller than the size that the pass has."""
         sizes = self.sizes(workload)
         return sizes[: bisect_left(sizes, self.size(workload))]
 

@@ -44,11 +44,11 @@ class LayerSeconds(Struct, frozen=True, kw_only=True):
         return (self.recomputed_s if recomputes else self.kept_s) - first if backward else first
 
     def times(self, factors: "LayerSeconds") -> "LayerSeconds":
-        """Each of the seconds times another's, which is a factor."""
+        """Multiplies the seconds one by one with another's, which are factors."""
         return _each(lambda seconds, factor: seconds * factor, self, factors)
 
     def over(self, other: "LayerSeconds") -> "LayerSeconds":
-        """Each of the seconds over another's."""
+        """Divides the seconds one by one by another's."""
         return _each(lambda seconds, unit: seconds / unit, self, other)
 
 

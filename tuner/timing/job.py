@@ -58,7 +58,7 @@ class Job(Struct, frozen=True, kw_only=True, dict=True):
         return layer_compute(self)
 
     def beside(self, cluster: Cluster) -> "Job":
-        """The same on GPUs that differ in their host alone, and compute as long."""
+        """The job on GPUs that differ in their host alone, and compute as long."""
         job = Job(cluster=cluster, batch=self.batch, step_pass=self.step_pass)
         vars(job).update(micro=self.micro, layer=self.layer, compute=self.compute)
         return job

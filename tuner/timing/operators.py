@@ -115,7 +115,7 @@ class HostSeconds(Struct, frozen=True, kw_only=True):
 
 
 class HostOfExperts(Struct, frozen=True, kw_only=True):
-    """The same of a plain layer with normed queries and keys and with routed experts."""
+    """The host's seconds in a plain layer with normed queries and keys and with routed experts."""
 
     experts: int
     implementation: str  # eager: one after the other; grouped_mm: together

@@ -26,7 +26,7 @@ class Spread(Struct, frozen=True):
     high: float
 
     def and_also(self, other: "Spread") -> "Spread":
-        """Both at once, independent of each other: the root of the squares of their logarithms."""
+        """Two spreads at once, independent of each other: the root of the squares of their logarithms."""
         return Spread(
             low=exp(-hypot(log(self.low), log(other.low))), high=exp(hypot(log(self.high), log(other.high)))
         )

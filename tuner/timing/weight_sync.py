@@ -183,7 +183,7 @@ def sync_parts(workload: Workload) -> dict[str, float]:
 
 @lru_cache(maxsize=256)  # neither batch nor memory fraction changes what is sent
 def _moving_parts(workload: Workload) -> dict[str, float]:
-    """The same with no bytes that the engine maps, which its memory fraction decides."""
+    """The parts of a sync without the bytes that the engine maps, which its memory fraction decides."""
     staged = staging_parts(workload)
     collected = staged.get("collections", 0.0) + workload.weight_sync.collections * assume.COLLECTION_S
     return {

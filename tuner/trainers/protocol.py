@@ -187,7 +187,7 @@ class Configuration(Protocol):
         """What is taken to be so when it is laid on the defaults of a bundled release."""
 
     def adding(self, overrides: Sequence[str]) -> "Configuration":
-        """The same with overrides behind those of the user.
+        """The configuration with overrides behind those of the user.
 
         Raises:
             InputError: an override is malformed.
@@ -362,7 +362,7 @@ class Trainer(Protocol):
     def recorded(
         self, record: "RunRecord", observed: "Observed | None", workload: Workload
     ) -> "Observed | None":
-        """The same with what the workers of the run recorded; None where neither says anything."""
+        """What a run's log says with what its workers recorded; None where neither says anything."""
 
     def noted_settings(self, note: str) -> tuple[str, ...]:
         """Overrides of what the note on a published run names by its key as switched on."""

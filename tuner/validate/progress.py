@@ -22,7 +22,7 @@ class Progress(Protocol):
         """Something is run; ``left_s`` of the whole budget is left."""
 
     def returned(self, failed: Failed | None) -> None:
-        """It has ended."""
+        """Whether the process has ended."""
 
     def done(self, report: PartReport) -> None:
         """A part has ended."""

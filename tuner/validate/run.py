@@ -239,7 +239,7 @@ class Run:
         )
 
     def _recommendations(self) -> Iterator[JudgedRecommendation]:
-        """All of the advice, in its order, then what was judged beside."""
+        """The whole advice, in its order, then what was judged beside."""
         left = {
             (judged.code, judged.overrides): judged
             for judged in unjudged(self.subject.advice, self._judged, self._reports)

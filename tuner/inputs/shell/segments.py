@@ -64,5 +64,5 @@ def literal(words: str) -> Expanded:
 
 
 def quoted(expanded: Expanded) -> Expanded:
-    """The same segments inside quotes; no field at all stays none."""
+    """Segments as they are inside quotes; no field at all stays none."""
     return [[Segment(segment.text, splits=False) for segment in run] for run in expanded]

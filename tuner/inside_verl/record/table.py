@@ -51,7 +51,7 @@ def _print(folder: Path) -> None:
 
 
 def _environment() -> dict[str, str]:
-    """That of this process without what would start CUDA, verl or a record in the one that prints."""
+    """The process's environment without what would start CUDA, verl or a record in the one that prints."""
     left_out = {_EXTERNAL, *(setting.name for setting in SETTINGS)}
     kept = {name: value for name, value in os.environ.items() if name not in left_out}
     own = str(Path(tuner.__file__).parent.parent)

@@ -144,7 +144,7 @@ def _left(worker: Any, data: Any, actor: Any) -> tuple[Any, Any]:
 
 
 def _taken(rows: Any, indices: list[int]) -> Any:
-    """These sequences of a batch; the batch itself where they are all, in their order.
+    """Some sequences of a batch; the batch itself where they are all, in their order.
 
     Verl's function indexes every tensor with brackets, for which torch wakes all its threads: tens of
     milliseconds each where other processes keep their cores busy. Tensors with a row for each sequence are

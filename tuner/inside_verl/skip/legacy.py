@@ -33,7 +33,7 @@ class MiniBatches:
         self.parts = parts
 
     def select(self, **keys: Any) -> "MiniBatches":
-        """The same fields of each."""
+        """Selects the same fields of every row that is kept."""
         return MiniBatches(self, [part.select(**keys) for part in self.parts])
 
     def split(self, _size: int) -> list[Any]:

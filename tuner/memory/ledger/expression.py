@@ -43,7 +43,7 @@ class Expression:
         return len(self.products) == 1
 
     def factor(self) -> tuple[Product, int]:
-        """This formula as one product, a sum in parentheses."""
+        """The formula as one product, a sum in parentheses."""
         if self.is_one_product:
             return next(iter(self.products.items()))
         return (f"({self})",), 1

@@ -74,7 +74,7 @@ class Moment(Struct, frozen=True, kw_only=True, dict=True):
         return sum([term.bytes for term in self.terms])
 
     def beside(self, resident: "Moment") -> "Moment":
-        """This instant with what is resident throughout, which comes first."""
+        """The moment with what is resident throughout, which comes first."""
         return Moment(name=self.name, terms=(*resident.terms, *self.terms))
 
     @cached_property
@@ -169,7 +169,7 @@ class PhaseEstimate(Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def allocated_high_bytes(self) -> int:
-        """The same, with the upper end of every term."""
+        """Bytes that PyTorch has allocated, with the upper end of every term."""
         return max(sum(term.high for term in moment.terms if term.of_allocator) for moment in self.moments)
 
     @cached_property

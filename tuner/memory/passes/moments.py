@@ -13,7 +13,7 @@ _Moments = Callable[[PassInput], tuple[Moment, ...]]
 
 
 def as_counted(given: PassInput) -> PassInput:
-    """The same pass for all whose moments are the same.
+    """One pass for all passes whose moments are the same, so that they are counted once.
 
     Under FSDP they depend on whether an optimizer step has a second micro-batch, not on how many more follow:
     what its steps keep of all of them is counted apart, in :mod:`tuner.memory.fsdp.kept_inputs`.

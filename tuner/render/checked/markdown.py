@@ -21,7 +21,7 @@ _ASCII = str.maketrans({_FULL: "#", _EMPTY: "-", _LIMIT: "!"})
 
 
 def parts(review: Review, how: RenderContext) -> Iterator[str]:
-    """All of it, as far as it is below a step summary's limit."""
+    """The whole review, as far as it is below a step summary's limit."""
     texts = separated(_texts(review))
     return texts if how.terminal.unicode else (text.translate(_ASCII) for text in texts)
 

@@ -30,7 +30,7 @@ class Drafted(Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def proved(self) -> Checked:
-        """The same with each fix proved by itself, since it may be applied without the others."""
+        """The findings with each fix proved by itself, since it may be applied without the others."""
         return replace(self.checked, lines=tuple(map(self._proved, self.checked.lines)))
 
     def _proved(self, line: Line) -> Line:

@@ -38,7 +38,7 @@ class LaunchScript(Struct, frozen=True, kw_only=True, dict=True):
         return self.data.removeprefix(BOM).replace(b"\r\n", b"\n")
 
     def with_data(self, data: bytes) -> "LaunchScript":
-        """The same script with other bytes."""
+        """The script with other bytes."""
         return replace(self, data=data)
 
     # Each fix of a script begins from the same.
@@ -55,7 +55,7 @@ class LaunchScript(Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def words(self) -> Sequence[Word]:
-        """Those of its words that are written out."""
+        """The words of the script that are written out."""
         return words_of(self.source)
 
     @cached_property

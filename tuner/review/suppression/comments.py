@@ -40,7 +40,7 @@ class Suppression(Struct, frozen=True, kw_only=True):
 
 
 def suppressions(comments: Iterator[Comment]) -> tuple[Suppression, ...]:
-    """Those among the comments of a file that ignore findings, or seem to be meant so."""
+    """The comments of a file that ignore findings, or seem to be meant so."""
     return tuple(it for comment in comments if (it := _suppression(comment)) is not None)
 
 

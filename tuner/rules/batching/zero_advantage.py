@@ -101,7 +101,7 @@ def check(case: Case) -> Finding | None:
 
 
 def _without(workload: Workload, ratio: float) -> Workload:
-    """The same number of mini-batches, each with the responses that have an advantage."""
+    """The job with as many mini-batches, each with the responses that have an advantage."""
     batch = workload.batch
     mini_batch = min(batch.mini_batch_prompts, batch.prompts)
     left = max(1, ceil(mini_batch * (1 - ratio)))

@@ -154,7 +154,7 @@ def may_configure(text: str, *, yaml: bool) -> bool:
 
 
 def engine_version_of(asked: str, nearest: Workload) -> str | None:
-    """That of an unknown release, see :func:`tuner.trainers.verl.unbundled.engine_version_of`."""
+    """An unknown release's engine version, see :func:`tuner.trainers.verl.unbundled.engine_version_of`."""
     from tuner.trainers.verl import unbundled
 
     return unbundled.engine_version_of(asked, nearest)

@@ -84,7 +84,7 @@ class Layers:
                 )
 
     def _spelled_otherwise(self, path: Path) -> str | None:
-        """The same key as Hydra takes it: with a ``+``, or with its dots between the parts."""
+        """A key as Hydra takes it: with a ``+``, or with its dots between the parts."""
         if self._schema.in_dataclass(path) or self._schema.in_yaml(path):
             return f"+{dotted(path)}"
         flat = split_key(".".join(path))  # a key that was written with its dots inside

@@ -27,7 +27,7 @@ def median_of(steps: Sequence[StepMetrics], *names: str) -> float | None:
 
 
 def highest_of(steps: Sequence[StepMetrics], *names: str) -> float | None:
-    """Of all steps and metrics; None where no step has one."""
+    """The highest value of all steps and metrics; None where no step has one."""
     return max(_values(steps, names), default=None)
 
 

@@ -37,7 +37,7 @@ class Part(Struct, frozen=True, kw_only=True):
     following: tuple[str, ...] = ()  # fields that are the release's to say, whatever a proposal says
 
     def of(self, workload: Workload) -> Any:
-        """This part of a workload, None where it has none."""
+        """The part of a workload; None where it has none."""
         part: Any = workload
         for name in self.path:
             part = None if part is None else getattr(part, name)

@@ -83,7 +83,7 @@ class Source(Struct, frozen=True, kw_only=True):
         return default if name is None else self.settings.text(name, default=default)
 
     def choice(self, meaning: str, choices: tuple[str, ...], *, default: str) -> str:
-        """One of some words."""
+        """The value of a key that may have one of some words."""
         name = self.key(meaning)
         return default if name is None else self.settings.choice(name, choices, default=default)
 

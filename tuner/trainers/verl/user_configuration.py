@@ -79,7 +79,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         return choose_config(self.composition, self.arguments, self.keys, version)
 
     def adding(self, overrides: Sequence[str]) -> "UserConfiguration":
-        """The same with overrides behind those of the user.
+        """The configuration with overrides behind those of the user.
 
         Raises:
             InputError: an override is malformed.
@@ -126,7 +126,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def _overrides(self) -> Iterator[Override]:
-        """Those that set a value. Choices of fine-tuning's config groups have been read with the defaults."""
+        """Overrides that set a value; fine-tuning's config groups have been chosen with the defaults."""
         if not self.trainer.fine_tunes:
             yield from self.arguments.overrides
             return
@@ -137,7 +137,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         yield from overrides_of(self.processes, self.program, self.keys)
 
     def _defaults(self, version: str) -> tuple[Defaults, Base]:
-        """Those of the trainer, the example or the recipe that is told, and how to ask for them again."""
+        """Defaults of the trainer, the example or the recipe that is told, and how to ask for them again."""
         trainer = self._trainer_defaults(version)
         if self.trainer.fine_tunes:
             from tuner.trainers.verl.fine_tuning_launch import base_of
@@ -154,7 +154,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         return laid(trainer, recipe), _base_laid(name, recipe.tree)
 
     def _trainer_defaults(self, version: str) -> Defaults:
-        """Those of the trainer: the release's, the project's, or the user's own copy of them."""
+        """Defaults of the trainer: the release's, the project's, or the user's own copy of them."""
         trainer = read_defaults(version, self.trainer_config(version))
         private = self.private_on(version)
         if private is not None:

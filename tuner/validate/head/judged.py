@@ -66,7 +66,7 @@ def _judge(
 def _pair(
     phase: Phase | None, workload: Workload, proposal: Workload, figures: HeadFigures, work: HeadWork
 ) -> tuple[tuple[_Seen, _Seen] | None, str]:
-    """Both heads as measured, or why there are no figures of them."""
+    """The figures of a pair of heads as measured, or why there are none."""
     if workload.actor.engine.backend is Backend.MEGATRON:
         return None, _("Megatron's head, whose vocabulary GPUs share, is not run here")
     training = phase is Phase.UPDATE_ACTOR

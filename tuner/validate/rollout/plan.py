@@ -51,7 +51,7 @@ class PlannedRollout:
 
     @cached_property
     def here(self) -> Workload:
-        """The same job on cards of this machine's size."""
+        """The job on cards of this machine's size."""
         cluster = self.workload.cluster
         measured = None
         if cluster.gpu.measured is not None:

@@ -115,7 +115,7 @@ class EngineFigures:
 
     @property
     def tokens(self) -> int:
-        """That its cache holds."""
+        """Tokens that the cache holds."""
         return self.blocks * self.block_tokens
 
     @property
@@ -130,7 +130,7 @@ _TINY_SEQUENCES = 3
 
 
 def tiny(work: RolloutWork) -> RolloutWork:
-    """The same work with sizes of some KiB, for a CPU: as many query heads per key head, blocks as long."""
+    """The work with sizes of some KiB, for a CPU: as many query heads per key head, blocks as long."""
     block, sequences = work.cache.block_tokens, min(_TINY_SEQUENCES, work.sequences)
     context = 2 * block + 5
     longest = context + block

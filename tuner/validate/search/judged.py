@@ -26,7 +26,7 @@ class Tries:
 
     @property
     def count(self) -> int:
-        """All of them."""
+        """How many sizes there are."""
         return len(self.ran) + len(self.out_of_memory)
 
     def known(self, tokens: int) -> bool | None:

@@ -106,7 +106,7 @@ class PlannedPass:
 
     @property
     def predicted_interval(self) -> Interval:
-        """The same, with the least and the most that they may be."""
+        """The predicted bytes, with the least and the most that they may be."""
         return pass_interval(self.timed_workload, self.workload.cluster.gpu, training=self.training)
 
     def _of(self, workload: Workload) -> PhaseEstimate:
@@ -115,29 +115,29 @@ class PlannedPass:
         return phase
 
     def with_model(self, model: ModelShape) -> "PlannedPass":
-        """The same pass over another model, such as one with fewer layers."""
+        """The pass over another model, such as one with fewer layers."""
         return replace(self, workload=structs.replace(self.workload, model=model))
 
     def with_sequences(self, count: int, length: int) -> "PlannedPass":
-        """The same pass with micro-batches of so many sequences, each with so many tokens on a GPU."""
+        """The pass with micro-batches of so many sequences, each with so many tokens on a GPU."""
         case = self.case.model_copy(
             update={"tokens": count * length, "sequence_length": length * self.case.ulysses}
         )
         return replace(self, case=case, workload=_workload(case, self.workload.actor, self.workload))
 
     def with_micro_batches(self, count: int) -> "PlannedPass":
-        """The same pass over so many micro-batches."""
+        """The pass over so many micro-batches."""
         case = self.case.model_copy(update={"micro_batches": count})
         return replace(self, case=case, workload=_workload(case, self.workload.actor, self.workload))
 
     def with_head(self, head: OutputHead) -> "PlannedPass":
-        """The same pass through another output head."""
+        """The pass through another output head."""
         case = self.case.model_copy(update={"fused_kernels": _FUSED.get(head.kind)})
         actor = structs.replace(self.workload.actor, head=head)
         return replace(self, case=case, workload=_workload(case, actor, self.workload))
 
     def with_reading(self, *, positions: bool) -> "PlannedPass":
-        """The same pass by an attention that asks the GPU where sequences begin, or is told."""
+        """The pass by an attention that asks the GPU where sequences begin, or is told."""
         case = self.case.model_copy(update={"reads_positions": positions})
         return replace(self, case=case, workload=self.workload.with_actor_engine(reads_positions=positions))
 
@@ -148,7 +148,7 @@ class PlannedPass:
         return 0 if images is None else images.per_prompt * images.tokens
 
     def shared_by(self, ranks: int) -> "PlannedPass":
-        """The same pass with every sequence on so many GPUs, and as many tokens on each.
+        """The pass with every sequence on so many GPUs, and as many tokens on each.
 
         Sequences stay as long as they are, where whole ones make up a micro-batch; else there is one.
         """

@@ -17,7 +17,7 @@ class RowNumbers:
     """
 
     def __init__(self, model: Any, ranks: int) -> None:
-        """Of a model, which answers every other question, with so many ranks to a sequence (Ulysses)."""
+        """Wraps the model, which answers every other question, with so many ranks to a sequence (Ulysses)."""
         self._model = model
         self._ranks = ranks
         self.count = self.first = 0

@@ -66,7 +66,7 @@ def _images(job: Job) -> str | None:
 
 
 def _counted_images(job: Job) -> str | None:
-    """The same of images that are counted."""
+    """What is left out of a model with images that are counted."""
     return None if job.workload.batch.images is None else _named_images(job) or _IMAGES[0]
 
 

@@ -29,7 +29,7 @@ class Job(Struct, frozen=True, kw_only=True, dict=True):
         return next(self.all_named(*texts), None)
 
     def all_named(self, *texts: str) -> Iterator[str]:
-        """Those of them under some patterns."""
+        """The keys that stand under some patterns."""
         return (key for key in self.changed if _covered(texts, key, self.version))
 
 

@@ -99,7 +99,7 @@ def laid_on(fork: Fork, tree: Tree) -> Tree:
 
 
 def known_keys(fork: Fork, tree: Tree) -> Tree:
-    """Those of the keys in such a tree that the project has, in verl's spelling."""
+    """The keys of a tree that the project has, in verl's spelling."""
     if not fork.renames:
         return tree
     known: Tree = fork.laid_on

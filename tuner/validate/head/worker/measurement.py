@@ -33,7 +33,7 @@ _OF_ROWS = ("log_probs", "entropy", "d_hidden")
 
 
 def measured(work: HeadWork, device: str) -> HeadFigures:
-    """All of them, those that are configured or proposed first."""
+    """All figures, those that are configured or proposed first."""
     bench = _Bench(work, device)
     bench.take_all(choices(work, device))
     return bench.figures()
@@ -60,7 +60,7 @@ class _Bench:
         self.left_out: list[str] = []
 
     def take_all(self, offered: Iterable[Choice]) -> None:
-        """Those that there is time for; each is measured once."""
+        """Measures what there is time for, each implementation once."""
         for choice in offered:
             if choice.name in self.seen:
                 continue

@@ -169,7 +169,7 @@ def _forward_pass(layers: int, device: torch.device) -> Work:
 
 
 def _without_host(work: Work, device: torch.device) -> Callable[[], object]:
-    """The same kernels replayed from a graph, where there are graphs."""
+    """The kernels replayed from a graph, where there are graphs."""
     if device.type != "cuda":
         return work
     stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]

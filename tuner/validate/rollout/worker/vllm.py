@@ -69,7 +69,7 @@ def _cache(engine: Any) -> tuple[int, int]:
 
 
 class _Decode:
-    """The same prompts generated for with few and with more tokens: the difference is decoding alone."""
+    """Prompts generated for with few and with more tokens: the difference is decoding alone."""
 
     def __init__(self, vllm: Any, engine: Any, work: EngineWork) -> None:
         self._vllm, self._engine, self._steps = vllm, engine, work.steps

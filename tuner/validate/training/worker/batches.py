@@ -41,7 +41,7 @@ class MicroBatch:
 
 
 def random_micro_batches(settings: PassSettings, config: Any) -> list[MicroBatch]:
-    """Those of a pass, on the host, whole; all ranks have the same.
+    """Micro-batches of a pass, on the host, whole; all ranks have the same.
 
     Args:
         settings: of the pass.
