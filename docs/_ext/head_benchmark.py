@@ -16,11 +16,17 @@ from sphinx.util.docutils import SphinxDirective
 from sphinx.util.typing import ExtensionMetadata, OptionSpec
 
 from tables import table
-from tuner.kernels.benchmark.report import AdversarialReport, HeadReport, Report, ShapeReport, Status
+from tuner.kernels.benchmark.report import (
+    AdversarialReport,
+    BenchmarkReport,
+    HeadResult,
+    HeadStatus,
+    ShapeReport,
+)
 from tuner.units import GIB
 
 _NONE = "–"
-_MEASURED = (Status.RIGHT, Status.WRONG)
+_MEASURED = (HeadStatus.RIGHT, HeadStatus.WRONG)
 
 SPEED = (
     "Head",
@@ -54,10 +60,10 @@ _ERRORS = ("log_probs", "entropy", "d_hidden", "d_weight")
 Rows = list[list[str]]
 
 
-def read_reports(folder: Path) -> list[Report]:
+def read_reports(folder: Path) -> list[BenchmarkReport]:
     """The recorded reports, in the order of their names."""
     paths = sorted(folder.glob("output-head-*.json"), key=lambda path: path.stem)
-    return [Report.model_validate_json(path.read_text(encoding="utf-8")) for path in paths]
+    return [BenchmarkReport.model_validate_json(path.read_text(encoding="utf-8")) for path in paths]
 
 
 def speed_rows(shape: ShapeReport) -> Rows:
@@ -65,7 +71,7 @@ def speed_rows(shape: ShapeReport) -> Rows:
     return [_speed_row(head) for head in shape.heads if head.speed is not None]
 
 
-def _speed_row(head: HeadReport) -> list[str]:
+def _speed_row(head: HeadResult) -> list[str]:
     speed, peak = head.speed, head.peak_bytes
     if speed is None:
         raise ValueError(f"{head.name} has no speed")
@@ -101,7 +107,7 @@ def hard_rows(reports: Sequence[AdversarialReport]) -> Rows:
     rows: Rows = []
     for name in dict.fromkeys(report.head for report in reports):
         cases = [report for report in reports if report.head == name]
-        wrong = [f"``{report.case}``" for report in cases if report.status is not Status.RIGHT]
+        wrong = [f"``{report.case}``" for report in cases if report.status is not HeadStatus.RIGHT]
         rows.append(
             [f"``{name}``", *(_number(_worst(cases, error)) for error in _ERRORS), ", ".join(wrong) or _NONE]
         )
@@ -130,11 +136,11 @@ class HeadBenchmark(SphinxDirective):
         for path in folder.glob("output-head-*.json"):
             self.env.note_dependency(str(path))
         show = {"speed": self._speed, "accuracy": self._accuracy, "hard-logits": self._hard}
-        made: Callable[[Report], Iterator[nodes.Node]] = show[self.options["show"]]
+        made: Callable[[BenchmarkReport], Iterator[nodes.Node]] = show[self.options["show"]]
         tables = [node for report in read_reports(folder) for node in made(report)]
         return tables or [nodes.paragraph("", "No report has been recorded yet.")]
 
-    def _speed(self, report: Report) -> Iterator[nodes.Node]:
+    def _speed(self, report: BenchmarkReport) -> Iterator[nodes.Node]:
         machine = report.machine
         versions = ", ".join(f"{name} {version}" for name, version in machine.versions.items())
         yield _fact(
@@ -144,12 +150,12 @@ class HeadBenchmark(SphinxDirective):
             yield _fact(f"{machine.device}, {shape.name}, {report.dtype}")
             yield from table(self, SPEED, speed_rows(shape), prose=["Computes"])
 
-    def _accuracy(self, report: Report) -> Iterator[nodes.Node]:
+    def _accuracy(self, report: BenchmarkReport) -> Iterator[nodes.Node]:
         for shape in report.shapes:
             yield _fact(f"{report.machine.device}, {shape.name}, {report.dtype}")
             yield from table(self, ACCURACY, accuracy_rows(shape), prose=["Numbers"])
 
-    def _hard(self, report: Report) -> Iterator[nodes.Node]:
+    def _hard(self, report: BenchmarkReport) -> Iterator[nodes.Node]:
         for vocabulary in dict.fromkeys(case.vocabulary for case in report.adversarial):
             yield _fact(f"{report.machine.device}, V = {vocabulary}, {report.dtype}")
             rows = hard_rows([case for case in report.adversarial if case.vocabulary == vocabulary])

@@ -15,7 +15,7 @@ from recorded_updates import DATA, cases, peak, seconds, warm
 from tables import table
 from tuner.inside_verl.patches import PATCHES
 from tuner.inside_verl.patching import RELEASES
-from tuner.inside_verl.settings import SETTINGS, Setting
+from tuner.inside_verl.settings import SETTINGS, EnvironmentSwitch
 
 
 class Settings(SphinxDirective):
@@ -28,7 +28,7 @@ class Settings(SphinxDirective):
         return table(self, header, rows, prose=header[2:], widths=[30, 25, 45])
 
 
-def _values(setting: Setting) -> str:
+def _values(setting: EnvironmentSwitch) -> str:
     values = " · ".join(f"``{value}``" for value in setting.values) or "``DIR``"
     return f"{values} (``{setting.default}``)" if setting.default else values
 

@@ -15,9 +15,9 @@ from sphinx.util.typing import ExtensionMetadata
 from kept_answers import kept
 from tables import table
 from tuner.trainers.chosen import TRAINER
-from tuner.trainers.protocol import KeyClass, Kind
+from tuner.trainers.protocol import KeyClass, KeyKind
 
-_LETTERS = {Kind.MODELLED: "M", Kind.NO_EFFECT: "E", Kind.NOT_MODELLED: "N"}
+_LETTERS = {KeyKind.MODELLED: "M", KeyKind.NO_EFFECT: "E", KeyKind.NOT_MODELLED: "N"}
 _DEEP = "actor_rollout_ref"  # a section whose own sections are shown apart
 
 
@@ -28,7 +28,7 @@ def classes(release: str) -> tuple[tuple[str, KeyClass], ...]:
     for kind, members in groupby(TRAINER.key_classes(release), key=lambda row: row.kind):
         letter = _LETTERS[kind]
         listed += [
-            (letter if kind is Kind.MODELLED else f"{letter}{n}", row) for n, row in enumerate(members, 1)
+            (letter if kind is KeyKind.MODELLED else f"{letter}{n}", row) for n, row in enumerate(members, 1)
         ]
     return tuple(listed)
 
@@ -43,7 +43,7 @@ class KeyCounts(SphinxDirective):
 
 
 def _counts(release: str) -> list[str]:
-    counts = dict.fromkeys(Kind, 0)
+    counts = dict.fromkeys(KeyKind, 0)
     for _, row in classes(release):
         counts[row.kind] += len(row.keys)
     return [release, *(f"{count:,}" for count in (sum(counts.values()), *counts.values()))]
@@ -57,14 +57,14 @@ class KeyReasons(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         """One row per class, with its reason and how many keys of all releases it has."""
-        kind = Kind(self.arguments[0])
+        kind = KeyKind(self.arguments[0])
         everywhere = _keys_by_class()
         rows = [
             [f"``{name}``", row.name, row.reason, *_missing(row), str(len(everywhere.get(name, ())))]
             for name, row in classes(TRAINER.bundled_releases[-1])
             if row.kind is kind
         ]
-        if kind is Kind.NO_EFFECT:
+        if kind is KeyKind.NO_EFFECT:
             return table(
                 self, ["Class", "What", "Why", "Keys"], rows, prose=["What", "Why"], widths=[8, 26, 58, 8]
             )

@@ -6,7 +6,7 @@ The names of heads are those that the benchmark's ``--heads`` takes.
 from functools import cache
 from pathlib import Path
 
-from tuner.kernels.benchmark.report import HeadReport, Report, ShapeReport
+from tuner.kernels.benchmark.report import BenchmarkReport, HeadResult, ShapeReport
 
 #: The report with every head in it.
 _REPORT = Path(__file__).resolve().parents[1] / "validation/data/output-head-h200.json"
@@ -15,9 +15,9 @@ _NOT_NAMED = ("python", "tuner", "nvidia-cutlass-dsl")
 
 
 @cache
-def report() -> Report:
+def report() -> BenchmarkReport:
     """The one that is recorded on an H200."""
-    return Report.model_validate_json(_REPORT.read_text(encoding="utf-8"))
+    return BenchmarkReport.model_validate_json(_REPORT.read_text(encoding="utf-8"))
 
 
 def shape(tokens: int, *, hidden: int, vocabulary: int) -> ShapeReport:
@@ -30,7 +30,7 @@ def shape(tokens: int, *, hidden: int, vocabulary: int) -> ShapeReport:
     return found
 
 
-def head(where: ShapeReport, name: str) -> HeadReport:
+def head(where: ShapeReport, name: str) -> HeadResult:
     """One head at a size."""
     (found,) = (each for each in where.heads if each.name == name)
     return found

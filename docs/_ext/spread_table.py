@@ -10,17 +10,17 @@ from sphinx.util.typing import ExtensionMetadata
 
 from tables import table
 from tuner.timing import spreads
-from tuner.timing.spreads import Family
+from tuner.timing.spreads import SpreadFamily
 
 _FAMILIES = {
-    Family.PRODUCTS: "products and attention",
-    Family.MEMORY: "memory of the card",
-    Family.LINKS: "links between GPUs",
-    Family.HOST_LINK: "link to the host",
-    Family.HOST: "Python on the host",
-    Family.STORAGE: "storage of checkpoints",
-    Family.TOOLS: "tools of agents",
-    Family.RUNS: "all of a run",
+    SpreadFamily.PRODUCTS: "products and attention",
+    SpreadFamily.MEMORY: "memory of the card",
+    SpreadFamily.LINKS: "links between GPUs",
+    SpreadFamily.HOST_LINK: "link to the host",
+    SpreadFamily.HOST: "Python on the host",
+    SpreadFamily.STORAGE: "storage of checkpoints",
+    SpreadFamily.TOOLS: "tools of agents",
+    SpreadFamily.RUNS: "all of a run",
 }
 
 
@@ -39,13 +39,15 @@ class SpreadTable(SphinxDirective):
         ]
         rows = [
             [name, _FAMILIES[cause.family], _factors(cause.spread), f"``{cause.evidence.value}``"]
-            for name, cause in sorted(named, key=lambda row: list(Family).index(row[1].family))
+            for name, cause in sorted(named, key=lambda row: list(SpreadFamily).index(row[1].family))
         ]
-        rows.append(["every cause", _FAMILIES[Family.RUNS], _factors(spreads.RUNS), ""])
-        return table(self, ["Cause", "Family", "Factors", "Evidence"], rows, prose=["Cause", "Family"])
+        rows.append(["every cause", _FAMILIES[SpreadFamily.RUNS], _factors(spreads.RUNS), ""])
+        return table(
+            self, ["Cause", "SpreadFamily", "Factors", "Evidence"], rows, prose=["Cause", "SpreadFamily"]
+        )
 
 
-def _factors(spread: spreads.Spread) -> str:
+def _factors(spread: spreads.SecondsSpread) -> str:
     return f"{spread.low:.2f} to {spread.high:.2f}"
 
 

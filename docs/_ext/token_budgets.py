@@ -10,7 +10,7 @@ import running_job
 from tuner import memory
 from tuner.rules.case import LEAST_GAIN
 from tuner.timing import step_time
-from tuner.timing.job import Job
+from tuner.timing.job import TimedPasses
 from tuner.workload import Phase, Workload
 
 BUDGETS = tuple(2048 * 2**power for power in range(7))
@@ -69,4 +69,4 @@ def micro_batches(name: str, overrides: Sequence[str]) -> int:
     """How many micro-batches one GPU computes in a pass; in a mini-batch where it trains."""
     job = running_job.workload(overrides)
     (found,) = (one for one in job.passes() if one.phase.value == name)
-    return Job(cluster=job.cluster, batch=job.batch, step_pass=found).micro.count
+    return TimedPasses(cluster=job.cluster, batch=job.batch, step_pass=found).micro.count

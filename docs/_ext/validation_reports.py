@@ -23,7 +23,7 @@ from tables import table
 from tuner.render.numbers import gib, quantity, share
 from tuner.render.terminal import Terminal
 from tuner.render.validation import prediction, validation_text
-from tuner.validate.parts import Part
+from tuner.validate.parts import ValidationPart
 from tuner.validate.report.schema import (
     JudgedRecommendation,
     Measurement,
@@ -182,7 +182,7 @@ class ValidationReports(_Recorded):
             rows = advice_rows(validation.recommendations)
             yield from table(self, ADVICE, rows, prose=ADVICE[1:], widths=[20, 25, 15, 40])
         rows = part_rows(validation.parts)
-        yield from table(self, ("Part", "Status", "Time", "Why"), rows, prose=["Status", "Why"])
+        yield from table(self, ("ValidationPart", "Status", "Time", "Why"), rows, prose=["Status", "Why"])
         for part in validation.parts:
             if part.measurements:
                 yield from self._figures(part)
@@ -190,7 +190,11 @@ class ValidationReports(_Recorded):
             yield from table(self, ("Notes",), [[_plain(note)] for note in file.notes], prose=["Notes"])
 
     def _figures(self, part: PartReport) -> Iterator[nodes.Node]:
-        groups = _by_head(part.measurements) if part.part is Part.OUTPUT_HEAD else {"": part.measurements}
+        groups = (
+            _by_head(part.measurements)
+            if part.part is ValidationPart.OUTPUT_HEAD
+            else {"": part.measurements}
+        )
         for head, items in groups.items():
             yield _heading(f"{part.part.value}: {head}" if head else part.part.value)
             yield from self._table(items)

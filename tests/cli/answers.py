@@ -23,7 +23,7 @@ from tuner.inputs.settings import Layer, Origin, Settings, UnknownKey
 from tuner.inputs.user_input import UserInput
 from tuner.memory import Estimate, Item, Moment, PhaseEstimate, RolloutMemory, Term
 from tuner.render.consultation import Consultation
-from tuner.timing import Change, PhaseTime, StepTime
+from tuner.timing import PhaseTime, StepChange, StepTime
 from tuner.units import GIB
 from tuner.workload import Phase
 
@@ -138,7 +138,7 @@ def recommendations() -> tuple[Recommendation, ...]:
         worst_after_bytes=gib(61.2),
         seconds_before=100.0,
         seconds_after=104.0,
-        change=Change(seconds=4.0, share=0.04, low_share=0.03, high_share=0.06),
+        change=StepChange(seconds=4.0, share=0.04, low_share=0.03, high_share=0.06),
     )
     return (
         Recommendation(
@@ -193,7 +193,7 @@ def recommendations() -> tuple[Recommendation, ...]:
                 before_bytes=gib(51.6),
                 after_bytes=gib(51.6),
                 seconds_after=88.0,
-                change=Change(seconds=-12.0, share=-0.12, low_share=-0.16, high_share=-0.09),
+                change=StepChange(seconds=-12.0, share=-0.12, low_share=-0.16, high_share=-0.09),
             ),
         ),
     )
@@ -268,7 +268,7 @@ def advice(verdict: Verdict = Verdict.DOES_NOT_FIT, *, logits: float = 60.0) -> 
             workload=workload,
             estimate=estimate(logits=10.0),
             time=time(scale=0.9),
-            change=Change(seconds=-10.0, share=-0.1, low_share=-0.11, high_share=-0.09),
+            change=StepChange(seconds=-10.0, share=-0.1, low_share=-0.11, high_share=-0.09),
         ),
     )
 

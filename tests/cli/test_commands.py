@@ -16,7 +16,7 @@ from tuner.cli.application import application
 from tuner.findings import Severity
 from tuner.render.schemas import INPUT, SCHEMAS, schema
 from tuner.units import MIB
-from tuner.validate.parts import Part
+from tuner.validate.parts import ValidationPart
 
 CONFIG = str(ROOT / "tests/cli/configs/grpo.yaml")
 GIVEN = ("--verl-version", "0.9.1", "--gpu", "h100-sxm")
@@ -427,7 +427,7 @@ def test_names_that_are_written_out_for_a_quick_start_are_those_of_the_program()
 
 def test_help_names_every_part_of_a_validation() -> None:
     text = " ".join(run("validate", "--help").out.split())
-    *others, last = (part.value for part in Part)
+    *others, last = (part.value for part in ValidationPart)
     assert f"What to run, of {', '.join(others)} and {last};" in text
 
 

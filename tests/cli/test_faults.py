@@ -14,7 +14,7 @@ import pytest
 
 from tests.cli.runner import ROOT, Result
 from tests.memory.measured import VERL_FSDP
-from tuner.inputs.record.form import Begin, Process
+from tuner.inputs.record.form import Begin, RecordProcess
 from tuner.workload import Phase
 
 pytestmark = [
@@ -56,7 +56,7 @@ def given(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     folder = tmp_path_factory.mktemp("given")
     (folder / "grpo.yaml").write_bytes(GRPO.read_bytes())
     (folder / "oom.txt").write_text(MESSAGE, encoding="utf-8")
-    process = Process(
+    process = RecordProcess(
         version=1, role="actor", rank=0, world=1, host="node", pid=1, begun=1.0, tuner="0", verl="0.9.1"
     )
     begun = Begin(step=3, phase=Phase.UPDATE_ACTOR, begun=time.time())

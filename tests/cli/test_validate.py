@@ -18,7 +18,7 @@ from tuner.accuracy import MeasuredCase
 from tuner.render.schemas import schema
 from tuner.validate import plans
 from tuner.validate.children import here
-from tuner.validate.parts import Part
+from tuner.validate.parts import ValidationPart
 from tuner.validate.report.schema import OtherProcess, Outcome
 from tuner.validate.session import Options, Planned, Session
 
@@ -27,8 +27,10 @@ CPU = (*GIVEN, "--device", "cpu")
 
 
 def fake(monkeypatch: pytest.MonkeyPatch, **parts: FakePart) -> None:
-    """Put parts in the place of the package's, by their names in :class:`Part`."""
-    monkeypatch.setattr(plans, "PARTS", only({Part[name.upper()]: part for name, part in parts.items()}))
+    """Put parts in the place of the package's, by their names in :class:`ValidationPart`."""
+    monkeypatch.setattr(
+        plans, "PARTS", only({ValidationPart[name.upper()]: part for name, part in parts.items()})
+    )
 
 
 def judged(outcome: Outcome) -> FakePart:

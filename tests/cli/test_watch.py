@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tuner.inputs.record.form import Begin, Process
+from tuner.inputs.record.form import Begin, RecordProcess
 from tuner.render import live
 from tuner.render.terminal import Terminal
 from tuner.render.watch import Frame
@@ -22,7 +22,7 @@ PATIENCE_S = 30
 
 @pytest.fixture
 def record(tmp_path: Path) -> Path:
-    process = Process(
+    process = RecordProcess(
         version=1, role="actor", rank=0, world=1, host="node", pid=1, begun=1.0, tuner="0", verl="0.9.1"
     )
     begun = Begin(step=3, phase=Phase.UPDATE_ACTOR, begun=time.time())

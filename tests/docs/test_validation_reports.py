@@ -10,7 +10,7 @@ import pytest
 from tests.cli.runner import ROOT, run
 from tests.validate.parts import MACHINE, figure, verdict
 from tuner.accuracy import compare, read_measured
-from tuner.validate.parts import Part
+from tuner.validate.parts import ValidationPart
 from tuner.validate.report.schema import Outcome, PartReport, Status, Validation, ValidationFile
 
 DATA = ROOT / "docs" / "validation" / "data"
@@ -25,7 +25,9 @@ def pages(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 def validation_file(**changes: object) -> ValidationFile:
-    part = PartReport(part=Part.TRAINING_STEP, status=Status.DONE, seconds=1, measurements=(figure(),))
+    part = PartReport(
+        part=ValidationPart.TRAINING_STEP, status=Status.DONE, seconds=1, measurements=(figure(),)
+    )
     validation = Validation(
         tuner_version="0.1.0",
         date="2026-11-22",
@@ -55,7 +57,7 @@ def test_a_recorded_run_is_read_by_its_schema_and_by_accuracy(path: Path) -> Non
     assert any(part.measurements for part in file.validation.parts)
     measured = {part.part for part in file.validation.parts if part.measurements}
     if not file.cases:  # no pass of a model was run
-        assert measured in ({Part.MACHINE}, {Part.ROLLOUT})
+        assert measured in ({ValidationPart.MACHINE}, {ValidationPart.ROLLOUT})
         return
     cases = read_measured(path).cases
     assert cases == file.cases

@@ -5,33 +5,33 @@ from typing import Any
 import pytest
 
 from tuner.errors import InputError
-from tuner.inputs.overrides import Kind, on_command_line, parse_overrides
+from tuner.inputs.overrides import OverrideKind, on_command_line, parse_overrides
 
-GOOD: list[tuple[str, str, Kind, Any]] = [
-    ("a.b=1", "a.b", Kind.CHANGE, 1),
-    ("a=1e-6", "a", Kind.CHANGE, 1e-6),
-    ("a=True", "a", Kind.CHANGE, True),
-    ("a=false", "a", Kind.CHANGE, False),
-    ("a=null", "a", Kind.CHANGE, None),
-    ("a=", "a", Kind.CHANGE, ""),
-    ("a='8'", "a", Kind.CHANGE, "8"),
-    ('a="x, y"', "a", Kind.CHANGE, "x, y"),
-    ("a=[1,2,x]", "a", Kind.CHANGE, [1, 2, "x"]),
-    ("a=['/p/q.parquet','/r']", "a", Kind.CHANGE, ["/p/q.parquet", "/r"]),
-    ("a={b:1,c:{d:e}}", "a", Kind.CHANGE, {"b": 1, "c": {"d": "e"}}),
-    ("a={1:x}", "a", Kind.CHANGE, {"1": "x"}),
-    ("a=${b.c}", "a", Kind.CHANGE, "${b.c}"),
-    ("a=Qwen/Qwen2.5-7B-Instruct", "a", Kind.CHANGE, "Qwen/Qwen2.5-7B-Instruct"),
-    ("a=$HOME/models/x", "a", Kind.CHANGE, "$HOME/models/x"),
-    ("+a.b=1", "a.b", Kind.ADD, 1),
-    ("++a.b=1", "a.b", Kind.FORCE_ADD, 1),
-    ("~a.b", "a.b", Kind.DELETE, None),
-    ("~a.b=1", "a.b", Kind.DELETE, 1),
+GOOD: list[tuple[str, str, OverrideKind, Any]] = [
+    ("a.b=1", "a.b", OverrideKind.CHANGE, 1),
+    ("a=1e-6", "a", OverrideKind.CHANGE, 1e-6),
+    ("a=True", "a", OverrideKind.CHANGE, True),
+    ("a=false", "a", OverrideKind.CHANGE, False),
+    ("a=null", "a", OverrideKind.CHANGE, None),
+    ("a=", "a", OverrideKind.CHANGE, ""),
+    ("a='8'", "a", OverrideKind.CHANGE, "8"),
+    ('a="x, y"', "a", OverrideKind.CHANGE, "x, y"),
+    ("a=[1,2,x]", "a", OverrideKind.CHANGE, [1, 2, "x"]),
+    ("a=['/p/q.parquet','/r']", "a", OverrideKind.CHANGE, ["/p/q.parquet", "/r"]),
+    ("a={b:1,c:{d:e}}", "a", OverrideKind.CHANGE, {"b": 1, "c": {"d": "e"}}),
+    ("a={1:x}", "a", OverrideKind.CHANGE, {"1": "x"}),
+    ("a=${b.c}", "a", OverrideKind.CHANGE, "${b.c}"),
+    ("a=Qwen/Qwen2.5-7B-Instruct", "a", OverrideKind.CHANGE, "Qwen/Qwen2.5-7B-Instruct"),
+    ("a=$HOME/models/x", "a", OverrideKind.CHANGE, "$HOME/models/x"),
+    ("+a.b=1", "a.b", OverrideKind.ADD, 1),
+    ("++a.b=1", "a.b", OverrideKind.FORCE_ADD, 1),
+    ("~a.b", "a.b", OverrideKind.DELETE, None),
+    ("~a.b=1", "a.b", OverrideKind.DELETE, 1),
 ]
 
 
 @pytest.mark.parametrize(("text", "key", "kind", "value"), GOOD, ids=[row[0] for row in GOOD])
-def test_grammar(text: str, key: str, kind: Kind, value: Any) -> None:
+def test_grammar(text: str, key: str, kind: OverrideKind, value: Any) -> None:
     (override,) = parse_overrides(on_command_line([text])).overrides
     assert (override.key, override.kind, override.value, override.text) == (key, kind, value, text)
     assert type(override.value) is type(value)

@@ -17,7 +17,7 @@ from tuner.inputs.convert import (
     number_expected,
 )
 from tuner.inputs.override_syntax import same, spelled
-from tuner.inputs.overrides import Argument, Kind, option_value, parse_overrides
+from tuner.inputs.overrides import Argument, OverrideKind, option_value, parse_overrides
 from tuner.inputs.plain_overrides import PlainOverride, read_plain
 from tuner.inputs.tree import (
     ABSENT,
@@ -236,7 +236,12 @@ def test_where_trees_differ(old: Any, new: Any, expected: list[tuple[Any, object
 def test_plain_overrides(text: str, prefix: str, key: str, value: Any) -> None:
     assert read_plain(text) == PlainOverride(prefix=prefix, key=key, value=value)
     [override] = parse_overrides(words(text)).overrides
-    assert (override.key, override.kind, override.value, override.text) == (key, Kind(prefix), value, text)
+    assert (override.key, override.kind, override.value, override.text) == (
+        key,
+        OverrideKind(prefix),
+        value,
+        text,
+    )
     assert type(override.value) is type(value)
 
 

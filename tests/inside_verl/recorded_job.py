@@ -11,7 +11,7 @@ import pytest
 from tuner.inputs.tree import merged
 from tuner.inside_verl import installing
 from tuner.inside_verl.record import process, recorder, trainer, writer
-from tuner.inside_verl.record.meter import Meter
+from tuner.inside_verl.record.meter import CudaMeter
 from tuner.trainers.verl.defaults import read_defaults
 from tuner.units import GIB
 
@@ -161,7 +161,7 @@ class Job:
         """Go on as another process, whose counters of memory begin anew."""
         process.recorder.cache_clear()
         self.torch.cuda = FakeCuda()
-        self._monkeypatch.setattr(process, "meter", lambda: Meter(self.torch.cuda))
+        self._monkeypatch.setattr(process, "meter", lambda: CudaMeter(self.torch.cuda))
 
     def log(self, metrics: dict[str, float], *, config: dict[str, Any] | None) -> None:
         """Log steps as the trainer's process does."""

@@ -22,7 +22,7 @@ from tests.inside_verl.recorded_job import STEPS, FakeCuda, Job, batch, configur
 from tuner.cli import watching
 from tuner.inputs.record.read import read_record
 from tuner.inside_verl.record import meter, process, table
-from tuner.inside_verl.record.worker import Worker
+from tuner.inside_verl.record.worker import VerlWorker
 from tuner.units import GIB
 from tuner.workload import Phase
 
@@ -101,7 +101,7 @@ def test_the_peak_that_verl_logs_is_still_the_highest_since_the_process_began(jo
 
 def test_the_highest_peak_is_not_forgotten_over_lower_ones() -> None:
     cuda = FakeCuda()
-    counters = meter.Meter(cuda)
+    counters = meter.CudaMeter(cuda)
     for peak in (12, 6, 5):
         counters.begin()
         cuda.peak = peak * GIB
@@ -154,7 +154,7 @@ def test_the_first_rank_prints_a_table_when_the_second_and_the_third_step_begin(
     monkeypatch.setattr(table, "_print", lambda folder: printed.append(len(table._printed)))
     for rank in (1, 0):
         for step in range(STEPS + 1):
-            table.print_table(job.folder, Worker(role="actor_rollout_ref", rank=rank, world=2), step)
+            table.print_table(job.folder, VerlWorker(role="actor_rollout_ref", rank=rank, world=2), step)
     for thread in [one for one in threading.enumerate() if one is not threading.current_thread()]:
         thread.join(timeout=10)
     assert printed == [2, 3]

@@ -8,7 +8,7 @@ import pytest
 
 from tuner.inside_verl.patching import RELEASES
 from tuner.inside_verl.record.patches import PATCHES
-from tuner.inside_verl.record.steps import Steps
+from tuner.inside_verl.record.steps import StepNumbers
 from tuner.workload import Phase
 
 ROLLOUT, OLD, REF, VALUES = Phase.ROLLOUT, Phase.OLD_LOG_PROB, Phase.REF_LOG_PROB, Phase.VALUES
@@ -49,7 +49,7 @@ ORDERS = {
 @pytest.mark.parametrize("order", ORDERS)
 def test_the_step_of_each_phase(order: str) -> None:
     calls, expected = ORDERS[order]
-    steps, told = Steps(), []
+    steps, told = StepNumbers(), []
     for phase, step in calls:
         told.append(steps.of(phase, step))
         steps.ended(phase)

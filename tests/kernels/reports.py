@@ -6,8 +6,8 @@ from tuner.kernels.benchmark import rivals
 from tuner.kernels.benchmark.heads import HEADS
 from tuner.kernels.benchmark.report import (
     AdversarialReport,
-    HeadReport,
-    Report,
+    BenchmarkReport,
+    HeadResult,
     ShapeReport,
     Task,
 )
@@ -18,7 +18,7 @@ def times(milliseconds: float) -> dict[str, float | int]:
     return {"median_ms": milliseconds, "least_ms": milliseconds, "most_ms": milliseconds, "rounds": 7}
 
 
-def full_report() -> Report:
+def full_report() -> BenchmarkReport:
     """With the widest numbers and names that there are."""
     passes = {"forward": 123.456, "both": 1234.56}
     speed = {
@@ -32,7 +32,7 @@ def full_report() -> Report:
     names = ("log_probs", "entropy", "loss", "d_hidden", "d_weight")
     common = {"limits": dict.fromkeys(names, 1e-3), "version": "1.2.3", "products": 4}
     heads = [
-        HeadReport.model_validate(
+        HeadResult.model_validate(
             {
                 "name": name,
                 "family": family,
@@ -89,7 +89,7 @@ def full_report() -> Report:
         "cuda": "13.0",
         "versions": {"torch": "2.11.0"},
     }
-    return Report.model_validate(
+    return BenchmarkReport.model_validate(
         {
             "command": "python -m tuner.kernels.benchmark",
             "date": "2026-11-22",

@@ -16,12 +16,12 @@ from tuner.kernels.benchmark.adversarial import (
 )
 from tuner.kernels.benchmark.exact import Results, exact_results, rounded_results
 from tuner.kernels.benchmark.heads import EXACT_LIMITS, own_head
-from tuner.kernels.benchmark.problem import Shape
+from tuner.kernels.benchmark.problem import ProblemShape
 from tuner.kernels.tiles import Path
 
 pytestmark = [pytest.mark.usefixtures("poisoned"), pytest.mark.triton]
 
-SMALL = Shape(tokens=33, hidden=16, vocabulary=203)
+SMALL = ProblemShape(tokens=33, hidden=16, vocabulary=203)
 _LEAST_NORM = 1e-30  # of a gradient that is exactly zero: nothing but zero is right then
 
 
@@ -64,7 +64,7 @@ def test_linear_cross_entropy(case: str, path: Path, mode: Mode) -> None:
 @pytest.mark.parametrize("path", [None, Path.PORTABLE], ids=str)
 @pytest.mark.parametrize("case", CASES)
 def test_recomputed_at_full_size(case: str, path: Path | None, vocabulary: int) -> None:
-    problem = adversarial_problem(case, Shape(tokens=1024, hidden=896, vocabulary=vocabulary))
+    problem = adversarial_problem(case, ProblemShape(tokens=1024, hidden=896, vocabulary=vocabulary))
     exact = exact_results(problem)
     limits = error_limits(product_errors(problem, exact), vocabulary)
     results = own_head(Mode.RECOMPUTE, path).both(problem)
@@ -75,7 +75,7 @@ def test_recomputed_at_full_size(case: str, path: Path | None, vocabulary: int) 
 @pytest.mark.parametrize("path", [None, Path.PORTABLE], ids=str)
 @pytest.mark.parametrize("case", CASES)
 def test_saved_logits_at_full_size_are_off_by_their_rounding(case: str, path: Path | None) -> None:
-    problem = adversarial_problem(case, Shape(tokens=1024, hidden=896, vocabulary=151936))
+    problem = adversarial_problem(case, ProblemShape(tokens=1024, hidden=896, vocabulary=151936))
     exact, rounded = exact_results(problem), rounded_results(problem)
     # Equal roundings in another order: a logit near the middle of two 16-bit numbers may go either way.
     least = error_limits(product_errors(problem, exact), 151936)
@@ -87,7 +87,7 @@ def test_saved_logits_at_full_size_are_off_by_their_rounding(case: str, path: Pa
 @pytest.mark.parametrize("name", CASES)
 def test_the_logits_are_those_of_the_case(name: str) -> None:
     case = CASES[name]
-    shape = Shape(tokens=50, hidden=65, vocabulary=999)
+    shape = ProblemShape(tokens=50, hidden=65, vocabulary=999)
     problem = adversarial_problem(name, shape, device=DEVICE, dtype=torch.float32)
     logits = problem.hidden_TH.detach().double() @ problem.weight_VH.detach().double().T
     label = torch.zeros_like(logits, dtype=torch.bool).scatter_(1, problem.labels_T[:, None], True)

@@ -18,14 +18,14 @@ from tuner.kernels.benchmark import command, hard_logits, measure, outcome, riva
 from tuner.kernels.benchmark.__main__ import main
 from tuner.kernels.benchmark.exact import exact_results
 from tuner.kernels.benchmark.heads import EXACT_LIMITS, HEADS, Head, Rounding, own_head, policy_loss_head
-from tuner.kernels.benchmark.outcome import Settings
-from tuner.kernels.benchmark.problem import Shape, random_problem, with_policy
-from tuner.kernels.benchmark.progress import Steps
+from tuner.kernels.benchmark.outcome import BenchmarkSettings
+from tuner.kernels.benchmark.problem import ProblemShape, random_problem, with_policy
+from tuner.kernels.benchmark.progress import StepCounter
 from tuner.kernels.benchmark.report import (
-    Family,
-    HeadReport,
-    Report,
-    Status,
+    BenchmarkReport,
+    HeadResult,
+    HeadSource,
+    HeadStatus,
     Task,
 )
 from tuner.kernels.benchmark.rivals import Missing
@@ -34,7 +34,7 @@ from tuner.units import GIB
 pytestmark = pytest.mark.triton
 
 ROOT = Path(__file__).parents[2]
-SHAPE = Shape(tokens=5, hidden=8, vocabulary=33)
+SHAPE = ProblemShape(tokens=5, hidden=8, vocabulary=33)
 OURS = own_head(Mode.RECOMPUTE)
 Wrong = Callable[[tuple[Tensor, ...]], tuple[Tensor, ...]]
 
@@ -45,15 +45,15 @@ def wall_clock(run: Callable[[], object]) -> float:
     return 1000 * (perf_counter() - start)
 
 
-def settings(*, timed: bool = False) -> Settings:
-    return replace(Settings.of("cpu", 1), clock=wall_clock if timed else None)
+def settings(*, timed: bool = False) -> BenchmarkSettings:
+    return replace(BenchmarkSettings.of("cpu", 1), clock=wall_clock if timed else None)
 
 
-def quiet_steps() -> Steps:
-    return Steps(100, Console(file=StringIO()))
+def quiet_steps() -> StepCounter:
+    return StepCounter(100, Console(file=StringIO()))
 
 
-def broken(name: str, spoil: Wrong, family: Family = Family.OURS) -> Head:
+def broken(name: str, spoil: Wrong, family: HeadSource = HeadSource.OURS) -> Head:
     """A head that spoils what ours finds."""
     return replace(OURS, name=name, family=family, run=lambda problem: spoil(OURS.run(problem)))
 
@@ -74,7 +74,7 @@ def failing(outputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     raise RuntimeError("no such\n  kernel")
 
 
-def measured(*heads: Head | Missing, timed: bool = False) -> dict[str, HeadReport]:
+def measured(*heads: Head | Missing, timed: bool = False) -> dict[str, HeadResult]:
     report = measure.measure(SHAPE, heads, settings(timed=timed), quiet_steps())
     assert [head.name for head in report.heads] == [head.name for head in heads]
     return {head.name: head for head in report.heads}
@@ -109,16 +109,16 @@ def test_the_whole_flow_on_a_cpu(
     written = capsys.readouterr()
     assert written.out == file.read_text(encoding="utf-8")
     assert "5x8x33: recompute" in written.err
-    report = Report.model_validate_json(written.out)
+    report = BenchmarkReport.model_validate_json(written.out)
     heads = {head.name: head for head in report.shapes[0].heads}
     assert list(heads) == named
     missing = heads.pop("verl Triton")
-    assert (missing.status, missing.reason) == (Status.MISSING, "not installed: verl")
-    assert {head.status for head in heads.values()} == {Status.RIGHT}
+    assert (missing.status, missing.reason) == (HeadStatus.MISSING, "not installed: verl")
+    assert {head.status for head in heads.values()} == {HeadStatus.RIGHT}
     assert {head.reason for head in heads.values()} == {outcome.NO_SPEED}
     assert all(head.speed is None and head.first_call_s is None for head in report.shapes[0].heads)
     assert heads["recompute"].errors["log_probs"] < 1e-6 < heads["saved_logits"].errors["log_probs"]
-    assert {case.status for case in report.adversarial} == {Status.RIGHT}
+    assert {case.status for case in report.adversarial} == {HeadStatus.RIGHT}
     assert len(report.adversarial) == len(heads)
     assert report.command.startswith("python -m tuner.kernels.benchmark --device cpu")
 
@@ -126,12 +126,12 @@ def test_the_whole_flow_on_a_cpu(
 @pytest.mark.usefixtures("_small_burst")
 def test_a_wrong_head_gets_no_speed() -> None:
     heads = measured(OURS, broken("off", off), broken("not finite", not_finite), timed=True)
-    assert heads["recompute"].status is Status.RIGHT
+    assert heads["recompute"].status is HeadStatus.RIGHT
     assert heads["recompute"].speed is not None and heads["recompute"].first_call_s is not None
     assert heads["recompute"].speed.both.median_ms > 0
     assert heads["recompute"].speed.over_verl_triton is None
     for name in ("off", "not finite"):
-        assert heads[name].status is Status.WRONG
+        assert heads[name].status is HeadStatus.WRONG
         assert heads[name].speed is None
     assert heads["off"].reason == "log_probs"
     assert heads["not finite"].reason.startswith("log_probs")
@@ -140,7 +140,7 @@ def test_a_wrong_head_gets_no_speed() -> None:
 
 @pytest.mark.usefixtures("_small_burst")
 def test_the_ratio_to_verls_kernel() -> None:
-    heads = measured(OURS, replace(OURS, name=rivals.VERL_TRITON, family=Family.RIVAL), timed=True)
+    heads = measured(OURS, replace(OURS, name=rivals.VERL_TRITON, family=HeadSource.RIVAL), timed=True)
     verl, ours = heads[rivals.VERL_TRITON].speed, heads["recompute"].speed
     assert verl is not None and verl.over_verl_triton is not None
     assert ours is not None and ours.over_verl_triton is not None
@@ -175,19 +175,30 @@ def test_heads_that_do_not_fit_or_fail_are_told(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(measure, "free_bytes", lambda device: 2 * GIB)
     large = replace(OURS, name="large", bytes_per_logit=28 * GIB // (SHAPE.tokens * SHAPE.vocabulary) + 1)
     heads = measured(large, broken("oom", out_of_memory), broken("raises", failing))
-    assert (heads["large"].status, heads["large"].reason) == (Status.SKIPPED, "needs 28 GiB, 2 GiB are free")
-    assert (heads["oom"].status, heads["oom"].reason) == (Status.SKIPPED, "out of memory")
-    assert (heads["raises"].status, heads["raises"].reason) == (Status.FAILED, "RuntimeError: no such kernel")
+    assert (heads["large"].status, heads["large"].reason) == (
+        HeadStatus.SKIPPED,
+        "needs 28 GiB, 2 GiB are free",
+    )
+    assert (heads["oom"].status, heads["oom"].reason) == (HeadStatus.SKIPPED, "out of memory")
+    assert (heads["raises"].status, heads["raises"].reason) == (
+        HeadStatus.FAILED,
+        "RuntimeError: no such kernel",
+    )
 
 
 @pytest.mark.usefixtures("_interpreted")
 @pytest.mark.parametrize(
     ("family", "spoil", "status"),
-    [(Family.OURS, off, 1), (Family.OURS, failing, 1), (Family.RIVAL, off, 0), (Family.RIVAL, failing, 0)],
+    [
+        (HeadSource.OURS, off, 1),
+        (HeadSource.OURS, failing, 1),
+        (HeadSource.RIVAL, off, 0),
+        (HeadSource.RIVAL, failing, 0),
+    ],
     ids=["ours wrong", "ours failing", "rival wrong", "rival failing"],
 )
 def test_only_our_own_heads_decide_the_exit_status(
-    family: Family, spoil: Wrong, status: int, monkeypatch: pytest.MonkeyPatch
+    family: HeadSource, spoil: Wrong, status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(command, "HEADS", [broken("broken", spoil, family)])
     assert run("--heads", "broken", "--no-hard-logits") == status
@@ -203,9 +214,9 @@ def test_hard_logits_find_what_ordinary_ones_do_not(monkeypatch: pytest.MonkeyPa
     reports = hard_logits.measure_hard_logits([SHAPE], heads, settings(), quiet_steps())
     status = {(report.case, report.head): report.status for report in reports}
     for case in ("ordinary", "near +300"):
-        assert status[case, "recompute"] is status[case, "saved_logits"] is Status.RIGHT
-        assert status[case, "NaN"] is Status.WRONG
-    assert status["near +300", "rounding"] is Status.WRONG
+        assert status[case, "recompute"] is status[case, "saved_logits"] is HeadStatus.RIGHT
+        assert status[case, "NaN"] is HeadStatus.WRONG
+    assert status["near +300", "rounding"] is HeadStatus.WRONG
     reasons = {report.reason for report in reports if report.head == "NaN"}
     assert reasons == {"not finite: log_probs"}
 

@@ -17,16 +17,16 @@ from tuner.kernels.benchmark import hard_logits, rivals
 from tuner.kernels.benchmark.adversarial import adversarial_problem, error_limits, product_errors
 from tuner.kernels.benchmark.exact import exact_results, objective
 from tuner.kernels.benchmark.heads import EXACT_LIMITS, Head, Rounding, own_head
-from tuner.kernels.benchmark.outcome import Settings
-from tuner.kernels.benchmark.problem import Problem, Shape, random_problem, with_policy
-from tuner.kernels.benchmark.progress import Steps
-from tuner.kernels.benchmark.report import Family, Status, Task
+from tuner.kernels.benchmark.outcome import BenchmarkSettings
+from tuner.kernels.benchmark.problem import Problem, ProblemShape, random_problem, with_policy
+from tuner.kernels.benchmark.progress import StepCounter
+from tuner.kernels.benchmark.report import HeadSource, HeadStatus, Task
 from tuner.kernels.benchmark.rivals import Missing, import_below
 from tuner.kernels.benchmark.timing import interleaved
 
 pytestmark = pytest.mark.triton
 
-SHAPE = Shape(tokens=5, hidden=8, vocabulary=33)
+SHAPE = ProblemShape(tokens=5, hidden=8, vocabulary=33)
 
 
 def wall_clock(run: Callable[[], object]) -> float:
@@ -118,17 +118,17 @@ def test_a_loss_may_be_as_far_off_as_its_addends() -> None:
 @pytest.mark.parametrize(
     ("family", "share", "status"),
     [
-        (Family.OURS, 0.9, Status.RIGHT),
-        (Family.OURS, 1.1, Status.WRONG),
-        (Family.RIVAL, 1.1, Status.RIGHT),
-        (Family.RIVAL, 1.4, Status.WRONG),
+        (HeadSource.OURS, 0.9, HeadStatus.RIGHT),
+        (HeadSource.OURS, 1.1, HeadStatus.WRONG),
+        (HeadSource.RIVAL, 1.1, HeadStatus.RIGHT),
+        (HeadSource.RIVAL, 1.4, HeadStatus.WRONG),
     ],
 )
 def test_hard_logits_allow_what_float32_logits_bring(
-    output: int, family: Family, share: float, status: Status, monkeypatch: pytest.MonkeyPatch
+    output: int, family: HeadSource, share: float, status: HeadStatus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hard_logits, "CASES", ["near +300"])
-    settings = Settings.of("cpu", 1)
+    settings = BenchmarkSettings.of("cpu", 1)
     problem = adversarial_problem("near +300", SHAPE, device="cpu", dtype=settings.dtype)
     exact = exact_results(problem)
     name = ("log_probs", "entropy")[output]
@@ -142,8 +142,10 @@ def test_hard_logits_allow_what_float32_logits_bring(
         return tuple(outputs)
 
     head = replace(ours, family=family, run=off)
-    (report,) = hard_logits.measure_hard_logits([SHAPE], [head], settings, Steps(9, Console(file=StringIO())))
-    assert (report.status, report.reason) == (status, "" if status is Status.RIGHT else f"off: {name}")
+    (report,) = hard_logits.measure_hard_logits(
+        [SHAPE], [head], settings, StepCounter(9, Console(file=StringIO()))
+    )
+    assert (report.status, report.reason) == (status, "" if status is HeadStatus.RIGHT else f"off: {name}")
 
 
 def test_slow_calls_take_part_in_fewer_rounds_and_the_order_changes() -> None:
@@ -207,7 +209,7 @@ def test_a_module_below_a_package_that_cannot_be_imported(
     for _ in range(2):  # the second time its stand-ins are there
         module = import_below("tuner_test_rival", "tuner_test_rival.parts.kernel.product")
         assert module.lazy() == "gpu!"
-    with pytest.raises(rivals.CannotRunError, match="not installed: no_such_package"):
+    with pytest.raises(rivals.RivalMissingError, match="not installed: no_such_package"):
         import_below("no_such_package", "no_such_package.kernel.product")
 
 

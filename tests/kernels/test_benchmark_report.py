@@ -16,8 +16,8 @@ from torch import Tensor
 
 from tests.kernels.reports import full_report
 from tuner.kernels.benchmark.report import (
-    Family,
-    Report,
+    BenchmarkReport,
+    HeadSource,
 )
 from tuner.kernels.benchmark.shapes import DEFAULT_SHAPES
 from tuner.kernels.benchmark.tables import WIDTH, write_tables
@@ -46,24 +46,26 @@ def test_a_report_reads_back_as_it_was_written() -> None:
     report = full_report()
     text = report.model_dump_json()
     assert "NaN" in text and json.loads(text, parse_constant=lambda name: pytest.fail(name))
-    assert Report.model_validate_json(text).model_dump_json() == text
+    assert BenchmarkReport.model_validate_json(text).model_dump_json() == text
     with pytest.raises(ValueError, match="layout"):
-        Report.model_validate_json(text.replace("benchmark/2", "benchmark/1"))
+        BenchmarkReport.model_validate_json(text.replace("benchmark/2", "benchmark/1"))
 
 
 def test_recorded_reports_have_this_layout() -> None:
     for path in (ROOT / "docs" / "validation" / "data").glob("output-head-*.json"):
-        report = Report.model_validate_json(path.read_text(encoding="utf-8"))
+        report = BenchmarkReport.model_validate_json(path.read_text(encoding="utf-8"))
         assert report.ours_are_right, path.name
         assert all(
-            head.speed for shape in report.shapes for head in shape.heads if head.family is Family.OURS
+            head.speed for shape in report.shapes for head in shape.heads if head.family is HeadSource.OURS
         )
 
 
 def recorded(*files: str) -> dict[tuple[int, int], dict[str, Any]]:
     """Heads by name, of each shape by tokens and hidden size."""
     folder = ROOT / "docs" / "validation" / "data"
-    reports = [Report.model_validate_json((folder / file).read_text(encoding="utf-8")) for file in files]
+    reports = [
+        BenchmarkReport.model_validate_json((folder / file).read_text(encoding="utf-8")) for file in files
+    ]
     return {
         (shape.tokens, shape.hidden): {head.name: head for head in shape.heads}
         for report in reports

@@ -13,7 +13,7 @@ from tests.kernels.exact import IGNORED
 from tuner.kernels import Mode, linear_cross_entropy, tiles
 from tuner.kernels.benchmark.exact import exact_results, rounded_results
 from tuner.kernels.benchmark.heads import HEADS, Head, own_head
-from tuner.kernels.benchmark.problem import Shape, random_problem, with_policy
+from tuner.kernels.benchmark.problem import ProblemShape, random_problem, with_policy
 from tuner.kernels.benchmark.report import Task
 from tuner.kernels.benchmark.timing import peak_bytes
 from tuner.kernels.tiles import Path
@@ -28,7 +28,7 @@ SHAPES = ["4096x3584x152064", "1111x2048x128256", "63x896x151936", "513x1024x502
 @pytest.mark.parametrize("head", HEADS, ids=lambda head: head.name)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_real_shapes(shape: str, head: Head) -> None:
-    sizes = Shape.parse(shape)
+    sizes = ProblemShape.parse(shape)
     problem = random_problem(sizes)
     if head.task is Task.POLICY_LOSS:
         problem = with_policy(problem)
@@ -42,7 +42,7 @@ def test_real_shapes(shape: str, head: Head) -> None:
 @pytest.mark.parametrize("path", [Path.PORTABLE, None], ids=str)
 def test_more_logits_than_32_bits_count(path: Path | None) -> None:
     head = own_head(Mode.SAVED_LOGITS, path)
-    shape = Shape(tokens=16384, hidden=64, vocabulary=151936)
+    shape = ProblemShape(tokens=16384, hidden=64, vocabulary=151936)
     problem = random_problem(shape)
     errors = head.both(problem).errors(exact_results(problem))
     assert max(errors.values()) <= 4e-3
@@ -50,13 +50,13 @@ def test_more_logits_than_32_bits_count(path: Path | None) -> None:
 
 @pytest.mark.parametrize("mode", Mode, ids=str)
 def test_the_same_bits_twice(mode: Mode) -> None:
-    problem = random_problem(Shape.parse("2000x1024x50257"))
+    problem = random_problem(ProblemShape.parse("2000x1024x50257"))
     first, second = (own_head(mode).both(problem) for _ in range(2))
     assert all(torch.equal(value, second.present()[name]) for name, value in first.present().items())
 
 
 def test_peaks_beyond_the_inputs() -> None:
-    problem = random_problem(Shape.parse(LARGEST))
+    problem = random_problem(ProblemShape.parse(LARGEST))
     recompute, saved = own_head(Mode.RECOMPUTE), own_head(Mode.SAVED_LOGITS)
     recompute.both(problem)
     assert peak_bytes(partial(recompute.forward, problem)) <= 0.02 * GIB

@@ -12,7 +12,7 @@ from tuner.kernels.checks import Look
 from tuner.kernels.head_statistics import Parts
 from tuner.kernels.plans import choose_plan
 from tuner.kernels.rows import Rows
-from tuner.kernels.tiles import Path, Work
+from tuner.kernels.tiles import Path, TileWork
 
 pytestmark = pytest.mark.usefixtures("poisoned")
 
@@ -107,7 +107,7 @@ def test_slices_in_the_unwritten_gradient_of_the_weight(
     with tiles.only(path):
         whole = run(case, mode=mode, width=vocabulary)
         monkeypatch.setattr(slices, "SLICE_BYTES", 1)
-        tile = choose_plan(Work.GRADIENT, case.hidden, case.weight).tile
+        tile = choose_plan(TileWork.GRADIENT, case.hidden, case.weight).tile
         parts = list(slices.cut(tile, case.hidden, vocabulary, weight_wanted=True))
         sliced = run(case, mode=mode)
     assert any(part.in_weight for part in parts) or (DEVICE != "cpu" and rows < 200)
@@ -156,7 +156,7 @@ def test_statistics_of_all_rows_or_of_none(path: Path) -> None:
     case = random_case(35, 72, 203, torch.bfloat16)
     hidden, weight, labels = case.hidden.detach(), case.weight.detach(), case.labels.clamp(min=0).int()
     with tiles.only(path):
-        plan = choose_plan(Work.STATISTICS, hidden, weight)
+        plan = choose_plan(TileWork.STATISTICS, hidden, weight)
     matrices_and_rows = (plan, hidden, weight, labels, torch.ones(35, device=DEVICE), None)
     from tuner.kernels.forward import partial_statistics
 

@@ -16,16 +16,16 @@ from torch import Tensor
 
 from tuner.kernels.benchmark import liger_native, measure, rivals
 from tuner.kernels.benchmark.heads import Head
-from tuner.kernels.benchmark.outcome import Settings
-from tuner.kernels.benchmark.problem import Shape, random_problem
-from tuner.kernels.benchmark.progress import Steps
-from tuner.kernels.benchmark.report import HeadReport, Passes, Status
+from tuner.kernels.benchmark.outcome import BenchmarkSettings
+from tuner.kernels.benchmark.problem import ProblemShape, random_problem
+from tuner.kernels.benchmark.progress import StepCounter
+from tuner.kernels.benchmark.report import HeadResult, HeadStatus, Passes
 from tuner.kernels.benchmark.rivals import LIGER_NATIVE, Missing
 
 pytestmark = pytest.mark.triton
 
-SHAPE = Shape(tokens=5, hidden=8, vocabulary=33)
-OTHER = Shape(tokens=9, hidden=30, vocabulary=21)
+SHAPE = ProblemShape(tokens=5, hidden=8, vocabulary=33)
+OTHER = ProblemShape(tokens=9, hidden=30, vocabulary=21)
 
 
 class Native:
@@ -137,22 +137,22 @@ def test_a_device_that_it_leaves_out_is_said_at_each_call(native: Native) -> Non
     assert native.asked.count("group") == 1 and "cleared" not in native.asked
 
 
-def reported(head: Head) -> HeadReport:
+def reported(head: Head) -> HeadResult:
     """The head as the benchmark reports it on a CPU with a clock."""
-    settings = replace(Settings.of("cpu", 1), clock=lambda call: 1.0)
-    return measure.measure(SHAPE, [head], settings, Steps(9, Console(file=StringIO()))).heads[0]
+    settings = replace(BenchmarkSettings.of("cpu", 1), clock=lambda call: 1.0)
+    return measure.measure(SHAPE, [head], settings, StepCounter(9, Console(file=StringIO()))).heads[0]
 
 
-@pytest.mark.parametrize(("off", "status"), [(0.0, Status.RIGHT), (1e-4, Status.WRONG)])
+@pytest.mark.parametrize(("off", "status"), [(0.0, HeadStatus.RIGHT), (1e-4, HeadStatus.WRONG)])
 def test_it_is_held_to_what_logits_in_float16_bring(
-    native: Native, off: float, status: Status, monkeypatch: pytest.MonkeyPatch
+    native: Native, off: float, status: HeadStatus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(measure, "burst", lambda device: lambda: None)
     native.off = off
     head = found()
     assert isinstance(head, Head)
     report = reported(head)
-    assert (report.status, report.speed is not None) == (status, status is Status.RIGHT)
+    assert (report.status, report.speed is not None) == (status, status is HeadStatus.RIGHT)
     # Of 16,384 rows it adds up sixteen parts of the weight's gradient in 16 bits.
     assert head.rounding.of_sums("d_weight", replace(SHAPE, tokens=16384)) == pytest.approx(8.5**0.5)
 
@@ -161,8 +161,8 @@ def test_what_is_held_beside_torch_counts_as_memory(native: Native, monkeypatch:
     head = found()
     assert isinstance(head, Head)
     monkeypatch.setattr(measure, "peak_bytes", lambda call: 1000)
-    steps = Steps(9, Console(file=StringIO()))
-    measurement = measure._Measurement(SHAPE, [head], Settings.of("cpu", 1), steps)
+    steps = StepCounter(9, Console(file=StringIO()))
+    measurement = measure._Measurement(SHAPE, [head], BenchmarkSettings.of("cpu", 1), steps)
     measurement._peak(head)
     held = (5 + 33) + 33
     assert measurement.outcomes[head.name].peak == Passes(forward=1000 + held, both=1000 + held)

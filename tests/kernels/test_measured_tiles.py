@@ -9,20 +9,20 @@ from pathlib import Path as FilePath
 import pytest
 
 from tuner.kernels import measured_tiles
-from tuner.kernels.measured_tiles import Card
-from tuner.kernels.tiles import Path, Plan, Work
+from tuner.kernels.measured_tiles import TunedCard
+from tuner.kernels.tiles import Path, Plan, TileWork
 from tuner.units import MIB
 
 pytest.importorskip("triton")
 
 from tuner.kernels.benchmark import tile_passes, tiles
-from tuner.kernels.benchmark.problem import Shape
+from tuner.kernels.benchmark.problem import ProblemShape
 from tuner.kernels.benchmark.shapes import DEFAULT_SHAPES
 from tuner.kernels.benchmark.timing import Call
 
 CARDS = {
-    "H100": Card(capability=(9, 0), processors=132, l2_bytes=50 * MIB, bytes_per_second=3352 * 10**9),
-    "H200": Card(capability=(9, 0), processors=132, l2_bytes=60 * MIB, bytes_per_second=4917 * 10**9),
+    "H100": TunedCard(capability=(9, 0), processors=132, l2_bytes=50 * MIB, bytes_per_second=3352 * 10**9),
+    "H200": TunedCard(capability=(9, 0), processors=132, l2_bytes=60 * MIB, bytes_per_second=4917 * 10**9),
 }
 BOTH = (Path.HOPPER, Path.PORTABLE)
 
@@ -32,10 +32,10 @@ def row(path: Path, group: int, milliseconds: float) -> dict[str, object]:
 
 
 def shape(hidden: int, *rows: dict[str, object]) -> dict[str, object]:
-    return {"sizes": [16384, hidden, 152064], "passes": {Work.STATISTICS.value: list(rows)}}
+    return {"sizes": [16384, hidden, 152064], "passes": {TileWork.STATISTICS.value: list(rows)}}
 
 
-def record(card: Card, *shapes: dict[str, object]) -> dict[str, object]:
+def record(card: TunedCard, *shapes: dict[str, object]) -> dict[str, object]:
     values = {**vars(card), "capability": list(card.capability)}
     return {"device": "any name", **values, "shapes": list(shapes)}
 
@@ -68,24 +68,24 @@ def _table(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_the_fastest_of_the_nearest_shape_of_the_nearest_card(
     card: str, hidden: int, allowed: tuple[Path, ...], expected: tuple[Path, int] | None
 ) -> None:
-    plan = measured_tiles.fastest(CARDS[card], Work.STATISTICS, (12_000, hidden, 152_064), allowed)
+    plan = measured_tiles.fastest(CARDS[card], TileWork.STATISTICS, (12_000, hidden, 152_064), allowed)
     assert (None if plan is None else (plan.path, plan.tile.group)) == expected
 
 
 @pytest.mark.usefixtures("_table")
 def test_what_was_never_measured_has_no_fastest() -> None:
-    ampere = Card(capability=(8, 0), processors=108, l2_bytes=40 * MIB, bytes_per_second=2039 * 10**9)
-    assert measured_tiles.fastest(ampere, Work.STATISTICS, (1, 1, 1), BOTH) is None
-    assert measured_tiles.fastest(CARDS["H100"], Work.GRADIENT, (1, 1, 1), BOTH) is None
+    ampere = TunedCard(capability=(8, 0), processors=108, l2_bytes=40 * MIB, bytes_per_second=2039 * 10**9)
+    assert measured_tiles.fastest(ampere, TileWork.STATISTICS, (1, 1, 1), BOTH) is None
+    assert measured_tiles.fastest(CARDS["H100"], TileWork.GRADIENT, (1, 1, 1), BOTH) is None
 
 
 def test_a_card_unlike_every_record_keeps_the_default_of_its_device() -> None:
     """The records are of an H100 and an H200; an H20 has fewer processors beside the same memory."""
     sizes = (16_384, 3_584, 152_064)
     for card in CARDS.values():
-        assert measured_tiles.fastest(card, Work.STATISTICS, sizes, BOTH) is not None
-    h20 = Card(capability=(9, 0), processors=78, l2_bytes=60 * MIB, bytes_per_second=4000 * 10**9)
-    assert measured_tiles.fastest(h20, Work.STATISTICS, sizes, BOTH) is None
+        assert measured_tiles.fastest(card, TileWork.STATISTICS, sizes, BOTH) is not None
+    h20 = TunedCard(capability=(9, 0), processors=78, l2_bytes=60 * MIB, bytes_per_second=4000 * 10**9)
+    assert measured_tiles.fastest(h20, TileWork.STATISTICS, sizes, BOTH) is None
 
 
 def test_steps_of_32_are_the_fastest_on_an_h200_or_nearly_so() -> None:
@@ -105,8 +105,8 @@ def test_tiles_that_are_timed_are_those_that_are_right(tmp_path: FilePath) -> No
         run()
         return float(next(ticks))
 
-    made = tiles.measure(Shape(tokens=17, hidden=16, vocabulary=70), plans, "cpu", 1, clock)
-    assert {work: len(rows) for work, rows in made["passes"].items()} == {work.value: 2 for work in Work}
+    made = tiles.measure(ProblemShape(tokens=17, hidden=16, vocabulary=70), plans, "cpu", 1, clock)
+    assert {work: len(rows) for work, rows in made["passes"].items()} == {work.value: 2 for work in TileWork}
     file = tmp_path / "table.json"
     for card in (CARDS["H100"], CARDS["H200"], CARDS["H100"]):
         file.write_text(tiles.written(tiles.with_record(file, record(card, made))), encoding="utf-8")
@@ -119,14 +119,14 @@ def test_a_tile_that_computes_something_else_is_left_out(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     plans = tiles.candidates("cpu")
-    inputs = tile_passes.Inputs.of(Shape(tokens=17, hidden=16, vocabulary=70), "cpu")
+    inputs = tile_passes.PassMatrices.of(ProblemShape(tokens=17, hidden=16, vocabulary=70), "cpu")
     computed = tile_passes.passes
 
-    def wrong(plan: Plan, inputs: tile_passes.Inputs) -> dict[Work, Call]:
+    def wrong(plan: Plan, inputs: tile_passes.PassMatrices) -> dict[TileWork, Call]:
         run = dict(computed(plan, inputs))
         if plan == plans[1]:
-            gradient = run[Work.GRADIENT]
-            run[Work.GRADIENT] = lambda: gradient().mul_(2)
+            gradient = run[TileWork.GRADIENT]
+            run[TileWork.GRADIENT] = lambda: gradient().mul_(2)
         return run
 
     monkeypatch.setattr(tile_passes, "passes", wrong)
@@ -143,7 +143,7 @@ def test_the_table_has_the_shapes_of_the_benchmark_and_the_fastest_first() -> No
             for work, rows in made["passes"].items():
                 best = min(rows, key=lambda row: float(row["milliseconds"]))
                 plan = measured_tiles.fastest(
-                    measured_tiles.card_in(card), Work(work), tuple(made["sizes"]), BOTH
+                    measured_tiles.card_in(card), TileWork(work), tuple(made["sizes"]), BOTH
                 )
                 assert plan is not None and plan.path.value == best["path"] == rows[0]["path"]
                 assert plan.tile.group == best["tile"][-1] == rows[0]["tile"][-1]

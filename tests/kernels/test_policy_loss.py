@@ -210,9 +210,9 @@ def test_what_nobody_wants_is_not_computed(
     case.head.hidden.requires_grad_(wanted[0])
     case.head.weight.requires_grad_(wanted[1])
     compute = policy_chunks.policy_gradients
-    results: list[policy_chunks.Results] = []
+    results: list[policy_chunks.ChunkResults] = []
 
-    def spy(*arguments: Any, **named: Any) -> policy_chunks.Results:
+    def spy(*arguments: Any, **named: Any) -> policy_chunks.ChunkResults:
         results.append(compute(*arguments, **named))
         return results[-1]
 

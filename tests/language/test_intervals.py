@@ -9,7 +9,7 @@ from tuner.evidence import Evidence
 from tuner.language import using
 from tuner.render import numbers
 from tuner.rules import wording
-from tuner.timing import Change, Interval
+from tuner.timing import Interval, StepChange
 from tuner.units import GIB
 
 CARD = "h100-sxm"
@@ -19,8 +19,8 @@ def seconds(middle: float, low: float, high: float) -> Interval:
     return Interval(seconds=middle, low_s=low, high_s=high, evidence=Evidence.MODELLED, rates_of=CARD)
 
 
-def change(share: float, low: float, high: float) -> Change:
-    return Change(seconds=100 * share, share=share, low_share=low, high_share=high)
+def change(share: float, low: float, high: float) -> StepChange:
+    return StepChange(seconds=100 * share, share=share, low_share=low, high_share=high)
 
 
 NARROW, WIDE = seconds(41.2, 41.1, 41.3), seconds(41.2, 36.1, 47.2)

@@ -18,9 +18,9 @@ from tests.memory.measured import (
 )
 from tuner.accuracy import (
     ComparedFile,
-    Comparison,
     MeasuredCase,
     MeasuredFile,
+    PassComparison,
     compare,
     read_measured,
     summarise,
@@ -38,7 +38,7 @@ WORST_PEAK_ERROR = 0.03
 WORST_ADDED_ERROR = 0.03
 
 
-def table(comparisons: list[Comparison]) -> str:
+def table(comparisons: list[PassComparison]) -> str:
     """What the command shows of these."""
     measured = MeasuredFile(cases=tuple(row.case for row in comparisons))
     file = ComparedFile(source="these passes", measured=measured, comparisons=tuple(comparisons))
@@ -46,7 +46,7 @@ def table(comparisons: list[Comparison]) -> str:
 
 
 @pytest.fixture(scope="module")
-def comparisons() -> list[Comparison]:
+def comparisons() -> list[PassComparison]:
     return [compare(case) for case in read_measured(VERL_FSDP).cases]
 
 
@@ -159,7 +159,7 @@ def test_nearly_every_recorded_reserved_peak_is_inside_its_interval() -> None:
     assert max(place for place in places if place <= 1) > 0.9
 
 
-def test_foreign_memory_is_only_where_a_second_engine_was_recorded(comparisons: list[Comparison]) -> None:
+def test_foreign_memory_is_only_where_a_second_engine_was_recorded(comparisons: list[PassComparison]) -> None:
     """Only the small model's passes ran beside an engine that had not been freed."""
     assert {row.case.model for row in comparisons if row.foreign} == {"Qwen/Qwen2.5-0.5B"}
     for row in comparisons:
@@ -167,7 +167,7 @@ def test_foreign_memory_is_only_where_a_second_engine_was_recorded(comparisons: 
         assert held == ([row.foreign] if row.foreign else [])
 
 
-def test_a_summary_ranks_sizes_of_errors(comparisons: list[Comparison]) -> None:
+def test_a_summary_ranks_sizes_of_errors(comparisons: list[PassComparison]) -> None:
     errors = sorted(abs(row.error) for row in comparisons)
     peak = summarise(comparisons).peak
     assert (peak.p95, peak.worst) == (errors[49], errors[51])  # 50 of 52 passes are 96%
@@ -200,7 +200,7 @@ def case(**changes: Any) -> MeasuredCase:
     return MeasuredCase.model_validate({**PASS, **changes})
 
 
-def states(row: Comparison, *names: str) -> int:
+def states(row: PassComparison, *names: str) -> int:
     return sum(term.bytes for term in row.terms if term.name in names)
 
 

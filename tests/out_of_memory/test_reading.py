@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tuner.out_of_memory.allocator import Process, read_message
-from tuner.out_of_memory.kinds import WORDINGS, Kind
+from tuner.out_of_memory.kinds import WORDINGS, ErrorKind
 from tuner.out_of_memory.reading import OutOfMemory, read_out_of_memory
 from tuner.units import GIB, MIB
 
@@ -30,7 +30,7 @@ OF_RELEASES = {
 def test_every_release_of_the_allocator_says_the_same(release: str, prefix: str) -> None:
     error = read_out_of_memory(f"torch.OutOfMemoryError: {prefix}{OF_RELEASES[release]}")
     assert error is not None
-    assert error.kind is Kind.ALLOCATION
+    assert error.kind is ErrorKind.ALLOCATION
     message = error.allocator
     assert message is not None
     assert message.requested is not None
@@ -48,17 +48,21 @@ def test_processes_and_private_pools_are_told_apart() -> None:
 
 # One text of each kind as its library words it, and figures of it.
 WORDED = [
-    (Kind.NO_CACHE, "ValueError: No available memory for the cache blocks. Try increasing", {}),
-    (Kind.NO_CACHE, "RuntimeError: Not enough memory. Please try to increase --mem-fraction-static.", {}),
+    (ErrorKind.NO_CACHE, "ValueError: No available memory for the cache blocks. Try increasing", {}),
     (
-        Kind.SHORT_CACHE,
+        ErrorKind.NO_CACHE,
+        "RuntimeError: Not enough memory. Please try to increase --mem-fraction-static.",
+        {},
+    ),
+    (
+        ErrorKind.SHORT_CACHE,
         "ValueError: To serve at least one request with the models's max seq len (1048576), "
         "(24.00 GiB KV cache "
         "is needed, which is larger than the available KV cache memory (9.97 GiB). Try increasing",
         {"sequence_tokens": 1048576, "needed_gib": 24.0, "available_gib": 9.97},
     ),
     (
-        Kind.SHORT_CACHE,
+        ErrorKind.SHORT_CACHE,
         "To serve at least one request with the model's max seq len (262144), (24.0 GiB KV "
         "cache is needed, which "
         "is larger than the available KV cache memory (3.18 GiB). Based on the available "
@@ -67,40 +71,40 @@ WORDED = [
         {"needed_gib": 24.0, "available_gib": 3.18, "possible_tokens": 34736},
     ),
     (
-        Kind.SHORT_CACHE,
+        ErrorKind.SHORT_CACHE,
         "The model's max seq len (4096) is larger than the maximum number of tokens that can "
         "be stored in KV cache "
         "(3664).",
         {"sequence_tokens": 4096, "possible_tokens": 3664},
     ),
     (
-        Kind.NOT_FREE,
+        ErrorKind.NOT_FREE,
         "ValueError: Free memory on device cuda:0 (55.01/79.10 GiB) on startup is less than "
         "desired GPU memory "
         "utilization (0.9, 71.19 GiB). Decrease GPU memory utilization",
         {"free_gib": 55.01, "total_gib": 79.1, "fraction": 0.9, "share_gib": 71.19},
     ),
     (
-        Kind.SAMPLER,
+        ErrorKind.SAMPLER,
         "RuntimeError: CUDA out of memory occurred when warming up sampler with 1024 dummy "
         "requests. Please try",
         {"sequences": 1024},
     ),
-    (Kind.MAPPING, "CUDA Error: out of memory at /workspace/csrc/cumem_allocator.cpp:62", {}),
+    (ErrorKind.MAPPING, "CUDA Error: out of memory at /workspace/csrc/cumem_allocator.cpp:62", {}),
     (
-        Kind.MAPPING,
+        ErrorKind.MAPPING,
         "(SGLangHttpServer pid=250977) [torch_memory_saver.cpp] CUresult error: 2 (out of "
         "memory)  file=csrc/utils.h",
         {},
     ),
     (
-        Kind.NCCL,
+        ErrorKind.NCCL,
         "ncclUnhandledCudaError: Call to CUDA function failed.\nLast error:\nCuda failure 2 'out of memory'",
         {},
     ),
-    (Kind.SERVING, "RuntimeError: Prefill out of memory. Try to lower your batch size.", {}),
+    (ErrorKind.SERVING, "RuntimeError: Prefill out of memory. Try to lower your batch size.", {}),
     (
-        Kind.HOST,
+        ErrorKind.HOST,
         "ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on "
         "memory.\nMemory on the node "
         "(IP: 10.0.0.7, ID: f) where the task (actor ID: 3, name=A.__init__, pid=4, memory "
@@ -108,15 +112,15 @@ WORDED = [
         "was 59.49GB / 62.58GB (0.950744), which exceeds the memory usage threshold of 0.95.",
         {"used_gib": 59.49, "total_gib": 62.58},
     ),
-    (Kind.HOST, "[1234.5] Out of memory: Killed process 812 (python3) total-vm:1kB", {}),
-    (Kind.UNSIZED, "RuntimeError: CUDA error: out of memory", {}),
+    (ErrorKind.HOST, "[1234.5] Out of memory: Killed process 812 (python3) total-vm:1kB", {}),
+    (ErrorKind.UNSIZED, "RuntimeError: CUDA error: out of memory", {}),
     (
-        Kind.UNSIZED,
+        ErrorKind.UNSIZED,
         "RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
         {},
     ),
     (
-        Kind.KILLED,
+        ErrorKind.KILLED,
         "Worker exit type: SYSTEM_ERROR ... (1) The process is killed by SIGKILL by OOM killer due to",
         {},
     ),
@@ -124,7 +128,7 @@ WORDED = [
 
 
 @pytest.mark.parametrize(("kind", "text", "figures"), WORDED)
-def test_each_library_is_understood(kind: Kind, text: str, figures: dict[str, float]) -> None:
+def test_each_library_is_understood(kind: ErrorKind, text: str, figures: dict[str, float]) -> None:
     error = read_out_of_memory(f"INFO starting\n{text}\nINFO ending")
     assert error is not None
     assert error.kind is kind
@@ -132,7 +136,7 @@ def test_each_library_is_understood(kind: Kind, text: str, figures: dict[str, fl
 
 
 def test_every_wording_has_a_text() -> None:
-    assert {kind for kind, *_ in WORDED} | {Kind.ALLOCATION} == {wording.kind for wording in WORDINGS}
+    assert {kind for kind, *_ in WORDED} | {ErrorKind.ALLOCATION} == {wording.kind for wording in WORDINGS}
 
 
 STACK = """Traceback (most recent call last):
@@ -184,7 +188,7 @@ def test_the_stack_behind_what_a_library_printed_is_found() -> None:
         "CUDA Error: out of memory at /w/csrc/cumem_allocator.cpp:62\n" + STACK.split("torch.")[0]
     )
     assert error is not None
-    assert error.kind is Kind.MAPPING
+    assert error.kind is ErrorKind.MAPPING
     assert error.calls[-1].function == "_optimizer_step"
 
 
@@ -194,7 +198,7 @@ def test_the_error_that_says_what_ran_out_comes_before_those_that_follow_from_it
     )
     error = read_out_of_memory(f"{noise}\n{STACK}\n{noise}")
     assert error is not None
-    assert (error.kind, error.line) == (Kind.ALLOCATION, 9)
+    assert (error.kind, error.line) == (ErrorKind.ALLOCATION, 9)
 
 
 @given(width=st.integers(20, 90), indent=st.integers(0, 6))
@@ -241,4 +245,4 @@ def test_a_text_without_an_error_is_none(text: str) -> None:
 )
 def test_no_text_breaks_the_reader(parts: list[str]) -> None:
     error = read_out_of_memory("".join(parts))
-    assert error is None or error.kind in Kind
+    assert error is None or error.kind in ErrorKind

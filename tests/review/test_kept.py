@@ -19,7 +19,7 @@ from tuner.cli.formats import FORMATS
 from tuner.errors import Location
 from tuner.inputs.several import Input
 from tuner.review import likeness, many, result_store, spool
-from tuner.review.checked import Checked, Problem
+from tuner.review.checked import Checked, InputProblem
 from tuner.review.likeness import by_likeness
 from tuner.review.result_store import ResultStore, packed
 from tuner.review.spool import Spool
@@ -192,7 +192,7 @@ def test_a_disk_that_fills_up_keeps_what_it_has(monkeypatch: pytest.MonkeyPatch)
 def test_a_result_is_the_same_after_it_was_packed(message: str) -> None:
     result = Checked(
         source="a.yaml",
-        problem=Problem(message=message, location=Location(source="a.yaml", line=3)),
+        problem=InputProblem(message=message, location=Location(source="a.yaml", line=3)),
         gpus=2**64 if message == "plain" else 8,
     )
     assert packed(result) is result  # a number, or a text, for which there is no packed form

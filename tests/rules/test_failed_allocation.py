@@ -8,7 +8,7 @@ import pytest
 from tests.workloads import QWEN25_7B
 from tuner.advise.allocation import (
     Agreement,
-    Cause,
+    Misfit,
     explain_without_a_job,
     fits_place,
     fragmented,
@@ -20,7 +20,7 @@ from tuner.memory.failed_allocation.explanation import Confidence, FailedAllocat
 from tuner.memory.failed_allocation.tensor import Tensor
 from tuner.memory.ledger.terms import Item
 from tuner.workload import Phase
-from tuner.workload.place import Place, Work
+from tuner.workload.place import FailedWork, FailurePlace
 
 
 def failed(low: int, high: int | None = None, **said: int) -> FailedAllocation:
@@ -47,7 +47,7 @@ def judged(
     allocation: FailedAllocation | None = None,
     match: Match | None = None,
     evidence: Evidence = Evidence.EXACT,
-) -> tuple[Agreement, Phase, int, tuple[Cause, ...]]:
+) -> tuple[Agreement, Phase, int, tuple[Misfit, ...]]:
     """Of a card of 100 bytes, on which the two phases peak at so many, and at most at so many more."""
     made = [
         SimpleNamespace(phase=phase, peak_bytes=peak, interval=(peak, peak + high))
@@ -74,8 +74,8 @@ def test_a_phase_over_the_card_agrees_and_needs_no_other_cause() -> None:
 
 
 def test_a_phase_that_is_not_over_it_leaves_another_or_none() -> None:
-    assert judged(ROLLOUT) == (Agreement.ELSEWHERE, ROLLOUT, 80, (Cause.OTHERS,))
-    assert judged(actor=100) == (Agreement.CONTRADICTS, ACTOR, 100, (Cause.OTHERS,))
+    assert judged(ROLLOUT) == (Agreement.ELSEWHERE, ROLLOUT, 80, (Misfit.OTHERS,))
+    assert judged(actor=100) == (Agreement.CONTRADICTS, ACTOR, 100, (Misfit.OTHERS,))
     assert judged(ROLLOUT, actor=101)[0] is Agreement.ELSEWHERE
     assert judged(ROLLOUT, ACTOR)[:2] == (Agreement.AGREES, ACTOR)
     assert judged(CRITIC)[:2] == (Agreement.AGREES, ACTOR)  # which the job has not
@@ -89,20 +89,20 @@ def test_the_phases_of_the_tensor_count_unless_it_is_of_another_job(confidence: 
     assert found[1] is (ACTOR if of_another else ROLLOUT)
     # The stack of calls says more than the size.
     causes = judged(ROLLOUT, allocation=allocation, match=match)[3]
-    assert (Cause.OTHER_SETTINGS in causes) is of_another
+    assert (Misfit.OTHER_SETTINGS in causes) is of_another
 
 
 def test_causes_of_an_error_where_the_job_fits() -> None:
-    def causes(**changes: Any) -> set[Cause]:
-        return set(judged(ROLLOUT, **changes)[3]) - {Cause.OTHERS}
+    def causes(**changes: Any) -> set[Misfit]:
+        return set(judged(ROLLOUT, **changes)[3]) - {Misfit.OTHERS}
 
     assert causes() == set()
-    assert causes(allocation=failed(10)) == {Cause.OTHER_SETTINGS}  # which no tensor has
+    assert causes(allocation=failed(10)) == {Misfit.OTHER_SETTINGS}  # which no tensor has
     pieces = failed(10, free_bytes=4, unused_bytes=6)
-    assert causes(allocation=pieces, match=matched(ROLLOUT)) == {Cause.FRAGMENTED}
+    assert causes(allocation=pieces, match=matched(ROLLOUT)) == {Misfit.FRAGMENTED}
     assert causes(high=20) == set()  # 100 at most
-    assert causes(high=21) == {Cause.INTERVAL}
-    assert causes(evidence=Evidence.HEURISTIC) == {Cause.ASSUMED_CARD}
+    assert causes(high=21) == {Misfit.INTERVAL}
+    assert causes(evidence=Evidence.HEURISTIC) == {Misfit.ASSUMED_CARD}
 
 
 @pytest.mark.parametrize(
@@ -134,18 +134,18 @@ STATE = tensor(item=Item.OPTIMIZER)
 @pytest.mark.parametrize(
     ("place", "fitting"),
     [
-        (Place(), [LOGITS, QUERIES, SCORES, MLP, STATE]),
-        (Place(phases=(ACTOR,)), [LOGITS, QUERIES, SCORES, MLP, STATE]),
-        (Place(phases=(ROLLOUT,)), [STATE]),  # which is no phase's
-        (Place(phases=(ROLLOUT, ACTOR)), [LOGITS, QUERIES, SCORES, MLP, STATE]),
-        (Place(work=Work.LOGITS), [LOGITS]),
-        (Place(work=Work.ATTENTION), [QUERIES, SCORES]),
-        (Place(work=Work.LAYER), [QUERIES, SCORES, MLP]),
-        (Place(work=Work.OPTIMIZER), [STATE]),
-        (Place(phases=(ROLLOUT,), work=Work.LOGITS), []),
+        (FailurePlace(), [LOGITS, QUERIES, SCORES, MLP, STATE]),
+        (FailurePlace(phases=(ACTOR,)), [LOGITS, QUERIES, SCORES, MLP, STATE]),
+        (FailurePlace(phases=(ROLLOUT,)), [STATE]),  # which is no phase's
+        (FailurePlace(phases=(ROLLOUT, ACTOR)), [LOGITS, QUERIES, SCORES, MLP, STATE]),
+        (FailurePlace(work=FailedWork.LOGITS), [LOGITS]),
+        (FailurePlace(work=FailedWork.ATTENTION), [QUERIES, SCORES]),
+        (FailurePlace(work=FailedWork.LAYER), [QUERIES, SCORES, MLP]),
+        (FailurePlace(work=FailedWork.OPTIMIZER), [STATE]),
+        (FailurePlace(phases=(ROLLOUT,), work=FailedWork.LOGITS), []),
     ],
 )
-def test_tensors_that_a_place_of_the_step_makes(place: Place, fitting: list[Tensor]) -> None:
+def test_tensors_that_a_place_of_the_step_makes(place: FailurePlace, fitting: list[Tensor]) -> None:
     assert [one for one in (LOGITS, QUERIES, SCORES, MLP, STATE) if fits_place(one, place)] == fitting
 
 
@@ -153,7 +153,7 @@ def test_tensors_that_a_place_of_the_step_makes(place: Place, fitting: list[Tens
 
 
 def alone(
-    size: FailedAllocation, *, tokens: int | None = None, model: Any = None, place: Place | None = None
+    size: FailedAllocation, *, tokens: int | None = None, model: Any = None, place: FailurePlace | None = None
 ) -> list[tuple[str, Confidence, int | None]]:
     """Of a vocabulary of 1,000."""
     found = explain_without_a_job(
@@ -162,7 +162,7 @@ def alone(
         dtype=DType.BFLOAT16,
         tokens=tokens,
         model=model,
-        place=Place() if place is None else place,
+        place=FailurePlace() if place is None else place,
     )
     return [(one.match.tensor.name, one.match.confidence, one.match.tokens) for one in found.candidates]
 
@@ -180,7 +180,7 @@ def test_logits_alone_are_known_without_a_model() -> None:
 
 
 def test_an_entropy_is_computed_in_float32() -> None:
-    found = alone(failed(200_000), tokens=100, place=Place(work=Work.ENTROPY))
+    found = alone(failed(200_000), tokens=100, place=FailurePlace(work=FailedWork.ENTROPY))
     assert [name for name, *_rest in found] == ["logits_float32", "logits"]
 
 
@@ -200,13 +200,13 @@ MOST = 32_769 * 152_064 * 4
     [
         (MOST - 1, None, False),
         (MOST, None, True),
-        (MOST, Place(work=Work.LOGITS), False),
+        (MOST, FailurePlace(work=FailedWork.LOGITS), False),
         (28 * 2 * 1_000**2, None, False),
-        (28 * 2 * 1_000**2, Place(work=Work.ATTENTION), True),
+        (28 * 2 * 1_000**2, FailurePlace(work=FailedWork.ATTENTION), True),
     ],
 )
 def test_a_square_of_tokens_comes_into_question_where_little_else_is_as_large(
-    low: int, place: Place | None, squared: bool
+    low: int, place: FailurePlace | None, squared: bool
 ) -> None:
     found = alone(failed(low, low + 2 * 10**9), model=QWEN25_7B, place=place)
     assert any(name.startswith("attention_scores") for name, *_rest in found) is squared

@@ -11,11 +11,11 @@ from tests.rules.test_failed_allocation import failed
 from tests.workloads import dynamic, grpo_7b
 from tuner import memory
 from tuner.advise import allocation
-from tuner.advise.allocation import Cause, explain_allocation
+from tuner.advise.allocation import Misfit, explain_allocation
 from tuner.memory.failed_allocation.explanation import Confidence
 from tuner.rules.case import Case
 from tuner.workload import Phase, Workload
-from tuner.workload.place import Place, Work
+from tuner.workload.place import FailedWork, FailurePlace
 
 FULL = 16_384 * 152_064 * 2  # bytes of the logits of all budgets
 
@@ -42,18 +42,18 @@ def test_advice_that_makes_the_tensor_smaller_in_one_of_its_phases_is_named() ->
     assert set(first.match.tensor.phases) == {Phase.OLD_LOG_PROB, Phase.REF_LOG_PROB, Phase.UPDATE_ACTOR}
     assert first.advice == ("one pass",)
     assert found.standing is not None
-    assert Cause.OTHER_SETTINGS not in found.standing.causes
+    assert Misfit.OTHER_SETTINGS not in found.standing.causes
 
 
 def test_a_size_that_no_tensor_has_is_of_other_settings() -> None:
     found = explain_allocation(advice_with(), failed(61))
     assert found.candidates == ()
     assert found.standing is not None
-    assert Cause.OTHER_SETTINGS in found.standing.causes
+    assert Misfit.OTHER_SETTINGS in found.standing.causes
 
 
 def test_a_place_leaves_the_phases_that_it_may_be() -> None:
-    place = Place(phases=(Phase.REF_LOG_PROB, Phase.ROLLOUT))
+    place = FailurePlace(phases=(Phase.REF_LOG_PROB, Phase.ROLLOUT))
     first = explain_allocation(advice_with(), failed(FULL), place).candidates[0]
     assert first.match.tensor.phases == (Phase.REF_LOG_PROB,)
 
@@ -108,17 +108,17 @@ def test_of_a_tensor_of_no_phase_rules_are_asked_of_a_card_of_one_byte(
 
 
 def test_tensors_of_an_engine_count_where_it_is_awake() -> None:
-    def named(place: Place, job: Workload | None = None) -> bool:
+    def named(place: FailurePlace, job: Workload | None = None) -> bool:
         advice = advice_with(("none", None))
         advice.workload = job or advice.workload
         size = failed(76_032 * 3_584 * 2)  # half of the embedding, on each of two GPUs
         found = explain_allocation(advice, size, place)
         return any(one.match.tensor.name == "engine_embedding" for one in found.candidates)
 
-    assert not named(Place())
-    assert not named(Place(phases=(Phase.UPDATE_ACTOR,)))
-    assert named(Place(phases=(Phase.ROLLOUT,)))
-    assert named(Place(phases=(Phase.UPDATE_ACTOR, Phase.WAKE_UP)))
-    assert named(Place(before_steps=True))
-    assert named(Place(work=Work.ENGINE_WEIGHTS))
-    assert not named(Place(work=Work.ENGINE_WEIGHTS), replace(grpo_7b(), rollout=None))
+    assert not named(FailurePlace())
+    assert not named(FailurePlace(phases=(Phase.UPDATE_ACTOR,)))
+    assert named(FailurePlace(phases=(Phase.ROLLOUT,)))
+    assert named(FailurePlace(phases=(Phase.UPDATE_ACTOR, Phase.WAKE_UP)))
+    assert named(FailurePlace(before_steps=True))
+    assert named(FailurePlace(work=FailedWork.ENGINE_WEIGHTS))
+    assert not named(FailurePlace(work=FailedWork.ENGINE_WEIGHTS), replace(grpo_7b(), rollout=None))

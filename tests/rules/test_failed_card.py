@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tuner.advise.card import Card, card_of
+from tuner.advise.card import CardUse, card_of
 from tuner.memory.failed_allocation.explanation import FailedAllocation
 from tuner.out_of_memory.allocator import AllocatorMessage, Process
 from tuner.units import GIB
@@ -43,7 +43,7 @@ def card(
     of: FailedAllocation | None = None,
     modelled: Any = None,
     capacity: int | None = CARD,
-) -> Card:
+) -> CardUse:
     found = card_of(said or message(), of or failed(), modelled, capacity=capacity)
     assert found is not None
     return found

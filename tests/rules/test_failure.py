@@ -8,24 +8,24 @@ from msgspec.structs import replace
 
 from tests.workloads import grpo_7b
 from tuner.advise import failure
-from tuner.advise.allocation import Agreement, Explained, Explanation, Standing
+from tuner.advise.allocation import Agreement, Explanation, Standing, TensorMatch
 from tuner.advise.failure import Failure, explain_failure, explain_failure_alone, failed_of
 from tuner.advise.levers import Measure
 from tuner.memory.failed_allocation.explanation import Confidence, FailedAllocation, Match
 from tuner.memory.failed_allocation.tensor import Tensor
 from tuner.memory.ledger.terms import Item, Term
-from tuner.out_of_memory.allocator import AllocatorMessage, Size
-from tuner.out_of_memory.kinds import Kind
+from tuner.out_of_memory.allocator import AllocatorMessage, PrintedSize
+from tuner.out_of_memory.kinds import ErrorKind
 from tuner.out_of_memory.reading import OutOfMemory
 from tuner.units import GIB
 from tuner.workload import Phase, Workload
-from tuner.workload.place import Place, Work
+from tuner.workload.place import FailedWork, FailurePlace
 
 CAPACITY = 1_005  # a tenth of it is 101, rounded up
 JOB = grpo_7b()
 
 
-def error(kind: Kind, **figures: float) -> OutOfMemory:
+def error(kind: ErrorKind, **figures: float) -> OutOfMemory:
     return OutOfMemory(kind=kind, text="", line=1, figures=tuple(figures.items()))
 
 
@@ -38,11 +38,11 @@ def no_remedies(monkeypatch: pytest.MonkeyPatch) -> None:
 # -- memory of a node ----------------------------------------------------------------------------
 
 
-def on_host(held: int, capacity: int | None, kind: Kind = Kind.HOST, **figures: float) -> Failure:
+def on_host(held: int, capacity: int | None, kind: ErrorKind = ErrorKind.HOST, **figures: float) -> Failure:
     terms = tuple(Term(item=Item.PARAMETERS, name=str(size), bytes=size) for size in (3, 5, 4))
     estimate = SimpleNamespace(host_bytes=held, host_capacity_bytes=capacity, host_terms=terms)
     advice: Any = SimpleNamespace(workload=JOB, estimate=estimate)
-    return explain_failure(advice, error(kind, **figures), Place(), None)  # type: ignore[arg-type]
+    return explain_failure(advice, error(kind, **figures), FailurePlace(), None)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_a_node_is_to_hold_what_it_has_or_a_tenth_less(
 
 
 def test_a_killed_process_is_one_of_a_node_and_one_that_keeps_nothing_there_has_no_remedy() -> None:
-    found = on_host(0, None, Kind.KILLED)
+    found = on_host(0, None, ErrorKind.KILLED)
     assert found.need is not None
     assert (found.need.limit_bytes, found.remedies) == (1, ())
 
@@ -82,7 +82,7 @@ def on_card(monkeypatch: pytest.MonkeyPatch) -> Any:
     def say(
         agreement: Agreement,
         failed: FailedAllocation | None,
-        place: Place = Place(),  # noqa: B008
+        place: FailurePlace = FailurePlace(),  # noqa: B008
         *,
         peak: int = 900,
         said: OutOfMemory | None = None,
@@ -99,8 +99,8 @@ def on_card(monkeypatch: pytest.MonkeyPatch) -> Any:
         )
         monkeypatch.setattr(failure, "failed_of", lambda _error: failed)
 
-        def explain(_advice: object, of: FailedAllocation, _place: Place) -> Explanation:
-            return Explanation(failed=of, candidates=tuple(Explained(match=match) for match in candidates))
+        def explain(_advice: object, of: FailedAllocation, _place: FailurePlace) -> Explanation:
+            return Explanation(failed=of, candidates=tuple(TensorMatch(match=match) for match in candidates))
 
         def judge(*arguments: object) -> Standing:
             calls.append(arguments)
@@ -110,7 +110,7 @@ def on_card(monkeypatch: pytest.MonkeyPatch) -> Any:
         monkeypatch.setattr(failure, "card_of", lambda *arguments, capacity: calls.append(arguments))
         monkeypatch.setattr(failure, "standing", judge)
         advice: Any = SimpleNamespace(workload=job, estimate=estimate, headroom=0.1)
-        return explain_failure(advice, said or error(Kind.ALLOCATION), place, None)  # type: ignore[arg-type]
+        return explain_failure(advice, said or error(ErrorKind.ALLOCATION), place, None)  # type: ignore[arg-type]
 
     return say
 
@@ -146,57 +146,66 @@ def test_a_phase_may_take_the_card_or_less_by_what_was_missing(
     assert need.tokens_decide and need.trained
 
 
-@pytest.mark.parametrize("work", [Work.OPTIMIZER, Work.LOADING, Work.GATHERING, Work.GRADIENTS, Work.LOGITS])
-def test_states_do_not_go_with_tokens(work: Work, on_card: Any) -> None:
-    need = on_card(Agreement.AGREES, None, Place(phases=(Phase.UPDATE_ACTOR,), work=work)).need
-    assert need.tokens_decide is (work is Work.LOGITS)
+@pytest.mark.parametrize(
+    "work",
+    [FailedWork.OPTIMIZER, FailedWork.LOADING, FailedWork.GATHERING, FailedWork.GRADIENTS, FailedWork.LOGITS],
+)
+def test_states_do_not_go_with_tokens(work: FailedWork, on_card: Any) -> None:
+    need = on_card(Agreement.AGREES, None, FailurePlace(phases=(Phase.UPDATE_ACTOR,), work=work)).need
+    assert need.tokens_decide is (work is FailedWork.LOGITS)
 
 
 @pytest.mark.parametrize(
     ("place", "absent"),
     [
-        (Place(), False),
-        (Place(phases=(Phase.UPDATE_ACTOR,)), False),
-        (Place(phases=(Phase.UPDATE_CRITIC, Phase.UPDATE_ACTOR)), False),  # one of them is enough
-        (Place(phases=(Phase.UPDATE_CRITIC,)), True),
-        (Place(phases=(Phase.UPDATE_CRITIC, Phase.VALUES)), True),
+        (FailurePlace(), False),
+        (FailurePlace(phases=(Phase.UPDATE_ACTOR,)), False),
+        (FailurePlace(phases=(Phase.UPDATE_CRITIC, Phase.UPDATE_ACTOR)), False),  # one of them is enough
+        (FailurePlace(phases=(Phase.UPDATE_CRITIC,)), True),
+        (FailurePlace(phases=(Phase.UPDATE_CRITIC, Phase.VALUES)), True),
     ],
 )
-def test_a_job_without_the_phase_of_the_stack_is_another(place: Place, absent: bool, on_card: Any) -> None:
+def test_a_job_without_the_phase_of_the_stack_is_another(
+    place: FailurePlace, absent: bool, on_card: Any
+) -> None:
     found = on_card(Agreement.AGREES, None, place)
     assert found.of_another_job is absent
     assert (found.need is None) is absent
 
 
 def test_before_the_first_step_only_the_engine_is_judged(on_card: Any) -> None:
-    built = on_card(Agreement.AGREES, None, Place(before_steps=True, work=Work.BUILDING))
+    built = on_card(Agreement.AGREES, None, FailurePlace(before_steps=True, work=FailedWork.BUILDING))
     assert (built.of_another_job, built.need) == (False, None)
-    tried = on_card(Agreement.AGREES, None, Place(before_steps=True, work=Work.TRIAL_RUN))
+    tried = on_card(Agreement.AGREES, None, FailurePlace(before_steps=True, work=FailedWork.TRIAL_RUN))
     assert tried.need is not None
     assert not tried.need.trained
     alone = replace(JOB, rollout=None)
-    assert on_card(Agreement.AGREES, None, Place(work=Work.GRAPHS), job=alone).of_another_job
-    assert not on_card(Agreement.AGREES, None, Place(work=Work.LOGITS), job=alone).of_another_job
-    assert on_card(Agreement.AGREES, None, said=error(Kind.NO_CACHE), job=alone).of_another_job
+    assert on_card(Agreement.AGREES, None, FailurePlace(work=FailedWork.GRAPHS), job=alone).of_another_job
+    assert not on_card(Agreement.AGREES, None, FailurePlace(work=FailedWork.LOGITS), job=alone).of_another_job
+    assert on_card(Agreement.AGREES, None, said=error(ErrorKind.NO_CACHE), job=alone).of_another_job
 
 
 def test_an_engine_that_the_job_has_not_is_another_jobs_whatever_the_stack_says(on_card: Any) -> None:
-    building = Place(before_steps=True, work=Work.BUILDING)
+    building = FailurePlace(before_steps=True, work=FailedWork.BUILDING)
     alone = replace(JOB, rollout=None)
-    assert on_card(Agreement.AGREES, None, building, said=error(Kind.NO_CACHE), job=alone).of_another_job
+    assert on_card(Agreement.AGREES, None, building, said=error(ErrorKind.NO_CACHE), job=alone).of_another_job
     assert not on_card(Agreement.AGREES, None, building, job=alone).of_another_job
 
 
 @pytest.mark.parametrize(
     ("place", "phases", "of_phase"),
     [
-        (Place(), (Phase.OLD_LOG_PROB,), True),  # those of the tensor
-        (Place(phases=(Phase.ROLLOUT,)), (Phase.ROLLOUT,), True),
-        (Place(before_steps=True, work=Work.TRIAL_RUN), (Phase.ROLLOUT,), False),
+        (FailurePlace(), (Phase.OLD_LOG_PROB,), True),  # those of the tensor
+        (FailurePlace(phases=(Phase.ROLLOUT,)), (Phase.ROLLOUT,), True),
+        (FailurePlace(before_steps=True, work=FailedWork.TRIAL_RUN), (Phase.ROLLOUT,), False),
     ],
 )
 def test_the_phases_that_a_job_is_judged_in(
-    place: Place, phases: tuple[Phase, ...], of_phase: bool, monkeypatch: pytest.MonkeyPatch, on_card: Any
+    place: FailurePlace,
+    phases: tuple[Phase, ...],
+    of_phase: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    on_card: Any,
 ) -> None:
     """Those of the stack, else those of the likeliest tensor; an engine that starts as one that generates."""
     tensors = [
@@ -230,44 +239,62 @@ def test_a_size_that_no_tensor_has_is_judged_without_one(on_card: Any) -> None:
 @pytest.mark.parametrize(
     ("kind", "place", "expected"),
     [
-        (Kind.NO_CACHE, Place(), Place(before_steps=True, work=Work.CACHE)),
-        (Kind.NOT_FREE, Place(work=Work.LOGITS), Place(before_steps=True, work=Work.CACHE)),
-        (Kind.SAMPLER, Place(), Place(before_steps=True, work=Work.TRIAL_RUN)),
+        (ErrorKind.NO_CACHE, FailurePlace(), FailurePlace(before_steps=True, work=FailedWork.CACHE)),
         (
-            Kind.SAMPLER,
-            Place(before_steps=True, work=Work.GRAPHS),
-            Place(before_steps=True, work=Work.GRAPHS),
+            ErrorKind.NOT_FREE,
+            FailurePlace(work=FailedWork.LOGITS),
+            FailurePlace(before_steps=True, work=FailedWork.CACHE),
         ),
-        (Kind.MAPPING, Place(), Place(phases=(Phase.UPDATE_WEIGHTS, Phase.WAKE_UP), work=Work.CACHE)),
-        (Kind.MAPPING, Place(phases=(Phase.ROLLOUT,)), Place(phases=(Phase.ROLLOUT,), work=Work.CACHE)),
-        (Kind.MAPPING, Place(work=Work.SYNC), Place(work=Work.SYNC)),
-        (Kind.MAPPING, Place(before_steps=True), Place(before_steps=True)),
-        (Kind.SERVING, Place(), Place(phases=(Phase.ROLLOUT,), work=Work.CACHE)),
-        (Kind.SERVING, Place(phases=(Phase.VALUES,)), Place(phases=(Phase.VALUES,))),
-        (Kind.ALLOCATION, Place(), Place()),
+        (ErrorKind.SAMPLER, FailurePlace(), FailurePlace(before_steps=True, work=FailedWork.TRIAL_RUN)),
+        (
+            ErrorKind.SAMPLER,
+            FailurePlace(before_steps=True, work=FailedWork.GRAPHS),
+            FailurePlace(before_steps=True, work=FailedWork.GRAPHS),
+        ),
+        (
+            ErrorKind.MAPPING,
+            FailurePlace(),
+            FailurePlace(phases=(Phase.UPDATE_WEIGHTS, Phase.WAKE_UP), work=FailedWork.CACHE),
+        ),
+        (
+            ErrorKind.MAPPING,
+            FailurePlace(phases=(Phase.ROLLOUT,)),
+            FailurePlace(phases=(Phase.ROLLOUT,), work=FailedWork.CACHE),
+        ),
+        (ErrorKind.MAPPING, FailurePlace(work=FailedWork.SYNC), FailurePlace(work=FailedWork.SYNC)),
+        (ErrorKind.MAPPING, FailurePlace(before_steps=True), FailurePlace(before_steps=True)),
+        (ErrorKind.SERVING, FailurePlace(), FailurePlace(phases=(Phase.ROLLOUT,), work=FailedWork.CACHE)),
+        (ErrorKind.SERVING, FailurePlace(phases=(Phase.VALUES,)), FailurePlace(phases=(Phase.VALUES,))),
+        (ErrorKind.ALLOCATION, FailurePlace(), FailurePlace()),
     ],
 )
-def test_an_error_says_where_the_job_was(kind: Kind, place: Place, expected: Place) -> None:
+def test_an_error_says_where_the_job_was(
+    kind: ErrorKind, place: FailurePlace, expected: FailurePlace
+) -> None:
     assert explain_failure_alone(error(kind), place, model=None, capacity=None).place == expected
 
 
 def test_an_error_without_a_size_names_no_allocation() -> None:
-    assert failed_of(error(Kind.ALLOCATION)) is None
-    unsized = OutOfMemory(kind=Kind.ALLOCATION, text="", line=1, allocator=AllocatorMessage(requested=None))
+    assert failed_of(error(ErrorKind.ALLOCATION)) is None
+    unsized = OutOfMemory(
+        kind=ErrorKind.ALLOCATION, text="", line=1, allocator=AllocatorMessage(requested=None)
+    )
     assert failed_of(unsized) is None
-    sized = AllocatorMessage(requested=Size(text="4 MiB", bytes=4 * 2**20, half_step=0))
-    asked = failed_of(OutOfMemory(kind=Kind.ALLOCATION, text="", line=1, allocator=sized))
+    sized = AllocatorMessage(requested=PrintedSize(text="4 MiB", bytes=4 * 2**20, half_step=0))
+    asked = failed_of(OutOfMemory(kind=ErrorKind.ALLOCATION, text="", line=1, allocator=sized))
     assert asked is not None
     assert asked.bytes == 4 * 2**20
 
 
 def test_a_size_is_looked_for_in_a_model_where_both_are_known() -> None:
     """152,064 x 3,584 x 4 bytes are the embedding of the 7B model in float32."""
-    asked = Size(text="x", bytes=152_064 * 3_584 * 4, half_step=0)
-    sized = OutOfMemory(kind=Kind.ALLOCATION, text="", line=1, allocator=AllocatorMessage(requested=asked))
-    found = explain_failure_alone(sized, Place(), model=JOB.model, capacity=None).allocation
+    asked = PrintedSize(text="x", bytes=152_064 * 3_584 * 4, half_step=0)
+    sized = OutOfMemory(
+        kind=ErrorKind.ALLOCATION, text="", line=1, allocator=AllocatorMessage(requested=asked)
+    )
+    found = explain_failure_alone(sized, FailurePlace(), model=JOB.model, capacity=None).allocation
     assert found is not None
     assert "embedding_float32" in {one.match.tensor.name for one in found.candidates}
-    assert explain_failure_alone(sized, Place(), model=None, capacity=None).allocation is None
-    unsized = error(Kind.UNSIZED)
-    assert explain_failure_alone(unsized, Place(), model=JOB.model, capacity=None).allocation is None
+    assert explain_failure_alone(sized, FailurePlace(), model=None, capacity=None).allocation is None
+    unsized = error(ErrorKind.UNSIZED)
+    assert explain_failure_alone(unsized, FailurePlace(), model=JOB.model, capacity=None).allocation is None

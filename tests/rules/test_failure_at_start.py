@@ -10,11 +10,11 @@ from tests.workloads import grpo_7b
 from tuner.advise import failure
 from tuner.advise.failure import Failure, explain_failure, free_share
 from tuner.advise.levers import Measure
-from tuner.out_of_memory.kinds import Kind
+from tuner.out_of_memory.kinds import ErrorKind
 from tuner.out_of_memory.reading import OutOfMemory
 from tuner.units import GIB
 from tuner.workload import Phase, Workload
-from tuner.workload.place import Place
+from tuner.workload.place import FailurePlace
 
 JOB = grpo_7b()  # half of the card, 8,192 tokens, 1,024 sequences
 
@@ -54,7 +54,7 @@ def at_start(monkeypatch: pytest.MonkeyPatch) -> Any:
         monkeypatch.setattr(failure, "room_bytes", lambda _workload: room)
         monkeypatch.setattr(failure, "standing", lambda *_arguments: None)
         advice: Any = SimpleNamespace(workload=job, headroom=0.1)
-        return explain_failure(advice, said, Place(), None)  # type: ignore[arg-type]
+        return explain_failure(advice, said, FailurePlace(), None)  # type: ignore[arg-type]
 
     return say
 
@@ -70,7 +70,7 @@ def at_start(monkeypatch: pytest.MonkeyPatch) -> Any:
     ],
 )
 def test_an_engine_without_a_cache(cache: int, opened: bool, limit: int, known: bool, at_start: Any) -> None:
-    found = at_start(error(Kind.NO_CACHE), cache=cache, opened=opened)
+    found = at_start(error(ErrorKind.NO_CACHE), cache=cache, opened=opened)
     assert found.starts is opened
     assert (found.need.measure, found.need.limit_bytes, found.need.known) == (Measure.CACHE, limit, known)
 
@@ -90,11 +90,11 @@ def test_an_engine_without_a_cache(cache: int, opened: bool, limit: int, known: 
 def test_an_engine_whose_cache_is_too_short(
     figures: dict[str, float], opened: bool, limit: int, known: bool, at_start: Any
 ) -> None:
-    found = at_start(error(Kind.SHORT_CACHE, **figures), room=-7, opened=opened)
+    found = at_start(error(ErrorKind.SHORT_CACHE, **figures), room=-7, opened=opened)
     assert (found.need.measure, found.need.limit_bytes, found.need.known) == (Measure.ROOM, limit, known)
 
 
-@pytest.mark.parametrize("kind", [Kind.NOT_FREE, Kind.SAMPLER])
+@pytest.mark.parametrize("kind", [ErrorKind.NOT_FREE, ErrorKind.SAMPLER])
 @pytest.mark.parametrize(
     ("figures", "limit", "known"),
     [
@@ -105,7 +105,7 @@ def test_an_engine_whose_cache_is_too_short(
     ],
 )
 def test_an_engine_whose_share_was_not_free(
-    kind: Kind, figures: dict[str, float], limit: int, known: bool, at_start: Any
+    kind: ErrorKind, figures: dict[str, float], limit: int, known: bool, at_start: Any
 ) -> None:
     need = at_start(error(kind, **figures)).need
     assert (need.measure, need.phase) == (Measure.PEAK, Phase.ROLLOUT)
@@ -113,7 +113,7 @@ def test_an_engine_whose_share_was_not_free(
 
 
 def test_what_an_engine_may_take_is_never_nothing(at_start: Any) -> None:
-    assert at_start(error(Kind.NOT_FREE), peak=50).need.limit_bytes == 1
+    assert at_start(error(ErrorKind.NOT_FREE), peak=50).need.limit_bytes == 1
 
 
 @pytest.mark.parametrize(
@@ -126,25 +126,25 @@ def test_what_an_engine_may_take_is_never_nothing(at_start: Any) -> None:
     ],
 )
 def test_the_share_that_was_free_is_in_whole_hundredths(figures: dict[str, float], share: int | None) -> None:
-    assert free_share(error(Kind.NOT_FREE, **figures)) == share
+    assert free_share(error(ErrorKind.NOT_FREE, **figures)) == share
 
 
 def test_settings_that_the_error_states_otherwise(at_start: Any) -> None:
     """By more than six thousandths, as messages round: of 0.5, of 8,192 and of 1,024 sequences."""
-    stated = at_start(error(Kind.NO_CACHE, fraction=0.5031, sequence_tokens=8_242.0, sequences=1_031.0))
+    stated = at_start(error(ErrorKind.NO_CACHE, fraction=0.5031, sequence_tokens=8_242.0, sequences=1_031.0))
     assert stated.others_settings == (
         ("fraction", 0.5031, 0.5),
         ("sequence_tokens", 8_242.0, 8_192.0),
         ("sequences", 1_031.0, 1_024.0),
     )
-    near = error(Kind.NO_CACHE, fraction=0.5029, sequence_tokens=8_240.0, sequences=1_030.0)
+    near = error(ErrorKind.NO_CACHE, fraction=0.5029, sequence_tokens=8_240.0, sequences=1_030.0)
     assert at_start(near).others_settings == ()
-    assert at_start(error(Kind.NO_CACHE)).others_settings == ()
+    assert at_start(error(ErrorKind.NO_CACHE)).others_settings == ()
 
 
 def test_an_engine_of_no_length_is_built_for_the_models_and_runs_no_more_than_a_step_has(
     at_start: Any,
 ) -> None:
     job = JOB.with_rollout(max_model_tokens=None, max_batched_tokens=100)
-    stated = at_start(error(Kind.NO_CACHE, sequence_tokens=32_768.0, sequences=100.0), job=job)
+    stated = at_start(error(ErrorKind.NO_CACHE, sequence_tokens=32_768.0, sequences=100.0), job=job)
     assert stated.others_settings == ()

@@ -13,7 +13,7 @@ from tuner import shipped
 from tuner.hardware import Cluster, MeasuredGpu
 from tuner.timing import assumptions as assume
 from tuner.timing import communication
-from tuner.timing.communication import Span, side_by_side_seconds
+from tuner.timing.communication import OverlapTime, side_by_side_seconds
 from tuner.timing.measured_collectives import Collective, Collectives
 from tuner.timing.operators import collectives_of
 
@@ -99,7 +99,7 @@ def test_both_slow_each_other_down_until_one_of_them_has_ended(computing: float,
 def test_what_they_lose_to_each_other_is_a_cause_of_its_own(
     computing: float, gathering: float, launching: float
 ) -> None:
-    span = Span(
+    span = OverlapTime(
         compute=computing,
         exchange=0.0,
         copies=0.0,

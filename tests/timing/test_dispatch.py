@@ -20,13 +20,13 @@ from tuner.timing.dispatch import (
     returned_bytes,
     sent_bytes,
 )
-from tuner.timing.job import Job
+from tuner.timing.job import TimedPasses
 from tuner.workload import Controller, Phase, RolloutEngine, Travel, Workload
 
 
-def job(workload: Workload, phase: Phase) -> Job:
+def job(workload: Workload, phase: Phase) -> TimedPasses:
     step_pass = next(one for one in workload.passes() if one.phase is phase)
-    return Job(cluster=workload.cluster, batch=workload.batch, step_pass=step_pass)
+    return TimedPasses(cluster=workload.cluster, batch=workload.batch, step_pass=step_pass)
 
 
 BASE = workloads.grpo_7b().with_batch(

@@ -17,16 +17,16 @@ from tuner.timing.assumptions import (
     NODE_HOP_S,
 )
 from tuner.timing.decode import RolloutInput, weight_read_bytes
-from tuner.timing.job import Job
+from tuner.timing.job import TimedPasses
 from tuner.timing.rates import copy_bytes_per_s, product_flop_per_s
 from tuner.timing.transfers import optimizer_seconds, state_transfer_parts, trained_values, weights_held
 from tuner.timing.weight_sync import sync_parts
 from tuner.workload import Checkpointing, Lora, Travel, Workload
 
 
-def update_job(workload: Workload, *, trains: bool = True) -> Job:
+def update_job(workload: Workload, *, trains: bool = True) -> TimedPasses:
     step_pass = replace(workload.actor_update, training=trains)
-    return Job(cluster=workload.cluster, batch=workload.batch, step_pass=step_pass)
+    return TimedPasses(cluster=workload.cluster, batch=workload.batch, step_pass=step_pass)
 
 
 def test_a_layer_reads_its_weights_however_few_the_tokens():

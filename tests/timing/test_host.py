@@ -9,7 +9,7 @@ from tests import workloads
 from tuner.timing import host
 from tuner.timing.assumptions import LAYER_KERNELS, NORM_KERNELS
 from tuner.timing.host import host_of_experts, host_of_optimizer, host_seconds
-from tuner.timing.job import Job, kernels_seconds
+from tuner.timing.job import TimedPasses, kernels_seconds
 from tuner.timing.layer import layer_kernels
 from tuner.timing.operators import operators_of
 from tuner.workload import Checkpointing, Workload
@@ -89,9 +89,9 @@ def test_a_card_without_a_table_of_its_own_takes_one_host() -> None:
         )
 
 
-def job(workload: Workload, *, trains: bool = True) -> Job:
+def job(workload: Workload, *, trains: bool = True) -> TimedPasses:
     step_pass = replace(workload.actor_update, training=trains)
-    return Job(cluster=workload.cluster, batch=workload.batch, step_pass=step_pass)
+    return TimedPasses(cluster=workload.cluster, batch=workload.batch, step_pass=step_pass)
 
 
 def test_the_host_launches_a_layer_runs_fsdps_hooks_and_recomputes() -> None:

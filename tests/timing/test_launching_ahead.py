@@ -8,17 +8,17 @@ from msgspec.structs import replace
 from tests import workloads
 from tests.timing.test_engines import update_job
 from tuner.timing import fsdp
-from tuner.timing.job import Job, head_of, micro_batch_seconds
+from tuner.timing.job import TimedPasses, head_of, micro_batch_seconds
 from tuner.workload import Backend, Workload
 
 
-def waiting_seconds(job: Job) -> list[float]:
+def waiting_seconds(job: TimedPasses) -> list[float]:
     """How long the GPU would wait for the launches of one layer, forward and backward."""
     spans = [fsdp.forward_span(job), fsdp.backward_span(job, reduces=True)]
     return [span.parts()["launch"] - span.waits for span in spans]
 
 
-def in_one_micro_batch(job: Job) -> dict[str, float]:
+def in_one_micro_batch(job: TimedPasses) -> dict[str, float]:
     """Seconds by cause of each of a pass's micro-batches, the first."""
     _, outside, span = next(fsdp.micro_batches(job))
     pieces = [outside, fsdp.layers_parts(job, fsdp.forward_span(job), backward=False)]

@@ -12,7 +12,7 @@ from tuner.dtypes import DType
 from tuner.model_shape import LatentAttention, LinearAttention, QueryKeyNorm
 from tuner.timing.assumptions import MEMORY_SHARE
 from tuner.timing.layer import (
-    Layer,
+    LayerWork,
     attention_seconds,
     average_layer,
     cached_keys,
@@ -33,7 +33,7 @@ TOKENS = 2048
 # 2,048 tokens of each of these numbers of values are a column of the table of element-wise operations:
 # 2^23 hidden values, 2^21 that are normalised and 2^22 that are turned, 2^24 of the MLP. Those of four
 # copies that go to experts, 2^25, lie halfway between two columns of the table of routing.
-LAYER = Layer(
+LAYER = LayerWork(
     hidden=4096,
     intermediate=8192,
     head_dim=128,

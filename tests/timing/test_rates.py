@@ -14,7 +14,7 @@ from tuner.hardware import Gpu, MeasuredGpu
 from tuner.memory import rollout_memory
 from tuner.timing import StepTime, rates, step_time
 from tuner.timing import assumptions as assume
-from tuner.timing.corrections import Family
+from tuner.timing.corrections import OperatorFamily
 from tuner.workload import Phase
 
 RATES: dict[str, Callable[[Gpu], float]] = {
@@ -77,30 +77,35 @@ def timed(gpu: Gpu) -> StepTime:
 
 
 SHAPE: dict[str, Any] = {"width": 3584, "rows": 4096}
-FAMILIES: list[tuple[Family, Callable[[Gpu], float]]] = [
-    (Family.PRODUCTS, lambda gpu: rates.layer_product_flop_per_s(gpu, DType.BFLOAT16, **SHAPE)),
-    (Family.PRODUCTS, lambda gpu: rates.grouped_flop_per_s(gpu, DType.BFLOAT16, **SHAPE)),
-    (Family.ATTENTION, lambda gpu: rates.layer_attention_flop_per_s(gpu, head_dim=128, tokens=4096)),
-    (Family.ELEMENTWISE, rates.elementwise_bytes_per_s),
-    (Family.HEAD, lambda gpu: rates.head_product_flop_per_s(gpu, DType.BFLOAT16)),
+FAMILIES: list[tuple[OperatorFamily, Callable[[Gpu], float]]] = [
+    (OperatorFamily.PRODUCTS, lambda gpu: rates.layer_product_flop_per_s(gpu, DType.BFLOAT16, **SHAPE)),
+    (OperatorFamily.PRODUCTS, lambda gpu: rates.grouped_flop_per_s(gpu, DType.BFLOAT16, **SHAPE)),
+    (OperatorFamily.ATTENTION, lambda gpu: rates.layer_attention_flop_per_s(gpu, head_dim=128, tokens=4096)),
+    (OperatorFamily.ELEMENTWISE, rates.elementwise_bytes_per_s),
+    (OperatorFamily.HEAD, lambda gpu: rates.head_product_flop_per_s(gpu, DType.BFLOAT16)),
 ]
 
 
 @pytest.mark.parametrize(("family", "rate"), FAMILIES)
-def test_a_familys_factor_is_one_of_its_rates(family: Family, rate: Callable[[Gpu], float]) -> None:
-    for other in (Family.PRODUCTS, Family.ATTENTION, Family.ELEMENTWISE, Family.HEAD):
+def test_a_familys_factor_is_one_of_its_rates(family: OperatorFamily, rate: Callable[[Gpu], float]) -> None:
+    for other in (
+        OperatorFamily.PRODUCTS,
+        OperatorFamily.ATTENTION,
+        OperatorFamily.ELEMENTWISE,
+        OperatorFamily.HEAD,
+    ):
         factor: dict[str, Any] = {other.value: 3.0}
         gpu = replace(H200, measured=MeasuredGpu(date="", versions=(), **factor))
         assert rate(gpu) == pytest.approx((3 if other is family else 1) * rate(H200))
 
 
-@pytest.mark.parametrize("family", list(Family))
-def test_a_familys_factor_moves_the_seconds_of_what_does_its_work_alone(family: Family) -> None:
+@pytest.mark.parametrize("family", list(OperatorFamily))
+def test_a_familys_factor_moves_the_seconds_of_what_does_its_work_alone(family: OperatorFamily) -> None:
     """Operators are of training passes, an engine's steps of the rollout, products and launches of both."""
     moved = {Phase.OLD_LOG_PROB, Phase.REF_LOG_PROB, Phase.UPDATE_ACTOR}
-    if family in (Family.HOST, Family.PRODUCTS):
+    if family in (OperatorFamily.HOST, OperatorFamily.PRODUCTS):
         moved = {*moved, Phase.ROLLOUT}
-    elif family in (Family.ENGINE, Family.ENGINE_SEQUENCE):
+    elif family in (OperatorFamily.ENGINE, OperatorFamily.ENGINE_SEQUENCE):
         moved = {Phase.ROLLOUT}
 
     def corrected(factor: float) -> StepTime:

@@ -12,7 +12,7 @@ from tests import workloads
 from tuner.timing import layer as per_layer
 from tuner.timing.assumptions import POSITIONS_S
 from tuner.timing.fsdp import pass_parts
-from tuner.timing.job import Job, LayerCompute, layer_compute
+from tuner.timing.job import LayerCompute, TimedPasses, layer_compute
 from tuner.workload import Checkpointing, Workload
 
 PRODUCTS = 7  # of a layer: queries, keys, values, output, gate, up, down
@@ -59,9 +59,9 @@ def test_pytorch_does_not_compute_the_last_product_again(layers: int) -> None:
     assert recomputed - kept == (PRODUCTS - 1) * layers
 
 
-def compute(workload: Workload, checkpointing: Checkpointing) -> tuple[Job, LayerCompute]:
+def compute(workload: Workload, checkpointing: Checkpointing) -> tuple[TimedPasses, LayerCompute]:
     step_pass = replace(workload.with_actor_engine(checkpointing=checkpointing).actor_update)
-    job = Job(cluster=workload.cluster, batch=workload.batch, step_pass=step_pass)
+    job = TimedPasses(cluster=workload.cluster, batch=workload.batch, step_pass=step_pass)
     return job, layer_compute(job)
 
 
@@ -97,7 +97,7 @@ def test_attention_reads_positions_each_time_it_is_computed(
 ) -> None:
     workload = workloads.grpo_7b().with_actor_engine(checkpointing=checkpointing)
     jobs = [
-        Job(
+        TimedPasses(
             cluster=workload.cluster,
             batch=workload.batch,
             step_pass=replace(

@@ -14,7 +14,7 @@ from tuner.timing.assumptions import (
     ROTARY_KERNELS,
     ROTATED_PIECE_S,
 )
-from tuner.timing.job import Job
+from tuner.timing.job import TimedPasses
 from tuner.timing.megatron import most_layers, pass_parts, rotary_seconds, rotated_pieces
 from tuner.workload import Checkpointing, Phase, Workload
 
@@ -29,9 +29,9 @@ def test_a_launch_takes_the_mean_of_the_machines_where_it_was_measured() -> None
     assert ROTATED_PIECE_S == ROTARY_KERNELS * BARE_LAUNCH_S
 
 
-def job(workload: Workload, phase: Phase = Phase.UPDATE_ACTOR) -> Job:
+def job(workload: Workload, phase: Phase = Phase.UPDATE_ACTOR) -> TimedPasses:
     step_pass = next(one for one in workload.passes() if one.phase is phase)
-    return Job(cluster=workload.cluster, batch=workload.batch, step_pass=step_pass)
+    return TimedPasses(cluster=workload.cluster, batch=workload.batch, step_pass=step_pass)
 
 
 def test_each_sequence_is_rotated_by_itself_unless_a_kernel_or_a_later_release_takes_all() -> None:

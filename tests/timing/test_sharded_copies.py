@@ -13,7 +13,7 @@ from tuner.timing.assumptions import (
     GRADIENT_TILE_S,
     HOST_MEMORY_BYTES_PER_S,
 )
-from tuner.timing.job import Job, head_of
+from tuner.timing.job import TimedPasses, head_of
 from tuner.timing.rates import copy_bytes_per_s
 from tuner.timing.sharded_copies import (
     accumulating_seconds,
@@ -28,11 +28,11 @@ IN_PLACE = (2 + 2) / 8  # and put where the others are gathered
 CAST = (2 + 4) / GRADIENT_CAST_SHARE  # gradients of bfloat16 into a buffer of float32
 
 
-def update_job(workload: Workload) -> Job:
-    return Job(cluster=workload.cluster, batch=workload.batch, step_pass=workload.actor_update)
+def update_job(workload: Workload) -> TimedPasses:
+    return TimedPasses(cluster=workload.cluster, batch=workload.batch, step_pass=workload.actor_update)
 
 
-def layer_bytes(seconds: float, job: Job) -> float:
+def layer_bytes(seconds: float, job: TimedPasses) -> float:
     """Bytes for each parameter of a layer that take so long at the rate of a copy."""
     return seconds * copy_bytes_per_s(job.cluster.gpu) / job.model.layer_parameters(0)
 
@@ -171,7 +171,7 @@ def test_additions_hide_where_the_gpu_waits_for_launches_anyway() -> None:
 def test_a_pass_without_gradients_adds_none() -> None:
     workload = workloads.grpo_7b()
     step_pass = replace(workload.actor_update, training=False)
-    job = Job(cluster=workload.cluster, batch=workload.batch, step_pass=step_pass)
+    job = TimedPasses(cluster=workload.cluster, batch=workload.batch, step_pass=step_pass)
     parts, count = fsdp.pass_parts(job), job.micro.count
     assert count > 1
     assert parts["head"] == pytest.approx(count * head_of(job, trains=False))

@@ -9,7 +9,7 @@ from tests import workloads
 from tuner.timing import step_time
 from tuner.timing.assumptions import AGENT_TURN_S
 from tuner.timing.decode import RolloutInput
-from tuner.timing.generation.engine import Engine
+from tuner.timing.generation.engine import SimulatedEngine
 from tuner.timing.generation.load import CutResponse, Load, priced_step
 from tuner.timing.generation.rollout import generation, load_of, rollout_seconds
 from tuner.timing.generation.simulation import simulate
@@ -212,7 +212,10 @@ def test_turns_that_come_in_parts_end_when_they_do_one_by_one() -> None:
                             for stretch, step in zip(done.stretches, done.priced, strict=True)
                         )
                         + done.idle_s
-                        for done in (Engine(load).run(), Engine(load, turn_admissions=10**9).run())
+                        for done in (
+                            SimulatedEngine(load).run(),
+                            SimulatedEngine(load, turn_admissions=10**9).run(),
+                        )
                     )
                     apart.append(abs(together / one_by_one - 1))
     apart.sort()

@@ -24,7 +24,7 @@ from tuner.timing import (
     step_interval,
     step_time,
 )
-from tuner.timing.job import Job
+from tuner.timing.job import TimedPasses
 from tuner.timing.operators import Shares, operators_of
 from tuner.workload import Phase, Workload
 
@@ -166,7 +166,7 @@ def launched(*, work_s: float, host_s: float, head_s: float) -> StepTime:
         phase=Phase.UPDATE_ACTOR,
         seconds=work_s + waiting + head_s,
         parts=(("compute", work_s), ("launch", waiting), ("head", head_s)),
-        job=Job(cluster=workload.cluster, batch=workload.batch, step_pass=workload.actor_update),
+        job=TimedPasses(cluster=workload.cluster, batch=workload.batch, step_pass=workload.actor_update),
         work_s=work_s,
         host_s=host_s,
     )

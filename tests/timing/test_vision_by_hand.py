@@ -1,6 +1,6 @@
 """A vision tower in the terms of a decoder layer."""
 
-from tuner.timing.layer import Layer
+from tuner.timing.layer import LayerWork
 from tuner.timing.vision import _as_layer, patches_of_image
 from tuner.vision_tower import VisionTower
 
@@ -21,7 +21,7 @@ TOWER = VisionTower(
 
 def test_a_block_is_a_layer_without_experts_and_windows() -> None:
     weights = 4 * 60 * 60 + 3 * 60 * 70
-    assert _as_layer(TOWER) == Layer(
+    assert _as_layer(TOWER) == LayerWork(
         hidden=60,
         intermediate=60,
         head_dim=15,

@@ -16,7 +16,7 @@ from tuner.trainers.verl.defaults import FINE_TUNING_CONFIGS, has_config, read_d
 from tuner.trainers.verl.keys import keys_of
 from tuner.trainers.verl.programs import Program
 from tuner.trainers.verl.releases import BUNDLED
-from tuner.trainers.verl.write import Writer
+from tuner.trainers.verl.write import ProposalWriter
 from tuner.workload import Backend, Checkpointing, HeadKind, Phase, Workload
 
 OWN, ENGINE, MEGATRON = FINE_TUNING_CONFIGS
@@ -150,7 +150,7 @@ def test_a_change_is_written_in_the_trainers_own_keys_and_read_back(
     for name in sorted(names):
         after = CHANGES[name](after)
     loaded = load(None, START[config], version=version)
-    written = Writer(before, loaded.settings, version=version).written(after)
+    written = ProposalWriter(before, loaded.settings, version=version).written(after)
     assert read(config, version, written.overrides) == written.workload
     assert not any("actor_rollout_ref" in override for override in written.overrides)
     for name in names:

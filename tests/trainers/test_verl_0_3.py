@@ -8,7 +8,7 @@ from tuner.errors import UnsupportedError
 from tuner.trainers.verl.keys import KEYS, key
 from tuner.trainers.verl.rollout_engine_versions import choose_version
 from tuner.trainers.verl.source import source_of
-from tuner.trainers.verl.write import NotExpressible, Writer, settled
+from tuner.trainers.verl.write import NotExpressible, ProposalWriter, settled
 from tuner.workload import Backend, RolloutEngine, Workload
 
 OLD = "0.3.0.post1"
@@ -93,7 +93,7 @@ def test_what_is_written_is_read_back(change: dict[str, bool], written: str) -> 
     if "param_offload" not in change:  # the reference is built with the model's switches
         assert after.reference is not None
         after = after.with_reference(engine=replace(after.reference.engine, **change))
-    overrides = Writer(before, settings, version=OLD).written(after).overrides
+    overrides = ProposalWriter(before, settings, version=OLD).written(after).overrides
     assert overrides == (written,)
     read = old(*overrides)
     assert read == settled(source_of(settings, OLD), before, after, read)
@@ -103,7 +103,9 @@ def test_what_is_written_is_read_back(change: dict[str, bool], written: str) -> 
 def test_what_it_has_no_key_for_cannot_be_written(change: dict[str, bool]) -> None:
     before = old()
     with pytest.raises(NotExpressible, match="verl"):
-        Writer(before, settings_of(FSDP, OLD), version=OLD).written(before.with_actor_engine(**change))
+        ProposalWriter(before, settings_of(FSDP, OLD), version=OLD).written(
+            before.with_actor_engine(**change)
+        )
 
 
 def _with_engine(release: str, version: str) -> Workload:

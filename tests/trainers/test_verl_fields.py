@@ -34,9 +34,9 @@ from tuner.trainers.verl.fields.megatron import MEGATRON as MEGATRON_FIELDS
 from tuner.trainers.verl.fields.role import EngineContext
 from tuner.trainers.verl.fields.rollout_fields import ROLLOUT
 from tuner.trainers.verl.fields.sync import SYNC
-from tuner.trainers.verl.parts import Part, parts
-from tuner.trainers.verl.source import ROLES, Source, source_of
-from tuner.trainers.verl.write import NotExpressible, Writer, settled
+from tuner.trainers.verl.parts import WorkloadPart, parts
+from tuner.trainers.verl.source import ROLES, ReleaseSettings, source_of
+from tuner.trainers.verl.write import NotExpressible, ProposalWriter, settled
 from tuner.units import MIB
 from tuner.workload import Backend, Checkpointing, HeadKind, Workload
 
@@ -116,7 +116,7 @@ class Row(Struct, frozen=True, kw_only=True):
 
     launch: str
     version: str
-    part: Part
+    part: WorkloadPart
     field: Field[Any]
 
     @property
@@ -145,7 +145,7 @@ def before(launch: str, version: str) -> Workload:
 
 
 @cache
-def source(launch: str, version: str) -> Source:
+def source(launch: str, version: str) -> ReleaseSettings:
     return source_of(settings_of(LAUNCHES[launch], version), version)
 
 
@@ -217,7 +217,7 @@ def check_read_back(launch: str, version: str, after: Workload) -> bool:
     """Whether there are overrides for a proposal; if so, the release must read them as it."""
     start, own = before(launch, version), source(launch, version)
     try:
-        overrides = Writer(start, own.settings, version=version).written(after).overrides
+        overrides = ProposalWriter(start, own.settings, version=version).written(after).overrides
     except NotExpressible:
         return False
     read = workload_of((*LAUNCHES[launch], *overrides), version)

@@ -7,13 +7,13 @@ from tuner.trainers.verl.memory_keys import deciding_keys
 from tuner.trainers.verl.places import place_of
 from tuner.trainers.verl.releases import BUNDLED
 from tuner.workload import Phase
-from tuner.workload.place import Place, Work
+from tuner.workload.place import FailedWork, FailurePlace
 
 W = "verl/workers"
 FIT = ("verl/trainer/ppo/ray_trainer.py", "fit", "")
 
 # Calls as (file, function, line of the program), the innermost last, with the phases and the work they tell.
-STACKS: dict[str, tuple[list[tuple[str, str, str]], tuple[Phase, ...], Work | None]] = {
+STACKS: dict[str, tuple[list[tuple[str, str, str]], tuple[Phase, ...], FailedWork | None]] = {
     "0.3 log-probabilities": (
         [
             FIT,
@@ -21,7 +21,7 @@ STACKS: dict[str, tuple[list[tuple[str, str, str]], tuple[Phase, ...], Work | No
             (f"{W}/actor/dp_actor.py", "_forward_micro_batch", "logits_rmpad.div_(temperature)"),
         ],
         (Phase.OLD_LOG_PROB,),
-        Work.LOGITS,
+        FailedWork.LOGITS,
     ),
     "0.5 reference": (
         [
@@ -31,7 +31,7 @@ STACKS: dict[str, tuple[list[tuple[str, str, str]], tuple[Phase, ...], Work | No
             ("verl/utils/torch_functional.py", "logprobs_from_logits_v2", ""),
         ],
         (Phase.REF_LOG_PROB,),
-        Work.LOGITS,
+        FailedWork.LOGITS,
     ),
     "0.5 entropy": (
         [
@@ -44,7 +44,7 @@ STACKS: dict[str, tuple[list[tuple[str, str, str]], tuple[Phase, ...], Work | No
             ),
         ],
         (Phase.UPDATE_ACTOR,),
-        Work.ENTROPY,
+        FailedWork.ENTROPY,
     ),
     "0.7 backward": (
         [
@@ -53,7 +53,7 @@ STACKS: dict[str, tuple[list[tuple[str, str, str]], tuple[Phase, ...], Work | No
             ("torch/autograd/graph.py", "_engine_run_backward", ""),
         ],
         (Phase.UPDATE_ACTOR,),
-        Work.BACKWARD,
+        FailedWork.BACKWARD,
     ),
     "0.7 optimizer": (
         [
@@ -61,12 +61,12 @@ STACKS: dict[str, tuple[list[tuple[str, str, str]], tuple[Phase, ...], Work | No
             ("torch/optim/adamw.py", "step", "self._init_group("),
         ],
         (Phase.UPDATE_ACTOR,),
-        Work.OPTIMIZER,
+        FailedWork.OPTIMIZER,
     ),
     "0.5 critic's optimizer": (
         [(f"{W}/critic/dp_critic.py", "_optimizer_step", "self.critic_optimizer.step()")],
         (Phase.UPDATE_CRITIC, Phase.VALUES),
-        Work.OPTIMIZER,
+        FailedWork.OPTIMIZER,
     ),
     "0.7 onloading": (
         [
@@ -74,7 +74,7 @@ STACKS: dict[str, tuple[list[tuple[str, str, str]], tuple[Phase, ...], Work | No
             ("verl/utils/fsdp_utils.py", "load_fsdp_optimizer", ""),
         ],
         (Phase.UPDATE_ACTOR,),
-        Work.LOADING,
+        FailedWork.LOADING,
     ),
     "0.9 update": (
         [
@@ -84,7 +84,7 @@ STACKS: dict[str, tuple[list[tuple[str, str, str]], tuple[Phase, ...], Work | No
             (f"{W}/engine/fsdp/transformer_impl.py", "forward_backward_batch", "loss.backward()"),
         ],
         (Phase.UPDATE_ACTOR,),
-        Work.BACKWARD,
+        FailedWork.BACKWARD,
     ),
     "0.9 critic": (
         [
@@ -118,7 +118,7 @@ STACKS: dict[str, tuple[list[tuple[str, str, str]], tuple[Phase, ...], Work | No
             ),
         ],
         (Phase.UPDATE_WEIGHTS,),
-        Work.ENGINE_WEIGHTS,
+        FailedWork.ENGINE_WEIGHTS,
     ),
     "0.5 wake-up of the cache": (
         [
@@ -130,12 +130,12 @@ STACKS: dict[str, tuple[list[tuple[str, str, str]], tuple[Phase, ...], Work | No
             ),
         ],
         (Phase.WAKE_UP,),
-        Work.CACHE,
+        FailedWork.CACHE,
     ),
     "0.9 wake-up of the cache": (
         [(f"{W}/engine_workers.py", "update_weights", 'await self.rollout.resume(tags=["kv_cache"])')],
         (Phase.WAKE_UP,),
-        Work.CACHE,
+        FailedWork.CACHE,
     ),
     "0.9 weights": (
         [
@@ -143,7 +143,7 @@ STACKS: dict[str, tuple[list[tuple[str, str, str]], tuple[Phase, ...], Work | No
             (f"{W}/rollout/vllm_rollout/utils.py", "update_weights_from_ipc", ""),
         ],
         (Phase.UPDATE_WEIGHTS,),
-        Work.SYNC,
+        FailedWork.SYNC,
     ),
     "generation": (
         [
@@ -156,7 +156,7 @@ STACKS: dict[str, tuple[list[tuple[str, str, str]], tuple[Phase, ...], Work | No
     "saving": (
         [FIT, ("verl/utils/checkpoint/fsdp_checkpoint_manager.py", "save_checkpoint", "")],
         (Phase.SAVE_CHECKPOINT,),
-        Work.SAVING,
+        FailedWork.SAVING,
     ),
     "attention": (
         [
@@ -168,7 +168,7 @@ STACKS: dict[str, tuple[list[tuple[str, str, str]], tuple[Phase, ...], Work | No
             ),
         ],
         (Phase.UPDATE_ACTOR,),
-        Work.ATTENTION,
+        FailedWork.ATTENTION,
     ),
     "a layer": (
         [
@@ -181,7 +181,7 @@ STACKS: dict[str, tuple[list[tuple[str, str, str]], tuple[Phase, ...], Work | No
             ("torch/nn/modules/linear.py", "forward", "return F.linear(input, self.weight, self.bias)"),
         ],
         (Phase.UPDATE_ACTOR,),
-        Work.LAYER,
+        FailedWork.LAYER,
     ),
     "gathered weights": (
         [
@@ -189,7 +189,7 @@ STACKS: dict[str, tuple[list[tuple[str, str, str]], tuple[Phase, ...], Work | No
             ("torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py", "unshard", ""),
         ],
         (Phase.REF_LOG_PROB,),
-        Work.GATHERING,
+        FailedWork.GATHERING,
     ),
     "Ray's task alone": (
         [("", "WorkerDict.actor_rollout_compute_ref_log_prob", "")],
@@ -200,9 +200,9 @@ STACKS: dict[str, tuple[list[tuple[str, str, str]], tuple[Phase, ...], Work | No
 STARTS = {
     "trial run": (
         [("vllm/v1/worker/gpu_worker.py", "determine_available_memory", "self.model_runner.profile_run()")],
-        Work.TRIAL_RUN,
+        FailedWork.TRIAL_RUN,
     ),
-    "graphs": ([("vllm/v1/worker/gpu_model_runner.py", "capture_model", "")], Work.GRAPHS),
+    "graphs": ([("vllm/v1/worker/gpu_model_runner.py", "capture_model", "")], FailedWork.GRAPHS),
     "cache": (
         [
             (
@@ -211,16 +211,16 @@ STARTS = {
                 "self.model_runner.initialize_kv_cache(c)",
             )
         ],
-        Work.CACHE,
+        FailedWork.CACHE,
     ),
     "models": (
         [(f"{W}/fsdp_workers.py", "init_model", ""), (f"{W}/fsdp_workers.py", "_build_model_optimizer", "")],
-        Work.BUILDING,
+        FailedWork.BUILDING,
     ),
 }
 
 
-def place(stack: list[tuple[str, str, str]]) -> Place:
+def place(stack: list[tuple[str, str, str]]) -> FailurePlace:
     return place_of([Call(file=file, function=function, line=1, code=code) for file, function, code in stack])
 
 
@@ -239,21 +239,23 @@ def test_a_stack_of_the_start(name: str) -> None:
 
 
 def test_no_stack_tells_nothing() -> None:
-    assert place_of(()) == Place()
-    assert place([("job.py", "main", "run()")]) == Place()
+    assert place_of(()) == FailurePlace()
+    assert place([("job.py", "main", "run()")]) == FailurePlace()
 
 
 @pytest.mark.parametrize("version", BUNDLED)
 @pytest.mark.parametrize("phase", Phase)
 def test_keys_of_every_phase_are_keys_of_the_release(phase: Phase, version: str) -> None:
-    keys = deciding_keys(Place(phases=(phase,)), version)
+    keys = deciding_keys(FailurePlace(phases=(phase,)), version)
     assert keys or phase is Phase.REWARD
     assert len(set(keys)) == len(keys)
 
 
-@pytest.mark.parametrize("work", Work)
-def test_states_are_decided_by_offload_and_sharding_whatever_the_phase(work: Work) -> None:
-    keys = deciding_keys(Place(phases=(Phase.UPDATE_ACTOR,), work=work), BUNDLED[-1])
-    of_states = work in (Work.OPTIMIZER, Work.LOADING, Work.GATHERING, Work.GRADIENTS)
-    assert any("offload" in key for key in keys) is (of_states or work in (Work.CACHE, Work.ENGINE_WEIGHTS))
+@pytest.mark.parametrize("work", FailedWork)
+def test_states_are_decided_by_offload_and_sharding_whatever_the_phase(work: FailedWork) -> None:
+    keys = deciding_keys(FailurePlace(phases=(Phase.UPDATE_ACTOR,), work=work), BUNDLED[-1])
+    of_states = work in (FailedWork.OPTIMIZER, FailedWork.LOADING, FailedWork.GATHERING, FailedWork.GRADIENTS)
+    assert any("offload" in key for key in keys) is (
+        of_states or work in (FailedWork.CACHE, FailedWork.ENGINE_WEIGHTS)
+    )
     assert any("max_token_len" in key for key in keys) is not any("offload" in key for key in keys)

@@ -30,13 +30,13 @@ from tests.trainers.launches import (
 from tuner.inputs.settings import Settings
 from tuner.trainers.verl import read, write
 from tuner.trainers.verl.source import source_of
-from tuner.trainers.verl.write import NotExpressible, Writer, settled
+from tuner.trainers.verl.write import NotExpressible, ProposalWriter, settled
 from tuner.workload import Backend, Checkpointing, HeadKind, Workload
 
 
 def written(overrides: Sequence[str], version: str, after: Workload) -> tuple[str, ...]:
     before = workload_of(overrides, version)
-    return Writer(before, settings_of(overrides, version), version=version).written(after).overrides
+    return ProposalWriter(before, settings_of(overrides, version), version=version).written(after).overrides
 
 
 def change(overrides: Sequence[str], version: str, name: str) -> tuple[str, ...]:
@@ -54,7 +54,7 @@ def check_round_trip(launch: Sequence[str], version: str, names: Sequence[str]) 
         after = CHANGES[name](after)
     original = settings_of(launch, version)
     try:
-        overrides = Writer(before, original, version=version).written(after).overrides
+        overrides = ProposalWriter(before, original, version=version).written(after).overrides
     except NotExpressible:
         return False
     read = workload_of((*launch, *overrides), version)
@@ -86,7 +86,7 @@ def test_changes_together(launch: str, version: str, names: list[str]) -> None:
     check_round_trip(ALL[launch], version, names)
 
 
-def outcome(writer: Writer, after: Workload) -> tuple[str, ...] | str:
+def outcome(writer: ProposalWriter, after: Workload) -> tuple[str, ...] | str:
     """The overrides, or why there are none."""
     try:
         return writer.written(after).overrides
@@ -108,12 +108,12 @@ def test_what_was_written_before_makes_no_difference(
     launch: str, version: str, proposals: list[list[str]]
 ) -> None:
     before = workload_of(ALL[launch], version)
-    writer = Writer(before, settings_of(ALL[launch], version), version=version)
+    writer = ProposalWriter(before, settings_of(ALL[launch], version), version=version)
     for names in proposals:
         after = before
         for name in names:
             after = CHANGES[name](after)
-        anew = Writer(before, settings_of(ALL[launch], version), version=version)
+        anew = ProposalWriter(before, settings_of(ALL[launch], version), version=version)
         assert outcome(writer, after) == outcome(anew, after), names
 
 
@@ -126,7 +126,7 @@ def test_overrides_that_begin_alike_are_read_once(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(write, "read", counted)
     before = workload_of(DYNAMIC, "0.9.1")
-    writer = Writer(before, settings_of(DYNAMIC, "0.9.1"), version="0.9.1")
+    writer = ProposalWriter(before, settings_of(DYNAMIC, "0.9.1"), version="0.9.1")
     first = CHANGES["all budgets"](before)
     assert len(writer.written(first).overrides) == len(readings) == 1
     assert len(writer.written(CHANGES["fraction"](first)).overrides) == len(readings) == 2
@@ -138,7 +138,7 @@ def test_overrides_that_begin_alike_are_read_once(monkeypatch: pytest.MonkeyPatc
 
 def test_another_value_of_the_same_key_is_read_on_its_own() -> None:
     before = workload_of(DYNAMIC, "0.9.1")
-    writer = Writer(before, settings_of(DYNAMIC, "0.9.1"), version="0.9.1")
+    writer = ProposalWriter(before, settings_of(DYNAMIC, "0.9.1"), version="0.9.1")
     for fraction in (0.3, 0.7, 0.3):
         proposal = before.with_rollout(memory_fraction=fraction)
         assert writer.written(proposal).overrides == (f"{ROLLOUT}.gpu_memory_utilization={fraction}",)

@@ -8,8 +8,8 @@ from tests.cli.runner import ROOT
 from tuner.cli.pipeline import consult, model_config
 from tuner.cli.premises import Premises
 from tuner.validate.children.outcome import Failed
-from tuner.validate.children.servers import Worker
-from tuner.validate.parts import Part
+from tuner.validate.children.servers import ServedFunction
+from tuner.validate.parts import ValidationPart
 from tuner.validate.plans import PartPlan
 from tuner.validate.report.schema import JudgedRecommendation, Machine, Measurement, Outcome, PartReport
 from tuner.validate.session import NotHereError, Options, Planned, Session, Subject
@@ -72,7 +72,7 @@ class FakePart:
     act: Callable[[Session], None] = lambda session: None
     planned: tuple[Planned, ...] = (Planned(title="something", seconds=5.0),)
     refusal: Exception | None = None
-    WORKERS: tuple[Worker, ...] = ()
+    WORKERS: tuple[ServedFunction, ...] = ()
 
     def plan(self, subject: Subject, options: Options) -> tuple[Planned, ...]:
         if self.refusal is not None:
@@ -83,10 +83,10 @@ class FakePart:
         self.act(session)
 
 
-def only(parts: Mapping[Part, FakePart]) -> dict[Part, FakePart]:
+def only(parts: Mapping[ValidationPart, FakePart]) -> dict[ValidationPart, FakePart]:
     """These in the place of the package's parts; the others run nothing."""
     absent = FakePart(refusal=NotHereError("a test left it out"))
-    return {part: parts.get(part, absent) for part in Part}
+    return {part: parts.get(part, absent) for part in ValidationPart}
 
 
 @dataclass
@@ -98,7 +98,7 @@ class Heard:
     def begin(self, planned: tuple[PartPlan, ...], budget_s: float) -> None:
         self.lines.append(f"begin {budget_s:.0f}")
 
-    def part(self, part: Part) -> None:
+    def part(self, part: ValidationPart) -> None:
         self.lines.append(f"part {part.value}")
 
     def call(self, title: str, expected_s: float, left_s: float) -> None:

@@ -11,9 +11,9 @@ from tests.validate.parts import MACHINE, Clock, FakePart, Heard, figure, only, 
 from tuner.accuracy import MeasuredCase, read_measured
 from tuner.validate import plans
 from tuner.validate.children import processes
-from tuner.validate.children.outcome import Failed, Failure
+from tuner.validate.children.outcome import CallFailure, Failed
 from tuner.validate.children.setup import Setup
-from tuner.validate.parts import Part
+from tuner.validate.parts import ValidationPart
 from tuner.validate.plans import plan
 from tuner.validate.report.schema import Outcome, PartReport, Status, ValidationFile
 from tuner.validate.run import BEGUN_WITH, RESERVE_S, Run
@@ -42,7 +42,10 @@ class Bench:
         return worker
 
     def run(
-        self, parts: Mapping[Part, FakePart], budget_s: float = 120.0, memory_limit_bytes: int | None = None
+        self,
+        parts: Mapping[ValidationPart, FakePart],
+        budget_s: float = 120.0,
+        memory_limit_bytes: int | None = None,
     ) -> ValidationFile:
         self.monkeypatch.setattr(plans, "PARTS", only(parts))
         asked = replace(options(budget_s), memory_limit_bytes=memory_limit_bytes)
@@ -70,7 +73,7 @@ def calls(*outcomes: Any, seconds: float = 1.0, expected: float = 1.0, **setting
     return FakePart(act)
 
 
-def reports(file: ValidationFile) -> dict[Part, tuple[Status, str]]:
+def reports(file: ValidationFile) -> dict[ValidationPart, tuple[Status, str]]:
     return {report.part: (report.status, report.reason) for report in file.validation.parts}
 
 
@@ -86,9 +89,9 @@ def test_parts_share_what_is_left_and_unused_time_flows_on(bench: Bench) -> None
 
     bench.run(
         {
-            Part.MACHINE: part("machine", 3.0),
-            Part.TRAINING_STEP: part("training", 50.0),
-            Part.SEARCH: part("search", 5.0),
+            ValidationPart.MACHINE: part("machine", 3.0),
+            ValidationPart.TRAINING_STEP: part("training", 50.0),
+            ValidationPart.SEARCH: part("search", 5.0),
         }
     )
     assert seen["machine"] < seen["training"]
@@ -98,7 +101,7 @@ def test_parts_share_what_is_left_and_unused_time_flows_on(bench: Bench) -> None
 
 @pytest.mark.parametrize("limit", [None, 60 << 30])
 def test_the_report_holds_the_memory_limit(bench: Bench, limit: int | None) -> None:
-    file = bench.run({Part.MACHINE: FakePart()}, memory_limit_bytes=limit)
+    file = bench.run({ValidationPart.MACHINE: FakePart()}, memory_limit_bytes=limit)
     assert file.validation.memory_limit_bytes == limit
 
 
@@ -106,25 +109,28 @@ def test_a_part_left_out_takes_no_share(bench: Bench) -> None:
     seen: list[float] = []
     part = FakePart(lambda session: seen.append(session.left_s))
     refused = FakePart(refusal=NotHereError("there is one GPU only"))
-    file = bench.run({Part.MACHINE: part, Part.COLLECTIVES: refused})
+    file = bench.run({ValidationPart.MACHINE: part, ValidationPart.COLLECTIVES: refused})
     assert seen == [120.0 - RESERVE_S]
-    assert reports(file)[Part.COLLECTIVES] == (Status.SKIPPED, "there is one GPU only")
+    assert reports(file)[ValidationPart.COLLECTIVES] == (Status.SKIPPED, "there is one GPU only")
 
 
 def test_the_order_is_that_of_the_parts_and_not_of_the_caller(bench: Bench) -> None:
-    file = bench.run({Part.SEARCH: FakePart(), Part.MACHINE: FakePart()})
-    assert [report.part for report in file.validation.parts] == [Part.MACHINE, Part.SEARCH]
+    file = bench.run({ValidationPart.SEARCH: FakePart(), ValidationPart.MACHINE: FakePart()})
+    assert [report.part for report in file.validation.parts] == [
+        ValidationPart.MACHINE,
+        ValidationPart.SEARCH,
+    ]
 
 
 def test_what_has_no_room_ends_its_part_only(bench: Bench) -> None:
     done: list[str] = []
     file = bench.run(
         {
-            Part.MACHINE: calls("result", expected=500.0),
-            Part.SEARCH: FakePart(lambda session: done.append("search")),
+            ValidationPart.MACHINE: calls("result", expected=500.0),
+            ValidationPart.SEARCH: FakePart(lambda session: done.append("search")),
         }
     )
-    status, reason = reports(file)[Part.MACHINE]
+    status, reason = reports(file)[ValidationPart.MACHINE]
     assert status is Status.PARTIAL
     assert reason.startswith("a pass takes about 500 s; ")
     assert done == ["search"]
@@ -133,47 +139,50 @@ def test_what_has_no_room_ends_its_part_only(bench: Bench) -> None:
 
 def test_most_of_what_is_expected_is_room_enough(bench: Bench) -> None:
     budget_s = 30.0 * BEGUN_WITH + RESERVE_S
-    file = bench.run({Part.MACHINE: calls("result", expected=30.0)}, budget_s=budget_s)
-    assert reports(file)[Part.MACHINE] == (Status.DONE, "")
-    file = bench.run({Part.MACHINE: calls("result", expected=31.0)}, budget_s=budget_s)
-    assert reports(file)[Part.MACHINE][0] is Status.PARTIAL
+    file = bench.run({ValidationPart.MACHINE: calls("result", expected=30.0)}, budget_s=budget_s)
+    assert reports(file)[ValidationPart.MACHINE] == (Status.DONE, "")
+    file = bench.run({ValidationPart.MACHINE: calls("result", expected=31.0)}, budget_s=budget_s)
+    assert reports(file)[ValidationPart.MACHINE][0] is Status.PARTIAL
     assert bench.timeouts == [60.0]  # twice what was expected
 
 
 def test_time_limits(bench: Bench) -> None:
-    bench.run({Part.MACHINE: calls("result", "result", seconds=4.0)}, budget_s=30.0)
-    bench.run({Part.MACHINE: calls("result", timeout_s=7.5)}, budget_s=30.0)
+    bench.run({ValidationPart.MACHINE: calls("result", "result", seconds=4.0)}, budget_s=30.0)
+    bench.run({ValidationPart.MACHINE: calls("result", timeout_s=7.5)}, budget_s=30.0)
     assert bench.timeouts == [30.0 - RESERVE_S, 26.0 - RESERVE_S, 7.5]
 
 
 def test_a_spent_budget_begins_no_part(bench: Bench) -> None:
-    file = bench.run({Part.MACHINE: calls("result", seconds=31.0), Part.SEARCH: FakePart()}, budget_s=30.0)
-    assert reports(file)[Part.SEARCH] == (Status.SKIPPED, "the budget of 30 s is spent")
+    file = bench.run(
+        {ValidationPart.MACHINE: calls("result", seconds=31.0), ValidationPart.SEARCH: FakePart()},
+        budget_s=30.0,
+    )
+    assert reports(file)[ValidationPart.SEARCH] == (Status.SKIPPED, "the budget of 30 s is spent")
     assert file.validation.spent_seconds == 31.0
 
 
-def failed(why: Failure) -> Failed:
+def failed(why: CallFailure) -> Failed:
     return Failed(why=why, message="its message")
 
 
-@pytest.mark.parametrize("why", [Failure.ERROR, Failure.KILLED, Failure.TIMEOUT])
-def test_a_call_without_a_result_leaves_the_part_incomplete(why: Failure, bench: Bench) -> None:
+@pytest.mark.parametrize("why", [CallFailure.ERROR, CallFailure.KILLED, CallFailure.TIMEOUT])
+def test_a_call_without_a_result_leaves_the_part_incomplete(why: CallFailure, bench: Bench) -> None:
     def act(session: Session) -> None:
         session.call(failed(why), 1.0, title="a pass", expected_s=1.0)
         session.call(failed(why), 1.0, title="another", expected_s=1.0)
         session.add(figure())
 
-    file = bench.run({Part.MACHINE: FakePart(act), Part.SEARCH: calls(failed(why))})
+    file = bench.run({ValidationPart.MACHINE: FakePart(act), ValidationPart.SEARCH: calls(failed(why))})
     assert reports(file) == {
-        Part.MACHINE: (Status.PARTIAL, "a pass: its message (1 more)"),
-        Part.SEARCH: (Status.FAILED, "a pass: its message"),
+        ValidationPart.MACHINE: (Status.PARTIAL, "a pass: its message (1 more)"),
+        ValidationPart.SEARCH: (Status.FAILED, "a pass: its message"),
     }
     assert bench.heard.lines.count(f"returned {why.value}") == 3
 
 
 def test_out_of_memory_is_a_result(bench: Bench) -> None:
-    file = bench.run({Part.SEARCH: calls(failed(Failure.OUT_OF_MEMORY))})
-    assert reports(file)[Part.SEARCH] == (Status.DONE, "")
+    file = bench.run({ValidationPart.SEARCH: calls(failed(CallFailure.OUT_OF_MEMORY))})
+    assert reports(file)[ValidationPart.SEARCH] == (Status.DONE, "")
 
 
 def test_a_bug_of_a_part_does_not_end_the_run(bench: Bench) -> None:
@@ -181,10 +190,10 @@ def test_a_bug_of_a_part_does_not_end_the_run(bench: Bench) -> None:
         session.add(figure())
         raise ZeroDivisionError("first line\nsecond")
 
-    file = bench.run({Part.MACHINE: FakePart(act), Part.SEARCH: FakePart()})
+    file = bench.run({ValidationPart.MACHINE: FakePart(act), ValidationPart.SEARCH: FakePart()})
     assert reports(file) == {
-        Part.MACHINE: (Status.FAILED, "ZeroDivisionError: first line"),
-        Part.SEARCH: (Status.DONE, ""),
+        ValidationPart.MACHINE: (Status.FAILED, "ZeroDivisionError: first line"),
+        ValidationPart.SEARCH: (Status.DONE, ""),
     }
     assert len(file.validation.parts[0].measurements) == 1
 
@@ -196,12 +205,18 @@ def test_control_c_keeps_what_was_recorded(bench: Bench) -> None:
         session.note("a note")
         session.call("interrupt", 1.0, title="a pass", expected_s=1.0)
 
-    file = bench.run({Part.MACHINE: FakePart(act), Part.ROLLOUT: FakePart(), Part.SEARCH: FakePart()})
+    file = bench.run(
+        {
+            ValidationPart.MACHINE: FakePart(act),
+            ValidationPart.ROLLOUT: FakePart(),
+            ValidationPart.SEARCH: FakePart(),
+        }
+    )
     assert file.validation.interrupted
     assert reports(file) == {
-        Part.MACHINE: (Status.PARTIAL, "interrupted"),
-        Part.ROLLOUT: (Status.SKIPPED, "interrupted"),
-        Part.SEARCH: (Status.SKIPPED, "interrupted"),
+        ValidationPart.MACHINE: (Status.PARTIAL, "interrupted"),
+        ValidationPart.ROLLOUT: (Status.SKIPPED, "interrupted"),
+        ValidationPart.SEARCH: (Status.SKIPPED, "interrupted"),
     }
     assert [item.name for item in file.validation.parts[0].measurements] == ["update_actor.peak"]
     assert (len(file.cases), file.notes) == (1, ("a note",))
@@ -215,10 +230,10 @@ def test_control_c_between_parts_keeps_what_was_recorded(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(bench.heard, "done", interrupt)
-    file = bench.run({Part.MACHINE: FakePart(), Part.SEARCH: FakePart()})
+    file = bench.run({ValidationPart.MACHINE: FakePart(), ValidationPart.SEARCH: FakePart()})
     assert file.validation.interrupted
-    assert reports(file)[Part.MACHINE] == (Status.DONE, "")
-    assert reports(file)[Part.SEARCH] == (Status.SKIPPED, "interrupted")
+    assert reports(file)[ValidationPart.MACHINE] == (Status.DONE, "")
+    assert reports(file)[ValidationPart.SEARCH] == (Status.SKIPPED, "interrupted")
 
 
 @pytest.mark.parametrize(
@@ -239,7 +254,7 @@ def test_parts_judge_a_recommendation_together(
             shown = (figure(str(number)),)
             session.judge(verdict(outcome, reason=f"as part {number} saw it", measurements=shown))
 
-    file = bench.run({Part.TRAINING_STEP: FakePart(act)})
+    file = bench.run({ValidationPart.TRAINING_STEP: FakePart(act)})
     (found,) = (item for item in file.validation.recommendations if item.code == "KRN999")
     assert found.outcome is expected
     heard = [
@@ -257,7 +272,7 @@ def test_every_recommendation_has_a_verdict_in_the_order_of_the_advice(bench: Be
     assert len(advised) > 3
     one = advised[1]
     own = verdict(Outcome.CONFIRMED, code=one.finding.rule.code, overrides=one.overrides)
-    file = bench.run({Part.TRAINING_STEP: FakePart(lambda session: session.judge(own))})
+    file = bench.run({ValidationPart.TRAINING_STEP: FakePart(lambda session: session.judge(own))})
     found = file.validation.recommendations
     assert [item.code for item in found] == [item.finding.rule.code for item in advised]
     assert found[1] == own
@@ -279,11 +294,11 @@ def test_reasons_say_what_was_not_run(bench: Bench) -> None:
     }
     of_update = next(name for name, price in prices.items() if price.phase.value == "update_actor")
     of_rollout = next(name for name, price in prices.items() if price.phase.value == "rollout")
-    found = reasons(bench.run({Part.TRAINING_STEP: calls("result", expected=999.0)}))
+    found = reasons(bench.run({ValidationPart.TRAINING_STEP: calls("result", expected=999.0)}))
     said = "nothing of its phase was measured with it: training-step is partial, see there"
     assert found[of_update] == said
     assert found[of_rollout] == "nothing of its phase was run: rollout was not asked for"
-    found = reasons(bench.run({Part.TRAINING_STEP: FakePart()}))
+    found = reasons(bench.run({ValidationPart.TRAINING_STEP: FakePart()}))
     assert found[of_update] == "training-step runs nothing that this setting changes"
 
 
@@ -298,7 +313,7 @@ def test_what_claims_nothing_is_said_to(bench: Bench) -> None:
             and item.price.seconds_before == item.price.seconds_after
         )
     }
-    found = bench.run({Part.TRAINING_STEP: FakePart()}).validation.recommendations
+    found = bench.run({ValidationPart.TRAINING_STEP: FakePart()}).validation.recommendations
     assert idle
     said = {item.name for item in found if item.reason == "claims no bytes and no seconds"}
     assert idle <= said
@@ -311,16 +326,16 @@ def test_the_report_is_a_file_of_measured_passes(bench: Bench, tmp_path: Path) -
         session.add(figure())
 
     path = tmp_path / "report.json"
-    path.write_text(bench.run({Part.MACHINE: FakePart(act)}).model_dump_json(by_alias=True))
+    path.write_text(bench.run({ValidationPart.MACHINE: FakePart(act)}).model_dump_json(by_alias=True))
     read = read_measured(path)
     assert read.cases == (CASE,)
     assert read.software == MACHINE.versions
-    path.write_text(bench.run({Part.MACHINE: FakePart()}).model_dump_json(by_alias=True))
+    path.write_text(bench.run({ValidationPart.MACHINE: FakePart()}).model_dump_json(by_alias=True))
     assert read_measured(path).cases == ()
 
 
 def test_progress_hears_it_all(bench: Bench) -> None:
-    bench.run({Part.MACHINE: calls("result", seconds=2.0), Part.SEARCH: FakePart()})
+    bench.run({ValidationPart.MACHINE: calls("result", seconds=2.0), ValidationPart.SEARCH: FakePart()})
     assert bench.heard.lines == [
         "begin 120",
         "part machine",
@@ -337,5 +352,5 @@ def test_a_part_may_end_itself_for_lack_of_time(bench: Bench) -> None:
     def act(session: Session) -> None:
         raise OutOfBudgetError("three of seven sizes were run")
 
-    file = bench.run({Part.OUTPUT_HEAD: FakePart(act, planned=(Planned(title="a", seconds=1.0),))})
-    assert reports(file)[Part.OUTPUT_HEAD] == (Status.PARTIAL, "three of seven sizes were run")
+    file = bench.run({ValidationPart.OUTPUT_HEAD: FakePart(act, planned=(Planned(title="a", seconds=1.0),))})
+    assert reports(file)[ValidationPart.OUTPUT_HEAD] == (Status.PARTIAL, "three of seven sizes were run")

@@ -1,17 +1,25 @@
 """The models of memory and time held against what was measured."""
 
-from tuner.accuracy.compare import ComparedFile, Comparison, Inside, Spread, Summary, compare, summarise
+from tuner.accuracy.compare import (
+    ComparedFile,
+    ErrorSpread,
+    Inside,
+    PassComparison,
+    Summary,
+    compare,
+    summarise,
+)
 from tuner.accuracy.measured import MeasuredCase, MeasuredFile, read_measured
 from tuner.accuracy.passes import pass_interval, pass_time, timed_passes
 from tuner.accuracy.runs import MeasuredRun, read_records
 from tuner.accuracy.seconds import (
     LEAST_S,
-    LeftOut,
-    Origin,
+    MeasurementOrigin,
     Ratios,
     Series,
     TimedFile,
     TimedPhase,
+    UnpredictedRecord,
     Utilisation,
     ratios,
     series,
@@ -24,19 +32,19 @@ __all__ = [
     "LEAST_S",
     "USUAL",
     "ComparedFile",
-    "Comparison",
+    "ErrorSpread",
     "Inside",
-    "LeftOut",
     "MeasuredCase",
     "MeasuredFile",
     "MeasuredRun",
-    "Origin",
+    "MeasurementOrigin",
+    "PassComparison",
     "Ratios",
     "Series",
-    "Spread",
     "Summary",
     "TimedFile",
     "TimedPhase",
+    "UnpredictedRecord",
     "Utilisation",
     "compare",
     "pass_interval",

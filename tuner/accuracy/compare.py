@@ -25,7 +25,7 @@ _GATHER_BUFFERS = ("gathered_layer", "last_buffer")
 RESIDUE_LIMIT = 192 * MIB
 
 
-class Comparison(Struct, frozen=True, kw_only=True, dict=True):
+class PassComparison(Struct, frozen=True, kw_only=True, dict=True):
     """One measured pass beside its prediction, in bytes."""
 
     case: MeasuredCase
@@ -72,10 +72,10 @@ class ComparedFile(Struct, frozen=True, kw_only=True):
 
     source: str
     measured: MeasuredFile
-    comparisons: tuple[Comparison, ...]  # in the order of the file's cases
+    comparisons: tuple[PassComparison, ...]  # in the order of the file's cases
 
 
-class Spread(Struct, frozen=True, kw_only=True):
+class ErrorSpread(Struct, frozen=True, kw_only=True):
     """Sizes of errors, without their signs, as shares."""
 
     median: float
@@ -99,12 +99,12 @@ class Summary(Struct, frozen=True, kw_only=True):
     """How far predictions and measurements are apart, over all passes."""
 
     cases: int
-    peak: Spread
-    added: Spread
+    peak: ErrorSpread
+    added: ErrorSpread
     reserved: Inside
 
 
-def compare(case: MeasuredCase, workload: Workload | None = None) -> Comparison:
+def compare(case: MeasuredCase, workload: Workload | None = None) -> PassComparison:
     """Predict one measured pass.
 
     Args:
@@ -130,7 +130,7 @@ def compare(case: MeasuredCase, workload: Workload | None = None) -> Comparison:
     terms = phase.peak.terms
     foreign = before - held if before - held > RESIDUE_LIMIT else 0
     low, high = phase.reserved_interval
-    return Comparison(
+    return PassComparison(
         case=case,
         moment=phase.peak.name,
         terms=(*terms, _foreign(foreign)) if foreign else terms,
@@ -191,7 +191,7 @@ def _foreign(size: int) -> Term:
     )
 
 
-def summarise(comparisons: Sequence[Comparison]) -> Summary:
+def summarise(comparisons: Sequence[PassComparison]) -> Summary:
     """Errors of at least one pass, put together."""
     return Summary(
         cases=len(comparisons),
@@ -204,9 +204,9 @@ def summarise(comparisons: Sequence[Comparison]) -> Summary:
     )
 
 
-def _spread(errors: list[float]) -> Spread:
+def _spread(errors: list[float]) -> ErrorSpread:
     ranked = sorted(errors)
-    return Spread(
+    return ErrorSpread(
         median=statistics.median(ranked),
         p95=ranked[ceil(len(ranked) * 95 / 100) - 1],
         worst=ranked[-1],

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from tuner.accuracy.measured import MeasuredCase, MeasuredFile
-from tuner.accuracy.seconds import LEAST_S, LeftOut, Origin, TimedFile, TimedPhase
+from tuner.accuracy.seconds import LEAST_S, MeasurementOrigin, TimedFile, TimedPhase, UnpredictedRecord
 from tuner.accuracy.workload import workload_of
 from tuner.errors import TunerError
 from tuner.gpus import find_gpu
@@ -17,7 +17,7 @@ from tuner.hardware import Gpu
 from tuner.timing import Interval, PhaseTime, interval, step_time
 from tuner.workload import Lengths, Phase, Workload
 
-_Timed = tuple[str, MeasuredCase, float, Origin]  # its name in the file, what was run, its seconds
+_Timed = tuple[str, MeasuredCase, float, MeasurementOrigin]  # its name in the file, what was run, its seconds
 _CARD = re.compile(r"(?:\d+ x )?([^(,]+)")  # "2 x NVIDIA H200 (143771 MiB), driver 580.159.04"
 
 
@@ -37,14 +37,14 @@ def timed_passes(source: str, measured: MeasuredFile) -> TimedFile:
     try:
         gpu = card_of(measured)
     except TunerError as error:
-        return TimedFile(source=source, left_out=(LeftOut(case=source, reason=error.message),))
+        return TimedFile(source=source, left_out=(UnpredictedRecord(case=source, reason=error.message),))
     phases, left_out = [], []
     for name, case, seconds, origin in timed:
         where = f"{source}: {name}"
         try:
             predicted = pass_interval(workload_of(case), gpu, training=case.trains)
         except TunerError as error:
-            left_out.append(LeftOut(case=where, reason=error.message))
+            left_out.append(UnpredictedRecord(case=where, reason=error.message))
             continue
         phases.append(
             TimedPhase(
@@ -116,7 +116,12 @@ def _of_cases(measured: MeasuredFile) -> Iterator[_Timed]:
         warm = bool(case.repeated_seconds)
         seconds = median(case.repeated_seconds) if warm else case.seconds
         if seconds is not None and seconds >= LEAST_S:
-            yield f"cases[{index}]", case, seconds, Origin.WARM_PASS if warm else Origin.SINGLE_PASS
+            yield (
+                f"cases[{index}]",
+                case,
+                seconds,
+                MeasurementOrigin.WARM_PASS if warm else MeasurementOrigin.SINGLE_PASS,
+            )
 
 
 def _of_report(measured: MeasuredFile) -> Iterator[_Timed]:
@@ -133,7 +138,7 @@ def _of_report(measured: MeasuredFile) -> Iterator[_Timed]:
         same = not rest and 1 <= micro_batches <= case.micro_batches and figure.get("extrapolated") is None
         if same and isfinite(seconds) and seconds >= LEAST_S:
             timed = case.model_copy(update={"micro_batches": micro_batches})
-            yield f"cases[{index}]", timed, seconds, Origin.WARM_PASS
+            yield f"cases[{index}]", timed, seconds, MeasurementOrigin.WARM_PASS
 
 
 def _measurements(validation: Any) -> Iterator[dict[str, Any]]:

@@ -16,7 +16,7 @@ _LEAST_OF_SERIES = 4  # settings, below which their order says little
 _Key = TypeVar("_Key")
 
 
-class Origin(str, Enum):
+class MeasurementOrigin(str, Enum):
     """What the seconds were measured of."""
 
     RUN = "run"  # a step of a training run, as its trainer's timers tell
@@ -29,7 +29,7 @@ class TimedPhase(Struct, frozen=True, kw_only=True):
 
     case: str  # names the run or the pass
     phase: str  # a phase's name, or ``step``
-    origin: Origin
+    origin: MeasurementOrigin
     model: str
     gpu: str  # name of the card's profile
     gpus: int
@@ -57,7 +57,7 @@ class Utilisation(Struct, frozen=True, kw_only=True):
     printed: float
 
 
-class LeftOut(Struct, frozen=True, kw_only=True):
+class UnpredictedRecord(Struct, frozen=True, kw_only=True):
     """A record that nothing is predicted for."""
 
     case: str
@@ -70,7 +70,7 @@ class TimedFile(Struct, frozen=True, kw_only=True):
     source: str
     phases: tuple[TimedPhase, ...] = ()
     utilisations: tuple[Utilisation, ...] = ()
-    left_out: tuple[LeftOut, ...] = ()
+    left_out: tuple[UnpredictedRecord, ...] = ()
 
 
 class Ratios(Struct, frozen=True, kw_only=True):

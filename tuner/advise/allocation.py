@@ -26,34 +26,40 @@ from tuner.memory.ledger.terms import Item
 from tuner.model_shape import ModelShape
 from tuner.rules.case import Case
 from tuner.workload import Phase, Workload
-from tuner.workload.place import Place, Work
+from tuner.workload.place import FailedWork, FailurePlace
 
 _STATES = (Item.OPTIMIZER, Item.UNSHARDED, Item.PARAMETERS, Item.GRADIENTS)
 # What is allocated by work that allocates little else.
 _ALLOCATED_BY = {
-    Work.LOGITS: (Item.LOGITS,),
-    Work.ENTROPY: (Item.LOGITS,),
-    Work.ATTENTION: (Item.ACTIVATIONS,),
-    Work.LAYER: (Item.ACTIVATIONS, Item.UNSHARDED),
-    Work.GATHERING: (Item.UNSHARDED, Item.PARAMETERS),
-    Work.GRADIENTS: _STATES,
-    Work.OPTIMIZER: _STATES,
-    Work.LOADING: _STATES,
-    Work.BUILDING: _STATES,
-    Work.TRIAL_RUN: (Item.ENGINE,),
-    Work.GRAPHS: (Item.ENGINE,),
-    Work.CACHE: (Item.KV_CACHE,),
-    Work.ENGINE_WEIGHTS: (Item.ENGINE,),
-    Work.SYNC: (Item.SYNC, Item.UNSHARDED, Item.ENGINE),
+    FailedWork.LOGITS: (Item.LOGITS,),
+    FailedWork.ENTROPY: (Item.LOGITS,),
+    FailedWork.ATTENTION: (Item.ACTIVATIONS,),
+    FailedWork.LAYER: (Item.ACTIVATIONS, Item.UNSHARDED),
+    FailedWork.GATHERING: (Item.UNSHARDED, Item.PARAMETERS),
+    FailedWork.GRADIENTS: _STATES,
+    FailedWork.OPTIMIZER: _STATES,
+    FailedWork.LOADING: _STATES,
+    FailedWork.BUILDING: _STATES,
+    FailedWork.TRIAL_RUN: (Item.ENGINE,),
+    FailedWork.GRAPHS: (Item.ENGINE,),
+    FailedWork.CACHE: (Item.KV_CACHE,),
+    FailedWork.ENGINE_WEIGHTS: (Item.ENGINE,),
+    FailedWork.SYNC: (Item.SYNC, Item.UNSHARDED, Item.ENGINE),
 }
-_OF_ENGINE = (Work.TRIAL_RUN, Work.GRAPHS, Work.CACHE, Work.ENGINE_WEIGHTS, Work.SYNC)
+_OF_ENGINE = (
+    FailedWork.TRIAL_RUN,
+    FailedWork.GRAPHS,
+    FailedWork.CACHE,
+    FailedWork.ENGINE_WEIGHTS,
+    FailedWork.SYNC,
+)
 _AWAKE = (Phase.ROLLOUT, Phase.WAKE_UP)
-_NOWHERE = Place()
+_NOWHERE = FailurePlace()
 
 _OF_ANOTHER_JOB = (Confidence.OVERFULL, Confidence.TOO_LONG)
 
 
-class Explained(Struct, frozen=True, kw_only=True):
+class TensorMatch(Struct, frozen=True, kw_only=True):
     """One tensor that has the size, with the names of the rules whose advice makes it smaller."""
 
     match: Match
@@ -68,7 +74,7 @@ class Agreement(Enum):
     CONTRADICTS = "contradicts"  # no phase is over the card
 
 
-class Cause(Enum):
+class Misfit(Enum):
     """What could explain an error where the model says that the job fits."""
 
     OTHER_SETTINGS = "other_settings"  # the size takes more tokens than this configuration has anywhere
@@ -85,18 +91,20 @@ class Standing(Struct, frozen=True, kw_only=True):
     phase: Phase
     peak_bytes: int
     capacity_bytes: int
-    causes: tuple[Cause, ...] = ()
+    causes: tuple[Misfit, ...] = ()
 
 
 class Explanation(Struct, frozen=True, kw_only=True):
     """A failed allocation and what it can have been, the likeliest first."""
 
     failed: FailedAllocation
-    candidates: tuple[Explained, ...]
+    candidates: tuple[TensorMatch, ...]
     standing: Standing | None = None  # None without a job
 
 
-def explain_allocation(advice: Advice, failed: FailedAllocation, place: Place = _NOWHERE) -> Explanation:
+def explain_allocation(
+    advice: Advice, failed: FailedAllocation, place: FailurePlace = _NOWHERE
+) -> Explanation:
     """Look for the size among the tensors of the job that was advised on.
 
     Where none of the advice makes the likeliest tensor smaller, because the model finds the job to fit,
@@ -108,12 +116,12 @@ def explain_allocation(advice: Advice, failed: FailedAllocation, place: Place = 
         place: where the job was, as its stack tells: what it cannot have been comes last.
     """
     candidates = [
-        Explained(match=match, advice=_remedies(match.tensor, _listed(advice)))
+        TensorMatch(match=match, advice=_remedies(match.tensor, _listed(advice)))
         for match in _likeliest(failed, _tensors(advice.workload, place), place)
     ]
     if candidates and not candidates[0].advice:
         first = candidates[0].match
-        candidates[0] = Explained(
+        candidates[0] = TensorMatch(
             match=first, advice=_remedies(first.tensor, _when_short(advice, first.tensor))
         )
     first_match = candidates[0].match if candidates else None
@@ -124,33 +132,33 @@ def explain_allocation(advice: Advice, failed: FailedAllocation, place: Place = 
     )
 
 
-def fits_place(tensor: Tensor, place: Place) -> bool:
+def fits_place(tensor: Tensor, place: FailurePlace) -> bool:
     """Whether a tensor is made where the stack of calls says that the job was."""
     items = _ALLOCATED_BY.get(place.work) if place.work is not None else None
     if items is not None and tensor.item not in items:
         return False
-    if place.work is Work.ATTENTION and not tensor.quadratic and tensor.name != "queries":
+    if place.work is FailedWork.ATTENTION and not tensor.quadratic and tensor.name != "queries":
         return False
     return not (place.phases and tensor.phases) or bool(set(place.phases) & set(tensor.phases))
 
 
-def _tensors(workload: Workload, place: Place) -> tuple[Tensor, ...]:
+def _tensors(workload: Workload, place: FailurePlace) -> tuple[Tensor, ...]:
     in_engine = place.before_steps or place.work in _OF_ENGINE or bool(set(place.phases) & set(_AWAKE))
     generates = workload.rollout is not None
     return (*tensors(workload), *(engine_tensors(workload) if in_engine and generates else ()))
 
 
-def _likeliest(failed: FailedAllocation, among: Iterable[Tensor], place: Place) -> list[Match]:
+def _likeliest(failed: FailedAllocation, among: Iterable[Tensor], place: FailurePlace) -> list[Match]:
     """The tensors that have the size, those first that the place allows."""
 
     def unlikely(match: Match) -> tuple[bool, bool]:
         upcast = match.tensor.dtype_bytes == DType.FLOAT32.bytes  # as autocast computes a softmax
-        return not fits_place(match.tensor, place), place.work is Work.ENTROPY and not upcast
+        return not fits_place(match.tensor, place), place.work is FailedWork.ENTROPY and not upcast
 
     return sorted([_there(match, place) for match in matches(failed, among)], key=unlikely)
 
 
-def _there(match: Match, place: Place) -> Match:
+def _there(match: Match, place: FailurePlace) -> Match:
     """A match with those phases of its tensor in which the job can have been."""
     phases = tuple(phase for phase in match.tensor.phases if phase in place.phases)
     return replace(match, tensor=replace(match.tensor, phases=phases)) if phases else match
@@ -180,11 +188,11 @@ def standing(
     else:
         agreement = Agreement.CONTRADICTS
     true = {
-        Cause.OTHER_SETTINGS: other_job,
-        Cause.FRAGMENTED: failed is not None and fragmented(failed),
-        Cause.INTERVAL: worst.interval[1] > capacity,
-        Cause.ASSUMED_CARD: advice.workload.cluster.gpu.evidence is Evidence.HEURISTIC,
-        Cause.OTHERS: True,
+        Misfit.OTHER_SETTINGS: other_job,
+        Misfit.FRAGMENTED: failed is not None and fragmented(failed),
+        Misfit.INTERVAL: worst.interval[1] > capacity,
+        Misfit.ASSUMED_CARD: advice.workload.cluster.gpu.evidence is Evidence.HEURISTIC,
+        Misfit.OTHERS: True,
     }
     causes = () if agreement is Agreement.AGREES else tuple(cause for cause, holds in true.items() if holds)
     return Standing(
@@ -224,7 +232,7 @@ def explain_without_a_job(
     dtype: DType,
     tokens: int | None,
     model: ModelShape | None,
-    place: Place = _NOWHERE,
+    place: FailurePlace = _NOWHERE,
 ) -> Explanation:
     """Look for the size among the logits, and the weights of a model where one is given.
 
@@ -242,13 +250,13 @@ def explain_without_a_job(
     if model is not None and _squared(failed, model, place):
         attention = attention_of_unknown_engine(model)
     likely = _likeliest(failed, (*logits, *weights, *attention), place)
-    return Explanation(failed=failed, candidates=tuple(Explained(match=match) for match in likely))
+    return Explanation(failed=failed, candidates=tuple(TensorMatch(match=match) for match in likely))
 
 
-def _squared(failed: FailedAllocation, model: ModelShape, place: Place) -> bool:
+def _squared(failed: FailedAllocation, model: ModelShape, place: FailurePlace) -> bool:
     """Whether a square of tokens comes into question: some number of tokens has any size."""
     if place.work is not None:
-        return place.work is Work.ATTENTION
+        return place.work is FailedWork.ATTENTION
     fewest = failed.low_bytes // (model.vocab * DType.FLOAT32.bytes)
     return fewest > model.max_positions  # more logits than the longest sequence has
 

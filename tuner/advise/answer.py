@@ -9,7 +9,7 @@ from tuner.advise.repairs import Refusal
 from tuner.enumeration import Enum
 from tuner.findings import Finding, Numerics
 from tuner.memory import Estimate, RolloutMemory
-from tuner.timing import Change, Interval, StepTime, step_interval
+from tuner.timing import Interval, StepChange, StepTime, step_interval
 from tuner.workload import Phase, Workload
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Price(Struct, frozen=True, kw_only=True):
     worst_after_bytes: int
     seconds_before: float | None  # of the whole step, modelled; None where no form of the job is known to run
     seconds_after: float | None  # None where the job does not run with the proposal
-    change: Change | None = None  # of the seconds, with what is uncertain of their difference
+    change: StepChange | None = None  # of the seconds, with what is uncertain of their difference
 
     @property
     def time_change(self) -> float | None:
@@ -86,7 +86,7 @@ class Combination(Struct, frozen=True, kw_only=True):
     workload: Workload
     estimate: Estimate
     time: StepTime
-    change: Change | None = None  # from the seconds of the cheapest form that runs; None where none does
+    change: StepChange | None = None  # from the seconds of the cheapest form that runs; None where none does
 
     @property
     def step(self) -> Interval:

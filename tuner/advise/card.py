@@ -15,7 +15,7 @@ _FULLER = 1.1  # times what the model has in tensors
 _OWN_SPREAD = 8 * GIB  # beside its allocator; a process that holds more is not the one that failed
 
 
-class Card(Struct, frozen=True, kw_only=True):
+class CardUse(Struct, frozen=True, kw_only=True):
     """What was on the card when the allocation failed, by the message, and by the model; None: not said."""
 
     total_bytes: int | None
@@ -38,7 +38,7 @@ def card_of(
     phase: PhaseEstimate | None,
     *,
     capacity: int | None,
-) -> Card | None:
+) -> CardUse | None:
     """The figures of an allocator's message beside those of the model; None where it has none."""
     if message is None or failed is None or (message.free_bytes is None and message.allocated_bytes is None):
         return None
@@ -52,7 +52,7 @@ def card_of(
         modelled_beside = sum(term.bytes for term in phase.peak.terms if not term.of_allocator)
     strange = None if beside is None or modelled_beside is None else beside - modelled_beside
     total = message.total_bytes
-    return Card(
+    return CardUse(
         total_bytes=total,
         free_bytes=message.free_bytes,
         tensor_bytes=tensors,

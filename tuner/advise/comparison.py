@@ -15,7 +15,7 @@ from tuner.advise.repairs import Refusal, started
 from tuner.advise.verdicts import judged
 from tuner.findings import Finding
 from tuner.rules.case import Case
-from tuner.timing import Change
+from tuner.timing import StepChange
 from tuner.workload import Phase, Workload
 
 Path = tuple[str, ...]
@@ -102,7 +102,7 @@ class Effect(Struct, frozen=True, kw_only=True):
     with_host_bytes: int
     without_seconds: float
     with_seconds: float
-    change: Change  # of the seconds by the difference, with what is uncertain of it
+    change: StepChange  # of the seconds by the difference, with what is uncertain of it
 
     @property
     def host_change_bytes(self) -> int:

@@ -8,22 +8,22 @@ from tuner.workload import Workload
 from tuner.workload.observed import EngineStart
 
 
-class Beside(Struct, frozen=True, kw_only=True):
+class FigureComparison(Struct, frozen=True, kw_only=True):
     """A figure that the engine printed, and the modelled one."""
 
     observed: int
     modelled: int
 
 
-class EngineBeside(Struct, frozen=True, kw_only=True):
+class EngineComparison(Struct, frozen=True, kw_only=True):
     """What the engine printed of one GPU's share; None where it did not, or nothing compares with it."""
 
-    cache_tokens: Beside | None = None
-    cache_bytes: Beside | None = None
-    sequence_tokens: Beside | None = None
+    cache_tokens: FigureComparison | None = None
+    cache_bytes: FigureComparison | None = None
+    sequence_tokens: FigureComparison | None = None
 
 
-def engine_beside(advice: Advice, start: EngineStart) -> EngineBeside | None:
+def engine_comparison(advice: Advice, start: EngineStart) -> EngineComparison | None:
     """Put what an engine printed at its start beside its model.
 
     Args:
@@ -36,15 +36,19 @@ def engine_beside(advice: Advice, start: EngineStart) -> EngineBeside | None:
     memory, workload = advice.rollout, advice.workload
     if memory is None or workload.services:
         return None
-    return EngineBeside(
+    return EngineComparison(
         cache_tokens=_beside(_cached_tokens(workload, start), _modelled_tokens(workload, memory)),
         cache_bytes=_beside(start.cache_bytes, max(0, memory.kv_bytes)),
         sequence_tokens=_beside(start.sequence_tokens, memory.model_tokens),
     )
 
 
-def _beside(observed: int | None, modelled: int | None) -> Beside | None:
-    return None if observed is None or modelled is None else Beside(observed=observed, modelled=modelled)
+def _beside(observed: int | None, modelled: int | None) -> FigureComparison | None:
+    return (
+        None
+        if observed is None or modelled is None
+        else FigureComparison(observed=observed, modelled=modelled)
+    )
 
 
 def _cached_tokens(workload: Workload, start: EngineStart) -> int | None:

@@ -13,26 +13,26 @@ from tuner.advise.allocation import (
     standing,
 )
 from tuner.advise.answer import Advice
-from tuner.advise.card import Card, card_of
+from tuner.advise.card import CardUse, card_of
 from tuner.advise.levers import Measure, Need, opens, room_bytes
 from tuner.advise.remedies import Remedy, Write, remedies
 from tuner.dtypes import DType
 from tuner.memory.failed_allocation.explanation import FailedAllocation, failed_allocation
 from tuner.memory.ledger.terms import Term
 from tuner.model_shape import ModelShape
-from tuner.out_of_memory.kinds import Kind
+from tuner.out_of_memory.kinds import ErrorKind
 from tuner.out_of_memory.reading import OutOfMemory
 from tuner.rules.case import Case
 from tuner.rules.rollout_engine import with_fraction
 from tuner.units import GIB
 from tuner.workload import Phase, Workload
-from tuner.workload.place import Place, Work
+from tuner.workload.place import FailedWork, FailurePlace
 
-AT_START = (Kind.NO_CACHE, Kind.SHORT_CACHE, Kind.NOT_FREE, Kind.SAMPLER)
-ON_HOST = (Kind.HOST, Kind.KILLED)
+AT_START = (ErrorKind.NO_CACHE, ErrorKind.SHORT_CACHE, ErrorKind.NOT_FREE, ErrorKind.SAMPLER)
+ON_HOST = (ErrorKind.HOST, ErrorKind.KILLED)
 _UNKNOWN = 0.1  # of what there is, taken to be missing where the error names no size
-_OF_ENGINE = (Work.TRIAL_RUN, Work.GRAPHS, Work.CACHE, Work.ENGINE_WEIGHTS)
-_OF_STATES = (Work.OPTIMIZER, Work.LOADING, Work.GATHERING, Work.GRADIENTS)
+_OF_ENGINE = (FailedWork.TRIAL_RUN, FailedWork.GRAPHS, FailedWork.CACHE, FailedWork.ENGINE_WEIGHTS)
+_OF_STATES = (FailedWork.OPTIMIZER, FailedWork.LOADING, FailedWork.GATHERING, FailedWork.GRADIENTS)
 _SAME = 0.006  # of a setting, by which a message may round it
 
 
@@ -40,9 +40,9 @@ class Failure(Struct, frozen=True, kw_only=True):
     """An error, explained as far as what was given reaches."""
 
     error: OutOfMemory
-    place: Place
+    place: FailurePlace
     allocation: Explanation | None = None  # where the error names a size and there is something to compare
-    card: Card | None = None  # where the message says anything of it
+    card: CardUse | None = None  # where the message says anything of it
     standing: Standing | None = None  # None without a job, or for what is no phase's
     of_another_job: bool = False  # the job has none of the phases that the stack tells
     starts: bool | None = None  # of an engine that did not: whether it does by the model
@@ -62,7 +62,7 @@ def failed_of(error: OutOfMemory) -> FailedAllocation | None:
     return failed_allocation(message.requested, message)
 
 
-def explain_failure(advice: Advice, error: OutOfMemory, place: Place, write: Write) -> Failure:
+def explain_failure(advice: Advice, error: OutOfMemory, place: FailurePlace, write: Write) -> Failure:
     """Hold an error against a job.
 
     Args:
@@ -80,7 +80,7 @@ def explain_failure(advice: Advice, error: OutOfMemory, place: Place, write: Wri
     return _on_card(advice, error, place, write)
 
 
-def _on_card(advice: Advice, error: OutOfMemory, place: Place, write: Write) -> Failure:
+def _on_card(advice: Advice, error: OutOfMemory, place: FailurePlace, write: Write) -> Failure:
     """Memory of a GPU, in a phase of the step or while the engine starts."""
     failed, estimate = failed_of(error), advice.estimate
     allocation = None if failed is None else explain_allocation(advice, failed, place)
@@ -109,7 +109,7 @@ def _on_card(advice: Advice, error: OutOfMemory, place: Place, write: Write) -> 
 
 
 def explain_failure_alone(
-    error: OutOfMemory, place: Place, *, model: ModelShape | None, capacity: int | None
+    error: OutOfMemory, place: FailurePlace, *, model: ModelShape | None, capacity: int | None
 ) -> Failure:
     """What follows from an error without its job.
 
@@ -130,22 +130,28 @@ def explain_failure_alone(
     return Failure(error=error, place=place, allocation=allocation, card=card)
 
 
-def _known_place(error: OutOfMemory, place: Place) -> Place:
+def _known_place(error: OutOfMemory, place: FailurePlace) -> FailurePlace:
     """The place, where the stack says nothing and the error itself does."""
     if error.kind in AT_START:
         work = (
-            place.work if place.before_steps else Work.TRIAL_RUN if error.kind is Kind.SAMPLER else Work.CACHE
+            place.work
+            if place.before_steps
+            else FailedWork.TRIAL_RUN
+            if error.kind is ErrorKind.SAMPLER
+            else FailedWork.CACHE
         )
-        return Place(before_steps=True, phase_call=place.phase_call, work=work, work_call=place.work_call)
-    if error.kind is Kind.MAPPING and place.work is None and not place.before_steps:
+        return FailurePlace(
+            before_steps=True, phase_call=place.phase_call, work=work, work_call=place.work_call
+        )
+    if error.kind is ErrorKind.MAPPING and place.work is None and not place.before_steps:
         phases = place.phases or (Phase.UPDATE_WEIGHTS, Phase.WAKE_UP)
-        return Place(phases=phases, phase_call=place.phase_call, work=Work.CACHE)
-    if error.kind is Kind.SERVING and not place.phases:
-        return Place(phases=(Phase.ROLLOUT,), work=Work.CACHE)
+        return FailurePlace(phases=phases, phase_call=place.phase_call, work=FailedWork.CACHE)
+    if error.kind is ErrorKind.SERVING and not place.phases:
+        return FailurePlace(phases=(Phase.ROLLOUT,), work=FailedWork.CACHE)
     return place
 
 
-def _need(said: Standing, failed: FailedAllocation | None, place: Place) -> Need:
+def _need(said: Standing, failed: FailedAllocation | None, place: FailurePlace) -> Need:
     """What the phase may take: the card; where the model finds it within, less by what was missing."""
     limit, known = said.capacity_bytes, True
     if said.agreement is not Agreement.AGREES:
@@ -163,7 +169,7 @@ def _need(said: Standing, failed: FailedAllocation | None, place: Place) -> Need
     )
 
 
-def _at_start(advice: Advice, error: OutOfMemory, place: Place, write: Write) -> Failure:
+def _at_start(advice: Advice, error: OutOfMemory, place: FailurePlace, write: Write) -> Failure:
     case = Case.of(advice.workload, headroom=advice.headroom)
     opened = opens(case.workload)
     need = _room(case, error, opened=opened)
@@ -181,12 +187,12 @@ def _at_start(advice: Advice, error: OutOfMemory, place: Place, write: Write) ->
 def _room(case: Case, error: OutOfMemory, *, opened: bool) -> Need:
     """What the engine lacked when it started, by the message, else by the model."""
     workload = case.workload
-    if error.kind is Kind.NO_CACHE:
+    if error.kind is ErrorKind.NO_CACHE:
         cache, least = case.rollout.kv_bytes, ceil(_UNKNOWN * case.capacity_bytes)
         # By the model there is a cache, which was not: as much is to be found, and at least something.
         limit = cache + max(cache, least) if opened else 0
         return Need(measure=Measure.CACHE, limit_bytes=limit, known=not opened or cache >= least)
-    if error.kind is Kind.SHORT_CACHE:
+    if error.kind is ErrorKind.SHORT_CACHE:
         needed, available = error.figure("needed_gib"), error.figure("available_gib")
         known = needed is not None and available is not None
         missing = ceil(_UNKNOWN * case.capacity_bytes)
@@ -225,7 +231,7 @@ def _others_settings(workload: Workload, error: OutOfMemory) -> tuple[tuple[str,
     )
 
 
-def _on_host(advice: Advice, error: OutOfMemory, place: Place, write: Write) -> Failure:
+def _on_host(advice: Advice, error: OutOfMemory, place: FailurePlace, write: Write) -> Failure:
     """Memory of a node: what the job keeps there, against what the node has."""
     total, held = error.figure("total_gib"), advice.estimate.host_bytes
     capacity = advice.estimate.host_capacity_bytes if total is None else ceil(total * GIB)

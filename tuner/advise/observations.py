@@ -42,7 +42,7 @@ class Observation(Struct, frozen=True, kw_only=True):
     fields: tuple[tuple[str, ...], ...] = ()  # of the workload, that decide it
 
 
-class PhaseBeside(Struct, frozen=True, kw_only=True):
+class PhaseComparison(Struct, frozen=True, kw_only=True):
     """The seconds of one phase; None where the run, or the model, has none."""
 
     phase: Phase
@@ -55,7 +55,7 @@ class PhaseBeside(Struct, frozen=True, kw_only=True):
         return None if self.modelled is None else self.modelled.seconds
 
 
-class MemoryBeside(Struct, frozen=True, kw_only=True):
+class MemoryComparison(Struct, frozen=True, kw_only=True):
     """What the allocator of the trainer's process handed out at most, the counted engine included."""
 
     observed_bytes: int
@@ -65,7 +65,7 @@ class MemoryBeside(Struct, frozen=True, kw_only=True):
     modelled_reserved_bytes: tuple[int, int]
 
 
-class PeakBeside(Struct, frozen=True, kw_only=True):
+class PeakComparison(Struct, frozen=True, kw_only=True):
     """Bytes of one phase on the rank that took most; modelled ones are None of a phase without a model."""
 
     peak: PhasePeak
@@ -79,10 +79,10 @@ class Observations(Struct, frozen=True, kw_only=True):
     """A run beside the model of its job."""
 
     run: Observed
-    phases: tuple[PhaseBeside, ...]
+    phases: tuple[PhaseComparison, ...]
     modelled_step: Interval
-    memory: MemoryBeside | None
-    peaks: tuple[PeakBeside, ...]
+    memory: MemoryComparison | None
+    peaks: tuple[PeakComparison, ...]
     signs: tuple[Observation, ...]
 
 
@@ -99,7 +99,7 @@ def observations(advice: Advice, run: Observed) -> Observations:
     if advice.saving is not None and Phase.SAVE_CHECKPOINT in reported:
         modelled[Phase.SAVE_CHECKPOINT] = phase_interval(advice.saving.waits, cluster)
     phases = tuple(
-        PhaseBeside(phase=phase, observed_seconds=reported.get(phase), modelled=modelled.get(phase))
+        PhaseComparison(phase=phase, observed_seconds=reported.get(phase), modelled=modelled.get(phase))
         for phase in Phase
         if phase in reported or phase in modelled
     )
@@ -119,12 +119,12 @@ def observations(advice: Advice, run: Observed) -> Observations:
     )
 
 
-def _memory(advice: Advice, run: Observed) -> MemoryBeside | None:
+def _memory(advice: Advice, run: Observed) -> MemoryComparison | None:
     if run.memory is None:
         return None
     phases, engine = advice.estimate.phases, _engine_bytes(advice, run)
     reserved = [phase.reserved_interval for phase in phases]
-    return MemoryBeside(
+    return MemoryComparison(
         observed_bytes=run.memory.allocated_bytes,
         modelled_bytes=engine + max(phase.allocated_bytes for phase in phases),
         modelled_high_bytes=engine + max(phase.allocated_high_bytes for phase in phases),
@@ -143,10 +143,10 @@ def _engine_bytes(advice: Advice, run: Observed) -> int:
     return rollout.weight_bytes + max(0, rollout.kv_bytes) if rollout is not None and held else 0
 
 
-def _peak(advice: Advice, run: Observed, peak: PhasePeak) -> PeakBeside:
+def _peak(advice: Advice, run: Observed, peak: PhasePeak) -> PeakComparison:
     phase, engine = advice.estimate.phase(peak.phase), _engine_bytes(advice, run)
     if phase is None:
-        return PeakBeside(
+        return PeakComparison(
             peak=peak,
             modelled_bytes=None,
             modelled_high_bytes=None,
@@ -154,7 +154,7 @@ def _peak(advice: Advice, run: Observed, peak: PhasePeak) -> PeakBeside:
             modelled_card_bytes=None,
         )
     low, high = phase.reserved_interval
-    return PeakBeside(
+    return PeakComparison(
         peak=peak,
         modelled_bytes=engine + phase.allocated_bytes,
         modelled_high_bytes=engine + phase.allocated_high_bytes,
@@ -163,7 +163,7 @@ def _peak(advice: Advice, run: Observed, peak: PhasePeak) -> PeakBeside:
     )
 
 
-def _of_time(run: Observed, phases: tuple[PhaseBeside, ...]) -> Iterator[Observation]:
+def _of_time(run: Observed, phases: tuple[PhaseComparison, ...]) -> Iterator[Observation]:
     step = run.step_seconds
     if not step:
         return
@@ -205,7 +205,7 @@ def _of_cache(advice: Advice, run: Observed) -> Iterator[Observation]:
         )
 
 
-def _of_peaks(peaks: tuple[PeakBeside, ...]) -> Iterator[Observation]:
+def _of_peaks(peaks: tuple[PeakComparison, ...]) -> Iterator[Observation]:
     """The phases beyond their upper end, and the one that decides what fits where it stays far below."""
     for one in peaks:
         if one.modelled_bytes and one.peak.allocated_bytes > _MORE * (one.modelled_high_bytes or 0):
@@ -217,6 +217,6 @@ def _of_peaks(peaks: tuple[PeakBeside, ...]) -> Iterator[Observation]:
         yield Observation(sign=Sign.LESS_MEMORY, value=share, phase=highest.peak.phase)
 
 
-def _of_memory(memory: MemoryBeside | None) -> Iterator[Observation]:
+def _of_memory(memory: MemoryComparison | None) -> Iterator[Observation]:
     if memory is not None and memory.observed_bytes > _MORE * memory.modelled_high_bytes:
         yield Observation(sign=Sign.MORE_MEMORY, value=memory.observed_bytes / memory.modelled_bytes)

@@ -11,7 +11,7 @@ from tuner.advise.levers import OF_CACHE, Measure, Need, Proposed, levers, measu
 from tuner.findings import Finding, Numerics, Rule, Written
 from tuner.rules.case import Case
 from tuner.rules.rollout_engine import AWAKE
-from tuner.timing import Change
+from tuner.timing import StepChange
 from tuner.units import GIB
 from tuner.workload import Phase, Workload
 
@@ -42,7 +42,7 @@ class Remedy(Struct, frozen=True, kw_only=True):
     enough: bool  # by the model
     seconds_before: float
     seconds_after: float
-    change: Change  # of the seconds, with what is uncertain of their difference
+    change: StepChange  # of the seconds, with what is uncertain of their difference
     numerics: Numerics
     yours: bool  # changes the training: for the user to decide
 

@@ -10,7 +10,7 @@ from tuner.cli import options
 from tuner.language import _
 
 if TYPE_CHECKING:
-    from tuner.accuracy import ComparedFile, Comparison, MeasuredCase, MeasuredFile, TimedFile
+    from tuner.accuracy import ComparedFile, MeasuredCase, MeasuredFile, PassComparison, TimedFile
     from tuner.accuracy.recorded import RecordedPeak
 
 EXAMPLES = options.examples(
@@ -95,7 +95,7 @@ def _compared(file: str, measured: "MeasuredFile") -> "ComparedFile":
     return ComparedFile(source=file, measured=measured, comparisons=comparisons)
 
 
-def _predicted(file: str, index: int, case: "MeasuredCase") -> "Comparison":
+def _predicted(file: str, index: int, case: "MeasuredCase") -> "PassComparison":
     """One case beside its prediction; an error says which case it is."""
     from tuner.accuracy import compare
     from tuner.errors import InputError, Location, TunerError

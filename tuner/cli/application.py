@@ -10,7 +10,7 @@ from typer._click.exceptions import ClickException  # no public name in every re
 from tuner import __version__
 from tuner.cli.exit_codes import BAD_INPUT, INTERNAL_ERROR
 from tuner.cli.faults import fault_of, silence_faulty
-from tuner.cli.library_words import Command, Commands, complain
+from tuner.cli.library_words import Commands, LocalizedCommand, complain
 from tuner.cli.messages import say, told, told_of_usage
 from tuner.errors import TunerError, cut
 from tuner.inputs.secrets import without_secrets
@@ -51,7 +51,7 @@ def application(asked: str | None = None) -> typer.Typer:
     for module in named or COMMANDS:
         import_module(f"tuner.cli.{module}").register(program)
     for command in program.registered_commands:
-        command.cls = Command
+        command.cls = LocalizedCommand
     return program
 
 

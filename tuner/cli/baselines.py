@@ -10,7 +10,7 @@ from tuner.errors import InputError
 from tuner.language import _, ngettext
 from tuner.render.terminal import plain
 from tuner.review.baseline import (
-    Beside,
+    BaselineFilter,
     Known,
     as_json,
     entries_of,
@@ -18,9 +18,9 @@ from tuner.review.baseline import (
     read_baseline,
     without_fixed,
 )
-from tuner.review.checked import Checked, Line
+from tuner.review.checked import Checked, FindingLine
 from tuner.review.result_store import ResultStore
-from tuner.review.review import BesideBaseline, Review
+from tuner.review.review import BaselineComparison, Review
 from tuner.writing import write_output
 
 _SHOWN = 20  # entries that are fixed, by name
@@ -41,7 +41,7 @@ def write_baseline(file: Path, review: Review) -> str:
     return text.format(count=count, file=plain(str(file)))
 
 
-def beside_baselines(review: Review, options: FindingOptions) -> Review:
+def compared_with_baselines(review: Review, options: FindingOptions) -> Review:
     """The review without what the baseline of the options knows, or those that the settings name.
 
     Raises:
@@ -55,7 +55,7 @@ def beside_baselines(review: Review, options: FindingOptions) -> Review:
         raise InputError(_("--prune-baseline: no baseline is named"), hint=_("name it with --baseline FILE"))
     if not names:
         return review
-    comparisons = {name: Beside(Path(name).absolute(), read_baseline(Path(name))) for name in names}
+    comparisons = {name: BaselineFilter(Path(name).absolute(), read_baseline(Path(name))) for name in names}
 
     def new(checked: Checked) -> Checked:
         name = _named(options, checked)
@@ -83,7 +83,7 @@ class UnknownLines:
         self._options = options
         self._known: dict[str, Known] = {}
 
-    def __call__(self, checked: Checked) -> tuple[Line, ...]:
+    def __call__(self, checked: Checked) -> tuple[FindingLine, ...]:
         """The findings that are to be mended: those that a baseline has are accepted, and stay as they are.
 
         Raises:
@@ -104,7 +104,7 @@ def _named(options: FindingOptions, checked: Checked) -> str:
     return options.baseline or checked.baseline
 
 
-def in_words(baselines: tuple[BesideBaseline, ...]) -> str:
+def in_words(baselines: tuple[BaselineComparison, ...]) -> str:
     """How the findings are beside the baselines; empty where there is none."""
     if not baselines:
         return ""
@@ -115,7 +115,7 @@ def in_words(baselines: tuple[BesideBaseline, ...]) -> str:
     )
 
 
-def fixed_lines(baselines: tuple[BesideBaseline, ...]) -> Iterator[str]:
+def fixed_lines(baselines: tuple[BaselineComparison, ...]) -> Iterator[str]:
     """What the baselines know and nobody finds any more, one line each, and what to do about it."""
     for beside in baselines:
         for known in beside.fixed[:_SHOWN]:

@@ -60,7 +60,7 @@ def check(
 
     The same engine as advise, for continuous integration: exit code 1 when a finding is severe enough.
     """
-    from tuner.cli.baselines import beside_baselines, fixed_lines, write_baseline
+    from tuner.cli.baselines import compared_with_baselines, fixed_lines, write_baseline
     from tuner.cli.check_summary import summary
     from tuner.cli.hardware import choose_card
     from tuner.cli.judging import Judging
@@ -101,7 +101,7 @@ def check(
     if mending is not None and fixing.diff:
         changed = mending.show_diff()
         raise typer.Exit(BAD_INPUT if review.totals.unusable else FINDINGS if changed else 0)
-    review = beside_baselines(review, findings)
+    review = compared_with_baselines(review, findings)
     if mending is None and any(name in MARKED for name, _file in asked):
         from tuner.cli.trying import with_tried_fixes
 

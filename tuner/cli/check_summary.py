@@ -1,7 +1,7 @@
 """The last line of ``tuner check``: how much was checked, what was found, and what it was judged for."""
 
 from tuner.cli.baselines import in_words
-from tuner.cli.hardware import Card
+from tuner.cli.hardware import ChosenGpu
 from tuner.language import _, ngettext
 from tuner.render.checked.concise import FIX_MARK
 from tuner.render.numbers import gib
@@ -13,7 +13,7 @@ from tuner.review.totals import Fixable, Totals
 _NAMED = 3  # releases, engines or cards in one line
 
 
-def summary(review: Review, card: Card) -> str:
+def summary(review: Review, card: ChosenGpu) -> str:
     """The whole review in one line.
 
     Args:

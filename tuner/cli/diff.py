@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tuner.cli.pipeline import Question
     from tuner.inputs.several import Input
     from tuner.inputs.user_input import UserInput
-    from tuner.render.comparison import Comparison, Side
+    from tuner.render.comparison import ConfigurationDiff, Side
     from tuner.trainers.protocol import ReleaseChoice
 
 EXAMPLES = options.examples(
@@ -92,7 +92,7 @@ def diff(
         raise typer.Exit(FINDINGS)
 
 
-def _compared(words: Sequence[str], premises: Premises, named: SettingsNamed) -> "Comparison":
+def _compared(words: Sequence[str], premises: Premises, named: SettingsNamed) -> "ConfigurationDiff":
     from tuner.cli.pipeline import release_of
     from tuner.render.comparison import compared
     from tuner.trainers.chosen import TRAINER

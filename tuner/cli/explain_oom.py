@@ -12,7 +12,7 @@ from tuner.language import _
 
 if TYPE_CHECKING:
     from tuner.out_of_memory.reading import OutOfMemory
-    from tuner.render.failure import Explained
+    from tuner.render.failure import ExplainedFailure
 
 EXAMPLES = options.examples(
     "tuner explain-oom run.sh --message error.txt --gpu h100-sxm",
@@ -119,25 +119,25 @@ def _error(message: str) -> "OutOfMemory":
 
 def _of_job(
     error: "OutOfMemory", config: str, overrides: list[str] | None, premises: Premises
-) -> "Explained":
+) -> "ExplainedFailure":
     from tuner.advise.failure import explain_failure
     from tuner.cli.pipeline import consult_further
-    from tuner.render.failure import Explained
+    from tuner.render.failure import ExplainedFailure
     from tuner.trainers.chosen import TRAINER
 
     answer, written = consult_further(config, overrides or (), premises)
     workload = answer.advice.workload
     failure = explain_failure(answer.advice, error, TRAINER.place_of(error.calls), written)
     keys = TRAINER.deciding_keys(failure.place, workload.release.version, workload, answer.settings)
-    return Explained(failure=failure, keys=keys, answer=answer, settled=answer.settled)
+    return ExplainedFailure(failure=failure, keys=keys, answer=answer, settled=answer.settled)
 
 
-def _without_a_job(error: "OutOfMemory", premises: Premises) -> "Explained":
+def _without_a_job(error: "OutOfMemory", premises: Premises) -> "ExplainedFailure":
     from tuner.advise.failure import explain_failure_alone
     from tuner.cli.find_model import model_shape
     from tuner.cli.hardware import choose_card
     from tuner.cli.pipeline import from_settings
-    from tuner.render.failure import Explained
+    from tuner.render.failure import ExplainedFailure
     from tuner.trainers.chosen import TRAINER
 
     model = None if premises.model is None else model_shape(premises.model, trace=premises.trace)
@@ -145,7 +145,7 @@ def _without_a_job(error: "OutOfMemory", premises: Premises) -> "Explained":
     failure = explain_failure_alone(error, TRAINER.place_of(error.calls), model=model, capacity=card)
     version = TRAINER.choose_release(premises.verl_version).version
     keys = TRAINER.deciding_keys(failure.place, version)
-    return Explained(
+    return ExplainedFailure(
         failure=failure,
         keys=keys,
         model=None if model is None else model.name,

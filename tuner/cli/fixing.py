@@ -10,7 +10,7 @@ from msgspec import Struct
 from tuner.cli.fix_options import FixOptions
 from tuner.cli.judging import Judging
 from tuner.cli.judging_many import of_each
-from tuner.cli.mending import Mender, Outcome, real_path
+from tuner.cli.mending import FixPlan, Mender, real_path
 from tuner.cli.streams import OUTPUT
 from tuner.errors import InputError
 from tuner.inputs.several import Input
@@ -18,7 +18,7 @@ from tuner.language import _, ngettext
 from tuner.part_files import remove_leftovers
 from tuner.render.terminal import plain, silence, write
 from tuner.render.words import pasteable, shown_overrides
-from tuner.review.checked import Checked, Line
+from tuner.review.checked import Checked, FindingLine
 from tuner.review.fixes.mending import Left
 from tuner.review.fixes.patch import patch
 from tuner.review.many import FEW
@@ -32,7 +32,7 @@ class Done(Struct, frozen=True, kw_only=True):
     source: str
     before: bytes = b""
     after: bytes = b""
-    fixed: tuple[Line, ...] = ()  # in the order in which they were mended
+    fixed: tuple[FindingLine, ...] = ()  # in the order in which they were mended
     left: tuple[Left, ...] = ()  # with overrides, and not mended
     unshown: frozenset[int] = frozenset()  # lines of what was there that may hold a secret
 
@@ -107,7 +107,7 @@ def mended(inputs: Sequence[Input], judging: Judging, options: FixOptions) -> Me
         checked=ResultStore(Checked, len(inputs)), done=ResultStore(Done, len(inputs)), diff=options.diff
     )
     many = len(inputs) >= FEW
-    outcomes = of_each(Outcome, inputs, mender) if many else map(mender, inputs)
+    outcomes = of_each(FixPlan, inputs, mender) if many else map(mender, inputs)
     written: set[str] = set()
     for place, (given, outcome) in enumerate(zip(inputs, outcomes, strict=True)):
         if many and not written.isdisjoint(outcome.rests_on):
@@ -147,10 +147,10 @@ def _write_bytes(data: bytes) -> None:
         raise OSError(error.errno, error.strerror, OUTPUT) from None
 
 
-def _finding(file: str, line: Line) -> str:
+def _finding(file: str, line: FindingLine) -> str:
     """A finding by a file: its line is another one after each fix."""
     return f"{plain(file)}: {line.code} {line.finding.rule.name}"
 
 
-def _pasted(line: Line) -> str:
+def _pasted(line: FindingLine) -> str:
     return " ".join(pasteable(override) for override in shown_overrides(line.finding, line.overrides))

@@ -17,7 +17,7 @@ _LARGEST_GIB = 1_000_000
 NETWORK_BYTES_PER_S = 50.0 * GIGA  # 400 Gbit/s per GPU, as in the reference designs of 8-GPU nodes
 
 
-class Card(Struct, frozen=True, kw_only=True):
+class ChosenGpu(Struct, frozen=True, kw_only=True):
     """The GPU that is judged for, and why this one."""
 
     gpu: Gpu
@@ -26,7 +26,7 @@ class Card(Struct, frozen=True, kw_only=True):
     per_node: int | None = None  # GPUs of a node, where --gpu says so: 8xh100
 
 
-def choose_card(premises: Premises) -> Card:
+def choose_card(premises: Premises) -> ChosenGpu:
     """The card of ``--gpu``, else of this machine, else an assumed one.
 
     Raises:
@@ -44,17 +44,19 @@ def choose_card(premises: Premises) -> Card:
         gpu = find_gpu(name)
     assumed = gpu.evidence is Evidence.HEURISTIC
     if name is None:
-        return Card(gpu=gpu, reason=_("assumed") if assumed else _("found on this machine"), assumed=assumed)
+        return ChosenGpu(
+            gpu=gpu, reason=_("assumed") if assumed else _("found on this machine"), assumed=assumed
+        )
     others = namesakes(name)
     reason = (
         _("--gpu {name}; other profiles: {others}").format(name=name, others=", ".join(others))
         if others
         else premises.told("gpu")
     )
-    return Card(gpu=gpu, reason=reason, assumed=False, per_node=count)
+    return ChosenGpu(gpu=gpu, reason=reason, assumed=False, per_node=count)
 
 
-def choose_cluster(settings: Settings, premises: Premises, card: Card) -> tuple[Cluster, str]:
+def choose_cluster(settings: Settings, premises: Premises, card: ChosenGpu) -> tuple[Cluster, str]:
     """The GPUs of the job, and where their number comes from.
 
     Raises:

@@ -25,7 +25,7 @@ from tuner.render.checked.lines import checked
 from tuner.render.consultation import Consultation
 from tuner.render.terminal import plain
 from tuner.review import budget
-from tuner.review.checked import Checked, Line, Problem
+from tuner.review.checked import Checked, FindingLine, InputProblem
 from tuner.review.excerpt import with_excerpts
 from tuner.review.fixes.mending import Drafted
 from tuner.review.project.read import PlacedBudget, budgets_of, shown
@@ -85,7 +85,7 @@ def drafted(given: Input, judging: Judging, content: bytes | None, *, proved: bo
 
 def _unusable(given: Input, error: TunerError, message: str) -> Checked:
     place = error.location or Location(source=given.config)
-    return Checked(source=given.config, problem=Problem(message=message, location=place))
+    return Checked(source=given.config, problem=InputProblem(message=message, location=place))
 
 
 def asked_of(given: Input, judging: Judging) -> Asked:
@@ -149,12 +149,14 @@ def reported(answer: Consultation, given: Input, asked: Asked, judging: Judging)
     )
 
 
-def _over_budget(answer: Consultation, given: Input, budgets: tuple[PlacedBudget, ...]) -> Iterator[Line]:
+def _over_budget(
+    answer: Consultation, given: Input, budgets: tuple[PlacedBudget, ...]
+) -> Iterator[FindingLine]:
     """What the job takes beyond its budgets."""
     source = answer.given.source
     file = None if given.pasted or given.config == STANDARD_INPUT else Path(source).absolute()
     for finding in budget.check(answer.advice, budgets, file):
-        yield Line(location=Location(source=source), finding=finding, overrides=())
+        yield FindingLine(location=Location(source=source), finding=finding, overrides=())
 
 
 def _budgets(options: FindingOptions, project: "Project | None") -> tuple[PlacedBudget, ...]:

@@ -18,7 +18,7 @@ from tuner.review.checked import Checked
 from tuner.review.likeness import by_likeness
 from tuner.review.many import FEW, judged_in_turn
 from tuner.review.result_store import ResultStore, packed
-from tuner.review.review import Inputs
+from tuner.review.review import ReviewedInputs
 
 # Objects that a process makes before it looks for garbage. Inputs leave little of it: a few dozen that know
 # each other. Most of what is made is remembered for the next inputs, and is looked through in vain.
@@ -28,7 +28,7 @@ Result = TypeVar("Result", bound=Struct)
 Item = TypeVar("Item")
 
 
-def judged_inputs(inputs: Sequence[Input], judging: Judging) -> Inputs:
+def judged_inputs(inputs: Sequence[Input], judging: Judging) -> ReviewedInputs:
     """What is found in each input, in their order."""
     return of_each(Checked, inputs, partial(judged, judging=judging))
 

@@ -47,7 +47,7 @@ _ONE = r"(?:'[^'\n]*'|\"[^\"\n]*\"|[!#-&(-~]+?)"  # a quoted text, or a word in 
 _SOME = rf"{_ONE}(?:(?:, | / | ){_ONE})*"
 
 
-class Command(TyperCommand):
+class LocalizedCommand(TyperCommand):
     """A command whose help is in the language that is chosen."""
 
     def get_help(self, ctx: typer.Context) -> str:  # type: ignore[override]  # the library's own is private

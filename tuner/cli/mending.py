@@ -12,11 +12,11 @@ from tuner.files import STANDARD_INPUT, is_there, noted, read_bytes
 from tuner.inputs.several import Input
 from tuner.inputs.yaml_file import MAX_BYTES
 from tuner.language import _
-from tuner.review.checked import Checked, Line
+from tuner.review.checked import Checked, FindingLine
 from tuner.review.fixes.mending import Left, Mended, mend, refused
 
 
-class Outcome(Struct, frozen=True, kw_only=True):
+class FixPlan(Struct, frozen=True, kw_only=True):
     """One input as it is, and what mending it comes to."""
 
     found: Checked
@@ -43,7 +43,7 @@ class Mender(Struct, frozen=True, kw_only=True):
             unknown=UnknownLines(judging.findings),
         )
 
-    def __call__(self, given: Input) -> Outcome:
+    def __call__(self, given: Input) -> FixPlan:
         """What mending an input comes to.
 
         Raises:
@@ -54,7 +54,7 @@ class Mender(Struct, frozen=True, kw_only=True):
             mended = self._mended(given, found)
         own = real_path(given)
         others = {str(Path(name).resolve()) for name in names} - {own}
-        return Outcome(found=found, mended=mended, rests_on=tuple(sorted(others)))
+        return FixPlan(found=found, mended=mended, rests_on=tuple(sorted(others)))
 
     def _mended(self, given: Input, found: Checked) -> Mended:
         lines = () if found.problem is not None else self.unknown(found)
@@ -69,7 +69,7 @@ class Mender(Struct, frozen=True, kw_only=True):
             candidates=self.unknown,
         )
 
-    def _unmended(self, found: Checked, lines: Sequence[Line], reason: str) -> Mended:
+    def _unmended(self, found: Checked, lines: Sequence[FindingLine], reason: str) -> Mended:
         left = tuple(Left(line=line, reason=reason or line.no_fix) for line in lines if line.overrides)
         checked = refused(found, left, unsafe=self.unsafe)
         return Mended(before=b"", after=b"", fixed=(), left=left, checked=checked)

@@ -12,7 +12,7 @@ from tuner.findings import Finding
 from tuner.inputs.log.metrics import StepMetrics
 from tuner.inputs.settings import Settings
 from tuner.language import ngettext
-from tuner.render.consultation import RunBeside
+from tuner.render.consultation import RunComparison
 from tuner.trainers.chosen import TRAINER
 from tuner.workload import P95, Batch
 from tuner.workload.observed import Observed
@@ -47,10 +47,10 @@ def with_lengths(premises: Premises, run: Observed, batch: Batch) -> tuple[Premi
     return replace(premises, **added), tuple(added)
 
 
-def run_beside(advice: Advice, run: Observed, settings: Settings, version: str) -> RunBeside:
+def run_comparison(advice: Advice, run: Observed, settings: Settings, version: str) -> RunComparison:
     """A run beside the model of its job, with the keys that decide what it shows."""
     keys = TRAINER.keys_of_fields(settings, advice.workload, version=version)
-    return RunBeside(observations=observations(advice, run), keys=keys)
+    return RunComparison(observations=observations(advice, run), keys=keys)
 
 
 def with_what_ran(advice: Advice, steps: Sequence[StepMetrics]) -> Advice:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from tuner.advise import Advice, ReleaseRange, advise, release_range
 from tuner.cli.find_model import model_shape
-from tuner.cli.hardware import Card, choose_card, choose_cluster
+from tuner.cli.hardware import ChosenGpu, choose_card, choose_cluster
 from tuner.cli.lengths import LENGTHS, expect_possible, lengths_of
 from tuner.cli.named_models import Models
 from tuner.cli.premises import OPTIONS, Premises
@@ -24,14 +24,14 @@ from tuner.inputs.user_input import UserInput, with_shown_lost
 from tuner.memory.fitting.limits import values_that_fit
 from tuner.model_shape import ModelShape
 from tuner.models import find_config
-from tuner.render.consultation import Consultation, RunBeside, Settled
+from tuner.render.consultation import Consultation, ProjectOption, RunComparison
 from tuner.trainers.chosen import TRAINER
 from tuner.trainers.protocol import Configuration, Loaded, ReleaseChoice, RolloutEngineChoice
 from tuner.workload import ServiceRole, Workload
 from tuner.workload.observed import Observed
 
 if TYPE_CHECKING:
-    from tuner.advise.engine_start import EngineBeside
+    from tuner.advise.engine_start import EngineComparison
 
 
 class Question(Struct, frozen=True, kw_only=True):
@@ -42,7 +42,7 @@ class Question(Struct, frozen=True, kw_only=True):
     release: ReleaseChoice
     loaded: Loaded
     rollout_engine: RolloutEngineChoice | None
-    card: Card
+    card: ChosenGpu
     model_reason: str
     gpus_reason: str
     reading: "_Reading"
@@ -74,7 +74,7 @@ def read_job(
     given: UserInput,
     premises: Premises,
     *,
-    card: Card,
+    card: ChosenGpu,
     release: ReleaseChoice,
     zero_advantage_ratio: float | None = None,
 ) -> Question:
@@ -213,10 +213,10 @@ def consult_further(
     return answer, job.reading.write
 
 
-def from_settings(premises: Premises, names: Collection[str] = OPTIONS) -> tuple[Settled, ...]:
+def from_settings(premises: Premises, names: Collection[str] = OPTIONS) -> tuple[ProjectOption, ...]:
     """What the settings of a project say in place of the options of these fields."""
     return tuple(
-        Settled(option=OPTIONS[name], value=getattr(premises, name), location=place)
+        ProjectOption(option=OPTIONS[name], value=getattr(premises, name), location=place)
         for name, place in premises.places
         if name in names
     )
@@ -246,18 +246,18 @@ def _beside_steps(advice: Advice, given: UserInput) -> Advice:
     return with_what_ran(advice, given.log.steps)
 
 
-def _beside(run: Observed, advice: Advice, job: Question) -> RunBeside:
-    from tuner.cli.observed_run import run_beside
+def _beside(run: Observed, advice: Advice, job: Question) -> RunComparison:
+    from tuner.cli.observed_run import run_comparison
 
-    return run_beside(advice, run, job.loaded.settings, job.loaded.version)
+    return run_comparison(advice, run, job.loaded.settings, job.loaded.version)
 
 
-def _engine_beside(given: UserInput, advice: Advice) -> "EngineBeside | None":
+def _engine_beside(given: UserInput, advice: Advice) -> "EngineComparison | None":
     if given.log is None or given.log.engine is None:
         return None
-    from tuner.advise.engine_start import engine_beside
+    from tuner.advise.engine_start import engine_comparison
 
-    return engine_beside(advice, given.log.engine)
+    return engine_comparison(advice, given.log.engine)
 
 
 class _Job(Struct, frozen=True, kw_only=True):

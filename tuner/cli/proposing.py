@@ -10,7 +10,7 @@ from tuner.findings import Numerics
 from tuner.inputs.several import Input
 from tuner.inputs.yaml_file import MAX_BYTES
 from tuner.render.consultation import Consultation
-from tuner.review.checked import Line
+from tuner.review.checked import FindingLine
 
 if TYPE_CHECKING:
     from tuner.review.fixes.editable import ScriptFile, YamlFile
@@ -19,14 +19,14 @@ _SAME_MATHEMATICS = frozenset((Numerics.EXACT, Numerics.REORDERED))
 
 
 def with_fixes(
-    lines: Sequence[Line],
+    lines: Sequence[FindingLine],
     answer: Consultation,
     given: Input,
     *,
     launch: int | None,
     content: bytes | None,
     proved: bool,
-) -> tuple[tuple[Line, ...], "YamlFile | ScriptFile | None"]:
+) -> tuple[tuple[FindingLine, ...], "YamlFile | ScriptFile | None"]:
     """The findings with their fixes, or with the reasons why they have none, and what the fixes edit.
 
     Args:

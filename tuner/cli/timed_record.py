@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from tuner.accuracy import LeftOut, TimedFile
+from tuner.accuracy import TimedFile, UnpredictedRecord
 from tuner.accuracy.recorded import RecordedPeak
-from tuner.advise.observations import PeakBeside
+from tuner.advise.observations import PeakComparison
 from tuner.cli.pipeline import consult
 from tuner.cli.premises import Premises
 from tuner.cli.timed_runs import timed_phases
@@ -22,7 +22,7 @@ def timed_record(folder: str) -> tuple[TimedFile, tuple[RecordedPeak, ...]]:
     answer = consult(folder, (), Premises(), block=False)
     case = Path(folder).absolute().name
     if answer.run is None:
-        left_out = LeftOut(case=case, reason=_("no step has ended"))
+        left_out = UnpredictedRecord(case=case, reason=_("no step has ended"))
         return TimedFile(source=folder, left_out=(left_out,)), ()
     advice, beside = answer.advice, answer.run.observations
     phases = tuple(timed_phases(case, advice.workload, advice.time, beside.run))
@@ -30,7 +30,7 @@ def timed_record(folder: str) -> tuple[TimedFile, tuple[RecordedPeak, ...]]:
     return TimedFile(source=folder, phases=phases), tuple(peak for peak in peaks if peak is not None)
 
 
-def _peak(case: str, one: PeakBeside) -> RecordedPeak | None:
+def _peak(case: str, one: PeakComparison) -> RecordedPeak | None:
     """A peak that has both; None of a phase that the model does not have."""
     if one.modelled_bytes is None or one.modelled_high_bytes is None or not one.peak.allocated_bytes:
         return None

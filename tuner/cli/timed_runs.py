@@ -4,7 +4,15 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
-from tuner.accuracy import LEAST_S, LeftOut, MeasuredRun, Origin, TimedFile, TimedPhase, Utilisation
+from tuner.accuracy import (
+    LEAST_S,
+    MeasuredRun,
+    MeasurementOrigin,
+    TimedFile,
+    TimedPhase,
+    UnpredictedRecord,
+    Utilisation,
+)
 from tuner.cli.hardware import choose_card
 from tuner.cli.pipeline import read_job, release_of
 from tuner.cli.premises import Premises
@@ -26,18 +34,20 @@ def timed_runs(source: str, runs: Sequence[MeasuredRun]) -> TimedFile:
     """The runs of a file beside their predictions; one that cannot be predicted is left out by its name."""
     phases: list[TimedPhase] = []
     utilisations: list[Utilisation] = []
-    left_out: list[LeftOut] = []
+    left_out: list[UnpredictedRecord] = []
     for run in runs:
         try:
             workload = _workload(run)
             time = figures(workload).time
         except TunerError as error:
-            left_out.append(LeftOut(case=run.id, reason=error.message))
+            left_out.append(UnpredictedRecord(case=run.id, reason=error.message))
             continue
         observed = TRAINER.observed([StepMetrics(step=1, values=run.measured)], workload)
         timed = [] if observed is None else list(timed_phases(run.id, workload, time, observed))
         if not timed:
-            left_out.append(LeftOut(case=run.id, reason=_("it tells no seconds of a phase that is modelled")))
+            left_out.append(
+                UnpredictedRecord(case=run.id, reason=_("it tells no seconds of a phase that is modelled"))
+            )
             continue
         phases += timed
         utilisations += _utilisation(run, workload, time)
@@ -95,7 +105,7 @@ def timed_phases(case: str, workload: Workload, time: StepTime, observed: Observ
             yield TimedPhase(
                 case=case,
                 phase=name,
-                origin=Origin.RUN,
+                origin=MeasurementOrigin.RUN,
                 model=workload.model.name,
                 gpu=workload.cluster.gpu.name,
                 gpus=workload.cluster.gpus,

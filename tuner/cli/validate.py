@@ -11,7 +11,7 @@ from tuner.cli.exit_codes import FINDINGS, INTERRUPTED
 from tuner.cli.premises import Premises, with_premises
 from tuner.cli.project_settings import SettingsNamed, project_for, settled
 from tuner.language import _
-from tuner.validate.parts import Part
+from tuner.validate.parts import ValidationPart
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -100,20 +100,20 @@ def validate(
         raise typer.Exit(code)
 
 
-def _parts(text: str | None) -> tuple[Part, ...]:
+def _parts(text: str | None) -> tuple[ValidationPart, ...]:
     from tuner.errors import InputError
 
     if text is None:
-        return tuple(Part)
+        return tuple(ValidationPart)
     names = [name.strip() for name in text.split(",")]
-    known = [part.value for part in Part]
+    known = [part.value for part in ValidationPart]
     for name in names:
         if name not in known:
             raise InputError(
                 _("--parts: there is no part {name!r}").format(name=name),
                 hint=_("the parts are {parts}").format(parts=", ".join(known)),
             )
-    return tuple(Part(name) for name in names)
+    return tuple(ValidationPart(name) for name in names)
 
 
 def _expect_writable(output: str | None) -> None:

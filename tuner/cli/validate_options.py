@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import typer
 
 from tuner.language import _
-from tuner.validate.parts import Part
+from tuner.validate.parts import ValidationPart
 
 Budget = Annotated[
     str,
@@ -15,7 +15,7 @@ Budget = Annotated[
         help=_("Time for the whole run: 120s, 2m or 90, which is in seconds."),
     ),
 ]
-_PARTS = [part.value for part in Part]
+_PARTS = [part.value for part in ValidationPart]
 Parts = Annotated[
     str | None,
     typer.Option(

@@ -21,7 +21,7 @@ from tuner.validate.children import here
 from tuner.validate.children.setup import Setup
 from tuner.validate.nodes import torchrun
 from tuner.validate.nodes.ray_tasks import on_ray
-from tuner.validate.parts import Part
+from tuner.validate.parts import ValidationPart
 from tuner.validate.plans import PartPlan, plan, workers
 from tuner.validate.progress import Progress
 from tuner.validate.report.schema import ValidationFile
@@ -37,7 +37,7 @@ class Request(Struct, frozen=True, kw_only=True):
     overrides: tuple[str, ...]
     premises: Premises
     budget_s: float
-    parts: tuple[Part, ...]
+    parts: tuple[ValidationPart, ...]
     processes: int | None
     memory_limit_bytes: int | None
     device: str

@@ -27,7 +27,7 @@ _OF_A_NUMBER = re.compile(r"[\d._eE+-]*")
 def pasted(words: Sequence[str]) -> UserInput:
     """A command as it stands in a shell or a document, or overrides alone."""
     from tuner.inputs.shell.carriers import handed_line, is_shell, shell_position
-    from tuner.inputs.shell.interpreter import Command
+    from tuner.inputs.shell.interpreter import StartedProgram
     from tuner.inputs.shell.launches import launches
     from tuner.inputs.shell.values import Field, text
 
@@ -41,7 +41,7 @@ def pasted(words: Sequence[str]) -> UserInput:
 
         file = Path(COMMAND_LINE)
         return launched(file, read_script(file, shlex.join(words).encode(), ()), (), None)
-    command = Command(
+    command = StartedProgram(
         words=fields,
         environment=(),
         location=typed[0].location,

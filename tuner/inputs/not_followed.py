@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from tuner.errors import cut
 from tuner.inputs.secrets import without_secrets
 from tuner.inputs.shell.control import MOST_ROUNDS
-from tuner.inputs.shell.undecided import Cause, Kind
+from tuner.inputs.shell.undecided import UndecidedKind, UndecidedPart
 from tuner.inputs.user_input import Remark
 from tuner.language import _
 
@@ -29,7 +29,7 @@ def not_followed(
         launch: the one that is read.
         open_arguments: those whose values are not known, with their keys.
     """
-    decided: dict[Cause, list[str]] = {}
+    decided: dict[UndecidedPart, list[str]] = {}
     for key, field in open_arguments:
         for cause in field.text.because:
             decided.setdefault(cause, []).append(key or _("further arguments"))
@@ -39,7 +39,7 @@ def not_followed(
     return tuple(dict.fromkeys(sorted(remarks, key=lambda remark: remark.location.line or 0)))
 
 
-def named(causes: Iterable[Cause]) -> str:
+def named(causes: Iterable[UndecidedPart]) -> str:
     """Commands that are not run, with their places."""
     return _(", ").join(
         dict.fromkeys(
@@ -48,9 +48,9 @@ def named(causes: Iterable[Cause]) -> str:
     )
 
 
-def _alone(cause: Cause) -> Remark:
+def _alone(cause: UndecidedPart) -> Remark:
     """What is said of a part of the script whatever rests on it."""
-    if cause.kind is Kind.LOOP:
+    if cause.kind is UndecidedKind.LOOP:
         text = _("{loop} has no end that can be seen: it is followed for {rounds:,} rounds").format(
             loop=_shown(cause), rounds=MOST_ROUNDS
         )
@@ -59,9 +59,9 @@ def _alone(cause: Cause) -> Remark:
     return Remark(text=text, location=cause.location)
 
 
-def _deciding(cause: Cause, decided: list[str]) -> Remark:
+def _deciding(cause: UndecidedPart, decided: list[str]) -> Remark:
     said = _("{command} is not run: what it prints decides {settings}")
-    if cause.kind is Kind.STATUS:
+    if cause.kind is UndecidedKind.STATUS:
         said = _("{command} is not run: whether it succeeds decides {settings}")
     settings = _(", ").join(_few(list(dict.fromkeys(decided))))
     return Remark(text=said.format(command=_shown(cause), settings=settings), location=cause.location)
@@ -73,5 +73,5 @@ def _few(settings: list[str]) -> Iterator[str]:
         yield _("{count} more").format(count=len(settings) - _NAMED)
 
 
-def _shown(cause: Cause) -> str:
+def _shown(cause: UndecidedPart) -> str:
     return cut(without_secrets(cause.text), _CHARACTERS)

@@ -27,7 +27,7 @@ _MOST_CHARACTERS = 10_000  # of an override that Hydra's own parser reads, at up
 _BRACKET_OR_QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[\[{()}\]]""", re.DOTALL)
 
 
-class Kind(Enum):
+class OverrideKind(Enum):
     """What an override does; the values are Hydra's prefixes."""
 
     CHANGE = ""
@@ -48,7 +48,7 @@ class Override(Struct, frozen=True, kw_only=True):
 
     key: str  # a dotted key, or the name of a config group
     package: str | None  # what stands after '@' in a group override
-    kind: Kind
+    kind: OverrideKind
     value: Any  # None for a deletion without a value
     text: str  # as typed
     location: Location  # on a command line the line is the argument's number
@@ -144,7 +144,7 @@ def _read(argument: Argument) -> Override:
     return Override(
         key=plain.key,
         package=None,
-        kind=Kind(plain.prefix),
+        kind=OverrideKind(plain.prefix),
         value=plain.value,
         text=argument.text,
         location=argument.location,
@@ -243,12 +243,12 @@ def _too_deep(text: str, place: Location) -> InputError:
     )
 
 
-def _kind(parsed: Any) -> Kind:
+def _kind(parsed: Any) -> OverrideKind:
     if parsed.is_delete():
-        return Kind.DELETE
+        return OverrideKind.DELETE
     if parsed.is_force_add():
-        return Kind.FORCE_ADD
-    return Kind.ADD if parsed.is_add() else Kind.CHANGE
+        return OverrideKind.FORCE_ADD
+    return OverrideKind.ADD if parsed.is_add() else OverrideKind.CHANGE
 
 
 def _plain(value: Any) -> Any:

@@ -12,11 +12,11 @@ from tuner.errors import InputError, Location
 from tuner.files import is_there, read_bytes
 from tuner.inputs.secrets import is_carried
 from tuner.inputs.shell.effort import Effort
-from tuner.inputs.shell.interpreter import Assumed, Command, Interpreter
+from tuner.inputs.shell.interpreter import Assumed, Interpreter, StartedProgram
 from tuner.inputs.shell.launches import Launch, launches
 from tuner.inputs.shell.scope import Scope
 from tuner.inputs.shell.source import MOST_BYTES, Source, parse
-from tuner.inputs.shell.undecided import Cause, together
+from tuner.inputs.shell.undecided import UndecidedPart, together
 from tuner.inputs.shell.values import Text, Unknown, text
 from tuner.language import _, chosen
 from tuner.units import KIB
@@ -46,8 +46,8 @@ class Script(Struct, frozen=True, kw_only=True):
     launches: tuple[Launch, ...]  # programs that get Hydra overrides
     assumed: tuple[Assumed, ...]
     not_read: tuple[Unknown, ...]  # files that it sources and that are not to be had
-    given_up: tuple[Cause, ...]  # loops without an end, and commands that other commands print
-    in_doubt: tuple[Cause, ...]  # what is not run that decides on commands which may be launches
+    given_up: tuple[UndecidedPart, ...]  # loops without an end, and commands that other commands print
+    in_doubt: tuple[UndecidedPart, ...]  # what is not run that decides on commands which may be launches
     lost: tuple[Lost, ...]
 
 
@@ -161,7 +161,7 @@ def _gets_overrides(launch: Launch) -> bool:
     return any(is_override(str(argument.text)) for argument in launch.arguments)
 
 
-def _doubts(command: Command) -> tuple[Cause, ...]:
+def _doubts(command: StartedProgram) -> tuple[UndecidedPart, ...]:
     """What is not run that would tell which program a command with overrides starts."""
     starting = [word for word in command.words if not is_override(str(word.text))]
     if len(starting) == len(command.words):
@@ -169,7 +169,7 @@ def _doubts(command: Command) -> tuple[Cause, ...]:
     return together(*(word.text.because for word in starting), command.doubts)
 
 
-def _lost(command: Command) -> list[Lost]:
+def _lost(command: StartedProgram) -> list[Lost]:
     first = str(command.words[0].text)
     if not is_override(first) or "=" not in first:
         return []

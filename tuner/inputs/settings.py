@@ -64,7 +64,7 @@ def _as_it_is(override: str) -> str | None:
     return override
 
 
-class Program(Struct, frozen=True, kw_only=True):
+class SettingsReader(Struct, frozen=True, kw_only=True):
     """What reads the settings, where that is not the trainer as released but a project on a copy of it."""
 
     name: str
@@ -94,7 +94,7 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
     origins: Mapping[Path, Origin]
     default_origin: Origin
     unknown: tuple[UnknownKey, ...] = ()
-    program: Program | None = None
+    program: SettingsReader | None = None
     has_key: Callable[[Path], bool] | None = None
 
     @cached_property

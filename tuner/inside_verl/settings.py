@@ -8,7 +8,7 @@ from tuner.language import N_, _
 
 
 @dataclass(frozen=True, kw_only=True)
-class Setting:
+class EnvironmentSwitch:
     """An environment variable, what it may be set to and what it does."""
 
     name: str
@@ -33,7 +33,7 @@ class Setting:
         )
 
 
-HEAD = Setting(
+HEAD = EnvironmentSwitch(
     name="TUNER_HEAD",
     values=("recompute", "policy", "saved", "off"),
     default="recompute",
@@ -43,13 +43,13 @@ HEAD = Setting(
     ),
     page="guide/inside-verl",
 )
-SKIP_ZERO_ADVANTAGE = Setting(
+SKIP_ZERO_ADVANTAGE = EnvironmentSwitch(
     name="TUNER_SKIP_ZERO_ADVANTAGE",
     values=("keep-steps", "one-step"),
     does=N_("leave sequences whose advantages are all zero out of the update of the actor"),
     page="guide/zero-advantage",
 )
-RECORD = Setting(
+RECORD = EnvironmentSwitch(
     name="TUNER_RECORD",
     does=N_("the folder for memory and seconds of each phase, one file for each rank"),
     page="guide/inside-verl",

@@ -17,7 +17,7 @@ from tuner.kernels import reference, rows, slices, tiles, vocab_parallel
 from tuner.kernels.plans import choose_plan
 from tuner.kernels.reference import Statistics
 from tuner.kernels.slices import Slice
-from tuner.kernels.tiles import Path, Plan, Work
+from tuner.kernels.tiles import Path, Plan, TileWork
 
 Writer = Callable[[int, Tensor], None]  # first entry of the slice, where its gradient goes
 
@@ -173,7 +173,7 @@ def head_gradients(
     labels_R = (chosen.take(upstream.labels_T) - upstream.first_label).int()
     coefficients_CR = chosen.take(coefficients_CT, dim=1)
     del coefficients_CT
-    plan = choose_plan(Work.GRADIENT, hidden_RH, weight_VH)
+    plan = choose_plan(TileWork.GRADIENT, hidden_RH, weight_VH)
     if saved_TV is None:
         write = _recomputing(plan, hidden_RH, weight_VH, labels_R, coefficients_CR)
     else:

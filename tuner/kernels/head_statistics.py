@@ -12,7 +12,7 @@ from tuner.kernels import reference, vocab_parallel
 from tuner.kernels.plans import choose_plan
 from tuner.kernels.reference import Statistics
 from tuner.kernels.rows import Rows
-from tuner.kernels.tiles import Path, Work
+from tuner.kernels.tiles import Path, TileWork
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +68,7 @@ def statistics_by_parts(
         group: ranks that share the vocabulary.
         seen: as of :func:`tuner.kernels.forward.partial_statistics`; of Triton's kernels alone.
     """
-    plan = choose_plan(Work.STATISTICS if saved_TV is None else Work.SAVING, hidden_RH, weight_VH)
+    plan = choose_plan(TileWork.STATISTICS if saved_TV is None else TileWork.SAVING, hidden_RH, weight_VH)
     matrices_and_rows = (hidden_RH, weight_VH, labels_R, inverse_temperature_R, saved_TV)
     in_triton = plan.path is not Path.REFERENCE
     if in_triton:

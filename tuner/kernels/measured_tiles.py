@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from tuner.kernels.tiles import Path, Plan, Tile, Work
+from tuner.kernels.tiles import Path, Plan, Tile, TileWork
 
 FILE = FilePath(__file__).with_name("measured_tiles.json")
 Sizes = tuple[int, int, int]  # T, H, V
@@ -29,7 +29,7 @@ _EDGES = 2  # of the memory's clock on which data are sent
 
 
 @dataclass(frozen=True, kw_only=True)
-class Card:
+class TunedCard:
     """What of a card decides which tile is fastest."""
 
     capability: tuple[int, int]
@@ -37,7 +37,7 @@ class Card:
     l2_bytes: int
     bytes_per_second: int  # of its memory, as its clock and bus width have it
 
-    def away_from(self, other: "Card") -> float:
+    def away_from(self, other: "TunedCard") -> float:
         """How different two cards of one capability are: the distance of the logarithms."""
         own, others = (
             [log(card.processors), log(card.l2_bytes), log(card.bytes_per_second)] for card in (self, other)
@@ -46,11 +46,11 @@ class Card:
 
 
 @cache
-def card_of(device: torch.device) -> Card:
+def card_of(device: torch.device) -> TunedCard:
     """The card as its driver describes it."""
     properties = torch.cuda.get_device_properties(device)
     clock_khz, bus_bits = (getattr(properties, name, 0) for name in ("memory_clock_rate", "memory_bus_width"))
-    return Card(
+    return TunedCard(
         capability=(properties.major, properties.minor),
         processors=properties.multi_processor_count,
         l2_bytes=max(properties.L2_cache_size, 1),
@@ -65,10 +65,10 @@ def records() -> list[dict[str, Any]]:
     return cards
 
 
-def card_in(record: dict[str, Any]) -> Card:
+def card_in(record: dict[str, Any]) -> TunedCard:
     """The card that a record is of."""
     major, minor = record["capability"]
-    return Card(
+    return TunedCard(
         capability=(major, minor),
         processors=record["processors"],
         l2_bytes=record["l2_bytes"],
@@ -77,7 +77,7 @@ def card_in(record: dict[str, Any]) -> Card:
 
 
 @lru_cache(maxsize=_CACHED_CHOICES)
-def fastest(card: Card, work: Work, sizes: Sizes, allowed: Collection[Path]) -> Plan | None:
+def fastest(card: TunedCard, work: TileWork, sizes: Sizes, allowed: Collection[Path]) -> Plan | None:
     """The fastest plan where the most similar card and shape were measured; None for a card unlike any.
 
     Args:

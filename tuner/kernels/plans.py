@@ -3,10 +3,10 @@
 from torch import Tensor
 
 from tuner.kernels import measured_tiles, tiles
-from tuner.kernels.tiles import Path, Plan, Work
+from tuner.kernels.tiles import Path, Plan, TileWork
 
 
-def choose_plan(work: Work, hidden_TH: Tensor, weight_VH: Tensor) -> Plan:
+def choose_plan(work: TileWork, hidden_TH: Tensor, weight_VH: Tensor) -> Plan:
     """Path and tile of a pass over these matrices, whose last dimension is contiguous.
 
     A choice from a table: one that a timing makes while it runs would change the order of the sums, and

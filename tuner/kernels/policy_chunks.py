@@ -25,7 +25,7 @@ _WHOLE_TILES = 128  # rows
 
 
 @dataclass(frozen=True, kw_only=True)
-class Problem:
+class ChunkProblem:
     """What the loss is made of: the matrices of all rows, the rest of those that are not ignored."""
 
     hidden_TH: Tensor  # the last dimension contiguous, as in ``weight_VH``
@@ -49,7 +49,7 @@ class Problem:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Results:
+class ChunkResults:
     """Loss, statistics and gradients of all rows: zero for rows left out, None for a gradient not wanted."""
 
     loss: Tensor
@@ -111,7 +111,7 @@ def compacted(moved_C: Tensor) -> Compaction:
 class _Gradients:
     """The gradients of hidden states and weight while chunks are added to them."""
 
-    def __init__(self, problem: Problem, wanted: Wanted, *, chunks: int) -> None:
+    def __init__(self, problem: ChunkProblem, wanted: Wanted, *, chunks: int) -> None:
         self._weight_VH = problem.weight_VH
         self.d_hidden_TH = problem.hidden_TH.new_zeros(problem.hidden_TH.shape) if wanted.hidden else None
         # A sum of several chunks is rounded once, at the end.
@@ -146,7 +146,7 @@ class _Gradients:
 
 
 def _statistics(
-    problem: Problem, part: slice, hidden_CH: Tensor, logits_CV: Tensor | None, statistics_R: Statistics
+    problem: ChunkProblem, part: slice, hidden_CH: Tensor, logits_CV: Tensor | None, statistics_R: Statistics
 ) -> Statistics:
     """Statistics of a chunk's rows, written into the vectors of all rows."""
     statistics_C = Statistics(**{name: vector_R[part] for name, vector_R in vars(statistics_R).items()})
@@ -158,7 +158,7 @@ def _statistics(
 
 
 def _add_gradients(
-    problem: Problem,
+    problem: ChunkProblem,
     part: slice,
     hidden_CH: Tensor,
     logits_CV: Tensor,
@@ -183,7 +183,7 @@ def _add_gradients(
 
 
 def _work_through(
-    problem: Problem, size: int, statistics_R: Statistics, gradients: _Gradients | None
+    problem: ChunkProblem, size: int, statistics_R: Statistics, gradients: _Gradients | None
 ) -> Tensor:
     """The loss of each row, chunk by chunk; writes the statistics, and adds to the gradients."""
     count, dtype = problem.rows.count, problem.hidden_TH.dtype
@@ -207,7 +207,7 @@ def _work_through(
     return losses_R
 
 
-def policy_gradients(problem: Problem, wanted: Wanted, *, chunk_tokens: int) -> Results:
+def policy_gradients(problem: ChunkProblem, wanted: Wanted, *, chunk_tokens: int) -> ChunkResults:
     """The loss, the statistics and the gradients that are wanted.
 
     Args:
@@ -224,7 +224,7 @@ def policy_gradients(problem: Problem, wanted: Wanted, *, chunk_tokens: int) -> 
         size = min(size, chosen)
         gradients = _Gradients(problem, wanted, chunks=-(-count // size))
     losses_R = _work_through(problem, size, statistics_R, gradients)
-    return Results(
+    return ChunkResults(
         loss=losses_R.sum(),
         log_probs_T=problem.rows.put(statistics_R.log_probs, total),
         entropy_T=problem.rows.put(statistics_R.entropy, total),

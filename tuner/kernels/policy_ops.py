@@ -55,7 +55,7 @@ def forward(
     rows = checked_rows(
         labels_T, inverse_temperature_T, ignore_index=ignore_index, vocabulary=weight_VH.shape[0]
     )
-    problem = policy_chunks.Problem(
+    problem = policy_chunks.ChunkProblem(
         hidden_TH=rows_contiguous(hidden_TH),
         weight_VH=rows_contiguous(weight_VH),
         rows=rows,

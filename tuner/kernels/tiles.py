@@ -57,7 +57,7 @@ class Tile:
         )
 
 
-class Work(Enum):
+class TileWork(Enum):
     """What a pass over the product writes: which tile is fastest depends on it."""
 
     STATISTICS = "statistics"  # of logits that are not kept

@@ -19,7 +19,7 @@ Entry = tuple[str, float]
 """A symbol and its number."""
 
 
-class Part(Struct, frozen=True, kw_only=True):
+class Addend(Struct, frozen=True, kw_only=True):
     """An addend of a symbol that is itself a sum."""
 
     name: str
@@ -34,7 +34,7 @@ class Symbol(Struct, frozen=True, kw_only=True):
     number: float
     meaning: str
     derivation: Derivation | None  # None for what comes straight from the job
-    parts: tuple[Part, ...]
+    parts: tuple[Addend, ...]
 
 
 def symbols(workload: Workload, terms: Iterable[Term]) -> tuple[Symbol, ...]:
@@ -81,9 +81,9 @@ def derivations(workload: Workload) -> Mapping[Entry, Derivation]:
     return formulas
 
 
-def layer_parts(workload: Workload) -> Mapping[Entry, tuple[Part, ...]]:
+def layer_parts(workload: Workload) -> Mapping[Entry, tuple[Addend, ...]]:
     """What a layer's saved bytes per token, ``a_l``, add up from: norms, attention, MLP."""
-    parts_of: dict[Entry, tuple[Part, ...]] = {}
+    parts_of: dict[Entry, tuple[Addend, ...]] = {}
     models = [(workload.model, workload.actor.engine)]
     if workload.critic is not None:
         models.append((workload.critic.model, workload.critic.engine))
@@ -96,17 +96,17 @@ def layer_parts(workload: Workload) -> Mapping[Entry, tuple[Part, ...]]:
     return parts_of
 
 
-def _parts(model: ModelShape, engine: Engine, layer: int) -> tuple[Part, ...]:
+def _parts(model: ModelShape, engine: Engine, layer: int) -> tuple[Addend, ...]:
     mixer = linear_attention_saved_bytes if model.is_linear(layer) else attention_saved_bytes
     norms = norms_saved_bytes(model, engine)
     return (
-        Part(name="norms", derivation=derivation(norms), source=path_of(norms_saved_bytes)),
-        Part(
+        Addend(name="norms", derivation=derivation(norms), source=path_of(norms_saved_bytes)),
+        Addend(
             name="attention",
             derivation=derivation(mixer(model, engine)),
             source=path_of(mixer),
         ),
-        Part(
+        Addend(
             name="MLP",
             derivation=derivation(mlp_saved_bytes(model, engine, layer)),
             source=path_of(mlp_saved_bytes),

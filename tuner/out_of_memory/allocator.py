@@ -30,7 +30,7 @@ _OWN = rf"this process has {SIZE} memory in use"
 _PROCESS = rf"Process (\d{{1,10}}) has {SIZE} memory in use"
 
 
-class Size(Struct, frozen=True, kw_only=True):
+class PrintedSize(Struct, frozen=True, kw_only=True):
     """A size as a message writes it, rounded to its decimals."""
 
     text: str  # as written: "13.91 GiB"
@@ -48,7 +48,7 @@ class Process(Struct, frozen=True, kw_only=True):
 class AllocatorMessage(Struct, frozen=True, kw_only=True):
     """The sizes of a message; None where it does not say."""
 
-    requested: Size | None
+    requested: PrintedSize | None
     card: int | None = None  # its number, among those that the process sees
     total_bytes: int | None = None  # of the card
     free_bytes: int | None = None  # on the card
@@ -82,17 +82,17 @@ def read_message(text: str) -> AllocatorMessage:
     )
 
 
-def read_size(text: str) -> Size | None:
+def read_size(text: str) -> PrintedSize | None:
     """A text that is nothing but a size, such as ``18.54 GiB``; None where it is something else."""
     return _size(re.fullmatch(rf"\s*{SIZE}\s*", text))
 
 
-def _size(match: re.Match[str] | None) -> Size | None:
+def _size(match: re.Match[str] | None) -> PrintedSize | None:
     if match is None:
         return None
     number, unit = (group for group in match.groups() if group is not None)
     decimals = len(number.partition(".")[2])
-    return Size(
+    return PrintedSize(
         text=f"{number} {unit}",
         bytes=Fraction(number) * _UNITS[unit],
         half_step=Fraction(_UNITS[unit], 2 * 10**decimals),

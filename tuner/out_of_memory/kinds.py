@@ -12,7 +12,7 @@ from msgspec import Struct
 from tuner.enumeration import Enum
 
 
-class Kind(Enum):
+class ErrorKind(Enum):
     """What ran out, and who says so."""
 
     ALLOCATION = "allocation"  # PyTorch's allocator, which names the size of one tensor
@@ -31,7 +31,7 @@ class Kind(Enum):
 class Wording(Struct, frozen=True, kw_only=True):
     """Words that say one kind, with the names of the figures in them."""
 
-    kind: Kind
+    kind: ErrorKind
     pattern: str
     figures: tuple[str, ...] = ()  # of the groups, in order
     engine: str = ""  # whose words they are
@@ -43,78 +43,80 @@ _GIB = rf"{_NUMBER} ?GiB"
 # The first that fits a line is taken.
 WORDINGS = (
     Wording(
-        kind=Kind.SAMPLER,
+        kind=ErrorKind.SAMPLER,
         pattern=rf"out of memory occurred when warming up sampler with {_NUMBER} dummy requests",
         figures=("sequences",),
         engine="vLLM",
     ),
-    Wording(kind=Kind.ALLOCATION, pattern=r"(?:out of memory.{0,40})?Tried to allocate \d"),
-    Wording(kind=Kind.NO_CACHE, pattern=r"No available memory for the cache blocks", engine="vLLM"),
+    Wording(kind=ErrorKind.ALLOCATION, pattern=r"(?:out of memory.{0,40})?Tried to allocate \d"),
+    Wording(kind=ErrorKind.NO_CACHE, pattern=r"No available memory for the cache blocks", engine="vLLM"),
     Wording(
-        kind=Kind.NO_CACHE,
+        kind=ErrorKind.NO_CACHE,
         pattern=r"Not enough memory\. Please try to increase --mem-fraction-static",
         engine="SGLang",
     ),
     Wording(
-        kind=Kind.SHORT_CACHE,
+        kind=ErrorKind.SHORT_CACHE,
         pattern=rf"max seq len \({_NUMBER}\),? \(?{_GIB} KV cache is needed.{{0,80}}? \(?{_GIB}\)?"
         rf"(?:.{{0,80}}?maximum model length is {_NUMBER})?",
         figures=("sequence_tokens", "needed_gib", "available_gib", "possible_tokens"),
         engine="vLLM",
     ),
     Wording(
-        kind=Kind.SHORT_CACHE,
+        kind=ErrorKind.SHORT_CACHE,
         pattern=rf"max seq len \({_NUMBER}\) is larger than the maximum number of tokens.{{0,60}}"
         rf"\({_NUMBER}\)",
         figures=("sequence_tokens", "possible_tokens"),
         engine="vLLM",
     ),
     Wording(
-        kind=Kind.NOT_FREE,
+        kind=ErrorKind.NOT_FREE,
         pattern=rf"Free memory on device.{{0,20}}? \({_NUMBER}/{_GIB}\) on startup is less than desired GPU "
         rf"memory utilization \({_NUMBER}, {_GIB}\)",
         figures=("free_gib", "total_gib", "fraction", "share_gib"),
         engine="vLLM",
     ),
-    Wording(kind=Kind.MAPPING, pattern=r"CUDA Error: out of memory at \S*cumem_allocator", engine="vLLM"),
     Wording(
-        kind=Kind.MAPPING,
+        kind=ErrorKind.MAPPING, pattern=r"CUDA Error: out of memory at \S*cumem_allocator", engine="vLLM"
+    ),
+    Wording(
+        kind=ErrorKind.MAPPING,
         pattern=r"torch_memory_saver.{0,80}(?:out of memory|error: 2\b)",
         engine="SGLang",
     ),
-    Wording(kind=Kind.NCCL, pattern=r"Cuda failure (?:2 )?'out of memory'"),
-    Wording(kind=Kind.SERVING, pattern=r"(?:Prefill|Decode) out of memory", engine="SGLang"),
+    Wording(kind=ErrorKind.NCCL, pattern=r"Cuda failure (?:2 )?'out of memory'"),
+    Wording(kind=ErrorKind.SERVING, pattern=r"(?:Prefill|Decode) out of memory", engine="SGLang"),
     Wording(
-        kind=Kind.HOST,
+        kind=ErrorKind.HOST,
         pattern=rf"Memory on the node .{{0,600}}? was {_NUMBER} ?GB ?/ ?{_NUMBER} ?GB",
         figures=("used_gib", "total_gib"),  # Ray writes GB and divides by 2**30
     ),
     Wording(
-        kind=Kind.HOST,
+        kind=ErrorKind.HOST,
         pattern=r"node running low on memory|killed due to memory pressure|Out of memory: Killed process"
         r"|invoked oom-killer|oom-kill:|OOMKilled",
     ),
     Wording(
-        kind=Kind.UNSIZED,
+        kind=ErrorKind.UNSIZED,
         pattern=r"(?:CUDA|HIP|NPU)(?: driver)? (?:error|Error): out of memory|(?:CUDA|HIP|NPU) out of memory"
         r"|CUBLAS_STATUS_ALLOC_FAILED|CUDA_ERROR_OUT_OF_MEMORY|cudaErrorMemoryAllocation"
         r"|torch\.(?:cuda\.)?OutOfMemoryError",
     ),
     Wording(
-        kind=Kind.KILLED,
+        kind=ErrorKind.KILLED,
         pattern=r"SIGKILL by OOM killer|\(SIGKILL\)|exit ?code:? -9\b|is killed by signal: Killed",
     ),
 )
 
 
-class Said(Struct, frozen=True, kw_only=True):
+class MatchedWording(Struct, frozen=True, kw_only=True):
     """A wording that was found, and its figures."""
 
     wording: Wording
     figures: tuple[tuple[str, float], ...] = ()
 
 
-def said_in(text: str, *, within: int | None = None, only: Kind | None = None) -> Said | None:
+def said_in(text: str, *, within: int | None = None, only: ErrorKind | None = None) -> MatchedWording | None:
     """What a text says, by the first wording that fits; None where memory is no matter.
 
     Args:
@@ -127,5 +129,5 @@ def said_in(text: str, *, within: int | None = None, only: Kind | None = None) -
         if match is not None and (within is None or match.start() < within):
             given = zip(wording.figures, match.groups(), strict=True) if wording.figures else ()
             figures = tuple((name, float(number)) for name, number in given if number is not None)
-            return Said(wording=wording, figures=figures)
+            return MatchedWording(wording=wording, figures=figures)
     return None

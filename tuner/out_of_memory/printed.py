@@ -22,14 +22,14 @@ _STAMP = re.compile(
 _BARS = ("\u2502", "|")
 
 
-class Line(Struct, frozen=True):
+class PrintedLine(Struct, frozen=True):
     """One line and the process that printed it, empty where it does not say."""
 
     text: str
     source: str = ""
 
 
-def cleaned(raw: str, *, longest: int = LONGEST) -> Line:
+def cleaned(raw: str, *, longest: int = LONGEST) -> PrintedLine:
     """One line without what stands in front of it.
 
     Args:
@@ -49,4 +49,4 @@ def cleaned(raw: str, *, longest: int = LONGEST) -> Line:
             break
     if rest[:1] in _BARS:  # the frame around rich's tracebacks
         rest = rest[1:].rstrip().rstrip("".join(_BARS)).rstrip().removeprefix(" ")
-    return Line(rest, source)
+    return PrintedLine(rest, source)

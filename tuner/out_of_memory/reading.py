@@ -6,7 +6,7 @@ from itertools import islice
 from msgspec import Struct
 
 from tuner.out_of_memory.allocator import AllocatorMessage, read_message
-from tuner.out_of_memory.kinds import Kind, Said, said_in
+from tuner.out_of_memory.kinds import ErrorKind, MatchedWording, said_in
 from tuner.out_of_memory.printed import cleaned
 from tuner.out_of_memory.stack import STACK_BEGINS, Call, calls, calls_after
 
@@ -46,7 +46,7 @@ _MARKS = (
 class OutOfMemory(Struct, frozen=True, kw_only=True):
     """An error and all that the text says around it."""
 
-    kind: Kind
+    kind: ErrorKind
     text: str  # the line
     line: int  # its number in the text, from 1
     engine: str = ""  # the rollout engine whose words they are
@@ -66,7 +66,7 @@ def read_out_of_memory(text: str) -> OutOfMemory | None:
     that goes down with the one that ran out.
     """
     raw = text.splitlines()
-    best: tuple[int, Said] | None = None
+    best: tuple[int, MatchedWording] | None = None
     for place in _marked(text, raw):
         said = _said(raw, place)
         if said is not None and (best is None or _order(said) < _order(best[1])):
@@ -76,10 +76,10 @@ def read_out_of_memory(text: str) -> OutOfMemory | None:
     return None if best is None else _read(raw, *best)
 
 
-def _read(raw: Sequence[str], place: int, said: Said) -> OutOfMemory:
+def _read(raw: Sequence[str], place: int, said: MatchedWording) -> OutOfMemory:
     """The error that begins in a line."""
     kind, text = said.wording.kind, _joined(raw, place)
-    message = read_message(text) if kind in (Kind.ALLOCATION, Kind.SAMPLER) else None
+    message = read_message(text) if kind in (ErrorKind.ALLOCATION, ErrorKind.SAMPLER) else None
     further = said if said.figures else said_in(text, only=kind)
     return OutOfMemory(
         kind=kind,
@@ -99,15 +99,15 @@ def _marked(text: str, raw: Sequence[str]) -> list[int]:
     return list(islice(places, _MOST)) if marks else []
 
 
-def _order(said: Said) -> int:
+def _order(said: MatchedWording) -> int:
     """Errors first that say what ran out, then those that leave it open."""
-    return {Kind.UNSIZED: 1, Kind.KILLED: 2}.get(said.wording.kind, 0)
+    return {ErrorKind.UNSIZED: 1, ErrorKind.KILLED: 2}.get(said.wording.kind, 0)
 
 
-def _said(raw: Sequence[str], place: int) -> Said | None:
+def _said(raw: Sequence[str], place: int) -> MatchedWording | None:
     text = cleaned(raw[place]).text
     said = said_in(text)
-    clear = said is not None and said.wording.kind is not Kind.UNSIZED
+    clear = said is not None and said.wording.kind is not ErrorKind.UNSIZED
     # A message may be broken over lines: then the next ones hold the rest of its words.
     return said if clear else said_in(_joined(raw, place), within=len(text))
 

@@ -6,9 +6,9 @@ from itertools import groupby
 from tuner.accuracy import (
     USUAL,
     ComparedFile,
-    Comparison,
+    ErrorSpread,
     Inside,
-    Spread,
+    PassComparison,
     TimedFile,
     special_settings,
     summarise,
@@ -69,13 +69,13 @@ def _file(file: ComparedFile, terminal: Terminal) -> Iterator[str]:
         yield "\n".join([heading, *(terminal.style(line, "dim") for line in _head()), *_rows(rows, terminal)])
 
 
-def _where(row: Comparison) -> str:
+def _where(row: PassComparison) -> str:
     gpus = row.case.world_size
     text = ngettext("{model}, {gpus} GPU", "{model}, {gpus} GPUs", gpus)
     return text.format(model=row.case.model, gpus=gpus)
 
 
-def _rows(rows: Iterator[tuple[int, Comparison]], terminal: Terminal) -> Iterator[str]:
+def _rows(rows: Iterator[tuple[int, PassComparison]], terminal: Terminal) -> Iterator[str]:
     for settings, alike in groupby(rows, key=lambda row: special_settings(row[1].case)):
         yield terminal.prose(", ".join(settings) or _("usual settings"), indent="    ", first="  ")
         for index, row in alike:
@@ -88,7 +88,7 @@ def _rows(rows: Iterator[tuple[int, Comparison]], terminal: Terminal) -> Iterato
                 )
 
 
-def _row(index: int, row: Comparison) -> str:
+def _row(index: int, row: PassComparison) -> str:
     name = f"{row.case.pass_:<9}"
     return (
         f"  {index:>4} {name}{row.case.tokens:>{_PASS_AND_TOKENS - len(name)},}"
@@ -97,7 +97,7 @@ def _row(index: int, row: Comparison) -> str:
     )
 
 
-def _outside(row: Comparison) -> str:
+def _outside(row: PassComparison) -> str:
     low, high = row.interval
     reserved = gib(row.case.peak_reserved_bytes or 0, decimals=2)
     return " " * 8 + _("reserved {reserved}, outside {interval} GiB").format(
@@ -109,7 +109,7 @@ def _amount(size: int) -> str:
     return f"{size / GIB:>{_AMOUNT}.2f}"
 
 
-def _summary(rows: Sequence[Comparison], terminal: Terminal) -> str:
+def _summary(rows: Sequence[PassComparison], terminal: Terminal) -> str:
     summary = summarise(rows)
     title = ngettext(
         "Size of the error over {count} case", "Size of the error over {count} cases", summary.cases
@@ -135,12 +135,12 @@ def _reserved(reserved: Inside) -> Iterator[str]:
         yield "  " + _("reserved peak inside the interval: {count}").format(count=count)
 
 
-def _spread(name: str, spread: Spread) -> str:
+def _spread(name: str, spread: ErrorSpread) -> str:
     median, p95, worst = (share(size, signed=False) for size in (spread.median, spread.p95, spread.worst))
     return f"  {left(name, 22)}{median:>10}{p95:>18}{worst:>10}"
 
 
-def _notes(rows: Sequence[Comparison], terminal: Terminal) -> str:
+def _notes(rows: Sequence[PassComparison], terminal: Terminal) -> str:
     usual = ", ".join(f"{key}={value}" for key, value in USUAL.items())
     notes = [
         _(

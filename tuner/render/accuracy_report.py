@@ -9,8 +9,8 @@ from pydantic import ConfigDict, Field
 from tuner import __version__
 from tuner.accuracy import (
     ComparedFile,
-    Comparison,
     MeasuredCase,
+    PassComparison,
     Ratios,
     Series,
     Summary,
@@ -101,7 +101,7 @@ class UtilisationReport(ReportModel):
     printed: Annotated[float, Field(description="by the trainer")]
 
 
-class LeftOutReport(ReportModel):
+class UnpredictedReport(ReportModel):
     """A record that nothing is predicted for."""
 
     source: str
@@ -126,7 +126,7 @@ class AccuracyReport(ReportModel):
         tuple[Series, ...], STRUCTS, Field(description="order of the settings of one model on one card")
     ]
     utilisation: tuple[UtilisationReport, ...]
-    left_out: tuple[LeftOutReport, ...]
+    left_out: tuple[UnpredictedReport, ...]
     recorded: Annotated[
         tuple[RecordedReport, ...], Field(description="peaks of the phases of recorded runs")
     ] = ()
@@ -153,7 +153,7 @@ def accuracy_json(
             for one in file.utilisations
         ),
         left_out=tuple(
-            LeftOutReport(source=file.source, **asdict(one)) for file in timed for one in file.left_out
+            UnpredictedReport(source=file.source, **asdict(one)) for file in timed for one in file.left_out
         ),
         recorded=tuple(RecordedReport(**asdict(peak), error=peak.error) for peak in peaks),
     )
@@ -164,7 +164,7 @@ def _seconds(source: str, timed: TimedPhase) -> SecondsReport:
     return SecondsReport(source=source, **{**asdict(timed), "origin": timed.origin.value})
 
 
-def _case(source: str, index: int, row: Comparison) -> CaseReport:
+def _case(source: str, index: int, row: PassComparison) -> CaseReport:
     return CaseReport(
         source=source,
         index=index,

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from tuner.accuracy import Origin, Ratios, Series, TimedFile, TimedPhase, ratios, series
+from tuner.accuracy import MeasurementOrigin, Ratios, Series, TimedFile, TimedPhase, ratios, series
 from tuner.language import N_, _, pgettext
 from tuner.render.columns import left, right
 from tuner.render.numbers import percent, quantity
@@ -11,9 +11,9 @@ from tuner.render.terminal import Terminal, plain
 
 _PHASE, _CARD, _FIGURE = 15, 13, 12
 _TITLES = {
-    Origin.RUN: N_("Steps of runs"),
-    Origin.WARM_PASS: N_("Passes that were repeated on a warm GPU"),
-    Origin.SINGLE_PASS: N_("Single passes, with what a first use brings"),
+    MeasurementOrigin.RUN: N_("Steps of runs"),
+    MeasurementOrigin.WARM_PASS: N_("Passes that were repeated on a warm GPU"),
+    MeasurementOrigin.SINGLE_PASS: N_("Single passes, with what a first use brings"),
 }
 
 
@@ -21,8 +21,8 @@ def seconds_text(files: Sequence[TimedFile], terminal: Terminal) -> str:
     """Every timed step and repeated pass, then how far all are off; empty where nothing was timed."""
     phases = [phase for file in files for phase in file.phases]
     parts = [part for file in files for part in _file(file, terminal)]
-    parts += [_summary(origin, phases, terminal) for origin in Origin if _of(origin, phases)]
-    ordered = series(phase for phase in phases if phase.origin is not Origin.SINGLE_PASS)
+    parts += [_summary(origin, phases, terminal) for origin in MeasurementOrigin if _of(origin, phases)]
+    ordered = series(phase for phase in phases if phase.origin is not MeasurementOrigin.SINGLE_PASS)
     if ordered:
         parts.append(_order(ordered, terminal))
     if any(file.utilisations for file in files):
@@ -34,12 +34,12 @@ def seconds_text(files: Sequence[TimedFile], terminal: Terminal) -> str:
     return "\n\n".join(parts)
 
 
-def _of(origin: Origin, phases: Sequence[TimedPhase]) -> list[TimedPhase]:
+def _of(origin: MeasurementOrigin, phases: Sequence[TimedPhase]) -> list[TimedPhase]:
     return [phase for phase in phases if phase.origin is origin]
 
 
 def _file(file: TimedFile, terminal: Terminal) -> Iterator[str]:
-    shown = [phase for phase in file.phases if phase.origin is not Origin.SINGLE_PASS]
+    shown = [phase for phase in file.phases if phase.origin is not MeasurementOrigin.SINGLE_PASS]
     if not shown:
         return
     columns = left("", _PHASE + 2) + "".join(
@@ -65,7 +65,7 @@ def _row(row: TimedPhase) -> str:
     return "    " + left(row.phase, _PHASE - 2) + "".join(f"{figure:>{_FIGURE}}" for figure in figures)
 
 
-def _summary(origin: Origin, phases: Sequence[TimedPhase], terminal: Terminal) -> str:
+def _summary(origin: MeasurementOrigin, phases: Sequence[TimedPhase], terminal: Terminal) -> str:
     rows = ratios(_of(origin, phases))
     head = (
         "  "
@@ -129,13 +129,13 @@ def _notes(phases: Sequence[TimedPhase], terminal: Terminal) -> str:
             "share of what was measured. Inside: the measured seconds lie in the predicted interval."
         )
     ]
-    if _of(Origin.RUN, phases):
+    if _of(MeasurementOrigin.RUN, phases):
         notes.append(
             _(
                 "A step is the sum of the predicted phases beside the trainer's whole step, in which rewards "
                 "and data handling count as well."
             )
         )
-    if _of(Origin.SINGLE_PASS, phases):
+    if _of(MeasurementOrigin.SINGLE_PASS, phases):
         notes.append(_("Single passes are listed by --output-format json."))
     return "\n".join(terminal.prose(note) for note in notes)

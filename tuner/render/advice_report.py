@@ -8,11 +8,11 @@ from tuner.advise import Advice, Price, Recommendation, ReleaseRange, Verdict, W
 from tuner.evidence import Evidence
 from tuner.findings import Goal, Numerics, Severity
 from tuner.render.memory_report import MemoryReport, memory_report
-from tuner.render.report_values import Bytes, Interval, Place, ReportModel, Seconds
+from tuner.render.report_values import Bytes, InputPlace, Interval, ReportModel, Seconds
 from tuner.render.struct_models import STRUCTS
 from tuner.render.time_report import StepTimeReport
 from tuner.render.words import shown_overrides
-from tuner.timing import Change
+from tuner.timing import StepChange
 from tuner.workload import Phase
 
 
@@ -29,7 +29,7 @@ class FindingReport(ReportModel):
     message: str
     notes: tuple[str, ...]
     keys: tuple[str, ...]
-    location: Place | None
+    location: InputPlace | None
     overrides: tuple[str, ...]
     price: Annotated[Price | None, STRUCTS]
     refuses: Annotated[bool, Field(description="the launch ends for this reason, whatever memory there is")]
@@ -65,7 +65,7 @@ class CombinationReport(ReportModel):
     seconds: Seconds
     step_time: StepTimeReport
     change: Annotated[
-        Change | None,
+        StepChange | None,
         STRUCTS,
         Field(description="from the seconds of the cheapest form that runs; null where none does"),
     ] = None
@@ -114,7 +114,7 @@ def finding_report(item: Recommendation) -> FindingReport:
         message=finding.message,
         notes=finding.notes,
         keys=finding.keys,
-        location=Place.of(finding.location) if finding.location is not None else None,
+        location=InputPlace.of(finding.location) if finding.location is not None else None,
         overrides=shown_overrides(finding, item.overrides),
         price=item.price,
         conflicts=item.conflicts,

@@ -1,6 +1,6 @@
 """A failed allocation in words: the tensor, its formula with the numbers put in, and what helps."""
 
-from tuner.advise.allocation import Agreement, Cause, Explained, Explanation
+from tuner.advise.allocation import Agreement, Explanation, Misfit, TensorMatch
 from tuner.language import N_, _
 from tuner.memory.failed_allocation.explanation import Confidence, FailedAllocation, Match
 from tuner.render.numbers import exact, gib
@@ -19,11 +19,11 @@ _VERDICTS = {
     Confidence.TOO_LONG: N_("hardly {named}"),
 }
 CAUSES = {
-    Cause.OTHER_SETTINGS: N_("settings of the job that failed which are not in this configuration"),
-    Cause.FRAGMENTED: N_("memory in pieces (PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True)"),
-    Cause.INTERVAL: N_("a peak at the high end of its interval"),
-    Cause.ASSUMED_CARD: N_("another card than the assumed one"),
-    Cause.OTHERS: N_("another process on the GPU (nvidia-smi shows it), or a part that is not modelled"),
+    Misfit.OTHER_SETTINGS: N_("settings of the job that failed which are not in this configuration"),
+    Misfit.FRAGMENTED: N_("memory in pieces (PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True)"),
+    Misfit.INTERVAL: N_("a peak at the high end of its interval"),
+    Misfit.ASSUMED_CARD: N_("another card than the assumed one"),
+    Misfit.OTHERS: N_("another process on the GPU (nvidia-smi shows it), or a part that is not modelled"),
 }
 
 
@@ -105,7 +105,7 @@ def named(match: Match) -> str:
     return (_(verdict) if verdict != _PLAIN else _PLAIN).format(named=named)
 
 
-def notes(failed: FailedAllocation, first: Explained) -> list[str]:
+def notes(failed: FailedAllocation, first: TensorMatch) -> list[str]:
     """What is said of the likeliest tensor beside its formula, one sentence each."""
     match, full = first.match, first.match.tensor.tokens
     said = []

@@ -18,7 +18,7 @@ from tuner.render.numbers import gib, percent
 from tuner.render.terminal import Terminal
 
 
-class Part(Struct, frozen=True, kw_only=True):
+class BarPart(Struct, frozen=True, kw_only=True):
     """How one item is drawn."""
 
     item: Item
@@ -28,17 +28,17 @@ class Part(Struct, frozen=True, kw_only=True):
 
 
 PARTS = (
-    Part(item=Item.PARAMETERS, letter="P", label=N_("parameters"), colour=32),
-    Part(item=Item.GRADIENTS, letter="G", label=N_("gradients"), colour=36),
-    Part(item=Item.OPTIMIZER, letter="O", label=N_("optimizer states"), colour=214),
-    Part(item=Item.UNSHARDED, letter="U", label=N_("unsharded layers"), colour=117),
-    Part(item=Item.ACTIVATIONS, letter="A", label=N_("activations"), colour=221),
-    Part(item=Item.LOGITS, letter="L", label=N_("logits"), colour=202),
-    Part(item=Item.ENGINE, letter="E", label=N_("rollout engine"), colour=175),
-    Part(item=Item.KV_CACHE, letter="K", label=N_("KV cache"), colour=139),
-    Part(item=Item.SERVICE, letter="R", label=N_("reward model"), colour=108),
-    Part(item=Item.SYNC, letter="S", label=N_("weight sync"), colour=187),
-    Part(item=Item.OVERHEAD, letter="C", label=N_("CUDA context and buffers"), colour=246),
+    BarPart(item=Item.PARAMETERS, letter="P", label=N_("parameters"), colour=32),
+    BarPart(item=Item.GRADIENTS, letter="G", label=N_("gradients"), colour=36),
+    BarPart(item=Item.OPTIMIZER, letter="O", label=N_("optimizer states"), colour=214),
+    BarPart(item=Item.UNSHARDED, letter="U", label=N_("unsharded layers"), colour=117),
+    BarPart(item=Item.ACTIVATIONS, letter="A", label=N_("activations"), colour=221),
+    BarPart(item=Item.LOGITS, letter="L", label=N_("logits"), colour=202),
+    BarPart(item=Item.ENGINE, letter="E", label=N_("rollout engine"), colour=175),
+    BarPart(item=Item.KV_CACHE, letter="K", label=N_("KV cache"), colour=139),
+    BarPart(item=Item.SERVICE, letter="R", label=N_("reward model"), colour=108),
+    BarPart(item=Item.SYNC, letter="S", label=N_("weight sync"), colour=187),
+    BarPart(item=Item.OVERHEAD, letter="C", label=N_("CUDA context and buffers"), colour=246),
 )
 
 _NAME_WIDTH = max(len("update_weights"), len("phase"))
@@ -82,7 +82,7 @@ def _bar(phase: PhaseEstimate, terminal: Terminal, *, scale: int, cells: int, ma
     """One character per cell, the mark between the cells that fit the card and those that do not."""
     amounts = [phase.bytes_of(part.item) for part in PARTS]
     ends = [round(cells * total / scale) for total in accumulate(amounts)]
-    owners: list[tuple[Part | None, bool]] = [
+    owners: list[tuple[BarPart | None, bool]] = [
         (part, position == start)
         for part, start, end in zip(PARTS, [0, *ends], ends, strict=False)
         for position in range(start, end)
@@ -92,7 +92,7 @@ def _bar(phase: PhaseEstimate, terminal: Terminal, *, scale: int, cells: int, ma
     return (_paint(owners[:mark], terminal) + edge + _paint(owners[mark:], terminal)).rstrip()
 
 
-def _paint(owners: Sequence[tuple[Part | None, bool]], terminal: Terminal) -> str:
+def _paint(owners: Sequence[tuple[BarPart | None, bool]], terminal: Terminal) -> str:
     """The cells of one side of the mark, equal ones painted at once."""
     painted = ""
     for (part, first), run in groupby(owners):
@@ -108,7 +108,7 @@ def _paint(owners: Sequence[tuple[Part | None, bool]], terminal: Terminal) -> st
 
 def _legend(phases: Sequence[PhaseEstimate], terminal: Terminal) -> str:
     present = [part for part in PARTS if any(phase.bytes_of(part.item) for phase in phases)]
-    lines: list[list[Part]] = [[]]
+    lines: list[list[BarPart]] = [[]]
     used = 0
     for part in present:
         width = columns(_(part.label)) + 4

@@ -10,7 +10,7 @@ from tuner.render.lengths import assumed_lengths
 from tuner.render.numbers import change, gib, percent, same_gib, same_time, seconds_change
 from tuner.render.terminal import Terminal
 from tuner.render.words import clauses, listed, pasteable, titled
-from tuner.timing import Change
+from tuner.timing import StepChange
 from tuner.trainers.protocol import LeftOut
 from tuner.units import GIB
 
@@ -104,7 +104,7 @@ def _peaks(before: int, after: int) -> str:
     )
 
 
-def _compared(advice: Advice, *, same: bool, change: Change | None) -> str:
+def _compared(advice: Advice, *, same: bool, change: StepChange | None) -> str:
     """The change of the seconds, with what it is compared where that is not the job as it is."""
     below = not same and (change is None or not (change.is_gain or change.is_loss))
     if advice.cheapest is not None and advice.cheapest.rules:

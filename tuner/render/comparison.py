@@ -13,11 +13,11 @@ from tuner.inputs.user_input import UserInput
 from tuner.memory import PhaseEstimate
 from tuner.timing import Interval, PhaseTime, StepTime, phase_interval
 from tuner.trainers.chosen import TRAINER
-from tuner.trainers.protocol import Change, KeyChange, Kind, LeftOut, Loaded
+from tuner.trainers.protocol import KeyChange, KeyFate, KeyKind, LeftOut, Loaded
 from tuner.workload import Phase
 
 _SEVERE = (Severity.ERROR, Severity.WARNING)
-_KINDS = (Kind.MODELLED, Kind.NOT_MODELLED, None, Kind.NO_EFFECT)
+_KINDS = (KeyKind.MODELLED, KeyKind.NOT_MODELLED, None, KeyKind.NO_EFFECT)
 
 
 class Side(Struct, frozen=True, kw_only=True):
@@ -43,7 +43,7 @@ class PhaseChange(Struct, frozen=True, kw_only=True):
     after: PhaseEstimate | None
     before_time: Interval | None
     after_time: Interval | None
-    change: timing.Change | None  # of its seconds; None where one of both is missing
+    change: timing.StepChange | None  # of its seconds; None where one of both is missing
 
     @property
     def before_seconds(self) -> float | None:
@@ -79,7 +79,7 @@ class KeyEntry(Struct, frozen=True, kw_only=True):
         return any(not difference.effect.is_none for difference in self.differences if difference.effect)
 
 
-class Comparison(Struct, frozen=True, kw_only=True):
+class ConfigurationDiff(Struct, frozen=True, kw_only=True):
     """Everything that ``tuner diff`` found out."""
 
     before: Side
@@ -112,12 +112,12 @@ class Comparison(Struct, frozen=True, kw_only=True):
                 )
 
     @property
-    def change(self) -> timing.Change:
+    def change(self) -> timing.StepChange:
         """How the seconds of the whole step change."""
         first, second = self.before.job.case, self.after.job.case
         return self._change(first.time.phases, second.time.phases)
 
-    def _change(self, before: tuple[PhaseTime, ...], after: tuple[PhaseTime, ...]) -> timing.Change:
+    def _change(self, before: tuple[PhaseTime, ...], after: tuple[PhaseTime, ...]) -> timing.StepChange:
         return timing.change(
             StepTime(phases=before),
             StepTime(phases=after),
@@ -137,7 +137,7 @@ def _badness(job: JudgedJob) -> tuple[bool, int]:
 
 def compared(
     before: Side, after: Side, *, keys: Sequence[KeyChange], engines_named: bool = False
-) -> Comparison:
+) -> ConfigurationDiff:
     """Lay two configurations side by side.
 
     Args:
@@ -173,7 +173,7 @@ def compared(
                 differences=(*entry.differences, difference),
                 together=(*entry.together, *together),
             )
-    return Comparison(
+    return ConfigurationDiff(
         before=before,
         after=after,
         keys=tuple(sorted(by_key.values(), key=_rank)),
@@ -204,7 +204,7 @@ def _repairs(job: JudgedJob) -> Iterator[str]:
 def _read_otherwise(name: str, before: Side, after: Side) -> KeyChange:
     """A key that is the same in both and of which the releases make different things."""
     first, second = TRAINER.key_state(before.loaded, name), TRAINER.key_state(after.loaded, name)
-    return KeyChange(change=Change.MEANING, before=first, after=second, touches=True)
+    return KeyChange(change=KeyFate.MEANING, before=first, after=second, touches=True)
 
 
 def _rank(entry: KeyEntry) -> tuple[object, ...]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from tuner.language import _
 from tuner.render.checked.markdown import bar, cell, code, table
 from tuner.render.checked.wording import path_of
-from tuner.render.comparison import Comparison, KeyEntry, PhaseChange, Side
+from tuner.render.comparison import ConfigurationDiff, KeyEntry, PhaseChange, Side
 from tuner.render.comparison_table import (
     SHOWN_BYTES,
     amounts,
@@ -20,13 +20,13 @@ from tuner.render.lengths import assumed_lengths
 from tuner.render.numbers import gib
 from tuner.render.terminal import Terminal
 from tuner.render.words import clauses, full_stop, noted, pasteable, sentence, shown_overrides, titled
-from tuner.trainers.protocol import Change
+from tuner.trainers.protocol import KeyFate
 
 _TERMINAL = Terminal()  # for its arrow
 _UNIT = "GiB"
 
 
-def comparison_markdown(comparison: Comparison) -> str:
+def comparison_markdown(comparison: ConfigurationDiff) -> str:
     """What changes and what that does to each phase; one sentence where that is nothing."""
     sections = [
         f"### {code(path_of(comparison.after.given.source))}",
@@ -39,7 +39,7 @@ def comparison_markdown(comparison: Comparison) -> str:
     return "\n\n".join(section for section in sections if section)
 
 
-def _verdict(comparison: Comparison) -> str:
+def _verdict(comparison: ConfigurationDiff) -> str:
     first, second = (_(VERDICTS[side.job.verdict]) for side in (comparison.before, comparison.after))
     words = f"**{first}**" if first == second else f"**{first}** {_TERMINAL.arrow} **{second}**"
     problems = comparison.after.job.case.estimate.problems
@@ -59,7 +59,7 @@ def _refusals(side: Side) -> Iterator[str]:
         )
 
 
-def _changes(comparison: Comparison) -> bool:
+def _changes(comparison: ConfigurationDiff) -> bool:
     """Whether a figure of the table would change."""
     before, after = comparison.before.job.case.time, comparison.after.job.case.time
     if not same_seconds(before.seconds, after.seconds):
@@ -71,7 +71,7 @@ def _unchanged() -> str:
     return _("Memory and seconds of every phase stay as they are.")
 
 
-def _of_phases(comparison: Comparison) -> Iterator[str]:
+def _of_phases(comparison: ConfigurationDiff) -> Iterator[str]:
     before, after = comparison.before.job.case, comparison.after.job.case
     capacity = after.estimate.capacity_bytes
     rows = [_phase(phase, capacity) for phase in comparison.phases]
@@ -97,7 +97,7 @@ def _phase(phase: PhaseChange, capacity: int) -> tuple[str, ...]:
     return (name, *amounts(*peaks), bar(phase.after_bytes / capacity), *timed)
 
 
-def _notes(comparison: Comparison) -> Iterator[str]:
+def _notes(comparison: ConfigurationDiff) -> Iterator[str]:
     after = comparison.after
     job = _("On one of {gpus}, with {capacity} each").format(
         gpus=cell(after.gpus), capacity=gib(after.job.case.estimate.capacity_bytes)
@@ -109,7 +109,7 @@ def _notes(comparison: Comparison) -> Iterator[str]:
         yield note
 
 
-def _keys(comparison: Comparison) -> Iterator[str]:
+def _keys(comparison: ConfigurationDiff) -> Iterator[str]:
     """The keys that change a figure, and those that the user set to something else."""
     told = [entry for entry in comparison.keys if is_told(entry) or entry.change.by_user]
     yield from (f"- {_key(entry)}" for entry in told)
@@ -122,12 +122,12 @@ def _key(entry: KeyEntry) -> str:
     change = entry.change
     states = [_("none") if one.origin is None else value_of(one) for one in (change.before, change.after)]
     values = f" {_TERMINAL.arrow} ".join(code(state) for state in dict.fromkeys(states))
-    what = values if change.change is Change.VALUE else noted(values, _(CHANGES[change.change]))
+    what = values if change.change is KeyFate.VALUE else noted(values, _(CHANGES[change.change]))
     effects = [effect_words(one.effect) for one in entry.differences if shows(one.effect)]
     return clauses([titled(code(change.after.key), what), *effects])
 
 
-def _findings(comparison: Comparison) -> Iterator[str]:
+def _findings(comparison: ConfigurationDiff) -> Iterator[str]:
     """Errors and warnings that come, but those that are told as refusals, and those that go."""
     refused = {refusal.finding.rule.code for refusal in comparison.after.job.refusals}
     for finding in comparison.spoken:

@@ -11,14 +11,14 @@ from tuner.evidence import Evidence
 from tuner.findings import Finding, Severity
 from tuner.inputs.settings import Layer
 from tuner.memory import Item, PhaseEstimate
-from tuner.render.comparison import Comparison, KeyEntry, PhaseChange, Side
+from tuner.render.comparison import ConfigurationDiff, KeyEntry, PhaseChange, Side
 from tuner.render.field_words import field_words, value_words
 from tuner.render.json_text import json_text
-from tuner.render.report_values import SCHEMA_VERSION, Bytes, Interval, Place, ReportModel, SchemaVersion
+from tuner.render.report_values import SCHEMA_VERSION, Bytes, InputPlace, Interval, ReportModel, SchemaVersion
 from tuner.render.struct_models import STRUCTS
 from tuner.render.time_report import StepTimeReport
 from tuner.trainers.chosen import TRAINER
-from tuner.trainers.protocol import Change, KeyState, Kind
+from tuner.trainers.protocol import KeyFate, KeyKind, KeyState
 from tuner.workload import Phase
 
 SecondsInterval = Annotated[tuple[float, float], Field(description="the least and the most seconds")]
@@ -57,7 +57,7 @@ class PartChange(ReportModel):
     change_bytes: Bytes
 
 
-class PhaseReport(ReportModel):
+class PhaseDiffReport(ReportModel):
     """One phase before and after; the parts add up to the peaks."""
 
     phase: Phase
@@ -71,7 +71,9 @@ class PhaseReport(ReportModel):
     before_interval_s: SecondsInterval | None
     after_interval_s: SecondsInterval | None
     change: Annotated[
-        timing.Change | None, STRUCTS, Field(description="of the seconds; null where one of both is missing")
+        timing.StepChange | None,
+        STRUCTS,
+        Field(description="of the seconds; null where one of both is missing"),
     ]
 
 
@@ -91,7 +93,7 @@ class EffectReport(ReportModel):
     with_host_bytes: Bytes
     without_seconds: float
     with_seconds: float
-    change: Annotated[timing.Change, STRUCTS, Field(description="of the seconds, with its interval")]
+    change: Annotated[timing.StepChange, STRUCTS, Field(description="of the seconds, with its interval")]
 
 
 class FieldReport(ReportModel):
@@ -123,14 +125,14 @@ class KeyStateReport(ReportModel):
     value: Any
     by_user: bool
     layer: Layer | None
-    location: Place | None
-    kind: Annotated[Kind | None, Field(description="what the estimate makes of it")]
+    location: InputPlace | None
+    kind: Annotated[KeyKind | None, Field(description="what the estimate makes of it")]
 
 
 class KeyReport(ReportModel):
     """A key that differs and touches one of both jobs."""
 
-    change: Change
+    change: KeyFate
     before: KeyStateReport
     after: KeyStateReport
     reason: Annotated[str, Field(description="why it has no effect, or what is not counted")]
@@ -158,9 +160,9 @@ class ComparisonReport(ReportModel):
     before: SideReport
     after: SideReport
     worse: Annotated[bool, Field(description="the second no longer starts or fits as the first one does")]
-    phases: tuple[PhaseReport, ...]
+    phases: tuple[PhaseDiffReport, ...]
     change_seconds: Annotated[float, Field(description="of one step, modelled")]
-    change: Annotated[timing.Change, STRUCTS, Field(description="of the seconds, with its interval")]
+    change: Annotated[timing.StepChange, STRUCTS, Field(description="of the seconds, with its interval")]
     change_host_bytes: Bytes
     keys: Annotated[tuple[KeyReport, ...], Field(description="the most telling first")]
     passed_over: Annotated[int, Field(description="further keys that differ and touch neither job")]
@@ -171,7 +173,7 @@ class ComparisonReport(ReportModel):
     findings_after: Annotated[tuple[SpokenReport, ...], Field(description="of the second alone")]
 
 
-def comparison_json(comparison: Comparison) -> str:
+def comparison_json(comparison: ConfigurationDiff) -> str:
     """The comparison as JSON."""
     before, after = comparison.before, comparison.after
     written = ComparisonReport(
@@ -218,9 +220,9 @@ def _side(side: Side) -> SideReport:
     )
 
 
-def _phase(phase: PhaseChange) -> PhaseReport:
+def _phase(phase: PhaseChange) -> PhaseDiffReport:
     before, after = phase.before, phase.after
-    return PhaseReport(
+    return PhaseDiffReport(
         phase=phase.phase,
         before_bytes=None if before is None else before.peak_bytes,
         after_bytes=None if after is None else after.peak_bytes,
@@ -269,7 +271,7 @@ def _state(state: KeyState) -> KeyStateReport:
         layer=None if origin is None else origin.layer,
         location=None
         if location is None
-        else Place(source=location.source, line=location.line, column=location.column),
+        else InputPlace(source=location.source, line=location.line, column=location.column),
         kind=state.kind,
     )
 

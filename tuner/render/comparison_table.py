@@ -4,12 +4,12 @@ from collections.abc import Iterator
 
 from tuner.language import _
 from tuner.render.columns import left, right
-from tuner.render.comparison import Comparison
+from tuner.render.comparison import ConfigurationDiff
 from tuner.render.lengths import assumed_lengths
 from tuner.render.numbers import gib, phase_seconds, rests_on, seconds
 from tuner.render.terminal import Terminal
 from tuner.render.words import clauses, full_stop, titled
-from tuner.timing import Change
+from tuner.timing import StepChange
 from tuner.units import GIB
 
 SHOWN_BYTES = 0.05 * GIB  # a smaller change is written as none
@@ -20,7 +20,7 @@ _AMOUNT_WIDTHS = (9, 7, 8)  # of what stands before and after, and of the change
 _SECOND_WIDTHS = (9, 7, 6)
 
 
-def phase_table(comparison: Comparison, terminal: Terminal) -> Iterator[str]:
+def phase_table(comparison: ConfigurationDiff, terminal: Terminal) -> Iterator[str]:
     """A line for each phase, and one for the host and for the step; phases over the card are marked."""
     before, after = comparison.before.job.case, comparison.after.job.case
     capacity = after.estimate.capacity_bytes
@@ -45,7 +45,7 @@ def phase_table(comparison: Comparison, terminal: Terminal) -> Iterator[str]:
     yield from _intervals(comparison, terminal)
 
 
-def _intervals(comparison: Comparison, terminal: Terminal) -> Iterator[str]:
+def _intervals(comparison: ConfigurationDiff, terminal: Terminal) -> Iterator[str]:
     """How far the seconds of both steps reach, and what the mark in the table means."""
     said = [step_words(comparison, terminal), *assumed_lengths(comparison.after.job.case.workload)]
     yield terminal.prose(full_stop(clauses(said)), indent="    ", first="  ")
@@ -53,7 +53,7 @@ def _intervals(comparison: Comparison, terminal: Terminal) -> Iterator[str]:
         yield terminal.prose(full_stop(note), indent="    ", first="  ")
 
 
-def step_words(comparison: Comparison, terminal: Terminal) -> str:
+def step_words(comparison: ConfigurationDiff, terminal: Terminal) -> str:
     """The seconds of both steps with their intervals."""
     cases = comparison.before.job.case, comparison.after.job.case
     gpus = [case.workload.cluster.gpu.name for case in cases]
@@ -63,7 +63,7 @@ def step_words(comparison: Comparison, terminal: Terminal) -> str:
     return titled(_("Step time"), f" {terminal.arrow} ".join(words))
 
 
-def below_uncertainty(comparison: Comparison) -> str:
+def below_uncertainty(comparison: ConfigurationDiff) -> str:
     """What the mark in the place of a change means; empty where no change has it."""
     changes = [phase.change for phase in comparison.phases] + [comparison.change]
     if not any(change is not None and _is_below(change) for change in changes):
@@ -71,7 +71,7 @@ def below_uncertainty(comparison: Comparison) -> str:
     return _("{mark} changes by less than its uncertainty").format(mark=_BELOW)
 
 
-def _is_below(change: Change) -> bool:
+def _is_below(change: StepChange) -> bool:
     return abs(change.share) >= _SHOWN_SHARE and not (change.is_gain or change.is_loss)
 
 
@@ -92,7 +92,7 @@ def amounts(before: int | None, after: int | None) -> tuple[str, str, str]:
     return one, other, signed
 
 
-def times(before: float | None, after: float | None, change: Change | None) -> tuple[str, str, str]:
+def times(before: float | None, after: float | None, change: StepChange | None) -> tuple[str, str, str]:
     """Seconds before and after, and the share that is added."""
     one, other = ("-" if seconds is None else f"{seconds:.1f}" for seconds in (before, after))
     share = ""
@@ -106,7 +106,7 @@ def _amounts(before: int | None, after: int | None, terminal: Terminal) -> str:
     return _cells(amounts(before, after), _AMOUNT_WIDTHS, terminal)
 
 
-def _times(before: float | None, after: float | None, change: Change | None, terminal: Terminal) -> str:
+def _times(before: float | None, after: float | None, change: StepChange | None, terminal: Terminal) -> str:
     return _cells(times(before, after, change), _SECOND_WIDTHS, terminal)
 
 

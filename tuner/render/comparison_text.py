@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from tuner.advise.comparison import Difference
 from tuner.language import _, ngettext
-from tuner.render.comparison import Comparison, KeyEntry, Side
+from tuner.render.comparison import ConfigurationDiff, KeyEntry, Side
 from tuner.render.comparison_table import phase_table
 from tuner.render.comparison_words import CHANGES, VERDICTS, is_told, peak_words
 from tuner.render.difference_words import difference_words, effect_words, shows, state_words, value_of
@@ -23,13 +23,13 @@ from tuner.render.words import (
     titled,
 )
 from tuner.trainers.chosen import TRAINER
-from tuner.trainers.protocol import Change, KeyChange
+from tuner.trainers.protocol import KeyChange, KeyFate
 
 # Fields by which the training itself is another one: told whatever they cost.
 _OF_TRAINING = frozenset({"loss_averages_micro_batches"})
 
 
-def comparison_text(comparison: Comparison, terminal: Terminal, *, full: bool) -> str:
+def comparison_text(comparison: ConfigurationDiff, terminal: Terminal, *, full: bool) -> str:
     """What changes, and what that does to the job.
 
     Args:
@@ -48,7 +48,7 @@ def comparison_text(comparison: Comparison, terminal: Terminal, *, full: bool) -
     return "\n\n".join(section for section in sections if section) + "\n"
 
 
-def _head(comparison: Comparison, terminal: Terminal) -> Iterator[str]:
+def _head(comparison: ConfigurationDiff, terminal: Terminal) -> Iterator[str]:
     for name, side in ((_("before"), comparison.before), (_("after"), comparison.after)):
         yield terminal.prose(plain(titled(name, _side(side))), indent="  ", first="")
         yield from _verdict(side, terminal)
@@ -58,7 +58,7 @@ def _head(comparison: Comparison, terminal: Terminal) -> Iterator[str]:
     yield from _premises(comparison, terminal)
 
 
-def _engines(comparison: Comparison, terminal: Terminal) -> Iterator[str]:
+def _engines(comparison: ConfigurationDiff, terminal: Terminal) -> Iterator[str]:
     """Says that the two sides run different versions of the rollout engine, which nobody asked for."""
     before, after = comparison.before.rollout_engine, comparison.after.rollout_engine
     if None not in (before, after) and before != after and not comparison.engines_named:
@@ -69,7 +69,7 @@ def _engines(comparison: Comparison, terminal: Terminal) -> Iterator[str]:
         yield terminal.prose(plain(text), indent="  ", first="")
 
 
-def _premises(comparison: Comparison, terminal: Terminal) -> Iterator[str]:
+def _premises(comparison: ConfigurationDiff, terminal: Terminal) -> Iterator[str]:
     """The card that was assumed, and what scripts lose and leave open, each thing once."""
     before, after = comparison.before, comparison.after
     texts = []
@@ -104,7 +104,7 @@ def _verdict(side: Side, terminal: Terminal) -> Iterator[str]:
         )
 
 
-def _keys(comparison: Comparison, terminal: Terminal, *, full: bool) -> Iterator[str]:
+def _keys(comparison: ConfigurationDiff, terminal: Terminal, *, full: bool) -> Iterator[str]:
     entries = [entry for entry in comparison.keys if full or is_told(entry)]
     if not entries:
         return
@@ -115,7 +115,7 @@ def _keys(comparison: Comparison, terminal: Terminal, *, full: bool) -> Iterator
 
 def _key(entry: KeyEntry, terminal: Terminal, *, full: bool) -> Iterator[str]:
     change = entry.change
-    if change.change is Change.RENAMED:
+    if change.change is KeyFate.RENAMED:
         line = f"{change.before.key} {terminal.arrow} {change.after.key}"
     else:
         line = change.after.key
@@ -127,9 +127,9 @@ def _key(entry: KeyEntry, terminal: Terminal, *, full: bool) -> Iterator[str]:
         words += [
             difference_words(difference, terminal)
             for difference in entry.differences
-            if change.change is Change.MEANING or not shows(difference.effect)
+            if change.change is KeyFate.MEANING or not shows(difference.effect)
         ]
-    elif change.change is Change.MEANING:
+    elif change.change is KeyFate.MEANING:
         words += [difference_words(difference, terminal) for difference in entry.differences]
     if entry.together:
         others = listed(f"{other.after.key} {_short(other, terminal)}" for other in entry.together)
@@ -151,7 +151,7 @@ def _values(entry: KeyEntry, terminal: Terminal) -> str:
     return first if first == second else f"{first} {terminal.arrow} {second}"
 
 
-def _behaviours(comparison: Comparison, terminal: Terminal, *, full: bool) -> Iterator[str]:
+def _behaviours(comparison: ConfigurationDiff, terminal: Terminal, *, full: bool) -> Iterator[str]:
     told = [one for one in comparison.behaviours if full or _is_behaviour_told(one)]
     if not told:
         return
@@ -173,7 +173,7 @@ def _changes_training(behaviour: Difference) -> bool:
     return any(field.path[-1] in _OF_TRAINING for field in behaviour.fields)
 
 
-def _findings(comparison: Comparison, terminal: Terminal) -> Iterator[str]:
+def _findings(comparison: ConfigurationDiff, terminal: Terminal) -> Iterator[str]:
     refused = {refusal.finding.rule.code for refusal in comparison.after.job.refusals}
     spoken = [finding for finding in comparison.spoken if finding.rule.code not in refused]
     if spoken:
@@ -184,7 +184,7 @@ def _findings(comparison: Comparison, terminal: Terminal) -> Iterator[str]:
         yield terminal.prose(text, indent="    ", first="  ")
 
 
-def _rest(comparison: Comparison, terminal: Terminal) -> str:
+def _rest(comparison: ConfigurationDiff, terminal: Terminal) -> str:
     """The keys that are named alone, and how many of what is not even named."""
     lines = []
     together = {change.after.key for entry in comparison.keys for change in entry.together}
@@ -221,7 +221,14 @@ def _rest(comparison: Comparison, terminal: Terminal) -> str:
     return "\n".join(lines)
 
 
-_NAMED_CHANGES = (Change.VALUE, Change.DEFAULT, Change.RENAMED, Change.READ, Change.MEANING, Change.UNREAD)
+_NAMED_CHANGES = (
+    KeyFate.VALUE,
+    KeyFate.DEFAULT,
+    KeyFate.RENAMED,
+    KeyFate.READ,
+    KeyFate.MEANING,
+    KeyFate.UNREAD,
+)
 
 
 def _short(change: KeyChange, terminal: Terminal) -> str:

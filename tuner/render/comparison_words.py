@@ -6,7 +6,7 @@ from tuner.render.comparison import KeyEntry, Side
 from tuner.render.difference_words import shows
 from tuner.render.numbers import gib
 from tuner.render.words import listed
-from tuner.trainers.protocol import Change
+from tuner.trainers.protocol import KeyFate
 
 VERDICTS = {
     Verdict.WILL_NOT_START: N_("WILL NOT START"),
@@ -17,21 +17,21 @@ VERDICTS = {
     Verdict.DOES_NOT_FIT: N_("DOES NOT FIT"),
 }
 CHANGES = {
-    Change.VALUE: N_("set"),
-    Change.DEFAULT: N_("another default"),
-    Change.RENAMED: N_("renamed"),
-    Change.NEW: N_("new"),
-    Change.VANISHED: N_("gone"),
-    Change.UNREAD: N_("no longer read"),
-    Change.READ: N_("read from now on"),
-    Change.MEANING: N_("read otherwise"),
+    KeyFate.VALUE: N_("set"),
+    KeyFate.DEFAULT: N_("another default"),
+    KeyFate.RENAMED: N_("renamed"),
+    KeyFate.NEW: N_("new"),
+    KeyFate.VANISHED: N_("gone"),
+    KeyFate.UNREAD: N_("no longer read"),
+    KeyFate.READ: N_("read from now on"),
+    KeyFate.MEANING: N_("read otherwise"),
 }
 
 
 def is_told(entry: KeyEntry) -> bool:
     """Whether the short answer has more than the name of a key."""
     return any(shows(difference.effect) for difference in entry.differences) or (
-        entry.change.by_user and entry.change.change is not Change.VALUE
+        entry.change.by_user and entry.change.change is not KeyFate.VALUE
     )
 
 

@@ -14,11 +14,11 @@ from tuner.trainers.protocol import LeftOut, RolloutEngineChoice
 
 if TYPE_CHECKING:
     from tuner.advise.allocation import Explanation
-    from tuner.advise.engine_start import EngineBeside
+    from tuner.advise.engine_start import EngineComparison
     from tuner.advise.observations import Observations
 
 
-class Settled(Struct, frozen=True, kw_only=True):
+class ProjectOption(Struct, frozen=True, kw_only=True):
     """What the settings of a project say in place of an option."""
 
     option: str
@@ -26,7 +26,7 @@ class Settled(Struct, frozen=True, kw_only=True):
     location: Location
 
 
-class RunBeside(Struct, frozen=True, kw_only=True):
+class RunComparison(Struct, frozen=True, kw_only=True):
     """A run beside the model, with the keys that decide each field of its workload."""
 
     observations: "Observations"
@@ -45,12 +45,12 @@ class Consultation(Struct, frozen=True, kw_only=True):
     gpu_assumed: bool  # True when nothing named the card
     gpus_reason: str  # where the number of GPUs comes from
     node_said: bool = True  # somebody says how many GPUs a node has, beside the configuration
-    settled: tuple[Settled, ...] = ()  # options that the settings of the project give
+    settled: tuple[ProjectOption, ...] = ()  # options that the settings of the project give
     resting: tuple[tuple[str, object], ...]  # decisive keys nobody set, with their defaults
     fitting: tuple[tuple[str, Fitting], ...] = ()  # of these keys: with which values the job fits
     left_out: tuple[LeftOut, ...] = ()  # parts of the job that the advice does not count
     advice: Advice
     allocation: "Explanation | None" = None  # of a failed allocation that was asked about
     of_run: tuple[str, ...] = ()  # names of the lengths that come from a run's log
-    run: RunBeside | None = None  # where a log reports of its steps
-    engine: "EngineBeside | None" = None  # where it says how the rollout engine was started
+    run: RunComparison | None = None  # where a log reports of its steps
+    engine: "EngineComparison | None" = None  # where it says how the rollout engine was started

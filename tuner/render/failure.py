@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from tuner.advise.allocation import Explained as Candidate
+from tuner.advise.allocation import TensorMatch as Candidate
 from tuner.advise.allocation import fits_place
 from tuner.advise.failure import ON_HOST, Failure, failed_of
 from tuner.advise.levers import Measure
@@ -14,7 +14,7 @@ from tuner.language import N_, _
 from tuner.out_of_memory.stack import Call
 from tuner.render.allocation import formula, named, notes
 from tuner.render.columns import left
-from tuner.render.consultation import Consultation, Settled
+from tuner.render.consultation import Consultation, ProjectOption
 from tuner.render.failure_figures import card_words, causes, model_words
 from tuner.render.failure_words import MEANINGS, WORK, said_of_kind, work_of
 from tuner.render.given import settled
@@ -29,17 +29,17 @@ _REMEDIES = 4
 _MORE_TOKENS = 4  # times the tokens of the likeliest tensor: what needs more is hardly it
 
 
-class Explained(Struct, frozen=True, kw_only=True):
+class ExplainedFailure(Struct, frozen=True, kw_only=True):
     """An error that was explained, and what the explanation rests on."""
 
     failure: Failure
     keys: tuple[str, ...]  # of the trainer, that decide what the place takes
     answer: Consultation | None = None  # on the job; None without one
     model: str | None = None  # that was named in place of a job
-    settled: tuple[Settled, ...] = ()  # options that the settings of the project give
+    settled: tuple[ProjectOption, ...] = ()  # options that the settings of the project give
 
 
-def failure_text(explained: Explained, terminal: Terminal) -> str:
+def failure_text(explained: ExplainedFailure, terminal: Terminal) -> str:
     """The whole explanation."""
     failure = explained.failure
     lines = [terminal.style(terminal.prose(said_of_kind(failure)), "bold")]
@@ -51,7 +51,7 @@ def failure_text(explained: Explained, terminal: Terminal) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _rows(explained: Explained) -> Iterator[tuple[str, str]]:
+def _rows(explained: ExplainedFailure) -> Iterator[tuple[str, str]]:
     failure = explained.failure
     if where := _where(failure):
         yield _("where"), where
@@ -71,7 +71,7 @@ def _rows(explained: Explained) -> Iterator[tuple[str, str]]:
         yield _("to know"), missing
 
 
-def _settings(explained: Explained) -> Iterator[str]:
+def _settings(explained: ExplainedFailure) -> Iterator[str]:
     """The keys that decide, with what they are set to."""
     for key in explained.keys:
         value = None if explained.answer is None else explained.answer.settings.get(key)
@@ -182,7 +182,7 @@ def _meaning(failure: Failure) -> str:
 # -- what makes room ------------------------------------------------------------------------------
 
 
-def _remedies(explained: Explained, terminal: Terminal) -> Iterator[str]:
+def _remedies(explained: ExplainedFailure, terminal: Terminal) -> Iterator[str]:
     failure = explained.failure
     title = terminal.style(_("What makes room, priced by the model"), "bold")
     need = failure.need
@@ -224,7 +224,7 @@ def _price(remedy: Remedy) -> str:
     return full_stop(clauses(words))
 
 
-def _to_give(explained: Explained) -> str:
+def _to_give(explained: ExplainedFailure) -> str:
     """What is missing for a full explanation."""
     failure = explained.failure
     if explained.answer is not None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from tuner.advise.allocation import Agreement, Standing
-from tuner.advise.card import Card
+from tuner.advise.card import CardUse
 from tuner.advise.failure import Failure
 from tuner.language import N_, _
 from tuner.render.allocation import CAUSES
@@ -14,7 +14,7 @@ _PROCESSES = 3  # that are named
 _HOST_TERMS = 4
 
 
-def card_words(card: Card) -> str:
+def card_words(card: CardUse) -> str:
     """What was on the card, by the message."""
     parts = []
     if card.tensor_bytes is not None:
@@ -125,7 +125,7 @@ _OTHERWISE = {
 }
 
 
-def _beside(card: Card) -> str:
+def _beside(card: CardUse) -> str:
     assert card.beside_bytes is not None
     assert card.strange_bytes is not None
     sizes = {"beside": gib(card.beside_bytes), "strange": gib(card.strange_bytes)}
@@ -140,7 +140,7 @@ def _beside(card: Card) -> str:
     ).format(**sizes, processes=_processes(card))
 
 
-def _processes(card: Card) -> str:
+def _processes(card: CardUse) -> str:
     return listed(
         _("process {number} with {bytes}").format(number=process.number, bytes=gib(process.bytes))
         for process in card.others[:_PROCESSES]

@@ -7,28 +7,28 @@ from pydantic import ConfigDict, Field
 
 from tuner import __version__
 from tuner.advise.allocation import Standing
-from tuner.advise.card import Card
+from tuner.advise.card import CardUse
 from tuner.advise.levers import Measure
 from tuner.advise.remedies import Remedy
 from tuner.findings import Numerics
 from tuner.inputs.secrets import without_secrets
-from tuner.out_of_memory.kinds import Kind
+from tuner.out_of_memory.kinds import ErrorKind
 from tuner.out_of_memory.stack import Call
 from tuner.render.allocation_report import AllocationReport, allocation_report
-from tuner.render.failure import Explained
+from tuner.render.failure import ExplainedFailure
 from tuner.render.json_text import json_text
 from tuner.render.premises_report import ProjectSetting, project_setting
 from tuner.render.report_values import SCHEMA_VERSION, ReportModel, SchemaVersion
 from tuner.render.struct_models import STRUCTS
-from tuner.timing import Change
+from tuner.timing import StepChange
 from tuner.workload import Phase
-from tuner.workload.place import Work
+from tuner.workload.place import FailedWork
 
 
 class ErrorLine(ReportModel):
     """What was printed."""
 
-    kind: Kind
+    kind: ErrorKind
     text: Annotated[str, Field(description="the line, without what a launcher put in front of it")]
     line: Annotated[int, Field(description="its number in the text that was given, from 1")]
     engine: Annotated[str, Field(description="the rollout engine whose words they are; empty for others")]
@@ -41,7 +41,7 @@ class PlaceReport(ReportModel):
     phases: Annotated[tuple[Phase, ...], Field(description="one of which it was; none where no call says")]
     before_steps: Annotated[bool, Field(description="the job was still starting")]
     phase_call: Annotated[Call | None, STRUCTS]
-    work: Work | None
+    work: FailedWork | None
     work_call: Annotated[Call | None, STRUCTS]
 
 
@@ -67,7 +67,7 @@ class RemedyReport(ReportModel):
     enough: Annotated[bool, Field(description="by the model, this change alone")]
     seconds_before: float
     seconds_after: float
-    change: Annotated[Change, STRUCTS, Field(description="of the seconds, with its interval")]
+    change: Annotated[StepChange, STRUCTS, Field(description="of the seconds, with its interval")]
     numerics: Numerics
     yours: Annotated[bool, Field(description="changes the training: for the user to decide")]
 
@@ -95,7 +95,7 @@ class FailureReport(ReportModel):
         AllocationReport | None,
         Field(description="the tensors of the failed size; null where the error names none"),
     ]
-    card: Annotated[Card | None, STRUCTS, Field(description="what was on the card, by the message")]
+    card: Annotated[CardUse | None, STRUCTS, Field(description="what was on the card, by the message")]
     standing: Annotated[
         Standing | None, STRUCTS, Field(description="what the model says of the phase; null without a job")
     ]
@@ -113,7 +113,7 @@ class FailureReport(ReportModel):
     ]
 
 
-def failure_report(explained: Explained) -> FailureReport:
+def failure_report(explained: ExplainedFailure) -> FailureReport:
     """The whole explanation."""
     failure, answer = explained.failure, explained.answer
     error, place, need = failure.error, failure.place, failure.need
@@ -181,6 +181,6 @@ def _remedy(remedy: Remedy) -> RemedyReport:
     )
 
 
-def failure_json(explained: Explained) -> str:
+def failure_json(explained: ExplainedFailure) -> str:
     """The explanation as JSON."""
     return json_text(failure_report(explained))

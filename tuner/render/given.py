@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from tuner.inputs.user_input import UserInput
 from tuner.language import _
-from tuner.render.consultation import Settled
+from tuner.render.consultation import ProjectOption
 from tuner.render.words import clauses, listed, place
 
 _WHOLE = 10**6  # up to which a number is written with all of its digits
@@ -57,7 +57,7 @@ def not_followed(given: UserInput, *, most: int | None = None) -> Iterator[str]:
         yield _("{count} more of that kind: --full").format(count=rest)
 
 
-def settled(said: Iterable[Settled]) -> str:
+def settled(said: Iterable[ProjectOption]) -> str:
     """What the settings of a project say in place of options: ``--gpu h100-sxm (tuner.toml:1:1)``."""
     return listed(
         _("{option} {value} ({place})").format(

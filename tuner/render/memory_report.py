@@ -40,7 +40,7 @@ class TermReport(ReportModel):
         )
 
 
-class PartReport(ReportModel):
+class AddendReport(ReportModel):
     """An addend of a number that is itself a sum."""
 
     name: str
@@ -57,7 +57,7 @@ class SymbolReport(ReportModel):
     meaning: str
     formula: Annotated[str, Field(description="what the number was computed from; empty where it is given")]
     symbols: Annotated[dict[str, int], Field(description="numbers by their names in the formula")]
-    parts: tuple[PartReport, ...]
+    parts: tuple[AddendReport, ...]
 
     @classmethod
     def of(cls, symbol: Symbol) -> "SymbolReport":
@@ -70,7 +70,7 @@ class SymbolReport(ReportModel):
             formula="" if derived is None else derived.formula,
             symbols={} if derived is None else dict(derived.symbols),
             parts=tuple(
-                PartReport(
+                AddendReport(
                     name=part.name,
                     number=part.derivation.value,
                     formula=part.derivation.formula,

@@ -3,7 +3,7 @@
 from tuner.evidence import Evidence
 from tuner.language import _
 from tuner.rules.wording import around, duration, ends, seconds_ends, spent
-from tuner.timing import Change, Interval
+from tuner.timing import Interval, StepChange
 from tuner.units import GIB, GIGA, KIB, KILO, MEGA, MIB, TERA
 
 _TIMES = ((10, 1, "s", 1), (1, 1, "s", 2), (1 / KILO, KILO, "ms", 1))  # least, per second, unit, decimals
@@ -106,7 +106,7 @@ def phase_seconds(interval: Interval) -> str:
     return around(duration(interval.seconds), *seconds_ends(interval))
 
 
-def step_change(seconds_before: float, seconds_after: float, change: Change | None) -> str:
+def step_change(seconds_before: float, seconds_after: float, change: StepChange | None) -> str:
     """How the modelled step time changes, in words. Faster and slower are shares of the time before.
 
     Args:
@@ -126,7 +126,7 @@ def step_change(seconds_before: float, seconds_after: float, change: Change | No
     return around(text.format(share=percent(abs(share))), *_shares(change), _("modelled"))
 
 
-def seconds_change(before: float, after: Interval, change: Change | None, gpu: str) -> str:
+def seconds_change(before: float, after: Interval, change: StepChange | None, gpu: str) -> str:
     """The modelled step before and after, with the change as a share.
 
     ``"step 243 -> 85 s (76 to 101, modelled), 65% (58% to 70%) shorter"``.
@@ -152,7 +152,7 @@ def seconds_change(before: float, after: Interval, change: Change | None, gpu: s
     return (longer if share > 0 else shorter).format(before=first, after=said, share=shown)
 
 
-def _shares(change: Change) -> tuple[str, str]:
+def _shares(change: StepChange) -> tuple[str, str]:
     """The least and the most of a difference that is certain, as shares of what was before."""
     least, most = sorted((abs(change.low_share), abs(change.high_share)))
     return percent(least), percent(most)

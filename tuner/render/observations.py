@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 
-from tuner.advise.engine_start import EngineBeside
-from tuner.advise.observations import MemoryBeside, Observation, Observations, PeakBeside, Sign
+from tuner.advise.engine_start import EngineComparison
+from tuner.advise.observations import MemoryComparison, Observation, Observations, PeakComparison, Sign
 from tuner.inputs.user_input import UserInput
 from tuner.language import N_, _, ngettext
-from tuner.out_of_memory.kinds import Kind
+from tuner.out_of_memory.kinds import ErrorKind
 from tuner.render.columns import left, right
-from tuner.render.consultation import Consultation, RunBeside
+from tuner.render.consultation import Consultation, RunComparison
 from tuner.render.numbers import gib, gib_interval, percent
 from tuner.render.terminal import Terminal, plain
 from tuner.render.words import clauses, full_stop, listed
@@ -96,7 +96,7 @@ def seconds_table(beside: Observations, terminal: Terminal) -> Iterator[str]:
     yield _row(_("step"), _cells(beside.run.step_seconds, beside.modelled_step))
 
 
-def memory_table(peaks: Sequence[PeakBeside], terminal: Terminal) -> Iterator[str]:
+def memory_table(peaks: Sequence[PeakComparison], terminal: Terminal) -> Iterator[str]:
     """The lines of a table: the highest memory of every phase, observed and modelled, in GiB."""
     yield terminal.style(_row("", "".join(right(name, width) for name, width in _memory_groups())), "dim")
     yield terminal.style(_row(_("GiB"), "".join(right(name, width) for name, width in _memory_head())), "dim")
@@ -142,7 +142,7 @@ def _prose(text: str, terminal: Terminal) -> str:
     return terminal.prose(plain(text), indent="    ", first="  ")
 
 
-def sentences(run: RunBeside) -> Iterator[str]:
+def sentences(run: RunComparison) -> Iterator[str]:
     """What the figures of a run say, and what to do about it."""
     beside = run.observations
     if beside.run.seconds_from is not None:
@@ -156,7 +156,7 @@ def sentences(run: RunBeside) -> Iterator[str]:
         yield _sign(sign, run)
 
 
-def _memory(run: Observed, memory: MemoryBeside, *, beside_engine: bool) -> str:
+def _memory(run: Observed, memory: MemoryComparison, *, beside_engine: bool) -> str:
     """What the allocator handed out beside what the model says of it, and what is counted."""
     assert run.memory is not None  # else there is nothing beside it
     parts = [
@@ -186,7 +186,7 @@ def _memory(run: Observed, memory: MemoryBeside, *, beside_engine: bool) -> str:
     return full_stop(clauses(parts))
 
 
-def _engine(engine: EngineBeside) -> Iterator[str]:
+def _engine(engine: EngineComparison) -> Iterator[str]:
     """What the rollout engine printed when it was started."""
     parts = []
     if engine.cache_tokens is not None:
@@ -211,7 +211,7 @@ def _engine(engine: EngineBeside) -> Iterator[str]:
         yield full_stop(_("The rollout engine started with {figures}").format(figures=clauses(parts)))
 
 
-def _sign(sign: Observation, run: RunBeside) -> str:
+def _sign(sign: Observation, run: RunComparison) -> str:
     keys = (key for field in sign.fields for key in run.keys.get(field, ()))
     names = _(" ({names})").format(names=listed(sign.names)) if sign.names else ""
     of_phase = sign.sign is Sign.MORE_MEMORY and sign.phase is not None
@@ -230,7 +230,7 @@ def _of_log(given: UserInput) -> Iterator[str]:
     log = given.log
     assert log is not None  # else nothing is said of it
     error = log.out_of_memory
-    if error is not None and error.kind is not Kind.KILLED:
+    if error is not None and error.kind is not ErrorKind.KILLED:
         place = _("line {line}").format(line=error.line) if error.line else _("its end")
         yield _(
             "The job ran out of memory ({place}): {error}. tuner explain-oom {source} --message {source} "

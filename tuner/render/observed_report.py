@@ -4,11 +4,11 @@ from typing import Annotated
 
 from pydantic import Field
 
-from tuner.advise.engine_start import Beside, EngineBeside
-from tuner.advise.observations import MemoryBeside, Observation, PeakBeside, Sign
+from tuner.advise.engine_start import EngineComparison, FigureComparison
+from tuner.advise.observations import MemoryComparison, Observation, PeakComparison, Sign
 from tuner.inputs.log.run_log import RunLog
-from tuner.out_of_memory.kinds import Kind
-from tuner.render.consultation import Consultation, RunBeside
+from tuner.out_of_memory.kinds import ErrorKind
+from tuner.render.consultation import Consultation, RunComparison
 from tuner.render.report_values import ReportModel
 from tuner.workload import Phase
 from tuner.workload.observed import Observed
@@ -124,7 +124,7 @@ class LoggedEngine(ReportModel):
 class LoggedError(ReportModel):
     """How the job ran out of memory."""
 
-    kind: Kind
+    kind: ErrorKind
     text: str
     line: Annotated[int | None, Field(description="of the log; null behind what was not read")]
 
@@ -155,7 +155,7 @@ def log_report(answer: Consultation, log: RunLog) -> LogReport:
     )
 
 
-def _engine(engine: EngineBeside) -> LoggedEngine:
+def _engine(engine: EngineComparison) -> LoggedEngine:
     return LoggedEngine(
         kv_cache_tokens=_figure(engine.cache_tokens),
         kv_cache_bytes=_figure(engine.cache_bytes),
@@ -163,11 +163,11 @@ def _engine(engine: EngineBeside) -> LoggedEngine:
     )
 
 
-def _figure(beside: Beside | None) -> EngineFigure | None:
+def _figure(beside: FigureComparison | None) -> EngineFigure | None:
     return None if beside is None else EngineFigure(observed=beside.observed, modelled=beside.modelled)
 
 
-def _steps(beside: RunBeside) -> ObservedSteps:
+def _steps(beside: RunComparison) -> ObservedSteps:
     both = beside.observations
     run = both.run
     return ObservedSteps(
@@ -201,7 +201,7 @@ def _steps(beside: RunBeside) -> ObservedSteps:
     )
 
 
-def _memory(run: Observed, memory: MemoryBeside) -> ObservedMemory:
+def _memory(run: Observed, memory: MemoryComparison) -> ObservedMemory:
     assert run.memory is not None  # else there is nothing beside it
     return ObservedMemory(
         allocated_bytes=memory.observed_bytes,
@@ -214,7 +214,7 @@ def _memory(run: Observed, memory: MemoryBeside) -> ObservedMemory:
     )
 
 
-def _peak(one: PeakBeside) -> ObservedPeak:
+def _peak(one: PeakComparison) -> ObservedPeak:
     return ObservedPeak(
         phase=one.peak.phase,
         allocated_bytes=one.peak.allocated_bytes,
@@ -228,7 +228,7 @@ def _peak(one: PeakBeside) -> ObservedPeak:
     )
 
 
-def _sign(sign: Observation, beside: RunBeside) -> ObservedSign:
+def _sign(sign: Observation, beside: RunComparison) -> ObservedSign:
     keys = (key for field in sign.fields for key in beside.keys.get(field, ()))
     return ObservedSign(
         sign=sign.sign, value=sign.value, phase=sign.phase, timers=sign.names, keys=tuple(dict.fromkeys(keys))

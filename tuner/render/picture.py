@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from html import escape
 
 from tuner.memory import Estimate, PhaseEstimate
-from tuner.render.bars import PARTS, Part
+from tuner.render.bars import PARTS, BarPart
 from tuner.render.numbers import gib
 
 _WIDTH, _MARGIN = 420, 4
@@ -64,7 +64,7 @@ def _phase(phase: PhaseEstimate, top: float, scale: float, labels: Mapping[str, 
     return "".join(drawn)
 
 
-def _part(part: Part, size: int, left: float, top: float, width: float, labels: Mapping[str, str]) -> str:
+def _part(part: BarPart, size: int, left: float, top: float, width: float, labels: Mapping[str, str]) -> str:
     """A piece of a bar, with its letter where there is room, and its size for who points at it."""
     at = f'x="{left + width / 2:.1f}" y="{top + 12}"'
     letter = f'<text {at} text-anchor="middle" fill="#111">{part.letter}</text>' if width >= _LETTER else ""
@@ -75,7 +75,7 @@ def _part(part: Part, size: int, left: float, top: float, width: float, labels: 
     )
 
 
-def _swatch(part: Part, place: int, top: float, labels: Mapping[str, str]) -> str:
+def _swatch(part: BarPart, place: int, top: float, labels: Mapping[str, str]) -> str:
     """A part in the legend: its colour, its letter and what it is."""
     row, column = divmod(place, _LEGEND)
     left, y = _MARGIN + column * _WIDTH / _LEGEND, top + row * _LINE
@@ -86,7 +86,7 @@ def _swatch(part: Part, place: int, top: float, labels: Mapping[str, str]) -> st
     )
 
 
-def colour(part: Part) -> str:
+def colour(part: BarPart) -> str:
     """The colour that a terminal of 256 colours shows for a part, as the web writes it."""
     if part.colour >= 232:
         level = 8 + 10 * (part.colour - 232)

@@ -9,8 +9,8 @@ from tuner.inputs.secrets import shown_value
 from tuner.inputs.settings import Layer
 from tuner.inputs.user_input import LostOverride, Remark
 from tuner.memory.fitting.limits import Fitting
-from tuner.render.consultation import Consultation, Settled
-from tuner.render.report_values import Place, ReportModel
+from tuner.render.consultation import Consultation, ProjectOption
+from tuner.render.report_values import InputPlace, ReportModel
 from tuner.render.struct_models import STRUCTS
 from tuner.trainers.protocol import Affects, LeftOut
 
@@ -21,17 +21,17 @@ class UserSetting(ReportModel):
     key: str
     value: Any
     layer: Layer
-    location: Place | None
+    location: InputPlace | None
     text: str
 
 
-class Unknown(ReportModel):
+class UnknownKeyReport(ReportModel):
     """A key that the release does not have; it was not taken into account."""
 
     key: str
     nearest: str | None
     known_in: Annotated[tuple[str, ...], Field(description="bundled releases that have this key")]
-    location: Place
+    location: InputPlace
 
 
 class OpenValue(ReportModel):
@@ -40,14 +40,14 @@ class OpenValue(ReportModel):
     key: Annotated[str, Field(description="empty where not even the key is known")]
     text: Annotated[str, Field(description="as the script has it")]
     variable: Annotated[str, Field(description="NAME=value behind the script settles it; empty: none does")]
-    location: Place
+    location: InputPlace
 
 
 class ScriptRemark(ReportModel):
     """Something that was taken to be so when a launch script was followed."""
 
     text: str
-    location: Place
+    location: InputPlace
 
 
 class LeftOutReport(ReportModel):
@@ -56,7 +56,7 @@ class LeftOutReport(ReportModel):
     name: Annotated[str, Field(description='completes "the job fits, without ..."')]
     key: str
     value: Any
-    location: Place | None
+    location: InputPlace | None
     reason: str
     affects: Annotated[Affects, Field(description="what is missing from the answer")]
 
@@ -66,10 +66,10 @@ class ProjectSetting(ReportModel):
 
     option: str
     value: Any
-    location: Place
+    location: InputPlace
 
 
-class Premises(ReportModel):
+class PremisesReport(ReportModel):
     """What the answer rests on, and why."""
 
     source: str
@@ -104,7 +104,7 @@ class Premises(ReportModel):
         STRUCTS,
         Field(description="of these keys: the values with which every phase fits"),
     ] = {}  # noqa: RUF012 - pydantic copies it for each report
-    unknown_keys: tuple[Unknown, ...]
+    unknown_keys: tuple[UnknownKeyReport, ...]
     open_values: tuple[OpenValue, ...] = ()
     lost_overrides: Annotated[
         tuple[ScriptRemark, ...], Field(description="of a launch script: these never reach the trainer")
@@ -116,11 +116,11 @@ class Premises(ReportModel):
     ] = ()
 
 
-def premises_of(answer: Consultation) -> Premises:
+def premises_of(answer: Consultation) -> PremisesReport:
     """What an answer rests on."""
     workload = answer.advice.workload
     critic, rollout_engine = workload.critic, answer.rollout_engine
-    return Premises(
+    return PremisesReport(
         source=answer.given.source,
         trainer=workload.release.trainer,
         release=workload.release.version,
@@ -141,16 +141,18 @@ def premises_of(answer: Consultation) -> Premises:
         resting_on_defaults=dict(answer.resting),
         fitting_values=dict(answer.fitting),
         unknown_keys=tuple(
-            Unknown(
+            UnknownKeyReport(
                 key=unknown.key,
                 nearest=unknown.nearest,
                 known_in=unknown.known_in,
-                location=Place.of(unknown.location),
+                location=InputPlace.of(unknown.location),
             )
             for unknown in answer.settings.unknown
         ),
         open_values=tuple(
-            OpenValue(key=value.key, text=value.text, variable=value.name, location=Place.of(value.location))
+            OpenValue(
+                key=value.key, text=value.text, variable=value.name, location=InputPlace.of(value.location)
+            )
             for value in answer.given.unsettled
         ),
         lost_overrides=_remarks(answer.given.lost),
@@ -160,7 +162,9 @@ def premises_of(answer: Consultation) -> Premises:
 
 
 def _remarks(remarks: Sequence[LostOverride] | Sequence[Remark]) -> tuple[ScriptRemark, ...]:
-    return tuple(ScriptRemark(text=remark.text, location=Place.of(remark.location)) for remark in remarks)
+    return tuple(
+        ScriptRemark(text=remark.text, location=InputPlace.of(remark.location)) for remark in remarks
+    )
 
 
 def _settings(answer: Consultation) -> tuple[UserSetting, ...]:
@@ -170,7 +174,7 @@ def _settings(answer: Consultation) -> tuple[UserSetting, ...]:
             key=setting.key,
             value=answer.settings.shown(setting.key, setting.value),
             layer=setting.origin.layer,
-            location=Place.of(setting.origin.location) if setting.origin.location is not None else None,
+            location=InputPlace.of(setting.origin.location) if setting.origin.location is not None else None,
             text=answer.settings.shown_override(setting.origin.text),
         )
         for setting in settings
@@ -185,12 +189,12 @@ def left_out_report(part: LeftOut) -> LeftOutReport:
         name=part.name,
         key=part.key,
         value=shown_value(part.key, part.value, known=True),
-        location=None if location is None else Place.of(location),
+        location=None if location is None else InputPlace.of(location),
         reason=part.reason,
         affects=part.affects,
     )
 
 
-def project_setting(said: Settled) -> ProjectSetting:
+def project_setting(said: ProjectOption) -> ProjectSetting:
     """What the settings of a project say in place of an option."""
-    return ProjectSetting(option=said.option, value=said.value, location=Place.of(said.location))
+    return ProjectSetting(option=said.option, value=said.value, location=InputPlace.of(said.location))

@@ -15,7 +15,7 @@ from tuner.render.terminal import plain, write
 from tuner.render.words import listed
 from tuner.validate import progress
 from tuner.validate.children.outcome import Failed
-from tuner.validate.parts import Part
+from tuner.validate.parts import ValidationPart
 from tuner.validate.plans import PartPlan
 from tuner.validate.report.schema import PartReport, Status
 
@@ -46,7 +46,7 @@ class Lines:
             )
         )
 
-    def part(self, part: Part) -> None:
+    def part(self, part: ValidationPart) -> None:
         """Remember which part the next calls are of."""
         self._part = part.value
 
@@ -91,7 +91,7 @@ class Bars:
             console=console,
             transient=True,
         )
-        self._coming: list[Part] = []
+        self._coming: list[ValidationPart] = []
         self._budget: TaskID | None = None
         self._call: TaskID | None = None
         self._part = ""
@@ -102,7 +102,7 @@ class Bars:
         self._budget = self._bars.add_task(self._then(), total=budget_s, label=_("budget"))
         self._bars.start()
 
-    def part(self, part: Part) -> None:
+    def part(self, part: ValidationPart) -> None:
         """Take it off what is to come."""
         self._part = part.value
         self._coming = [other for other in self._coming if other is not part]

@@ -12,7 +12,7 @@ from tuner.render.batches import BatchRow
 from tuner.render.head_table import HeadRow, HeadSizes, TokenRow
 from tuner.render.memory_report import MemoryReport, SymbolReport
 from tuner.render.observed_report import LogReport
-from tuner.render.premises_report import LeftOutReport, Premises
+from tuner.render.premises_report import LeftOutReport, PremisesReport
 from tuner.render.report_values import SCHEMA_VERSION, ReportModel, SchemaVersion
 from tuner.render.struct_models import STRUCTS
 from tuner.render.time_report import PhaseTimeReport, SavingTimeReport, StepTimeReport
@@ -26,7 +26,7 @@ class Report(ReportModel):
 
     schema_version: SchemaVersion = SCHEMA_VERSION
     tuner_version: str
-    premises: Premises
+    premises: PremisesReport
     workload: Annotated[Workload, STRUCTS]
     verdict: Verdict
     memory_verdict: Annotated[

@@ -28,7 +28,7 @@ class ReportModel(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Place(ReportModel):
+class InputPlace(ReportModel):
     """A place in the user's input."""
 
     source: str
@@ -36,6 +36,6 @@ class Place(ReportModel):
     column: int | None
 
     @classmethod
-    def of(cls, location: Location) -> "Place":
+    def of(cls, location: Location) -> "InputPlace":
         """A place as it is."""
         return cls(source=location.source, line=location.line, column=location.column)

@@ -10,7 +10,7 @@ from tuner.inputs.resolved import ABSENT, Resolved
 from tuner.inputs.settings import Layer
 from tuner.render.json_text import json_text
 from tuner.render.premises_report import OpenValue, ScriptRemark
-from tuner.render.report_values import SCHEMA_VERSION, Place, ReportModel, SchemaVersion
+from tuner.render.report_values import SCHEMA_VERSION, InputPlace, ReportModel, SchemaVersion
 from tuner.render.settings_view import SettingsView
 from tuner.trainers.chosen import TRAINER
 
@@ -26,7 +26,7 @@ class ResolvedSetting(ReportModel):
         Any, Field(description="the release's own value, resolved; null where it has no such key")
     ]
     layer: Layer
-    location: Place | None
+    location: InputPlace | None
     follows: Annotated[
         tuple[str, ...], Field(description="the keys that the release takes the value from by itself")
     ]
@@ -109,5 +109,5 @@ def _setting(leaf: Resolved) -> ResolvedSetting:
     )
 
 
-def _place(location: Location) -> Place:
-    return Place(source=location.source, line=location.line, column=location.column)
+def _place(location: Location) -> InputPlace:
+    return InputPlace(source=location.source, line=location.line, column=location.column)

@@ -19,8 +19,8 @@ from msgspec.structs import replace
 from tuner.errors import InputError, Location
 from tuner.files import is_there, read_bytes
 from tuner.language import _
-from tuner.review.checked import Checked, Line, Silenced, SilencedBy
-from tuner.review.review import BesideBaseline, Inputs, KnownFinding
+from tuner.review.checked import Checked, FindingLine, Silenced, SilencedBy
+from tuner.review.review import BaselineComparison, KnownFinding, ReviewedInputs
 from tuner.units import MIB
 
 VERSION = 1
@@ -77,7 +77,7 @@ def _pairs(value: Any) -> tuple[tuple[str, Any], ...]:
     return value
 
 
-def entries_of(file: Path, inputs: Inputs) -> Iterator[tuple[str, Mapping[About, int]]]:
+def entries_of(file: Path, inputs: ReviewedInputs) -> Iterator[tuple[str, Mapping[About, int]]]:
     """What a baseline of these findings holds, path by path in their order.
 
     Args:
@@ -109,7 +109,7 @@ def as_json(entries: Iterable[tuple[str, Mapping[About, int]]]) -> Iterator[str]
     yield "{}\n}\n" if before == "{" else "\n  }\n}\n"
 
 
-class Beside:
+class BaselineFilter:
     """Takes out of inputs what a baseline knows, one input after the other, and counts.
 
     Args:
@@ -135,12 +135,12 @@ class Beside:
         self._unchanged += len(checked.lines) - len(without.lines)
         return without
 
-    def result(self) -> BesideBaseline:
+    def result(self) -> BaselineComparison:
         """How all inputs are beside the baseline.
 
         Entries of inputs that were not checked are not fixed, unless the input is there no more.
         """
-        return BesideBaseline(
+        return BaselineComparison(
             file=str(self._file),
             new=self._new,
             unchanged=self._unchanged,
@@ -170,7 +170,7 @@ class Known(Struct, frozen=True):
     file: Path  # an absolute path
     entries: Entries
 
-    def new(self, checked: Checked) -> tuple[Line, ...]:
+    def new(self, checked: Checked) -> tuple[FindingLine, ...]:
         """The findings of one input that the baseline does not have."""
         known = self.entries.get(path_in(self.file, checked.source), {})
         return _without(dict(known), checked).lines
@@ -187,7 +187,7 @@ def known_in(file: Path) -> Known:
 
 def _without(left: dict[About, int], checked: Checked) -> Checked:
     """One input without what is left of a baseline for it, which is counted down."""
-    new: list[Line] = []
+    new: list[FindingLine] = []
     silenced: list[Silenced] = list(checked.silenced)
     for line in checked.lines:
         about = _about(line)
@@ -206,6 +206,6 @@ def path_in(file: Path, source: str) -> str:
     return Path(os.path.relpath(source, file.parent)).as_posix()
 
 
-def _about(line: Line) -> About:
+def _about(line: FindingLine) -> About:
     phase = line.finding.phase
     return line.finding.rule.code, line.key or ("" if phase is None else phase.value)

@@ -46,7 +46,7 @@ class Excerpt(Struct, frozen=True, kw_only=True):
     shown: tuple[int, int] | None = None  # what of the line is shown, where that is not all of it
 
 
-class Line(Struct, frozen=True, kw_only=True):
+class FindingLine(Struct, frozen=True, kw_only=True):
     """A finding with its place in the user's input."""
 
     location: Location
@@ -85,12 +85,12 @@ class SilencedBy(Enum):
 class Silenced(Struct, frozen=True, kw_only=True):
     """A finding that is known and accepted."""
 
-    line: Line
+    line: FindingLine
     by: SilencedBy
     reason: str = ""  # as the user gave it
 
 
-class Problem(Struct, frozen=True, kw_only=True):
+class InputProblem(Struct, frozen=True, kw_only=True):
     """Why an input cannot be used."""
 
     message: str  # one line for a terminal, the place and the hint in it
@@ -127,13 +127,13 @@ class Checked(Struct, frozen=True, kw_only=True):
     """One input that was checked."""
 
     source: str  # as it was named
-    lines: tuple[Line, ...] = ()  # what is reported, worst first
+    lines: tuple[FindingLine, ...] = ()  # what is reported, worst first
     silenced: tuple[Silenced, ...] = ()
     left_out: int = 0  # findings that the settings do not ask for
     fail_on: Severity = Severity.WARNING  # least severity with which the check fails
     baseline: str = ""  # the file of known findings that the project's settings name
     unshown: frozenset[int] = frozenset()  # lines of it that may hold a secret
-    problem: Problem | None = None  # nothing else is known where there is one
+    problem: InputProblem | None = None  # nothing else is known where there is one
     judged_for: JudgedFor | None = None
     phases: tuple[PhaseUse, ...] = ()  # in the order of a step
     gpus: int = 0  # of the whole job

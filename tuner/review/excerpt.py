@@ -19,7 +19,7 @@ from tuner.inputs.overrides import COMMAND_LINE
 from tuner.inputs.secrets import has_secret
 from tuner.inputs.settings import Settings
 from tuner.inputs.user_input import UserInput
-from tuner.review.checked import Excerpt, Line
+from tuner.review.checked import Excerpt, FindingLine
 from tuner.review.value_span import value_span
 from tuner.units import MIB
 
@@ -35,8 +35,8 @@ _LONGEST = 400  # characters of a line that is shown
 
 
 def with_excerpts(
-    lines: Iterable[Line], given: UserInput, settings: Settings, unshown: frozenset[int]
-) -> tuple[Line, ...]:
+    lines: Iterable[FindingLine], given: UserInput, settings: Settings, unshown: frozenset[int]
+) -> tuple[FindingLine, ...]:
     """Findings with the text that they are about; their column is that of a value that is to be another one.
 
     Args:
@@ -64,12 +64,12 @@ class _Screen(NamedTuple):
     unshown: frozenset[int]
     shell: bool  # whether it is a script
 
-    def hides(self, line: Line, value: str) -> bool:
+    def hides(self, line: FindingLine, value: str) -> bool:
         """Whether the value at which a finding stands may be a secret."""
         sets = bool(line.key) and not line.section and not value.lstrip("'\"").startswith("~")
         return sets and self.settings.shown(line.key, value) != value
 
-    def part(self, line: Line, text: str, start: int, end: int) -> tuple[int, int] | None:
+    def part(self, line: FindingLine, text: str, start: int, end: int) -> tuple[int, int] | None:
         """What is shown of a line around the value; None for all of it."""
         place = line.location
         own = place.source == self.source and place.line in self.unshown
@@ -84,7 +84,7 @@ def _is_plain(text: str) -> bool:
     return all(_BESIDE.fullmatch(word.strip("'\"")) for word in text.split() if word.strip("'\""))
 
 
-def _with_hidden_fix(line: Line, given: UserInput, unshown: frozenset[int]) -> Line:
+def _with_hidden_fix(line: FindingLine, given: UserInput, unshown: frozenset[int]) -> FindingLine:
     if line.fix is None:
         return line
     data = given.text.encode("utf-8", "surrogatepass") if unshown else b""
@@ -99,8 +99,8 @@ def _with_hidden_fix(line: Line, given: UserInput, unshown: frozenset[int]) -> L
 
 
 def _with_excerpt(
-    line: Line, typed: Mapping[int, str], read: Callable[[str], Sequence[str]], screen: _Screen
-) -> Line:
+    line: FindingLine, typed: Mapping[int, str], read: Callable[[str], Sequence[str]], screen: _Screen
+) -> FindingLine:
     place = line.location
     if place.line is None or place.column is None:
         return line
@@ -125,7 +125,7 @@ def _with_excerpt(
     )
 
 
-def _sets_its_key(line: Line) -> bool:
+def _sets_its_key(line: FindingLine) -> bool:
     """Whether another value is proposed for the key at which the finding stands."""
     return any(override.lstrip("+").partition("=")[0] == line.key for override in line.overrides)
 

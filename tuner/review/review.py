@@ -10,7 +10,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from tuner.findings import Severity
-from tuner.review.checked import Checked, Line, Problem
+from tuner.review.checked import Checked, FindingLine, InputProblem
 from tuner.review.totals import Totals
 
 
@@ -23,7 +23,7 @@ class KnownFinding(Struct, frozen=True, kw_only=True):
     count: int
 
 
-class BesideBaseline(Struct, frozen=True, kw_only=True):
+class BaselineComparison(Struct, frozen=True, kw_only=True):
     """All findings beside those that were known before."""
 
     file: str
@@ -33,7 +33,7 @@ class BesideBaseline(Struct, frozen=True, kw_only=True):
     pruned: bool = False  # the file holds the fixed ones no longer
 
 
-class Inputs(Protocol):
+class ReviewedInputs(Protocol):
     """What is found in each input, in their order, to be read as often as somebody asks.
 
     A tuple is one, and so is what holds thousands of them out of memory.
@@ -49,18 +49,18 @@ class Inputs(Protocol):
 class Review(Struct, frozen=True, kw_only=True, dict=True):
     """All inputs that were checked together, in the order in which they were named."""
 
-    inputs: Inputs
+    inputs: ReviewedInputs
     skipped: tuple[str, ...] = ()  # files in folders that are no configuration of a trainer
     pasted: bool = False  # the input is one command as it is typed
-    baselines: tuple[BesideBaseline, ...] = ()  # what the findings were held against
+    baselines: tuple[BaselineComparison, ...] = ()  # what the findings were held against
 
     @property
-    def lines(self) -> Iterator[Line]:
+    def lines(self) -> Iterator[FindingLine]:
         """What is reported of all inputs."""
         return (line for checked in self.inputs for line in checked.lines)
 
     @property
-    def problems(self) -> Iterator[Problem]:
+    def problems(self) -> Iterator[InputProblem]:
         """Why inputs cannot be used."""
         if not self.totals.unusable:
             return iter(())

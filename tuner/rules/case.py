@@ -8,7 +8,7 @@ from msgspec import Struct
 from tuner import memory, timing
 from tuner.findings import Severity
 from tuner.memory import Estimate, PhaseEstimate, RolloutMemory
-from tuner.timing import Change, Interval, PhaseTime, StepTime
+from tuner.timing import Interval, PhaseTime, StepChange, StepTime
 from tuner.workload import Phase, Workload
 
 # A smaller gain of the step is not worth a line to paste. Whether a larger one is certain, its uncertainty says.
@@ -19,7 +19,7 @@ LEAST_RELIEF = 0.1
 LEAST_GAIN_OF_ANOTHER_TRAINING = 0.20
 
 
-class Figures:
+class CaseFigures:
     """What the model says about one workload, each part worked out when it is first asked for."""
 
     def __init__(self, workload: Workload) -> None:
@@ -44,9 +44,9 @@ class Figures:
 
 
 @lru_cache(maxsize=128)  # the proposals of a job, and of the one before that is like it
-def figures(workload: Workload) -> Figures:
+def figures(workload: Workload) -> CaseFigures:
     """The model's figures for a workload, remembered."""
-    return Figures(workload)
+    return CaseFigures(workload)
 
 
 class Case(Struct, frozen=True, kw_only=True, dict=True):
@@ -65,7 +65,7 @@ class Case(Struct, frozen=True, kw_only=True, dict=True):
         return cls(workload=workload, headroom=headroom)
 
     @cached_property
-    def _figures(self) -> Figures:
+    def _figures(self) -> CaseFigures:
         return figures(self.workload)
 
     @property
@@ -230,7 +230,7 @@ class Case(Struct, frozen=True, kw_only=True, dict=True):
         """Seconds of a phase of this job, with their interval."""
         return timing.phase_interval(time, self.workload.cluster)
 
-    def change(self, workload: Workload) -> Change:
+    def change(self, workload: Workload) -> StepChange:
         """Seconds that a step of another workload takes more, with what is uncertain of the difference."""
         return timing.change(self.time, figures(workload).time, self.workload.cluster, then=workload.cluster)
 

@@ -1,12 +1,12 @@
 """The time model: seconds per phase from datasheet rates and counted work."""
 
 from tuner.timing.estimate import PhaseTime, StepTime, step_time
-from tuner.timing.uncertainty import Change, Interval, change, interval, phase_interval, step_interval
+from tuner.timing.uncertainty import Interval, StepChange, change, interval, phase_interval, step_interval
 
 __all__ = [
-    "Change",
     "Interval",
     "PhaseTime",
+    "StepChange",
     "StepTime",
     "change",
     "interval",

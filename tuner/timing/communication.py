@@ -122,7 +122,7 @@ def all_to_all_seconds(bytes_local: float, cluster: Cluster, ranks: int, *, stri
     return moved / pairwise_bytes_per_s(cluster, ranks, stride=stride) + assume.COLLECTIVE_S + hop
 
 
-class Span(Struct, frozen=True, kw_only=True):
+class OverlapTime(Struct, frozen=True, kw_only=True):
     """One layer in one direction: what runs side by side, and how long it takes in the end."""
 
     compute: float

@@ -4,7 +4,7 @@ from tuner.enumeration import Enum
 from tuner.hardware import Gpu
 
 
-class Family(Enum):
+class OperatorFamily(Enum):
     """Operators whose rates are off together; the values are fields of ``tuner.hardware.MeasuredGpu``."""
 
     PRODUCTS = "products_factor"
@@ -16,9 +16,9 @@ class Family(Enum):
     ENGINE_SEQUENCE = "engine_sequence_factor"  # what such a step takes for each sequence, where told apart
 
 
-def correction(gpu: Gpu, family: Family) -> float:
+def correction(gpu: Gpu, family: OperatorFamily) -> float:
     """The measured rate of a family over the one that is modelled without it; 1 where nobody measured it."""
     factor: float | None = None if gpu.measured is None else getattr(gpu.measured, family.value)
-    if factor is None and family is Family.ENGINE_SEQUENCE:
-        return correction(gpu, Family.ENGINE)
+    if factor is None and family is OperatorFamily.ENGINE_SEQUENCE:
+        return correction(gpu, OperatorFamily.ENGINE)
     return 1.0 if factor is None else factor

@@ -13,7 +13,7 @@ engine's lists of tokens before they send any, number by number.
 
 from tuner.timing import assumptions as assume
 from tuner.timing.decode import RolloutInput
-from tuner.timing.job import Job
+from tuner.timing.job import TimedPasses
 from tuner.workload import Phase, RolloutEngine, Travel
 
 _ID_BYTES = 8  # ids, masks and positions are int64
@@ -34,7 +34,7 @@ _RETURNED_NUMBERS = {
 }
 
 
-def sent_bytes(job: Job) -> float:
+def sent_bytes(job: TimedPasses) -> float:
     """The batch of a step as a phase gets it: ``S (8 (2 L' + L) + 8 L_p + (16 + 4 n) L_r)``.
 
     Ids and positions of the sequence, of L' tokens each, its mask of L, the prompt, the response and its
@@ -48,13 +48,13 @@ def sent_bytes(job: Job) -> float:
     return batch.sequences * (of_sequence + of_response * batch.max_response_tokens)
 
 
-def returned_bytes(job: Job) -> float:
+def returned_bytes(job: TimedPasses) -> float:
     """What the workers send back: numbers in float32 for each token of a response, padded."""
     numbers = _RETURNED_NUMBERS.get(job.step_pass.phase, 0)
     return job.batch.sequences * numbers * _NUMBER_BYTES * job.batch.max_response_tokens
 
 
-def dispatch_seconds(job: Job) -> float:
+def dispatch_seconds(job: TimedPasses) -> float:
     """Sending by the driver, reading by the workers side by side, and the same of the results.
 
     Nothing where no driver sends it: it lies in a store of its own, or every process reads its part.

@@ -9,11 +9,11 @@ from msgspec.structs import replace
 
 from tuner.hardware import Cluster, MeasuredGpu
 from tuner.timing import fsdp
-from tuner.timing.corrections import Family, correction
+from tuner.timing.corrections import OperatorFamily, correction
 from tuner.timing.decode import RolloutInput
 from tuner.timing.dispatch import dispatch_seconds, response_seconds
 from tuner.timing.generation.rollout import EngineHost, rollout_seconds, waiting_for
-from tuner.timing.job import Job, Parts
+from tuner.timing.job import Parts, TimedPasses
 from tuner.timing.judging import JudgeInput, judges, judging_parts
 from tuner.timing.transfers import optimizer_seconds, state_transfer_parts
 from tuner.timing.weight_sync import sync_parts
@@ -29,7 +29,7 @@ class PhaseTime(Struct, frozen=True, kw_only=True, eq=False, dict=True):
     phase: Phase
     seconds: float
     parts: tuple[tuple[str, float], ...]
-    job: Job | None = None  # of a pass of the trainer, whose kernels a host launches
+    job: TimedPasses | None = None  # of a pass of the trainer, whose kernels a host launches
     engine: EngineHost | None = None  # of a rollout, whose steps a host prepares
 
     def __eq__(self, other: object) -> bool:
@@ -68,7 +68,7 @@ class PhaseTime(Struct, frozen=True, kw_only=True, eq=False, dict=True):
 def _beside_host(cluster: Cluster, times: float) -> Cluster:
     gpu = cluster.gpu
     measured = gpu.measured or MeasuredGpu(date="", versions=())
-    other = replace(measured, host_factor=correction(gpu, Family.HOST) / times)
+    other = replace(measured, host_factor=correction(gpu, OperatorFamily.HOST) / times)
     return replace(cluster, gpu=replace(gpu, measured=other))
 
 
@@ -109,7 +109,7 @@ def _phases(workload: Workload, concurrent_sequences: int) -> Iterator[PhaseTime
     if workload.services and (judge := judges(workload)) is not None:
         yield _judging_time(judge)
     for step_pass in workload.passes():
-        yield _pass_time(Job(cluster=workload.cluster, batch=workload.batch, step_pass=step_pass))
+        yield _pass_time(TimedPasses(cluster=workload.cluster, batch=workload.batch, step_pass=step_pass))
     if generates:
         yield _sync_time(workload.at_rest)
 
@@ -133,15 +133,15 @@ def _sync_time(workload: Workload) -> PhaseTime:
 
 
 @lru_cache(maxsize=512)  # a proposal leaves most passes as they are
-def _pass_time(job: Job) -> PhaseTime:
+def _pass_time(job: TimedPasses) -> PhaseTime:
     return _phase_time(job.step_pass.phase, _update(job) if job.trains else _forward(job), job)
 
 
-def _phase_time(phase: Phase, parts: Parts, job: Job | None = None) -> PhaseTime:
+def _phase_time(phase: Phase, parts: Parts, job: TimedPasses | None = None) -> PhaseTime:
     return PhaseTime(phase=phase, seconds=sum(parts.values()), parts=tuple(parts.items()), job=job)
 
 
-def _pass_parts(job: Job) -> dict[str, float]:
+def _pass_parts(job: TimedPasses) -> dict[str, float]:
     if job.engine.backend is not Backend.MEGATRON:
         parts = dict(fsdp.pass_parts(job))
         return parts if job.batch.images is None else parts | _seeing(job)
@@ -150,20 +150,20 @@ def _pass_parts(job: Job) -> dict[str, float]:
     return megatron.pass_parts(job)
 
 
-def _seeing(job: Job) -> dict[str, float]:
+def _seeing(job: TimedPasses) -> dict[str, float]:
     """The vision tower in a pass, which lies before and behind the decoder's."""
     from tuner.timing.vision import tower_seconds  # few jobs have images
 
     return {"images": tower_seconds(job)}
 
 
-def _forward(job: Job) -> Parts:
+def _forward(job: TimedPasses) -> Parts:
     """One forward pass over all sequences, with the weights fetched and put away."""
     states = state_transfer_parts(job.model, job.engine, job.cluster.gpu, trains=False)
     return {**_pass_parts(job), **states, "dispatch": dispatch_seconds(job)}
 
 
-def _update(job: Job) -> Parts:
+def _update(job: TimedPasses) -> Parts:
     """Forward, backward and optimizer step for every mini-batch of every epoch.
 
     Offloaded states are fetched before the first mini-batch and put away after the last.

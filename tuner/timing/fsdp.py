@@ -6,14 +6,14 @@ from msgspec.structs import replace
 
 from tuner.timing import assumptions as assume
 from tuner.timing.communication import (
-    Span,
+    OverlapTime,
     all_reduce_seconds,
     all_to_all_seconds,
     gather_seconds,
     reduce_scatter_seconds,
 )
-from tuner.timing.corrections import Family, correction
-from tuner.timing.job import Job, Parts, head_of, kernels_seconds, micro_batch_seconds
+from tuner.timing.corrections import OperatorFamily, correction
+from tuner.timing.job import Parts, TimedPasses, head_of, kernels_seconds, micro_batch_seconds
 from tuner.timing.layer import checkpoint_values
 from tuner.timing.sharded_copies import (
     accumulating_seconds,
@@ -29,7 +29,7 @@ from tuner.workload import Backend, Checkpointing
 CAUSES = ("compute", "communication", "contention", "copies", "launch", "offload", "head")
 
 
-def weight_gather_seconds(job: Job, parameters: float) -> float:
+def weight_gather_seconds(job: TimedPasses, parameters: float) -> float:
     """All-gather of ``parameters`` in the compute dtype over the shard group.
 
     Weights that live on the host come over the host link first, as stored.
@@ -39,7 +39,7 @@ def weight_gather_seconds(job: Job, parameters: float) -> float:
     return fetched + gather_seconds(parameters * job.bytes_per_value, job.cluster, ranks)
 
 
-def gradient_reduce_seconds(job: Job, parameters: float) -> float:
+def gradient_reduce_seconds(job: TimedPasses, parameters: float) -> float:
     """Reduce-scatter over the shard group, all-reduce of the shards over its copies, copy to the host.
 
     The all-reduce happens with hybrid sharding, the copy where the states live on the host.
@@ -54,7 +54,7 @@ def gradient_reduce_seconds(job: Job, parameters: float) -> float:
     return seconds
 
 
-def sequence_exchange_seconds(job: Job) -> float:
+def sequence_exchange_seconds(job: TimedPasses) -> float:
     """Ulysses: all-to-all of queries, keys, values and the attention's output of one layer, forward.
 
     Heads of keys and values are repeated when there are fewer of them than ranks.
@@ -65,7 +65,7 @@ def sequence_exchange_seconds(job: Job) -> float:
     return all_to_all_seconds(job.micro.tokens * per_token * job.bytes_per_value, job.cluster, ranks)
 
 
-def activation_copy_seconds(job: Job) -> float:
+def activation_copy_seconds(job: TimedPasses) -> float:
     """One layer's kept activations over the host link, one way; 0 without activation offload."""
     if not (job.trains and job.engine.activation_offload):
         return 0.0
@@ -74,7 +74,7 @@ def activation_copy_seconds(job: Job) -> float:
     return pinned_seconds(job.micro.tokens * values * job.bytes_per_value, job.cluster.gpu)
 
 
-def position_seconds(job: Job, *, backward: bool) -> float:
+def position_seconds(job: TimedPasses, *, backward: bool) -> float:
     """Seconds in which the GPU waits for a host that asks it, in each layer, where sequences begin.
 
     Once for each time that a layer's attention is computed forward, and never of linear attention. The host
@@ -85,10 +85,10 @@ def position_seconds(job: Job, *, backward: bool) -> float:
     if not (engine.reads_positions and attends):
         return 0.0
     share = model.cached_layers / model.layers
-    return share * assume.POSITIONS_S / correction(job.cluster.gpu, Family.HOST)
+    return share * assume.POSITIONS_S / correction(job.cluster.gpu, OperatorFamily.HOST)
 
 
-def forward_span(job: Job) -> Span:
+def forward_span(job: TimedPasses) -> OverlapTime:
     """One layer forward, while the next layer's weights arrive.
 
     Torch issues that gather on its own stream, so it overlaps with computation either way; without
@@ -98,7 +98,7 @@ def forward_span(job: Job) -> Span:
     ``max(compute, launch, gather)`` with it. A host that runs several layers ahead does better.
     """
     prefetches = job.engine.forward_prefetch and job.engine.prefetch_effective
-    return Span(
+    return OverlapTime(
         compute=job.compute.forward,
         exchange=sequence_exchange_seconds(job),
         copies=unsharding_copy_seconds(job, job.layer.parameters),
@@ -110,7 +110,7 @@ def forward_span(job: Job) -> Span:
     )
 
 
-def backward_span(job: Job, *, reduces: bool, accumulates: bool = False) -> Span:
+def backward_span(job: TimedPasses, *, reduces: bool, accumulates: bool = False) -> OverlapTime:
     """One layer backward, while weights arrive and gradients leave.
 
     Both engines prefetch in the backward pass by default. The gather and the reduction share the
@@ -131,7 +131,7 @@ def backward_span(job: Job, *, reduces: bool, accumulates: bool = False) -> Span
     if job.engine.reshard_after_forward:
         gather = weight_gather_seconds(job, parameters)
         copies += unsharding_copy_seconds(job, parameters)
-    return Span(
+    return OverlapTime(
         compute=job.compute.backward,
         exchange=exchanges * sequence_exchange_seconds(job),
         copies=copies,
@@ -143,11 +143,11 @@ def backward_span(job: Job, *, reduces: bool, accumulates: bool = False) -> Span
     )
 
 
-def _root_parameters(job: Job) -> int:
+def _root_parameters(job: TimedPasses) -> int:
     return job.model.parameters - job.model.decoder_parameters
 
 
-def gradients_of_units(job: Job) -> tuple[float, float]:
+def gradients_of_units(job: TimedPasses) -> tuple[float, float]:
     """Parameters with gradients, of one layer and of all outside the layers; adapters are in layers alone."""
     lora, model = job.engine.lora, job.model
     if lora is not None:
@@ -155,7 +155,7 @@ def gradients_of_units(job: Job) -> tuple[float, float]:
     return job.layer.parameters, _root_parameters(job)
 
 
-def root_seconds(job: Job, *, reduces: bool) -> float:
+def root_seconds(job: TimedPasses, *, reduces: bool) -> float:
     """Embedding, head and final norm: gathered before the first layer, reduced after the last.
 
     Nothing runs beside either. They stay gathered through the pass.
@@ -165,7 +165,7 @@ def root_seconds(job: Job, *, reduces: bool) -> float:
     return seconds + (gradient_reduce_seconds(job, trained) if job.trains and reduces and trained else 0.0)
 
 
-def root_copies(job: Job, *, reduces: bool, accumulates: bool = False) -> float:
+def root_copies(job: TimedPasses, *, reduces: bool, accumulates: bool = False) -> float:
     """Seconds of the copies of the same weights and gradients."""
     seconds = unsharding_copy_seconds(job, _root_parameters(job))
     if not job.trains:
@@ -174,7 +174,7 @@ def root_copies(job: Job, *, reduces: bool, accumulates: bool = False) -> float:
     return seconds + gradient_copy_seconds(job, trained, reduces=reduces, accumulates=accumulates)
 
 
-def ahead_seconds(job: Job, *, backward: bool) -> float:
+def ahead_seconds(job: TimedPasses, *, backward: bool) -> float:
     """Seconds of the GPU's work before a direction's first layer, while the host launches layers already.
 
     Forward it gathers and copies the weights outside the layers, backward it computes the head's share of
@@ -186,7 +186,7 @@ def ahead_seconds(job: Job, *, backward: bool) -> float:
     return weight_gather_seconds(job, outside) + unsharding_copy_seconds(job, outside)
 
 
-def layers_ahead(job: Job, span: Span) -> int:
+def layers_ahead(job: TimedPasses, span: OverlapTime) -> int:
     """How many layers the host may launch before the GPU begins with the first.
 
     One where it waits for the GPU in each; under FSDP1 two where layers are gathered one by one, since it
@@ -200,7 +200,7 @@ def layers_ahead(job: Job, span: Span) -> int:
     return min(assume.GATHERS_IN_FLIGHT, job.model.layers) if limited else job.model.layers
 
 
-def hidden_launch_seconds(job: Job, span: Span, parts: Parts, *, backward: bool) -> float:
+def hidden_launch_seconds(job: TimedPasses, span: OverlapTime, parts: Parts, *, backward: bool) -> float:
     """Seconds that the GPU waits less for launches since it had work when the first of them were made.
 
     Args:
@@ -216,7 +216,7 @@ def hidden_launch_seconds(job: Job, span: Span, parts: Parts, *, backward: bool)
     return min(ahead_seconds(job, backward=backward), layers_ahead(job, span) * min(waiting, lost))
 
 
-def outside_parts(job: Job, *, reduces: bool, accumulates: bool = False) -> dict[str, float]:
+def outside_parts(job: TimedPasses, *, reduces: bool, accumulates: bool = False) -> dict[str, float]:
     """Seconds by cause of one micro-batch outside the layers."""
     return {
         "compute": 0.0,
@@ -229,7 +229,7 @@ def outside_parts(job: Job, *, reduces: bool, accumulates: bool = False) -> dict
     }
 
 
-def layers_parts(job: Job, span: Span, *, backward: bool) -> dict[str, float]:
+def layers_parts(job: TimedPasses, span: OverlapTime, *, backward: bool) -> dict[str, float]:
     """Seconds by cause of all layers in one direction.
 
     Args:
@@ -244,7 +244,7 @@ def layers_parts(job: Job, span: Span, *, backward: bool) -> dict[str, float]:
     return total
 
 
-def micro_batches(job: Job) -> Iterator[tuple[int, dict[str, float], Span | None]]:
+def micro_batches(job: TimedPasses) -> Iterator[tuple[int, dict[str, float], OverlapTime | None]]:
     """The micro-batches of a pass, as many as are alike: seconds outside the layers, and a layer backward.
 
     Deferred gradient sync accumulates whole gradients and reduces once, in the last micro-batch. All but the
@@ -268,7 +268,7 @@ def micro_batches(job: Job) -> Iterator[tuple[int, dict[str, float], Span | None
         yield times, outside_parts(job, reduces=reduces, accumulates=accumulates), span
 
 
-def pass_parts(job: Job) -> dict[str, float]:
+def pass_parts(job: TimedPasses) -> dict[str, float]:
     """Seconds by cause of a whole pass: every micro-batch gathers, and reduces unless that is deferred."""
     forward = layers_parts(job, forward_span(job), backward=False)
     total = dict.fromkeys(CAUSES, 0.0)

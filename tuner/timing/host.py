@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from tuner.hardware import Gpu
 from tuner.timing import assumptions as assume
-from tuner.timing.corrections import Family, correction
+from tuner.timing.corrections import OperatorFamily, correction
 from tuner.timing.operators import HostMachine, operators_of, table_card
 
 #: The card whose hosts stand for those of cards beside which none was measured.
@@ -191,7 +191,7 @@ def engine_launch_seconds(gpu: Gpu) -> float:
     here, typical = (
         host_seconds(card, "plain", query_key_norms=False, ranks=1).forward_s for card in (gpu.name, HOST)
     )
-    return assume.ENGINE_LAUNCH_S * here / typical / correction(gpu, Family.HOST)
+    return assume.ENGINE_LAUNCH_S * here / typical / correction(gpu, OperatorFamily.HOST)
 
 
 @lru_cache(maxsize=16)

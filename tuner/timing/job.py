@@ -10,17 +10,17 @@ from tuner.hardware import Cluster
 from tuner.model_shape import ModelShape
 from tuner.timing import assumptions as assume
 from tuner.timing import layer as per_layer
-from tuner.timing.corrections import Family, correction
+from tuner.timing.corrections import OperatorFamily, correction
 from tuner.timing.head import head_seconds
 from tuner.timing.host import LayerSeconds, host_of_experts, host_seconds
-from tuner.timing.layer import Layer, average_layer
+from tuner.timing.layer import LayerWork, average_layer
 from tuner.timing.tokens import MicroBatches, micro_batches_of
 from tuner.workload import Backend, Batch, Checkpointing, Engine, StepPass
 
 Parts = Mapping[str, float]  # seconds by cause
 
 
-class Job(Struct, frozen=True, kw_only=True, dict=True):
+class TimedPasses(Struct, frozen=True, kw_only=True, dict=True):
     """Forward passes over all sequences of a step, or forward and backward over one mini-batch."""
 
     cluster: Cluster
@@ -48,7 +48,7 @@ class Job(Struct, frozen=True, kw_only=True, dict=True):
         return micro_batches_of(self.batch, self.step_pass)
 
     @cached_property
-    def layer(self) -> Layer:
+    def layer(self) -> LayerWork:
         """The model's average layer."""
         return average_layer(self.model)
 
@@ -57,9 +57,9 @@ class Job(Struct, frozen=True, kw_only=True, dict=True):
         """Seconds of one layer's arithmetic for one micro-batch."""
         return layer_compute(self)
 
-    def beside(self, cluster: Cluster) -> "Job":
+    def beside(self, cluster: Cluster) -> "TimedPasses":
         """The job on GPUs that differ in their host alone, and compute as long."""
-        job = Job(cluster=cluster, batch=self.batch, step_pass=self.step_pass)
+        job = TimedPasses(cluster=cluster, batch=self.batch, step_pass=self.step_pass)
         vars(job).update(micro=self.micro, layer=self.layer, compute=self.compute)
         return job
 
@@ -92,7 +92,7 @@ class LayerCompute(Struct, frozen=True, kw_only=True):
         return self.forward + self.backward
 
 
-def layer_compute(job: Job) -> LayerCompute:
+def layer_compute(job: TimedPasses) -> LayerCompute:
     """Products, attention and element-wise kernels of one layer, forward and backward.
 
     Backward: twice the products (once when only adapters learn, since frozen weights need no
@@ -128,7 +128,7 @@ def layer_compute(job: Job) -> LayerCompute:
     return LayerCompute(forward=forward, backward=backward + recomputed)
 
 
-def _product_seconds(job: Job, *, backward: bool) -> float:
+def _product_seconds(job: TimedPasses, *, backward: bool) -> float:
     """The layer's own products, once: forward, or for one of the gradients."""
     parallel = job.engine.parallel
     return per_layer.layer_product_seconds(
@@ -142,7 +142,7 @@ def _product_seconds(job: Job, *, backward: bool) -> float:
     )
 
 
-def _last_product_seconds(job: Job) -> float:
+def _last_product_seconds(job: TimedPasses) -> float:
     """The MLP's last product, before which PyTorch stops to recompute a layer: nothing after it is kept.
 
     Not where its output is kept as well, for a norm or an adapter's product behind it, nor of experts, whose
@@ -165,7 +165,7 @@ def _last_product_seconds(job: Job) -> float:
     )
 
 
-def _adapter_seconds(job: Job) -> float:
+def _adapter_seconds(job: TimedPasses) -> float:
     """The adapters' products, once; their narrow side is taken to be as wide as the layer's."""
     if job.engine.lora is None:
         return 0.0
@@ -179,7 +179,7 @@ def _adapter_seconds(job: Job) -> float:
     )
 
 
-def _weights_held(job: Job) -> float:
+def _weights_held(job: TimedPasses) -> float:
     """Weights of one layer that one GPU multiplies with: its tensor-parallel share and its experts."""
     parallel = job.engine.parallel
     layer = job.layer
@@ -187,7 +187,7 @@ def _weights_held(job: Job) -> float:
     return shared + layer.routed_parameters / (parallel.expert * parallel.expert_tensor)
 
 
-def head_of(job: Job, *, trains: bool) -> float:
+def head_of(job: TimedPasses, *, trains: bool) -> float:
     """Seconds of the output head for one micro-batch, forward or in both directions.
 
     Tensor parallelism divides the vocabulary.
@@ -204,12 +204,12 @@ def head_of(job: Job, *, trains: bool) -> float:
     )
 
 
-def micro_batch_seconds(job: Job) -> float:
+def micro_batch_seconds(job: TimedPasses) -> float:
     """Seconds of one micro-batch on the host outside the layers."""
-    return assume.MICRO_BATCH_S / correction(job.cluster.gpu, Family.HOST)
+    return assume.MICRO_BATCH_S / correction(job.cluster.gpu, OperatorFamily.HOST)
 
 
-def kernels_seconds(job: Job, *, backward: bool) -> float:
+def kernels_seconds(job: TimedPasses, *, backward: bool) -> float:
     """Seconds in which the host launches one layer's kernels in one direction, with what FSDP's hooks add.
 
     Measured with so few tokens that the GPU waits for the host, with one rank and with several. Forward
@@ -237,10 +237,10 @@ def kernels_seconds(job: Job, *, backward: bool) -> float:
         launched = 1.0 if grouped else min(job.model.moe.experts, job.micro.tokens * job.layer.routed_copies)
         experts = host_of_experts(gpu, grouped=grouped, ranks=ranks)
         seconds += sparse * launched * _direction(experts, job, backward=backward)
-    return seconds / correction(job.cluster.gpu, Family.HOST)
+    return seconds / correction(job.cluster.gpu, OperatorFamily.HOST)
 
 
-def _direction(host: LayerSeconds, job: Job, *, backward: bool) -> float:
+def _direction(host: LayerSeconds, job: TimedPasses, *, backward: bool) -> float:
     if not job.trains:
         return host.forward_s
     return host.half(recomputes=job.engine.checkpointing is Checkpointing.FULL, backward=backward)

@@ -20,7 +20,7 @@ from tuner.timing.rates import (
 _RESIDUALS = 2  # additions of a layer, after the attention and after the MLP
 
 
-class Layer(Struct, frozen=True, kw_only=True):
+class LayerWork(Struct, frozen=True, kw_only=True):
     """The average decoder layer of a model; counts per token where not said otherwise."""
 
     hidden: int
@@ -47,7 +47,7 @@ class Layer(Struct, frozen=True, kw_only=True):
 
 
 @lru_cache(maxsize=256)
-def average_layer(model: ModelShape) -> Layer:
+def average_layer(model: ModelShape) -> LayerWork:
     """The average decoder layer: a sum over layers, divided by their number."""
     active = model.active_parameters - model.projection_parameters - model.final_norm_parameters
     value_dim = model.head_dim if model.latent is None else model.latent.v_head_dim
@@ -55,7 +55,7 @@ def average_layer(model: ModelShape) -> Layer:
     moe = model.moe
     query_key_values = (model.heads + model.kv_heads) * model.head_dim
     routed = 0 if moe is None else moe.experts_per_token * moe.expert_intermediate + moe.shared_intermediate
-    return Layer(
+    return LayerWork(
         hidden=model.hidden,
         intermediate=model.intermediate,
         head_dim=model.head_dim,
@@ -76,7 +76,7 @@ def average_layer(model: ModelShape) -> Layer:
     )
 
 
-def visible_keys(layer: Layer, sequence_tokens: float) -> float:
+def visible_keys(layer: LayerWork, sequence_tokens: float) -> float:
     """Mean keys that a query of a causal sequence sees: ``s / 2``, or ``w (1 - w / 2s)`` in a window.
 
     Averaged over all layers. The state of linear attention does not grow with the sequence and is
@@ -89,7 +89,7 @@ def visible_keys(layer: Layer, sequence_tokens: float) -> float:
     return share * window * (1 - window / (2 * sequence_tokens)) + (1 - share) * full
 
 
-def cached_keys(layer: Layer, context_tokens: float) -> float:
+def cached_keys(layer: LayerWork, context_tokens: float) -> float:
     """Keys that a new token sees after ``context_tokens``: all of them, or those in the window."""
     if layer.window is None:
         return context_tokens
@@ -110,7 +110,7 @@ def product_seconds(
 
 
 def layer_product_seconds(
-    layer: Layer,
+    layer: LayerWork,
     tokens: float,
     gpu: Gpu,
     dtype: DType,
@@ -154,7 +154,7 @@ def weight_read_seconds(parameters: float, gpu: Gpu, dtype: DType) -> float:
 
 
 def attention_seconds(
-    layer: Layer, tokens: float, sequence_tokens: float, gpu: Gpu, *, backward: bool = False
+    layer: LayerWork, tokens: float, sequence_tokens: float, gpu: Gpu, *, backward: bool = False
 ) -> float:
     """Softmax attention: ``2 T k h (d_qk + d_v)`` FLOP forward with k visible keys, 2.5 times that backward.
 
@@ -167,7 +167,9 @@ def attention_seconds(
     )
 
 
-def elementwise_bytes(layer: Layer, tokens: float, gpu: Gpu, *, fused: bool, backward: bool = False) -> float:
+def elementwise_bytes(
+    layer: LayerWork, tokens: float, gpu: Gpu, *, fused: bool, backward: bool = False
+) -> float:
     """Bytes that norms, residuals, rotary embedding, activation and routing move for so many tokens, in bf16.
 
     Operators that run one after the other move what was measured of them on as many values; fused ones read
@@ -192,21 +194,21 @@ def elementwise_bytes(layer: Layer, tokens: float, gpu: Gpu, *, fused: bool, bac
 
 
 def elementwise_seconds(
-    layer: Layer, tokens: float, gpu: Gpu, dtype: DType, *, fused: bool, backward: bool = False
+    layer: LayerWork, tokens: float, gpu: Gpu, dtype: DType, *, fused: bool, backward: bool = False
 ) -> float:
     """Element-wise kernels in one direction: bytes over bandwidth."""
     moved = elementwise_bytes(layer, tokens, gpu, fused=fused, backward=backward)
     return moved * dtype.bytes / DType.BFLOAT16.bytes / elementwise_bytes_per_s(gpu)
 
 
-def layer_kernels(layer: Layer, *, fused: bool) -> int:
+def layer_kernels(layer: LayerWork, *, fused: bool) -> int:
     """Kernels that the host launches for one layer's forward pass."""
     kernels = assume.FUSED_LAYER_KERNELS if fused else assume.LAYER_KERNELS
     norm = 1 if fused else assume.NORM_KERNELS
     return kernels + (2 * norm if layer.normed_query_keys else 0)
 
 
-def checkpoint_values(layer: Layer, *, whole_layer: bool) -> float:
+def checkpoint_values(layer: LayerWork, *, whole_layer: bool) -> float:
     """Values per token that one layer keeps for its backward pass and that offloading copies away.
 
     Its input alone when the layer is recomputed; otherwise the inputs of its products, its norms

@@ -8,8 +8,8 @@ from tuner.timing.communication import (
     gather_seconds,
     reduce_scatter_seconds,
 )
-from tuner.timing.corrections import Family, correction
-from tuner.timing.job import Job, head_of, kernels_seconds, micro_batch_seconds
+from tuner.timing.corrections import OperatorFamily, correction
+from tuner.timing.job import TimedPasses, head_of, kernels_seconds, micro_batch_seconds
 from tuner.timing.operators import elementwise_of
 from tuner.timing.rates import elementwise_bytes_per_s
 from tuner.workload import Checkpointing, HeadKind, Travel
@@ -20,13 +20,13 @@ _PACKED = 3  # ids, labels and their mask
 _WITH_ENTROPY = (HeadKind.FUSED_TORCH, HeadKind.FUSED_TRITON, HeadKind.FUSED_LIGER, HeadKind.FUSED_TUNER)
 
 
-def tensor_exchange_seconds(job: Job) -> float:
+def tensor_exchange_seconds(job: TimedPasses) -> float:
     """All-reduces of one layer in one direction, two of ``T x H``; sequence parallelism moves as much."""
     bytes_whole = job.micro.tokens * job.model.hidden * job.bytes_per_value
     return _REDUCTIONS_PER_LAYER * all_reduce_seconds(bytes_whole, job.cluster, job.engine.parallel.tensor)
 
 
-def context_exchange_seconds(job: Job) -> float:
+def context_exchange_seconds(job: TimedPasses) -> float:
     """Keys and values of one layer that travel once round the ring of context ranks."""
     parallel = job.engine.parallel
     values = job.micro.tokens * job.model.kv_values_per_token / parallel.tensor
@@ -34,7 +34,7 @@ def context_exchange_seconds(job: Job) -> float:
     return gather_seconds(whole, job.cluster, parallel.context, stride=parallel.tensor)
 
 
-def expert_exchange_seconds(job: Job) -> float:
+def expert_exchange_seconds(job: TimedPasses) -> float:
     """Dispatch of the routed token copies of one layer and their return."""
     parallel = job.engine.parallel
     copies = job.micro.tokens * job.layer.routed_copies / parallel.tensor
@@ -42,7 +42,7 @@ def expert_exchange_seconds(job: Job) -> float:
     return 2 * all_to_all_seconds(local, job.cluster, parallel.expert)
 
 
-def packing_seconds(job: Job) -> float:
+def packing_seconds(job: TimedPasses) -> float:
     """Seconds of taking the padding out of one micro-batch's sequences and putting it back, one by one.
 
     Ids, labels and their mask are packed, log-probabilities and entropy unpacked, each in a loop over the
@@ -56,10 +56,10 @@ def packing_seconds(job: Job) -> float:
     once = assume.CUT_SEQUENCE_S if job.batch.travel is Travel.PADDED else assume.CUT_WITHOUT_WAITING_S
     sequences = pass_sequences(job.batch, job.step_pass) / job.micro.count
     turns = (_PACKED + unpacked) * sequences * job.engine.parallel.context
-    return turns * once / correction(job.cluster.gpu, Family.HOST)
+    return turns * once / correction(job.cluster.gpu, OperatorFamily.HOST)
 
 
-def rotated_pieces(job: Job) -> float:
+def rotated_pieces(job: TimedPasses) -> float:
     """Pieces of one micro-batch's queries and keys that are rotated one after the other; 0: by one kernel.
 
     Both of each sequence by themselves, or of all of them.
@@ -74,7 +74,7 @@ def rotated_pieces(job: Job) -> float:
     return _ROTATED * pass_sequences(job.batch, job.step_pass) / job.micro.count
 
 
-def rotary_seconds(job: Job, *, backward: bool = False) -> float:
+def rotary_seconds(job: TimedPasses, *, backward: bool = False) -> float:
     """Seconds by which that lengthens one layer in one direction.
 
     Forward the host first reads the lengths of the sequences from the GPU, once for the queries and once for
@@ -86,7 +86,7 @@ def rotary_seconds(job: Job, *, backward: bool = False) -> float:
         return 0.0
     if not backward:
         reading = _ROTATED * assume.READ_NUMBER_S
-        return (reading + pieces * assume.ROTATED_PIECE_S) / correction(job.cluster.gpu, Family.HOST)
+        return (reading + pieces * assume.ROTATED_PIECE_S) / correction(job.cluster.gpu, OperatorFamily.HOST)
     gpu, layer = job.cluster.gpu, job.layer
     values = job.micro.tokens * layer.query_key_values / job.engine.parallel.tensor
     table = elementwise_of(gpu.name)
@@ -96,7 +96,7 @@ def rotary_seconds(job: Job, *, backward: bool = False) -> float:
     return pauses + max(0.0, moved) / elementwise_bytes_per_s(gpu)
 
 
-def most_layers(job: Job) -> float:
+def most_layers(job: TimedPasses) -> float:
     """Layers of the stage that has most: dealt out evenly, but for a first and a last stage that are told."""
     parallel, layers = job.engine.parallel, job.model.layers
     told = [parallel.first_stage_layers, parallel.last_stage_layers]
@@ -105,7 +105,7 @@ def most_layers(job: Job) -> float:
     return max(*fixed, (layers - sum(fixed)) / others if others > 0 else 0.0, 0.0)
 
 
-def stage_parts(job: Job) -> dict[str, float]:
+def stage_parts(job: TimedPasses) -> dict[str, float]:
     """Seconds by cause of one micro-batch on the slowest pipeline stage, which has the head."""
     layers = most_layers(job)
     compute = job.compute
@@ -127,7 +127,7 @@ def stage_parts(job: Job) -> dict[str, float]:
     }
 
 
-def gradient_sync_seconds(job: Job) -> float:
+def gradient_sync_seconds(job: TimedPasses) -> float:
     """Once per optimizer step: reduce-scatter of the gradients, all-gather of the updated weights.
 
     Without a distributed optimizer an all-reduce of the gradients. Nothing overlaps with it (the
@@ -146,7 +146,7 @@ def gradient_sync_seconds(job: Job) -> float:
     )
 
 
-def pass_parts(job: Job) -> dict[str, float]:
+def pass_parts(job: TimedPasses) -> dict[str, float]:
     """Seconds by cause of a whole pass: ``(m + (p - 1) / v)`` turns of the slowest stage.
 
     The ``p - 1`` turns in which a stage waits are the pipeline bubble, a share ``(p - 1) / m`` of

@@ -9,7 +9,7 @@ from tuner.dtypes import DType
 from tuner.hardware import Gpu
 from tuner.timing import assumptions as assume
 from tuner.timing.cards import attained
-from tuner.timing.corrections import Family, correction
+from tuner.timing.corrections import OperatorFamily, correction
 from tuner.timing.operators import attention_share, grouped_share, product_share
 
 
@@ -27,14 +27,14 @@ def layer_product_flop_per_s(
     """
     share = product_share(gpu, width=width, rows=rows, backward=backward)
     rate = product_flop_per_s(gpu, dtype) * share / attained(gpu).typical
-    return rate * correction(gpu, Family.PRODUCTS)
+    return rate * correction(gpu, OperatorFamily.PRODUCTS)
 
 
 def grouped_flop_per_s(gpu: Gpu, dtype: DType, *, width: float, rows: float, backward: bool = False) -> float:
     """Rate of the grouped products of experts, each of ``rows`` tokens; reading their weights is in it."""
     share = grouped_share(gpu, width=width, rows=rows, backward=backward)
     rate = product_flop_per_s(gpu, dtype) * share / attained(gpu).typical
-    return rate * correction(gpu, Family.PRODUCTS)
+    return rate * correction(gpu, OperatorFamily.PRODUCTS)
 
 
 def product_flop_per_s(gpu: Gpu, dtype: DType) -> float:
@@ -54,7 +54,7 @@ def layer_attention_flop_per_s(gpu: Gpu, *, head_dim: float, tokens: float, back
     """Rate of the attention kernel of a layer, on sequences of so many tokens."""
     share = attention_share(gpu, head_dim=head_dim, tokens=tokens, backward=backward)
     rate = product_flop_per_s(gpu, DType.BFLOAT16) * share / attained(gpu).typical
-    return rate * correction(gpu, Family.ATTENTION)
+    return rate * correction(gpu, OperatorFamily.ATTENTION)
 
 
 def attention_flop_per_s(gpu: Gpu) -> float:
@@ -66,12 +66,12 @@ def attention_flop_per_s(gpu: Gpu) -> float:
 
 def elementwise_bytes_per_s(gpu: Gpu) -> float:
     """Rate of a layer's element-wise kernels: bytes read and written."""
-    return copy_bytes_per_s(gpu) * correction(gpu, Family.ELEMENTWISE)
+    return copy_bytes_per_s(gpu) * correction(gpu, OperatorFamily.ELEMENTWISE)
 
 
 def head_product_flop_per_s(gpu: Gpu, dtype: DType) -> float:
     """Rate of the product with the output projection."""
-    return product_flop_per_s(gpu, dtype) * correction(gpu, Family.HEAD)
+    return product_flop_per_s(gpu, dtype) * correction(gpu, OperatorFamily.HEAD)
 
 
 def copy_bytes_per_s(gpu: Gpu) -> float:

@@ -1,14 +1,14 @@
 """Seconds of what FSDP copies around its collectives: out of their buffers, into them, and from the host."""
 
 from tuner.timing import assumptions as assume
-from tuner.timing.corrections import Family, correction
-from tuner.timing.job import Job
+from tuner.timing.corrections import OperatorFamily, correction
+from tuner.timing.job import TimedPasses
 from tuner.timing.rates import copy_bytes_per_s
 from tuner.timing.transfers import pinned_seconds
 from tuner.workload import Backend
 
 
-def fetch_seconds(job: Job, parameters: float) -> float:
+def fetch_seconds(job: TimedPasses, parameters: float) -> float:
     """A GPU's share of ``parameters`` from the host, where they live there."""
     if not job.engine.streamed_offload:
         return 0.0
@@ -16,7 +16,7 @@ def fetch_seconds(job: Job, parameters: float) -> float:
     return pinned_seconds(held, job.cluster.gpu)
 
 
-def fetches_between(job: Job) -> bool:
+def fetches_between(job: TimedPasses) -> bool:
     """Whether weights come from the host on the stream that computes, between two layers.
 
     FSDP2 does so on a single GPU, where there is nothing to gather: with more of them it fetches a layer's
@@ -28,7 +28,7 @@ def fetches_between(job: Job) -> bool:
     return job.engine.backend is Backend.FSDP2 and job.engine.parallel.shard == 1
 
 
-def unsharding_copy_seconds(job: Job, parameters: float) -> float:
+def unsharding_copy_seconds(job: TimedPasses, parameters: float) -> float:
     """Copies that make stored weights into parameters: those that compute wait for all of them.
 
     A rank casts its share of what is stored. FSDP2 puts that in the place where the others are gathered, and
@@ -52,7 +52,7 @@ def unsharding_copy_seconds(job: Job, parameters: float) -> float:
     return fetched + parameters * moved / copy_bytes_per_s(job.cluster.gpu)
 
 
-def reducing_copy_seconds(job: Job, trained: float, *, summed: bool = False) -> float:
+def reducing_copy_seconds(job: TimedPasses, trained: float, *, summed: bool = False) -> float:
     """Copies that put gradients into one buffer to be reduced, on the stream that computes.
 
     FSDP2 writes them in the dtype of the reduction, by a kernel that stays below the rate of a copy; FSDP1's
@@ -78,7 +78,7 @@ def reducing_copy_seconds(job: Job, trained: float, *, summed: bool = False) -> 
     return trained * ((read + reduced) / share + again) / rate
 
 
-def gradient_copy_seconds(job: Job, trained: float, *, reduces: bool, accumulates: bool) -> float:
+def gradient_copy_seconds(job: TimedPasses, trained: float, *, reduces: bool, accumulates: bool) -> float:
     """Seconds of copying and adding one unit's gradients, once a micro-batch has computed them.
 
     Args:
@@ -100,7 +100,7 @@ def gradient_copy_seconds(job: Job, trained: float, *, reduces: bool, accumulate
     return seconds
 
 
-def accumulating_seconds(job: Job, trained: float) -> float:
+def accumulating_seconds(job: TimedPasses, trained: float) -> float:
     """Seconds of adding gradients to those of the micro-batches before: both are read, one is written.
 
     A rank adds its share once it is reduced, in the dtype of its weights; where its states live on the host,
@@ -121,7 +121,7 @@ def accumulating_seconds(job: Job, trained: float) -> float:
     return trained * 3 * job.bytes_per_value / rate
 
 
-def reducing_host_seconds(job: Job, trained: float) -> float:
+def reducing_host_seconds(job: TimedPasses, trained: float) -> float:
     """Seconds in which the host prepares FSDP2's kernel that writes gradients into the buffer.
 
     The kernel has a block for each 2,048 bytes of a rank's share, and a list tells each block which gradient
@@ -133,4 +133,4 @@ def reducing_host_seconds(job: Job, trained: float) -> float:
     if engine.backend is not Backend.FSDP2:
         return 0.0
     blocks = trained * engine.reduce_dtype.bytes / engine.parallel.shard / assume.GRADIENT_TILE_BYTES
-    return blocks * assume.GRADIENT_TILE_S / correction(job.cluster.gpu, Family.HOST)
+    return blocks * assume.GRADIENT_TILE_S / correction(job.cluster.gpu, OperatorFamily.HOST)

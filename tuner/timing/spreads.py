@@ -14,25 +14,25 @@ from tuner.evidence import Evidence
 from tuner.hardware import Gpu
 from tuner.timing import assumptions as assume
 from tuner.timing.cards import attained
-from tuner.timing.corrections import Family as Corrected
+from tuner.timing.corrections import OperatorFamily as Corrected
 from tuner.units import GIGA
 from tuner.workload import Phase
 
 
-class Spread(Struct, frozen=True):
+class SecondsSpread(Struct, frozen=True):
     """The least and the most that seconds may be, as factors of their typical value."""
 
     low: float
     high: float
 
-    def and_also(self, other: "Spread") -> "Spread":
+    def and_also(self, other: "SecondsSpread") -> "SecondsSpread":
         """Two spreads at once, independent of each other: the root of the squares of their logarithms."""
-        return Spread(
+        return SecondsSpread(
             low=exp(-hypot(log(self.low), log(other.low))), high=exp(hypot(log(self.high), log(other.high)))
         )
 
 
-class Family(Enum):
+class SpreadFamily(Enum):
     """Causes that err together, since they rest on the same unknown, by the rate that decides them."""
 
     PRODUCTS = "dense_bf16_flop_per_s"  # matrix products and attention
@@ -45,14 +45,14 @@ class Family(Enum):
     RUNS = "-"  # what one run does otherwise than another of the same settings on the same kind of card
 
 
-class Cause(Struct, frozen=True, kw_only=True):
+class SecondsCause(Struct, frozen=True, kw_only=True):
     """What some seconds are spent on."""
 
-    family: Family
-    spread: Spread
+    family: SpreadFamily
+    spread: SecondsSpread
     evidence: Evidence = Evidence.MODELLED
     in_node: bool = False  # messages that never leave a machine
-    elsewhere: Spread | None = None  # on cards without a table, where it is not that of the family
+    elsewhere: SecondsSpread | None = None  # on cards without a table, where it is not that of the family
     corrected_by: Corrected | None = None  # operators whose rate a profile can have as it was measured
 
 
@@ -83,21 +83,21 @@ ENDS = {
 }
 
 
-def of_constant(name: str) -> Spread:
+def of_constant(name: str) -> SecondsSpread:
     """The spread of seconds that grow with a constant: its ends over its typical value."""
     typical, (least, most) = getattr(assume, name), ENDS[name]
-    return Spread(least / typical, most / typical)
+    return SecondsSpread(least / typical, most / typical)
 
 
-def of_rate(name: str) -> Spread:
+def of_rate(name: str) -> SecondsSpread:
     """The spread of seconds that fall with a constant, a rate or a share of one."""
     typical, (least, most) = getattr(assume, name), ENDS[name]
-    return Spread(typical / most, typical / least)
+    return SecondsSpread(typical / most, typical / least)
 
 
-def of_error(share: float) -> Spread:
+def of_error(share: float) -> SecondsSpread:
     """The spread of an error of so much to either side."""
-    return Spread(1 / (1 + share), 1 + share)
+    return SecondsSpread(1 / (1 + share), 1 + share)
 
 
 #: Error of reading a table between its sizes: nine of ten shares that are left out of the tables of
@@ -118,12 +118,12 @@ CARD_ERROR = 0.05
 
 #: Share of bytes per second by which cards of other kinds fall short of what the H100 and the H200 reach.
 #: Heuristic.
-OTHER_MEMORY = Spread(0.95, 1.25)
+OTHER_MEMORY = SecondsSpread(0.95, 1.25)
 
 #: Seconds of decoding on cards of other kinds over those that their bandwidth gives. No engine was measured
 #: on any of them here; public runs on the A100, the H20 and the MI300X took 2.0 to 2.3 times as long in
 #: their medians.
-OTHER_DECODING = Spread(0.95, 2.5)
+OTHER_DECODING = SecondsSpread(0.95, 2.5)
 
 #: Model FLOP utilization that public runs of one dense model on the H100 print of the actor's update: the
 #: least, the median and the most of 17. What their machines, drivers and data do beside
@@ -136,85 +136,95 @@ PUBLISHED_MFU = {"a100": 0.31, "h20": 0.72, "mi300x": 0.19}
 
 #: Spread of making weights 8-bit by torch's operators one after the other: half of their traffic where caches
 #: hold what was just written.
-QUANTIZING = Spread(0.5, 1.1)
+QUANTIZING = SecondsSpread(0.5, 1.1)
 
 #: Spread of what kernels and collectives lose to each other beside one another: from next to nothing, where
 #: kernels do not fill the card, to what it costs large products.
-CONTENTION = Spread(0.01, 1 + TABLE_ERROR)
+CONTENTION = SecondsSpread(0.01, 1 + TABLE_ERROR)
 
 #: Spread of the seconds that a response waits for tools: as given, or nearly all beside other responses.
-WAITING = Spread(0.01, 1.0)
+WAITING = SecondsSpread(0.01, 1.0)
 
 #: Spread of the seconds in which all responses of an engine are with their tools: calls differ in length, and
 #: those that end last decide. Heuristic.
-IDLE = Spread(0.5, 1.5)
+IDLE = SecondsSpread(0.5, 1.5)
 
 #: Rate of the network between machines over the one that is assumed where nobody says it: from 100 Gbit/s to
 #: 400 Gbit/s per GPU.
-NETWORK = Spread(1.0, 4.0)
+NETWORK = SecondsSpread(1.0, 4.0)
 
 #: How far all seconds of a run lie from those of others of its kind: the ends of these utilizations.
-RUNS = Spread(RUNS_MFU[1] / RUNS_MFU[2], RUNS_MFU[1] / RUNS_MFU[0])
+RUNS = SecondsSpread(RUNS_MFU[1] / RUNS_MFU[2], RUNS_MFU[1] / RUNS_MFU[0])
 
 # What seconds are spent on, by the names that phases give them.
 CAUSES = {
-    "compute": Cause(family=Family.PRODUCTS, spread=of_error(TABLE_ERROR), corrected_by=Corrected.PRODUCTS),
-    "images": Cause(family=Family.PRODUCTS, spread=of_error(TABLE_ERROR)),
-    "bubble": Cause(family=Family.PRODUCTS, spread=of_error(TABLE_ERROR)),
-    "head": Cause(family=Family.PRODUCTS, spread=of_rate("LARGE_PRODUCT_SHARE"), corrected_by=Corrected.HEAD),
-    "prefill": Cause(family=Family.PRODUCTS, spread=of_rate("LARGE_PRODUCT_SHARE")),
-    "decode": Cause(family=Family.MEMORY, spread=of_rate("DECODE_MEMORY_SHARE"), elsewhere=OTHER_DECODING),
-    "optimizer": Cause(family=Family.MEMORY, spread=of_rate("MEMORY_SHARE")),
-    "load": Cause(family=Family.MEMORY, spread=of_rate("MEMORY_SHARE")),
-    "copies": Cause(family=Family.MEMORY, spread=of_rate("GRADIENT_CAST_SHARE")),
-    "quantizing": Cause(family=Family.MEMORY, spread=QUANTIZING),
-    "communication": Cause(family=Family.LINKS, spread=of_rate("LINK_SHARE")),
-    "contention": Cause(family=Family.LINKS, spread=CONTENTION),
-    "gather": Cause(family=Family.LINKS, spread=of_constant("COLLECTIVE_S")),
-    "states": Cause(family=Family.HOST_LINK, spread=of_rate("PINNED_SHARE")),
-    "host_copies": Cause(family=Family.HOST, spread=of_rate("FRESH_BYTES_PER_S")),
-    "collections": Cause(family=Family.HOST, spread=of_constant("COLLECTION_S")),
-    "tensors": Cause(family=Family.HOST, spread=of_constant("JOIN_TENSOR_S")),
-    "names": Cause(family=Family.HOST, spread=of_constant("OBJECT_COLLECTIVE_S")),
-    "wake_up": Cause(family=Family.MEMORY, spread=of_rate("MAPPED_BYTES_PER_S")),
-    "offload": Cause(family=Family.HOST_LINK, spread=of_rate("PINNED_SHARE")),
-    "gaps": Cause(family=Family.HOST, spread=of_constant("GRAPH_LAUNCH_S")),
-    "launch": Cause(family=Family.HOST, spread=of_constant("HOST_LAUNCH_S"), corrected_by=Corrected.HOST),
-    "dispatch": Cause(family=Family.HOST, spread=of_rate("SENT_BYTES_PER_S")),
-    "engine": Cause(
-        family=Family.HOST, spread=of_constant("ENGINE_SEQUENCE_S"), corrected_by=Corrected.ENGINE
+    "compute": SecondsCause(
+        family=SpreadFamily.PRODUCTS, spread=of_error(TABLE_ERROR), corrected_by=Corrected.PRODUCTS
     ),
-    "serializing": Cause(family=Family.HOST, spread=of_rate("SERIALIZED_BYTES_PER_S")),
-    "storage": Cause(
-        family=Family.STORAGE, spread=of_rate("STORAGE_BYTES_PER_S"), evidence=Evidence.HEURISTIC
+    "images": SecondsCause(family=SpreadFamily.PRODUCTS, spread=of_error(TABLE_ERROR)),
+    "bubble": SecondsCause(family=SpreadFamily.PRODUCTS, spread=of_error(TABLE_ERROR)),
+    "head": SecondsCause(
+        family=SpreadFamily.PRODUCTS, spread=of_rate("LARGE_PRODUCT_SHARE"), corrected_by=Corrected.HEAD
     ),
-    "tools": Cause(family=Family.TOOLS, spread=WAITING),
-    "idle": Cause(family=Family.TOOLS, spread=IDLE, evidence=Evidence.HEURISTIC),
-    "buckets": Cause(family=Family.HOST, spread=of_constant("BUCKET_S"), evidence=Evidence.HEURISTIC),
+    "prefill": SecondsCause(family=SpreadFamily.PRODUCTS, spread=of_rate("LARGE_PRODUCT_SHARE")),
+    "decode": SecondsCause(
+        family=SpreadFamily.MEMORY, spread=of_rate("DECODE_MEMORY_SHARE"), elsewhere=OTHER_DECODING
+    ),
+    "optimizer": SecondsCause(family=SpreadFamily.MEMORY, spread=of_rate("MEMORY_SHARE")),
+    "load": SecondsCause(family=SpreadFamily.MEMORY, spread=of_rate("MEMORY_SHARE")),
+    "copies": SecondsCause(family=SpreadFamily.MEMORY, spread=of_rate("GRADIENT_CAST_SHARE")),
+    "quantizing": SecondsCause(family=SpreadFamily.MEMORY, spread=QUANTIZING),
+    "communication": SecondsCause(family=SpreadFamily.LINKS, spread=of_rate("LINK_SHARE")),
+    "contention": SecondsCause(family=SpreadFamily.LINKS, spread=CONTENTION),
+    "gather": SecondsCause(family=SpreadFamily.LINKS, spread=of_constant("COLLECTIVE_S")),
+    "states": SecondsCause(family=SpreadFamily.HOST_LINK, spread=of_rate("PINNED_SHARE")),
+    "host_copies": SecondsCause(family=SpreadFamily.HOST, spread=of_rate("FRESH_BYTES_PER_S")),
+    "collections": SecondsCause(family=SpreadFamily.HOST, spread=of_constant("COLLECTION_S")),
+    "tensors": SecondsCause(family=SpreadFamily.HOST, spread=of_constant("JOIN_TENSOR_S")),
+    "names": SecondsCause(family=SpreadFamily.HOST, spread=of_constant("OBJECT_COLLECTIVE_S")),
+    "wake_up": SecondsCause(family=SpreadFamily.MEMORY, spread=of_rate("MAPPED_BYTES_PER_S")),
+    "offload": SecondsCause(family=SpreadFamily.HOST_LINK, spread=of_rate("PINNED_SHARE")),
+    "gaps": SecondsCause(family=SpreadFamily.HOST, spread=of_constant("GRAPH_LAUNCH_S")),
+    "launch": SecondsCause(
+        family=SpreadFamily.HOST, spread=of_constant("HOST_LAUNCH_S"), corrected_by=Corrected.HOST
+    ),
+    "dispatch": SecondsCause(family=SpreadFamily.HOST, spread=of_rate("SENT_BYTES_PER_S")),
+    "engine": SecondsCause(
+        family=SpreadFamily.HOST, spread=of_constant("ENGINE_SEQUENCE_S"), corrected_by=Corrected.ENGINE
+    ),
+    "serializing": SecondsCause(family=SpreadFamily.HOST, spread=of_rate("SERIALIZED_BYTES_PER_S")),
+    "storage": SecondsCause(
+        family=SpreadFamily.STORAGE, spread=of_rate("STORAGE_BYTES_PER_S"), evidence=Evidence.HEURISTIC
+    ),
+    "tools": SecondsCause(family=SpreadFamily.TOOLS, spread=WAITING),
+    "idle": SecondsCause(family=SpreadFamily.TOOLS, spread=IDLE, evidence=Evidence.HEURISTIC),
+    "buckets": SecondsCause(
+        family=SpreadFamily.HOST, spread=of_constant("BUCKET_S"), evidence=Evidence.HEURISTIC
+    ),
 }
 
 # Causes that rest on another constant in a phase than elsewhere: an engine's collectives stay in a node.
 CAUSES_OF_PHASE = {
-    (phase, "communication"): Cause(
-        family=Family.LINKS, spread=of_constant("ENGINE_ALL_REDUCE_S"), in_node=True
+    (phase, "communication"): SecondsCause(
+        family=SpreadFamily.LINKS, spread=of_constant("ENGINE_ALL_REDUCE_S"), in_node=True
     )
     for phase in (Phase.ROLLOUT, Phase.REWARD)
 } | {
-    (Phase.ROLLOUT, "launch"): Cause(
-        family=Family.HOST, spread=of_constant("ENGINE_LAUNCH_S"), corrected_by=Corrected.HOST
+    (Phase.ROLLOUT, "launch"): SecondsCause(
+        family=SpreadFamily.HOST, spread=of_constant("ENGINE_LAUNCH_S"), corrected_by=Corrected.HOST
     )
 }
 
 # What has no entry above: half to twice, and assumed.
-UNKNOWN = Cause(family=Family.HOST, spread=Spread(0.5, 2.0), evidence=Evidence.HEURISTIC)
+UNKNOWN = SecondsCause(family=SpreadFamily.HOST, spread=SecondsSpread(0.5, 2.0), evidence=Evidence.HEURISTIC)
 
 
-def cause_of(phase: Phase, name: str) -> Cause:
+def cause_of(phase: Phase, name: str) -> SecondsCause:
     """The cause of this name in a phase."""
     return CAUSES_OF_PHASE.get((phase, name)) or CAUSES.get(name, UNKNOWN)
 
 
-def other_products(gpu: Gpu) -> Spread:
+def other_products(gpu: Gpu) -> SecondsSpread:
     """Spread of the products of a card without a table, by what large products and real runs reach on it.
 
     Its typical value is that of the reference times the share a that large products reach on the card. Runs
@@ -223,12 +233,12 @@ def other_products(gpu: Gpu) -> Spread:
     far apart as on all others together.
     """
     share = attained(gpu)
-    of_large = Spread(share.typical / share.high, share.typical / share.low)
+    of_large = SecondsSpread(share.typical / share.high, share.typical / share.low)
     kind = gpu.name.partition("-")[0]
     published = PUBLISHED_MFU.get(kind)
     runs = PUBLISHED_MFU.values() if published is None else (published,)
     ratio = RUNS_MFU[1] * share.typical / assume.LARGE_PRODUCT_SHARE
-    of_runs = Spread(
+    of_runs = SecondsSpread(
         low=min(1.0, *(ratio / run for run in runs)), high=max(1.0, *(ratio / run for run in runs))
     )
-    return Spread(low=min(of_large.low, of_runs.low), high=max(of_large.high, of_runs.high))
+    return SecondsSpread(low=min(of_large.low, of_runs.low), high=max(of_large.high, of_runs.high))

@@ -15,10 +15,10 @@ from msgspec import Struct
 from tuner.evidence import Evidence
 from tuner.hardware import Cluster, Gpu
 from tuner.timing import spreads
-from tuner.timing.corrections import Family as Corrected
+from tuner.timing.corrections import OperatorFamily as Corrected
 from tuner.timing.estimate import PhaseTime, StepTime
 from tuner.timing.operators import table_card
-from tuner.timing.spreads import Cause, Family, Spread
+from tuner.timing.spreads import SecondsCause, SecondsSpread, SpreadFamily
 from tuner.workload import Phase
 
 
@@ -32,7 +32,7 @@ class Interval(Struct, frozen=True, kw_only=True):
     rates_of: str  # the card whose measured rates or tables they rest on
 
 
-class Change(Struct, frozen=True, kw_only=True):
+class StepChange(Struct, frozen=True, kw_only=True):
     """How much longer a step takes than before, below zero where it is shorter."""
 
     seconds: float
@@ -65,7 +65,7 @@ def phase_interval(time: PhaseTime, cluster: Cluster) -> Interval:
     return interval((time,), cluster)
 
 
-def change(before: StepTime, after: StepTime, cluster: Cluster, *, then: Cluster | None = None) -> Change:
+def change(before: StepTime, after: StepTime, cluster: Cluster, *, then: Cluster | None = None) -> StepChange:
     """The difference between two steps, with what is uncertain of that difference alone.
 
     The constants are the same before and after. With the causes of one family at an end of their spreads the
@@ -92,7 +92,7 @@ def change(before: StepTime, after: StepTime, cluster: Cluster, *, then: Cluster
         ends = [(then_s + more[end]) / (seconds + less[end]) - 1 - share for end in (0, 1)]
         lower += min(0.0, *ends) ** 2
         upper += max(0.0, *ends) ** 2
-    return Change(
+    return StepChange(
         seconds=then_s - seconds, share=share, low_share=share - sqrt(lower), high_share=share + sqrt(upper)
     )
 
@@ -110,7 +110,7 @@ def family_ends(phases: Iterable[PhaseTime], cluster: Cluster) -> list[Ends]:
 
     What runs differ by is a family of its own, to which all seconds belong; between two jobs it cancels.
     """
-    low, high, whole = [0.0] * len(Family), [0.0] * len(Family), 0.0
+    low, high, whole = [0.0] * len(SpreadFamily), [0.0] * len(SpreadFamily), 0.0
     spreads_of = _spreads_on(cluster)
     for time in phases:
         causes = spreads_of[time.phase]
@@ -124,8 +124,8 @@ def family_ends(phases: Iterable[PhaseTime], cluster: Cluster) -> list[Ends]:
     return list(zip(low, high, strict=True))
 
 
-_PLACES = {family: place for place, family in enumerate(Family)}
-_RUNS, _HOST = _PLACES[Family.RUNS], _PLACES[Family.HOST]
+_PLACES = {family: place for place, family in enumerate(SpreadFamily)}
+_RUNS, _HOST = _PLACES[SpreadFamily.RUNS], _PLACES[SpreadFamily.HOST]
 
 
 @lru_cache(maxsize=64)
@@ -140,7 +140,7 @@ def _spread_of(phase: Phase, name: str, cluster: Cluster) -> tuple[int, float, f
     return _PLACES[cause.family], spread.low - 1, spread.high - 1
 
 
-def spread_on(cause: Cause, cluster: Cluster) -> Spread:
+def spread_on(cause: SecondsCause, cluster: Cluster) -> SecondsSpread:
     """A cause's spread on these GPUs.
 
     What was measured on this very card is as sure as a table is read; what was measured on another card of
@@ -154,19 +154,24 @@ def spread_on(cause: Cause, cluster: Cluster) -> Spread:
             return spreads.of_error(spreads.TABLE_ERROR)
         apart = _has(gpu, Corrected.ENGINE_SEQUENCE.value)
         return spreads.of_error(spreads.ENGINE_ERROR if apart else spreads.ENGINE_ERROR_OF_ONE_FACTOR)
-    if cause.family in (Family.PRODUCTS, Family.MEMORY):
+    if cause.family in (SpreadFamily.PRODUCTS, SpreadFamily.MEMORY):
         if not is_measured(cause, gpu):
             spread = spread.and_also(spreads.of_error(spreads.CARD_ERROR))
             if table_card(gpu.name) != gpu.name:
                 spread = spread.and_also(_of_another_kind(cause, gpu))
-    elif cause.family is Family.STORAGE and cluster.storage_bytes_per_s is not None:
+    elif cause.family is SpreadFamily.STORAGE and cluster.storage_bytes_per_s is not None:
         return spreads.of_error(spreads.TABLE_ERROR)
-    elif cause.family is Family.LINKS and cluster.nodes > 1 and cluster.network_assumed and not cause.in_node:
+    elif (
+        cause.family is SpreadFamily.LINKS
+        and cluster.nodes > 1
+        and cluster.network_assumed
+        and not cause.in_node
+    ):
         spread = spread.and_also(spreads.NETWORK)
     return spread
 
 
-def is_measured(cause: Cause, gpu: Gpu) -> bool:
+def is_measured(cause: SecondsCause, gpu: Gpu) -> bool:
     """Whether the card's profile has the rate that decides a cause as it was measured on that card."""
     corrected = cause.corrected_by is not None and _has(gpu, cause.corrected_by.value)
     return corrected or _has(gpu, cause.family.value)
@@ -176,8 +181,8 @@ def _has(gpu: Gpu, figure: str) -> bool:
     return gpu.measured is not None and getattr(gpu.measured, figure, None) is not None
 
 
-def _of_another_kind(cause: Cause, gpu: Gpu) -> Spread:
-    if cause.family is Family.PRODUCTS:
+def _of_another_kind(cause: SecondsCause, gpu: Gpu) -> SecondsSpread:
+    if cause.family is SpreadFamily.PRODUCTS:
         return spreads.other_products(gpu)
     return cause.elsewhere or spreads.OTHER_MEMORY
 
@@ -262,6 +267,6 @@ def _basis_of(phase: Phase, name: str, cluster: Cluster) -> tuple[Evidence, str]
     cause, gpu = spreads.cause_of(phase, name), cluster.gpu
     measured = is_measured(cause, gpu)
     evidence = Evidence.MEASURED if measured else cause.evidence
-    if cause.family is Family.STORAGE and cluster.storage_bytes_per_s is not None:
+    if cause.family is SpreadFamily.STORAGE and cluster.storage_bytes_per_s is not None:
         evidence = Evidence.MODELLED
     return evidence, gpu.name if measured else table_card(gpu.name)

@@ -3,14 +3,14 @@
 from tuner import batching
 from tuner.timing import assumptions as assume
 from tuner.timing import layer as per_layer
-from tuner.timing.job import Job
-from tuner.timing.layer import Layer
+from tuner.timing.job import TimedPasses
+from tuner.timing.layer import LayerWork
 from tuner.timing.rates import layer_attention_flop_per_s
 from tuner.vision_tower import VisionTower
 from tuner.workload import Checkpointing
 
 
-def tower_seconds(job: Job) -> float:
+def tower_seconds(job: TimedPasses) -> float:
     """The tower over the images of all sequences of a pass on one GPU; 0 without images.
 
     Every sequence brings the images of its prompt, and ranks that share sequences each run the tower over
@@ -48,7 +48,7 @@ def patches_of_image(tower: VisionTower, tokens: int, images: int) -> float:
 
 
 def tower_attention_seconds(
-    job: Job, tower: VisionTower, patches: float, keys: float, *, backward: bool = False
+    job: TimedPasses, tower: VisionTower, patches: float, keys: float, *, backward: bool = False
 ) -> float:
     """Attention of every patch to those of its image or window: ``4 P k w`` FLOP in each block forward."""
     windowed = min(keys, tower.window_patches) if tower.windowed_blocks else keys
@@ -61,7 +61,7 @@ def tower_attention_seconds(
     return seconds
 
 
-def merged_seconds(job: Job, tower: VisionTower, patches: float) -> float:
+def merged_seconds(job: TimedPasses, tower: VisionTower, patches: float) -> float:
     """The two projections of the mergers, as wide as the patches of a token together."""
     wide = tower.width * tower.patches_per_token
     parameters = tower.mergers * wide * (wide + job.model.hidden)
@@ -70,9 +70,9 @@ def merged_seconds(job: Job, tower: VisionTower, patches: float) -> float:
     return per_layer.product_seconds(parameters, tokens, gpu, dtype, width=min(wide, job.model.hidden))
 
 
-def _as_layer(tower: VisionTower) -> Layer:
+def _as_layer(tower: VisionTower) -> LayerWork:
     """A block in the terms of a decoder layer, for its element-wise kernels."""
-    return Layer(
+    return LayerWork(
         hidden=tower.width,
         intermediate=tower.width,
         head_dim=tower.head_dim,

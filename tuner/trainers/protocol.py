@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tuner.inputs.record.read import RunRecord
     from tuner.out_of_memory.stack import Call
     from tuner.workload.observed import Observed
-    from tuner.workload.place import Place
+    from tuner.workload.place import FailurePlace
 
 
 class ReleaseChoice(Struct, frozen=True, kw_only=True):
@@ -84,7 +84,7 @@ class LeftOut(Struct, frozen=True, kw_only=True):
     affects: Affects
 
 
-class Kind(Enum):
+class KeyKind(Enum):
     """What the estimate makes of a key."""
 
     MODELLED = "modelled"
@@ -95,7 +95,7 @@ class Kind(Enum):
 class KeyClass(Struct, frozen=True, kw_only=True):
     """Keys of a release that the estimate treats alike for one reason."""
 
-    kind: Kind
+    kind: KeyKind
     name: str = ""
     reason: str = ""  # why there is no effect, or what is not counted
     affects: Affects | None = None  # what is missing from the answer where it is not counted
@@ -110,7 +110,7 @@ class OfferedKey(Struct, frozen=True, kw_only=True):
     help: str  # what the estimate makes of it; empty where too many keys are offered to say so of each
 
 
-class Change(Enum):
+class KeyFate(Enum):
     """What became of a key between two configurations, or two releases."""
 
     VALUE = "value"  # the user set it, to another value or in one of both only
@@ -130,14 +130,14 @@ class KeyState(Struct, frozen=True, kw_only=True):
     value: object  # None where there is none
     origin: Origin | None  # None where there is no such key
     by_user: bool
-    kind: Kind | None  # what the estimate makes of it; None where the release has no such key
+    kind: KeyKind | None  # what the estimate makes of it; None where the release has no such key
     shown: object = None  # the value as it may be shown
 
 
 class KeyChange(Struct, frozen=True, kw_only=True):
     """A key that differs between two configurations."""
 
-    change: Change
+    change: KeyFate
     before: KeyState
     after: KeyState
     touches: bool  # one of both jobs is read by it, or the user set it
@@ -149,11 +149,12 @@ class KeyChange(Struct, frozen=True, kw_only=True):
         return self.before.by_user or self.after.by_user
 
     @property
-    def kind(self) -> Kind | None:
+    def kind(self) -> KeyKind | None:
         """The more telling of what the estimate makes of it."""
         kinds = {self.before.kind, self.after.kind}
         return next(
-            (kind for kind in (Kind.MODELLED, Kind.NOT_MODELLED, Kind.NO_EFFECT) if kind in kinds), None
+            (kind for kind in (KeyKind.MODELLED, KeyKind.NOT_MODELLED, KeyKind.NO_EFFECT) if kind in kinds),
+            None,
         )
 
 
@@ -373,12 +374,12 @@ class Trainer(Protocol):
     def utilisation(self, workload: Workload, seconds: float) -> float | None:
         """What the trainer would print of it for an update of so many seconds; None where it counts none."""
 
-    def place_of(self, calls: "Sequence[Call]") -> "Place":
+    def place_of(self, calls: "Sequence[Call]") -> "FailurePlace":
         """Where a job was when it stopped, as the calls of its stack tell, the innermost last."""
 
     def deciding_keys(
         self,
-        place: "Place",
+        place: "FailurePlace",
         version: str,
         workload: Workload | None = ...,
         settings: Settings | None = ...,

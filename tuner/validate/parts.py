@@ -3,7 +3,7 @@
 from enum import Enum
 
 
-class Part(str, Enum):
+class ValidationPart(str, Enum):
     """What is run, in this order."""
 
     MACHINE = "machine"  # rates and what a bare process holds

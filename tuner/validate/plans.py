@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from tuner.validate.children.servers import Worker
+from tuner.validate.children.servers import ServedFunction
 from tuner.validate.collectives import part as collectives
 from tuner.validate.head import part as head
 from tuner.validate.machine import part as machine
-from tuner.validate.parts import Part
+from tuner.validate.parts import ValidationPart
 from tuner.validate.rollout import part as rollout
 from tuner.validate.search import part as search
 from tuner.validate.session import NotHereError, Options, Planned, Session, Subject
@@ -20,7 +20,7 @@ class PartModule(Protocol):
     """What the module of a part provides."""
 
     @property
-    def WORKERS(self) -> tuple[Worker, ...]:  # noqa: N802
+    def WORKERS(self) -> tuple[ServedFunction, ...]:  # noqa: N802
         """The functions that it has children call."""
 
     def plan(self, subject: Subject, options: Options) -> tuple[Planned, ...]:
@@ -34,18 +34,18 @@ class PartModule(Protocol):
         """Measure, and record what the figures say."""
 
 
-PARTS: dict[Part, PartModule] = {
-    Part.MACHINE: machine,
-    Part.OUTPUT_HEAD: head,
-    Part.TRAINING_STEP: training,
-    Part.ROLLOUT: rollout,
-    Part.COLLECTIVES: collectives,
-    Part.SEARCH: search,
-    Part.VERL_UPDATE: verl_update,
+PARTS: dict[ValidationPart, PartModule] = {
+    ValidationPart.MACHINE: machine,
+    ValidationPart.OUTPUT_HEAD: head,
+    ValidationPart.TRAINING_STEP: training,
+    ValidationPart.ROLLOUT: rollout,
+    ValidationPart.COLLECTIVES: collectives,
+    ValidationPart.SEARCH: search,
+    ValidationPart.VERL_UPDATE: verl_update,
 }
 
 
-def workers() -> tuple[Worker, ...]:
+def workers() -> tuple[ServedFunction, ...]:
     """The functions that children call for any part, each once."""
     return tuple(dict.fromkeys(worker for module in PARTS.values() for worker in module.WORKERS))
 
@@ -54,17 +54,17 @@ def workers() -> tuple[Worker, ...]:
 class PartPlan:
     """What a part would run, or why it runs nothing."""
 
-    part: Part
+    part: ValidationPart
     planned: tuple[Planned, ...] = ()
     reason: str = ""  # why it is left out; empty where it is not
 
 
-def plan(subject: Subject, options: Options, parts: Sequence[Part]) -> tuple[PartPlan, ...]:
+def plan(subject: Subject, options: Options, parts: Sequence[ValidationPart]) -> tuple[PartPlan, ...]:
     """What each part would run, in the order of the run."""
-    return tuple(_plan(subject, options, part) for part in Part if part in parts)
+    return tuple(_plan(subject, options, part) for part in ValidationPart if part in parts)
 
 
-def _plan(subject: Subject, options: Options, part: Part) -> PartPlan:
+def _plan(subject: Subject, options: Options, part: ValidationPart) -> PartPlan:
     try:
         return PartPlan(part=part, planned=PARTS[part].plan(subject, options))
     except NotHereError as reason:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from tuner.validate.children.outcome import Failed
-from tuner.validate.parts import Part
+from tuner.validate.parts import ValidationPart
 from tuner.validate.plans import PartPlan
 from tuner.validate.report.schema import PartReport
 
@@ -15,7 +15,7 @@ class Progress(Protocol):
     def begin(self, planned: Sequence[PartPlan], budget_s: float) -> None:
         """The run begins."""
 
-    def part(self, part: Part) -> None:
+    def part(self, part: ValidationPart) -> None:
         """A part begins."""
 
     def call(self, title: str, expected_s: float, left_s: float) -> None:

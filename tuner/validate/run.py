@@ -14,10 +14,10 @@ from tuner.advise import Recommendation
 from tuner.language import _
 from tuner.validate import plans
 from tuner.validate.children import processes
-from tuner.validate.children.outcome import Failed, Failure
-from tuner.validate.children.servers import Worker
+from tuner.validate.children.outcome import CallFailure, Failed
+from tuner.validate.children.servers import ServedFunction
 from tuner.validate.children.setup import Setup
-from tuner.validate.parts import Part
+from tuner.validate.parts import ValidationPart
 from tuner.validate.plans import PartPlan
 from tuner.validate.progress import Progress
 from tuner.validate.report.schema import (
@@ -39,17 +39,17 @@ from tuner.validate.session import (
 
 # Of what is left of the budget when a part begins, among those still to come.
 _WEIGHTS = {
-    Part.MACHINE: 4,
-    Part.OUTPUT_HEAD: 3,
-    Part.TRAINING_STEP: 20,
-    Part.ROLLOUT: 3,
-    Part.COLLECTIVES: 5,
-    Part.SEARCH: 4,
-    Part.VERL_UPDATE: 1,  # the last: what the others leave, and seldom enough unless it is asked for
+    ValidationPart.MACHINE: 4,
+    ValidationPart.OUTPUT_HEAD: 3,
+    ValidationPart.TRAINING_STEP: 20,
+    ValidationPart.ROLLOUT: 3,
+    ValidationPart.COLLECTIVES: 5,
+    ValidationPart.SEARCH: 4,
+    ValidationPart.VERL_UPDATE: 1,  # the last: what the others leave, seldom enough unless it is asked for
 }
 BEGUN_WITH = 0.75  # of the expected time: estimates are rough
 RESERVE_S = 3.0  # for what ends a little later than expected, and for the report
-_CUT_SHORT = (Failure.TIMEOUT, Failure.KILLED, Failure.ERROR)
+_CUT_SHORT = (CallFailure.TIMEOUT, CallFailure.KILLED, CallFailure.ERROR)
 
 
 @dataclass(kw_only=True)
@@ -89,7 +89,7 @@ class Run:
 
     def call(
         self,
-        worker: Worker,
+        worker: ServedFunction,
         *arguments: Any,
         title: str,
         expected_s: float,
@@ -182,7 +182,7 @@ class Run:
             measurements=tuple(self._measurements),
         )
 
-    def _run(self, part: Part) -> tuple[Status, str]:
+    def _run(self, part: ValidationPart) -> tuple[Status, str]:
         """Run one part; how far it came and why not further."""
         try:
             plans.PARTS[part].run(self)

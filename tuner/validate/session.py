@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from tuner.accuracy.measured import MeasuredCase
 from tuner.advise import Advice, Recommendation
-from tuner.validate.children.servers import Worker
+from tuner.validate.children.servers import ServedFunction
 from tuner.validate.report.schema import JudgedRecommendation, Machine, Measurement
 from tuner.workload import Workload
 
@@ -72,7 +72,7 @@ class Session(Protocol):
 
     def call(
         self,
-        worker: Worker,
+        worker: ServedFunction,
         *arguments: Any,
         title: str,
         expected_s: float,

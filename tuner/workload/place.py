@@ -7,7 +7,7 @@ from tuner.out_of_memory.stack import Call
 from tuner.workload.step import Phase
 
 
-class Work(Enum):
+class FailedWork(Enum):
     """What a process computes or moves at an instant."""
 
     LOGITS = "logits"
@@ -28,11 +28,11 @@ class Work(Enum):
     SAVING = "saving"
 
 
-class Place(Struct, frozen=True, kw_only=True):
+class FailurePlace(Struct, frozen=True, kw_only=True):
     """Where a job was in its step, and with what, each with the call that says so."""
 
     phases: tuple[Phase, ...] = ()  # it was in one of them; none where no call says
     before_steps: bool = False  # the job was still starting
     phase_call: Call | None = None
-    work: Work | None = None
+    work: FailedWork | None = None
     work_call: Call | None = None

@@ -7,7 +7,7 @@ from typing import Any
 from figures import Drawing
 from figures.plot import COLOURS, MARKERS, axes
 from kept_answers import kept
-from tuner.accuracy import Comparison, compare, read_measured, special_settings
+from tuner.accuracy import PassComparison, compare, read_measured, special_settings
 from tuner.units import GIB
 
 WORDS = {
@@ -36,13 +36,13 @@ def files(names: Sequence[str]) -> Sequence[str]:
     return RECORDINGS if tuple(names) == (ALL,) else names
 
 
-def comparisons(names: Sequence[str]) -> list[Comparison]:
+def comparisons(names: Sequence[str]) -> list[PassComparison]:
     """The passes of the files of these names."""
     return [row for name in files(names) for row in _compared(name)]
 
 
 @kept(words=False)
-def _compared(name: str) -> tuple[Comparison, ...]:
+def _compared(name: str) -> tuple[PassComparison, ...]:
     return tuple(compare(case) for case in read_measured(DATA / name).cases)
 
 

@@ -6,7 +6,7 @@ import measured_heads
 import running_job
 from figures import Drawing
 from figures.plot import COLOURS, MARKERS, axes
-from tuner.kernels.benchmark.report import Family, HeadReport, Task
+from tuner.kernels.benchmark.report import HeadResult, HeadSource, Task
 from tuner.units import GIB
 
 WORDS = {
@@ -20,14 +20,14 @@ WORDS = {
 }
 _TOKENS = 16384
 _TASKS = {Task.EACH: "each", Task.POLICY_LOSS: "policy loss", Task.MEAN: "mean"}
-_FAMILIES = {Family.OURS: COLOURS[0], Family.COMPARISON: COLOURS[1], Family.RIVAL: COLOURS[2]}
+_FAMILIES = {HeadSource.OURS: COLOURS[0], HeadSource.COMPARISON: COLOURS[1], HeadSource.RIVAL: COLOURS[2]}
 
 
-def _label(head: HeadReport) -> str:
-    return f"tuner, {head.name}" if head.family is Family.OURS else head.name
+def _label(head: HeadResult) -> str:
+    return f"tuner, {head.name}" if head.family is HeadSource.OURS else head.name
 
 
-def _shown(tokens: int) -> list[HeadReport]:
+def _shown(tokens: int) -> list[HeadResult]:
     """The heads that have a speed, but for the portable form of our own, which other GPUs get."""
     model = running_job.workload().model
     where = measured_heads.shape(tokens, hidden=model.hidden, vocabulary=model.vocab)
@@ -37,7 +37,7 @@ def _shown(tokens: int) -> list[HeadReport]:
 def draw(words: Mapping[str, str], arguments: Sequence[str]) -> Drawing:
     """A point for each head, a colour for whose it is; the argument is how many tokens, else 16,384."""
     heads = _shown(int(arguments[0]) if arguments else _TOKENS)
-    seen = dict.fromkeys(Family, 0)
+    seen = dict.fromkeys(HeadSource, 0)
     rows: list[tuple[str, ...]] = []
     with axes(name="heads-measured", height=4.2) as ((axis,), finished):
         for head in heads:

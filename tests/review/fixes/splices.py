@@ -19,7 +19,7 @@ from tests.review.fixes.texts import WORDS, script_text, value, yaml_text
 from tuner.inputs.override_syntax import spelled
 from tuner.inputs.tree import dotted, leaves
 from tuner.review.checked import Edit
-from tuner.review.fixes.changes import Change
+from tuner.review.fixes.changes import KeyEdit
 from tuner.review.fixes.edits import CannotEditError, applied
 from tuner.review.fixes.readback import expect_yaml
 from tuner.review.fixes.script_edits import LaunchScript, expect_script, script_edits
@@ -61,7 +61,7 @@ def splice_script(data: bytes, keys: dict[str, str | None], dice: random.Random)
     deletes = dice.random() < 0.2
     new = None if deletes else dice.choice((8, 0.7, True, "vllm", [1, "b"], "it is", "a/b"))
     override = f"~{key}" if deletes else f"{key}={spelled(new)}"
-    change = Change(path=tuple(key.split(".")), value=new, deletes=deletes, override=override)
+    change = KeyEdit(path=tuple(key.split(".")), value=new, deletes=deletes, override=override)
     script = LaunchScript(path=Path("/tmp/run.sh"), data=data)
     try:
         edits = script_edits(script, [change])
@@ -91,7 +91,7 @@ def expect_spliced(before: bytes, after: bytes, edits: tuple[Edit, ...]) -> None
     assert before[at:] == after[at + shift :]
 
 
-def _change(tree: Any, dice: random.Random) -> Change:
+def _change(tree: Any, dice: random.Random) -> KeyEdit:
     paths = [path for path, _value in leaves(tree) if path and all(isinstance(part, str) for part in path)]
     path = dice.choice(paths) if paths else ()
     chance = dice.random()
@@ -100,10 +100,10 @@ def _change(tree: Any, dice: random.Random) -> Change:
     deletes = chance > 0.85
     new = None if deletes else value(dice)
     override = f"~{dotted(path)}" if deletes else f"{dotted(path)}={spelled(new)}"
-    return Change(path=path, value=new, deletes=deletes, override=override)
+    return KeyEdit(path=path, value=new, deletes=deletes, override=override)
 
 
-def _with(tree: Any, change: Change) -> Any:
+def _with(tree: Any, change: KeyEdit) -> Any:
     tree = copy.deepcopy(tree)
     node = tree
     for part in change.path[:-1]:

@@ -7,7 +7,7 @@ import pytest
 from tuner.errors import Location
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
-from tuner.review.checked import Checked, Edit, Fix, Line
+from tuner.review.checked import Checked, Edit, FindingLine, Fix
 from tuner.review.fixes import mending
 from tuner.review.fixes.editable import YamlFile
 from tuner.review.fixes.mending import Drafted, Mended, mend
@@ -15,7 +15,7 @@ from tuner.review.fixes.mending import Drafted, Mended, mend
 _KEYS = tuple(enumerate("abcdefgh"))
 
 
-def line(code: str, override: str, edit: Edit | None, *, safe: bool = True, bad: bool = False) -> Line:
+def line(code: str, override: str, edit: Edit | None, *, safe: bool = True, bad: bool = False) -> FindingLine:
     severity = Severity.ERROR if bad else Severity.ADVICE
     rule = Rule(
         code=code,
@@ -27,10 +27,12 @@ def line(code: str, override: str, edit: Edit | None, *, safe: bool = True, bad:
     )
     fix = None if edit is None else Fix(title=override, source="a", edits=(edit,), safe=safe)
     finding = Finding(rule=rule, message="", severity=severity, evidence=Evidence.EXACT)
-    return Line(location=Location(source="a"), finding=finding, overrides=(override,), fix=fix, no_fix="why")
+    return FindingLine(
+        location=Location(source="a"), finding=finding, overrides=(override,), fix=fix, no_fix="why"
+    )
 
 
-def mended(found: Mapping[bytes, tuple[Line, ...]], *, unsafe: bool = False) -> Mended:
+def mended(found: Mapping[bytes, tuple[FindingLine, ...]], *, unsafe: bool = False) -> Mended:
     return mend(
         b"1", lambda data: Drafted(checked=Checked(source="a", lines=found.get(data, ()))), unsafe=unsafe
     )
@@ -88,7 +90,7 @@ def test_each_state_is_looked_at_once_and_only_what_is_applied_is_proved(
         left = tuple(item for item, (at, _key) in zip(lines, _KEYS, strict=True) if data[at : at + 1] == b"1")
         return Drafted(checked=Checked(source="a", lines=left), file=YamlFile(data=data))
 
-    def objection(item: Line, file: object) -> str:
+    def objection(item: FindingLine, file: object) -> str:
         proved.append(item.code)
         return ""
 

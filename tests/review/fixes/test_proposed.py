@@ -9,7 +9,7 @@ from tuner.errors import Location
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.script import Script
-from tuner.review.checked import Checked, Line
+from tuner.review.checked import Checked, FindingLine
 from tuner.review.fixes import script_edits
 from tuner.review.fixes.editable import ScriptFile, YamlFile
 from tuner.review.fixes.edits import CannotEditError
@@ -46,9 +46,9 @@ OF_YAML = (
 )
 
 
-def lines(*overrides: tuple[str, ...]) -> list[Line]:
+def lines(*overrides: tuple[str, ...]) -> list[FindingLine]:
     finding = Finding(rule=RULE, message="", severity=RULE.severity, evidence=Evidence.EXACT)
-    return [Line(location=Location(source="a"), finding=finding, overrides=each) for each in overrides]
+    return [FindingLine(location=Location(source="a"), finding=finding, overrides=each) for each in overrides]
 
 
 def script() -> ScriptFile:
@@ -57,7 +57,7 @@ def script() -> ScriptFile:
 
 def fixed(
     file: YamlFile | ScriptFile, overrides: tuple[tuple[str, ...], ...], *, proved: bool = True
-) -> tuple[Line, ...]:
+) -> tuple[FindingLine, ...]:
     found = lines(*overrides)
     return with_fixes(found, file, source="a", words=(), safe={("A", overrides[0])}, proved=proved)
 

@@ -10,7 +10,7 @@ import pytest
 from tests.cli.runner import ROOT
 from tests.validate.called import called
 from tuner.validate.children import here, processes
-from tuner.validate.children.outcome import Failed, Failure
+from tuner.validate.children.outcome import CallFailure, Failed
 from tuner.validate.children.setup import Setup
 
 CPU = Setup(device="cpu")
@@ -146,28 +146,36 @@ def test_several_are_joined_whatever_a_launcher_left() -> None:
 @pytest.mark.parametrize(
     ("name", "why", "message"),
     [
-        ("out_of_memory", Failure.OUT_OF_MEMORY, "CUDA out of memory. Tried to allocate 3.00 GiB."),
-        ("host_out_of_memory", Failure.OUT_OF_MEMORY, "host memory"),
-        ("mistaken", Failure.ERROR, "ValueError: a mistake"),
-        ("absent", Failure.ERROR, "AttributeError: module 'tests.validate.calls' has no attribute 'absent'"),
-        ("killed", Failure.KILLED, "the process was ended by SIGKILL, as where the host is out of memory"),
-        ("ended", Failure.ERROR, "the process ended with exit code 7"),
+        ("out_of_memory", CallFailure.OUT_OF_MEMORY, "CUDA out of memory. Tried to allocate 3.00 GiB."),
+        ("host_out_of_memory", CallFailure.OUT_OF_MEMORY, "host memory"),
+        ("mistaken", CallFailure.ERROR, "ValueError: a mistake"),
+        (
+            "absent",
+            CallFailure.ERROR,
+            "AttributeError: module 'tests.validate.calls' has no attribute 'absent'",
+        ),
+        (
+            "killed",
+            CallFailure.KILLED,
+            "the process was ended by SIGKILL, as where the host is out of memory",
+        ),
+        ("ended", CallFailure.ERROR, "the process ended with exit code 7"),
     ],
 )
-def test_a_failure_is_a_result(name: str, why: Failure, message: str) -> None:
+def test_a_failure_is_a_result(name: str, why: CallFailure, message: str) -> None:
     found = processes.run(called(name), (), setup=CPU, timeout_s=LONG)
     assert found == Failed(why=why, message=message)
 
 
 def test_a_result_that_cannot_be_sent_is_said() -> None:
     found = processes.run(called("unsendable"), (), setup=CPU, timeout_s=LONG)
-    assert (found.why, found.message[:26]) == (Failure.ERROR, "the result cannot be sent:")
+    assert (found.why, found.message[:26]) == (CallFailure.ERROR, "the result cannot be sent:")
 
 
 def test_one_failure_ends_all() -> None:
     began = time.monotonic()
     found = processes.run(called("one_fails"), (), setup=CPU, timeout_s=LONG, world=2)
-    assert found == Failed(why=Failure.OUT_OF_MEMORY, message="CUDA out of memory on rank 1")
+    assert found == Failed(why=CallFailure.OUT_OF_MEMORY, message="CUDA out of memory on rank 1")
     assert time.monotonic() - began < LONG / 2
 
 
@@ -182,7 +190,7 @@ def test_the_traceback_goes_to_the_log_only(tmp_path: Path) -> None:
 def test_a_timeout_leaves_nobody(tmp_path: Path) -> None:
     file = tmp_path / "pids"
     found = processes.run(called("waits_with_a_child"), (str(file),), setup=CPU, timeout_s=8)
-    assert found == Failed(why=Failure.TIMEOUT, message="no result after 8 s")
+    assert found == Failed(why=CallFailure.TIMEOUT, message="no result after 8 s")
     own, child = map(int, file.read_text().split())
     wait_until(lambda: gone(own) and gone(child), 5)
 
@@ -258,7 +266,7 @@ def test_the_memory_limit_counts_the_context_too() -> None:
     used = processes.run(called("allocates"), (limit // 2,), setup=limited, timeout_s=LONG)
     assert used - before <= limit
     found = processes.run(called("allocates"), (limit - 64 * 2**20,), setup=limited, timeout_s=LONG)
-    assert found.why is Failure.OUT_OF_MEMORY
+    assert found.why is CallFailure.OUT_OF_MEMORY
     free = Setup(device="cuda", uuids=uuids)
     used = processes.run(called("allocates"), (limit - 64 * 2**20,), setup=free, timeout_s=LONG)
     assert used - before > limit

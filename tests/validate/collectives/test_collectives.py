@@ -15,8 +15,8 @@ from tuner.memory.fsdp.order import UnitOrder
 from tuner.models import shape_from_config
 from tuner.units import GIB, GIGA, MIB
 from tuner.validate.children import processes
-from tuner.validate.children.outcome import Failed, Failure
-from tuner.validate.children.servers import Worker
+from tuner.validate.children.outcome import CallFailure, Failed
+from tuner.validate.children.servers import ServedFunction
 from tuner.validate.children.setup import Setup
 from tuner.validate.collectives import part, switches
 from tuner.validate.collectives.readings import CollectiveReadings, CommunicatorBytes, Exchanged
@@ -27,7 +27,7 @@ from tuner.workload import Workload
 
 CPU = Setup(device="cpu")
 LONG = 120.0
-FAILED = Failed(why=Failure.ERROR, message="it broke")
+FAILED = Failed(why=CallFailure.ERROR, message="it broke")
 
 
 def exchanged(size: int, seconds: float | None, *, wrong: float = 0.0) -> Exchanged:
@@ -63,7 +63,7 @@ def test_values_are_right_between_processes(ranks: int, heads: int) -> None:
 
 @pytest.mark.slow
 def test_attention_over_exchanged_heads_is_that_of_the_whole_sequence() -> None:
-    worker = Worker("tests.validate.collectives.ulysses", "largest_difference")
+    worker = ServedFunction("tests.validate.collectives.ulysses", "largest_difference")
     difference = processes.run(worker, (6, 4, 8), setup=CPU, timeout_s=LONG, world=2)
     assert difference < 1e-5
 

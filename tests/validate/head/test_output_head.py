@@ -19,28 +19,28 @@ from tuner.advise import Advice, Price, Recommendation
 from tuner.dtypes import DType
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Severity
-from tuner.kernels.benchmark.problem import Shape, random_problem
+from tuner.kernels.benchmark.problem import ProblemShape, random_problem
 from tuner.kernels.benchmark.timing import LEAST_ROUNDS
 from tuner.kernels.comparison import HEADS, verl_log_prob_and_entropy
 from tuner.memory.head.peak import head_peak_bytes
 from tuner.rules.kernels.eager_entropy import RULE
 from tuner.units import MIB
 from tuner.validate.children import processes
-from tuner.validate.children.outcome import Failed, Failure
+from tuner.validate.children.outcome import CallFailure, Failed
 from tuner.validate.children.setup import Setup
 from tuner.validate.head import part
 from tuner.validate.head.settings import (
-    Figures,
     HeadFigures,
     HeadPass,
     HeadShape,
     HeadWork,
-    Implementation,
+    ImplementationFigures,
+    SizeFigures,
     Way,
     at_size,
     smaller_sizes,
 )
-from tuner.validate.head.worker.choice import Choice, ready_seconds
+from tuner.validate.head.worker.choice import ImplementationChoice, ready_seconds
 from tuner.validate.report.schema import JudgedRecommendation, Machine, Measurement, Outcome
 from tuner.validate.session import Options, OutOfBudgetError, Subject
 from tuner.workload import Backend, HeadKind, OutputHead, Phase, Scaling, Workload
@@ -122,7 +122,7 @@ def test_the_predicted_peak_is_what_is_allocated(
     monkeypatch.setattr("tuner.kernels.comparison.by_kernel", OneKernel.apply)
     tokens, hidden, vocab = sizes
     head = structs.replace(EAGER, logits_dtype=DType.FLOAT32)
-    given_shape = Shape(tokens=tokens, hidden=hidden, vocabulary=vocab)
+    given_shape = ProblemShape(tokens=tokens, hidden=hidden, vocabulary=vocab)
     problem = random_problem(given_shape, device="cpu", dtype=torch.float32)
 
     def both() -> object:
@@ -237,7 +237,7 @@ def as_predicted(
         shape=work.shape,
         dtype="bfloat16",
         found=tuple(
-            Implementation(
+            ImplementationFigures(
                 name=way.name,
                 way=way,
                 errors={"log_probs": 1e-6, "d_weight": 2e-3},
@@ -254,8 +254,8 @@ def as_predicted(
     )
 
 
-def sized(way: Way, shape: HeadShape, share: float, seconds: float) -> Figures:
-    return Figures(
+def sized(way: Way, shape: HeadShape, share: float, seconds: float) -> SizeFigures:
+    return SizeFigures(
         tokens=shape.tokens,
         peak_bytes={
             each: round(share * way.peak_bytes(shape, training=each is HeadPass.BOTH)) for each in HeadPass
@@ -312,12 +312,12 @@ def test_a_peak_of_some_mebibytes_has_the_tolerance_of_what_is_not_counted() -> 
     way = Way.of(OutputHead(kind=HeadKind.FUSED_TRITON), entropy=True)
     shape = HeadShape(tokens=16384, hidden=1536, vocab=1024)
     predicted = way.peak_bytes(shape, training=False)
-    figures = Figures(tokens=16384, peak_bytes={HeadPass.FORWARD: predicted + 60 * 16384})
+    figures = SizeFigures(tokens=16384, peak_bytes={HeadPass.FORWARD: predicted + 60 * 16384})
     now = workload(way.head)
     small = structs.replace(now, model=structs.replace(now.model, vocab=1024))
 
     def answer(work: HeadWork) -> HeadFigures:
-        found = Implementation(name=way.name, way=way, sizes=(figures,))
+        found = ImplementationFigures(name=way.name, way=way, sizes=(figures,))
         return HeadFigures(shape=work.shape, dtype="bfloat16", found=(found,), left_out=())
 
     measured = run(small, answer).measurements["output_head.fused-triton.forward_peak"]
@@ -340,7 +340,7 @@ def test_wrong_results_are_refuted(error: float) -> None:
 def test_another_packages_wrong_results_are_said_and_refute_nothing() -> None:
     def answer(work: HeadWork) -> HeadFigures:
         found = as_predicted(work)
-        other = Implementation(
+        other = ImplementationFigures(
             name="Cut Cross Entropy",
             way=None,
             foreign=True,
@@ -423,7 +423,7 @@ def test_what_there_was_no_time_for_makes_the_part_partial() -> None:
 
 
 def test_a_worker_that_fails_leaves_a_note() -> None:
-    session = run(workload(), lambda work: Failed(why=Failure.ERROR, message="no such kernel"))
+    session = run(workload(), lambda work: Failed(why=CallFailure.ERROR, message="no such kernel"))
     assert not session.measurements and "no such kernel" in session.notes[0]
 
 
@@ -514,9 +514,9 @@ def test_what_is_compiled_first_needs_the_time_for_it() -> None:
     triton = Way.of(OutputHead(kind=HeadKind.FUSED_TRITON, logits_dtype=DType.BFLOAT16), entropy=True)
 
     def needed(way: Way | None, device: str = "cuda") -> float:
-        return ready_seconds(Choice(name="any", way=way, head=None), device)
+        return ready_seconds(ImplementationChoice(name="any", way=way, head=None), device)
 
     assert needed(eager) < needed(compiled) == needed(triton) == needed(None)
-    others = Choice(name="of others", way=None, head=None, further=lambda: iter(()))
+    others = ImplementationChoice(name="of others", way=None, head=None, further=lambda: iter(()))
     assert needed(compiled) < ready_seconds(others, "cuda")
     assert needed(None, "cpu") == needed(eager)

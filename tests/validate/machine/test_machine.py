@@ -12,11 +12,11 @@ from tests.validate.recorder import Recorder, machine, options, subject
 from tests.workloads import H200, grpo_7b
 from tuner.hardware import Gpu, MeasuredGpu
 from tuner.memory.process.overhead import CONTEXT, CUBLAS_WORKSPACES
-from tuner.timing.corrections import Family
+from tuner.timing.corrections import OperatorFamily
 from tuner.units import GIGA, MIB, TERA
-from tuner.validate.children.outcome import Failed, Failure
+from tuner.validate.children.outcome import CallFailure, Failed
 from tuner.validate.machine import families, part
-from tuner.validate.machine.readings import Held, MachineReadings, OperatorRate, OperatorSizes, Rate
+from tuner.validate.machine.readings import MachineReadings, OperatorRate, OperatorSizes, ProcessBytes, Rate
 from tuner.validate.report.profile import PROFILE_FIGURES
 from tuner.validate.report.schema import Outcome
 from tuner.validate.session import NotHereError
@@ -30,7 +30,7 @@ def rate(per_s: float) -> Rate:
 READINGS = MachineReadings(
     driver_total_bytes=143771 * MIB,
     usable_bytes=143156 * MIB,
-    held=Held(
+    held=ProcessBytes(
         first_tensor=619 * MIB,
         matrix_product=685 * MIB,
         backward=749 * MIB,
@@ -42,8 +42,8 @@ READINGS = MachineReadings(
     to_device=rate(55 * GIGA),
     to_host=rate(52 * GIGA),
 )
-OF_AN_ENGINE = (Family.ENGINE, Family.ENGINE_SEQUENCE)
-MEASURED_HERE = tuple(family for family in Family if family not in OF_AN_ENGINE)
+OF_AN_ENGINE = (OperatorFamily.ENGINE, OperatorFamily.ENGINE_SEQUENCE)
+MEASURED_HERE = tuple(family for family in OperatorFamily if family not in OF_AN_ENGINE)
 FACTORS = {family.value: 0.9 for family in MEASURED_HERE}
 AS_READ = MeasuredGpu(date="", versions=(), dense_bf16_flop_per_s=700 * TERA, memory_bytes_per_s=4200 * GIGA)
 MEASURED = MeasuredGpu(
@@ -146,7 +146,7 @@ def test_measured_figures_of_a_profile_are_held_against_the_card() -> None:
 
 def test_what_others_hold_is_taken_off_and_nothing_is_claimed_beside_them() -> None:
     others = 20 * 1024 * MIB
-    held = Held(
+    held = ProcessBytes(
         first_tensor=others + 619 * MIB,
         matrix_product=others + 685 * MIB,
         backward=others + 749 * MIB,
@@ -166,7 +166,7 @@ def test_without_nvml_the_drivers_total_is_left_out() -> None:
 
 
 def test_a_call_that_fails_is_said() -> None:
-    session = run(readings=Failed(why=Failure.OUT_OF_MEMORY, message="CUDA out of memory"))
+    session = run(readings=Failed(why=CallFailure.OUT_OF_MEMORY, message="CUDA out of memory"))
     assert not session.measurements
     assert "CUDA out of memory" in session.notes[0]
 
@@ -193,13 +193,13 @@ def test_a_familys_factor_is_the_geometric_mean_of_its_shapes(shares: list[float
     ]
     found = run(operators=tuple(rates)).measurements
     for family, share in by_family.items():
-        both_ways = family in (Family.PRODUCTS, Family.ATTENTION, Family.HEAD)
+        both_ways = family in (OperatorFamily.PRODUCTS, OperatorFamily.ATTENTION, OperatorFamily.HEAD)
         expected = share * (2**0.5 if both_ways else 1)  # half of its shapes reach twice as much
         assert found[PROFILE_FIGURES[family.value]].measured == pytest.approx(expected)
 
 
 def test_operators_that_fail_leave_the_rest() -> None:
-    failed = Failed(why=Failure.OUT_OF_MEMORY, message="CUDA out of memory")
+    failed = Failed(why=CallFailure.OUT_OF_MEMORY, message="CUDA out of memory")
     session = run(operators=failed)
     assert "rate.product" in session.measurements
     assert not any(name.startswith("factor.") for name in session.measurements)
@@ -225,7 +225,9 @@ def test_the_operators_worker_runs_on_a_cpu(monkeypatch: pytest.MonkeyPatch) -> 
     assert all(rate.per_s > 0 for rate in rates)
     assert {rate.tokens for rate in rates if rate.family == "products"} == {8, 16}
     found = {one.name for one in families.factors(rates, sizes, H200)}
-    assert found >= {PROFILE_FIGURES[family.value] for family in MEASURED_HERE if family is not Family.HOST}
+    assert found >= {
+        PROFILE_FIGURES[family.value] for family in MEASURED_HERE if family is not OperatorFamily.HOST
+    }
 
 
 @pytest.mark.gpu

@@ -14,7 +14,7 @@ from tuner.validate.children import processes
 from tuner.validate.children.setup import Setup
 from tuner.validate.nodes.merged import merged
 from tuner.validate.nodes.ray_tasks import on_ray
-from tuner.validate.nodes.torchrun import Launch, launched
+from tuner.validate.nodes.torchrun import TorchrunProcess, launched
 from tuner.validate.report.schema import ValidationFile
 
 ENVIRONMENT = {
@@ -50,7 +50,7 @@ def worse(torch: str = "2.11.0") -> ValidationFile:
 
 
 def test_torchrun_is_known_by_its_variables() -> None:
-    assert launched(ENVIRONMENT) == Launch(
+    assert launched(ENVIRONMENT) == TorchrunProcess(
         node=1, nodes=2, local_rank=1, address="head", port=29500, hosted=False
     )
     hosted = launched(ENVIRONMENT | {"TORCHELASTIC_USE_AGENT_STORE": "True"})
@@ -59,7 +59,7 @@ def test_torchrun_is_known_by_its_variables() -> None:
     for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
         assert launched({key: value for key, value in ENVIRONMENT.items() if key != name}) is None
     one = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "a", "MASTER_PORT": "1"}
-    assert launched(one) == Launch(node=0, nodes=1, local_rank=0, address="a", port=1, hosted=False)
+    assert launched(one) == TorchrunProcess(node=0, nodes=1, local_rank=0, address="a", port=1, hosted=False)
 
 
 def test_unusable_variables_are_bad_input() -> None:

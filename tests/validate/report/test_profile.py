@@ -15,7 +15,7 @@ from tuner.errors import InputError
 from tuner.evidence import Evidence
 from tuner.gpus import find_gpu
 from tuner.units import GIGA, MIB, TERA
-from tuner.validate.parts import Part
+from tuner.validate.parts import ValidationPart
 from tuner.validate.report.profile import MARK, PROFILE_FIGURES, TOTAL, profile_file, write_profile
 from tuner.validate.report.schema import Measurement, PartReport, Status, Validation, ValidationFile
 
@@ -45,7 +45,9 @@ def report(figures: dict[str, float], *, total: float | None = 143771 * MIB) -> 
     ]
     if total is not None:
         found.append(Measurement(name=TOTAL, what="", unit="bytes", measured=total))
-    parts = (PartReport(part=Part.MACHINE, status=Status.DONE, seconds=1, measurements=tuple(found)),)
+    parts = (
+        PartReport(part=ValidationPart.MACHINE, status=Status.DONE, seconds=1, measurements=tuple(found)),
+    )
     validation = Validation(
         tuner_version="0",
         date="2026-11-21",

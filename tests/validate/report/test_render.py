@@ -16,8 +16,8 @@ from tuner.render.terminal import Terminal
 from tuner.render.validation import plan_text, validation_json, validation_text
 from tuner.render.validation_markdown import validation_markdown
 from tuner.units import GIB
-from tuner.validate.children.outcome import Failed, Failure
-from tuner.validate.parts import Part
+from tuner.validate.children.outcome import CallFailure, Failed
+from tuner.validate.parts import ValidationPart
 from tuner.validate.plans import PartPlan
 from tuner.validate.report.schema import Outcome, PartReport, Status, Validation, ValidationFile
 from tuner.validate.session import Planned
@@ -37,13 +37,13 @@ FIGURES = (
 def report(**changes: Any) -> ValidationFile:
     parts = (
         PartReport(
-            part=Part.TRAINING_STEP,
+            part=ValidationPart.TRAINING_STEP,
             status=Status.PARTIAL,
             reason="budget",
             seconds=42.4,
             measurements=FIGURES,
         ),
-        PartReport(part=Part.COLLECTIVES, status=Status.SKIPPED, reason="one GPU only", seconds=0),
+        PartReport(part=ValidationPart.COLLECTIVES, status=Status.SKIPPED, reason="one GPU only", seconds=0),
     )
     values: dict[str, Any] = {
         "tuner_version": "0.1.0",
@@ -141,9 +141,10 @@ def test_json_is_as_the_schema_says() -> None:
 def test_the_plan_says_what_and_how_long() -> None:
     plans = (
         PartPlan(
-            part=Part.MACHINE, planned=(Planned(title="rates", seconds=3), Planned(title="x", seconds=4))
+            part=ValidationPart.MACHINE,
+            planned=(Planned(title="rates", seconds=3), Planned(title="x", seconds=4)),
         ),
-        PartPlan(part=Part.COLLECTIVES, reason="one GPU only"),
+        PartPlan(part=ValidationPart.COLLECTIVES, reason="one GPU only"),
     )
     assert plan_text(plans, Terminal()).splitlines() == [
         "What would run",
@@ -187,24 +188,24 @@ def test_units(value: float, unit: str, text: str) -> None:
 
 OTHER = Planned(title="x", seconds=4)
 PLANS = (
-    PartPlan(part=Part.MACHINE, planned=(Planned(title="rates", seconds=3.0),)),
-    PartPlan(part=Part.COLLECTIVES, reason="one GPU only"),
-    PartPlan(part=Part.SEARCH, planned=(Planned(title="a try", seconds=9.0),)),
+    PartPlan(part=ValidationPart.MACHINE, planned=(Planned(title="rates", seconds=3.0),)),
+    PartPlan(part=ValidationPart.COLLECTIVES, reason="one GPU only"),
+    PartPlan(part=ValidationPart.SEARCH, planned=(Planned(title="a try", seconds=9.0),)),
 )
-DONE = PartReport(part=Part.MACHINE, status=Status.DONE, seconds=3.2)
-SKIPPED = PartReport(part=Part.COLLECTIVES, status=Status.SKIPPED, reason="one GPU only", seconds=0)
+DONE = PartReport(part=ValidationPart.MACHINE, status=Status.DONE, seconds=3.2)
+SKIPPED = PartReport(part=ValidationPart.COLLECTIVES, status=Status.SKIPPED, reason="one GPU only", seconds=0)
 
 
 def walk(progress: Lines | Bars) -> None:
     progress.begin(PLANS, 120.0)
-    progress.part(Part.MACHINE)
+    progress.part(ValidationPart.MACHINE)
     progress.call("rates\x1b[2J", 3.0, 118.6)
     progress.returned(None)
     progress.done(DONE)
     progress.done(SKIPPED)
-    progress.part(Part.SEARCH)
+    progress.part(ValidationPart.SEARCH)
     progress.call("a try", 9.0, 100.0)
-    progress.returned(Failed(why=Failure.OUT_OF_MEMORY, message="no room " * 50))
+    progress.returned(Failed(why=CallFailure.OUT_OF_MEMORY, message="no room " * 50))
     progress.warn("a warning")
     progress.end()
 
@@ -255,7 +256,7 @@ def test_the_budget_bar_shows_what_is_spent(monkeypatch: pytest.MonkeyPatch) -> 
     stream = Screen()
     progress = Bars(stream)
     progress.begin(PLANS, 120.0)
-    progress.part(Part.MACHINE)
+    progress.part(ValidationPart.MACHINE)
     progress.call("rates", 3.0, 30.0)
     progress.end()
     assert "90/120 s" in stream.getvalue()

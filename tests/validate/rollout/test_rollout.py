@@ -22,8 +22,8 @@ from tuner.model_shape import LatentAttention
 from tuner.timing import assumptions as assume
 from tuner.units import GIB, MIB
 from tuner.validate.children import processes
-from tuner.validate.children.outcome import Failed, Failure
-from tuner.validate.children.servers import Worker
+from tuner.validate.children.outcome import CallFailure, Failed
+from tuner.validate.children.servers import ServedFunction
 from tuner.validate.children.setup import Setup
 from tuner.validate.report.schema import JudgedRecommendation, Machine, Measurement, Outcome
 from tuner.validate.report.verdicts import joined
@@ -34,10 +34,10 @@ from tuner.validate.rollout.settings import (
     CacheShape,
     DecodeFigures,
     DecoderShape,
-    EngineFigures,
     EngineWork,
     RolloutFigures,
     RolloutWork,
+    VllmFigures,
     tiny,
 )
 from tuner.validate.rollout.vllm import WORKER as ENGINE_WORKER
@@ -100,14 +100,14 @@ class Recorder:
     left_s: float = 60.0
     cases: int = 100  # that there is time for
     failure: Failed | None = None
-    engine: Callable[[PlannedRollout], EngineFigures] | Failed | None = None
+    engine: Callable[[PlannedRollout], VllmFigures] | Failed | None = None
     engines: list[EngineWork] = field(default_factory=list)
     works: tuple[RolloutWork, ...] = ()
     measurements: dict[str, Measurement] = field(default_factory=dict)
     verdicts: dict[str, JudgedRecommendation] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
-    def call(self, worker: Worker, *arguments: Any, **options: object) -> object:
+    def call(self, worker: ServedFunction, *arguments: Any, **options: object) -> object:
         if worker == ENGINE_WORKER:
             if self.engine is None:
                 raise OutOfBudgetError("it takes too long")
@@ -435,7 +435,7 @@ def test_what_there_was_no_time_for_is_not_judged() -> None:
 
 
 def test_a_worker_that_fails_leaves_a_note() -> None:
-    session = run(failure=Failed(why=Failure.ERROR, message="no such device"))
+    session = run(failure=Failed(why=CallFailure.ERROR, message="no such device"))
     assert not session.measurements and "no such device" in session.notes[0]
 
 
@@ -447,8 +447,8 @@ def test_an_engine_over_more_gpus_than_are_here_is_said() -> None:
 WITH_VLLM = AS_PROFILE.model_copy(update={"versions": {**MACHINE.versions, "vllm": "0.24.0"}})
 
 
-def engine_as_predicted(planned: PlannedRollout) -> EngineFigures:
-    return EngineFigures(
+def engine_as_predicted(planned: PlannedRollout) -> VllmFigures:
+    return VllmFigures(
         version="0.24.0",
         blocks=planned.predicted_blocks,
         block_tokens=16,
@@ -472,7 +472,7 @@ def test_vllm_as_predicted_confirms_everything_that_changes_it() -> None:
 
 def test_steps_of_two_numbers_of_sequences_tell_how_fast_the_host_prepares_them() -> None:
     def beside_a_host_of(factor: float, of_sequence: float | None = None) -> Recorder:
-        def engine(planned: PlannedRollout) -> EngineFigures:
+        def engine(planned: PlannedRollout) -> VllmFigures:
             step = assume.ENGINE_STEP_S / factor
             sequence = assume.ENGINE_SEQUENCE_S / (of_sequence or factor)
             all_of_them, fewer = ((step + sequence * count,) for count in (400, 200))
@@ -528,11 +528,11 @@ def test_vllm_is_started_as_each_recommendation_wants_it() -> None:
     ],
 )
 def test_vllm_that_does_otherwise_with_a_recommendation_refutes_it(
-    change: Callable[[EngineFigures], EngineFigures], reason: str
+    change: Callable[[VllmFigures], VllmFigures], reason: str
 ) -> None:
     configured = planned_rollout(long_responses().workload, WITH_VLLM, OPTIONS)
 
-    def engine(planned: PlannedRollout) -> EngineFigures:
+    def engine(planned: PlannedRollout) -> VllmFigures:
         figures = engine_as_predicted(planned)
         return figures if planned.workload == configured.workload else change(figures)
 
@@ -544,7 +544,7 @@ def test_vllm_that_does_otherwise_with_a_recommendation_refutes_it(
 
 
 def test_two_starts_of_the_same_vllm_say_how_much_differs_without_a_reason() -> None:
-    def slower_from_the_second_on(planned: PlannedRollout) -> EngineFigures:
+    def slower_from_the_second_on(planned: PlannedRollout) -> VllmFigures:
         figures = engine_as_predicted(planned)
         if len(started) == 1:
             return figures
@@ -566,7 +566,7 @@ def test_two_starts_of_the_same_vllm_say_how_much_differs_without_a_reason() -> 
 
 
 def test_vllm_that_is_interrupted_has_said_what_it_has_said() -> None:
-    def until_the_third(planned: PlannedRollout) -> EngineFigures:
+    def until_the_third(planned: PlannedRollout) -> VllmFigures:
         if len(session.engines) > 2:
             raise KeyboardInterrupt
         return engine_as_predicted(planned)
@@ -579,7 +579,7 @@ def test_vllm_that_is_interrupted_has_said_what_it_has_said() -> None:
 
 
 def test_vllm_with_fewer_blocks_than_predicted_refutes_the_prediction() -> None:
-    def fewer(planned: PlannedRollout) -> EngineFigures:
+    def fewer(planned: PlannedRollout) -> VllmFigures:
         return replace(engine_as_predicted(planned), blocks=planned.predicted_blocks * 9 // 10)
 
     session = run(machine=WITH_VLLM, engine=fewer)
@@ -587,7 +587,7 @@ def test_vllm_with_fewer_blocks_than_predicted_refutes_the_prediction() -> None:
 
 
 def test_vllm_that_cannot_be_started_is_said() -> None:
-    failed = run(machine=WITH_VLLM, engine=Failed(why=Failure.ERROR, message="no kernel"))
+    failed = run(machine=WITH_VLLM, engine=Failed(why=CallFailure.ERROR, message="no kernel"))
     assert any("no kernel" in note for note in failed.notes)
     late = run(machine=WITH_VLLM)
     assert "rollout.kv_cache" in late.measurements and any("takes too long" in note for note in late.notes)

@@ -17,8 +17,8 @@ from tuner.cli.pipeline import consult, model_config
 from tuner.cli.premises import Premises
 from tuner.units import GIB
 from tuner.validate.children import processes
-from tuner.validate.children.outcome import Failed, Failure
-from tuner.validate.children.servers import Worker
+from tuner.validate.children.outcome import CallFailure, Failed
+from tuner.validate.children.servers import ServedFunction
 from tuner.validate.children.setup import Setup
 from tuner.validate.report.schema import JudgedRecommendation, Machine, Measurement, Outcome
 from tuner.validate.search import part
@@ -175,7 +175,7 @@ class Device:
         if self.other_end is not None:
             return self.other_end
         if asked.tokens > (self.limit if asked.training else FORWARD_LIMIT):
-            return Failed(why=Failure.OUT_OF_MEMORY, message=MESSAGE)
+            return Failed(why=CallFailure.OUT_OF_MEMORY, message=MESSAGE)
         return PassFigures(
             engine="tuner",
             allocated_before_bytes=20 * GIB,
@@ -281,14 +281,14 @@ def test_what_the_allocator_says() -> None:
 
 
 def test_an_error_is_no_limit() -> None:
-    device = Device(limit=0, other_end=Failed(why=Failure.ERROR, message="ValueError: no such layer"))
+    device = Device(limit=0, other_end=Failed(why=CallFailure.ERROR, message="ValueError: no such layer"))
     with pytest.raises(part.TryFailedError, match="no such layer"):
         part.run(device)
     assert not device.measurements and len(device.calls) == 1
 
 
 def test_a_timeout_ends_the_part_as_the_budget_does() -> None:
-    device = Device(limit=0, other_end=Failed(why=Failure.TIMEOUT, message="no result after 60 s"))
+    device = Device(limit=0, other_end=Failed(why=CallFailure.TIMEOUT, message="no result after 60 s"))
     with pytest.raises(OutOfBudgetError, match="no result after"):
         part.run(device)
 
@@ -405,7 +405,7 @@ def test_one_try_in_its_own_process(tmp_path: Path) -> None:
     assert isinstance(found, PassFigures), found
     assert found.peak_allocated_bytes is None and found.seconds == ()
     failed = tried(here.model_config | {"model_type": "no_such_model"})
-    assert isinstance(failed, Failed) and failed.why is Failure.ERROR
+    assert isinstance(failed, Failed) and failed.why is CallFailure.ERROR
 
 
 @pytest.mark.gpu
@@ -416,7 +416,7 @@ def test_a_real_limit(tmp_path: Path) -> None:
     limit = 12 * GIB
     device.options = replace(device.options, memory_limit_bytes=limit)
 
-    def call(worker: Worker, *arguments: Any, **options: Any) -> Any:
+    def call(worker: ServedFunction, *arguments: Any, **options: Any) -> Any:
         device.calls.append(arguments[1])
         setup = Setup(device="cuda", memory_limit_bytes=limit)
         return processes.run(worker, arguments, setup=setup, timeout_s=120)

@@ -22,7 +22,7 @@ from tuner.dtypes import DType
 from tuner.models import find_config, shape_from_config
 from tuner.models.first_layers import cut_config
 from tuner.validate.children import processes
-from tuner.validate.children.servers import Server, Worker
+from tuner.validate.children.servers import ServedFunction, Server
 from tuner.validate.children.setup import Setup
 from tuner.validate.search.sizes import LEAST_TOKENS, resized, snapped
 from tuner.validate.training import part
@@ -91,7 +91,7 @@ def test_a_shared_critic_computes_what_one_without_does() -> None:
 
 
 def differences(model: ModelSettings, cases: list[PassSettings]) -> list[Difference]:
-    worker = Worker("tests.validate.training.shared_steps", "differences", Server.MODELS)
+    worker = ServedFunction("tests.validate.training.shared_steps", "differences", Server.MODELS)
     found = processes.run(worker, (model, cases), setup=CPU, timeout_s=LONG, world=2)
     assert isinstance(found, list), found
     return found

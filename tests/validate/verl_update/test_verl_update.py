@@ -21,7 +21,7 @@ from tuner.models import find_config
 from tuner.render.schemas import schema
 from tuner.units import GIB
 from tuner.validate.children import processes
-from tuner.validate.children.outcome import Failed, Failure
+from tuner.validate.children.outcome import CallFailure, Failed
 from tuner.validate.children.setup import Setup
 from tuner.validate.report.schema import Machine, Measurement, Outcome
 from tuner.validate.session import NotHereError, Options, OutOfBudgetError, Subject
@@ -35,7 +35,7 @@ from tuner.validate.verl_update.settings import (
     MICRO_BATCHES,
     RELEASES,
     SHARES,
-    EngineFigures,
+    EngineUpdate,
     Update,
     UpdateFigures,
     UpdateWork,
@@ -103,7 +103,7 @@ class Bench:
             return self.failed
         plan = planned_update(self.subject, self.options, memory_bytes=HERE).head(ours=work.ours)
         assert plan.settings.tokens == work.settings.tokens
-        return EngineFigures(
+        return EngineUpdate(
             log_probs=self.log_probs if work.ours else (-12.0, -12.0),
             rounded=False,
             largest_logit=4.0 if work.settings.head.kind is HeadKind.LOGITS else None,
@@ -268,7 +268,7 @@ def test_half_of_the_responses_left_out_is_half_of_the_micro_batches() -> None:
 
 
 def test_an_engine_that_runs_out_of_memory_leaves_the_other_figures() -> None:
-    failed = Failed(why=Failure.OUT_OF_MEMORY, message="CUDA out of memory")
+    failed = Failed(why=CallFailure.OUT_OF_MEMORY, message="CUDA out of memory")
     bench = Bench(subject=subject(LOGITS), failed=failed).run()
     assert "ran out of memory, with a peak of" in bench.notes[0]
     assert bench.outcomes["verl_update.skip_50.seconds"] is Outcome.CONFIRMED
@@ -276,7 +276,7 @@ def test_an_engine_that_runs_out_of_memory_leaves_the_other_figures() -> None:
 
 
 def test_another_failure_is_said() -> None:
-    failed = Failed(why=Failure.ERROR, message="ImportError: no such thing.")
+    failed = Failed(why=CallFailure.ERROR, message="ImportError: no such thing.")
     (note,) = Bench(subject=subject(LOGITS), failed=failed).run().notes
     assert note.endswith("tokens: ImportError: no such thing.")
 
@@ -330,7 +330,7 @@ def test_a_cut_model_is_what_the_worker_gets() -> None:
     class Noting(Bench):
         def call(self, function: str, model: ModelSettings, work: UpdateWork, **_: Any) -> Any:
             seen.append(model.config["num_hidden_layers"])
-            return Failed(why=Failure.ERROR, message="nothing")
+            return Failed(why=CallFailure.ERROR, message="nothing")
 
     Noting(subject=one, options=options(memory_limit_bytes=limit)).run()
     assert seen == [wanted, wanted]

@@ -24,7 +24,7 @@ Seconds = Annotated[float, Meta(ge=0, le=LARGEST)]
 Name = Annotated[str, Meta(max_length=200)]
 
 
-class Process(Struct, frozen=True, kw_only=True, tag_field="line", tag="process"):
+class RecordProcess(Struct, frozen=True, kw_only=True, tag_field="line", tag="process"):
     """The process that writes the lines behind this one."""
 
     version: Annotated[Count, Meta(description="of this format")]
@@ -86,4 +86,4 @@ class Step(Struct, frozen=True, kw_only=True, tag_field="line", tag="step"):
     metrics: Annotated[dict[str, float], Meta(description="by verl's names; finite numbers alone")]
 
 
-Line = Process | Begin | Ended | Step
+Line = RecordProcess | Begin | Ended | Step

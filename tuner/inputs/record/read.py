@@ -21,7 +21,7 @@ from tuner.inputs.record.form import (
     Begin,
     Ended,
     Line,
-    Process,
+    RecordProcess,
     Step,
 )
 from tuner.language import _
@@ -31,11 +31,11 @@ _MOST_BYTES = 256 * MIB  # of a file; a year of steps has some 50
 _MOST_FILES = 100_000
 
 
-class Recorded(Struct, frozen=True, kw_only=True):
+class WorkerRecord(Struct, frozen=True, kw_only=True):
     """What one worker has recorded since it was started last."""
 
     file: Path
-    process: Process
+    process: RecordProcess
     phases: tuple[Ended, ...] = ()
     running: Begin | None = None  # that has no end: it goes on, or the process ended in it
 
@@ -44,12 +44,12 @@ class RunRecord(Struct, frozen=True, kw_only=True):
     """What the processes of a job have recorded."""
 
     folder: Path
-    workers: tuple[Recorded, ...] = ()  # by role and rank
-    trainer: Process | None = None
+    workers: tuple[WorkerRecord, ...] = ()  # by role and rank
+    trainer: RecordProcess | None = None
     steps: tuple[StepMetrics, ...] = ()  # the last ones, as the trainer logged them
 
     @property
-    def process(self) -> Process:
+    def process(self) -> RecordProcess:
         """The process that says what runs: the first worker, else the trainer."""
         process = self.workers[0].process if self.workers else self.trainer
         assert process is not None  # a record has a file
@@ -93,8 +93,8 @@ def read_record(folder: Path) -> RunRecord:
     Raises:
         InputError: the folder holds no record, or a line is none of it.
     """
-    workers: list[Recorded] = []
-    trainer: Process | None = None
+    workers: list[WorkerRecord] = []
+    trainer: RecordProcess | None = None
     steps: list[StepMetrics] = []
     for file in sorted(_files(folder)):
         process, lines = _last_start(_lines(file), file)
@@ -116,10 +116,10 @@ def read_record(folder: Path) -> RunRecord:
     return RunRecord(folder=folder, workers=tuple(workers), trainer=trainer, steps=last_steps(steps))
 
 
-def _recorded(file: Path, process: Process, lines: Sequence[Line]) -> Recorded:
+def _recorded(file: Path, process: RecordProcess, lines: Sequence[Line]) -> WorkerRecord:
     phases = tuple(line for line in lines if isinstance(line, Ended))
     running = lines[-1] if lines and isinstance(lines[-1], Begin) else None
-    return Recorded(file=file, process=process, phases=phases, running=running)
+    return WorkerRecord(file=file, process=process, phases=phases, running=running)
 
 
 def _files(folder: Path) -> Iterator[Path]:
@@ -140,12 +140,12 @@ def _begins(file: Path) -> bool:
         return False
 
 
-def _last_start(lines: Iterator[Line], file: Path) -> tuple[Process, list[Line]]:
+def _last_start(lines: Iterator[Line], file: Path) -> tuple[RecordProcess, list[Line]]:
     """The last first line of a file, and the lines behind it."""
-    process: Process | None = None
+    process: RecordProcess | None = None
     behind: list[Line] = []
     for line in lines:
-        if isinstance(line, Process):
+        if isinstance(line, RecordProcess):
             if line.version > VERSION:
                 raise InputError(
                     _("the record is of format {version}; this tuner reads up to {known}").format(

@@ -14,7 +14,7 @@ GITHUB = "docs.github.com, Supported secret scanning patterns"
 RFC = "RFC 3986, 3.2.1; RFC 6750; RFC 7617; RFC 7519; RFC 7468"
 
 
-class Shape(NamedTuple):
+class CredentialShape(NamedTuple):
     """One form of credentials."""
 
     name: str
@@ -42,112 +42,124 @@ _HEADER = (
 )
 _SCHEME = r"(?:bearer|basic|token|digest|apikey|negotiate)"
 
-SHAPES: Sequence[Shape] = (
-    Shape("Hugging Face", ("hf_",), rf"{_START}hf_{_NO_HF}[A-Za-z0-9]{{8,}}|hf_[A-Za-z0-9]{{30,}}", GITLEAKS),
-    Shape("Hugging Face, organisation", ("api_org_",), r"api_org_[A-Za-z0-9]{16,}", GITLEAKS),
-    Shape(
+SHAPES: Sequence[CredentialShape] = (
+    CredentialShape(
+        "Hugging Face", ("hf_",), rf"{_START}hf_{_NO_HF}[A-Za-z0-9]{{8,}}|hf_[A-Za-z0-9]{{30,}}", GITLEAKS
+    ),
+    CredentialShape("Hugging Face, organisation", ("api_org_",), r"api_org_[A-Za-z0-9]{16,}", GITLEAKS),
+    CredentialShape(
         "OpenAI, Anthropic, DeepSeek, OpenRouter, LiteLLM",
         ("sk-",),
         # Glued to whatever else is longer than any name; task-, disk- and the like are words.
         rf"{_START}sk-{_NO_SK}[A-Za-z0-9_-]{{3,}}|(?<![adiceru])sk-[A-Za-z0-9]{{30,}}",
         GITLEAKS,
     ),
-    Shape("GitHub", ("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), r"gh[pousr]_[A-Za-z0-9]{16,}", GITHUB),
-    Shape("GitHub, fine-grained", ("github_pat_",), r"github_pat_\w{20,}", GITHUB),
-    Shape(
+    CredentialShape(
+        "GitHub", ("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), r"gh[pousr]_[A-Za-z0-9]{16,}", GITHUB
+    ),
+    CredentialShape("GitHub, fine-grained", ("github_pat_",), r"github_pat_\w{20,}", GITHUB),
+    CredentialShape(
         "GitLab",
         ("gl", "GR1348941"),
         r"\bgl(?:pat|dt|ptt|rt|rtr|cbt|ft|soat|imt|agent|oas|ffct)-[\w.-]{8,}|GR1348941[\w-]{20,}",
         GITLEAKS,
     ),
-    Shape("Google, API key", ("AIza",), r"AIza[\w-]{20,}", GITLEAKS),
-    Shape("Google, OAuth", ("GOCSPX-", "ya29."), r"GOCSPX-[\w-]{20,}|ya29\.[\w.-]{20,}", GITHUB),
-    Shape(
+    CredentialShape("Google, API key", ("AIza",), r"AIza[\w-]{20,}", GITLEAKS),
+    CredentialShape("Google, OAuth", ("GOCSPX-", "ya29."), r"GOCSPX-[\w-]{20,}|ya29\.[\w.-]{20,}", GITHUB),
+    CredentialShape(
         "AWS",
         ("AKIA", "ASIA", "ABIA", "ACCA", "A3T"),
         r"(?<![A-Za-z0-9])(?:AKIA|ASIA|ABIA|ACCA|A3T[A-Z0-9])[A-Z0-9]{12,}",
         GITLEAKS,
     ),
-    Shape("Azure, storage or Cosmos key", ("==",), r"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{86}==", GITHUB),
-    Shape("Azure, client secret", ("Q~",), r"[\w.~-]{3}\dQ~[\w.~-]{31,34}", GITLEAKS),
-    Shape(
+    CredentialShape(
+        "Azure, storage or Cosmos key", ("==",), r"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{86}==", GITHUB
+    ),
+    CredentialShape("Azure, client secret", ("Q~",), r"[\w.~-]{3}\dQ~[\w.~-]{31,34}", GITLEAKS),
+    CredentialShape(
         "Azure, connection string",
         ("Key=",),
         rf"(?P<shown>(?:Account|SharedAccess)Key=)(?:(?!;){_OF_VALUE})+",
         GITHUB,
     ),
-    Shape("Alibaba Cloud", ("LTAI",), r"LTAI[A-Za-z0-9]{12,}", GITLEAKS),
-    Shape("Tencent Cloud", ("AKID",), r"AKID[A-Za-z0-9]{13,}", GITHUB),
-    Shape("Volcengine", ("AKLT",), r"AKLT[\w-]{20,}", GITHUB),
-    Shape("Slack", ("xox", "xapp-"), r"xox[a-z](?:\.xox[a-z])?-[\w-]{10,}|xapp-\d-[\w-]{10,}", GITLEAKS),
-    Shape(
+    CredentialShape("Alibaba Cloud", ("LTAI",), r"LTAI[A-Za-z0-9]{12,}", GITLEAKS),
+    CredentialShape("Tencent Cloud", ("AKID",), r"AKID[A-Za-z0-9]{13,}", GITHUB),
+    CredentialShape("Volcengine", ("AKLT",), r"AKLT[\w-]{20,}", GITHUB),
+    CredentialShape(
+        "Slack", ("xox", "xapp-"), r"xox[a-z](?:\.xox[a-z])?-[\w-]{10,}|xapp-\d-[\w-]{10,}", GITLEAKS
+    ),
+    CredentialShape(
         "hooks of chats",
         ("hooks.slack.com/", "/api/webhooks/", "/webhookb2/", "/bot/v2/hook/"),
         rf"(?P<shown>hooks\.slack\.com/|/api/webhooks/|/webhookb2/|/bot/v2/hook/){_OF_VALUE}+",
         GITLEAKS,
     ),
-    Shape("Telegram", (":AA",), r"(?<!\d)\d{8,10}:AA[\w-]{30,}", GITLEAKS),
-    Shape("Docker", ("dckr_",), r"dckr_(?:pat|oat)_[\w-]{16,}", GITHUB),
-    Shape("npm", ("npm_",), rf"{_START}npm_(?=[a-z_]{{0,200}}[A-Z0-9])[A-Za-z0-9]{{16,}}", GITLEAKS),
-    Shape("PyPI", ("pypi-",), r"pypi-(?=[\w-]{0,200}[A-Z])[\w-]{16,}", GITLEAKS),
-    Shape(
+    CredentialShape("Telegram", (":AA",), r"(?<!\d)\d{8,10}:AA[\w-]{30,}", GITLEAKS),
+    CredentialShape("Docker", ("dckr_",), r"dckr_(?:pat|oat)_[\w-]{16,}", GITHUB),
+    CredentialShape(
+        "npm", ("npm_",), rf"{_START}npm_(?=[a-z_]{{0,200}}[A-Z0-9])[A-Za-z0-9]{{16,}}", GITLEAKS
+    ),
+    CredentialShape("PyPI", ("pypi-",), r"pypi-(?=[\w-]{0,200}[A-Z])[\w-]{16,}", GITLEAKS),
+    CredentialShape(
         "Stripe",
         ("k_live_", "k_test_", "whsec_"),
         r"[srp]k_(?:live|test)_\w{8,}|whsec_[\w+/=]{16,}",
         GITLEAKS,
     ),
-    Shape("SendGrid", ("SG.",), r"SG\.[\w-]{16,}\.[\w-]{16,}", GITLEAKS),
-    Shape("Twilio", ("SK",), rf"{_START}SK[0-9a-f]{{32}}", GITLEAKS),
-    Shape("Mailgun", ("key-",), rf"{_START}key-[0-9a-f]{{32}}", GITLEAKS),
-    Shape("Mailchimp", ("-us",), rf"{_START}[0-9a-f]{{32}}-us\d{{1,2}}", GITLEAKS),
-    Shape("Databricks", ("dapi",), r"dapi[0-9a-f]{32}(?:-\d)?", GITLEAKS),
-    Shape("DigitalOcean", ("_v1_",), r"do[opr]_v1_[0-9a-f]{40,}", GITLEAKS),
-    Shape("Vault", ("hvs.", "hvb.", "hvr."), r"\bhv[sbr]\.[\w-]{20,}", GITLEAKS),
-    Shape("Grafana", ("glsa_", "glc_"), r"glsa_\w{20,}|glc_[\w+/=]{20,}", GITLEAKS),
-    Shape("NVIDIA", ("nvapi-",), r"nvapi-[\w-]{16,}", GITHUB),
-    Shape(
+    CredentialShape("SendGrid", ("SG.",), r"SG\.[\w-]{16,}\.[\w-]{16,}", GITLEAKS),
+    CredentialShape("Twilio", ("SK",), rf"{_START}SK[0-9a-f]{{32}}", GITLEAKS),
+    CredentialShape("Mailgun", ("key-",), rf"{_START}key-[0-9a-f]{{32}}", GITLEAKS),
+    CredentialShape("Mailchimp", ("-us",), rf"{_START}[0-9a-f]{{32}}-us\d{{1,2}}", GITLEAKS),
+    CredentialShape("Databricks", ("dapi",), r"dapi[0-9a-f]{32}(?:-\d)?", GITLEAKS),
+    CredentialShape("DigitalOcean", ("_v1_",), r"do[opr]_v1_[0-9a-f]{40,}", GITLEAKS),
+    CredentialShape("Vault", ("hvs.", "hvb.", "hvr."), r"\bhv[sbr]\.[\w-]{20,}", GITLEAKS),
+    CredentialShape("Grafana", ("glsa_", "glc_"), r"glsa_\w{20,}|glc_[\w+/=]{20,}", GITLEAKS),
+    CredentialShape("NVIDIA", ("nvapi-",), r"nvapi-[\w-]{16,}", GITHUB),
+    CredentialShape(
         "Groq, xAI, Perplexity", ("gsk_", "xai-", "pplx-"), rf"{_START}(?:gsk_|xai-|pplx-)\w{{16,}}", GITHUB
     ),
-    Shape("Replicate", ("r8_",), rf"{_START}r8_[A-Za-z0-9]{{20,}}", GITHUB),
-    Shape("Tavily", ("tvly-",), r"tvly-[\w-]{12,}", GITHUB),
-    Shape("LangSmith", ("lsv2_",), r"lsv2_(?:pt|sk)_\w{16,}", GITHUB),
-    Shape("Weights & Biases", ("wandb_v1_",), r"wandb_v1_\w{16,}", GITHUB),
-    Shape("Pinecone", ("pcsk_",), r"pcsk_\w{20,}", GITHUB),
-    Shape("RunPod", ("rpa_",), rf"{_START}rpa_[A-Z0-9]{{20,}}\w*", GITHUB),
-    Shape("Sentry", ("sntry",), r"sntry[su]_[\w+/=]{20,}", GITLEAKS),
-    Shape("Atlassian", ("ATATT3", "ATCTT3"), r"AT[AC]TT3[\w=-]{20,}", GITLEAKS),
-    Shape("Shopify", ("shp",), r"shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}", GITLEAKS),
-    Shape("Notion", ("ntn_", "secret_"), rf"{_START}(?:ntn_|secret_)[A-Za-z0-9]{{40,}}", GITLEAKS),
-    Shape("ModelScope", ("ms-",), rf"{_START}ms-[0-9a-f]{{8}}-(?:[0-9a-f]{{4}}-){{3}}[0-9a-f]{{12}}", GITHUB),
-    Shape("age", ("AGE-SECRET-KEY-",), r"AGE-SECRET-KEY-1[0-9A-Z]{20,}", GITLEAKS),
-    Shape("JSON web token", ("eyJ",), r"(?<![\w-])eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]*", RFC),
-    Shape(
+    CredentialShape("Replicate", ("r8_",), rf"{_START}r8_[A-Za-z0-9]{{20,}}", GITHUB),
+    CredentialShape("Tavily", ("tvly-",), r"tvly-[\w-]{12,}", GITHUB),
+    CredentialShape("LangSmith", ("lsv2_",), r"lsv2_(?:pt|sk)_\w{16,}", GITHUB),
+    CredentialShape("Weights & Biases", ("wandb_v1_",), r"wandb_v1_\w{16,}", GITHUB),
+    CredentialShape("Pinecone", ("pcsk_",), r"pcsk_\w{20,}", GITHUB),
+    CredentialShape("RunPod", ("rpa_",), rf"{_START}rpa_[A-Z0-9]{{20,}}\w*", GITHUB),
+    CredentialShape("Sentry", ("sntry",), r"sntry[su]_[\w+/=]{20,}", GITLEAKS),
+    CredentialShape("Atlassian", ("ATATT3", "ATCTT3"), r"AT[AC]TT3[\w=-]{20,}", GITLEAKS),
+    CredentialShape("Shopify", ("shp",), r"shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}", GITLEAKS),
+    CredentialShape("Notion", ("ntn_", "secret_"), rf"{_START}(?:ntn_|secret_)[A-Za-z0-9]{{40,}}", GITLEAKS),
+    CredentialShape(
+        "ModelScope", ("ms-",), rf"{_START}ms-[0-9a-f]{{8}}-(?:[0-9a-f]{{4}}-){{3}}[0-9a-f]{{12}}", GITHUB
+    ),
+    CredentialShape("age", ("AGE-SECRET-KEY-",), r"AGE-SECRET-KEY-1[0-9A-Z]{20,}", GITLEAKS),
+    CredentialShape("JSON web token", ("eyJ",), r"(?<![\w-])eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]*", RFC),
+    CredentialShape(
         "private key",
         ("PRIVATE KEY",),
         r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?:[A-Za-z0-9+/=\s,:.-]|\\[nrt])*",
         RFC,
     ),
-    Shape(
+    CredentialShape(
         "name and password in an address",
         ("@",),
         r"(?P<shown>(?<![\w+.-])[A-Za-z][\w+.-]{0,30}:/{1,2})"
         rf"(?:[^\s/:@\"'<>\\]{{0,200}}:(?!\d+/)(?:(?!@){_OF_VALUE}){{1,200}}(?=@)|(?!git@)[^\s/:@\"'<>\\]{{1,200}}(?=@))",
         RFC,
     ),
-    Shape(
+    CredentialShape(
         "parameter of an address",
         ("?", "&"),
         rf"(?P<shown>(?i:[?&;]{_PARAMETER})=)(?:(?![&#]){_OF_VALUE})+",
         GITLEAKS,
     ),
-    Shape(
+    CredentialShape(
         "header",
         ("uthorization", "UTHORIZATION", "-Key", "-key", "-KEY", "-Token", "-token", "-TOKEN", "ookie"),
         rf"(?P<shown>(?i:{_HEADER})[\"']?\s*[:=]\s*[\"']?)(?i:{_SCHEME}\s+)?"
         rf"(?:(?![,;}}\]]){_OF_VALUE})+(?:; ?(?:(?![,;}}\]]){_OF_VALUE})+)*",
         RFC,
     ),
-    Shape(
+    CredentialShape(
         "scheme of a header",
         ("earer ", "EARER ", "asic "),
         r"(?P<shown>(?i:\bbearer) +)(?!tokens?\b)[\w.~+/=-]{4,}"

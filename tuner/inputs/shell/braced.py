@@ -7,7 +7,7 @@ from tuner.inputs.shell.arithmetic import Number
 from tuner.inputs.shell.scope import Scope, Value
 from tuner.inputs.shell.segments import Expanded, Segment, append, literal
 from tuner.inputs.shell.source import Node, Source
-from tuner.inputs.shell.undecided import Cause
+from tuner.inputs.shell.undecided import UndecidedPart
 from tuner.inputs.shell.values import Text, Unknown, joined, text
 
 _NAMES = ("variable_name", "special_variable_name", "subscript")
@@ -230,7 +230,7 @@ class Braced:
             return text(parameters.replaced(known, first, second, operator=operator))
         return text(parameters.in_case(known, operator)) if operator in _CASES else self._unknown(node, "")
 
-    def _unknown(self, node: Node, name: str, because: tuple[Cause, ...] = ()) -> Text:
+    def _unknown(self, node: Node, name: str, because: tuple[UndecidedPart, ...] = ()) -> Text:
         place = self._source.location(node)
         return Text((Unknown(name=name, text=self._source.of(node), location=place, because=because),))
 

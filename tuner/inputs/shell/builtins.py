@@ -30,7 +30,7 @@ class Printer(Protocol):
         """Take what a builtin prints."""
 
 
-class Shell(Protocol):
+class BuiltinShell(Protocol):
     """What builtins need of the interpreter."""
 
     scope: Scope
@@ -49,7 +49,7 @@ class Shell(Protocol):
 class Builtins:
     """The builtins of one interpreter."""
 
-    def __init__(self, shell: Shell) -> None:
+    def __init__(self, shell: BuiltinShell) -> None:
         self._shell = shell
         self.local_names: list[set[str]] = []  # of the functions that are being called
         self._table: dict[str, Builtin] = {

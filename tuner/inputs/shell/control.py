@@ -15,20 +15,20 @@ from tuner.inputs.shell.leaving import ExitShell, LeaveLoop, ReturnFromFunction
 from tuner.inputs.shell.parameters import LONGEST, LONGEST_PATTERN, pattern
 from tuner.inputs.shell.scope import Scope
 from tuner.inputs.shell.source import Node, Source
-from tuner.inputs.shell.undecided import Cause, Kind, together
+from tuner.inputs.shell.undecided import UndecidedKind, UndecidedPart, together
 from tuner.inputs.shell.values import Text
 
 MOST_ROUNDS = 1_000  # of one loop
 
 
-class Shell(Protocol):
+class ControlShell(Protocol):
     """What branches and loops need of the interpreter."""
 
     scope: Scope
     source: Source
     uncertain: int  # branches around the statement that nobody knows whether they are taken
-    doubts: list[Cause]  # what would tell whether these are taken
-    given_up: list[Cause]  # loops that were followed no further
+    doubts: list[UndecidedPart]  # what would tell whether these are taken
+    given_up: list[UndecidedPart]  # loops that were followed no further
 
     def statement(self, node: Node) -> Status:
         """Follow one statement."""
@@ -43,7 +43,7 @@ class Shell(Protocol):
 class Control:
     """Branches and loops of one interpreter."""
 
-    def __init__(self, shell: Shell) -> None:
+    def __init__(self, shell: ControlShell) -> None:
         self._shell = shell
         self.table: dict[str, Callable[[Node], Status]] = {
             "c_style_for_statement": self._counted,
@@ -101,7 +101,7 @@ class Control:
                 )
         return True
 
-    def _consulted(self, before: int) -> tuple[Cause, ...]:
+    def _consulted(self, before: int) -> tuple[UndecidedPart, ...]:
         """What would tell a status that is not known: all that was consulted behind so many."""
         return together(self._shell.scope.consulted[before:])
 
@@ -110,7 +110,7 @@ class Control:
         place: Node,
         first: Callable[[], Status],
         second: Callable[[], Status],
-        causes: tuple[Cause, ...],
+        causes: tuple[UndecidedPart, ...],
     ) -> Status:
         """Follow two branches of which one is taken."""
         other = self._shell.scope.copy()
@@ -126,7 +126,7 @@ class Control:
             raise two_left
         return None
 
-    def _maybe(self, run: Callable[[], Status], causes: tuple[Cause, ...]) -> Status:
+    def _maybe(self, run: Callable[[], Status], causes: tuple[UndecidedPart, ...]) -> Status:
         """Follow what may run or not."""
         before = self._shell.scope.copy()
         left = self._branch(run, causes)
@@ -137,7 +137,7 @@ class Control:
         return None
 
     def _branch(
-        self, run: Callable[[], Status], causes: tuple[Cause, ...]
+        self, run: Callable[[], Status], causes: tuple[UndecidedPart, ...]
     ) -> "ExitShell | ReturnFromFunction | LeaveLoop | None":
         doubts = len(self._shell.doubts)
         self._shell.doubts += causes
@@ -165,7 +165,9 @@ class Control:
                 return self._item(item)
         return True
 
-    def _any(self, node: Node, runs: Sequence[Callable[[], Status]], causes: tuple[Cause, ...]) -> Status:
+    def _any(
+        self, node: Node, runs: Sequence[Callable[[], Status]], causes: tuple[UndecidedPart, ...]
+    ) -> Status:
         if len(runs) == 1:
             return self._maybe(runs[0], causes)
         return self._either(node, runs[0], partial(self._any, node, runs[1:], causes), causes)
@@ -263,7 +265,7 @@ class Control:
         if not _in_background(loop):
             body, source = loop.child_by_field_name("body"), self._shell.source
             head = " ".join(source.between(loop.start_byte, body.start_byte).split()).removesuffix(";")
-            cause = Cause(kind=Kind.LOOP, text=head, location=source.location(loop))
+            cause = UndecidedPart(kind=UndecidedKind.LOOP, text=head, location=source.location(loop))
             if cause not in self._shell.given_up:
                 self._shell.given_up.append(cause)
 

@@ -13,7 +13,7 @@ from tuner.inputs.shell.braced import Braced
 from tuner.inputs.shell.scope import Scope
 from tuner.inputs.shell.segments import Expanded, Segment, append, literal, quoted, split
 from tuner.inputs.shell.source import Node, Source, parse
-from tuner.inputs.shell.undecided import Cause, together
+from tuner.inputs.shell.undecided import UndecidedPart, together
 from tuner.inputs.shell.values import Field, Text, Unknown, joined, text
 
 _QUOTED = {"string", "translated_string"}
@@ -123,7 +123,7 @@ class Expander:
             return [[Segment(self.unknown(node), splits=False)]]
         return self._word(node)
 
-    def unknown(self, node: Node, name: str = "", because: Iterable[Cause] = ()) -> Text:
+    def unknown(self, node: Node, name: str = "", because: Iterable[UndecidedPart] = ()) -> Text:
         """What nobody can know about a node."""
         place, causes = self._source.location(node), together(because)
         return Text((Unknown(name=name, text=self._source.of(node), location=place, because=causes),))

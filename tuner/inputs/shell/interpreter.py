@@ -18,7 +18,7 @@ from tuner.inputs.shell.machine import answer
 from tuner.inputs.shell.scope import Function, Scope
 from tuner.inputs.shell.source import Node, Source, parse
 from tuner.inputs.shell.streams import Streams
-from tuner.inputs.shell.undecided import Cause, Kind, together
+from tuner.inputs.shell.undecided import UndecidedKind, UndecidedPart, together
 from tuner.inputs.shell.values import Field, Text, Unknown, text
 from tuner.language import _
 
@@ -26,14 +26,14 @@ _DEEPEST = 40  # functions, substitutions and files within each other
 _NOTHING = frozenset({"comment", "heredoc_body"})
 
 
-class Command(Struct, frozen=True, kw_only=True):
+class StartedProgram(Struct, frozen=True, kw_only=True):
     """A program that the script starts."""
 
     words: tuple[Field, ...]
     environment: tuple[tuple[str, Text], ...]  # assignments in front of it
     location: Location
     certain: bool  # no branch that nobody knows leads to it
-    doubts: tuple[Cause, ...] = ()  # what is not run that would tell whether such a branch is taken
+    doubts: tuple[UndecidedPart, ...] = ()  # what is not run that would tell whether such a branch is taken
 
 
 class Assumed(Struct, frozen=True, kw_only=True):
@@ -55,9 +55,9 @@ class Interpreter:
         self.scope = scope
         self.source = parse(scope.script, b"")
         self.uncertain = 0  # branches around the statement that nobody knows whether they are taken
-        self.doubts: list[Cause] = []  # what is not run that would tell
-        self.given_up: list[Cause] = []  # loops, and commands that other commands print
-        self.commands: list[Command] = []
+        self.doubts: list[UndecidedPart] = []  # what is not run that would tell
+        self.given_up: list[UndecidedPart] = []  # loops, and commands that other commands print
+        self.commands: list[StartedProgram] = []
         self.assumed: list[Assumed] = []
         self.not_read: list[Unknown] = []
         self._read = read
@@ -174,7 +174,7 @@ class Interpreter:
 
     def skip(self, text: str, place: Location) -> None:
         """Note commands that other commands print: what they set is not known."""
-        self.given_up.append(Cause(kind=Kind.SOURCED, text=text, location=place))
+        self.given_up.append(UndecidedPart(kind=UndecidedKind.SOURCED, text=text, location=place))
 
     def _within(self, source: Source) -> Status:
         before, self.source = self.source, source
@@ -286,7 +286,7 @@ class Interpreter:
         values = [word.text for word in words]
         if not self.streams.printed_by(values, place) and values[0].known not in PRINTERS:
             self.commands.append(
-                Command(
+                StartedProgram(
                     words=tuple(words),
                     environment=tuple(environment),
                     location=place,
@@ -297,7 +297,7 @@ class Interpreter:
         status, from_machine = answer(values)
         if status is None:
             line = " ".join(" ".join(map(str, values)).split())
-            self.scope.consulted.append(Cause(kind=Kind.STATUS, text=line, location=place))
+            self.scope.consulted.append(UndecidedPart(kind=UndecidedKind.STATUS, text=line, location=place))
         if from_machine:
             self.assumed.append(Assumed(text=" ".join(map(str, values)), location=place))
         return status

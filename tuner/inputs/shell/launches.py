@@ -12,8 +12,8 @@ from msgspec import Struct
 from tuner.errors import Location
 from tuner.inputs.processes import Count, Processes
 from tuner.inputs.shell.carriers import PYTHON
-from tuner.inputs.shell.interpreter import Command
-from tuner.inputs.shell.undecided import Cause
+from tuner.inputs.shell.interpreter import StartedProgram
+from tuner.inputs.shell.undecided import UndecidedPart
 from tuner.inputs.shell.values import Field, Text
 
 _DISTRIBUTED = frozenset({"torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch"})
@@ -31,10 +31,10 @@ class Launch(Struct, frozen=True, kw_only=True):
     location: Location
     certain: bool  # no branch that nobody knows leads to it
     processes: Processes  # as the options of what starts it say
-    doubts: tuple[Cause, ...] = ()  # what is not run that would tell whether such a branch is taken
+    doubts: tuple[UndecidedPart, ...] = ()  # what is not run that would tell whether such a branch is taken
 
 
-def launches(commands: Sequence[Command]) -> tuple[Launch, ...]:
+def launches(commands: Sequence[StartedProgram]) -> tuple[Launch, ...]:
     """The Python programs among the commands, in the order of the script."""
     started = []
     for command in commands:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from tuner.errors import Location
 from tuner.inputs.shell.effort import Effort
 from tuner.inputs.shell.source import Node, Source
-from tuner.inputs.shell.undecided import Cause, together
+from tuner.inputs.shell.undecided import UndecidedPart, together
 from tuner.inputs.shell.values import Text, Unknown
 
 Value = Text | tuple[Text, ...] | Mapping[str, Text]
@@ -32,7 +32,7 @@ class Scope:
     functions: dict[str, Function] = field(default_factory=dict)
     unset: set[str] = field(default_factory=set)  # names that the script itself has unset
     effort: Effort = field(default_factory=Effort)  # of all copies together
-    consulted: list[Cause] = field(default_factory=list)  # by conditions and sums, of all copies
+    consulted: list[UndecidedPart] = field(default_factory=list)  # by conditions and sums, of all copies
 
     def copy(self) -> "Scope":
         """An equal state that changes apart from this one."""
@@ -57,7 +57,7 @@ class Scope:
                 mine.update(theirs)  # type: ignore[arg-type]
         self.unset = other.unset
 
-    def merge(self, other: "Scope", place: Location, causes: Iterable[Cause] = ()) -> None:
+    def merge(self, other: "Scope", place: Location, causes: Iterable[UndecidedPart] = ()) -> None:
         """Become the state after one of two branches, nobody knows which: what differs is unknown.
 
         Args:
@@ -77,7 +77,7 @@ class Scope:
             self.arguments = ()
 
 
-def _because(value: Value | None) -> tuple[Cause, ...]:
+def _because(value: Value | None) -> tuple[UndecidedPart, ...]:
     """What would tell the parts of a value that are not known."""
     if value is None:
         return ()

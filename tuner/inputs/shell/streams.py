@@ -9,11 +9,11 @@ from tuner.inputs.shell.conditions import Status
 from tuner.inputs.shell.expansion import Expander
 from tuner.inputs.shell.programs import printed
 from tuner.inputs.shell.source import Node, Source
-from tuner.inputs.shell.undecided import Cause, Kind
+from tuner.inputs.shell.undecided import UndecidedKind, UndecidedPart
 from tuner.inputs.shell.values import Text, Unknown, joined, text
 
 
-class Shell(Protocol):
+class StreamShell(Protocol):
     """What streams need of the interpreter."""
 
     source: Source
@@ -37,11 +37,11 @@ class Shell(Protocol):
 class Streams:
     """Standard input and output of the commands of one interpreter."""
 
-    def __init__(self, shell: Shell) -> None:
+    def __init__(self, shell: StreamShell) -> None:
         self._shell = shell
         self.given: Text | None = None  # what the next command reads, None where nobody says
         self._output: list[Text] | None = None  # what is printed, None where nobody reads it
-        self._substitutions: list[Cause] = []  # that are being followed, outermost first
+        self._substitutions: list[UndecidedPart] = []  # that are being followed, outermost first
         self.table: dict[str, Callable[[Node], Status]] = {
             "pipeline": self._pipeline,
             "redirected_statement": self._redirected,
@@ -65,7 +65,7 @@ class Streams:
     def _not_known(self, words: Sequence[Text], place: Location) -> Text:
         """What a program prints that is not run: the whole substitution stands for it."""
         line = f"$({' '.join(map(str, words))})"
-        cause = Cause(kind=Kind.OUTPUT, text=line, location=place)
+        cause = UndecidedPart(kind=UndecidedKind.OUTPUT, text=line, location=place)
         if self._substitutions:
             cause = self._substitutions[-1]
         return Text((Unknown(name="", text=cause.text, location=cause.location, because=(cause,)),))
@@ -77,7 +77,7 @@ class Streams:
         self._output, self.given = printed_inside, None
         place = self._shell.source.location(node)
         spelled = " ".join(self._shell.source.of(node).split())
-        self._substitutions.append(Cause(kind=Kind.OUTPUT, text=spelled, location=place))
+        self._substitutions.append(UndecidedPart(kind=UndecidedKind.OUTPUT, text=spelled, location=place))
         try:
             self._shell.deeper(partial(self._shell.apart, partial(self._shell.run_all, node.children)), place)
         finally:

@@ -10,7 +10,7 @@ from tuner.errors import Location
 _MOST_CAUSES = 8  # of one value
 
 
-class Kind(Enum):
+class UndecidedKind(Enum):
     """How a part of a script decides that is not run."""
 
     OUTPUT = "output"  # what a command prints
@@ -19,14 +19,14 @@ class Kind(Enum):
     SOURCED = "sourced"  # commands that other commands print
 
 
-class Cause(Struct, frozen=True, kw_only=True):
+class UndecidedPart(Struct, frozen=True, kw_only=True):
     """A part of a script that is not run, or not followed to its end."""
 
-    kind: Kind
+    kind: UndecidedKind
     text: str  # as the script has it
     location: Location
 
 
-def together(*causes: Iterable[Cause]) -> tuple[Cause, ...]:
+def together(*causes: Iterable[UndecidedPart]) -> tuple[UndecidedPart, ...]:
     """Causes of one value, each once, the first of many."""
     return tuple(dict.fromkeys(cause for several in causes for cause in several))[:_MOST_CAUSES]

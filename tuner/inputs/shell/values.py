@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from tuner.errors import Location
-from tuner.inputs.shell.undecided import Cause, together
+from tuner.inputs.shell.undecided import UndecidedPart, together
 
 _UNKNOWN_WEIGHT = 64  # characters; about what the object of an unknown piece takes in memory
 
@@ -19,7 +19,7 @@ class Unknown(Struct, frozen=True, kw_only=True):
     name: str  # the variable that would settle it; empty where none does
     text: str  # as the script has it
     location: Location
-    because: tuple[Cause, ...] = ()  # what is not run that would tell it
+    because: tuple[UndecidedPart, ...] = ()  # what is not run that would tell it
 
     def __str__(self) -> str:
         return f"${self.name}" if self.name else self.text
@@ -44,7 +44,7 @@ class Text(Struct, frozen=True):
         return tuple(piece for piece in self.pieces if isinstance(piece, Unknown))
 
     @property
-    def because(self) -> tuple[Cause, ...]:
+    def because(self) -> tuple[UndecidedPart, ...]:
         """What is not run that would tell the pieces that are not known."""
         return together(*(piece.because for piece in self.unknowns))
 

@@ -5,7 +5,7 @@ from typing import Any
 from msgspec import Struct
 
 
-class Size(Struct, frozen=True, kw_only=True):
+class BatchShare(Struct, frozen=True, kw_only=True):
     """A rank's share of a batch; None where the batch does not say."""
 
     sequences: int | None = None
@@ -14,7 +14,7 @@ class Size(Struct, frozen=True, kw_only=True):
     all_sequences: int | None = None  # of the batch of all ranks
 
 
-def size_of(data: Any) -> Size:
+def size_of(data: Any) -> BatchShare:
     """The size of a batch: verl's DataProto, or a TensorDict of padded or nested tensors.
 
     Sources: verl 0.5.0 ``protocol.py`` (``batch``, ``meta_info``), 0.9.1 ``workers/utils/padding.py``
@@ -26,7 +26,7 @@ def size_of(data: Any) -> Size:
         tensors = further = data
     shape = getattr(tensors, "batch_size", None)
     everyone = getattr(_get(further, "global_token_num"), "data", _get(further, "global_token_num"))
-    return Size(
+    return BatchShare(
         sequences=int(shape[0]) if shape else None,
         tokens=_elements(_get(tensors, "input_ids"), mask=_get(tensors, "attention_mask")),
         response_tokens=_marked(_get(tensors, "response_mask"), _get(tensors, "loss_mask")),

@@ -17,7 +17,7 @@ _READERS = ("max_memory_allocated", "max_memory_reserved")
 _RESETS = ("reset_peak_memory_stats", "reset_max_memory_allocated")
 
 
-class Reading(Struct, frozen=True, kw_only=True):
+class CardReading(Struct, frozen=True, kw_only=True):
     """Memory of this process's card in bytes; the peaks are those since :meth:`Meter.begin`."""
 
     allocated: int
@@ -26,7 +26,7 @@ class Reading(Struct, frozen=True, kw_only=True):
     process: int | None  # held by this one now; None where the driver does not say
 
 
-class Meter:
+class CudaMeter:
     """The counters of the current CUDA device.
 
     Args:
@@ -53,12 +53,12 @@ class Meter:
             self._phase[name] = 0
         self._reset()
 
-    def read(self) -> Reading:
+    def read(self) -> CardReading:
         """The peaks of the phase, and what is held now; waits for the kernels that were started."""
         self._cuda.synchronize()
         allocated, reserved = (max(self._phase[name], self._read[name]()) for name in _READERS)
         held = self._driver.held_bytes(self._card_id())
-        return Reading(allocated=allocated, reserved=reserved, card=self.card(), process=held)
+        return CardReading(allocated=allocated, reserved=reserved, card=self.card(), process=held)
 
     def card(self) -> int:
         """What all processes hold of the card now, in bytes."""
@@ -101,13 +101,13 @@ class Meter:
         return None if uuid is None else f"GPU-{uuid}"
 
 
-def meter() -> Meter | None:
+def meter() -> CudaMeter | None:
     """The counters of this process's card; None without PyTorch or a CUDA device."""
     try:
         import torch
     except ImportError:
         return None
-    return Meter(torch.cuda) if torch.cuda.is_available() else None
+    return CudaMeter(torch.cuda) if torch.cuda.is_available() else None
 
 
 class _Driver:

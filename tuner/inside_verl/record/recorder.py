@@ -10,11 +10,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tuner.inputs.record.form import Begin, Ended
-from tuner.inside_verl.record.batch import Size, size_of
-from tuner.inside_verl.record.meter import Meter, Reading
-from tuner.inside_verl.record.steps import Steps
-from tuner.inside_verl.record.worker import Worker, gpus_of_node
-from tuner.inside_verl.record.writer import Guard, Writer, this_process
+from tuner.inside_verl.record.batch import BatchShare, size_of
+from tuner.inside_verl.record.meter import CardReading, CudaMeter
+from tuner.inside_verl.record.steps import StepNumbers
+from tuner.inside_verl.record.worker import VerlWorker, gpus_of_node
+from tuner.inside_verl.record.writer import Guard, RecordWriter, this_process
 from tuner.workload.step import Phase
 
 
@@ -26,7 +26,7 @@ class _Open(Struct, kw_only=True):
     begun: float  # seconds since 1970
     counter: float  # seconds of a clock that never goes back
     card: int | None
-    size: Size
+    size: BatchShare
     spans: bool = False  # between two calls; the next phase ends it
 
 
@@ -46,22 +46,22 @@ class Recorder:
         self,
         folder: Path,
         *,
-        meter: Callable[[], Meter | None],
+        meter: Callable[[], CudaMeter | None],
         say: Callable[[str], None],
-        opened: Callable[[Worker, int], None],
+        opened: Callable[[VerlWorker, int], None],
     ) -> None:
         self.folder = folder
         self.guard = Guard(say)
-        self.steps = Steps()
+        self.steps = StepNumbers()
         self._make_meter, self._opened = meter, opened
-        self._meter: Meter | None = None
-        self._writer: Writer | None = None
+        self._meter: CudaMeter | None = None
+        self._writer: RecordWriter | None = None
         self._now: _Open | None = None
         self._last_step: int | None = None
         self._lock = threading.RLock()
 
     def begin(
-        self, phase: Phase, worker: Worker, data: Any, *, told: int | None, spans: bool = False
+        self, phase: Phase, worker: VerlWorker, data: Any, *, told: int | None, spans: bool = False
     ) -> bool:
         """Begin a phase; False where it is a part of one that runs, which then takes its batch's size.
 
@@ -130,9 +130,9 @@ class Recorder:
         """Whether this phase runs."""
         return self._now is not None and self._now.phase is phase
 
-    def _start(self, worker: Worker) -> None:
+    def _start(self, worker: VerlWorker) -> None:
         self._meter = self._make_meter()
-        self._writer = Writer(self.folder, worker.role, worker.rank)
+        self._writer = RecordWriter(self.folder, worker.role, worker.rank)
         self._write(
             this_process(
                 worker.role,
@@ -148,7 +148,7 @@ class Recorder:
         self._writer.write(line)
 
 
-def _with_memory(line: Ended, reading: Reading, card: int | None) -> Ended:
+def _with_memory(line: Ended, reading: CardReading, card: int | None) -> Ended:
     return replace(
         line,
         allocated_bytes=reading.allocated,

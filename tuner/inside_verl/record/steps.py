@@ -6,7 +6,7 @@ _REPEATED = (Phase.ROLLOUT, Phase.UPDATE_WEIGHTS)  # in one step, where a recipe
 _ENDING = (Phase.UPDATE_ACTOR, Phase.TRAIN)
 
 
-class Steps:
+class StepNumbers:
     """Counts the steps of one process, from 1 or from what the trainer tells.
 
     A step ends with the actor's update and what follows it; where there is none, as in the process of a

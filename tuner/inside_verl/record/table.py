@@ -11,7 +11,7 @@ import threading
 from pathlib import Path
 
 import tuner
-from tuner.inside_verl.record.worker import Worker
+from tuner.inside_verl.record.worker import VerlWorker
 from tuner.inside_verl.settings import SETTINGS
 from tuner.lifetime import run_module
 
@@ -22,7 +22,7 @@ _EXTERNAL = "VERL_USE_EXTERNAL_MODULES"
 _printed: set[int] = set()  # steps that have begun in this process
 
 
-def print_table(folder: Path, worker: Worker, step: int) -> None:
+def print_table(folder: Path, worker: VerlWorker, step: int) -> None:
     """Print the table of the steps so far when the next one begins, in the process of the first rank.
 
     Args:

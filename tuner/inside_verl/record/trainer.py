@@ -14,9 +14,9 @@ from tuner.inputs.log.metrics import LARGEST, LONGEST_NAME
 from tuner.inputs.record.form import CONFIG, TRAINER, Step
 from tuner.inside_verl.record.configuration import write_configuration
 from tuner.inside_verl.record.process import recorder
-from tuner.inside_verl.record.writer import Writer, this_process
+from tuner.inside_verl.record.writer import RecordWriter, this_process
 
-_writers: dict[Path, Writer] = {}  # of this process, by the folder: one trainer logs to one
+_writers: dict[Path, RecordWriter] = {}  # of this process, by the folder: one trainer logs to one
 
 
 def starting(original: Any) -> Any:
@@ -51,7 +51,7 @@ def _start(config: Any) -> None:
     section = tree.get("trainer")
     trainer: dict[str, Any] = section if isinstance(section, dict) else {}
     per_node, nodes = (_count(trainer.get(name)) for name in ("n_gpus_per_node", "nnodes"))
-    _writers[folder] = Writer(folder, TRAINER, 0)
+    _writers[folder] = RecordWriter(folder, TRAINER, 0)
     _writers[folder].write(
         this_process(TRAINER, 0, per_node * nodes, gpus_per_node=per_node or None, card=None)
     )

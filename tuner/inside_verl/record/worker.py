@@ -8,7 +8,7 @@ from msgspec import Struct
 _CRITIC = "critic"
 
 
-class Worker(Struct, frozen=True, kw_only=True):
+class VerlWorker(Struct, frozen=True, kw_only=True):
     """A worker of verl: its role, its rank among those of the role, and how many there are."""
 
     role: str
@@ -16,9 +16,9 @@ class Worker(Struct, frozen=True, kw_only=True):
     world: int
 
 
-def worker_of(instance: Any) -> Worker:
+def worker_of(instance: Any) -> VerlWorker:
     """The worker that an object is, as its attributes or the environment of its process say."""
-    return Worker(
+    return VerlWorker(
         role=_role(instance),
         rank=_number(getattr(instance, "rank", None), os.environ.get("RANK"), otherwise=0),
         world=_number(getattr(instance, "world_size", None), os.environ.get("WORLD_SIZE"), otherwise=1),

@@ -15,7 +15,7 @@ from typing import Any
 from tuner.inputs.record.form import CONFIG, WORKER_CONFIG
 from tuner.inside_verl.record.batch import size_of
 from tuner.inside_verl.record.configuration import write_configuration
-from tuner.inside_verl.record.worker import Worker
+from tuner.inside_verl.record.worker import VerlWorker
 from tuner.language import _
 
 _LEGACY = ("fsdp_workers", "megatron_workers")
@@ -25,7 +25,7 @@ _PER_GPU = "_per_gpu"
 
 
 def write_worker_configuration(
-    folder: Path, instance: Any, worker: Worker, data: Any, gpus_per_node: int | None
+    folder: Path, instance: Any, worker: VerlWorker, data: Any, gpus_per_node: int | None
 ) -> None:
     """Write what a worker knows, unless the trainer has written all of it, or the worker knows too little.
 

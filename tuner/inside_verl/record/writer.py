@@ -11,11 +11,11 @@ from pathlib import Path
 import msgspec
 
 from tuner import __version__
-from tuner.inputs.record.form import SUFFIX, VERSION, Line, Process
+from tuner.inputs.record.form import SUFFIX, VERSION, Line, RecordProcess
 from tuner.inside_verl.release import running_release
 
 
-class Writer:
+class RecordWriter:
     """Appends to the file of this process; it is made, with its folder, at the first line."""
 
     def __init__(self, folder: Path, role: str, rank: int) -> None:
@@ -54,9 +54,9 @@ def _ends_a_line(path: Path) -> bool:
 
 def this_process(
     role: str, rank: int, world: int, *, gpus_per_node: int | None, card: tuple[str, int] | None
-) -> Process:
+) -> RecordProcess:
     """The first line of a file: this process, and what runs in it."""
-    return Process(
+    return RecordProcess(
         version=VERSION,
         role=role,
         rank=rank,

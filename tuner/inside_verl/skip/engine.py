@@ -15,7 +15,7 @@ import torch
 from tuner.inside_verl.losses import WholeBatchLoss, innermost, loss_name
 from tuner.inside_verl.settings import SKIP_ZERO_ADVANTAGE
 from tuner.inside_verl.skip.exact import check_batch, check_loss, refuse_distillation
-from tuner.inside_verl.skip.exchange import Held, Ranks, agree, handed_over, has_advantage, measures
+from tuner.inside_verl.skip.exchange import Ranks, RankSequences, agree, handed_over, has_advantage, measures
 from tuner.zero_advantage import KEEP_STEPS, ONE_STEP
 
 _COUNTS = "actor/skip/steps_without_gradient"
@@ -112,7 +112,7 @@ def _left(worker: Any, data: Any, actor: Any) -> tuple[Any, Any]:
     """What this rank runs of a mini-batch, as verl's batch, and what all ranks agreed on."""
     tu = _tensordict_utils()
     counted = data["loss_mask"].unbind()
-    held = Held(
+    held = RankSequences(
         has_advantage=has_advantage(data["advantages"].unbind(), data["response_mask"].unbind()),
         tokens=[int(mask.sum()) for mask in counted],
         lengths=data["input_ids"].offsets().diff().tolist(),

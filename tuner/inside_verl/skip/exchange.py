@@ -11,7 +11,7 @@ from tuner.zero_advantage import Skip, plan
 
 
 @dataclass(frozen=True, kw_only=True)
-class Held:
+class RankSequences:
     """What a rank says of the sequences that it holds, in their order."""
 
     has_advantage: list[bool]
@@ -46,7 +46,7 @@ class Agreed:
     """What all ranks do, the same on each."""
 
     skip: Skip
-    held: Sequence[Held]  # by rank
+    held: Sequence[RankSequences]  # by rank
     starts: Sequence[int]  # the row of each rank's first sequence
 
     @property
@@ -61,9 +61,11 @@ class Agreed:
         return [lengths[row] for parts in self.skip.rows for part in parts for row in part.tolist()]
 
 
-def agree(held: Held, ranks: Ranks, *, mode: str, loss_agg_mode: str, row_multiple: int = 1) -> Agreed:
+def agree(
+    held: RankSequences, ranks: Ranks, *, mode: str, loss_agg_mode: str, row_multiple: int = 1
+) -> Agreed:
     """Plans the same on every rank what each trains on; to be called by all of them."""
-    everyone: list[Held] = ranks.gather(held)
+    everyone: list[RankSequences] = ranks.gather(held)
     starts = [0]
     for part in everyone:
         starts.append(starts[-1] + len(part.tokens))

@@ -15,7 +15,15 @@ import torch
 from tuner.inside_verl.losses import token_weights
 from tuner.inside_verl.settings import SKIP_ZERO_ADVANTAGE
 from tuner.inside_verl.skip.exact import check_batch, check_loss
-from tuner.inside_verl.skip.exchange import Agreed, Held, Ranks, agree, handed_over, has_advantage, measures
+from tuner.inside_verl.skip.exchange import (
+    Agreed,
+    Ranks,
+    RankSequences,
+    agree,
+    handed_over,
+    has_advantage,
+    measures,
+)
 from tuner.zero_advantage import ONE_STEP
 
 DP_ACTOR = "verl.workers.actor.dp_actor"
@@ -68,7 +76,7 @@ def _left(actor: Any, data: Any, size: int) -> tuple[list[Any], Agreed]:
         [_weights(actor, data[start : start + size], size) for start in range(0, len(data), size)]
     )
     tokens = mask.sum(dim=1).tolist()
-    held = Held(
+    held = RankSequences(
         has_advantage=has_advantage(list(data.batch["advantages"]), list(mask)),
         tokens=tokens,
         lengths=data.batch["attention_mask"].sum(dim=1).tolist(),

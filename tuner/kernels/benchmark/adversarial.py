@@ -19,7 +19,7 @@ from torch import Tensor
 
 from tuner.kernels import reference
 from tuner.kernels.benchmark.exact import Results
-from tuner.kernels.benchmark.problem import Problem, Shape, random_problem
+from tuner.kernels.benchmark.problem import Problem, ProblemShape, random_problem
 
 OFFSET, PEAK = 0, 1  # components of a hidden state
 # Sums in another order have other errors, as large. Of a thousand normal ones the largest is 3.2 times the
@@ -29,7 +29,7 @@ _MANTISSA_BITS = 23  # of a float32
 
 
 @dataclass(frozen=True, kw_only=True)
-class Case:
+class AdversarialCase:
     """The logits of each row.
 
     Attributes:
@@ -43,22 +43,22 @@ class Case:
     margin: int | None = None
 
 
-CASES: Mapping[str, Case] = MappingProxyType(
+CASES: Mapping[str, AdversarialCase] = MappingProxyType(
     {
-        "ordinary": Case(deviation=1),
-        "near -150": Case(offset=-150, deviation=1),
-        "near +300": Case(offset=300, deviation=1),
-        "standard deviation 100": Case(deviation=100),
-        "peaked near +300": Case(offset=300, deviation=1, margin=8),
-        "one-hot": Case(deviation=1, margin=1000),
-        "all equal": Case(offset=7),
-        "all zero": Case(),
+        "ordinary": AdversarialCase(deviation=1),
+        "near -150": AdversarialCase(offset=-150, deviation=1),
+        "near +300": AdversarialCase(offset=300, deviation=1),
+        "standard deviation 100": AdversarialCase(deviation=100),
+        "peaked near +300": AdversarialCase(offset=300, deviation=1, margin=8),
+        "one-hot": AdversarialCase(deviation=1, margin=1000),
+        "all equal": AdversarialCase(offset=7),
+        "all zero": AdversarialCase(),
     }
 )
 
 
 def adversarial_problem(
-    case: str, shape: Shape, *, device: str = "cuda", dtype: torch.dtype = torch.bfloat16
+    case: str, shape: ProblemShape, *, device: str = "cuda", dtype: torch.dtype = torch.bfloat16
 ) -> Problem:
     """Inputs whose logits are those of a case; hidden states have three components at least.
 

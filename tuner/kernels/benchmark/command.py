@@ -18,10 +18,10 @@ from tuner.kernels.benchmark.hard_logits import measure_hard_logits
 from tuner.kernels.benchmark.heads import HEADS, Head
 from tuner.kernels.benchmark.machine import describe_machine
 from tuner.kernels.benchmark.measure import ZERO_GRADIENT, measure, steps_of
-from tuner.kernels.benchmark.outcome import Settings
-from tuner.kernels.benchmark.problem import Shape
-from tuner.kernels.benchmark.progress import Steps
-from tuner.kernels.benchmark.report import AdversarialReport, Report, ShapeReport
+from tuner.kernels.benchmark.outcome import BenchmarkSettings
+from tuner.kernels.benchmark.problem import ProblemShape
+from tuner.kernels.benchmark.progress import StepCounter
+from tuner.kernels.benchmark.report import AdversarialReport, BenchmarkReport, ShapeReport
 from tuner.kernels.benchmark.rivals import RIVAL_NAMES, Missing, find_rivals
 from tuner.kernels.benchmark.tables import WIDTH, write_tables
 
@@ -62,13 +62,13 @@ def run(arguments: Namespace, command: Sequence[str]) -> int:
         sys.stdout.write("\n".join(known_names()) + "\n")
         return 0
     try:
-        shapes = [Shape.parse(text) for text in arguments.shapes]
+        shapes = [ProblemShape.parse(text) for text in arguments.shapes]
         heads = chosen_heads(arguments.heads, arguments.device, rivals=not arguments.no_rivals)
     except (BadArgumentError, ValueError) as error:
         sys.stderr.write(f"{error}\n")
         return 2
     kind = "cpu" if arguments.device == "cpu" else "cuda"
-    hard = [] if arguments.no_hard_logits else [Shape.parse(text) for text in HARD_SHAPES[kind]]
+    hard = [] if arguments.no_hard_logits else [ProblemShape.parse(text) for text in HARD_SHAPES[kind]]
     with cold_caches(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what torch says of the ways that are compared
         report = _measure(arguments, command, (shapes, hard), heads)
@@ -83,20 +83,20 @@ def run(arguments: Namespace, command: Sequence[str]) -> int:
 def _measure(
     arguments: Namespace,
     command: Sequence[str],
-    shapes: tuple[Sequence[Shape], Sequence[Shape]],
+    shapes: tuple[Sequence[ProblemShape], Sequence[ProblemShape]],
     heads: Sequence[Head | Missing],
-) -> Report:
+) -> BenchmarkReport:
     """Measure all heads on ordinary shapes, then on those with hard logits."""
     ordinary, hard = shapes
-    settings = Settings.of(arguments.device, arguments.rounds)
+    settings = BenchmarkSettings.of(arguments.device, arguments.rounds)
     present = [head for head in heads if isinstance(head, Head)]
-    steps = Steps(len(ordinary) * steps_of(present) + len(hard) * len(CASES), Console(stderr=True))
+    steps = StepCounter(len(ordinary) * steps_of(present) + len(hard) * len(CASES), Console(stderr=True))
     start = perf_counter()
     machine = describe_machine(settings.device)
 
-    def report(measured: Sequence[ShapeReport], broken: Sequence[AdversarialReport] = ()) -> Report:
+    def report(measured: Sequence[ShapeReport], broken: Sequence[AdversarialReport] = ()) -> BenchmarkReport:
         """Report what is known so far, and write it each time: a kernel may end the process."""
-        snapshot = Report(
+        snapshot = BenchmarkReport(
             command=shlex.join(command),
             date=date.today().isoformat(),
             seconds=perf_counter() - start,

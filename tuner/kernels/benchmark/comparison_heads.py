@@ -7,7 +7,7 @@ import torch
 
 from tuner.kernels.benchmark.heads import Head, Rounding
 from tuner.kernels.benchmark.problem import Problem
-from tuner.kernels.benchmark.report import Family, Task
+from tuner.kernels.benchmark.report import HeadSource, Task
 from tuner.kernels.comparison import HEADS, IMPLEMENTATIONS
 from tuner.kernels.comparison.fused import CHUNK_TOKENS
 from tuner.workload import HeadKind, OutputHead, Scaling
@@ -48,7 +48,7 @@ def _head(name: str) -> Head:
 
     return Head(
         name=name,
-        family=Family.COMPARISON,
+        family=HeadSource.COMPARISON,
         task=Task.EACH,
         run=run,
         products=4 if head.kind is HeadKind.FUSED_TORCH else 3,

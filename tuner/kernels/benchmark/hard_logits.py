@@ -21,10 +21,10 @@ from tuner.kernels.benchmark.exact import (
     rounded_results,
 )
 from tuner.kernels.benchmark.heads import EXACT_LIMITS, SLACK, Head
-from tuner.kernels.benchmark.outcome import Outcome, Settings, attempt
-from tuner.kernels.benchmark.problem import Problem, Shape, with_policy
-from tuner.kernels.benchmark.progress import Steps
-from tuner.kernels.benchmark.report import AdversarialReport, Family, Status, Task
+from tuner.kernels.benchmark.outcome import BenchmarkSettings, HeadOutcome, attempt
+from tuner.kernels.benchmark.problem import Problem, ProblemShape, with_policy
+from tuner.kernels.benchmark.progress import StepCounter
+from tuner.kernels.benchmark.report import AdversarialReport, HeadSource, HeadStatus, Task
 
 #: How often the worst error of the same in torch from rounded logits. It is that of one token of a thousand.
 TIMES_TORCH = 8.0
@@ -72,7 +72,7 @@ def _largest(exact: Results, name: str) -> float:
 
 
 def measure_hard_logits(
-    shapes: Sequence[Shape], heads: Sequence[Head], settings: Settings, steps: Steps
+    shapes: Sequence[ProblemShape], heads: Sequence[Head], settings: BenchmarkSettings, steps: StepCounter
 ) -> list[AdversarialReport]:
     """Run every head on every case of logits that break kernels, at every shape."""
     reports: list[AdversarialReport] = []
@@ -97,7 +97,7 @@ def measure_hard_logits(
 
 
 def _case_report(head: Head, problem: Problem, truth: _Truth, case: str) -> AdversarialReport:
-    outcome = Outcome()
+    outcome = HeadOutcome()
     attempt(partial(_numbers, head, problem, truth, outcome), outcome)
     return AdversarialReport(
         case=case,
@@ -111,18 +111,18 @@ def _case_report(head: Head, problem: Problem, truth: _Truth, case: str) -> Adve
     )
 
 
-def _numbers(head: Head, problem: Problem, truth: _Truth, outcome: Outcome) -> None:
+def _numbers(head: Head, problem: Problem, truth: _Truth, outcome: HeadOutcome) -> None:
     results = head.both(problem)
     outcome.errors = results.worst(truth.exact) | gradient_errors(results, truth.exact)
     outcome.limits = truth.limits(head, problem)
     infinite = [name for name, value in results.present().items() if not bool(value.isfinite().all())]
     off = [name for name, error in outcome.errors.items() if not error <= outcome.limits[name]]
     if infinite:
-        outcome.fail(Status.WRONG, "not finite: " + ", ".join(infinite))
+        outcome.fail(HeadStatus.WRONG, "not finite: " + ", ".join(infinite))
     elif off:
-        outcome.fail(Status.WRONG, "off: " + ", ".join(off))
-    elif "entropy" in outcome.errors and head.family is Family.OURS and _negative(results):
-        outcome.fail(Status.WRONG, "entropy below zero")
+        outcome.fail(HeadStatus.WRONG, "off: " + ", ".join(off))
+    elif "entropy" in outcome.errors and head.family is HeadSource.OURS and _negative(results):
+        outcome.fail(HeadStatus.WRONG, "entropy below zero")
 
 
 def _negative(results: Results) -> bool:

@@ -18,9 +18,9 @@ from tuner.kernels.benchmark.problem import (
     ENTROPY_COEFF,
     KL_LOSS_COEF,
     Problem,
-    Shape,
+    ProblemShape,
 )
-from tuner.kernels.benchmark.report import Family, Task
+from tuner.kernels.benchmark.report import HeadSource, Task
 
 # Relative norm of the error against float64. A matrix rounded to bfloat16 is off by 2.3e-3.
 EXACT_LIMITS = {"log_probs": 1e-5, "entropy": 1e-5, "loss": 1e-5, "d_hidden": 2.5e-3, "d_weight": 2.5e-3}
@@ -45,11 +45,11 @@ class Rounding:
     logits: bool = False
     logits_dtype: torch.dtype | None = None
     outputs: tuple[str, ...] = ()
-    sums: Mapping[str, Callable[[Shape], int]] = field(default_factory=dict)
+    sums: Mapping[str, Callable[[ProblemShape], int]] = field(default_factory=dict)
 
     def limits(
         self,
-        shape: Shape,
+        shape: ProblemShape,
         rounded: Mapping[str, float],
         *,
         unit: float,
@@ -84,7 +84,7 @@ class Rounding:
             limits["loss"] = max(limits["loss"], moved)
         return limits
 
-    def of_sums(self, name: str, shape: Shape) -> float:
+    def of_sums(self, name: str, shape: ProblemShape) -> float:
         """By how much the sums in 16 bits raise a gradient's error.
 
         Partial sums that are independent grow as the root of their number, and each addition rounds what
@@ -113,7 +113,7 @@ class Head:
     """
 
     name: str
-    family: Family
+    family: HeadSource
     task: Task
     run: Run
     products: int
@@ -123,12 +123,12 @@ class Head:
     skips_rows: bool = False
     version: str | None = None
     within: Callable[[], AbstractContextManager[None]] = nullcontext
-    held_bytes: Callable[[Shape], int] = lambda shape: 0
+    held_bytes: Callable[[ProblemShape], int] = lambda shape: 0
 
     @property
     def slack(self) -> float:
         """Factor on the limits of its errors: 1 for this package's own heads."""
-        return 1.0 if self.family is Family.OURS else SLACK
+        return 1.0 if self.family is HeadSource.OURS else SLACK
 
     def limits(self, problem: Problem, exact: Results, rounded: Mapping[str, float]) -> dict[str, float]:
         """The largest error of each result with which it is right, see :meth:`Rounding.limits`."""
@@ -183,7 +183,7 @@ def own_head(mode: Mode, path: tiles.Path | None = None) -> Head:
 
     return Head(
         name=_named(mode.value, path),
-        family=Family.OURS,
+        family=HeadSource.OURS,
         task=Task.EACH,
         run=run,
         products=4 if mode is Mode.RECOMPUTE else 3,
@@ -215,7 +215,7 @@ def policy_loss_head(path: tiles.Path | None = None) -> Head:
 
     return Head(
         name=_named("policy_loss", path),
-        family=Family.OURS,
+        family=HeadSource.OURS,
         task=Task.POLICY_LOSS,
         run=run,
         products=3,

@@ -12,7 +12,7 @@ import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import HashStore
 
-from tuner.kernels.benchmark.problem import Shape
+from tuner.kernels.benchmark.problem import ProblemShape
 
 TILES_PER_REDUCE = 1  # as the package has it where nothing is said
 _HIDDEN_ALIGNMENT = 8  # to which the package pads the hidden size
@@ -27,9 +27,9 @@ class NativeRuntime:
 
     def __init__(self, device: str) -> None:
         self._device = device
-        self._shape: Shape | None = None
+        self._shape: ProblemShape | None = None
 
-    def group(self, shape: Shape) -> dist.ProcessGroup:
+    def group(self, shape: ProblemShape) -> dist.ProcessGroup:
         """The process group of a call on a shape, with the workspace that it needs.
 
         Raises:
@@ -42,7 +42,7 @@ class NativeRuntime:
             raise RuntimeError("the process group was destroyed")
         return group
 
-    def held_bytes(self, shape: Shape) -> int:
+    def held_bytes(self, shape: ProblemShape) -> int:
         """Bytes of the workspace of both passes, which torch's allocator does not count."""
         self.group(shape)
         native: Any = import_module("liger_cute_kernels.tvm_ffi")
@@ -57,7 +57,7 @@ class NativeRuntime:
         )
         return int(forward) + int(backward)
 
-    def _reserve(self, shape: Shape) -> None:
+    def _reserve(self, shape: ProblemShape) -> None:
         runtime: Any = import_module("liger_kernel.ops.configure")
         if self._shape is not None:
             self._shape = None

@@ -6,7 +6,7 @@ from importlib import metadata
 import torch
 
 import tuner
-from tuner.kernels.benchmark.report import Machine
+from tuner.kernels.benchmark.report import BenchmarkMachine
 
 _PACKAGES = (
     "triton",
@@ -48,10 +48,10 @@ def _driver() -> str | None:
         return None
 
 
-def describe_machine(device: str) -> Machine:
+def describe_machine(device: str) -> BenchmarkMachine:
     """Describe the machine: its device, driver, CUDA and the packages that take part."""
     cuda = device.startswith("cuda")
-    return Machine(
+    return BenchmarkMachine(
         device=torch.cuda.get_device_name(device) if cuda else "CPU",
         driver=_driver() if cuda else None,
         cuda=torch.version.cuda if cuda else None,

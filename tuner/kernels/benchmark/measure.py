@@ -12,17 +12,17 @@ import torch
 from tuner.kernels.benchmark.exact import Results, exact_results, rounded_results
 from tuner.kernels.benchmark.heads import Head
 from tuner.kernels.benchmark.outcome import (
-    Outcome,
-    Settings,
+    BenchmarkSettings,
+    HeadOutcome,
     attempt,
     head_report,
     missing_report,
     wrong_results,
 )
-from tuner.kernels.benchmark.problem import Shape, random_problem, with_policy
+from tuner.kernels.benchmark.problem import ProblemShape, random_problem, with_policy
 from tuner.kernels.benchmark.products import bare_products, burst, warm_up
-from tuner.kernels.benchmark.progress import Steps
-from tuner.kernels.benchmark.report import Family, Passes, ShapeReport, Status, Task, Times
+from tuner.kernels.benchmark.progress import StepCounter
+from tuner.kernels.benchmark.report import HeadSource, HeadStatus, Passes, ShapeReport, Task, Times
 from tuner.kernels.benchmark.rivals import Missing
 from tuner.kernels.benchmark.speed import speeds
 from tuner.kernels.benchmark.timing import Call, Timed, interleaved, peak_bytes, seconds
@@ -40,7 +40,9 @@ class _Truth:
 class _Measurement:
     """The measurement of all heads on one shape."""
 
-    def __init__(self, shape: Shape, heads: Sequence[Head], settings: Settings, steps: Steps) -> None:
+    def __init__(
+        self, shape: ProblemShape, heads: Sequence[Head], settings: BenchmarkSettings, steps: StepCounter
+    ) -> None:
         self.shape, self.heads, self.settings, self.steps = shape, heads, settings, steps
         self.tasks = [task for task in Task if any(head.task is task for head in heads)]
         made = partial(random_problem, shape, device=settings.device, dtype=settings.dtype)
@@ -48,7 +50,7 @@ class _Measurement:
         self.sparse = made(zero_gradient=ZERO_GRADIENT)
         if Task.POLICY_LOSS in self.tasks:
             self.problem = with_policy(self.problem)
-        self.outcomes = {head.name: Outcome() for head in heads}
+        self.outcomes = {head.name: HeadOutcome() for head in heads}
         self.rounded: dict[Task, dict[str, float]] = {}
 
     def check(self) -> None:
@@ -68,11 +70,11 @@ class _Measurement:
         needed = head.bytes_per_logit * self.shape.tokens * self.shape.vocabulary
         free = free_bytes(self.settings.device)
         if free is not None and needed > free:
-            outcome.fail(Status.SKIPPED, f"needs {needed / GIB:.0f} GiB, {free / GIB:.0f} GiB are free")
+            outcome.fail(HeadStatus.SKIPPED, f"needs {needed / GIB:.0f} GiB, {free / GIB:.0f} GiB are free")
             return
         attempt(partial(self._numbers, head, outcome, truth), outcome)
 
-    def _numbers(self, head: Head, outcome: Outcome, truth: _Truth) -> None:
+    def _numbers(self, head: Head, outcome: HeadOutcome, truth: _Truth) -> None:
         device = self.settings.device
         forward_s, outputs = seconds(partial(head.forward, self.problem), device)
         del outputs
@@ -86,14 +88,14 @@ class _Measurement:
         second = head.both(self.problem).present()
         outcome.same_bits = all(torch.equal(value, second[name]) for name, value in first.present().items())
         wrong = wrong_results(first, outcome.errors, outcome.limits)
-        if head.family is Family.OURS and not outcome.same_bits and not wrong:
+        if head.family is HeadSource.OURS and not outcome.same_bits and not wrong:
             wrong.append("other bits the second time")
         if wrong:
-            outcome.fail(Status.WRONG, ", ".join(wrong))
+            outcome.fail(HeadStatus.WRONG, ", ".join(wrong))
 
     def right(self) -> list[Head]:
         """The heads whose numbers are right so far."""
-        return [head for head in self.heads if self.outcomes[head.name].status is Status.RIGHT]
+        return [head for head in self.heads if self.outcomes[head.name].status is HeadStatus.RIGHT]
 
     def peaks(self) -> None:
         """Measure the peak memory of every head that is right, on a GPU."""
@@ -151,7 +153,9 @@ def steps_of(heads: Sequence[Head]) -> int:
     return len({head.task for head in heads}) + len(heads) + 2
 
 
-def measure(shape: Shape, heads: Sequence[Head | Missing], settings: Settings, steps: Steps) -> ShapeReport:
+def measure(
+    shape: ProblemShape, heads: Sequence[Head | Missing], settings: BenchmarkSettings, steps: StepCounter
+) -> ShapeReport:
     """Measure all heads on one shape, and report those that are missing too."""
     present = [head for head in heads if isinstance(head, Head)]
     measurement = _Measurement(shape, present, settings, steps)

@@ -7,7 +7,7 @@ import torch
 
 from tuner.kernels.benchmark.exact import Results
 from tuner.kernels.benchmark.heads import Head
-from tuner.kernels.benchmark.report import Family, HeadReport, Passes, Speed, Status
+from tuner.kernels.benchmark.report import HeadResult, HeadSource, HeadStatus, Passes, Speed
 from tuner.kernels.benchmark.rivals import Missing
 from tuner.kernels.benchmark.timing import Call, milliseconds
 
@@ -15,7 +15,7 @@ NO_SPEED = "No speed on a CPU"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class BenchmarkSettings:
     """How the benchmark measures.
 
     Attributes:
@@ -31,7 +31,7 @@ class Settings:
     clock: Callable[[Call], float] | None
 
     @classmethod
-    def of(cls, device: str, rounds: int) -> "Settings":
+    def of(cls, device: str, rounds: int) -> "BenchmarkSettings":
         """Settings for a GPU in bfloat16, for a CPU in float16: Triton's interpreter cuts bfloat16 off."""
         cuda = device.startswith("cuda")
         return cls(
@@ -43,10 +43,10 @@ class Settings:
 
 
 @dataclass(kw_only=True)
-class Outcome:
+class HeadOutcome:
     """What the benchmark knows of a head so far."""
 
-    status: Status = Status.RIGHT
+    status: HeadStatus = HeadStatus.RIGHT
     reason: str = ""
     errors: dict[str, float] = field(default_factory=dict)
     limits: dict[str, float] = field(default_factory=dict)
@@ -54,17 +54,17 @@ class Outcome:
     first_call: Passes | None = None
     peak: Passes | None = None
 
-    def fail(self, status: Status, reason: str) -> None:
+    def fail(self, status: HeadStatus, reason: str) -> None:
         """Note that the head is not right, and why."""
         self.status, self.reason = status, reason
 
     def fail_with(self, error: Exception) -> None:
         """Note the error that the head raised: it does not fit, or it fails."""
         if isinstance(error, torch.OutOfMemoryError):
-            self.fail(Status.SKIPPED, "out of memory")
+            self.fail(HeadStatus.SKIPPED, "out of memory")
             torch.cuda.empty_cache()
         else:
-            self.fail(Status.FAILED, in_a_line(error))
+            self.fail(HeadStatus.FAILED, in_a_line(error))
 
 
 def in_a_line(error: Exception) -> str:
@@ -72,7 +72,7 @@ def in_a_line(error: Exception) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
 
 
-def attempt(run: Callable[[], None], outcome: Outcome) -> None:
+def attempt(run: Callable[[], None], outcome: HeadOutcome) -> None:
     """Run what may not fit or may fail: both are a result of the head, not an end of the benchmark."""
     try:
         run()
@@ -90,10 +90,12 @@ def wrong_results(results: Results, errors: dict[str, float], limits: dict[str, 
     ]
 
 
-def head_report(head: Head, outcome: Outcome, speed: Speed | None, settings: Settings) -> HeadReport:
+def head_report(
+    head: Head, outcome: HeadOutcome, speed: Speed | None, settings: BenchmarkSettings
+) -> HeadResult:
     """The report on a head that ran, or should have."""
-    silent = settings.clock is None and outcome.status is Status.RIGHT
-    return HeadReport(
+    silent = settings.clock is None and outcome.status is HeadStatus.RIGHT
+    return HeadResult(
         name=head.name,
         family=head.family,
         task=head.task,
@@ -110,14 +112,14 @@ def head_report(head: Head, outcome: Outcome, speed: Speed | None, settings: Set
     )
 
 
-def missing_report(head: Missing) -> HeadReport:
+def missing_report(head: Missing) -> HeadResult:
     """The report on a rival that cannot run here."""
-    return HeadReport(
+    return HeadResult(
         name=head.name,
-        family=Family.RIVAL,
+        family=HeadSource.RIVAL,
         task=head.task,
         version=None,
-        status=Status.MISSING,
+        status=HeadStatus.MISSING,
         reason=head.reason,
         products=0,
         errors={},

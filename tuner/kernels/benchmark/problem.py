@@ -17,7 +17,7 @@ _LOG_RATIO = 0.1  # largest: no token is clipped, so that every row costs its fu
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shape:
+class ProblemShape:
     """Rows, hidden size, vocabulary."""
 
     tokens: int
@@ -25,7 +25,7 @@ class Shape:
     vocabulary: int
 
     @classmethod
-    def parse(cls, text: str) -> "Shape":
+    def parse(cls, text: str) -> "ProblemShape":
         """Read a shape written as ``TxHxV``."""
         try:
             tokens, hidden, vocabulary = map(int, text.split("x"))
@@ -75,9 +75,9 @@ class Problem:
         return replace(self, hidden_TH=self.hidden_TH.detach(), weight_VH=self.weight_VH.detach())
 
     @property
-    def shape(self) -> Shape:
+    def shape(self) -> ProblemShape:
         """Rows, hidden size, vocabulary."""
-        return Shape(
+        return ProblemShape(
             tokens=self.hidden_TH.shape[0], hidden=self.hidden_TH.shape[1], vocabulary=self.weight_VH.shape[0]
         )
 
@@ -93,7 +93,7 @@ class Problem:
 
 
 def random_problem(
-    shape: Shape,
+    shape: ProblemShape,
     *,
     zero_gradient: float = 0.0,
     device: str = "cuda",

@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 
-class Steps:
+class StepCounter:
     """Counts steps: a bar on a terminal, a line for each where there is none."""
 
     def __init__(self, total: int, console: Console) -> None:

@@ -6,7 +6,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 
-class Family(str, Enum):
+class HeadSource(str, Enum):
     """Whose head it is."""
 
     OURS = "ours"
@@ -40,7 +40,7 @@ class _Model(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=True, ser_json_inf_nan="strings")
 
 
-class Status(str, Enum):
+class HeadStatus(str, Enum):
     """What came of a head."""
 
     RIGHT = "right"
@@ -81,14 +81,14 @@ class Speed(_Model):
     few_gradients: float | None
 
 
-class HeadReport(_Model):
+class HeadResult(_Model):
     """One head on one shape."""
 
     name: str
-    family: Family
+    family: HeadSource
     task: Task
     version: str | None
-    status: Status
+    status: HeadStatus
     reason: str  # why it is not right; empty where it is
     products: int
     errors: dict[str, float]  # relative norm, against float64
@@ -108,7 +108,7 @@ class ShapeReport(_Model):
     products: dict[str, Times]
     # Errors of a head whose logits torch rounds to the dtype of the inputs.
     rounded_errors: dict[Task, dict[str, float]]
-    heads: tuple[HeadReport, ...]
+    heads: tuple[HeadResult, ...]
 
     @property
     def name(self) -> str:
@@ -122,15 +122,15 @@ class AdversarialReport(_Model):
     case: str
     vocabulary: int
     head: str
-    family: Family
-    status: Status
+    family: HeadSource
+    status: HeadStatus
     reason: str
     # Largest absolute error of log-probability and entropy, relative norm of a gradient's.
     errors: dict[str, float]
     limits: dict[str, float]
 
 
-class Machine(_Model):
+class BenchmarkMachine(_Model):
     """Where and with what a benchmark ran."""
 
     device: str
@@ -139,7 +139,7 @@ class Machine(_Model):
     versions: dict[str, str]  # of python and of the packages that took part
 
 
-class Report(_Model):
+class BenchmarkReport(_Model):
     """One run of ``python -m tuner.kernels.benchmark``."""
 
     layout: Literal["tuner.kernels.benchmark/2"] = "tuner.kernels.benchmark/2"
@@ -148,7 +148,7 @@ class Report(_Model):
     seconds: float
     dtype: str
     zero_gradient: float  # share of the rows without upstream gradient in ``few_gradients``
-    machine: Machine
+    machine: BenchmarkMachine
     shapes: tuple[ShapeReport, ...]
     adversarial: tuple[AdversarialReport, ...]
 
@@ -157,9 +157,9 @@ class Report(_Model):
         """Whether none of this package's own heads is wrong or failed."""
         ordinary = ((head.family, head.status) for shape in self.shapes for head in shape.heads)
         hard = ((case.family, case.status) for case in self.adversarial)
-        bad = (Status.WRONG, Status.FAILED)
+        bad = (HeadStatus.WRONG, HeadStatus.FAILED)
         return not any(
-            family is Family.OURS and status in bad
+            family is HeadSource.OURS and status in bad
             for verdicts in (ordinary, hard)
             for family, status in verdicts
         )

@@ -17,8 +17,8 @@ from torch import Tensor
 from tuner.kernels.benchmark.heads import Head, Rounding
 from tuner.kernels.benchmark.liger_native import TILES_PER_REDUCE, NativeRuntime
 from tuner.kernels.benchmark.machine import package_version
-from tuner.kernels.benchmark.problem import Problem, Shape
-from tuner.kernels.benchmark.report import Family, Task
+from tuner.kernels.benchmark.problem import Problem, ProblemShape
+from tuner.kernels.benchmark.report import HeadSource, Task
 
 VERL_TRITON = "verl Triton"
 LIGER_NATIVE = "Liger native"
@@ -39,18 +39,18 @@ class Missing:
     reason: str
 
 
-class CannotRunError(Exception):
+class RivalMissingError(Exception):
     """Why a rival cannot be measured here."""
 
 
 def _installed(module: str, package: str) -> None:
     if find_spec(module) is None:
-        raise CannotRunError(f"not installed: {package}")
+        raise RivalMissingError(f"not installed: {package}")
 
 
 def _on_cuda(device: str) -> None:
     if not device.startswith("cuda"):
-        raise CannotRunError("needs a CUDA device")
+        raise RivalMissingError("needs a CUDA device")
 
 
 def import_below(package: str, module: str) -> ModuleType:
@@ -74,7 +74,7 @@ def import_below(package: str, module: str) -> ModuleType:
 def _stand_in(package: str) -> ModuleType:
     spec = find_spec(package)
     if spec is None or spec.submodule_search_locations is None:
-        raise CannotRunError(f"no package {package} in what is installed")
+        raise RivalMissingError(f"no package {package} in what is installed")
     module = ModuleType(package)
     module.__spec__, module.__path__ = spec, list(spec.submodule_search_locations)
     return module
@@ -83,7 +83,7 @@ def _stand_in(package: str) -> ModuleType:
 def _on_hopper(device: str) -> None:
     _on_cuda(device)
     if torch.cuda.get_device_capability(device) != (9, 0):
-        raise CannotRunError("needs compute capability 9.0")
+        raise RivalMissingError("needs compute capability 9.0")
 
 
 def _ceil_div(value: int, by: int) -> int:
@@ -101,7 +101,7 @@ def _verl_triton(device: str) -> Head:
 
     return Head(
         name=VERL_TRITON,
-        family=Family.RIVAL,
+        family=HeadSource.RIVAL,
         task=Task.EACH,
         run=run,
         products=4,
@@ -123,7 +123,7 @@ def _liger_sm90(device: str) -> Head:
 
     return Head(
         name="Liger SM90",
-        family=Family.RIVAL,
+        family=HeadSource.RIVAL,
         task=Task.EACH,
         run=run,
         products=4,
@@ -156,7 +156,7 @@ def _liger_native(device: str) -> Head:
 
     return Head(
         name=LIGER_NATIVE,
-        family=Family.RIVAL,
+        family=HeadSource.RIVAL,
         task=Task.EACH,
         run=run,
         products=4,
@@ -171,7 +171,7 @@ def _liger_native(device: str) -> Head:
     )
 
 
-def _liger_chunks(shape: Shape) -> int:
+def _liger_chunks(shape: ProblemShape) -> int:
     """Chunks of rows whose logits are about as many as hidden states.
 
     Source: ``liger_kernel/ops/fused_linear_cross_entropy.py``.
@@ -191,7 +191,7 @@ def _liger_triton(device: str) -> Head:
 
     return Head(
         name="Liger Triton",
-        family=Family.RIVAL,
+        family=HeadSource.RIVAL,
         task=Task.MEAN,
         run=run,
         products=3,
@@ -212,7 +212,7 @@ def _cut_cross_entropy(device: str) -> Head:
 
     return Head(
         name="Cut Cross Entropy",
-        family=Family.RIVAL,
+        family=HeadSource.RIVAL,
         task=Task.LOG_PROBS,
         run=run,
         products=4,
@@ -243,7 +243,7 @@ def find_rivals(device: str, names: tuple[str, ...] = RIVAL_NAMES) -> list[Head 
         task, load = _RIVALS[name]
         try:
             rivals.append(load(device))
-        except CannotRunError as reason:
+        except RivalMissingError as reason:
             rivals.append(Missing(name=name, task=task, reason=str(reason)))
         except Exception as error:  # its own imports may fail in any way
             rivals.append(Missing(name=name, task=task, reason=f"import failed: {error!r}"))

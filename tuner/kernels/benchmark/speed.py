@@ -3,14 +3,14 @@
 from collections.abc import Mapping, Sequence
 
 from tuner.kernels.benchmark.heads import Head
-from tuner.kernels.benchmark.problem import Shape
+from tuner.kernels.benchmark.problem import ProblemShape
 from tuner.kernels.benchmark.products import BURST_FLOP
 from tuner.kernels.benchmark.report import Passes, Speed, Times
 from tuner.kernels.benchmark.rivals import VERL_TRITON
 from tuner.kernels.benchmark.timing import Timed
 
 
-def speeds(shape: Shape, heads: Sequence[Head], times: Mapping[str, Timed]) -> dict[str, Speed]:
+def speeds(shape: ProblemShape, heads: Sequence[Head], times: Mapping[str, Timed]) -> dict[str, Speed]:
     """How fast every head is that was timed, by its name.
 
     Args:
@@ -21,7 +21,7 @@ def speeds(shape: Shape, heads: Sequence[Head], times: Mapping[str, Timed]) -> d
     return {head.name: _speed(shape, head, times) for head in heads if f"{head.name}: both" in times}
 
 
-def _speed(shape: Shape, head: Head, times: Mapping[str, Timed]) -> Speed:
+def _speed(shape: ProblemShape, head: Head, times: Mapping[str, Timed]) -> Speed:
     def median(name: str) -> float:
         return times[name].median_ms
 

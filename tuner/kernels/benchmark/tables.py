@@ -11,12 +11,12 @@ from rich.text import Text
 
 from tuner.kernels.benchmark.report import (
     AdversarialReport,
-    Family,
-    HeadReport,
-    Report,
+    BenchmarkReport,
+    HeadResult,
+    HeadSource,
+    HeadStatus,
     ShapeReport,
     Speed,
-    Status,
     Task,
 )
 from tuner.units import GIB
@@ -32,7 +32,7 @@ _TITLES = {
 }
 _HARD_TITLES = {name: title for name, title in _TITLES.items() if name != "loss"}
 
-Cell = Callable[[HeadReport], str]
+Cell = Callable[[HeadResult], str]
 
 
 def _speed(find: Callable[[Speed], str | None]) -> Cell:
@@ -51,7 +51,7 @@ _SPEED_COLUMNS: dict[str, Cell] = {
 }
 
 
-def write_tables(report: Report, console: Console) -> None:
+def write_tables(report: BenchmarkReport, console: Console) -> None:
     """Write all tables of a report, with what stands behind the columns."""
     machine = report.machine
     versions = ", ".join(f"{name} {version}" for name, version in machine.versions.items())
@@ -80,27 +80,27 @@ def _table(title: str, columns: Iterable[str]) -> Table:
     return table
 
 
-def _grouped(heads: Sequence[HeadReport]) -> Iterator[tuple[Task, list[HeadReport]]]:
+def _grouped(heads: Sequence[HeadResult]) -> Iterator[tuple[Task, list[HeadResult]]]:
     order = list(Task)
     ranked = sorted(heads, key=lambda head: order.index(head.task))
     for task, group in groupby(ranked, key=lambda head: head.task):
         yield task, list(group)
 
 
-def _fill(table: Table, heads: Sequence[HeadReport], cells: Sequence[Cell]) -> None:
+def _fill(table: Table, heads: Sequence[HeadResult], cells: Sequence[Cell]) -> None:
     """Rows, with a heading for each task but the first."""
     for number, (task, group) in enumerate(_grouped(heads)):
         if number:
             table.add_section()
             table.add_row(Text(f"{task.value}:", style="italic"), *("" for _ in cells))
         for head in group:
-            style = "bold" if head.family is Family.OURS else ""
+            style = "bold" if head.family is HeadSource.OURS else ""
             table.add_row(Text(head.name, style=style), *(cell(head) for cell in cells))
 
 
 def shape_tables(shape: ShapeReport) -> RenderableType:
     """Speed, then accuracy, then what has no speed and why."""
-    measured = [head for head in shape.heads if head.status in (Status.RIGHT, Status.WRONG)]
+    measured = [head for head in shape.heads if head.status in (HeadStatus.RIGHT, HeadStatus.WRONG)]
     title = f"{shape.tokens:,} tokens, hidden {shape.hidden:,}, vocabulary {shape.vocabulary:,}"
     speed = _table(title, _SPEED_COLUMNS)
     _fill(speed, measured, list(_SPEED_COLUMNS.values()))
@@ -118,7 +118,7 @@ def shape_tables(shape: ShapeReport) -> RenderableType:
 
 
 def _error(name: str) -> Cell:
-    def cell(head: HeadReport) -> str:
+    def cell(head: HeadResult) -> str:
         if name not in head.errors:
             return _NONE
         off = head.errors[name] > head.limits.get(name, float("inf"))
@@ -127,15 +127,15 @@ def _error(name: str) -> Cell:
     return cell
 
 
-def _first_call(head: HeadReport) -> str:
+def _first_call(head: HeadResult) -> str:
     first = head.first_call_s
     return f"{first.forward + first.both:.1f}" if first else _NONE
 
 
-def _verdict(head: HeadReport) -> str:
-    if head.status is Status.RIGHT:
+def _verdict(head: HeadResult) -> str:
+    if head.status is HeadStatus.RIGHT:
         return head.reason
-    if head.status is Status.WRONG:
+    if head.status is HeadStatus.WRONG:
         return f"Wrong ({head.reason}), so no speed"
     return f"{head.status.value.capitalize()} ({head.reason})"
 
@@ -161,6 +161,6 @@ def _add_hard_row(table: Table, cases: Sequence[AdversarialReport]) -> None:
         # A NaN is the worst, and max() would pass it over.
         return f"{max(errors, key=lambda error: (isnan(error), error)):.1e}" if errors else _NONE
 
-    wrong = ", ".join(report.case for report in cases if report.status is not Status.RIGHT)
-    style = "bold" if cases[0].family is Family.OURS else ""
+    wrong = ", ".join(report.case for report in cases if report.status is not HeadStatus.RIGHT)
+    style = "bold" if cases[0].family is HeadSource.OURS else ""
     table.add_row(Text(cases[0].head, style=style), *(worst(name) for name in _HARD_TITLES), wrong or _NONE)

@@ -11,18 +11,18 @@ import torch
 from torch import Tensor
 
 from tuner.kernels import tiles
-from tuner.kernels.benchmark.problem import Problem, Shape, random_problem
+from tuner.kernels.benchmark.problem import Problem, ProblemShape, random_problem
 from tuner.kernels.dlogits import recompute
 from tuner.kernels.forward import partial_statistics
 from tuner.kernels.statistics import merge_splits
-from tuner.kernels.tiles import Plan, Work
+from tuner.kernels.tiles import Plan, TileWork
 
 SLICE = 16384  # vocabulary entries of the slice whose gradient is timed
 AGREEMENT = 1e-4  # of statistics, whose sums come in another order: float32 with logarithms around ten
 
 
 @dataclass(frozen=True, kw_only=True)
-class Inputs:
+class PassMatrices:
     """The matrices of a shape, and what the passes over it read and write."""
 
     problem: Problem
@@ -33,7 +33,7 @@ class Inputs:
     d_logits_TN: Tensor
 
     @classmethod
-    def of(cls, shape: Shape, device: str) -> "Inputs":
+    def of(cls, shape: ProblemShape, device: str) -> "PassMatrices":
         """Random inputs, and room for the results."""
         problem = random_problem(shape, device=device).detached()
         tokens, width = shape.tokens, min(SLICE, shape.vocabulary)
@@ -51,7 +51,7 @@ class Inputs:
         )
 
 
-def passes(plan: Plan, inputs: Inputs) -> dict[Work, Callable[[], Tensor]]:
+def passes(plan: Plan, inputs: PassMatrices) -> dict[TileWork, Callable[[], Tensor]]:
     """The passes of a plan; each returns what it computed."""
     hidden_TH, weight_VH = inputs.problem.inputs
 
@@ -65,9 +65,9 @@ def passes(plan: Plan, inputs: Inputs) -> dict[Work, Callable[[], Tensor]]:
         return inputs.d_logits_TN
 
     return {
-        Work.STATISTICS: lambda: statistics(None),
-        Work.SAVING: lambda: statistics(inputs.saved_TV),
-        Work.GRADIENT: gradient,
+        TileWork.STATISTICS: lambda: statistics(None),
+        TileWork.SAVING: lambda: statistics(inputs.saved_TV),
+        TileWork.GRADIENT: gradient,
     }
 
 
@@ -81,20 +81,21 @@ class Numbers:
     d_logits_TN: Tensor
 
     @classmethod
-    def of(cls, plan: Plan, inputs: Inputs) -> "Numbers":
+    def of(cls, plan: Plan, inputs: PassMatrices) -> "Numbers":
         """Run every pass once, into room that held something else."""
         inputs.saved_TV.fill_(torch.nan)
         inputs.d_logits_TN.fill_(torch.nan)
         run = passes(plan, inputs)
         merged = [
-            merge_splits(run[work](), inputs.inverse_temperature_T) for work in (Work.STATISTICS, Work.SAVING)
+            merge_splits(run[work](), inputs.inverse_temperature_T)
+            for work in (TileWork.STATISTICS, TileWork.SAVING)
         ]
         vocabulary = inputs.problem.shape.vocabulary
         return cls(
             statistics_4T=merged[0],
             saved_4T=merged[1],
             saved_TV=inputs.saved_TV[:, :vocabulary].clone(),
-            d_logits_TN=run[Work.GRADIENT]().clone(),
+            d_logits_TN=run[TileWork.GRADIENT]().clone(),
         )
 
     def difference(self, other: "Numbers") -> str | None:
@@ -116,7 +117,7 @@ def _logarithms(merged_4T: Tensor) -> Tensor:
     return torch.stack([maximum + total.log(), label_logit])
 
 
-def right_plans(plans: Sequence[Plan], inputs: Inputs) -> Iterator[Plan]:
+def right_plans(plans: Sequence[Plan], inputs: PassMatrices) -> Iterator[Plan]:
     """The plans that run here and agree with the first; the others are named on standard error."""
     first: Numbers | None = None
     for plan in plans:

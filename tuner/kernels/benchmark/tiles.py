@@ -17,12 +17,12 @@ import torch
 
 from tuner.kernels import measured_tiles, tiles
 from tuner.kernels.benchmark.machine import describe_machine
-from tuner.kernels.benchmark.problem import Shape
+from tuner.kernels.benchmark.problem import ProblemShape
 from tuner.kernels.benchmark.products import warm_up
 from tuner.kernels.benchmark.shapes import DEFAULT_SHAPES
-from tuner.kernels.benchmark.tile_passes import Inputs, passes, right_plans
+from tuner.kernels.benchmark.tile_passes import PassMatrices, passes, right_plans
 from tuner.kernels.benchmark.timing import Call, interleaved, milliseconds
-from tuner.kernels.tiles import Path, Plan, Tile, Work
+from tuner.kernels.tiles import Path, Plan, Tile, TileWork
 
 # rows, columns, depth, stages, warps; the row tiles that use a column tile while it is in the cache
 TILES: dict[Path, dict[tuple[int, ...], tuple[int, ...]]] = {
@@ -47,18 +47,18 @@ def candidates(device: str) -> list[Plan]:
 
 
 def measure(
-    shape: Shape, plans: Sequence[Plan], device: str, rounds: int, clock: Callable[[Call], float]
+    shape: ProblemShape, plans: Sequence[Plan], device: str, rounds: int, clock: Callable[[Call], float]
 ) -> dict[str, Any]:
     """The record of one shape."""
-    inputs = Inputs.of(shape, device)
-    runs: dict[tuple[Work, Plan], Call] = {}
+    inputs = PassMatrices.of(shape, device)
+    runs: dict[tuple[TileWork, Plan], Call] = {}
     for plan in right_plans(plans, inputs):
         runs |= {(work, plan): run for work, run in passes(plan, inputs).items()}
     names = {f"{number}": key for number, key in enumerate(runs)}
     times = interleaved(
         {name: runs[key] for name, key in names.items()}, rounds, clock=clock, before=warm_up(device)
     )
-    taken: dict[Work, list[dict[str, Any]]] = {work: [] for work in Work}
+    taken: dict[TileWork, list[dict[str, Any]]] = {work: [] for work in TileWork}
     for name, (work, plan) in names.items():
         tile = plan.tile
         taken[work].append(
@@ -133,7 +133,7 @@ def main(argv: list[str] | None = None) -> int:
         sys.stderr.write("There is no CUDA device here, and a CPU has no speed to measure.\n")
         return 2
     try:
-        shapes = [Shape.parse(text) for text in arguments.shapes]
+        shapes = [ProblemShape.parse(text) for text in arguments.shapes]
     except ValueError as error:
         sys.stderr.write(f"{error}\n")
         return 2

@@ -15,7 +15,7 @@ from tuner.enumeration import Enum
 from tuner.errors import InputError
 from tuner.language import _
 from tuner.memory.failed_allocation.tensor import Tensor
-from tuner.out_of_memory.allocator import AllocatorMessage, Size, read_message, read_size
+from tuner.out_of_memory.allocator import AllocatorMessage, PrintedSize, read_message, read_size
 from tuner.units import MIB
 
 # c10/cuda/CUDACachingAllocator.cpp: kSmallSize, kSmallBuffer, kLargeBuffer, kRoundLarge
@@ -82,7 +82,7 @@ def parse_failed_allocation(text: str) -> FailedAllocation:
     return failed_allocation(size, message)
 
 
-def failed_allocation(size: Size, message: AllocatorMessage) -> FailedAllocation:
+def failed_allocation(size: PrintedSize, message: AllocatorMessage) -> FailedAllocation:
     """A request of this size, with what the message around it says of the card."""
     low, high = requested_bytes(ceil(size.bytes - size.half_step), floor(size.bytes + size.half_step))
     return FailedAllocation(

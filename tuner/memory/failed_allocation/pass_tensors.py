@@ -11,7 +11,7 @@ from tuner.dtypes import DType
 from tuner.language import N_, _
 from tuner.memory.failed_allocation.tensor import Factor, Tensor
 from tuner.memory.head import fused, logits
-from tuner.memory.head.tensors import LogitTensor, Span, entropy_chunk
+from tuner.memory.head.tensors import LogitTensor, TokenSpan, entropy_chunk
 from tuner.memory.ledger.terms import Item
 from tuner.memory.megatron.head import head_tensors as megatron_head_tensors
 from tuner.model_shape import ModelShape
@@ -92,9 +92,11 @@ def _logits(
     chunked = entropy and not head.compiled and head.chunk_tokens is not None
     sizes: dict[tuple[int, bool], list[LogitTensor]] = {}
     for one in made:
-        if one.span not in (Span.BEFORE_LAST, Span.BEFORE_LAST_TWO):
+        if one.span not in (TokenSpan.BEFORE_LAST, TokenSpan.BEFORE_LAST_TWO):
             # In chunks, what is saved of all tokens was allocated chunk by chunk.
-            pieces = one.span in (Span.CHUNK, Span.LAST) or (chunked and one.bytes_per_logit == _FLOAT32)
+            pieces = one.span in (TokenSpan.CHUNK, TokenSpan.LAST) or (
+                chunked and one.bytes_per_logit == _FLOAT32
+            )
             sizes.setdefault((one.bytes_per_logit, pieces), []).append(one)
     found = []
     for (dtype_bytes, pieces), same in sizes.items():

@@ -5,7 +5,7 @@ chunk.
 """
 
 from tuner.dtypes import DType
-from tuner.memory.head.tensors import Span, Tensors, entropy_chunk, largest_set, logit_sized
+from tuner.memory.head.tensors import Tensors, TokenSpan, entropy_chunk, largest_set, logit_sized
 from tuner.workload import OutputHead, Scaling
 
 _FLOAT32 = DType.FLOAT32.bytes
@@ -99,16 +99,16 @@ def chunked_training_tensors(head: OutputHead, tokens: int) -> Tensors:
     moments = [
         logit_sized(logits, *beside)
         + logit_sized(_FLOAT32, *saved)
-        + logit_sized(_FLOAT32, *working, span=Span.LAST)
+        + logit_sized(_FLOAT32, *working, span=TokenSpan.LAST)
     ]
     if chunk < tokens:
-        left = logit_sized(_FLOAT32, *saved, span=Span.BEFORE_LAST)
-        moments.append(held + left + logit_sized(_FLOAT32, *working, span=Span.CHUNK))
+        left = logit_sized(_FLOAT32, *saved, span=TokenSpan.BEFORE_LAST)
+        moments.append(held + left + logit_sized(_FLOAT32, *working, span=TokenSpan.CHUNK))
         if own:
             ending = logit_sized(logits, "slice_gradient") + logit_sized(
-                logits, "chunk_gradient", span=Span.CHUNK
+                logits, "chunk_gradient", span=TokenSpan.CHUNK
             )
-            moments.append(held + logit_sized(_FLOAT32, *saved, span=Span.BEFORE_LAST_TWO) + ending)
+            moments.append(held + logit_sized(_FLOAT32, *saved, span=TokenSpan.BEFORE_LAST_TWO) + ending)
         else:
             moments.append(held + logit_sized(logits, "slice_gradient", "sum_of_gradients") + left)
     return largest_set(*moments, tokens=tokens, chunk=chunk)

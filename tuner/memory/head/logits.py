@@ -8,7 +8,7 @@ released code allocates under autocast (softmax, logsumexp and sum run in float3
 
 from tuner.dtypes import DType
 from tuner.memory.head.entropy import entropy_training_tensors
-from tuner.memory.head.tensors import Span, Tensors, entropy_chunk, largest_set, logit_sized
+from tuner.memory.head.tensors import Tensors, TokenSpan, entropy_chunk, largest_set, logit_sized
 from tuner.workload import OutputHead, Scaling
 
 _FLOAT32 = DType.FLOAT32.bytes
@@ -30,7 +30,7 @@ def forward_tensors(head: OutputHead, *, entropy: bool) -> Tensors:
     logits = logit_sized(head.logits_dtype.bytes, "logits", *copies)
     if not entropy or head.compiled:
         return logits
-    span = Span.ALL if head.chunk_tokens is None else Span.CHUNK
+    span = TokenSpan.ALL if head.chunk_tokens is None else TokenSpan.CHUNK
     return logits + logit_sized(_FLOAT32, "softmax", "logsumexp_copy", "product", span=span)
 
 

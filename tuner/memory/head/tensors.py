@@ -15,7 +15,7 @@ from tuner.memory.ledger.expression import Expression
 from tuner.workload import OutputHead
 
 
-class Span(Enum):
+class TokenSpan(Enum):
     """Which tokens a tensor of the head has a row for."""
 
     ALL = "all"
@@ -27,15 +27,15 @@ class Span(Enum):
     def rows(self, *, T: int, T_c: int, T_l: int) -> int:
         """How many of :math:`T` tokens these are, in chunks of :math:`T_c`, the last one of :math:`T_l`."""
         match self:
-            case Span.ALL:
+            case TokenSpan.ALL:
                 return T
-            case Span.CHUNK:
+            case TokenSpan.CHUNK:
                 return T_c
-            case Span.LAST:
+            case TokenSpan.LAST:
                 return T_l
-            case Span.BEFORE_LAST:
+            case TokenSpan.BEFORE_LAST:
                 return T - T_l
-            case Span.BEFORE_LAST_TWO:
+            case TokenSpan.BEFORE_LAST_TWO:
                 return T - T_l - T_c
 
 
@@ -44,13 +44,13 @@ class LogitTensor(Struct, frozen=True, kw_only=True):
 
     name: str  # stable identifier
     bytes_per_logit: int
-    span: Span = Span.ALL
+    span: TokenSpan = TokenSpan.ALL
 
 
 Tensors = tuple[LogitTensor, ...]
 
 
-def logit_sized(bytes_per_logit: int, *names: str, span: Span = Span.ALL) -> Tensors:
+def logit_sized(bytes_per_logit: int, *names: str, span: TokenSpan = TokenSpan.ALL) -> Tensors:
     """Tensors of these names that are alike."""
     return tuple(LogitTensor(name=name, bytes_per_logit=bytes_per_logit, span=span) for name in names)
 
@@ -75,7 +75,7 @@ def total(
     T_l: Any,
 ) -> Any:
     """The sum of some tensors, in numbers or in symbols: rows of each span times bytes per logit."""
-    by_span: dict[Span, list[Any]] = {}
+    by_span: dict[TokenSpan, list[Any]] = {}
     for tensor in tensors:
         by_span.setdefault(tensor.span, []).append(bytes_per_logit(tensor))
     return columns * sum(span.rows(T=T, T_c=T_c, T_l=T_l) * sum(sizes) for span, sizes in by_span.items())

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from tuner.dtypes import DType
 from tuner.evidence import Evidence
 from tuner.memory.batch.micro_batch import PassInput
-from tuner.memory.head.tensors import LogitTensor, Span, Tensors, logit_sized
+from tuner.memory.head.tensors import LogitTensor, Tensors, TokenSpan, logit_sized
 from tuner.memory.head.terms import peak_name, tensors_term, term_without_logits
 from tuner.memory.ledger.expression import ceil_div
 from tuner.memory.ledger.stated import Size, stated
@@ -56,7 +56,7 @@ def head_tensors(head: OutputHead, *, entropy: bool, training: bool) -> Tensors:
             LogitTensor(name="compute_logits", bytes_per_logit=_COMPUTE),
             *logit_sized(_FLOAT32, "logits"),
         )
-    span = Span.ALL if training or head.chunk_tokens is None else Span.CHUNK
+    span = TokenSpan.ALL if training or head.chunk_tokens is None else TokenSpan.CHUNK
     clone = ("cloned_logits",) if head.clones_logits else ()
     return (*logit_sized(_FLOAT32, "logits", *clone), *logit_sized(_FLOAT32, "softmax", span=span))
 

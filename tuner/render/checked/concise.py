@@ -6,7 +6,7 @@ from tuner.render.checked.context import RenderContext
 from tuner.render.checked.wording import told, where
 from tuner.render.terminal import Terminal
 from tuner.render.words import SEVERITY_COLOURS
-from tuner.review.checked import Line
+from tuner.review.checked import FindingLine
 from tuner.review.review import Review
 
 FIX_MARK = "[*]"  # ruff's, beside the code of what ``--fix`` mends and beside their number in the last line
@@ -19,12 +19,12 @@ def lines(review: Review, how: RenderContext) -> Iterator[str]:
             yield concise(line, how.terminal)
 
 
-def concise(line: Line, terminal: Terminal) -> str:
+def concise(line: FindingLine, terminal: Terminal) -> str:
     """``path:line:col: severity CODE name: message (override: ...)``."""
     return f"{where(line)}: {judged(line, terminal)}: {told(line)}"
 
 
-def judged(line: Line, terminal: Terminal) -> str:
+def judged(line: FindingLine, terminal: Terminal) -> str:
     """Severity, code and name of a finding, with a mark where ``--fix`` is known to mend it."""
     rule, severity = line.finding.rule, line.finding.severity
     shown = terminal.style(severity.value, SEVERITY_COLOURS[severity])

@@ -11,7 +11,7 @@ from tuner.render.checked.fix_diff import fix_diff
 from tuner.render.checked.wording import cure, page, where
 from tuner.render.terminal import Terminal, plain
 from tuner.render.words import SEVERITY_COLOURS, sentence, titled
-from tuner.review.checked import Excerpt, Fix, Line
+from tuner.review.checked import Excerpt, FindingLine, Fix
 from tuner.review.review import Review
 
 _TAB = 4  # columns that a tab is shown as
@@ -23,7 +23,7 @@ def parts(review: Review, how: RenderContext) -> Iterator[str]:
     return separated(_paragraph(line, how.terminal) for line in review.lines)
 
 
-def _paragraph(line: Line, terminal: Terminal) -> str:
+def _paragraph(line: FindingLine, terminal: Terminal) -> str:
     message = plain(line.finding.message)
     place = terminal.style(where(line), "bold")
     number = str(line.location.line or "")
@@ -40,7 +40,7 @@ def _paragraph(line: Line, terminal: Terminal) -> str:
     return "\n".join(text)
 
 
-def _frame(line: Line, excerpt: Excerpt, terminal: Terminal) -> list[str]:
+def _frame(line: FindingLine, excerpt: Excerpt, terminal: Terminal) -> list[str]:
     """The line of the input, and carets under the value."""
     number = str(line.location.line)
     bar = terminal.style("|", "cyan")
@@ -62,7 +62,7 @@ def _shown(text: str) -> str:
     return plain(text.replace("\t", " " * _TAB))
 
 
-def _notes(line: Line) -> list[str]:
+def _notes(line: FindingLine) -> list[str]:
     """What else there is to say of a finding, each part on a line of its own."""
     finding = line.finding
     notes = [titled(_("note"), sentence(plain(note))) for note in finding.notes]

@@ -10,7 +10,7 @@ from tuner.findings import Severity
 from tuner.render.checked.context import RenderContext
 from tuner.render.checked.wording import file_of, is_file, path_of, told
 from tuner.render.terminal import plain
-from tuner.review.checked import Line, Problem
+from tuner.review.checked import FindingLine, InputProblem
 from tuner.review.review import Review
 
 _LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.ADVICE: "notice"}
@@ -25,12 +25,12 @@ def lines(review: Review, how: RenderContext) -> Iterator[str]:
             yield _finding(line, checked.source)
 
 
-def _problem(problem: Problem) -> str:
+def _problem(problem: InputProblem) -> str:
     place = problem.location
     return _command("error", place.source, place.line, place.column, None, "tuner", problem.message)
 
 
-def _finding(line: Line, source: str) -> str:
+def _finding(line: FindingLine, source: str) -> str:
     place, rule = line.location, line.finding.rule
     own = is_file(place.source)
     end = line.excerpt.end + 1 if line.excerpt is not None and own else None

@@ -12,7 +12,7 @@ from tuner.findings import Severity
 from tuner.render.checked.context import RenderContext
 from tuner.render.checked.wording import file_of, is_file, marked, path_of, told
 from tuner.render.json_text import listed
-from tuner.review.checked import Line, Problem
+from tuner.review.checked import FindingLine, InputProblem
 from tuner.review.review import Review
 
 _SEVERITIES = {Severity.ERROR: "major", Severity.WARNING: "minor", Severity.ADVICE: "info"}
@@ -31,7 +31,7 @@ def _issues(review: Review) -> Iterator[dict[str, Any]]:
                 yield _issue(found.line, checked.source, found.fingerprint)
 
 
-def _issue(line: Line, source: str, fingerprint: str) -> dict[str, Any]:
+def _issue(line: FindingLine, source: str, fingerprint: str) -> dict[str, Any]:
     begin = line.location.line if is_file(line.location.source) else None
     return {
         "description": f"{line.finding.rule.name}: {told(line)}",
@@ -42,7 +42,7 @@ def _issue(line: Line, source: str, fingerprint: str) -> dict[str, Any]:
     }
 
 
-def _unusable(problem: Problem) -> dict[str, Any]:
+def _unusable(problem: InputProblem) -> dict[str, Any]:
     place = problem.location
     told_of = f"{path_of(place.source)}\0{problem.message}".encode("utf-8", "surrogatepass")
     return {

@@ -6,7 +6,7 @@ from tuner.render.checked.concise import judged
 from tuner.render.checked.context import RenderContext, separated
 from tuner.render.checked.wording import path_of, told
 from tuner.render.terminal import Terminal, plain
-from tuner.review.checked import Checked, Line
+from tuner.review.checked import Checked, FindingLine
 from tuner.review.review import Review
 
 
@@ -25,7 +25,7 @@ def _paragraph(checked: Checked, terminal: Terminal) -> str:
     return "\n".join([terminal.style(plain(path_of(checked.source)), "bold"), *lines])
 
 
-def _place(line: Line, checked: Checked) -> str:
+def _place(line: FindingLine, checked: Checked) -> str:
     place = line.location
     position = f"{place.line or 1}:{place.column or 1}"
     return position if place.source == checked.source else f"{plain(path_of(place.source))}:{position}"

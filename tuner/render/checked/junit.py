@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 from tuner.render.checked.context import RenderContext
 from tuner.render.checked.wording import path_of, told, where
-from tuner.review.checked import Checked, Line
+from tuner.review.checked import Checked, FindingLine
 from tuner.review.review import Review
 from tuner.review.totals import Totals
 
@@ -48,7 +48,7 @@ def _suite(checked: Checked) -> ElementTree.Element:
     return suite
 
 
-def _case(line: Line, checked: Checked, name: str) -> ElementTree.Element:
+def _case(line: FindingLine, checked: Checked, name: str) -> ElementTree.Element:
     case = _named(line, name)
     message = _text(told(line))
     if line.at_least(checked.fail_on):
@@ -61,7 +61,7 @@ def _case(line: Line, checked: Checked, name: str) -> ElementTree.Element:
     return case
 
 
-def _named(line: Line, name: str) -> ElementTree.Element:
+def _named(line: FindingLine, name: str) -> ElementTree.Element:
     rule, place = line.finding.rule, line.location
     title = f"{rule.code} {rule.name} ({place.line or 1}:{place.column or 1})"
     return ElementTree.Element("testcase", {"classname": name, "name": title, "time": "0"})

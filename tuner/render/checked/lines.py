@@ -15,7 +15,7 @@ from tuner.inputs.user_input import UserInput
 from tuner.language import _
 from tuner.render import does_not_fit, lost_override, not_modelled
 from tuner.render.consultation import Consultation
-from tuner.review.checked import Checked, JudgedFor, Line, PhaseUse
+from tuner.review.checked import Checked, FindingLine, JudgedFor, PhaseUse
 from tuner.timing import phase_interval
 
 
@@ -43,7 +43,7 @@ def checked(answer: Consultation) -> Checked:
     )
 
 
-def lines(answer: Consultation) -> tuple[Line, ...]:
+def lines(answer: Consultation) -> tuple[FindingLine, ...]:
     """All findings, with a bad verdict among them, worst first, then in the file's order."""
     listed = [(item.finding, item.overrides) for item in answer.advice.recommendations]
     missing = does_not_fit.check(answer.advice)
@@ -56,7 +56,7 @@ def lines(answer: Consultation) -> tuple[Line, ...]:
     return tuple(sorted((_line(answer, *each) for each in listed), key=lambda line: line.rank))
 
 
-def _line(answer: Consultation, finding: Finding, overrides: tuple[str, ...]) -> Line:
+def _line(answer: Consultation, finding: Finding, overrides: tuple[str, ...]) -> FindingLine:
     stands = _stands(answer, finding, overrides)
     cause = _cause(answer.advice, finding, overrides)
     # A proposal is a whole workload: thousands of them would be kept for nothing.
@@ -64,7 +64,7 @@ def _line(answer: Consultation, finding: Finding, overrides: tuple[str, ...]) ->
     if cause is not None:
         said = _("once {code} is mended: {message}").format(code=cause.rule.code, message=finding.message)
         kept = replace(kept, message=said)
-    return Line(
+    return FindingLine(
         location=stands.location,
         finding=kept,
         overrides=overrides,

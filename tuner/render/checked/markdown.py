@@ -9,7 +9,7 @@ from tuner.render.checked.wording import cure, page, path_of, stated
 from tuner.render.numbers import gib, percent
 from tuner.render.terminal import plain
 from tuner.render.words import counted, full_stop, listed
-from tuner.review.checked import Checked, Line, PhaseUse
+from tuner.review.checked import Checked, FindingLine, PhaseUse
 from tuner.review.review import Review
 from tuner.rules.wording import duration
 from tuner.units import MIB
@@ -73,7 +73,7 @@ def _input(checked: Checked) -> Iterator[str]:
         yield f"**{error}**: {cell(checked.problem.message)}"
         return
     if checked.lines:
-        titles = (_("Finding"), _("Line"), _("Message"), _("Override"))
+        titles = (_("Finding"), _("FindingLine"), _("Message"), _("Override"))
         yield table(titles, [_row(line, checked) for line in checked.lines])
     else:
         yield full_stop(_("No findings"))
@@ -91,7 +91,7 @@ def _input(checked: Checked) -> Iterator[str]:
         yield table(titles, [_phase(phase, judged.gpu_bytes) for phase in checked.phases])
 
 
-def _row(line: Line, checked: Checked) -> tuple[str, ...]:
+def _row(line: FindingLine, checked: Checked) -> tuple[str, ...]:
     rule, place = line.finding.rule, line.location
     name = f"[{rule.code}]({page(rule)})" if page(rule) else rule.code
     position = "" if place.line is None else str(place.line)

@@ -6,7 +6,7 @@ from pydantic import ConfigDict, Field
 
 from tuner.evidence import Evidence
 from tuner.findings import Severity
-from tuner.render.report_values import SCHEMA_VERSION, Bytes, Place, ReportModel, SchemaVersion, Seconds
+from tuner.render.report_values import SCHEMA_VERSION, Bytes, InputPlace, ReportModel, SchemaVersion, Seconds
 
 
 class FixEdit(ReportModel):
@@ -107,7 +107,7 @@ class CheckedInput(ReportModel):
 
     source: str
     unreadable: Annotated[str | None, Field(description="why it cannot be used")] = None
-    location: Annotated[Place | None, Field(description="where it cannot be used")] = None
+    location: Annotated[InputPlace | None, Field(description="where it cannot be used")] = None
     judged_for: JudgedForReport | None = None
     gpus: Annotated[int, Field(description="of the whole job; 0 where the input cannot be used")] = 0
     phases: tuple[CheckedPhase, ...] = ()

@@ -19,7 +19,7 @@ from tuner.render.checked.wording import Marked, is_file, marked, page, path_of,
 from tuner.render.json_text import filled
 from tuner.render.rst import plain_text
 from tuner.render.words import sentence
-from tuner.review.checked import Checked, Line, Problem
+from tuner.review.checked import Checked, FindingLine, InputProblem
 from tuner.review.review import Review
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -70,16 +70,16 @@ def _json(value: Mapping[str, Any]) -> str:
     return json.dumps(value, indent=2, ensure_ascii=True)
 
 
-def _all_lines(inputs: Iterable[Checked]) -> Iterator[Line]:
+def _all_lines(inputs: Iterable[Checked]) -> Iterator[FindingLine]:
     """Every finding, with those that are silenced."""
     for checked in inputs:
         yield from checked.lines
         yield from (silenced.line for silenced in checked.silenced)
 
 
-def _rules(lines: Iterable[Line]) -> list[dict[str, Any]]:
+def _rules(lines: Iterable[FindingLine]) -> list[dict[str, Any]]:
     """The rules that speak, by code (3.49 reportingDescriptor)."""
-    surest: dict[str, Line] = {}
+    surest: dict[str, FindingLine] = {}
     order = list(Evidence)
     for line in lines:
         before = surest.get(line.code)
@@ -88,7 +88,7 @@ def _rules(lines: Iterable[Line]) -> list[dict[str, Any]]:
     return [_rule(surest[code]) for code in sorted(surest)]
 
 
-def _rule(line: Line) -> dict[str, Any]:
+def _rule(line: FindingLine) -> dict[str, Any]:
     rule = line.finding.rule
     shown = rule_page(rule.code)
     return {
@@ -128,7 +128,7 @@ def _result(found: Marked, checked: Checked, codes: Sequence[str]) -> dict[str, 
     return result
 
 
-def _location(line: Line, checked: Checked) -> dict[str, Any]:
+def _location(line: FindingLine, checked: Checked) -> dict[str, Any]:
     place = line.location
     logical = {"logicalLocations": [{"fullyQualifiedName": line.key}]} if line.key else {}
     if not is_file(place.source):
@@ -155,7 +155,7 @@ def artifact(source: str) -> dict[str, str]:
     return {"uri": quote(name), "uriBaseId": ROOT}
 
 
-def _notification(problem: Problem) -> dict[str, Any]:
+def _notification(problem: InputProblem) -> dict[str, Any]:
     """An input that cannot be used (3.58 notification)."""
     place = problem.location
     physical: dict[str, Any] = {"artifactLocation": artifact(place.source)}

@@ -15,7 +15,7 @@ from tuner.inputs.overrides import COMMAND_LINE
 from tuner.language import _
 from tuner.render.terminal import plain
 from tuner.render.words import pasteable, shown_overrides
-from tuner.review.checked import Checked, Line, Silenced
+from tuner.review.checked import Checked, FindingLine, Silenced
 
 SITE = "TUNER_DOCS"  # variable with the address of the documentation, where it is not that of the package
 
@@ -39,29 +39,29 @@ def is_file(source: str) -> bool:
     return source not in (COMMAND_LINE, "-")
 
 
-def file_of(line: Line, input_source: str) -> str:
+def file_of(line: FindingLine, input_source: str) -> str:
     """The file that a finding is shown at: its own, else the input that an override was given for."""
     return line.location.source if is_file(line.location.source) else input_source
 
 
-def where(line: Line) -> str:
+def where(line: FindingLine) -> str:
     """``path:line:column``."""
     place = line.location
     return f"{plain(path_of(place.source))}:{place.line or 1}:{place.column or 1}"
 
 
-def cure(line: Line) -> str:
+def cure(line: FindingLine) -> str:
     """The overrides that would mend the finding, as a shell takes them; empty where there are none."""
     return " ".join(pasteable(override) for override in shown_overrides(line.finding, line.overrides))
 
 
-def stated(line: Line) -> str:
+def stated(line: FindingLine) -> str:
     """The message, and that the line does not set the key where that is so."""
     message = plain(line.finding.message)
     return message + _(" (not set: {key})").format(key=plain(line.key)) if line.section else message
 
 
-def told(line: Line) -> str:
+def told(line: FindingLine) -> str:
     """The message, whether the line sets the key, and what to set."""
     if not line.overrides:
         return stated(line)
@@ -94,7 +94,7 @@ def page(rule: Rule) -> str:
 class Marked(NamedTuple):
     """A finding with what tells it from others when lines move."""
 
-    line: Line
+    line: FindingLine
     fingerprint: str
     silenced: Silenced | None  # None where it is reported
 
@@ -107,7 +107,7 @@ def marked(inputs: Iterable[Checked]) -> Iterator[tuple[Checked, tuple[Marked, .
     seen: dict[str, Counter[tuple[str, str]]] = {}
     abouts: dict[tuple[str, str], tuple[str, str]] = {}  # each of them once, however many files have it
 
-    def mark(line: Line, source: str, silenced: Silenced | None) -> Marked:
+    def mark(line: FindingLine, source: str, silenced: Silenced | None) -> Marked:
         phase = line.finding.phase
         about = (line.code, line.key or ("" if phase is None else phase.value))
         about = abouts.setdefault(about, about)

@@ -6,14 +6,14 @@ from typing import Any
 from msgspec import Struct
 
 from tuner.errors import TunerError
-from tuner.inputs.overrides import Kind, on_command_line, parse_overrides
+from tuner.inputs.overrides import OverrideKind, on_command_line, parse_overrides
 from tuner.inputs.secrets import HIDDEN
 from tuner.inputs.tree import Path, split_key
 from tuner.language import _
 from tuner.review.fixes.edits import CannotEditError
 
 
-class Change(Struct, frozen=True, kw_only=True):
+class KeyEdit(Struct, frozen=True, kw_only=True):
     """One key that gets another value, or is taken away."""
 
     path: Path
@@ -32,7 +32,7 @@ def key_of(override: str) -> Path:
     return split_key(override.lstrip("+~").partition("=")[0])
 
 
-def changes(overrides: Sequence[str]) -> tuple[Change, ...]:
+def changes(overrides: Sequence[str]) -> tuple[KeyEdit, ...]:
     """The changes that overrides make.
 
     Raises:
@@ -51,10 +51,10 @@ def changes(overrides: Sequence[str]) -> tuple[Change, ...]:
         if HIDDEN in text:
             raise CannotEditError(_("the value may be a secret"))
         made.append(
-            Change(
+            KeyEdit(
                 path=split_key(override.key),
                 value=override.value,
-                deletes=override.kind is Kind.DELETE,
+                deletes=override.kind is OverrideKind.DELETE,
                 override=text,
             )
         )

@@ -12,7 +12,7 @@ from tuner.inputs.user_input import UserInput
 from tuner.inputs.yaml_file import parse_yaml
 from tuner.language import _
 from tuner.review.checked import Edit
-from tuner.review.fixes.changes import Change
+from tuner.review.fixes.changes import KeyEdit
 from tuner.review.fixes.edits import CannotEditError, applied
 from tuner.review.fixes.readback import expect_yaml
 from tuner.review.fixes.script_edits import LaunchScript, expect_script, script_edits
@@ -24,7 +24,7 @@ class YamlFile(Struct, frozen=True, kw_only=True):
 
     data: bytes
 
-    def edits(self, changes: Sequence[Change]) -> tuple[Edit, ...]:
+    def edits(self, changes: Sequence[KeyEdit]) -> tuple[Edit, ...]:
         """The edits that make the changes, and nothing else.
 
         Raises:
@@ -34,7 +34,7 @@ class YamlFile(Struct, frozen=True, kw_only=True):
         self.prove(edits, changes)
         return edits
 
-    def draft(self, changes: Sequence[Change]) -> tuple[Edit, ...]:
+    def draft(self, changes: Sequence[KeyEdit]) -> tuple[Edit, ...]:
         """Edits that should make the changes, before anybody has read the file with them.
 
         Raises:
@@ -42,7 +42,7 @@ class YamlFile(Struct, frozen=True, kw_only=True):
         """
         return yaml_edits(self.data, changes)
 
-    def prove(self, edits: Sequence[Edit], changes: Sequence[Change]) -> None:
+    def prove(self, edits: Sequence[Edit], changes: Sequence[KeyEdit]) -> None:
         """Refuse edits after which the file is not read with the changes, and otherwise as before.
 
         Raises:
@@ -56,7 +56,7 @@ class ScriptFile(Struct, frozen=True, kw_only=True):
 
     script: LaunchScript
 
-    def edits(self, changes: Sequence[Change]) -> tuple[Edit, ...]:
+    def edits(self, changes: Sequence[KeyEdit]) -> tuple[Edit, ...]:
         """The edits that make the changes, and nothing else.
 
         Raises:
@@ -66,7 +66,7 @@ class ScriptFile(Struct, frozen=True, kw_only=True):
         self.prove(edits, changes)
         return edits
 
-    def draft(self, changes: Sequence[Change]) -> tuple[Edit, ...]:
+    def draft(self, changes: Sequence[KeyEdit]) -> tuple[Edit, ...]:
         """Edits that should make the changes, before anybody has read the script with them.
 
         Raises:
@@ -74,7 +74,7 @@ class ScriptFile(Struct, frozen=True, kw_only=True):
         """
         return script_edits(self.script, changes)
 
-    def prove(self, edits: Sequence[Edit], changes: Sequence[Change]) -> None:
+    def prove(self, edits: Sequence[Edit], changes: Sequence[KeyEdit]) -> None:
         """Refuse edits after which a launch does not get the changes, or anything else is another.
 
         Raises:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from tuner.findings import Severity
 from tuner.inputs.tree import Path
 from tuner.language import _
-from tuner.review.checked import Checked, Line
+from tuner.review.checked import Checked, FindingLine
 from tuner.review.fixes.changes import key_of
 from tuner.review.fixes.editable import ScriptFile, YamlFile
 from tuner.review.fixes.edits import applied
@@ -24,7 +24,7 @@ class Drafted(Struct, frozen=True, kw_only=True, dict=True):
     checked: Checked
     file: YamlFile | ScriptFile | None = None  # what the fixes edit; None where there are none
 
-    def objection(self, line: Line) -> str:
+    def objection(self, line: FindingLine) -> str:
         """Why the file would not be read as intended with a fix; empty where it would."""
         return "" if self.file is None else objection(line, self.file)
 
@@ -33,7 +33,7 @@ class Drafted(Struct, frozen=True, kw_only=True, dict=True):
         """The findings with each fix proved by itself, since it may be applied without the others."""
         return replace(self.checked, lines=tuple(map(self._proved, self.checked.lines)))
 
-    def _proved(self, line: Line) -> Line:
+    def _proved(self, line: FindingLine) -> FindingLine:
         reason = self.objection(line) if line.fix is not None else ""
         return replace(line, fix=None, no_fix=reason) if reason else line
 
@@ -41,7 +41,7 @@ class Drafted(Struct, frozen=True, kw_only=True, dict=True):
 class Left(Struct, frozen=True, kw_only=True):
     """A finding that stays, and why."""
 
-    line: Line
+    line: FindingLine
     reason: str
 
 
@@ -50,7 +50,7 @@ class Mended(Struct, frozen=True, kw_only=True):
 
     before: bytes
     after: bytes
-    fixed: tuple[Line, ...]  # in the order in which they were mended
+    fixed: tuple[FindingLine, ...]  # in the order in which they were mended
     left: tuple[Left, ...]  # with overrides, and not mended
     checked: Checked  # what is found in the file afterwards, with the reasons why fixes were refused
 
@@ -60,7 +60,7 @@ def mend(
     judge: Callable[[bytes], Drafted],
     *,
     unsafe: bool,
-    candidates: Callable[[Checked], Sequence[Line]] = lambda checked: checked.lines,
+    candidates: Callable[[Checked], Sequence[FindingLine]] = lambda checked: checked.lines,
 ) -> Mended:
     """Mend what can be mended.
 
@@ -97,7 +97,7 @@ def refused(checked: Checked, left: Sequence[Left], *, unsafe: bool) -> Checked:
     """
     reasons = {id(item.line): item.reason for item in left}
 
-    def with_reason(line: Line) -> Line:
+    def with_reason(line: FindingLine) -> FindingLine:
         fix, reason = line.fix, reasons.get(id(line), "")
         if fix is None or not reason or not (fix.safe or unsafe):
             return line
@@ -117,7 +117,7 @@ class _Mending:
     def __init__(
         self,
         judge: Callable[[bytes], Drafted],
-        candidates: Callable[[Checked], Sequence[Line]],
+        candidates: Callable[[Checked], Sequence[FindingLine]],
         *,
         unsafe: bool,
     ) -> None:
@@ -127,7 +127,7 @@ class _Mending:
         self._judged: dict[bytes, Drafted] = {}
         self._seen: set[bytes] = set()
         self._refused: set[tuple[str, tuple[str, ...]]] = set()  # which are tried again when no other is left
-        self.fixed: list[Line] = []  # in the order in which they were mended
+        self.fixed: list[FindingLine] = []  # in the order in which they were mended
 
     def judged(self, data: bytes) -> Drafted:
         """What is found in a state of the file."""
@@ -156,10 +156,10 @@ class _Mending:
             if line.overrides and (reason or line.fix is None):
                 yield Left(line=line, reason=reason)
 
-    def _may_be(self, line: Line) -> bool:
+    def _may_be(self, line: FindingLine) -> bool:
         return line.fix is not None and (self._unsafe or line.fix.safe)
 
-    def _objection(self, line: Line, data: bytes) -> str:
+    def _objection(self, line: FindingLine, data: bytes) -> str:
         """Why a fix is not applied; empty where it is."""
         after = _after(line, data)
         if after in self._seen:
@@ -178,17 +178,17 @@ class _Mending:
         return "" if worse is None else _("then {code} would be found").format(code=worse.code)
 
 
-def _after(line: Line, data: bytes) -> bytes:
+def _after(line: FindingLine, data: bytes) -> bytes:
     """A state of the file with the fix of a finding in it."""
     assert line.fix is not None
     return applied(data, line.fix.edits)
 
 
-def _named(line: Line) -> tuple[str, tuple[str, ...]]:
+def _named(line: FindingLine) -> tuple[str, tuple[str, ...]]:
     """A finding by what it would set, whatever the line on which it stands."""
     return line.code, line.overrides
 
 
-def keys_of(line: Line) -> set[Path]:
+def keys_of(line: FindingLine) -> set[Path]:
     """The keys that a finding would set."""
     return set(map(key_of, line.overrides))

@@ -8,8 +8,8 @@ from msgspec.structs import replace
 from tuner.errors import TunerError
 from tuner.inputs.secrets import without_secrets
 from tuner.language import _
-from tuner.review.checked import Edit, Fix, Line
-from tuner.review.fixes.changes import Change, changes, key_of
+from tuner.review.checked import Edit, FindingLine, Fix
+from tuner.review.fixes.changes import KeyEdit, changes, key_of
 from tuner.review.fixes.editable import ScriptFile, YamlFile
 from tuner.review.fixes.edits import CannotEditError, joined
 
@@ -17,20 +17,20 @@ from tuner.review.fixes.edits import CannotEditError, joined
 class Draft(Struct, frozen=True, kw_only=True):
     """Edits that should mend a finding, before anybody has read the file with them."""
 
-    line: Line
-    changes: tuple[Change, ...]
+    line: FindingLine
+    changes: tuple[KeyEdit, ...]
     edits: tuple[Edit, ...]
 
 
 def with_fixes(
-    lines: Sequence[Line],
+    lines: Sequence[FindingLine],
     file: YamlFile | ScriptFile,
     *,
     source: str,
     words: Sequence[str],
     safe: Collection[tuple[str, tuple[str, ...]]],
     proved: bool,
-) -> tuple[Line, ...]:
+) -> tuple[FindingLine, ...]:
     """Findings with their fixes, or with the reasons why they have none.
 
     Args:
@@ -63,14 +63,14 @@ def with_fixes(
     return tuple(fixed)
 
 
-def objection(line: Line, file: YamlFile | ScriptFile) -> str:
+def objection(line: FindingLine, file: YamlFile | ScriptFile) -> str:
     """Why the file would not be read as intended with a fix that nobody has proved; empty where it would."""
     assert line.fix is not None
     draft = Draft(line=line, changes=changes(line.overrides), edits=line.fix.edits)
     return next((reason for _draft, reason in _objections(file, [draft])), "")
 
 
-def _drafted(line: Line, file: YamlFile | ScriptFile, words: Sequence[str]) -> Draft | Line:
+def _drafted(line: FindingLine, file: YamlFile | ScriptFile, words: Sequence[str]) -> Draft | FindingLine:
     """What is to be proved of a finding, or the finding as it stays."""
     if not line.overrides:
         return line
@@ -123,6 +123,6 @@ def _reason(error: CannotEditError | TunerError) -> str:
     return without_secrets(error.message if isinstance(error, TunerError) else str(error))
 
 
-def _loses_a_value(made: Sequence[Change]) -> bool:
+def _loses_a_value(made: Sequence[KeyEdit]) -> bool:
     """Whether a value of the user's is taken away that no other key gets: what was meant is not known."""
     return any(change.deletes for change in made) and all(change.deletes for change in made)

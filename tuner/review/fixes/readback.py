@@ -9,11 +9,11 @@ from tuner.inputs.override_syntax import same
 from tuner.inputs.tree import Path, leaves
 from tuner.inputs.yaml_file import parse_yaml
 from tuner.language import _
-from tuner.review.fixes.changes import Change
+from tuner.review.fixes.changes import KeyEdit
 from tuner.review.fixes.edits import CannotEditError
 
 
-def expect_yaml(before: bytes, after: bytes, changes: Sequence[Change]) -> None:
+def expect_yaml(before: bytes, after: bytes, changes: Sequence[KeyEdit]) -> None:
     """Refuse an edited file that is read otherwise than the old one with the changes.
 
     Raises:

@@ -16,7 +16,7 @@ from tuner.inputs.shell.values import Field
 from tuner.inputs.tree import dotted
 from tuner.language import _
 from tuner.review.checked import Edit
-from tuner.review.fixes.changes import Change
+from tuner.review.fixes.changes import KeyEdit
 from tuner.review.fixes.edits import BOM, CannotEditError, joined
 from tuner.review.fixes.script_words import Word, words_of
 
@@ -72,14 +72,14 @@ class LaunchScript(Struct, frozen=True, kw_only=True, dict=True):
         """
         return _last_override(self.source, self.words, self.read.launches[self.number - 1])
 
-    def last_of(self, change: Change) -> Field | None:
+    def last_of(self, change: KeyEdit) -> Field | None:
         """The last word of the meant launch that sets the key of a change."""
         key, number = dotted(change.path), self.number - 1
         places = [place for place, (known, _text) in enumerate(self.keyed[number]) if known == key]
         return self.read.launches[number].arguments[places[-1]] if places else None
 
 
-def script_edits(script: LaunchScript, changes: Sequence[Change]) -> tuple[Edit, ...]:
+def script_edits(script: LaunchScript, changes: Sequence[KeyEdit]) -> tuple[Edit, ...]:
     """The edits after which a launch gets the overrides of the changes.
 
     Raises:
@@ -106,7 +106,7 @@ def script_edits(script: LaunchScript, changes: Sequence[Change]) -> tuple[Edit,
     return joined(_in_file(script.data, edit) for edit in edits)
 
 
-def expect_script(before: LaunchScript, after: LaunchScript, changes: Sequence[Change]) -> None:
+def expect_script(before: LaunchScript, after: LaunchScript, changes: Sequence[KeyEdit]) -> None:
     """Refuse an edited script whose launches get anything but the old words with the changes.
 
     Raises:
@@ -129,7 +129,7 @@ def expect_script(before: LaunchScript, after: LaunchScript, changes: Sequence[C
             raise CannotEditError(_("the script would not be read as intended"))
 
 
-def _says(word: str, change: Change) -> bool:
+def _says(word: str, change: KeyEdit) -> bool:
     return word.lower() == change.override.lower() or word.partition("=")[2].lower() == change.spelled.lower()
 
 
@@ -167,7 +167,7 @@ def _is_at(source: Source, word: Word, field: Field) -> bool:
     return (place.source, place.line, place.column) == (source.file, line + 1, column + 1)
 
 
-def _at(source: Source, word: Word, change: Change) -> Edit:
+def _at(source: Source, word: Word, change: KeyEdit) -> Edit:
     """Another value in the place of the one that a word has, with its quotation marks; or no word at all."""
     if change.deletes:
         blanks = b" \t\n" if word.in_array else b" \t\\\n"

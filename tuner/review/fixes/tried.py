@@ -5,7 +5,7 @@ To try takes as long as to mend, a judgement of the whole job for each fix.
 
 from msgspec.structs import replace
 
-from tuner.review.checked import Checked, Line
+from tuner.review.checked import Checked, FindingLine
 from tuner.review.fixes.mending import keys_of, needs_unsafe
 
 
@@ -21,7 +21,7 @@ def tried(checked: Checked, afterwards: Checked) -> Checked:
     return replace(checked, lines=tuple(_tried(line, afterwards) for line in checked.lines))
 
 
-def _tried(line: Line, afterwards: Checked) -> Line:
+def _tried(line: FindingLine, afterwards: Checked) -> FindingLine:
     if line.fix is None or not line.fix.safe:
         return line
     left = next((other for other in afterwards.lines if _is_the_same(other, line)), None)
@@ -34,5 +34,5 @@ def _tried(line: Line, afterwards: Checked) -> Line:
     return replace(line, fix=replace(line.fix, tried=True, refused=reason)) if reason else line
 
 
-def _is_the_same(one: Line, other: Line) -> bool:
+def _is_the_same(one: FindingLine, other: FindingLine) -> bool:
     return one.code == other.code and bool(keys_of(one) & keys_of(other))

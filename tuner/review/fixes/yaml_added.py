@@ -6,13 +6,13 @@ from tuner.inputs.tree import Tree
 from tuner.language import _
 from tuner.review.fixes.edits import CannotEditError, Splice
 from tuner.review.fixes.yaml_nodes import Node
-from tuner.review.fixes.yaml_places import Entry
+from tuner.review.fixes.yaml_places import MappingEntry
 from tuner.review.fixes.yaml_values import in_brackets, lines_of
 
 _STEP = 2  # columns, where the file has no section that tells
 
 
-def added_to(text: str, top: Node, entries: Sequence[Entry], tree: Tree) -> Splice:
+def added_to(text: str, top: Node, entries: Sequence[MappingEntry], tree: Tree) -> Splice:
     """Keys added to the section that entries lead to; to the top of the file where there are none.
 
     Raises:

@@ -5,16 +5,16 @@ from collections.abc import Iterator, Sequence
 from tuner.inputs.tree import Tree, dotted, merged, nested
 from tuner.language import _
 from tuner.review.checked import Edit
-from tuner.review.fixes.changes import Change
+from tuner.review.fixes.changes import KeyEdit
 from tuner.review.fixes.edits import CannotEditError, Splice, edits_of
 from tuner.review.fixes.yaml_added import added_to
 from tuner.review.fixes.yaml_nodes import Node, nodes_of
-from tuner.review.fixes.yaml_places import Entry, place_of
+from tuner.review.fixes.yaml_places import MappingEntry, place_of
 from tuner.review.fixes.yaml_removed import removed
 from tuner.review.fixes.yaml_values import expect_plain, spelled
 
 
-def yaml_edits(data: bytes, changes: Sequence[Change]) -> tuple[Edit, ...]:
+def yaml_edits(data: bytes, changes: Sequence[KeyEdit]) -> tuple[Edit, ...]:
     """The edits after which a YAML file has the values of the changes.
 
     Raises:
@@ -28,9 +28,9 @@ def yaml_edits(data: bytes, changes: Sequence[Change]) -> tuple[Edit, ...]:
     return edits_of(data, text, splices)
 
 
-def _changed(text: str, top: Node, changes: Sequence[Change]) -> Iterator[Splice]:
-    added: dict[tuple[int, int], tuple[list[Entry], Tree]] = {}
-    leaving: list[tuple[Entry, ...]] = []
+def _changed(text: str, top: Node, changes: Sequence[KeyEdit]) -> Iterator[Splice]:
+    added: dict[tuple[int, int], tuple[list[MappingEntry], Tree]] = {}
+    leaving: list[tuple[MappingEntry, ...]] = []
     for change in changes:
         place = place_of(top, change.path)
         if not place.missing:
@@ -52,7 +52,7 @@ def _changed(text: str, top: Node, changes: Sequence[Change]) -> Iterator[Splice
         yield added_to(text, top, entries, tree)
 
 
-def _value(text: str, top: Node, entry: Entry, change: Change) -> Splice:
+def _value(text: str, top: Node, entry: MappingEntry, change: KeyEdit) -> Splice:
     """Another value in the place of the one that stands there."""
     old = entry.value
     expect_plain(old, text)
@@ -65,7 +65,7 @@ def _value(text: str, top: Node, entry: Entry, change: Change) -> Splice:
     return Splice(old.start, old.end, new)
 
 
-def _renamed(text: str, top: Node, changes: Sequence[Change]) -> Iterator[Splice]:
+def _renamed(text: str, top: Node, changes: Sequence[KeyEdit]) -> Iterator[Splice]:
     """A key's other name in its own place, where one goes and one comes beside it."""
     leaving = [change for change in changes if change.deletes]
     coming = [change for change in changes if not change.deletes]

@@ -8,7 +8,7 @@ from tuner.review.fixes.edits import CannotEditError
 from tuner.review.fixes.yaml_nodes import Node
 
 
-class Entry:
+class MappingEntry:
     """A key with its value, and the mapping that holds both."""
 
     __slots__ = ("key", "mapping", "value")
@@ -17,14 +17,14 @@ class Entry:
         self.mapping, self.key, self.value = mapping, key, value
 
 
-class Place(Struct, frozen=True, kw_only=True):
+class KeyPlace(Struct, frozen=True, kw_only=True):
     """The entries that lead to a key, as far as the file has them."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[MappingEntry, ...]
     missing: Path  # the rest of the path, which the file does not have
 
 
-def place_of(top: Node, path: Path) -> Place:
+def place_of(top: Node, path: Path) -> KeyPlace:
     """The place of a key.
 
     Raises:
@@ -32,7 +32,7 @@ def place_of(top: Node, path: Path) -> Place:
             is needed.
     """
     _expect_own(top, path, 0)
-    entries: list[Entry] = []
+    entries: list[MappingEntry] = []
     mapping = top
     for depth, name in enumerate(path):
         entry = mapping.entry(name)
@@ -41,14 +41,14 @@ def place_of(top: Node, path: Path) -> Place:
                 raise CannotEditError(
                     _("{section} takes keys of another mapping by <<").format(section=_section(path, depth))
                 )
-            return Place(entries=tuple(entries), missing=path[depth:])
-        entries.append(Entry(mapping, *entry))
+            return KeyPlace(entries=tuple(entries), missing=path[depth:])
+        entries.append(MappingEntry(mapping, *entry))
         mapping = entry[1]
         if depth + 1 < len(path):
             if mapping.empty:
-                return Place(entries=tuple(entries), missing=path[depth + 1 :])
+                return KeyPlace(entries=tuple(entries), missing=path[depth + 1 :])
             _expect_own(mapping, path, depth + 1)
-    return Place(entries=tuple(entries), missing=())
+    return KeyPlace(entries=tuple(entries), missing=())
 
 
 def _expect_own(node: Node, path: Path, depth: int) -> None:

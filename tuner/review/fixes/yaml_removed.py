@@ -5,10 +5,12 @@ from collections.abc import Iterator, Sequence
 from tuner.language import _
 from tuner.review.fixes.edits import CannotEditError, Splice
 from tuner.review.fixes.yaml_nodes import Node
-from tuner.review.fixes.yaml_places import Entry
+from tuner.review.fixes.yaml_places import MappingEntry
 
 
-def removed(text: str, leaving: Sequence[tuple[Entry, ...]], *, growing: Sequence[Node]) -> Iterator[Splice]:
+def removed(
+    text: str, leaving: Sequence[tuple[MappingEntry, ...]], *, growing: Sequence[Node]
+) -> Iterator[Splice]:
     """Splices without the entries, each given with those that lead to it.
 
     Args:
@@ -19,7 +21,7 @@ def removed(text: str, leaving: Sequence[tuple[Entry, ...]], *, growing: Sequenc
     Raises:
         CannotEditError: something else stands on the lines of one, or is repeated elsewhere.
     """
-    gone: dict[int, Entry] = {}
+    gone: dict[int, MappingEntry] = {}
     going: dict[int, int] = {}  # how many entries leave a mapping
     for way in leaving:
         for entry in reversed(way):
@@ -35,11 +37,11 @@ def removed(text: str, leaving: Sequence[tuple[Entry, ...]], *, growing: Sequenc
             yield _one(text, entry)
 
 
-def _holds(entry: Entry, start: int) -> bool:
+def _holds(entry: MappingEntry, start: int) -> bool:
     return entry.value.start <= start < entry.value.end
 
 
-def _one(text: str, entry: Entry) -> Splice:
+def _one(text: str, entry: MappingEntry) -> Splice:
     for node in entry.value.below():
         if node.kind == "alias" or node.anchor is not None:
             raise CannotEditError(_("the value has an anchor or is an alias"))
@@ -55,7 +57,7 @@ def _one(text: str, entry: Entry) -> Splice:
     return Splice(start, end, "")
 
 
-def _from_brackets(text: str, entry: Entry) -> Splice:
+def _from_brackets(text: str, entry: MappingEntry) -> Splice:
     keys = [key.start for key, _value in entry.mapping.entries]
     at = keys.index(entry.key.start)
     if len(keys) == 1:

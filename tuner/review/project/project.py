@@ -12,7 +12,7 @@ from tuner.files import is_there
 from tuner.language import _
 from tuner.review.project.discovery import VARIABLE, nearest
 from tuner.review.project.globs import matches
-from tuner.review.project.read import Layer, PlacedBudget, inline_layer, layers_of, placed
+from tuner.review.project.read import PlacedBudget, SettingsFile, inline_layer, layers_of, placed
 from tuner.review.project.schema import PREMISES
 
 
@@ -23,7 +23,7 @@ class Named(Struct, frozen=True, kw_only=True):
     isolated: bool = False  # take no file but those that are given
 
 
-class Said(Struct, frozen=True, kw_only=True):
+class StatedSetting(Struct, frozen=True, kw_only=True):
     """A setting of a project, and where it stands."""
 
     value: Any
@@ -33,10 +33,10 @@ class Said(Struct, frozen=True, kw_only=True):
 class Project(Struct, frozen=True, kw_only=True):
     """All settings that may concern one input; a later layer wins over an earlier one."""
 
-    layers: tuple[Layer, ...] = ()
+    layers: tuple[SettingsFile, ...] = ()
     file: Path | None = None  # the input; None of what is typed or read from standard input
 
-    def said(self, name: str) -> Said | None:
+    def said(self, name: str) -> StatedSetting | None:
         """A setting by the name of its field; None where nobody says it."""
         return next(self._said(name), None)
 
@@ -45,7 +45,7 @@ class Project(Struct, frozen=True, kw_only=True):
         said = self.said(name)
         return default if said is None else said.value
 
-    def premises(self) -> dict[str, Said]:
+    def premises(self) -> dict[str, StatedSetting]:
         """What is said of the job, by the names of the options in snake case."""
         found = ((name, self.said(name)) for name in PREMISES)
         return {name: said for name, said in found if said is not None}
@@ -67,17 +67,17 @@ class Project(Struct, frozen=True, kw_only=True):
             for budget in placed(layer.settings.budget, layer.folder, layer.place)
         )
 
-    def _said(self, name: str) -> Iterator[Said]:
+    def _said(self, name: str) -> Iterator[StatedSetting]:
         """The setting wherever it is said, the one that wins first."""
         for layer in reversed(self.layers):
             for number, part in reversed(list(enumerate(layer.settings.per_file))):
                 value = getattr(part, name, None)
                 if value is not None and self.file and matches(self.file, part.files, layer.folder):
-                    yield Said(value=value, place=layer.place("per-file", number, _key(name)))
+                    yield StatedSetting(value=value, place=layer.place("per-file", number, _key(name)))
         for layer in reversed(self.layers):
             value = getattr(layer.settings, name)
             if value is not None:
-                yield Said(value=value, place=layer.place(_key(name)))
+                yield StatedSetting(value=value, place=layer.place(_key(name)))
 
 
 def project_of(file: Path | None, named: Named) -> Project:

@@ -17,7 +17,7 @@ from tuner.review.project.typed import typed
 _DEEPEST = 8  # files that extend one another
 
 
-class Layer(Struct, frozen=True, kw_only=True, eq=False):
+class SettingsFile(Struct, frozen=True, kw_only=True, eq=False):
     """One settings file, or settings of the command line."""
 
     settings: ProjectSettings
@@ -32,7 +32,7 @@ class Layer(Struct, frozen=True, kw_only=True, eq=False):
 
 
 @lru_cache(maxsize=256)
-def layers_of(file: Path) -> tuple[Layer, ...]:
+def layers_of(file: Path) -> tuple[SettingsFile, ...]:
     """The settings of a file, behind those that it extends.
 
     Raises:
@@ -41,7 +41,7 @@ def layers_of(file: Path) -> tuple[Layer, ...]:
     return tuple(reversed(list(_chain(file))))
 
 
-def _chain(file: Path) -> Iterator[Layer]:
+def _chain(file: Path) -> Iterator[SettingsFile]:
     seen: list[Path] = []
     place: Location | None = None
     following: Path | None = file
@@ -56,7 +56,7 @@ def _chain(file: Path) -> Iterator[Layer]:
         following = None if name is None else (layer.folder / name).resolve()
 
 
-def _layer(file: Path, asked_at: Location | None) -> Layer:
+def _layer(file: Path, asked_at: Location | None) -> SettingsFile:
     source = shown(file)
     try:
         text, values = read_toml(file, source=source)
@@ -69,10 +69,10 @@ def _layer(file: Path, asked_at: Location | None) -> Layer:
     for key in TABLE if above else ():
         section = section.get(key, {}) if isinstance(section, dict) else {}
     settings = typed(section, ProjectSettings, lambda path: place_of(text, (*above, *path), source=source))
-    return Layer(settings=settings, folder=file.parent, text=text, source=source, above=above)
+    return SettingsFile(settings=settings, folder=file.parent, text=text, source=source, above=above)
 
 
-def inline_layer(text: str) -> Layer:
+def inline_layer(text: str) -> SettingsFile:
     """Settings as ``--config 'key = value'`` gives them.
 
     Raises:
@@ -93,7 +93,7 @@ def inline_layer(text: str) -> Layer:
         raise InputError(
             _("a file extends another one; name it by --config FILE"), location=place(()), key="extend"
         )
-    return Layer(settings=settings, folder=Path.cwd(), text="", source=source)
+    return SettingsFile(settings=settings, folder=Path.cwd(), text="", source=source)
 
 
 @lru_cache(maxsize=16)

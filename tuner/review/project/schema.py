@@ -57,7 +57,7 @@ class JobSettings(Struct, frozen=True, kw_only=True, rename="kebab", forbid_unkn
     host_memory: Annotated[float, Meta(ge=1, description="GiB of one node.")] | None = None
 
 
-class Choice(JobSettings, frozen=True, kw_only=True, rename="kebab", forbid_unknown_fields=True):
+class FindingChoice(JobSettings, frozen=True, kw_only=True, rename="kebab", forbid_unknown_fields=True):
     """A project's settings of a run, and which findings are wanted."""
 
     select: Annotated[Rules, Meta(description="Only these rules are shown.")] | None = None
@@ -67,7 +67,7 @@ class Choice(JobSettings, frozen=True, kw_only=True, rename="kebab", forbid_unkn
     ) = None
 
 
-class PerFile(Choice, frozen=True, kw_only=True, rename="kebab", forbid_unknown_fields=True):
+class PerFile(FindingChoice, frozen=True, kw_only=True, rename="kebab", forbid_unknown_fields=True):
     """What is said of some inputs alone; it wins over what is said of all, and a later one over it."""
 
     files: Globs
@@ -99,7 +99,7 @@ class BudgetFile(Struct, frozen=True, kw_only=True, rename="kebab", forbid_unkno
     budget: tuple[Budget, ...]
 
 
-class ProjectSettings(Choice, frozen=True, kw_only=True, rename="kebab", forbid_unknown_fields=True):
+class ProjectSettings(FindingChoice, frozen=True, kw_only=True, rename="kebab", forbid_unknown_fields=True):
     """The settings of a project: tuner.toml, .tuner.toml, or the table tool.tuner of pyproject.toml."""
 
     extend: (

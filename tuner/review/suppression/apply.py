@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from msgspec import Struct
 
-from tuner.review.checked import Line, Silenced, SilencedBy
+from tuner.review.checked import FindingLine, Silenced, SilencedBy
 from tuner.review.project.selection import KnownRules, Selection
 from tuner.review.suppression import unused
 from tuner.review.suppression.comments import Suppression
@@ -13,12 +13,12 @@ from tuner.review.suppression.comments import Suppression
 class Applied(Struct, frozen=True, kw_only=True):
     """The findings of one input, those that are left and those that its comments ignore."""
 
-    lines: tuple[Line, ...]
+    lines: tuple[FindingLine, ...]
     silenced: tuple[Silenced, ...] = ()
 
 
 def without_ignored(
-    lines: Sequence[Line],
+    lines: Sequence[FindingLine],
     comments: Callable[[str], tuple[Suppression, ...]],
     *,
     source: str,
@@ -36,7 +36,7 @@ def without_ignored(
         selection: which are wanted; others are never unused.
         require_reason: whether a comment has to say why.
     """
-    kept: list[Line] = []
+    kept: list[FindingLine] = []
     silenced: list[Silenced] = []
     used: set[tuple[Suppression, str]] = set()
     for line in lines:
@@ -49,7 +49,7 @@ def without_ignored(
     for comment in comments(source):
         idle = [word for word in comment.words if _is_idle(comment, word, used, known, selection)]
         for finding in unused.check(comment, idle, known, require_reason=require_reason):
-            line = Line(location=comment.place, finding=finding, overrides=())
+            line = FindingLine(location=comment.place, finding=finding, overrides=())
             of_file = [it for it in comments(source) if it.whole_file and _code_in(it, line, known)]
             if of_file:
                 silenced.append(_silenced(line, of_file[0]))
@@ -58,12 +58,12 @@ def without_ignored(
     return Applied(lines=tuple(sorted(kept, key=lambda line: line.rank)), silenced=tuple(silenced))
 
 
-def _silenced(line: Line, comment: Suppression) -> Silenced:
+def _silenced(line: FindingLine, comment: Suppression) -> Silenced:
     return Silenced(line=line, by=SilencedBy.COMMENT, reason=comment.reason)
 
 
 def _covering(
-    line: Line, comments: Callable[[str], tuple[Suppression, ...]], source: str
+    line: FindingLine, comments: Callable[[str], tuple[Suppression, ...]], source: str
 ) -> Iterator[Suppression]:
     """The comments that speak of the place of a finding; one for the input's whole file, of any place."""
     place = line.location
@@ -72,7 +72,7 @@ def _covering(
         yield from (it for it in comments(source) if it.whole_file)
 
 
-def _code_in(comment: Suppression, line: Line, known: KnownRules) -> bool:
+def _code_in(comment: Suppression, line: FindingLine, known: KnownRules) -> bool:
     return not comment.instead and line.finding.rule.code in map(known.code, comment.words)
 
 

@@ -31,7 +31,7 @@ def _nobody_away(turns: Turns) -> "ToolWaits":
     return ToolWaits(turns)
 
 
-class Engine:
+class SimulatedEngine:
     """State of the simulation, whose clock is that of the running sequences."""
 
     def __init__(self, load: Load, *, turn_admissions: int = _TURN_ADMISSIONS) -> None:

@@ -1,7 +1,7 @@
 """What an engine is asked for: responses, those that lost their room, and further turns of conversations."""
 
 from tuner.timing.generation.load import Load, Waiting
-from tuner.timing.generation.running import Group
+from tuner.timing.generation.running import SequenceGroup
 
 
 def first_request(load: Load, place: int) -> Waiting:
@@ -15,7 +15,9 @@ def first_request(load: Load, place: int) -> Waiting:
     )
 
 
-def preempted_request(load: Load, group: Group, count: int, *, generated: int, mark: float) -> Waiting:
+def preempted_request(
+    load: Load, group: SequenceGroup, count: int, *, generated: int, mark: float
+) -> Waiting:
     """Sequences that lost their room in the middle of a turn.
 
     Args:
@@ -37,7 +39,7 @@ def preempted_request(load: Load, group: Group, count: int, *, generated: int, m
     )
 
 
-def next_request(load: Load, group: Group, *, mark: float) -> Waiting | None:
+def next_request(load: Load, group: SequenceGroup, *, mark: float) -> Waiting | None:
     """The next turn of sequences that have ended one, None behind the last; ``mark`` as above."""
     turns, turn = load.turns, group.turn + 1
     if turns is None or turn == turns.cuts[group.place].turns:

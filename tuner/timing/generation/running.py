@@ -7,7 +7,7 @@ from msgspec import Struct
 from tuner.timing.generation.load import Waiting
 
 
-class Group(Struct):
+class SequenceGroup(Struct):
     """Sequences that were admitted together and leave the engine together."""
 
     count: int
@@ -25,8 +25,8 @@ class Running:
         self.clock = 0
         self.count = 0  # sequences
         self.most = 0
-        self._groups: list[Group] = []
-        self._ends: list[tuple[int, int, Group]] = []
+        self._groups: list[SequenceGroup] = []
+        self._ends: list[tuple[int, int, SequenceGroup]] = []
         self._admitted = 0  # groups so far
         self._starts = 0  # sum over the sequences of the step at which they started
 
@@ -48,7 +48,7 @@ class Running:
     def add(self, count: int, head: Waiting) -> None:
         """Let sequences run that have got the next token in the last step."""
         start = self.clock - 1 - head.generated
-        group = Group(count, start, head.length, head.place, head.turn)
+        group = SequenceGroup(count, start, head.length, head.place, head.turn)
         self._groups.append(group)
         self._admitted += 1
         heappush(self._ends, (start + head.length, self._admitted, group))
@@ -72,7 +72,7 @@ class Running:
         """Whether the last token of a group may have come."""
         return bool(self._ends) and self._ends[0][0] <= self.clock
 
-    def ended(self) -> Group | None:
+    def ended(self) -> SequenceGroup | None:
         """A group whose last token has come, until it is removed; None where all run on."""
         ends = self._ends
         while ends and (ends[0][0] <= self.clock or not ends[0][2].count):
@@ -81,13 +81,13 @@ class Running:
                 return group
         return None
 
-    def youngest(self) -> Group:
+    def youngest(self) -> SequenceGroup:
         """The group that was admitted last, of those that run."""
         while not self._groups[-1].count:
             self._groups.pop()
         return self._groups[-1]
 
-    def remove(self, group: Group, count: int) -> None:
+    def remove(self, group: SequenceGroup, count: int) -> None:
         """Let so many of a group run no more."""
         group.count -= count
         self.count -= count

@@ -28,7 +28,7 @@ from functools import lru_cache
 
 from msgspec import structs
 
-from tuner.timing.generation.engine import Engine
+from tuner.timing.generation.engine import SimulatedEngine
 from tuner.timing.generation.load import Load, Simulated
 
 
@@ -36,7 +36,7 @@ from tuner.timing.generation.load import Load, Simulated
 def simulate(load: Load) -> Simulated:
     """Run one engine until its last sequence has ended."""
     known = _with_room(load)
-    return known[0] if known else Engine(load).run()
+    return known[0] if known else SimulatedEngine(load).run()
 
 
 @lru_cache(maxsize=256)

@@ -24,7 +24,7 @@ from msgspec import Struct
 
 from tuner.serving.graphs import largest_graph
 from tuner.timing import assumptions as assume
-from tuner.timing.corrections import Family, correction
+from tuner.timing.corrections import OperatorFamily, correction
 from tuner.timing.decode import (
     REDUCTIONS_PER_LAYER,
     RolloutInput,
@@ -37,7 +37,7 @@ from tuner.timing.decode import (
     weight_read_bytes,
 )
 from tuner.timing.host import engine_launch_seconds
-from tuner.timing.layer import Layer, average_layer, cached_keys, visible_keys
+from tuner.timing.layer import LayerWork, average_layer, cached_keys, visible_keys
 from tuner.timing.measured_reads import Plane
 from tuner.timing.rates import decode_bytes_per_s
 from tuner.timing.reads import cache_plane, weight_curve
@@ -55,7 +55,7 @@ class StepPrices(Struct, frozen=True, kw_only=True):
     """What the seconds of a step are put together from; each grows in proportion to something."""
 
     experts: RolloutInput | None  # where the weights that a step reads depend on its tokens
-    layer: Layer  # the average one of the model
+    layer: LayerWork  # the average one of the model
     largest_graph: float  # sequences of the largest step that a CUDA graph replays
     overlaps: bool  # the host prepares a step while the GPU computes the one before
     weights: TokenCurve | None  # reading them, by tokens; None where experts are among them
@@ -152,8 +152,8 @@ def step_prices(inputs: RolloutInput) -> StepPrices:
         kernels=inputs.model.layers * kernels,
         waiting_kernels=inputs.model.layers * (kernels - measured),
         launched=engine_launch_seconds(gpu),
-        step=assume.ENGINE_STEP_S / correction(gpu, Family.ENGINE),
-        sequence=sequence / correction(gpu, Family.ENGINE_SEQUENCE),
+        step=assume.ENGINE_STEP_S / correction(gpu, OperatorFamily.ENGINE),
+        sequence=sequence / correction(gpu, OperatorFamily.ENGINE_SEQUENCE),
     )
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tuner.inputs.record.read import RunRecord
     from tuner.out_of_memory.stack import Call
     from tuner.workload.observed import Observed
-    from tuner.workload.place import Place
+    from tuner.workload.place import FailurePlace
 
 __all__ = [
     "behaviours",
@@ -124,7 +124,7 @@ def recorded(record: "RunRecord", observed: "Observed | None", workload: Workloa
 
 
 def deciding_keys(
-    place: "Place", version: str, workload: Workload | None = None, settings: Settings | None = None
+    place: "FailurePlace", version: str, workload: Workload | None = None, settings: Settings | None = None
 ) -> tuple[str, ...]:
     """What decides the memory at a place, see :func:`tuner.trainers.verl.memory_keys.deciding_keys`."""
     from tuner.trainers.verl import memory_keys
@@ -167,7 +167,7 @@ def noted_settings(note: str) -> tuple[str, ...]:
     return run_notes.noted_settings(note)
 
 
-def place_of(calls: "Sequence[Call]") -> "Place":
+def place_of(calls: "Sequence[Call]") -> "FailurePlace":
     """Where a job was when it stopped, see :func:`tuner.trainers.verl.places.place_of`."""
     from tuner.trainers.verl import places
 

@@ -6,7 +6,7 @@ from typing import Any
 from tuner.errors import InputError, Location, UnsupportedError
 from tuner.inputs.convert import described
 from tuner.inputs.interpolation import MISSING, is_interpolation
-from tuner.inputs.overrides import COMMAND_LINE, Arguments, Kind
+from tuner.inputs.overrides import COMMAND_LINE, Arguments, OverrideKind
 from tuner.inputs.tree import Path, contains, dotted, lookup, split_key
 from tuner.language import _
 from tuner.trainers.verl.defaults import CONFIGS, read_defaults
@@ -58,7 +58,7 @@ def choose_config(composition: Composition, arguments: Arguments, keys: Iterable
 
 def _engines(composition: Composition, arguments: Arguments) -> Iterator[tuple[Any, str, Location | None]]:
     """What the user says about the training engine, by which key, the most explicit first."""
-    settings = [item for item in reversed(arguments.overrides) if item.kind is not Kind.DELETE]
+    settings = [item for item in reversed(arguments.overrides) if item.kind is not OverrideKind.DELETE]
     yield from ((item.value, item.key, item.location) for item in settings if item.key == _ENGINE[0])
     for item in settings:
         if item.package is not None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from tuner.trainers.verl.source import Source
+from tuner.trainers.verl.source import ReleaseSettings
 from tuner.workload import Carrier, Rollout, RolloutEngine
 
 #: The one that moves weights within a GPU.
@@ -40,7 +40,7 @@ _CARRIERS: Mapping[str, Carrier] = {
 _IN_CHUNKS = ("nccl", "nixl")
 
 
-def carrier_name(source: Source) -> str:
+def carrier_name(source: ReleaseSettings) -> str:
     """The checkpoint engine that carries weights to other GPUs.
 
     The recipes that have such GPUs set ``nccl``; a name that verl does not know is a module of the user's.
@@ -49,7 +49,7 @@ def carrier_name(source: Source) -> str:
     return _NCCL.name if name == WITHIN_A_GPU else name
 
 
-def read_carrier(source: Source, rollout: Rollout, trainer_gpus: int) -> Carrier | None:
+def read_carrier(source: ReleaseSettings, rollout: Rollout, trainer_gpus: int) -> Carrier | None:
     """What carries weights to rollout engines on GPUs of their own; None where there are none.
 
     Before 0.7.1 there is no such choice. A module of the user's is taken to hold what ``nccl`` does.
@@ -70,7 +70,7 @@ def read_carrier(source: Source, rollout: Rollout, trainer_gpus: int) -> Carrier
     )
 
 
-def refuses_large_tensors(source: Source, carrier: Carrier) -> bool:
+def refuses_large_tensors(source: ReleaseSettings, carrier: Carrier) -> bool:
     """Whether a tensor larger than the bucket stops the transfer."""
     if carrier.name == "mooncake":
         return True
@@ -87,7 +87,7 @@ def _handed_on(carrier: Carrier, rollout: Rollout) -> int:
     return int(rollout.engine is RolloutEngine.SGLANG and not carrier.host_shards)
 
 
-def _frees_cache(source: Source, rollout: Rollout) -> bool:
+def _frees_cache(source: ReleaseSettings, rollout: Rollout) -> bool:
     """Whether engines give their KV cache back for the transfer, where ``free_cache_engine`` says so.
 
     Source: ``release_kv_cache`` of ``workers/rollout/*_rollout/*_async_server.py``; of 0.7.1 ``sleep``.

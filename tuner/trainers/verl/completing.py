@@ -6,7 +6,7 @@ from typing import Any
 
 from tuner.inputs.tree import dotted, leaves
 from tuner.language import N_, _
-from tuner.trainers.protocol import Kind, OfferedKey
+from tuner.trainers.protocol import KeyKind, OfferedKey
 from tuner.trainers.verl.coverage.classes import of_key
 from tuner.trainers.verl.defaults import CONFIGS, FINE_TUNING_CONFIGS, has_config, read_defaults
 
@@ -16,9 +16,9 @@ _WORD = re.compile(
 )  # text that needs no quotation marks in an override or a shell
 
 _MADE_OF = {
-    Kind.MODELLED: N_("counted in memory and seconds"),
-    Kind.NO_EFFECT: N_("no effect on memory and seconds"),
-    Kind.NOT_MODELLED: N_("what it changes is not counted"),
+    KeyKind.MODELLED: N_("counted in memory and seconds"),
+    KeyKind.NO_EFFECT: N_("no effect on memory and seconds"),
+    KeyKind.NOT_MODELLED: N_("what it changes is not counted"),
 }
 
 

@@ -10,7 +10,7 @@ from tuner.files import is_there
 from tuner.inputs.tree import Path, Tree, merged, nested
 from tuner.inputs.yaml_file import Document, read_yaml
 from tuner.language import _
-from tuner.trainers.verl.defaults_entries import Entry, entries, header_package
+from tuner.trainers.verl.defaults_entries import DefaultsEntry, entries, header_package
 
 _MOST_FILES = 200
 _ENGINE_CHOICE = "model_engine@model_engine"
@@ -51,7 +51,7 @@ class _Composer:
                 tree = merged(tree, own if entry.is_self else self._part(entry, base, package))
         return tree if any(entry.is_self for entry in named) else merged(tree, own)
 
-    def _part(self, entry: Entry, base: str, package: Path) -> Tree:
+    def _part(self, entry: DefaultsEntry, base: str, package: Path) -> Tree:
         """What one entry of a ``defaults`` list brings."""
         if entry.group is not None:
             key = entry.key(base, package)

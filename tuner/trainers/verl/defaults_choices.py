@@ -9,7 +9,7 @@ Source: hydra 1.3.2, ``_internal/defaults_list.py`` (``Overrides.set_known_choic
 
 from tuner.errors import InputError
 from tuner.language import _
-from tuner.trainers.verl.defaults_entries import Entry
+from tuner.trainers.verl.defaults_entries import DefaultsEntry
 
 
 class Choices:
@@ -17,9 +17,9 @@ class Choices:
 
     def __init__(self) -> None:
         self._names: dict[str, str | None] = {}
-        self._made: dict[str, Entry] = {}  # those of a file that is there, in their order
+        self._made: dict[str, DefaultsEntry] = {}  # those of a file that is there, in their order
 
-    def name(self, entry: Entry, key: str) -> None:
+    def name(self, entry: DefaultsEntry, key: str) -> None:
         """Note what an entry chooses.
 
         Raises:
@@ -34,7 +34,7 @@ class Choices:
             hint = _("write {word} to choose anew").format(word=anew)
             raise InputError(message, location=entry.place, key="defaults", hint=hint)
 
-    def make(self, entry: Entry, key: str) -> None:
+    def make(self, entry: DefaultsEntry, key: str) -> None:
         """Note that a choice brings something.
 
         Raises:
@@ -47,7 +47,7 @@ class Choices:
     def __len__(self) -> int:
         return len(self._made)
 
-    def expect_none_since(self, count: int, behind: int, again: Entry) -> None:
+    def expect_none_since(self, count: int, behind: int, again: DefaultsEntry) -> None:
         """Refuse to follow a list again that made choices.
 
         Args:
@@ -62,7 +62,7 @@ class Choices:
             raise _twice(list(self._made.values())[count], again)
 
 
-def _twice(choice: Entry, place: Entry) -> InputError:
+def _twice(choice: DefaultsEntry, place: DefaultsEntry) -> InputError:
     return InputError(
         _("{group} is chosen twice").format(group=choice.chosen),
         location=place.place,

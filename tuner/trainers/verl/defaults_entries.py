@@ -16,7 +16,7 @@ _GLOBAL, _HERE, _GROUP = "_global_", "_here_", "_group_"
 _OVERRIDE, _OPTIONAL = "override ", "optional "
 
 
-class Entry(Struct, frozen=True, kw_only=True):
+class DefaultsEntry(Struct, frozen=True, kw_only=True):
     """A file that a list names: by itself (``folder/file@package``), or chosen (``group@package: file``)."""
 
     group: str | None  # as it is written, without the package; None of a file that is named by itself
@@ -69,7 +69,7 @@ class Entry(Struct, frozen=True, kw_only=True):
         return f"{self.folder_path(base)}@{dotted(self.below(base, parent))}"
 
 
-def entries(document: Document) -> tuple[Entry, ...]:
+def entries(document: Document) -> tuple[DefaultsEntry, ...]:
     """The entries of a document's list, in order, without those that choose what Hydra itself does.
 
     Raises:
@@ -94,11 +94,11 @@ def entries(document: Document) -> tuple[Entry, ...]:
     return named
 
 
-def _read(item: Any, place: Location) -> Iterator[Entry]:
+def _read(item: Any, place: Location) -> Iterator[DefaultsEntry]:
     if isinstance(item, str):
         path, package = _parted(item)
         folder, _slash, name = path.removesuffix(".yaml").rpartition("/")
-        yield Entry(
+        yield DefaultsEntry(
             group=None,
             folder=folder.strip("/"),
             name=name,
@@ -116,7 +116,7 @@ def _read(item: Any, place: Location) -> Iterator[Entry]:
         if group.partition("/")[0] == "hydra":
             continue
         for choice in value if isinstance(value, list) else [value]:
-            yield Entry(
+            yield DefaultsEntry(
                 group=group,
                 folder=group,
                 name=None if choice is None else str(choice).removesuffix(".yaml"),

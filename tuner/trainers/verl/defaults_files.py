@@ -7,7 +7,7 @@ from tuner.errors import InputError
 from tuner.files import is_there
 from tuner.inputs.yaml_file import Document, parse_yaml, read_text
 from tuner.language import N_, _
-from tuner.trainers.verl.defaults_entries import Entry
+from tuner.trainers.verl.defaults_entries import DefaultsEntry
 from tuner.units import KIB
 
 MOST_LEVELS = 64  # files that name one another in a row
@@ -42,7 +42,7 @@ class DefaultsFiles:
         """Where a file of this path would be looked for first."""
         return self._tops[0] / f"{path}.yaml"
 
-    def count(self, entry: Entry, level: int) -> None:
+    def count(self, entry: DefaultsEntry, level: int) -> None:
         """Count an entry that is followed.
 
         Args:
@@ -62,7 +62,7 @@ class DefaultsFiles:
                 entry, _("more than {most} files name one another in a row").format(most=MOST_LEVELS)
             )
 
-    def read(self, file: FilePath, entry: Entry) -> Document:
+    def read(self, file: FilePath, entry: DefaultsEntry) -> Document:
         """The content of a file.
 
         Raises:
@@ -83,5 +83,5 @@ class DefaultsFiles:
         return document
 
 
-def _refused(entry: Entry, message: str) -> InputError:
+def _refused(entry: DefaultsEntry, message: str) -> InputError:
     return InputError(message, location=entry.place, key="defaults", hint=_(PRINT_HINT))

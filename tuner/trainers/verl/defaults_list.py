@@ -14,7 +14,7 @@ from tuner.language import _
 from tuner.trainers.protocol import ReleaseChoice
 from tuner.trainers.verl.defaults import CONFIG_FOLDER, CONFIGS, FINE_TUNING_CONFIGS, read_defaults
 from tuner.trainers.verl.defaults_choices import Choices
-from tuner.trainers.verl.defaults_entries import Entry, entries, header_package
+from tuner.trainers.verl.defaults_entries import DefaultsEntry, entries, header_package
 from tuner.trainers.verl.defaults_files import PRINT_HINT, DefaultsFiles
 from tuner.trainers.verl.entry_points import refuse_config
 from tuner.trainers.verl.releases import BUNDLED
@@ -121,7 +121,7 @@ class _Reader:
     def __init__(self, tops: Sequence[FilePath]) -> None:
         self._files = DefaultsFiles(tops)
         self._choices = Choices()
-        self._overrides: dict[str, tuple[Entry, _List]] = {}  # by key, the outermost file's first
+        self._overrides: dict[str, tuple[DefaultsEntry, _List]] = {}  # by key, the outermost file's first
         self._met: set[str] = set()  # keys of those that chose for an entry of a file
         self._followed: dict[tuple[FilePath, Path], _Followed] = {}  # by the file and the package of its keys
 
@@ -150,7 +150,7 @@ class _Reader:
                 result = result.below(self._part(entry, listed))
         return result
 
-    def _expect_group(self, entry: Entry, listed: _List) -> None:
+    def _expect_group(self, entry: DefaultsEntry, listed: _List) -> None:
         """Refuse to choose anew what nobody chose, as Hydra does."""
         folder = entry.folder_path(listed.base)
         if not _has_files(f"{folder}/"):
@@ -161,7 +161,7 @@ class _Reader:
                 hint=_("leave {word} out").format(word="'override'"),
             )
 
-    def _chosen(self, entry: Entry, listed: _List) -> Composition:
+    def _chosen(self, entry: DefaultsEntry, listed: _List) -> Composition:
         if entry.group is None:
             return self._part(entry, listed)
         key = entry.key(listed.base, listed.package)
@@ -176,17 +176,17 @@ class _Reader:
             self._choices.make(entry, key)
         return self._part(entry, listed)
 
-    def _is_left_out(self, entry: Entry, listed: _List) -> bool:
+    def _is_left_out(self, entry: DefaultsEntry, listed: _List) -> bool:
         return entry.optional and self._files.find(entry.file_path(listed.base)) is None
 
-    def _part(self, entry: Entry, listed: _List) -> Composition:
+    def _part(self, entry: DefaultsEntry, listed: _List) -> Composition:
         """What one entry other than ``_self_`` brings."""
         if entry.name is None:
             return Composition()
         bundled = _bundled(entry, listed)
         return self._file(entry, listed) if bundled is None else bundled
 
-    def _file(self, entry: Entry, listed: _List) -> Composition:
+    def _file(self, entry: DefaultsEntry, listed: _List) -> Composition:
         path = entry.file_path(listed.base)
         file = self._files.find(path)
         if file is None:
@@ -215,7 +215,7 @@ class _Reader:
         )
         return self._once(file, below, entry)
 
-    def _once(self, file: FilePath, below: _List, entry: Entry) -> Composition:
+    def _once(self, file: FilePath, below: _List, entry: DefaultsEntry) -> Composition:
         """What a file brings below a package: its list is followed the first time that it is met there."""
         followed = self._followed.get((file, below.package))
         if followed is None:
@@ -227,7 +227,7 @@ class _Reader:
         return followed.composition
 
 
-def _bundled(entry: Entry, listed: _List) -> Composition | None:
+def _bundled(entry: DefaultsEntry, listed: _List) -> Composition | None:
     """What an entry means that names a configuration of verl; None where it names another file."""
     choice, place, folder = entry.name or "", entry.place, entry.folder_path(listed.base)
     if entry.group is None and not folder:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from tuner.inputs.tree import Path, split_key
-from tuner.trainers.protocol import Kind
+from tuner.trainers.protocol import KeyKind
 from tuner.trainers.verl.coverage.left_out import key_classes
 from tuner.trainers.verl.defaults import CONFIGS, has_config, read_defaults
 
@@ -53,9 +53,9 @@ def _is_computed(value: Any) -> bool:
 
 def _descriptions(version: str) -> dict[Path, str]:
     words = {
-        Kind.MODELLED: "Counted by tuner's estimate of memory and seconds.",
-        Kind.NO_EFFECT: "Without effect on memory or seconds: {reason}",
-        Kind.NOT_MODELLED: "Not counted by tuner's estimate: {reason}",
+        KeyKind.MODELLED: "Counted by tuner's estimate of memory and seconds.",
+        KeyKind.NO_EFFECT: "Without effect on memory or seconds: {reason}",
+        KeyKind.NOT_MODELLED: "Not counted by tuner's estimate: {reason}",
     }
     return {
         split_key(key): words[row.kind].format(reason=row.reason)

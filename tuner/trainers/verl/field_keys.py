@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 from tuner.inputs.settings import Settings
 from tuner.trainers.verl.fields.conversation import MEANINGS as TALKS
 from tuner.trainers.verl.fields.field import Plain
-from tuner.trainers.verl.parts import Part, parts
-from tuner.trainers.verl.source import Source, source_of
+from tuner.trainers.verl.parts import WorkloadPart, parts
+from tuner.trainers.verl.source import ReleaseSettings, source_of
 from tuner.workload import Workload
 
 Path = tuple[str, ...]
@@ -29,7 +29,9 @@ def keys_of_fields(settings: Settings, workload: Workload, *, version: str) -> M
     return {**of_parts, _CONVERSATION: tuple(filter(None, map(source.key, TALKS)))}
 
 
-def _of_part(part: Part, source: Source, workload: Workload) -> Iterator[tuple[Path, tuple[str, ...]]]:
+def _of_part(
+    part: WorkloadPart, source: ReleaseSettings, workload: Workload
+) -> Iterator[tuple[Path, tuple[str, ...]]]:
     value = part.of(workload)
     if value is None:
         return

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from tuner.errors import Location, UnsupportedError
-from tuner.inputs.overrides import Arguments, Kind, Override
+from tuner.inputs.overrides import Arguments, Override, OverrideKind
 from tuner.inputs.tree import Path, contains, dotted, lookup, split_key
 from tuner.language import _
 from tuner.trainers.protocol import ReleaseChoice
@@ -25,7 +25,7 @@ GROUPS = ("engine", "optim", "model")
 def is_choice(override: Override) -> bool:
     """Whether an override chooses of a config group of fine-tuning: ``engine=megatron``."""
     named = override.key in GROUPS and override.package in (None, override.key)
-    return named and isinstance(override.value, str) and override.kind is not Kind.DELETE
+    return named and isinstance(override.value, str) and override.kind is not OverrideKind.DELETE
 
 
 def choose(program: Program, composition: Composition, arguments: Arguments, version: str) -> str:

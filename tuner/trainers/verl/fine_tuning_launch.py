@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator
 
 from tuner.errors import Location
-from tuner.inputs.overrides import COMMAND_LINE, Kind, Override
+from tuner.inputs.overrides import COMMAND_LINE, Override, OverrideKind
 from tuner.inputs.processes import Count, Processes
 from tuner.inputs.tree import Path, split_key
 from tuner.inputs.user_input import Remark
@@ -31,7 +31,7 @@ def overrides_of(processes: Processes | None, program: str, keys: Collection[Pat
             yield Override(
                 key=key,
                 package=None,
-                kind=Kind.FORCE_ADD,
+                kind=OverrideKind.FORCE_ADD,
                 value=count.value,
                 text=count.text,
                 location=count.location,

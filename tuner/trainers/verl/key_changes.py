@@ -12,14 +12,14 @@ from msgspec import Struct
 from tuner.inputs.override_syntax import same
 from tuner.inputs.resolved import ABSENT, Resolved, resolved
 from tuner.inputs.settings import Settings
-from tuner.trainers.protocol import Change, KeyChange, KeyState, Kind, Loaded
+from tuner.trainers.protocol import KeyChange, KeyFate, KeyKind, KeyState, Loaded
 from tuner.trainers.verl.coverage.classes import Class, Read, classes
-from tuner.trainers.verl.coverage.no_effect import Group
+from tuner.trainers.verl.coverage.no_effect import IdleKeys
 from tuner.trainers.verl.keys import KEYS, key
 from tuner.trainers.verl.programs import Program, program_of
 from tuner.trainers.verl.source import source_of
 
-_ORDER = {Kind.MODELLED: 0, Kind.NOT_MODELLED: 1, None: 2, Kind.NO_EFFECT: 3}
+_ORDER = {KeyKind.MODELLED: 0, KeyKind.NOT_MODELLED: 1, None: 2, KeyKind.NO_EFFECT: 3}
 
 
 class _Side(Struct, frozen=True, kw_only=True):
@@ -108,7 +108,7 @@ def _renamed(moved: Mapping[str, str], before: _Side, after: _Side) -> Iterator[
         first, second = before.leaves[old], after.leaves.get(new)
         if first.by_user or second is None or not same(first.value, second.value):
             there = first.by_user or second is not None
-            change = Change.RENAMED if there else Change.VANISHED
+            change = KeyFate.RENAMED if there else KeyFate.VANISHED
             yield _key_change(change, before, old, after, new)
 
 
@@ -120,7 +120,7 @@ def _others(moved: Mapping[str, str], before: _Side, after: _Side) -> Iterator[K
             yield _key_change(change, before, name, after, name)
 
 
-def _key_change(change: Change, before: _Side, old: str, after: _Side, new: str) -> KeyChange:
+def _key_change(change: KeyFate, before: _Side, old: str, after: _Side, new: str) -> KeyChange:
     touches = before.touched_by(old) or after.touched_by(new)
     row = (after.row(new) or before.row(old)) if touches else None
     return KeyChange(
@@ -132,28 +132,28 @@ def _key_change(change: Change, before: _Side, old: str, after: _Side, new: str)
     )
 
 
-def _change(name: str, before: _Side, after: _Side) -> Change | None:
+def _change(name: str, before: _Side, after: _Side) -> KeyFate | None:
     """What became of a key that is called the same in both; None where nothing did."""
     one, other = before.leaves.get(name), after.leaves.get(name)
     by_user = any(leaf is not None and leaf.by_user for leaf in (one, other))
     if before.knows(name) != after.knows(name):
-        return Change.VANISHED if before.knows(name) else Change.NEW
+        return KeyFate.VANISHED if before.knows(name) else KeyFate.NEW
     if one is None or other is None or not same(one.value, other.value):
         if by_user:
-            return Change.VALUE
+            return KeyFate.VALUE
         follow_alike = one is not None and other is not None and one.follows and one.follows == other.follows
-        return None if follow_alike else Change.DEFAULT
+        return None if follow_alike else KeyFate.DEFAULT
     if before.release == after.release or not (before.touched_by(name) or after.touched_by(name)):
         return None
     first, second = _kind(before.row(name)), _kind(after.row(name))
-    if first is Kind.MODELLED and second is Kind.NO_EFFECT:
-        return Change.UNREAD if by_user else None
-    return Change.READ if first is Kind.NO_EFFECT and second is Kind.MODELLED else None
+    if first is KeyKind.MODELLED and second is KeyKind.NO_EFFECT:
+        return KeyFate.UNREAD if by_user else None
+    return KeyFate.READ if first is KeyKind.NO_EFFECT and second is KeyKind.MODELLED else None
 
 
-def _kind(row: Class | None) -> Kind | None:
+def _kind(row: Class | None) -> KeyKind | None:
     if row is None:
         return None
     if isinstance(row, Read):
-        return Kind.MODELLED
-    return Kind.NO_EFFECT if isinstance(row, Group) else Kind.NOT_MODELLED
+        return KeyKind.MODELLED
+    return KeyKind.NO_EFFECT if isinstance(row, IdleKeys) else KeyKind.NOT_MODELLED

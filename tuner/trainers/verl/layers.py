@@ -5,7 +5,7 @@ from typing import Any
 
 from tuner.errors import InputError, Location, UnsupportedError
 from tuner.inputs.interpolation import is_interpolation
-from tuner.inputs.overrides import Kind, Override
+from tuner.inputs.overrides import Override, OverrideKind
 from tuner.inputs.secrets import shown_override, shown_value
 from tuner.inputs.settings import Layer, Origin, UnknownKey
 from tuner.inputs.tree import (
@@ -26,7 +26,10 @@ from tuner.trainers.verl.defaults_list import bundled_engine
 from tuner.trainers.verl.schema import Schema, releases_with
 
 _MOST_COMPARED = 25  # unknown keys that are compared with all that are known, and whose repair is tried
-_REFUSED = (Kind.CHANGE, Kind.DELETE)  # how Hydra does not let a key be named that is not there
+_REFUSED = (
+    OverrideKind.CHANGE,
+    OverrideKind.DELETE,
+)  # how Hydra does not let a key be named that is not there
 
 
 class Layers:
@@ -38,7 +41,9 @@ class Layers:
         self._own: dict[int, Tree] = {id(self.tree): self.tree}
         self.origins: dict[Path, Origin] = {}
         self._schema = schema
-        self._suspects: dict[Path, tuple[Kind | None, Location]] = {}  # the kind is None for a file's key
+        self._suspects: dict[
+            Path, tuple[OverrideKind | None, Location]
+        ] = {}  # the kind is None for a file's key
 
     def add_document(self, document: Document) -> None:
         """Lay a file on what is there."""
@@ -56,11 +61,11 @@ class Layers:
         if override.package is not None or "/" in override.key:
             _check_group(override)
             return
-        if override.kind is Kind.DELETE:
+        if override.kind is OverrideKind.DELETE:
             self._delete(path, override)
             return
         # Hydra lets nothing new in without '+', not even into a free-form section.
-        needs_plus = override.kind is Kind.CHANGE or not self._schema.in_yaml(path)
+        needs_plus = override.kind is OverrideKind.CHANGE or not self._schema.in_yaml(path)
         if needs_plus and not contains(self.tree, path):
             self._suspects[path] = override.kind, override.location
         origin = Origin(layer=Layer.OVERRIDE, location=override.location, text=override.text)
@@ -70,7 +75,7 @@ class Layers:
     def unknown(self) -> Iterator[UnknownKey]:
         """The keys to report, in the order of the input."""
         for position, (path, (kind, location)) in enumerate(self._suspects.items()):
-            added = kind in (Kind.ADD, Kind.FORCE_ADD)
+            added = kind in (OverrideKind.ADD, OverrideKind.FORCE_ADD)
             if added and self._schema.in_dataclass(path):
                 continue
             known_in = releases_with(path, self._schema.family) if position < _MOST_COMPARED else ()
@@ -163,7 +168,7 @@ class Layers:
 def _check_group(override: Override) -> None:
     """Accept a choice of a config group that is bundled; the choice of the configuration has read it."""
     group = override.key if override.package is None else f"{override.key}@{override.package}"
-    if override.kind is Kind.DELETE or bundled_engine(group, str(override.value)) is None:
+    if override.kind is OverrideKind.DELETE or bundled_engine(group, str(override.value)) is None:
         message = _("the config group choice {choice} is not among the bundled defaults").format(
             choice=shown(override.text)
         )

@@ -4,7 +4,7 @@ from tuner.inputs.settings import Settings
 from tuner.trainers.verl.keys import key
 from tuner.trainers.verl.programs import Program, program_of
 from tuner.workload import Phase, Workload
-from tuner.workload.place import Place, Work
+from tuner.workload.place import FailedWork, FailurePlace
 
 # Of a pass: the tokens of a micro-batch, as a budget or as a number of sequences.
 _TOKENS = {
@@ -32,16 +32,16 @@ _OF_PHASE = {
 }
 _CRITICS = (Phase.UPDATE_CRITIC, Phase.VALUES)
 _AT_START = {
-    Work.GRAPHS: ("rollout.enforce_eager", "rollout.capture_sizes", *_FRACTION),
-    Work.TRIAL_RUN: ("rollout.max_batched_tokens", "rollout.max_sequences", *_FRACTION),
-    Work.BUILDING: ("actor.fsdp.fsdp_size", "actor.fsdp.param_offload"),
+    FailedWork.GRAPHS: ("rollout.enforce_eager", "rollout.capture_sizes", *_FRACTION),
+    FailedWork.TRIAL_RUN: ("rollout.max_batched_tokens", "rollout.max_sequences", *_FRACTION),
+    FailedWork.BUILDING: ("actor.fsdp.fsdp_size", "actor.fsdp.param_offload"),
 }
-_OF_WORK = {Work.CACHE: (*_FRACTION, *_STATES), Work.ENGINE_WEIGHTS: (*_FRACTION, *_STATES)}
-_OF_STATES = (Work.OPTIMIZER, Work.LOADING, Work.GATHERING, Work.GRADIENTS)
+_OF_WORK = {FailedWork.CACHE: (*_FRACTION, *_STATES), FailedWork.ENGINE_WEIGHTS: (*_FRACTION, *_STATES)}
+_OF_STATES = (FailedWork.OPTIMIZER, FailedWork.LOADING, FailedWork.GATHERING, FailedWork.GRADIENTS)
 
 
 def deciding_keys(
-    place: Place, version: str, workload: Workload | None = None, settings: Settings | None = None
+    place: FailurePlace, version: str, workload: Workload | None = None, settings: Settings | None = None
 ) -> tuple[str, ...]:
     """The keys, as a release spells them; none where the place is not known.
 

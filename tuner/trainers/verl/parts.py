@@ -22,13 +22,13 @@ from tuner.trainers.verl.fields.services import reward_source
 from tuner.trainers.verl.fields.sync import SYNC, SyncContext
 from tuner.trainers.verl.programs import Program
 from tuner.trainers.verl.read import batches_by_reference_keys
-from tuner.trainers.verl.source import Role, Source
+from tuner.trainers.verl.source import ReleaseSettings, Role
 from tuner.workload import Backend, Engine, Reference, Workload
 
 Path = tuple[str, ...]
 
 
-class Part(Struct, frozen=True, kw_only=True):
+class WorkloadPart(Struct, frozen=True, kw_only=True):
     """One struct of a workload: the fields that settings decide, and those that follow from them."""
 
     path: Path
@@ -57,13 +57,13 @@ class Part(Struct, frozen=True, kw_only=True):
         return cast(Workload, _with(asked, self.path, facts))
 
 
-def parts(source: Source, workload: Workload) -> Iterator[Part]:
+def parts(source: ReleaseSettings, workload: Workload) -> Iterator[WorkloadPart]:
     """Every part. One whose keys others follow by interpolation comes before them."""
     if source.program.fine_tunes:
         yield from _fine_tuned(source, workload)
         return
-    yield Part(path=("batch",), fields=BATCH, context=Context(source=source))
-    yield Part(path=("actor",), fields=ACTOR, context=Context(source=source))
+    yield WorkloadPart(path=("batch",), fields=BATCH, context=Context(source=source))
+    yield WorkloadPart(path=("actor",), fields=ACTOR, context=Context(source=source))
     yield from _passes(source, workload)
     yield from _engines(source, workload)
     yield from _saved(source, workload)
@@ -73,24 +73,24 @@ def parts(source: Source, workload: Workload) -> Iterator[Part]:
     context = SyncContext(
         source=source, model=workload.model, rollout=workload.generator, actor=workload.actor.engine
     )
-    yield Part(path=("sync",), fields=SYNC, context=context, following=syncs.FOLLOWING)
+    yield WorkloadPart(path=("sync",), fields=SYNC, context=context, following=syncs.FOLLOWING)
 
 
-def _fine_tuned(source: Source, workload: Workload) -> Iterator[Part]:
+def _fine_tuned(source: ReleaseSettings, workload: Workload) -> Iterator[WorkloadPart]:
     """The parts of a job that learns from given sequences."""
     from tuner.trainers.verl.fields.fine_tuning import GIVEN_BATCH  # few jobs are of it
 
-    yield Part(path=("batch",), fields=GIVEN_BATCH, context=Context(source=source))
+    yield WorkloadPart(path=("batch",), fields=GIVEN_BATCH, context=Context(source=source))
     yield _pass(source, ("actor", "update"), "actor", workload.actor.engine)
     yield _engine(source, workload, "actor", workload.actor.engine)
     yield from _saved(source, workload)
     if source.program is Program.SFT_ENGINE:
         yield from _heads(source, workload)
     else:
-        yield Part(path=("actor",), following=("head",))
+        yield WorkloadPart(path=("actor",), following=("head",))
 
 
-def _passes(source: Source, workload: Workload) -> Iterator[Part]:
+def _passes(source: ReleaseSettings, workload: Workload) -> Iterator[WorkloadPart]:
     actor, reference, critic = workload.actor, workload.reference, workload.critic
     yield _pass(source, ("actor", "update"), "actor", actor.engine)
     if actor.log_prob is not None:
@@ -102,12 +102,12 @@ def _passes(source: Source, workload: Workload) -> Iterator[Part]:
         yield _pass(source, ("critic", "values"), "values", critic.engine)
 
 
-def _pass(source: Source, path: Path, role: BatchRole, engine: Engine) -> Part:
+def _pass(source: ReleaseSettings, path: Path, role: BatchRole, engine: Engine) -> WorkloadPart:
     context = PassContext(source=source, role=role, engine=engine)
-    return Part(path=(*path, "batching"), fields=BATCHING, context=context)
+    return WorkloadPart(path=(*path, "batching"), fields=BATCHING, context=context)
 
 
-def _engines(source: Source, workload: Workload) -> Iterator[Part]:
+def _engines(source: ReleaseSettings, workload: Workload) -> Iterator[WorkloadPart]:
     reference, critic = workload.reference, workload.critic
     yield _engine(source, workload, "actor", workload.actor.engine)
     if reference is not None and reference.separate:
@@ -116,12 +116,12 @@ def _engines(source: Source, workload: Workload) -> Iterator[Part]:
         yield _engine(source, workload, "critic", critic.engine)
 
 
-def _engine(source: Source, workload: Workload, role: Role, engine: Engine) -> Part:
+def _engine(source: ReleaseSettings, workload: Workload, role: Role, engine: Engine) -> WorkloadPart:
     context = EngineContext(
         source=source, role=role, backend=engine.backend, model=workload.model, gpus=engine.parallel.gpus
     )
     following = engines.following(context)
-    return Part(
+    return WorkloadPart(
         path=("reference" if role == "ref" else role, "engine"),
         fields=tuple(
             field for field in engine_fields(source, role, engine.backend) if field.path not in following
@@ -131,34 +131,34 @@ def _engine(source: Source, workload: Workload, role: Role, engine: Engine) -> P
     )
 
 
-def _saved(source: Source, workload: Workload) -> Iterator[Part]:
+def _saved(source: ReleaseSettings, workload: Workload) -> Iterator[WorkloadPart]:
     """The checkpoints that Megatron writes; of others nothing can be chosen."""
     roles: tuple[SavedRole, ...] = ("actor", "critic")
     for role in roles:
         model = workload.actor if role == "actor" else workload.critic
         if model is not None and model.saving is not None and model.engine.backend is Backend.MEGATRON:
             context = SavingContext(source=source, role=role, engine=model.engine)
-            yield Part(path=(role, "saving"), fields=SAVING, context=context)
+            yield WorkloadPart(path=(role, "saving"), fields=SAVING, context=context)
 
 
-def _heads(source: Source, workload: Workload) -> Iterator[Part]:
+def _heads(source: ReleaseSettings, workload: Workload) -> Iterator[WorkloadPart]:
     actor, reference = workload.actor, workload.reference
     context = HeadContext(source=source, model=workload.model, engine=actor.engine)
-    yield Part(path=("actor", "head"), fields=HEAD, context=context, following=heads.FOLLOWING)
+    yield WorkloadPart(path=("actor", "head"), fields=HEAD, context=context, following=heads.FOLLOWING)
     if reference is not None:
         yield from _reference(source, reference)
 
 
-def _reference(source: Source, reference: Reference) -> Iterator[Part]:
+def _reference(source: ReleaseSettings, reference: Reference) -> Iterator[WorkloadPart]:
     """A reference of its own computes no entropy; one that is the actor has nothing of its own."""
     if reference.separate:
-        yield Part(path=("reference", "head"), following=(*heads.FOLLOWING, *heads.ENTROPY))
+        yield WorkloadPart(path=("reference", "head"), following=(*heads.FOLLOWING, *heads.ENTROPY))
         return
     log_prob = () if batches_by_reference_keys(source) else ("log_prob",)
-    yield Part(path=("reference",), following=("engine", "head", *log_prob))
+    yield WorkloadPart(path=("reference",), following=("engine", "head", *log_prob))
 
 
-def _rollout(source: Source, workload: Workload) -> Part:
+def _rollout(source: ReleaseSettings, workload: Workload) -> WorkloadPart:
     rollout = workload.generator
     context = RolloutContext(
         source=source,
@@ -169,10 +169,10 @@ def _rollout(source: Source, workload: Workload) -> Part:
         max_response_tokens=workload.batch.max_response_tokens,
         gpu=workload.cluster.gpu,
     )
-    return Part(path=("rollout",), fields=ROLLOUT, context=context, following=rollouts.FOLLOWING)
+    return WorkloadPart(path=("rollout",), fields=ROLLOUT, context=context, following=rollouts.FOLLOWING)
 
 
-def _reward(source: Source, workload: Workload) -> Iterator[Part]:
+def _reward(source: ReleaseSettings, workload: Workload) -> Iterator[WorkloadPart]:
     """The reward model: its inference engine, or what of an engine of the trainer can be chosen."""
     reward = workload.reward
     if reward is None:
@@ -187,7 +187,7 @@ def _reward(source: Source, workload: Workload) -> Iterator[Part]:
             max_response_tokens=workload.batch.max_response_tokens,
             gpu=workload.cluster.gpu,
         )
-        yield Part(path=("reward", "server"), fields=ROLLOUT, context=context)
+        yield WorkloadPart(path=("reward", "server"), fields=ROLLOUT, context=context)
     elif reward.engine is not None and reward.model is not None:
         yield _pass(source, ("reward", "scoring"), "reward", reward.engine)
         if reward.engine.backend is not Backend.MEGATRON:
@@ -200,7 +200,7 @@ def _reward(source: Source, workload: Workload) -> Iterator[Part]:
             gpus=reward.engine.parallel.gpus,
         )
         offload = tuple(field for field in MEGATRON["reward"] if field.path == "param_offload")
-        yield Part(path=("reward", "engine"), fields=offload, context=engine)
+        yield WorkloadPart(path=("reward", "engine"), fields=offload, context=engine)
 
 
 def _with(node: Any, path: Path, values: Mapping[str, Any]) -> Any:

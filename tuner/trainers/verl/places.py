@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from tuner.out_of_memory.stack import Call
 from tuner.workload import Phase
-from tuner.workload.place import Place, Work
+from tuner.workload.place import FailedWork, FailurePlace
 
 
 class _Calls(Struct, frozen=True, kw_only=True):
@@ -132,17 +132,17 @@ _PHASES: tuple[tuple[_Calls, tuple[Phase, ...]], ...] = (
     ),
 )
 
-_WORK: tuple[tuple[_Calls, Work], ...] = (
+_WORK: tuple[tuple[_Calls, FailedWork], ...] = (
     (
         _Calls(functions="capture_model capture_cuda_graph init_device_graphs _capture_cudagraphs"),
-        Work.GRAPHS,
+        FailedWork.GRAPHS,
     ),
     (
         _Calls(
             functions="determine_num_available_blocks determine_available_memory profile_run _dummy_run "
             "_dummy_sampler_run profile_max_num_token"
         ),
-        Work.TRIAL_RUN,
+        FailedWork.TRIAL_RUN,
     ),
     (
         _Calls(
@@ -151,11 +151,11 @@ _WORK: tuple[tuple[_Calls, Work], ...] = (
             "_check_enough_kv_cache_memory get_kv_cache_configs resume_kv_cache",
             code=r"(?:wake_up|resume\w*)\(.*kv_cache",
         ),
-        Work.CACHE,
+        FailedWork.CACHE,
     ),
     (
         _Calls(functions="load_model", code=r"(?:wake_up|resume\w*)\(.*weights", file="vllm|sglang|verl"),
-        Work.ENGINE_WEIGHTS,
+        FailedWork.ENGINE_WEIGHTS,
     ),
     (
         _Calls(
@@ -163,22 +163,22 @@ _WORK: tuple[tuple[_Calls, Work], ...] = (
             "load_megatron_model_to_gpu load_megatron_optimizer load_megatron_copy_params "
             "load_megatron_param_and_grad load_tensor_to_gpu load_group_to_gpu"
         ),
-        Work.LOADING,
+        FailedWork.LOADING,
     ),
     (
         _Calls(
             functions="_optimizer_step optimizer_step _init_group adam adamw _multi_tensor_adam "
             "_multi_tensor_adamw _fused_adam _fused_adamw _single_tensor_adamw step_with_ready_grads"
         ),
-        Work.OPTIMIZER,
+        FailedWork.OPTIMIZER,
     ),
-    (_Calls(functions="step", file=r"torch/optim|megatron/core/optimizer"), Work.OPTIMIZER),
+    (_Calls(functions="step", file=r"torch/optim|megatron/core/optimizer"), FailedWork.OPTIMIZER),
     (
         _Calls(
             functions="clip_grad_norm_ clip_grad_norm fsdp2_clip_grad_norm_ foreach_reduce _reduce_grad "
             "reduce_scatter_tensor _post_backward_hook finish_grad_sync"
         ),
-        Work.GRADIENTS,
+        FailedWork.GRADIENTS,
     ),
     (
         _Calls(
@@ -189,7 +189,7 @@ _WORK: tuple[tuple[_Calls, Work], ...] = (
             "vocab_parallel_log_softmax log_softmax _compute_distributed_log_softmax",
             code=r"log_softmax\(|logsumexp\(|softmax\(\w*logits",
         ),
-        Work.ENTROPY,
+        FailedWork.ENTROPY,
     ),
     (
         _Calls(
@@ -198,7 +198,7 @@ _WORK: tuple[tuple[_Calls, Work], ...] = (
             "vocab_parallel_log_probs_from_logits compute_logits logits_processor _get_token_logprobs",
             code=r"lm_head\(|output_layer\(|\blogits(?:_rmpad)?\b.*[=(.]",
         ),
-        Work.LOGITS,
+        FailedWork.LOGITS,
     ),
     (
         _Calls(
@@ -207,46 +207,49 @@ _WORK: tuple[tuple[_Calls, Work], ...] = (
             "attention_interface",
             code=r"matmul\(query|UnfusedDotProductAttention|unfused_attention|attn_weights",
         ),
-        Work.ATTENTION,
+        FailedWork.ATTENTION,
     ),
-    (_Calls(functions="forward", file=r"UnfusedDotProductAttention|dot_product_attention"), Work.ATTENTION),
+    (
+        _Calls(functions="forward", file=r"UnfusedDotProductAttention|dot_product_attention"),
+        FailedWork.ATTENTION,
+    ),
     (
         _Calls(
             functions="_unshard unshard _pre_forward_unshard _pre_backward_unshard foreach_all_gather "
             "all_gather_into_tensor _all_gather_base _alloc_storage _use_unsharded_flat_param full_tensor "
             "summon_full_params"
         ),
-        Work.GATHERING,
+        FailedWork.GATHERING,
     ),
     (
         _Calls(code=r"down_proj\(|gate_proj\(|act_fn\(|self_attn\(|\bself\.mlp\(|experts\("),
-        Work.LAYER,
+        FailedWork.LAYER,
     ),
-    (_Calls(functions="forward", file=r"transformers/models/|megatron/core/transformer"), Work.LAYER),
+    (_Calls(functions="forward", file=r"transformers/models/|megatron/core/transformer"), FailedWork.LAYER),
     (
         _Calls(functions="save_checkpoint _save_checkpoint dist_checkpointing save_dist_checkpointing"),
-        Work.SAVING,
+        FailedWork.SAVING,
     ),
-    (_Calls(functions="_engine_run_backward run_backward backward"), Work.BACKWARD),
+    (_Calls(functions="_engine_run_backward run_backward backward"), FailedWork.BACKWARD),
     (
         _Calls(
             functions="update_params update_weights update_weights_from_ipc update_weights_from_tensor "
             "_update_weights sync_weights sync_rollout_weights receive_weights send_weights load_weights "
             "per_tensor_generator layered_summon_lora_params collect_lora_params"
         ),
-        Work.SYNC,
+        FailedWork.SYNC,
     ),
     (
         _Calls(
             functions="_build_model_optimizer _build_model _build_critic_model_optimizer _build_fsdp_module "
             "_build_module parallel_load_safetensors fsdp2_load_full_state_dict from_pretrained"
         ),
-        Work.BUILDING,
+        FailedWork.BUILDING,
     ),
 )
 
 
-def place_of(calls: Sequence[Call]) -> Place:
+def place_of(calls: Sequence[Call]) -> FailurePlace:
     """Where a job was, as far as the calls of its stack tell."""
     phases: tuple[Phase, ...] = ()
     phase_call = work = work_call = None
@@ -260,7 +263,7 @@ def place_of(calls: Sequence[Call]) -> Place:
         if work is not None:
             work_call = call
             break
-    return Place(
+    return FailurePlace(
         phases=phases,
         before_steps=phase_call is not None and not phases,
         phase_call=phase_call,

@@ -32,7 +32,7 @@ from tuner.trainers.verl.keys import keys_of
 from tuner.trainers.verl.programs import program_of
 from tuner.trainers.verl.roles import has_adapters, uses_critic, uses_reference
 from tuner.trainers.verl.rollout_engine_versions import choose_version
-from tuner.trainers.verl.source import Source, source_of
+from tuner.trainers.verl.source import ReleaseSettings, source_of
 from tuner.workload import (
     ANY_LENGTHS,
     Actor,
@@ -119,7 +119,11 @@ def read(
 
 
 def _services(
-    source: Source, batch: Batch, rollout: Rollout, cluster: Cluster, models: Mapping[str, ModelShape]
+    source: ReleaseSettings,
+    batch: Batch,
+    rollout: Rollout,
+    cluster: Cluster,
+    models: Mapping[str, ModelShape],
 ) -> tuple[Service, ...]:
     """What judges the responses; few jobs have any, and of the others no more is asked."""
     if not source.part("judged", is_judged):
@@ -127,7 +131,7 @@ def _services(
     return source.part("services", read_services, batch, rollout, cluster, tuple(models.items()))
 
 
-def _fine_tuned(source: Source, model: ModelShape, cluster: Cluster, lengths: Lengths) -> Workload:
+def _fine_tuned(source: ReleaseSettings, model: ModelShape, cluster: Cluster, lengths: Lengths) -> Workload:
     """A job that learns from given sequences: one model, no rollout, nothing that judges."""
     from tuner.trainers.verl.fields.fine_tuning import read_given_batch, read_trained_model
 
@@ -190,7 +194,7 @@ def cluster_size(settings: Settings) -> tuple[int, int]:
     return gpus, settings.integer("trainer.nnodes", default=1, minimum=1)
 
 
-def _actor(source: Source, model: ModelShape, gpus: int) -> Actor:
+def _actor(source: ReleaseSettings, model: ModelShape, gpus: int) -> Actor:
     engine = source.part("actor.engine", read_engine, "actor", model, gpus)
     context = Context(source=source)
     entropy = UPDATE_ENTROPY.read(context)
@@ -212,7 +216,7 @@ def _actor(source: Source, model: ModelShape, gpus: int) -> Actor:
     )
 
 
-def _reference(source: Source, model: ModelShape, actor: Actor) -> Reference | None:
+def _reference(source: ReleaseSettings, model: ModelShape, actor: Actor) -> Reference | None:
     if not uses_reference(source):
         return None
     if _is_adapter(source, actor.engine):
@@ -227,7 +231,7 @@ def _reference(source: Source, model: ModelShape, actor: Actor) -> Reference | N
     )
 
 
-def _own_reference(source: Source, actor: Actor) -> Reference:
+def _own_reference(source: ReleaseSettings, actor: Actor) -> Reference:
     """The actor with its adapters off. 0.7 batches it by the reference's keys and spares the entropy."""
     keys: BatchRole = "ref" if batches_by_reference_keys(source) else "log_prob"
     return Reference(
@@ -238,19 +242,19 @@ def _own_reference(source: Source, actor: Actor) -> Reference:
     )
 
 
-def batches_by_reference_keys(source: Source) -> bool:
+def batches_by_reference_keys(source: ReleaseSettings) -> bool:
     """Whether the reference's keys batch it although it is the actor itself."""
     return source.since("0.7.0") and not source.engine_workers
 
 
-def _is_adapter(source: Source, actor: Engine) -> bool:
+def _is_adapter(source: ReleaseSettings, actor: Engine) -> bool:
     """Whether the reference is the actor itself; since 0.7.1 either spelling of the rank decides."""
     if actor.lora is not None:
         return actor.backend is not Backend.MEGATRON or source.since("0.7.1")
     return source.since("0.7.1") and has_adapters(source)
 
 
-def _critic(source: Source, model: ModelShape, gpus: int) -> Critic | None:
+def _critic(source: ReleaseSettings, model: ModelShape, gpus: int) -> Critic | None:
     if not uses_critic(source.settings):
         return None
     engine = source.part("critic.engine", read_engine, "critic", model, gpus)
@@ -263,7 +267,7 @@ def _critic(source: Source, model: ModelShape, gpus: int) -> Critic | None:
     )
 
 
-def _controller(source: Source) -> Controller:
+def _controller(source: ReleaseSettings) -> Controller:
     """Agent-loop workers: since 0.7 always, before where generation is asynchronous."""
     asynchronous = source.since("0.7.0") or source.text("rollout.mode", default="sync") == "async"
     workers = source.integer("rollout.agent_workers", default=8) if source.since("0.5.0") else 0

@@ -1,7 +1,7 @@
 """Which models a job has beside its policy, as the settings and the release decide."""
 
 from tuner.inputs.settings import Settings
-from tuner.trainers.verl.source import Source
+from tuner.trainers.verl.source import ReleaseSettings
 
 
 def uses_critic(settings: Settings) -> bool:
@@ -12,12 +12,12 @@ def uses_critic(settings: Settings) -> bool:
     return settings.text("algorithm.adv_estimator") == "gae"  # null, as in recipes with no critic, is none
 
 
-def uses_reference(source: Source) -> bool:
+def uses_reference(source: ReleaseSettings) -> bool:
     """Whether there is a KL term, in the loss or in the reward; before 0.4 there always is one."""
     return not source.since("0.4.0") or source.flag("actor.use_kl_loss") or source.flag("kl_in_reward")
 
 
-def has_adapters(source: Source) -> bool:
+def has_adapters(source: ReleaseSettings) -> bool:
     """Whether either spelling of the rank asks for low-rank adapters, whatever shards the model."""
     ranks = ("model.lora_rank", "model.megatron_lora_rank")
     return any(source.integer(meaning, default=0, minimum=0) > 0 for meaning in ranks)

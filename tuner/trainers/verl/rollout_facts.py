@@ -12,7 +12,7 @@ from tuner.model_shape import ModelShape
 from tuner.serving import sglang, tensorrt_llm, vllm
 from tuner.trainers.verl.carriers import read_carrier
 from tuner.trainers.verl.rollout_engine_versions import OLDEST_SERVED
-from tuner.trainers.verl.source import Source
+from tuner.trainers.verl.source import ReleaseSettings
 from tuner.units import GIB
 from tuner.versions import at_least
 from tuner.workload import Backend, Carrier, Engine, FractionOf, Rollout, RolloutEngine
@@ -27,7 +27,7 @@ _COPIED_WORKER: dict[str, Any] = {
 
 
 def memory_facts(
-    source: Source, rollout_engine: RolloutEngine, version: str, model: ModelShape, actor: Engine
+    source: ReleaseSettings, rollout_engine: RolloutEngine, version: str, model: ModelShape, actor: Engine
 ) -> dict[str, Any]:
     """Fields of :class:`~tuner.workload.Rollout` that follow from rollout engine, its version, and release.
 
@@ -47,7 +47,7 @@ def memory_facts(
     return _vllm(source, version, model, actor)
 
 
-def _vllm(source: Source, version: str, model: ModelShape, actor: Engine) -> dict[str, Any]:
+def _vllm(source: ReleaseSettings, version: str, model: ModelShape, actor: Engine) -> dict[str, Any]:
     facts = vllm.memory_facts(version, model)
     if _serves_adapters(actor) and not at_least(version, "0.7.3"):
         raise UnsupportedError(
@@ -67,7 +67,7 @@ def _vllm(source: Source, version: str, model: ModelShape, actor: Engine) -> dic
     }
 
 
-def _image_cache_bytes(source: Source, version: str) -> int:
+def _image_cache_bytes(source: ReleaseSettings, version: str) -> int:
     """The largest cache of processed images in a process of vLLM; 0 where it is off.
 
     0.4.0 switches it off, and since 0.9.0 so does verl with a vLLM before 0.22 unless a size is given.
@@ -78,7 +78,7 @@ def _image_cache_bytes(source: Source, version: str) -> int:
     return int(source.number("rollout.image_cache_gib", default=default, minimum=0.0) * GIB)
 
 
-def sleeps_with_cache(source: Source, rollout_engine: RolloutEngine, version: str) -> bool:
+def sleeps_with_cache(source: ReleaseSettings, rollout_engine: RolloutEngine, version: str) -> bool:
     """Whether the KV cache stays on the card while the rollout engine sleeps.
 
     Up to 0.4 every engine sleeps, and the switch only decides whether the cache of vLLM 0.6.3 goes with
@@ -88,7 +88,7 @@ def sleeps_with_cache(source: Source, rollout_engine: RolloutEngine, version: st
     return copied and not source.flag("rollout.unused_free_cache", default=True)
 
 
-def sleep_level(source: Source, rollout_engine: RolloutEngine, version: str, actor: Engine) -> int:
+def sleep_level(source: ReleaseSettings, rollout_engine: RolloutEngine, version: str, actor: Engine) -> int:
     """What happens to the rollout engine's weights while it sleeps: 1 to the host, 2 dropped.
 
     SGLang keeps a copy on the host since 0.9; before, only for draft models. vLLM keeps one where the
@@ -108,7 +108,7 @@ def sleep_level(source: Source, rollout_engine: RolloutEngine, version: str, act
     return 1 if _serves_adapters(actor) or source.flag("model.mtp_rollout") else 2
 
 
-def sync_facts(source: Source, rollout: Rollout, actor: Engine) -> dict[str, Any]:
+def sync_facts(source: ReleaseSettings, rollout: Rollout, actor: Engine) -> dict[str, Any]:
     """Fields of :class:`~tuner.workload.WeightSync` that follow from engine, release and strategy."""
     vllm = rollout.engine is RolloutEngine.VLLM
     fsdp = actor.backend is not Backend.MEGATRON
@@ -142,7 +142,7 @@ def sync_facts(source: Source, rollout: Rollout, actor: Engine) -> dict[str, Any
     }
 
 
-def _collections(source: Source) -> int:
+def _collections(source: ReleaseSettings) -> int:
     """How often a worker collects garbage around a weight sync, apart from what offloading does.
 
     ``aggressive_empty_cache`` does before the sync, after it, and after the rollout, and once more where it
@@ -156,7 +156,7 @@ def _collections(source: Source) -> int:
     return 2 if source.engine_workers else 4
 
 
-def _trainer_buckets(source: Source, rollout: Rollout, carrier: Carrier | None) -> int:
+def _trainer_buckets(source: ReleaseSettings, rollout: Rollout, carrier: Carrier | None) -> int:
     """Buckets that the trainer fills: one that an engine on the same card maps, or those of the carrier."""
     if rollout.colocated:
         return 1

@@ -18,7 +18,7 @@ Role = Literal["actor", "ref", "critic", "reward"]
 ROLES: tuple[Role, ...] = ("actor", "ref", "critic")
 
 
-class Source(Struct, frozen=True, kw_only=True):
+class ReleaseSettings(Struct, frozen=True, kw_only=True):
     """Settings and the release that reads them.
 
     A meaning that the release has no key for reads as the getter's default.
@@ -131,7 +131,7 @@ class Source(Struct, frozen=True, kw_only=True):
         return InputError(message, key=name, location=origin.location if origin else None, hint=hint)
 
 
-def source_of(settings: Settings, version: str) -> Source:
+def source_of(settings: Settings, version: str) -> ReleaseSettings:
     """Settings under a release, with the generation of workers that they pick.
 
     Raises:
@@ -139,11 +139,11 @@ def source_of(settings: Settings, version: str) -> Source:
     """
     program = program_of(settings.defaults)
     if program.fine_tunes:
-        return Source(settings=settings, version=version, v1_trainer=False, program=program)
+        return ReleaseSettings(settings=settings, version=version, v1_trainer=False, program=program)
     workers = key("legacy_workers", version)
     if workers is not None and settings.text(workers, default="auto") == "disable":
         version = PREVIEWS.get(version, version)
     v1 = key("v1_trainer", version)
-    return Source(
+    return ReleaseSettings(
         settings=settings, version=version, v1_trainer=v1 is not None and settings.flag(v1, default=True)
     )

@@ -13,12 +13,12 @@ from tuner.inputs.overrides import (
     COMMAND_LINE,
     PROPOSED,
     Arguments,
-    Kind,
     Override,
+    OverrideKind,
     on_command_line,
 )
-from tuner.inputs.settings import Program as Reader
 from tuner.inputs.settings import Settings, UnknownKey
+from tuner.inputs.settings import SettingsReader as Reader
 from tuner.inputs.tree import Path, Tree, contains, dotted, leaves, merged, split_key
 from tuner.inputs.user_input import Remark
 from tuner.trainers.protocol import Base, Loaded, ReleaseChoice
@@ -254,7 +254,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
     def _unmarked(self) -> list[Path]:
         """The user's keys without those that a '+' marks as new."""
         overrides = self.arguments.overrides
-        changed = [split_key(item.key) for item in overrides if item.kind is Kind.CHANGE]
+        changed = [split_key(item.key) for item in overrides if item.kind is OverrideKind.CHANGE]
         documents = self.composition.documents
         return changed + [path for document in documents for path, _value in leaves(document.tree) if path]
 

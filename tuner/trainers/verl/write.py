@@ -12,9 +12,9 @@ from tuner.inputs.settings import Settings
 from tuner.language import _
 from tuner.model_shape import ModelShape
 from tuner.trainers.verl.fields import head as heads
-from tuner.trainers.verl.parts import Part, parts
+from tuner.trainers.verl.parts import WorkloadPart, parts
 from tuner.trainers.verl.read import read
-from tuner.trainers.verl.source import Source, source_of
+from tuner.trainers.verl.source import ReleaseSettings, source_of
 from tuner.workload import Workload
 
 _HEAD = ("actor", "head")
@@ -27,10 +27,10 @@ class NotExpressible(ValueError):  # noqa: N818 - the name says what the proposa
 
 def override_writer(before: Workload, settings: Settings, *, version: str) -> Callable[[Workload], Written]:
     """A function that writes a proposal as overrides of the settings, see :meth:`Writer.written`."""
-    return Writer(before, settings, version=version).written
+    return ProposalWriter(before, settings, version=version).written
 
 
-class Writer:
+class ProposalWriter:
     """Writes proposals as overrides that are added to one configuration.
 
     Proposals whose overrides begin alike share what the release reads from these.
@@ -112,7 +112,9 @@ class _Draft:
     A draft keeps those that were made from it: nothing is read twice from the same overrides.
     """
 
-    def __init__(self, source: Source, before: Workload, version: str, written: Mapping[str, Any]) -> None:
+    def __init__(
+        self, source: ReleaseSettings, before: Workload, version: str, written: Mapping[str, Any]
+    ) -> None:
         self.source = source
         self.written = written  # new values by key, in the order they were found
         self._before = before
@@ -144,7 +146,7 @@ class _Draft:
         except TunerError as error:
             raise NotExpressible(str(error)) from error
 
-    def agreeing(self, part: Part, after: Workload, free: Collection[str]) -> "_Draft":
+    def agreeing(self, part: WorkloadPart, after: Workload, free: Collection[str]) -> "_Draft":
         """With what makes a part read as in ``after``, all but the fields that are ``free``.
 
         Raises:
@@ -161,7 +163,7 @@ class _Draft:
                     draft = draft._stating(meaning, value, part)
         return draft
 
-    def _stating(self, meaning: str, value: Any, part: Part) -> "_Draft":
+    def _stating(self, meaning: str, value: Any, part: WorkloadPart) -> "_Draft":
         source = self.source if part.context is None else part.context.source  # whose section it is
         key = source.key(meaning)
         if key is None:
@@ -193,7 +195,7 @@ def _service_models(workload: Workload) -> dict[str, ModelShape]:
     return {service.name: service.model for service in workload.services if service.model is not None}
 
 
-def settled(source: Source, before: Workload, after: Workload, read: Workload) -> Workload:
+def settled(source: ReleaseSettings, before: Workload, after: Workload, read: Workload) -> Workload:
     """The workload that was asked for, with the release's own facts taken from what was ``read``.
 
     A proposal decides settings. What follows from them (which fused heads are right, the dtype of

@@ -15,11 +15,11 @@ from tuner.units import GIB
 from tuner.validate.children import processes, servers
 from tuner.validate.children.devices import UNUSED_BYTES, Device, Seen, processes_on, used_bytes
 from tuner.validate.children.outcome import Failed
-from tuner.validate.children.servers import Worker
+from tuner.validate.children.servers import ServedFunction
 from tuner.validate.children.setup import Setup
 from tuner.validate.report.schema import Machine
 
-_PROBE = Worker.beside(__package__, "worker.probe", "probe")
+_PROBE = ServedFunction.beside(__package__, "worker.probe", "probe")
 _PROBE_S = 120.0  # torch is imported for the first time
 
 
@@ -32,7 +32,7 @@ class Here:
     missing: tuple[str, ...] = ()  # why nothing can run, each with what to do about it
 
 
-def look(setup: Setup, workers: Iterable[Worker] = ()) -> Here:
+def look(setup: Setup, workers: Iterable[ServedFunction] = ()) -> Here:
     """What is here; the GPUs are asked for where the setup's device is one.
 
     Args:

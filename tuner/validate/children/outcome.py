@@ -6,7 +6,7 @@ from tuner.enumeration import Enum
 from tuner.language import N_
 
 
-class Failure(Enum):
+class CallFailure(Enum):
     """Why a call has no result."""
 
     OUT_OF_MEMORY = N_("out of memory")
@@ -19,5 +19,5 @@ class Failure(Enum):
 class Failed:
     """A call without a result."""
 
-    why: Failure
+    why: CallFailure
     message: str

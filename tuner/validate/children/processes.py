@@ -20,15 +20,15 @@ from typing import Any
 
 from tuner.language import _
 from tuner.lifetime import end_with_parent
-from tuner.validate.children.outcome import Failed, Failure
-from tuner.validate.children.servers import ServedProcess, Worker
-from tuner.validate.children.setup import Place, Setup
+from tuner.validate.children.outcome import CallFailure, Failed
+from tuner.validate.children.servers import ServedFunction, ServedProcess
+from tuner.validate.children.setup import GroupRank, Setup
 
 _LEFT_BY_LAUNCHERS = ("TORCHELASTIC_", "GROUP_", "ROLE_")  # torchrun sets them for its own processes
 
 
 def run(
-    worker: Worker,
+    worker: ServedFunction,
     arguments: tuple[Any, ...],
     *,
     setup: Setup,
@@ -51,7 +51,7 @@ def run(
     children: list[_Child] = []
     try:
         for rank in range(world):
-            place = Place(rank=rank, world=world, port=port, timeout_s=timeout_s)
+            place = GroupRank(rank=rank, world=world, port=port, timeout_s=timeout_s)
             children.append(_Child.start(worker, arguments, setup, place))
         return _outcome(children, end, timeout_s)
     finally:
@@ -65,7 +65,9 @@ class _Child:
     results: Connection
 
     @classmethod
-    def start(cls, worker: Worker, arguments: tuple[Any, ...], setup: Setup, place: Place) -> "_Child":
+    def start(
+        cls, worker: ServedFunction, arguments: tuple[Any, ...], setup: Setup, place: GroupRank
+    ) -> "_Child":
         results, sender = Pipe(duplex=False)
         process = ServedProcess(target=_serve, args=(sender, worker, arguments, setup, place))
         process.server = worker.server
@@ -84,12 +86,12 @@ class _Child:
         code = self.process.exitcode or 0
         if code >= 0:
             return Failed(
-                why=Failure.ERROR, message=_("the process ended with exit code {code}").format(code=code)
+                why=CallFailure.ERROR, message=_("the process ended with exit code {code}").format(code=code)
             )
         name = signal.Signals(-code).name
         hint = _(", as where the host is out of memory") if name == "SIGKILL" else ""
         return Failed(
-            why=Failure.KILLED,
+            why=CallFailure.KILLED,
             message=_("the process was ended by {name}{hint}").format(name=name, hint=hint),
         )
 
@@ -115,7 +117,7 @@ def _outcome(children: list[_Child], end: float, timeout_s: float) -> Any:
         )
         if not ready:
             return Failed(
-                why=Failure.TIMEOUT,
+                why=CallFailure.TIMEOUT,
                 message=_("no result after {timeout_s:.0f} s").format(timeout_s=timeout_s),
             )
         for rank, child in waiting.items():
@@ -124,7 +126,7 @@ def _outcome(children: list[_Child], end: float, timeout_s: float) -> Any:
         failures = [result for result in received.values() if isinstance(result, Failed)]
         if failures:
             # The others fail because one ran out of memory, never the other way round.
-            return min(failures, key=lambda failed: failed.why is not Failure.OUT_OF_MEMORY)
+            return min(failures, key=lambda failed: failed.why is not CallFailure.OUT_OF_MEMORY)
     return received[0]
 
 
@@ -146,7 +148,7 @@ def _free_port() -> int:
 
 
 def _serve(
-    results: Connection, worker: Worker, arguments: tuple[Any, ...], setup: Setup, place: Place
+    results: Connection, worker: ServedFunction, arguments: tuple[Any, ...], setup: Setup, place: GroupRank
 ) -> None:
     """In the child: call, send what came of it, wait for the end."""
     os.setsid()
@@ -166,7 +168,7 @@ def _serve(
         message = _("the result cannot be sent: {name}: {error}").format(
             name=type(error).__name__, error=error
         )
-        results.send(Failed(why=Failure.ERROR, message=message))
+        results.send(Failed(why=CallFailure.ERROR, message=message))
     while True:
         signal.pause()
 

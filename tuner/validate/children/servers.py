@@ -31,7 +31,7 @@ class Server(Enum):
 
 
 @dataclass(frozen=True)
-class Worker:
+class ServedFunction:
     """A function that children call, by name: its module imports torch, which the parent must not."""
 
     module: str
@@ -39,7 +39,9 @@ class Worker:
     server: Server = Server.TORCH  # the one that has loaded what the module imports
 
     @classmethod
-    def beside(cls, package: str, module: str, function: str, server: Server = Server.TORCH) -> "Worker":
+    def beside(
+        cls, package: str, module: str, function: str, server: Server = Server.TORCH
+    ) -> "ServedFunction":
         """The worker of a room, whose module is named as seen from there."""
         return cls(f"{package}.{module}", function, server)
 
@@ -57,7 +59,7 @@ _ON_A_GPU: dict[Server, tuple[str, ...]] = {
 _servers: dict[Server, forkserver.ForkServer] = {}
 
 
-def prepare(device: str, workers: Iterable[Worker]) -> None:
+def prepare(device: str, workers: Iterable[ServedFunction]) -> None:
     """Say what the servers have loaded when they start; for a GPU they all start now, at the same time.
 
     Without it every child would import all of it by itself. Servers that run stay as they are.

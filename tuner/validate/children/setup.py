@@ -15,7 +15,7 @@ class Setup:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class GroupRank:
     """A child's place in its group."""
 
     rank: int

@@ -12,15 +12,15 @@ from tuner.memory.process.overhead import NCCL_CODE, NCCL_EXCHANGE, NCCL_KERNEL
 from tuner.timing import assumptions as assume
 from tuner.timing.rates import link_bytes_per_s
 from tuner.validate.children.outcome import Failed
-from tuner.validate.children.servers import Worker
+from tuner.validate.children.servers import ServedFunction
 from tuner.validate.collectives import switches
 from tuner.validate.collectives.readings import CollectiveReadings, CommunicatorBytes, Exchanged
 from tuner.validate.machine.part import rate
 from tuner.validate.report.schema import Measurement
 from tuner.validate.session import NotHereError, Options, Planned, Session, Subject
 
-WORKER = Worker.beside(__package__, "worker", "measure")
-WORKERS: tuple[Worker, ...] = (WORKER, switches.WORKER)
+WORKER = ServedFunction.beside(__package__, "worker", "measure")
+WORKERS: tuple[ServedFunction, ...] = (WORKER, switches.WORKER)
 _BYTES_AT_ONCE = 16  # per parameter: weights and gradients, on both sides of their collectives
 # On a CPU, where nothing but the values is looked at.
 _TINY_UNITS = {"layer": 4_097, "root": 1_023}

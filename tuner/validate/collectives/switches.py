@@ -8,7 +8,7 @@ from tuner.language import _
 from tuner.models.first_layers import cut_config
 from tuner.validate import training
 from tuner.validate.children.outcome import Failed
-from tuner.validate.children.servers import Server, Worker
+from tuner.validate.children.servers import ServedFunction, Server
 from tuner.validate.report.schema import Measurement
 from tuner.validate.report.verdicts import PEAK_TOLERANCE
 from tuner.validate.session import Options, Planned, Session, Subject
@@ -20,7 +20,7 @@ from tuner.validate.training.plan import small
 from tuner.validate.training.settings import ModelSettings, PassFailed, PassFigures, PassSettings
 from tuner.workload import Phase
 
-WORKER = Worker.beside(training.__name__, "worker.engines", "measure", Server.MODELS)
+WORKER = ServedFunction.beside(training.__name__, "worker.engines", "measure", Server.MODELS)
 _ENGINE_S = 6.0  # building it, and its update a few times
 _LAYERS = 4  # so many show what one more of them gains; the rest would show the same
 

@@ -8,13 +8,13 @@ from math import isfinite
 from tuner.language import N_, _
 from tuner.timing.head import head_seconds
 from tuner.validate.head.settings import (
-    Figures,
     HeadFigures,
     HeadPass,
     HeadShape,
     HeadWork,
-    Implementation,
+    ImplementationFigures,
     Scaled,
+    SizeFigures,
     at_size,
 )
 from tuner.validate.head.sizes import update_shape
@@ -47,7 +47,7 @@ def slug(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
 
 
-def _right(implementation: Implementation) -> Measurement:
+def _right(implementation: ImplementationFigures) -> Measurement:
     """How much of its results is right, which is claimed of the trainer's and our kernels alone."""
     right = len(implementation.errors) - len(implementation.wrong)
     claimed = None if implementation.foreign else 1.0
@@ -72,7 +72,11 @@ def _right(implementation: Implementation) -> Measurement:
 
 
 def _passes(
-    implementation: Implementation, sizes: tuple[Figures, ...], tokens: int, workload: Workload, prefix: str
+    implementation: ImplementationFigures,
+    sizes: tuple[SizeFigures, ...],
+    tokens: int,
+    workload: Workload,
+    prefix: str,
 ) -> Iterator[Measurement]:
     """Peak and seconds of the forward pass and of both."""
     label = f"output_head.{slug(implementation.name)}.{prefix}"
@@ -96,7 +100,7 @@ def _passes(
 
 
 def _peak(
-    implementation: Implementation, peak: Scaled, shape: HeadShape, one_pass: HeadPass, name: str
+    implementation: ImplementationFigures, peak: Scaled, shape: HeadShape, one_pass: HeadPass, name: str
 ) -> Measurement:
     numbers = _NUMBERS_PER_TOKEN * shape.tokens
     details: dict[str, float | int | str | bool] = {"tokens": shape.tokens}
@@ -124,7 +128,7 @@ def _peak(
 
 
 def _seconds(
-    implementation: Implementation,
+    implementation: ImplementationFigures,
     taken: Scaled,
     tokens: int,
     workload: Workload,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from tuner.advise import Recommendation
 from tuner.language import _
 from tuner.rules.case import LEAST_GAIN
-from tuner.validate.head.settings import HeadFigures, HeadPass, HeadWork, Implementation, Way, at_size
+from tuner.validate.head.settings import HeadFigures, HeadPass, HeadWork, ImplementationFigures, Way, at_size
 from tuner.validate.report.schema import JudgedRecommendation, Measurement, Outcome
 from tuner.validate.report.verdicts import PEAK_TOLERANCE, peaks, verdict
 from tuner.validate.session import Subject
@@ -87,7 +87,7 @@ def _pair(
     return (seen[0], seen[1]), ""
 
 
-def _seen(implementation: Implementation, way: Way, work: HeadWork, *, training: bool) -> _Seen | None:
+def _seen(implementation: ImplementationFigures, way: Way, work: HeadWork, *, training: bool) -> _Seen | None:
     tokens = work.shape.tokens if training else work.forward_tokens
     one_pass = HeadPass.BOTH if training else HeadPass.FORWARD
     sizes = implementation.sizes if tokens == work.shape.tokens else implementation.forward

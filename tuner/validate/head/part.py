@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from tuner.language import _
 from tuner.validate.children.outcome import Failed
-from tuner.validate.children.servers import Worker
+from tuner.validate.children.servers import ServedFunction
 from tuner.validate.head.figures import measurements
 from tuner.validate.head.judged import judge_heads
 from tuner.validate.head.settings import (
@@ -16,8 +16,8 @@ from tuner.validate.head.sizes import log_prob_tokens, update_shape
 from tuner.validate.session import CALL_SHARE, Options, OutOfBudgetError, Planned, Session, Subject
 from tuner.workload import HeadKind
 
-WORKER = Worker.beside(__package__, "worker.measure", "measure")
-WORKERS: tuple[Worker, ...] = (WORKER,)
+WORKER = ServedFunction.beside(__package__, "worker.measure", "measure")
+WORKERS: tuple[ServedFunction, ...] = (WORKER,)
 _EXPECTED_S = 25.0  # kernels of all implementations are compiled
 _CPU_EXPECTED_S = 40.0  # Triton's interpreter
 

@@ -95,7 +95,7 @@ class HeadPass(Enum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Figures:
+class SizeFigures:
     """One implementation at one size; on a CPU without bytes and seconds."""
 
     tokens: int
@@ -105,7 +105,7 @@ class Figures:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Implementation:
+class ImplementationFigures:
     """What was found of one."""
 
     name: str
@@ -114,8 +114,8 @@ class Implementation:
     missing: str = ""  # why nothing was measured
     errors: dict[str, float] = field(default_factory=dict)  # relative norm against float64
     limits: dict[str, float] = field(default_factory=dict)
-    sizes: tuple[Figures, ...] = ()  # of both passes, largest first
-    forward: tuple[Figures, ...] = ()  # of the forward pass at the other size, likewise
+    sizes: tuple[SizeFigures, ...] = ()  # of both passes, largest first
+    forward: tuple[SizeFigures, ...] = ()  # of the forward pass at the other size, likewise
 
     @property
     def wrong(self) -> tuple[str, ...]:
@@ -129,7 +129,7 @@ class HeadFigures:
 
     shape: HeadShape  # as measured; of a CPU a tiny one
     dtype: str
-    found: tuple[Implementation, ...]
+    found: tuple[ImplementationFigures, ...]
     left_out: tuple[str, ...]  # for want of time
 
 

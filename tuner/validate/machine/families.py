@@ -10,7 +10,7 @@ from tuner.dtypes import DType
 from tuner.hardware import Gpu, MeasuredGpu
 from tuner.language import N_, _
 from tuner.model_shape import ModelShape
-from tuner.timing.corrections import Family
+from tuner.timing.corrections import OperatorFamily
 from tuner.timing.host import host_seconds
 from tuner.timing.operators import elementwise_of
 from tuner.timing.rates import (
@@ -25,19 +25,19 @@ from tuner.validate.report.schema import Measurement
 
 _ROWS, _LENGTHS = (2048, 8192), (1024, 4096)
 FAMILIES = {
-    "products": Family.PRODUCTS,
-    "attention": Family.ATTENTION,
-    "norm": Family.ELEMENTWISE,
-    "gate": Family.ELEMENTWISE,
-    "head": Family.HEAD,
-    "host": Family.HOST,
+    "products": OperatorFamily.PRODUCTS,
+    "attention": OperatorFamily.ATTENTION,
+    "norm": OperatorFamily.ELEMENTWISE,
+    "gate": OperatorFamily.ELEMENTWISE,
+    "head": OperatorFamily.HEAD,
+    "host": OperatorFamily.HOST,
 }
 _WHAT = {
-    Family.PRODUCTS: N_("products of a layer, measured over modelled rate"),
-    Family.ATTENTION: N_("attention, measured over modelled rate"),
-    Family.ELEMENTWISE: N_("element-wise kernels of a layer, measured over modelled rate"),
-    Family.HEAD: N_("product with the output projection, measured over modelled rate"),
-    Family.HOST: N_("launching a layer's kernels on the host, measured over modelled rate"),
+    OperatorFamily.PRODUCTS: N_("products of a layer, measured over modelled rate"),
+    OperatorFamily.ATTENTION: N_("attention, measured over modelled rate"),
+    OperatorFamily.ELEMENTWISE: N_("element-wise kernels of a layer, measured over modelled rate"),
+    OperatorFamily.HEAD: N_("product with the output projection, measured over modelled rate"),
+    OperatorFamily.HOST: N_("launching a layer's kernels on the host, measured over modelled rate"),
 }
 
 
@@ -65,7 +65,7 @@ def factors(rates: Iterable[OperatorRate], sizes: OperatorSizes, gpu: Gpu) -> It
             against the new ones, and are not part of what is modelled.
     """
     bare = _without_factors(gpu)
-    shown: dict[Family, list[tuple[OperatorRate, float]]] = defaultdict(list)
+    shown: dict[OperatorFamily, list[tuple[OperatorRate, float]]] = defaultdict(list)
     for rate in rates:
         shown[FAMILIES[rate.family]].append((rate, rate.per_s / modelled(rate, sizes, bare)))
     for family, ratios in shown.items():
@@ -89,7 +89,7 @@ def _without_factors(gpu: Gpu) -> Gpu:
     measured: MeasuredGpu | None = gpu.measured
     if measured is None:
         return gpu
-    return replace(gpu, measured=replace(measured, **{family.value: None for family in Family}))
+    return replace(gpu, measured=replace(measured, **{family.value: None for family in OperatorFamily}))
 
 
 def modelled(rate: OperatorRate, sizes: OperatorSizes, gpu: Gpu) -> float:

@@ -9,16 +9,16 @@ from tuner.memory.process.overhead import CUBLAS_WORKSPACES
 from tuner.timing import assumptions as assume
 from tuner.validate.children.devices import UNUSED_BYTES
 from tuner.validate.children.outcome import Failed
-from tuner.validate.children.servers import Server, Worker
+from tuner.validate.children.servers import ServedFunction, Server
 from tuner.validate.machine.families import factors, operator_sizes
-from tuner.validate.machine.readings import Held, MachineReadings, Rate
+from tuner.validate.machine.readings import MachineReadings, ProcessBytes, Rate
 from tuner.validate.report.profile import PROFILE_FIGURES, TOTAL
 from tuner.validate.report.schema import Measurement
 from tuner.validate.session import NotHereError, Options, Planned, Session, Subject
 
-WORKER = Worker.beside(__package__, "worker.card", "measure")
-OPERATORS = Worker.beside(__package__, "worker.operators", "measure", Server.MODELS)
-WORKERS: tuple[Worker, ...] = (WORKER, OPERATORS)
+WORKER = ServedFunction.beside(__package__, "worker.card", "measure")
+OPERATORS = ServedFunction.beside(__package__, "worker.operators", "measure", Server.MODELS)
+WORKERS: tuple[ServedFunction, ...] = (WORKER, OPERATORS)
 
 MEMORY_TOLERANCE = 0.01  # two cards of one kind report the same total
 RATE_TOLERANCE = 0.1  # of a rate that was measured before: clocks and temperature move it
@@ -106,7 +106,7 @@ def _memory(readings: MachineReadings, gpu: Gpu) -> list[Measurement]:
     return measured
 
 
-def _process(held: Held, gpu: Gpu, others: int) -> list[Measurement]:
+def _process(held: ProcessBytes, gpu: Gpu, others: int) -> list[Measurement]:
     """Beside the allocator, whatever others use taken off; no claim is judged beside them."""
     context = overhead.context(gpu)
     alone = others <= UNUSED_BYTES

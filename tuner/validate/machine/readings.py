@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)
-class Held:
+class ProcessBytes:
     """Bytes that a process without communicators holds; each figure includes what the ones before it have."""
 
     first_tensor: int  # beside PyTorch's allocator, as the following three
@@ -30,7 +30,7 @@ class MachineReadings:
 
     driver_total_bytes: int | None  # None where NVML does not say
     usable_bytes: int  # total that CUDA hands out
-    held: Held
+    held: ProcessBytes
     product: Rate
     memory: Rate  # read and written
     to_device: Rate

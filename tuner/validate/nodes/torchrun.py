@@ -7,17 +7,17 @@ from tuner.errors import InputError
 from tuner.language import _
 from tuner.validate.children import processes
 from tuner.validate.children.outcome import Failed
-from tuner.validate.children.servers import Worker
+from tuner.validate.children.servers import ServedFunction
 from tuner.validate.children.setup import Setup
 from tuner.validate.nodes.merged import GRACE_S, merged
 from tuner.validate.report.schema import ValidationFile
 
-_SHARE = Worker.beside(__package__, "worker", "share")
+_SHARE = ServedFunction.beside(__package__, "worker", "share")
 _REQUIRED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Launch:
+class TorchrunProcess:
     """This process among those that torchrun started."""
 
     node: int
@@ -28,7 +28,7 @@ class Launch:
     hosted: bool  # torchrun keeps the store; else the first node does
 
 
-def launched(environment: Mapping[str, str]) -> Launch | None:
+def launched(environment: Mapping[str, str]) -> TorchrunProcess | None:
     """Read torchrun's variables; None where it has not started this process.
 
     Raises:
@@ -38,7 +38,7 @@ def launched(environment: Mapping[str, str]) -> Launch | None:
         return None
     try:
         local = int(environment.get("LOCAL_WORLD_SIZE", "1"))
-        return Launch(
+        return TorchrunProcess(
             node=int(environment["RANK"]) // local,
             nodes=max(1, int(environment["WORLD_SIZE"]) // local),
             local_rank=int(environment.get("LOCAL_RANK", "0")),
@@ -55,7 +55,7 @@ def launched(environment: Mapping[str, str]) -> Launch | None:
         ) from None
 
 
-def gathered(launch: Launch, file: ValidationFile, *, wait_s: float) -> tuple[ValidationFile, ...]:
+def gathered(launch: TorchrunProcess, file: ValidationFile, *, wait_s: float) -> tuple[ValidationFile, ...]:
     """Hand this node's report to the first one; there, one report for each kind of node.
 
     Args:

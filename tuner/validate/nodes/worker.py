@@ -5,10 +5,10 @@ from datetime import timedelta
 
 from torch.distributed import DistStoreError, TCPStore  # type: ignore[attr-defined]
 
-from tuner.validate.nodes.torchrun import Launch
+from tuner.validate.nodes.torchrun import TorchrunProcess
 
 
-def share(launch: Launch, report: str, wait_s: float, *, device: str) -> list[str | None]:
+def share(launch: TorchrunProcess, report: str, wait_s: float, *, device: str) -> list[str | None]:
     """Leave a report; on the first node wait for all, None for a node that leaves none in time."""
     end = time.monotonic() + wait_s
     store = TCPStore(

@@ -1,11 +1,11 @@
 """Figures of the report about peaks of a pass, whichever part has measured it."""
 
-from tuner.accuracy import Comparison
+from tuner.accuracy import PassComparison
 from tuner.validate.report.schema import Measurement
 from tuner.validate.report.verdicts import PEAK_TOLERANCE
 
 
-def reserved(name: str, what: str, measured_bytes: int, compared: Comparison) -> Measurement:
+def reserved(name: str, what: str, measured_bytes: int, compared: PassComparison) -> Measurement:
     """What PyTorch's allocator held at most, beside the interval that it may hold.
 
     Args:
@@ -18,7 +18,7 @@ def reserved(name: str, what: str, measured_bytes: int, compared: Comparison) ->
     return Measurement(name=name, what=what, unit="bytes", measured=measured_bytes, low=low, high=high)
 
 
-def peak_change(name: str, what: str, before: Comparison, after: Comparison) -> Measurement:
+def peak_change(name: str, what: str, before: PassComparison, after: PassComparison) -> Measurement:
     """What a change makes of a peak; both may be off by the tolerance of a peak.
 
     Args:

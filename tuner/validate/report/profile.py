@@ -9,7 +9,7 @@ from tuner.evidence import Evidence
 from tuner.gpus import find_gpu
 from tuner.hardware import Gpu
 from tuner.language import _
-from tuner.timing.corrections import Family
+from tuner.timing.corrections import OperatorFamily
 from tuner.units import GIGA, MIB, TERA
 from tuner.validate.report.schema import ValidationFile
 from tuner.writing import write_output
@@ -26,7 +26,7 @@ PROFILE_FIGURES = {
     "dense_bf16_flop_per_s": "rate.product",
     "host_bytes_per_s": "rate.host",
     "link_bytes_per_s": "rate.link",
-    **{family.value: f"factor.{family.name.lower()}" for family in Family},
+    **{family.value: f"factor.{family.name.lower()}" for family in OperatorFamily},
 }
 
 #: Of a factor that was measured before: clocks and temperature move it.
@@ -45,7 +45,7 @@ _MEASURED = {
     **_RATES,
     "usable_bytes": ("usable_mib", MIB),
     "context_bytes": ("context_mib", MIB),
-    **{family.value: (family.value, 1) for family in Family},
+    **{family.value: (family.value, 1) for family in OperatorFamily},
 }
 _DIGITS = 7  # that count, more than repeat
 

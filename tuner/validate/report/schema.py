@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from tuner.accuracy.measured import MeasuredCase
 from tuner.language import N_
-from tuner.validate.parts import Part
+from tuner.validate.parts import ValidationPart
 
 
 class _Model(BaseModel):
@@ -77,7 +77,7 @@ class Measurement(_Model):
 class PartReport(_Model):
     """One part of the run."""
 
-    part: Part
+    part: ValidationPart
     status: Status
     reason: Annotated[str, Field(description="why it is not done; empty where it is")] = ""
     seconds: Annotated[float, Field(ge=0)]

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from tuner.advise import Advice, Recommendation
 from tuner.language import _
-from tuner.validate.parts import Part
+from tuner.validate.parts import ValidationPart
 from tuner.validate.report.schema import JudgedRecommendation, Outcome, PartReport, Status
 from tuner.validate.report.verdicts import CLAIMS_NOTHING, claims_something, verdict
 from tuner.workload import Phase
@@ -12,10 +12,10 @@ from tuner.workload import Phase
 Key = tuple[str, tuple[str, ...]]  # a recommendation's code and overrides
 
 _RUN_BY = {
-    Phase.ROLLOUT: Part.ROLLOUT,
-    Phase.OLD_LOG_PROB: Part.TRAINING_STEP,
-    Phase.REF_LOG_PROB: Part.TRAINING_STEP,
-    Phase.UPDATE_ACTOR: Part.TRAINING_STEP,
+    Phase.ROLLOUT: ValidationPart.ROLLOUT,
+    Phase.OLD_LOG_PROB: ValidationPart.TRAINING_STEP,
+    Phase.REF_LOG_PROB: ValidationPart.TRAINING_STEP,
+    Phase.UPDATE_ACTOR: ValidationPart.TRAINING_STEP,
 }
 
 
@@ -31,7 +31,7 @@ def unjudged(
             yield verdict(recommendation, Outcome.NOT_MEASURABLE, _reason(recommendation, reports))
 
 
-def _reason(recommendation: Recommendation, reports: dict[Part, PartReport]) -> str:
+def _reason(recommendation: Recommendation, reports: dict[ValidationPart, PartReport]) -> str:
     cost = recommendation.price
     if cost is None or not claims_something(recommendation):
         return _(CLAIMS_NOTHING)

@@ -6,7 +6,7 @@ from statistics import median
 from tuner.language import _
 from tuner.units import GIB
 from tuner.validate.children.outcome import Failed
-from tuner.validate.children.servers import Worker
+from tuner.validate.children.servers import ServedFunction
 from tuner.validate.report.schema import Measurement
 from tuner.validate.rollout import vllm
 from tuner.validate.rollout.judged import judge_rollouts, judge_unseen, runnable, whole_interval
@@ -17,8 +17,8 @@ from tuner.validate.rollout.settings import DecodeFigures, tiny
 from tuner.validate.session import CALL_SHARE, NotHereError, Options, Planned, Session, Subject
 from tuner.workload import RolloutEngine
 
-WORKER = Worker.beside(__package__, "worker.residents", "measure")
-WORKERS: tuple[Worker, ...] = (WORKER, vllm.WORKER)
+WORKER = ServedFunction.beside(__package__, "worker.residents", "measure")
+WORKERS: tuple[ServedFunction, ...] = (WORKER, vllm.WORKER)
 CACHE_TOLERANCE = 0.01
 _FIRST_S, _FURTHER_S = 7.0, 3.0
 

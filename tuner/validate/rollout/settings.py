@@ -99,7 +99,7 @@ class EngineWork:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EngineFigures:
+class VllmFigures:
     """What vLLM says of itself, and what it took."""
 
     version: str

@@ -10,15 +10,15 @@ from tuner.advise import Recommendation
 from tuner.dtypes import DType
 from tuner.language import _
 from tuner.validate.children.outcome import Failed
-from tuner.validate.children.servers import Worker
+from tuner.validate.children.servers import ServedFunction
 from tuner.validate.rollout.judged import changing
 from tuner.validate.rollout.plan import PlannedRollout, planned_rollout
-from tuner.validate.rollout.settings import EngineFigures, EngineWork
+from tuner.validate.rollout.settings import EngineWork, VllmFigures
 from tuner.validate.rollout.vllm_judged import engine_measurements, judge_engine
 from tuner.validate.session import OutOfBudgetError, Session
 from tuner.workload import RolloutEngine, Workload
 
-WORKER = Worker.beside(__package__, "worker.vllm", "measure")
+WORKER = ServedFunction.beside(__package__, "worker.vllm", "measure")
 _ENGINE_S = 80.0  # it is imported, makes weights, compiles, profiles itself and captures graphs
 _MOST_SEQUENCES, _STEPS, _REPETITIONS = 1024, 128, 5
 _OF_THE_ENGINE = ("engine_graphs", "engine_process", "engine_buffers")
@@ -35,7 +35,7 @@ def run_engine(session: Session, configured: PlannedRollout) -> None:
     starts = [_started(session, configured, _("as configured"), of_host=True)]
     if starts[0] is None:
         return
-    changed: list[tuple[Recommendation, PlannedRollout, EngineFigures]] = []
+    changed: list[tuple[Recommendation, PlannedRollout, VllmFigures]] = []
     try:
         for recommendation, proposal, _changed in changing(session.subject):
             planned = planned_rollout(proposal, session.machine, session.options)
@@ -52,7 +52,7 @@ def run_engine(session: Session, configured: PlannedRollout) -> None:
             session.judge(judge_engine(recommendation, (configured, before), (planned, after)))
 
 
-def _of_all(starts: Sequence[EngineFigures]) -> EngineFigures:
+def _of_all(starts: Sequence[VllmFigures]) -> VllmFigures:
     """The first start, with the steps of all; of the bytes the most."""
     return replace(
         starts[0],
@@ -81,7 +81,7 @@ def _is_ours(session: Session, configured: PlannedRollout) -> bool:
 
 def _started(
     session: Session, planned: PlannedRollout, how: str, *, of_host: bool = False
-) -> EngineFigures | None:
+) -> VllmFigures | None:
     """What vLLM says of itself; None where there was no time or it failed, which is said."""
     work = engine_work(session, planned)
     if of_host:
@@ -100,7 +100,7 @@ def _started(
             )
         )
         return None
-    assert isinstance(figures, EngineFigures)
+    assert isinstance(figures, VllmFigures)
     return figures
 
 

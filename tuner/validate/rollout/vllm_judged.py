@@ -9,7 +9,7 @@ from tuner.advise import Recommendation
 from tuner.language import _
 from tuner.memory.rollout.capacity import rollout_memory
 from tuner.timing import step_time
-from tuner.timing.corrections import Family
+from tuner.timing.corrections import OperatorFamily
 from tuner.timing.decode import RolloutInput
 from tuner.timing.generation.step import (
     decode_step_parts,
@@ -22,13 +22,13 @@ from tuner.validate.report.schema import JudgedRecommendation, Measurement, Outc
 from tuner.validate.report.verdicts import takes_longer, verdict
 from tuner.validate.rollout.judged import SEQUENCES_TOLERANCE
 from tuner.validate.rollout.plan import PlannedRollout
-from tuner.validate.rollout.settings import EngineFigures
+from tuner.validate.rollout.settings import VllmFigures
 from tuner.workload import Phase, Workload
 
-Started = tuple[PlannedRollout, EngineFigures]
+Started = tuple[PlannedRollout, VllmFigures]
 
 
-def engine_measurements(planned: PlannedRollout, figures: EngineFigures) -> Iterator[Measurement]:
+def engine_measurements(planned: PlannedRollout, figures: VllmFigures) -> Iterator[Measurement]:
     """What vLLM as configured came to, beside its predictions."""
     yield _cache(
         planned, figures, "rollout.engine_cache", _("tokens that the KV cache of vLLM's own engine holds")
@@ -48,7 +48,7 @@ def engine_measurements(planned: PlannedRollout, figures: EngineFigures) -> Iter
     yield from _host(planned, figures)
 
 
-def _host(planned: PlannedRollout, figures: EngineFigures) -> Iterator[Measurement]:
+def _host(planned: PlannedRollout, figures: VllmFigures) -> Iterator[Measurement]:
     """How fast the host prepares steps, where steps of two numbers of sequences tell it.
 
     Both together tell a step from each of its sequences. Where they do not, one factor is the geometric mean
@@ -79,12 +79,12 @@ def _host(planned: PlannedRollout, figures: EngineFigures) -> Iterator[Measureme
     apart = _apart({of_one_engine(typical, sequences): host for sequences, host in told.items()})
     if apart is None:
         what = _("preparing the steps of a rollout engine on the host, measured over modelled rate")
-        yield _factor(inputs, Family.ENGINE, what, geometric_mean(factors.values()), details)
+        yield _factor(inputs, OperatorFamily.ENGINE, what, geometric_mean(factors.values()), details)
         return
     what = _("preparing a step of a rollout engine without its sequences, measured over modelled rate")
-    yield _factor(inputs, Family.ENGINE, what, prices.step / apart[0], details)
+    yield _factor(inputs, OperatorFamily.ENGINE, what, prices.step / apart[0], details)
     what = _("preparing each sequence of a rollout engine's step, measured over modelled rate")
-    yield _factor(inputs, Family.ENGINE_SEQUENCE, what, prices.sequence / apart[1], {})
+    yield _factor(inputs, OperatorFamily.ENGINE_SEQUENCE, what, prices.sequence / apart[1], {})
 
 
 def _apart(told: Mapping[float, float]) -> tuple[float, float] | None:
@@ -99,7 +99,7 @@ def _apart(told: Mapping[float, float]) -> tuple[float, float] | None:
 
 def _factor(
     inputs: RolloutInput,
-    family: Family,
+    family: OperatorFamily,
     what: str,
     factor: float,
     details: dict[str, float | int | str | bool],
@@ -173,7 +173,7 @@ def judge_engine(recommendation: Recommendation, before: Started, after: Started
     return verdict(recommendation, Outcome.CONFIRMED if holds else Outcome.REFUTED, text, shown)
 
 
-def _spread(*starts: EngineFigures) -> float:
+def _spread(*starts: VllmFigures) -> float:
     """By which share the seconds of a token differ among repetitions and starts, at most."""
     repetitions = (one.token_seconds for one in starts)
     return max((max(seconds) - min(seconds)) / median(seconds) for seconds in repetitions)
@@ -187,7 +187,7 @@ def _seconds(workload: Workload) -> float:
     return modelled.seconds
 
 
-def _cache(planned: PlannedRollout, figures: EngineFigures, name: str, what: str) -> Measurement:
+def _cache(planned: PlannedRollout, figures: VllmFigures, name: str, what: str) -> Measurement:
     predicted = planned.predicted_blocks * planned.wanted.block_tokens
     return Measurement(
         name=name,
@@ -206,7 +206,7 @@ def _cache(planned: PlannedRollout, figures: EngineFigures, name: str, what: str
     )
 
 
-def _step(planned: PlannedRollout, figures: EngineFigures, name: str, what: str) -> Measurement:
+def _step(planned: PlannedRollout, figures: VllmFigures, name: str, what: str) -> Measurement:
     """Beside the time model's, which claims no accuracy."""
     modelled = decode_step_parts(RolloutInput.of(planned.workload), figures.sequences)
     return Measurement(

@@ -7,8 +7,8 @@ from time import monotonic
 from tuner.language import _
 from tuner.timing.rates import product_flop_per_s
 from tuner.units import GIB
-from tuner.validate.children.outcome import Failed, Failure
-from tuner.validate.children.servers import Server, Worker
+from tuner.validate.children.outcome import CallFailure, Failed
+from tuner.validate.children.servers import ServedFunction, Server
 from tuner.validate.report.schema import Measurement
 from tuner.validate.report.verdicts import PEAK_TOLERANCE
 from tuner.validate.search.bisection import Search
@@ -27,8 +27,8 @@ from tuner.validate.training.passes import PlannedPass, planned_passes
 from tuner.validate.training.settings import ModelSettings, PassFigures
 from tuner.workload import Checkpointing, Phase
 
-WORKER = Worker.beside(__package__, "worker", "attempt", Server.MODELS)
-WORKERS: tuple[Worker, ...] = (WORKER,)
+WORKER = ServedFunction.beside(__package__, "worker", "attempt", Server.MODELS)
+WORKERS: tuple[ServedFunction, ...] = (WORKER,)
 TOLERANCE = 0.03  # of the limit in tokens
 _PHASES = (Phase.UPDATE_ACTOR, Phase.OLD_LOG_PROB)
 _LIKELY_TRIES = 3
@@ -174,11 +174,11 @@ class _Hunt:
             self.taken = (tokens, self.clock() - begun)
             return True
         assert isinstance(result, Failed)
-        if result.why is Failure.TIMEOUT:
+        if result.why is CallFailure.TIMEOUT:
             raise OutOfBudgetError(
                 _("{tokens:,} tokens: {result}").format(tokens=tokens, result=result.message)
             )
-        if result.why is not Failure.OUT_OF_MEMORY:
+        if result.why is not CallFailure.OUT_OF_MEMORY:
             raise TryFailedError(
                 _("{phase} with {tokens:,} tokens: {result}").format(
                     phase=one.phase.value, tokens=tokens, result=result.message

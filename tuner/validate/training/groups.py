@@ -41,7 +41,7 @@ class Proposed:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Group:
+class PassGroup:
     """Passes that one engine at one depth runs in one process."""
 
     layers: int
@@ -55,7 +55,7 @@ class Group:
         """Expected of all."""
         return self.start_s + sum(self.pass_s)
 
-    def within(self, seconds: float) -> "Group":
+    def within(self, seconds: float) -> "PassGroup":
         """As many of its passes as are likely to be done in this time; one that is too long is left out."""
         kept, taken = [], self.start_s
         for attempt, needed in self._pairs:
@@ -64,7 +64,7 @@ class Group:
                 taken += needed
         return self._with(kept)
 
-    def after(self, done: Container[Key]) -> "Group":
+    def after(self, done: Container[Key]) -> "PassGroup":
         """The passes that are left once these are done."""
         return self._with([(attempt, needed) for attempt, needed in self._pairs if attempt.key not in done])
 
@@ -77,7 +77,7 @@ class Group:
     def _pairs(self) -> Iterator[tuple[Try, float]]:
         return zip(self.tries, self.pass_s, strict=True)
 
-    def _with(self, kept: Sequence[tuple[Try, float]]) -> "Group":
+    def _with(self, kept: Sequence[tuple[Try, float]]) -> "PassGroup":
         return replace(
             self, tries=tuple(attempt for attempt, _ in kept), pass_s=tuple(needed for _, needed in kept)
         )
@@ -89,5 +89,5 @@ class TrainingPlan:
 
     configured: tuple[Try, ...]
     proposed: tuple[Proposed, ...]
-    groups: tuple[Group, ...]
+    groups: tuple[PassGroup, ...]
     notes: tuple[str, ...] = field(default=())

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from statistics import median
 
-from tuner.accuracy import Comparison
+from tuner.accuracy import PassComparison
 from tuner.advise import Recommendation
 from tuner.language import _
 from tuner.timing import step_time
@@ -21,7 +21,7 @@ class Measured:
 
     planned: PlannedPass
     figures: PassFigures  # of the full model
-    compared: Comparison
+    compared: PassComparison
     extrapolated: str | None  # how
 
     @property

@@ -7,14 +7,14 @@ from tuner.language import _, ngettext
 from tuner.models.first_layers import cut_config
 from tuner.units import GIB
 from tuner.validate.children.outcome import Failed
-from tuner.validate.children.servers import Server, Worker
+from tuner.validate.children.servers import ServedFunction, Server
 from tuner.validate.report.schema import Outcome
 from tuner.validate.report.verdicts import verdict
 from tuner.validate.session import NotHereError, Options, OutOfBudgetError, Planned, Session, Subject
 from tuner.validate.training import depths
 from tuner.validate.training.configured import reasons_not_here
 from tuner.validate.training.figures import out_of_memory, pass_measurements
-from tuner.validate.training.groups import Group, Key, Proposed, TrainingPlan, Try
+from tuner.validate.training.groups import Key, PassGroup, Proposed, TrainingPlan, Try
 from tuner.validate.training.judged import Measured, judge
 from tuner.validate.training.plan import training_plan
 from tuner.validate.training.seconds import REPEAT_S, REPETITIONS
@@ -23,8 +23,8 @@ from tuner.workload import Phase
 
 _ENDS_S = 2.0  # of a process, around what it runs
 _GRACE_S = 30.0
-WORKER = Worker.beside(__package__, "worker.measure", "measure_passes", Server.MODELS)
-WORKERS: tuple[Worker, ...] = (WORKER,)
+WORKER = ServedFunction.beside(__package__, "worker.measure", "measure_passes", Server.MODELS)
+WORKERS: tuple[ServedFunction, ...] = (WORKER,)
 
 
 def plan(subject: Subject, options: Options) -> tuple[Planned, ...]:
@@ -80,7 +80,7 @@ def _must(planned: TrainingPlan) -> frozenset[Key]:
 
 
 def _results(
-    session: Session, group: Group, must: Container[Key] = (), later: Sequence[Group] = ()
+    session: Session, group: PassGroup, must: Container[Key] = (), later: Sequence[PassGroup] = ()
 ) -> Iterator[tuple[Key, PassFigures | PassFailed]]:
     """What passes of a group came to, those that there is time for; after a failure in a fresh process.
 
@@ -106,7 +106,7 @@ def _results(
         group = group.after(done)
 
 
-def _called(session: Session, group: Group) -> Sequence[PassFigures | PassFailed] | Failed:
+def _called(session: Session, group: PassGroup) -> Sequence[PassFigures | PassFailed] | Failed:
     """The results of a group's first passes, as far as there was time."""
     config, layers = session.subject.model_config, group.layers
     whole = layers == group.tries[0].planned.model.layers
@@ -127,7 +127,7 @@ def _called(session: Session, group: Group) -> Sequence[PassFigures | PassFailed
     return results
 
 
-def _title(group: Group) -> str:
+def _title(group: PassGroup) -> str:
     phases = dict.fromkeys(attempt.planned.phase.value for attempt in group.tries)
     count = len(group.tries)
     passes = ngettext("{count} pass", "{count} passes", count).format(count=count)
@@ -145,12 +145,12 @@ class _Record:
     results: dict[tuple[Key, int], PassFigures | PassFailed] = field(default_factory=dict)
     _done: set[int] = field(default_factory=set)
 
-    def take(self, group: Group, results: Iterable[tuple[Key, PassFigures | PassFailed]]) -> None:
+    def take(self, group: PassGroup, results: Iterable[tuple[Key, PassFigures | PassFailed]]) -> None:
         """Keep the results of a group, and say what they decide."""
         self.results |= {(key, group.layers): result for key, result in results}
         self.add()
 
-    def left_of(self, group: Group) -> Group:
+    def left_of(self, group: PassGroup) -> PassGroup:
         """The passes of a group that have no results yet."""
         return group.after({key for key, layers in self.results if layers == group.layers})
 

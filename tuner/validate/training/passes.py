@@ -14,8 +14,8 @@ from msgspec import structs
 from tuner import batching, memory
 from tuner.accuracy import (
     FUSED_KERNELS,
-    Comparison,
     MeasuredCase,
+    PassComparison,
     compare,
     pass_interval,
     pass_time,
@@ -182,7 +182,7 @@ class PlannedPass:
             }
         )
 
-    def compared(self, figures: PassFigures) -> Comparison:
+    def compared(self, figures: PassFigures) -> PassComparison:
         """The prediction of this very pass beside what was measured."""
         return compare(self.measured(figures), self.workload)
 

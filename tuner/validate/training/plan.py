@@ -15,7 +15,7 @@ from tuner.validate.session import Options, Subject
 from tuner.validate.training import depths as cutting
 from tuner.validate.training.configured import by_value, reason_not_here
 from tuner.validate.training.fitted import ranks_here
-from tuner.validate.training.groups import Group, Key, Proposed, TrainingPlan, Try
+from tuner.validate.training.groups import Key, PassGroup, Proposed, TrainingPlan, Try
 from tuner.validate.training.passes import PlannedPass, planned_passes, with_one_small_image
 from tuner.validate.training.seconds import pass_seconds, start_seconds
 from tuner.workload import Engine, HeadKind, Phase, StepPass, Workload
@@ -145,7 +145,7 @@ class _Planner:
         )
         return Try(planned=planned, at=depths, reason=reason)
 
-    def _groups(self, wanted: Iterable[Try]) -> Iterator[Group]:
+    def _groups(self, wanted: Iterable[Try]) -> Iterator[PassGroup]:
         runs: dict[tuple[bool, Engine, int], dict[Key, Try]] = {}
         for attempt in wanted:
             for layers in attempt.layers:
@@ -155,7 +155,7 @@ class _Planner:
                 group.setdefault(attempt.key, attempt)
         for (critic, _built, layers), tries in runs.items():
             together = tuple(tries.values())
-            yield Group(
+            yield PassGroup(
                 layers=layers,
                 critic=critic,
                 tries=together,

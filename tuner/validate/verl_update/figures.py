@@ -9,11 +9,11 @@ from tuner.validate.report.schema import Measurement
 from tuner.validate.report.verdicts import PEAK_TOLERANCE
 from tuner.validate.training.passes import PlannedPass
 from tuner.validate.verl_update.plan import PlannedUpdate, seconds
-from tuner.validate.verl_update.settings import EngineFigures, UpdateFigures
+from tuner.validate.verl_update.settings import EngineUpdate, UpdateFigures
 from tuner.workload.head_names import head_label, head_name
 
 
-def update_measurements(update: PlannedUpdate, result: EngineFigures, *, ours: bool) -> Iterator[Measurement]:
+def update_measurements(update: PlannedUpdate, result: EngineUpdate, *, ours: bool) -> Iterator[Measurement]:
     """Peaks and seconds of the whole update with one of the heads."""
     name = "tuner_head" if ours else "verl_head"
     head = _("the head of tuner.inside_verl") if ours else _verls(update.theirs)

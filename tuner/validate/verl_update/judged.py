@@ -14,7 +14,7 @@ from tuner.validate.report.peaks import peak_change
 from tuner.validate.report.schema import Measurement
 from tuner.validate.verl_update.figures import has_seconds, taken
 from tuner.validate.verl_update.plan import PlannedUpdate, left_of, seconds
-from tuner.validate.verl_update.settings import SHARES, EngineFigures, UpdateFigures
+from tuner.validate.verl_update.settings import SHARES, EngineUpdate, UpdateFigures
 
 _ROUNDING = 2.0**-8  # of a bfloat16 to the nearest, relative to its size
 # verl's logits are rounded as they are computed and as they are divided by the temperature; a log-probability
@@ -31,7 +31,7 @@ _GRAD_NORM_LIMIT = 2 * 2 * _ROUNDING
 
 
 def head_measurements(
-    update: PlannedUpdate, theirs: EngineFigures, ours: EngineFigures
+    update: PlannedUpdate, theirs: EngineUpdate, ours: EngineUpdate
 ) -> Iterator[Measurement]:
     """What our head makes of the update, and how far its results are from those of verl's."""
     yield from _results(update, theirs, ours)
@@ -45,7 +45,7 @@ def head_measurements(
     )
 
 
-def skip_measurements(update: PlannedUpdate, result: EngineFigures) -> Iterator[Measurement]:
+def skip_measurements(update: PlannedUpdate, result: EngineUpdate) -> Iterator[Measurement]:
     """The update without the responses that have no advantage, beside the whole one."""
     whole = result.of()
     for share in SHARES:
@@ -72,7 +72,7 @@ def skip_measurements(update: PlannedUpdate, result: EngineFigures) -> Iterator[
         )
 
 
-def _results(update: PlannedUpdate, theirs: EngineFigures, ours: EngineFigures) -> Iterator[Measurement]:
+def _results(update: PlannedUpdate, theirs: EngineUpdate, ours: EngineUpdate) -> Iterator[Measurement]:
     differences = [abs(one - two) for one, two in zip(theirs.log_probs, ours.log_probs, strict=True)]
     first, second, limit = theirs.of(), ours.of(), _log_prob_limit(update, theirs)
     yield Measurement(
@@ -101,7 +101,7 @@ def _results(update: PlannedUpdate, theirs: EngineFigures, ours: EngineFigures) 
     )
 
 
-def _log_prob_limit(update: PlannedUpdate, theirs: EngineFigures) -> float | None:
+def _log_prob_limit(update: PlannedUpdate, theirs: EngineUpdate) -> float | None:
     """How far a log-probability may be off by rounding; None where verl's head shows no logits."""
     if theirs.largest_logit is None:
         return None

@@ -5,18 +5,18 @@ from collections.abc import Iterator
 from tuner.language import _
 from tuner.models.first_layers import cut_config
 from tuner.units import GIB
-from tuner.validate.children.outcome import Failed, Failure
-from tuner.validate.children.servers import Worker
+from tuner.validate.children.outcome import CallFailure, Failed
+from tuner.validate.children.servers import ServedFunction
 from tuner.validate.session import Options, Planned, Session, Subject
 from tuner.validate.training.seconds import pass_seconds
 from tuner.validate.training.settings import ModelSettings
 from tuner.validate.verl_update.figures import update_measurements
 from tuner.validate.verl_update.judged import head_measurements, skip_measurements
 from tuner.validate.verl_update.plan import PlannedUpdate, left_of, planned_update, seconds, settings
-from tuner.validate.verl_update.settings import SHARES, EngineFigures, Update, UpdateWork
+from tuner.validate.verl_update.settings import SHARES, EngineUpdate, Update, UpdateWork
 
-WORKER = Worker.beside(__package__, "worker.measure", "measure")
-WORKERS: tuple[Worker, ...] = (WORKER,)
+WORKER = ServedFunction.beside(__package__, "worker.measure", "measure")
+WORKERS: tuple[ServedFunction, ...] = (WORKER,)
 _START_S = 25.0  # verl and what it imports, building and sharding the model, compiling
 _REPETITIONS = 2  # for the time; one where there is less of it
 _BOTH = (False, True)  # with verl's head, with ours
@@ -48,7 +48,7 @@ def run(session: Session) -> None:
     repetitions = _REPETITIONS if wanted <= session.left_s else 1
     if options.device == "cpu":
         repetitions = 0  # its seconds say nothing
-    results: list[EngineFigures] = []
+    results: list[EngineUpdate] = []
     for ours in _BOTH:
         result = _called(session, update, ours=ours, repetitions=repetitions)
         if result is None:
@@ -71,7 +71,7 @@ def run(session: Session) -> None:
         )
 
 
-def _called(session: Session, update: PlannedUpdate, *, ours: bool, repetitions: int) -> EngineFigures | None:
+def _called(session: Session, update: PlannedUpdate, *, ours: bool, repetitions: int) -> EngineUpdate | None:
     """What one engine came to; None where it came to nothing, which is noted."""
     config = session.subject.model_config
     whole = update.layers == session.subject.workload.model.layers
@@ -85,10 +85,10 @@ def _called(session: Session, update: PlannedUpdate, *, ours: bool, repetitions:
         expected_s=_expected_s(update, session.options, ours, repetitions),
         world=session.options.processes,
     )
-    if isinstance(result, EngineFigures):
+    if isinstance(result, EngineUpdate):
         return result
     assert isinstance(result, Failed)
-    if result.why is Failure.OUT_OF_MEMORY:
+    if result.why is CallFailure.OUT_OF_MEMORY:
         session.note(
             _("{title}: it ran out of memory, with a peak of {peak:.1f} GiB predicted.").format(
                 title=title, peak=planned.predicted.peak_bytes / GIB

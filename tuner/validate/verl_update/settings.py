@@ -41,7 +41,7 @@ class UpdateFigures:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EngineFigures:
+class EngineUpdate:
     """What one engine came to."""
 
     log_probs: tuple[float, ...]  # of one micro-batch, in its order

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from tuner.inside_verl.head.policy.coverage import ACTOR, NotCoveredError, actor_of, objective_of
 from tuner.inside_verl.head.policy.loss_handoff import WAY
-from tuner.inside_verl.head.policy.plan import PlannedLoss, Rows, planned
+from tuner.inside_verl.head.policy.plan import HeadRows, PlannedLoss, planned
 from tuner.inside_verl.head.policy.rows import standing_in
 from tuner.inside_verl.losses import token_weights, with_innermost
 
@@ -87,7 +87,7 @@ def _plan(step: Callable[..., Any], engine: Any, micro_batch: Any, loss_function
     reference = _padded(data["ref_log_prob"]) if objective.kl_loss_coef else None
     return planned(
         objective,
-        Rows(numbers=_responses(output["log_probs"], data), first=model.first, count=model.count),
+        HeadRows(numbers=_responses(output["log_probs"], data), first=model.first, count=model.count),
         mask,
         weights,
         {"old": _padded(data["old_log_probs"]), "advantages": advantages, "reference": reference},

@@ -16,7 +16,7 @@ from torch import Tensor
 from tuner.inside_verl.configuration import configured
 from tuner.inside_verl.head.policy.coverage import objective_of
 from tuner.inside_verl.head.policy.loss_handoff import WAY
-from tuner.inside_verl.head.policy.plan import PlannedLoss, Rows, planned
+from tuner.inside_verl.head.policy.plan import HeadRows, PlannedLoss, planned
 from tuner.inside_verl.head.policy.rows import standing_in
 from tuner.inside_verl.losses import token_weights
 
@@ -70,7 +70,7 @@ def _plan(actor: Any, micro_batch: Any, run: Callable[[], Any], *, entropy: bool
         advantages = advantages * micro_batch["rollout_is_weights"]
     return planned(
         objective,
-        Rows(numbers=numbers, first=model.first, count=model.count),
+        HeadRows(numbers=numbers, first=model.first, count=model.count),
         mask,
         token_weights(mask, config.loss_agg_mode, torch.float32),
         {

@@ -17,7 +17,7 @@ class PlannedLoss:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rows:
+class HeadRows:
     """Which row of this rank's head gives the log-probability of each token of the responses."""
 
     numbers: Tensor  # [sequences, tokens], over the rows of all ranks that share the sequences
@@ -34,7 +34,7 @@ class Rows:
 
 
 def planned(
-    objective: Objective, rows: Rows, mask: Tensor, weights: Tensor, fields: dict[str, Tensor | None]
+    objective: Objective, rows: HeadRows, mask: Tensor, weights: Tensor, fields: dict[str, Tensor | None]
 ) -> PlannedLoss:
     """The plan from what verl holds by sequences.
 

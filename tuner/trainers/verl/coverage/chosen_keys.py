@@ -1,12 +1,12 @@
 """Sparse attention: what the estimate leaves out of every program's jobs."""
 
 from tuner.language import N_
-from tuner.trainers.verl.coverage.omission import Job, Omission
+from tuner.trainers.verl.coverage.omission import Omission, OmissionContext
 
 _PATHS = ("actor_rollout_ref.model.path", "model.path", "model.partial_pretrain")
 
 
-def _path(job: Job) -> str | None:
+def _path(job: OmissionContext) -> str | None:
     """The path of a model whose attention sees chosen keys alone."""
     if job.workload.model.indexer is None:
         return None

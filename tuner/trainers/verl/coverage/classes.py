@@ -5,8 +5,8 @@ from functools import cache
 from tuner.enumeration import Enum
 from tuner.inputs.interpolation import Resolver
 from tuner.inputs.tree import contains, dotted, leaves, split_key
-from tuner.trainers.protocol import KeyClass, Kind
-from tuner.trainers.verl.coverage.no_effect import NO_EFFECT, Group
+from tuner.trainers.protocol import KeyClass, KeyKind
+from tuner.trainers.verl.coverage.no_effect import NO_EFFECT, IdleKeys
 from tuner.trainers.verl.coverage.not_modelled import NOT_MODELLED
 from tuner.trainers.verl.coverage.omission import Omission
 from tuner.trainers.verl.defaults import CONFIGS, read_defaults
@@ -21,7 +21,7 @@ class Read(Enum):
     MODELLED = "modelled"
 
 
-Class = Read | Group | Omission
+Class = Read | IdleKeys | Omission
 
 
 def classes(key: str, version: str) -> tuple[Class, ...]:
@@ -51,10 +51,12 @@ def of_key(key: str, version: str) -> KeyClass:
 
 def _key_class(row: Class, keys: tuple[str, ...]) -> KeyClass:
     if isinstance(row, Read):
-        return KeyClass(kind=Kind.MODELLED, keys=keys)
-    if isinstance(row, Group):
-        return KeyClass(kind=Kind.NO_EFFECT, name=row.name, reason=row.reason, keys=keys)
-    return KeyClass(kind=Kind.NOT_MODELLED, name=row.title, reason=row.reason, affects=row.affects, keys=keys)
+        return KeyClass(kind=KeyKind.MODELLED, keys=keys)
+    if isinstance(row, IdleKeys):
+        return KeyClass(kind=KeyKind.NO_EFFECT, name=row.name, reason=row.reason, keys=keys)
+    return KeyClass(
+        kind=KeyKind.NOT_MODELLED, name=row.title, reason=row.reason, affects=row.affects, keys=keys
+    )
 
 
 def nothing_else_covers(key: str, version: str) -> bool:
@@ -62,9 +64,9 @@ def nothing_else_covers(key: str, version: str) -> bool:
     return key not in _spelled(version) and not _stated(key, version)
 
 
-def _stated(key: str, version: str) -> tuple[Group | Omission, ...]:
+def _stated(key: str, version: str) -> tuple[IdleKeys | Omission, ...]:
     """The rows of both tables that name a key."""
-    rows: tuple[Group | Omission, ...] = (*NO_EFFECT, *(row for row in NOT_MODELLED if not row.rest))
+    rows: tuple[IdleKeys | Omission, ...] = (*NO_EFFECT, *(row for row in NOT_MODELLED if not row.rest))
     return tuple(row for row in rows if row.covers(key, version))
 
 

@@ -2,7 +2,7 @@
 
 from tuner.language import N_
 from tuner.trainers.verl.coverage.chosen_keys import CHOSEN_KEYS
-from tuner.trainers.verl.coverage.omission import Job, Omission, Trigger, changed, switched
+from tuner.trainers.verl.coverage.omission import Omission, OmissionContext, Trigger, changed, switched
 from tuner.trainers.verl.keys import keys_of
 from tuner.trainers.verl.programs import Program
 from tuner.workload import Backend
@@ -15,31 +15,31 @@ def _unread(*texts: str) -> Trigger:
     return lambda job: next((key for key in job.all_named(*texts) if key not in _READ), None)
 
 
-def _images(job: Job) -> str | None:
+def _images(job: OmissionContext) -> str | None:
     if job.workload.model.tower is None:
         return None
     return next(key for key in ("model.path", "model.partial_pretrain") if key in job.settings)
 
 
-def _second_offload(job: Job) -> str | None:
+def _second_offload(job: OmissionContext) -> str | None:
     """CPU offload of the trainer of its own, whose FSDP2 is handed the policy of FSDP1."""
     key = "model.fsdp_config.cpu_offload"
     second = job.workload.actor.engine.backend is Backend.FSDP2
     return key if second and job.settings.get(key) else None
 
 
-def _turbo(job: Job) -> str | None:
+def _turbo(job: OmissionContext) -> str | None:
     key = "engine.strategy"
     return key if job.settings.get(key) == "fsdp_turbo" else None
 
 
-def _sequence_parallel(job: Job) -> str | None:
+def _sequence_parallel(job: OmissionContext) -> str | None:
     engine = job.workload.actor.engine
     whole = not engine.divides_sequence and engine.parallel.tensor > 1
     return "engine.sequence_parallel" if whole else None
 
 
-def _recomputed(job: Job) -> str | None:
+def _recomputed(job: OmissionContext) -> str | None:
     key = "engine.override_transformer_config.recompute_modules"
     return key if job.workload.actor.engine.recomputes_parts else None
 

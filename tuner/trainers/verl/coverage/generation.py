@@ -2,25 +2,25 @@
 
 from tuner.language import N_
 from tuner.trainers.protocol import Affects
-from tuner.trainers.verl.coverage.omission import Job, Omission, changed, switched
+from tuner.trainers.verl.coverage.omission import Omission, OmissionContext, changed, switched
 from tuner.versions import at_least
 
 _ROLLOUT = "actor_rollout_ref.rollout"
 
 
-def _early_servers(job: Job) -> str | None:
+def _early_servers(job: OmissionContext) -> str | None:
     """Asked for where the release does not generate so by itself; from 0.6.0 on it is counted."""
     return None if at_least(job.version, "0.6.0") else job.named(f"{_ROLLOUT}.mode")
 
 
-def _own_lengths(job: Job) -> str | None:
+def _own_lengths(job: OmissionContext) -> str | None:
     """Another length than that of the data, which the release takes by default."""
     pairs = ((f"{_ROLLOUT}.{name}_length", f"data.max_{name}_length") for name in ("prompt", "response"))
     differing = (own for own, data in pairs if job.settings.get(own) != job.settings.get(data))
     return next(differing, None)
 
 
-def _own_loop(job: Job) -> str | None:
+def _own_loop(job: OmissionContext) -> str | None:
     """Code of the user's that decides how a response comes about, where nobody says in how many turns."""
     if job.workload.batch.lengths.turns is not None:
         return None
@@ -31,7 +31,7 @@ def _own_loop(job: Job) -> str | None:
     )
 
 
-def _log_probs(job: Job) -> str | None:
+def _log_probs(job: OmissionContext) -> str | None:
     """Asked for where the release does not do so by itself."""
     key = job.named(f"{_ROLLOUT}.calculate_log_probs")
     return key if key is not None and job.settings.get(key) else None

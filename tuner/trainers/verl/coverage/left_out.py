@@ -8,7 +8,7 @@ from tuner.language import _
 from tuner.trainers.protocol import Affects, KeyClass, LeftOut
 from tuner.trainers.verl.coverage.no_effect import NO_EFFECT
 from tuner.trainers.verl.coverage.not_modelled import NOT_MODELLED
-from tuner.trainers.verl.coverage.omission import Job, Omission
+from tuner.trainers.verl.coverage.omission import Omission, OmissionContext
 from tuner.trainers.verl.programs import program_of
 from tuner.trainers.verl.source import source_of
 from tuner.workload import Workload
@@ -22,7 +22,7 @@ def left_out(settings: Settings, workload: Workload, *, version: str) -> tuple[L
         workload: what was read from them.
         version: the release that they were read for.
     """
-    job = Job(settings=settings, workload=workload, version=source_of(settings, version).version)
+    job = OmissionContext(settings=settings, workload=workload, version=source_of(settings, version).version)
     return tuple(_rows(job))
 
 
@@ -33,7 +33,7 @@ def key_classes(version: str) -> tuple[KeyClass, ...]:
     return of_release(version)
 
 
-def _rows(job: Job) -> Iterator[LeftOut]:
+def _rows(job: OmissionContext) -> Iterator[LeftOut]:
     fine_tunes = program_of(job.settings.defaults).fine_tunes
     keys: dict[int, str] = {}  # the first one of each row that goes by its keys
     for key in job.changed:

@@ -4,7 +4,7 @@ from tuner.architectures import find_architecture
 from tuner.language import N_
 from tuner.trainers.protocol import Affects
 from tuner.trainers.verl.coverage.chosen_keys import CHOSEN_KEYS
-from tuner.trainers.verl.coverage.omission import Job, Omission, switched
+from tuner.trainers.verl.coverage.omission import Omission, OmissionContext, switched
 from tuner.trainers.verl.releases import ENGINE_PREVIEW, OUR_LIBRARY, modules_of, reaches
 from tuner.workload import Backend, RolloutEngine
 
@@ -19,7 +19,7 @@ _EXTERNAL_LIBRARY = "{actor_rollout_ref,critic,reward_model}.model.external_lib"
 _SERVER_DECIDES = "{engine_kwargs,limit_images,mtp,quantization_config_file}.**"
 
 
-def _uncounted_reward(job: Job) -> str | None:
+def _uncounted_reward(job: OmissionContext) -> str | None:
     """The switch of a reward model whose size is not known, or whose GPUs are its own."""
     reward = job.workload.reward
     if reward is None or (reward.shares_gpus and reward.model is not None):
@@ -27,7 +27,7 @@ def _uncounted_reward(job: Job) -> str | None:
     return switched("reward_model.enable", "reward.reward_model.enable")(job)
 
 
-def _options_of_reward(job: Job) -> str | None:
+def _options_of_reward(job: OmissionContext) -> str | None:
     reward = job.workload.reward
     if reward is None or not reward.shares_gpus:
         return None
@@ -40,14 +40,14 @@ def _options_of_reward(job: Job) -> str | None:
     )
 
 
-def _loss_over_top_tokens(job: Job) -> str | None:
+def _loss_over_top_tokens(job: OmissionContext) -> str | None:
     if not job.settings.get("distillation.enabled"):
         return None
     mode = "distillation.distillation_loss.loss_mode"
     return mode if "topk" in str(job.settings.get(mode)) else None
 
 
-def _other_library(job: Job) -> str | None:
+def _other_library(job: OmissionContext) -> str | None:
     """The key of a library that is not ours, whose head takes no more than the fused one that is counted."""
     for key in job.all_named(_EXTERNAL_LIBRARY):
         if any(name != OUR_LIBRARY for name in modules_of(job.settings.get(key))):
@@ -55,50 +55,50 @@ def _other_library(job: Job) -> str | None:
     return None
 
 
-def _sees(job: Job) -> bool:
+def _sees(job: OmissionContext) -> bool:
     return find_architecture(job.workload.model.architecture).tower is not None
 
 
-def _images(job: Job) -> str | None:
+def _images(job: OmissionContext) -> str | None:
     """Whatever says that there are images or how large, where a tower of unknown dimensions sees them."""
     unknown = _sees(job) and job.workload.model.tower is None
     return _named_images(job) if unknown and job.workload.batch.lengths.images_per_prompt != 0 else None
 
 
-def _counted_images(job: Job) -> str | None:
+def _counted_images(job: OmissionContext) -> str | None:
     """What is left out of a model with images that are counted."""
     return None if job.workload.batch.images is None else _named_images(job) or _IMAGES[0]
 
 
-def _named_images(job: Job) -> str | None:
+def _named_images(job: OmissionContext) -> str | None:
     """The data's column of images has a name by default, so that data that has one needs no setting."""
     column = _IMAGES[0] if job.settings.get(_IMAGES[0]) else None
     return next((key for key in _IMAGES if job.settings.is_set(key)), column)
 
 
-def _videos(job: Job) -> str | None:
+def _videos(job: OmissionContext) -> str | None:
     named = ("data.video_key", "data.audio_key")
     return next((key for key in named if _sees(job) and job.settings.is_set(key)), None)
 
 
-def _images_of_stages(job: Job) -> str | None:
+def _images_of_stages(job: OmissionContext) -> str | None:
     """The images of a job that Megatron trains."""
     megatron = job.workload.actor.engine.backend is Backend.MEGATRON
     return _counted_images(job) if megatron else None
 
 
-def _images_served(job: Job) -> str | None:
+def _images_served(job: OmissionContext) -> str | None:
     """The images of a job whose engine sizes its memory without running the tower first."""
     profiled = job.workload.generator.engine is RolloutEngine.VLLM
     return None if profiled else _counted_images(job)
 
 
-def _shared_prompts(job: Job) -> str | None:
+def _shared_prompts(job: OmissionContext) -> str | None:
     key = f"{_ACTOR}.use_prefix_grouper"
     return key if not reaches(job.version, ENGINE_PREVIEW) and job.settings.get(key) else None
 
 
-def _adapters(job: Job) -> str | None:
+def _adapters(job: OmissionContext) -> str | None:
     if job.workload.actor.engine.lora is None:
         return None
     return job.named("actor_rollout_ref.model.lora.{type,dtype,dropout,exclude_modules,freeze_*,a2a_*}")

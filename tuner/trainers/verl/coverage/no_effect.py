@@ -12,7 +12,7 @@ _REFERENCE = "actor_rollout_ref.ref"
 _ROLLOUT = "actor_rollout_ref.rollout"
 
 
-class Group(Struct, frozen=True, kw_only=True):
+class IdleKeys(Struct, frozen=True, kw_only=True):
     """Keys that have no effect for one reason."""
 
     name: str
@@ -24,13 +24,13 @@ class Group(Struct, frozen=True, kw_only=True):
         return any(pattern(text).matches(key, version) for text in self.patterns)
 
 
-NO_EFFECT: tuple[Group, ...] = (
-    Group(
+NO_EFFECT: tuple[IdleKeys, ...] = (
+    IdleKeys(
         name=N_("classes"),
         reason=N_("Names the class that checks a section."),
         patterns=("**._target_",),
     ),
-    Group(
+    IdleKeys(
         name=N_("data"),
         reason=N_("Says where prompts lie and how they are read; sizes are those of lengths and batches."),
         patterns=(
@@ -41,7 +41,7 @@ NO_EFFECT: tuple[Group, ...] = (
             "data.{custom_cls,datagen,sampler,continuous_token}.**",
         ),
     ),
-    Group(
+    IdleKeys(
         name=N_("model files"),
         reason=N_(
             "Says where weights, tokenizer and code lie; the sizes are those of the model's config.json."
@@ -60,7 +60,7 @@ NO_EFFECT: tuple[Group, ...] = (
             f"{_ROLLOUT}.layer_name_map.*",
         ),
     ),
-    Group(
+    IdleKeys(
         name=N_("numbers of the optimizer"),
         reason=N_("Enters the update as a number; tensors and kernels are the same for every value."),
         patterns=(
@@ -69,7 +69,7 @@ NO_EFFECT: tuple[Group, ...] = (
             f"{_ROLES}.grad_clip",
         ),
     ),
-    Group(
+    IdleKeys(
         name=N_("numbers of the loss"),
         reason=N_("Enters advantages or the loss, which take a few numbers per token whatever they compute."),
         patterns=(
@@ -87,7 +87,7 @@ NO_EFFECT: tuple[Group, ...] = (
             "log_prob_min_clamp,loss_max_clamp,policy_loss_mode}",
         ),
     ),
-    Group(
+    IdleKeys(
         name=N_("numbers of adapters"),
         reason=N_("Scales or initializes adapters of the same size."),
         patterns=(
@@ -96,7 +96,7 @@ NO_EFFECT: tuple[Group, ...] = (
             "critic.model.lora.merge",  # a critic is not sent to the rollout engine
         ),
     ),
-    Group(
+    IdleKeys(
         name=N_("seeds and order"),
         reason=N_("Decides which numbers are drawn and in which order samples come, not how many."),
         patterns=(
@@ -104,7 +104,7 @@ NO_EFFECT: tuple[Group, ...] = (
             "trainer.v1.sampler.**",
         ),
     ),
-    Group(
+    IdleKeys(
         name=N_("sampling"),
         reason=N_("Decides which token is drawn, out of buffers as large as the vocabulary in any case."),
         patterns=(
@@ -114,7 +114,7 @@ NO_EFFECT: tuple[Group, ...] = (
             "distillation.teacher_models.*.inference.temperature",
         ),
     ),
-    Group(
+    IdleKeys(
         name=N_("steps, validation and resuming"),
         reason=N_(
             "Decides how many steps there are and what happens between them; the answer is of one step."
@@ -127,7 +127,7 @@ NO_EFFECT: tuple[Group, ...] = (
             "{actor_rollout_ref,critic}.**.checkpoint.{load_contents,mbridge_config,strict}.**",
         ),
     ),
-    Group(
+    IdleKeys(
         name=N_("logs"),
         reason=N_("Names the run or writes what it did to files and servers."),
         patterns=(
@@ -139,7 +139,7 @@ NO_EFFECT: tuple[Group, ...] = (
             "transfer_queue.metrics.**",
         ),
     ),
-    Group(
+    IdleKeys(
         name=N_("Ray and timeouts"),
         reason=N_("Says how processes start and how long they wait for each other."),
         patterns=(
@@ -148,7 +148,7 @@ NO_EFFECT: tuple[Group, ...] = (
             "trainer.ray_wait_register_center_timeout",
         ),
     ),
-    Group(
+    IdleKeys(
         name=N_("rewards on CPUs"),
         reason=N_("Chooses how the controller calls a function for each response, which takes no GPU."),
         patterns=(
@@ -162,12 +162,12 @@ NO_EFFECT: tuple[Group, ...] = (
             "distillation.teacher_key",
         ),
     ),
-    Group(
+    IdleKeys(
         name=N_("tokens of the engine"),
         reason=N_("Prompts are handed to the engine as tokens either way."),
         patterns=("{actor_rollout_ref,reward,reward_model,distillation}.**.skip_tokenizer_init",),
     ),
-    Group(
+    IdleKeys(
         name=N_("set by verl itself"),
         reason=N_("verl writes its own value over it, from the role or from a key of another section."),
         patterns=(
@@ -182,12 +182,12 @@ NO_EFFECT: tuple[Group, ...] = (
             "trainer.v1.sync.**",
         ),
     ),
-    Group(
+    IdleKeys(
         name=N_("limits of positions"),
         reason=N_("Decides how long a sequence may be, which a check compares; no size follows from it."),
         patterns=("{actor_rollout_ref,critic}.model.override_config.**.{max_position_embeddings,rope_*}.**",),
     ),
-    Group(
+    IdleKeys(
         name=N_("what Megatron does anyway"),
         reason=N_("Asks for kernels that Megatron takes by itself, or for numbers of the router."),
         patterns=(
@@ -195,12 +195,12 @@ NO_EFFECT: tuple[Group, ...] = (
             "moe_router_*,moe_aux_loss_coeff}",
         ),
     ),
-    Group(
+    IdleKeys(
         name=N_("FSDP's parameters"),
         reason=N_("Says under which names a flat parameter is seen; the flat tensors are the same."),
         patterns=(f"{_ROLES}.{{fsdp_config,fsdp}}.use_orig_params",),
     ),
-    Group(
+    IdleKeys(
         name=N_("the reference's engine"),
         reason=N_("A reference has no optimizer, no gradients and no entropy, and FSDP always offloads it."),
         patterns=(
@@ -212,12 +212,12 @@ NO_EFFECT: tuple[Group, ...] = (
             "dist_ckpt_*,distrib_optim_*}",
         ),
     ),
-    Group(
+    IdleKeys(
         name=N_("routers that replay nothing"),
         reason=N_("Only the actor's own passes record or replay experts."),
         patterns=(f"{_REFERENCE}.**.router_replay.mode", "critic.megatron.router_replay.mode"),
     ),
-    Group(
+    IdleKeys(
         name=N_("the reference as the actor"),
         reason=N_("The workers of these releases build the reference from the actor's key."),
         patterns=(
@@ -229,17 +229,17 @@ NO_EFFECT: tuple[Group, ...] = (
             f"{_REFERENCE}.megatron.use_remove_padding <{ENGINE_PREVIEW}",
         ),
     ),
-    Group(
+    IdleKeys(
         name=N_("sequence parallelism"),
         reason=N_("These releases turn it on wherever there is tensor parallelism."),
         patterns=(f"{_ROLES}.megatron.sequence_parallel <0.7.0",),
     ),
-    Group(
+    IdleKeys(
         name=N_("the critic on the actor's grid"),
         reason=N_("Actor and critic share a process and its Megatron groups, made once for the actor."),
         patterns=("critic.megatron.{tensor_*,pipeline_*,virtual_*,context_*,expert_*} >=0.4.0 <0.7.0",),
     ),
-    Group(
+    IdleKeys(
         name=N_("the same as another key"),
         reason=N_("verl demands one value, or that of another key; a check compares them."),
         patterns=(
@@ -247,12 +247,12 @@ NO_EFFECT: tuple[Group, ...] = (
             f"{_ROLLOUT}.log_prob_use_dynamic_bsz >=0.8.0",
         ),
     ),
-    Group(
+    IdleKeys(
         name=N_("GPUs of other trainers"),
         reason=N_("Only trainers that generate on other GPUs than they train on read it."),
         patterns=(f"{_ROLLOUT}.{{n_gpus_per_node,nnodes}} <0.9.0",),
     ),
-    Group(
+    IdleKeys(
         name=N_("the critic's head"),
         reason=N_("A critic's head gives one number per token: no logits, no entropy, nothing to fuse."),
         patterns=(
@@ -262,7 +262,7 @@ NO_EFFECT: tuple[Group, ...] = (
             "critic.megatron.entropy_*",
         ),
     ),
-    Group(
+    IdleKeys(
         name=N_("read by nobody"),
         reason=N_("Stands in the configuration of these releases, and no code of theirs reads it."),
         patterns=(

@@ -12,7 +12,7 @@ from tuner.trainers.verl.coverage.pattern import pattern
 from tuner.workload import Workload
 
 
-class Job(Struct, frozen=True, kw_only=True, dict=True):
+class OmissionContext(Struct, frozen=True, kw_only=True, dict=True):
     """What decides whether a job has a part that is left out."""
 
     settings: Settings
@@ -33,7 +33,7 @@ class Job(Struct, frozen=True, kw_only=True, dict=True):
         return (key for key in self.changed if _covered(texts, key, self.version))
 
 
-Trigger = Callable[[Job], str | None]
+Trigger = Callable[[OmissionContext], str | None]
 """The key by which a job has what is left out; None where it has not."""
 
 

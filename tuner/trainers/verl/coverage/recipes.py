@@ -3,7 +3,7 @@
 from tuner.inputs.tree import dotted
 from tuner.language import N_
 from tuner.trainers.protocol import Affects
-from tuner.trainers.verl.coverage.omission import Job, Omission, Trigger, switched
+from tuner.trainers.verl.coverage.omission import Omission, OmissionContext, Trigger, switched
 from tuner.trainers.verl.defaults import CONFIGS, read_defaults
 from tuner.trainers.verl.recipe import Recipe
 from tuner.trainers.verl.recipes import DAPO, PRIME, SPIN, SPPO, started_by
@@ -14,7 +14,7 @@ from tuner.trainers.verl.releases import PREVIEWS
 def _started(recipe: Recipe) -> Trigger:
     """The key that tells that a job is started by a recipe: one of the user's, else one of its defaults."""
 
-    def trigger(job: Job) -> str | None:
+    def trigger(job: OmissionContext) -> str | None:
         if job.settings.program is not None:  # a project's own trainer, whatever keys it shares with a recipe
             return None
         version = next((it for it, preview in PREVIEWS.items() if preview == job.version), job.version)

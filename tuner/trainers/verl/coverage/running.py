@@ -2,25 +2,25 @@
 
 from tuner.language import N_
 from tuner.trainers.protocol import Affects
-from tuner.trainers.verl.coverage.omission import Job, Omission, changed
+from tuner.trainers.verl.coverage.omission import Omission, OmissionContext, changed
 
 _ROLLOUT = "actor_rollout_ref.rollout"
 _ACTOR = "actor_rollout_ref.actor"
 _ROLES = "{actor_rollout_ref,critic}.**"
 
 
-def _new_workers(job: Job) -> str | None:
+def _new_workers(job: OmissionContext) -> str | None:
     key = "trainer.use_legacy_worker_impl"
     return key if job.settings.get(key) == "disable" else None
 
 
-def _asynchronous(job: Job) -> str | None:
+def _asynchronous(job: OmissionContext) -> str | None:
     if job.settings.get("trainer.v1.trainer_mode") in (None, "sync"):
         return None
     return job.named("trainer.v1.{separate_async,colocate_async}.**")
 
 
-def _in_background(job: Job) -> str | None:
+def _in_background(job: OmissionContext) -> str | None:
     saved = [job.workload.actor.saving, None if job.workload.critic is None else job.workload.critic.saving]
     if not any(saving is not None and saving.in_background for saving in saved):
         return None

@@ -2,19 +2,19 @@
 
 from tuner.language import N_
 from tuner.trainers.protocol import Affects
-from tuner.trainers.verl.coverage.omission import Job, Omission, changed, switched
+from tuner.trainers.verl.coverage.omission import Omission, OmissionContext, changed, switched
 
 _ROLLOUT = "actor_rollout_ref.rollout"
 _ACTOR = "actor_rollout_ref.actor"
 _ROLES = "{actor_rollout_ref,critic}.**"
 
 
-def _turbo(job: Job) -> str | None:
+def _turbo(job: OmissionContext) -> str | None:
     key = f"{_ACTOR}.strategy"
     return key if job.settings.get(key) == "fsdp_turbo" else None
 
 
-def _sequence_parallel(job: Job) -> str | None:
+def _sequence_parallel(job: OmissionContext) -> str | None:
     """Switched off where it is read, by the actor or by a critic."""
     actor, critic = job.workload.actor.engine, job.workload.critic
     sections = {_ACTOR: actor, **({} if critic is None else {"critic": critic.engine})}
@@ -24,21 +24,21 @@ def _sequence_parallel(job: Job) -> str | None:
     return next((f"{section}.megatron.sequence_parallel" for section in whole), None)
 
 
-def _recomputed(job: Job) -> str | None:
+def _recomputed(job: OmissionContext) -> str | None:
     """Modules of the user's choice, of the actor or a critic."""
     actor, critic = job.workload.actor.engine, job.workload.critic
     chosen = actor.recomputes_parts or (critic is not None and critic.engine.recomputes_parts)
     return job.named(f"{_ROLES}.override_transformer_config.recompute_modules") if chosen else None
 
 
-def _recomputed_layers(job: Job) -> str | None:
+def _recomputed_layers(job: OmissionContext) -> str | None:
     """Layers otherwise than one by one."""
     section = "actor_rollout_ref.model.gradient_checkpointing_kwargs.activations_checkpoint"
     usual = {f"{section}_method": (None, "uniform"), f"{section}_num_layers": (None, 1)}
     return next((key for key, values in usual.items() if job.settings.get(key) not in values), None)
 
 
-def _critic_batches(job: Job) -> str | None:
+def _critic_batches(job: OmissionContext) -> str | None:
     if job.workload.critic is None:
         return None
     keys = (key for key in ("critic.ppo_mini_batch_size", "critic.ppo_epochs") if job.settings.is_set(key))

@@ -3,13 +3,13 @@
 from tuner.language import _
 from tuner.models.adapters import ALL_LINEAR, adapter_parameters, megatron_adapter_parameters
 from tuner.trainers.verl.fields.role import EngineContext, switches_of
-from tuner.trainers.verl.source import Role, Source
+from tuner.trainers.verl.source import ReleaseSettings, Role
 from tuner.workload import Backend, Lora
 
 _MEGATRON_LINEARS = ("linear_qkv", "linear_proj", "linear_fc1", "linear_fc2")
 
 
-def lora_rank(source: Source, role: Role, backend: Backend) -> int:
+def lora_rank(source: ReleaseSettings, role: Role, backend: Backend) -> int:
     """Rank of the adapters, 0 without.
 
     Raises:
@@ -59,6 +59,6 @@ def megatron_lora(context: EngineContext) -> Lora | None:
     return Lora(rank=rank, parameters=parameters, merged_for_rollout=merged)
 
 
-def _names(source: Source, meaning: str, *, default: str | tuple[str, ...]) -> str | tuple[str, ...]:
+def _names(source: ReleaseSettings, meaning: str, *, default: str | tuple[str, ...]) -> str | tuple[str, ...]:
     names = source.names(meaning)
     return default if names is None or names == () else names

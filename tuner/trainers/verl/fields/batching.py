@@ -12,7 +12,7 @@ from tuner.trainers.verl.fields.field import (
     Ruled,
     read_fields,
 )
-from tuner.trainers.verl.source import Source
+from tuner.trainers.verl.source import ReleaseSettings
 from tuner.workload import Actor, Backend, Batch, Batching, Engine, Travel
 
 BatchRole = Literal["actor", "log_prob", "ref", "critic", "values", "reward"]
@@ -41,7 +41,7 @@ class PassContext(Context, frozen=True, kw_only=True):
     engine: Engine  # that runs the pass
 
 
-def read_batch(source: Source) -> Batch:
+def read_batch(source: ReleaseSettings) -> Batch:
     """Sizes of one step."""
     source.integer("batch.generated_prompts")  # prompts of one round of filtered generation: checked only
     sizes = read_fields(BATCH, Context(source=source))
@@ -55,14 +55,14 @@ def read_batch(source: Source) -> Batch:
     )
 
 
-def talks(source: Source) -> bool:
+def talks(source: ReleaseSettings) -> bool:
     """Whether the settings ask for turns, between which tools or somebody else answers."""
     named = any(source.value(f"conversation.{told}") for told in ("tools", "functions", "interactions"))
     loop = source.text("conversation.loop", default="")
     return source.flag("conversation.enable") or named or loop == _TOOL_AGENT
 
 
-def _travel(source: Source) -> Travel:
+def _travel(source: ReleaseSettings) -> Travel:
     """How the batch reaches the workers.
 
     Source: verl 0.5.0 ``protocol.py`` (``DataProto.__getstate__``), 0.9.1 ``trainer/ppo/ray_trainer.py``
@@ -73,13 +73,13 @@ def _travel(source: Source) -> Travel:
     return Travel.PACKED if source.engine_workers else Travel.PADDED
 
 
-def _compares_rewards(source: Source) -> bool:
+def _compares_rewards(source: ReleaseSettings) -> bool:
     """Whether advantages are differences of the rewards of a group, which a KL penalty would tell apart."""
     grouped = source.text("advantage", default="gae") in _GROUP_ESTIMATORS
     return grouped and not source.flag("kl_in_reward")
 
 
-def _other_loss_terms(source: Source) -> bool:
+def _other_loss_terms(source: ReleaseSettings) -> bool:
     """Whether the loss has terms beside the policy gradient, which act on responses without advantage too.
 
     Source: verl 0.3.0.post1 ``workers/actor/dp_actor.py``, 0.9.1 ``workers/utils/losses.py`` (``ppo_loss``).
@@ -87,7 +87,7 @@ def _other_loss_terms(source: Source) -> bool:
     return source.number("actor.entropy_coeff", default=0.0) != 0 or source.flag("actor.use_kl_loss")
 
 
-def _averages_micro_batches(source: Source) -> bool:
+def _averages_micro_batches(source: ReleaseSettings) -> bool:
     """Whether the loss weights tokens by the micro-batch that they are in.
 
     The workers divide by the valid tokens of a micro-batch where they aggregate by tokens. The model engine
@@ -100,7 +100,7 @@ def _averages_micro_batches(source: Source) -> bool:
     return not source.engine_workers and aggregation in (None, "token-mean")
 
 
-def read_batching(source: Source, role: BatchRole, engine: Engine) -> Batching:
+def read_batching(source: ReleaseSettings, role: BatchRole, engine: Engine) -> Batching:
     """How the micro-batches of one pass are filled.
 
     Args:

@@ -1,6 +1,6 @@
 """Reads what a job says of conversations with tools: how many turns there may be, how long answers are."""
 
-from tuner.trainers.verl.source import Source
+from tuner.trainers.verl.source import ReleaseSettings
 from tuner.workload import Batch, Conversation
 from tuner.workload.batch import MEAN_SHARE
 
@@ -25,7 +25,7 @@ ASSUMED_TURNS = 2
 CHARACTERS_PER_TOKEN = 4
 
 
-def read_conversation(source: Source, batch: Batch) -> Conversation | None:
+def read_conversation(source: ReleaseSettings, batch: Batch) -> Conversation | None:
     """The turns of a response of a job that talks, or is said to; None where it is generated in one piece.
 
     Nothing says how many turns there are and how long answers, only how many and how long they may be: they
@@ -52,7 +52,7 @@ def read_conversation(source: Source, batch: Batch) -> Conversation | None:
     )
 
 
-def _most_turns(source: Source) -> int | None:
+def _most_turns(source: ReleaseSettings) -> int | None:
     """Turns that a response may have; None where nothing ends it but its length.
 
     The model has the last word: after so many answers it writes once more. A limit of 0 is none.
@@ -63,7 +63,7 @@ def _most_turns(source: Source) -> int | None:
     return min(limits, default=None)
 
 
-def _answered(source: Source) -> float:
+def _answered(source: ReleaseSettings) -> float:
     """Tokens of all answers between two turns: calls and characters spread evenly up to their limits."""
     calls = source.integer("conversation.parallel_calls", default=1)
     characters = source.integer("conversation.tool_characters", default=256)

@@ -5,11 +5,11 @@ from tuner.trainers.verl.fields.field import Field
 from tuner.trainers.verl.fields.fsdp import fsdp_fields, read_fsdp, shares_prefetch
 from tuner.trainers.verl.fields.megatron import MEGATRON, read_megatron
 from tuner.trainers.verl.fields.role import EngineContext, read_backend
-from tuner.trainers.verl.source import Role, Source
+from tuner.trainers.verl.source import ReleaseSettings, Role
 from tuner.workload import Backend, Engine
 
 
-def read_engine(source: Source, role: Role, model: ModelShape, gpus: int) -> Engine:
+def read_engine(source: ReleaseSettings, role: Role, model: ModelShape, gpus: int) -> Engine:
     """The engine of one role.
 
     Raises:
@@ -21,7 +21,7 @@ def read_engine(source: Source, role: Role, model: ModelShape, gpus: int) -> Eng
     return read_megatron(context) if backend is Backend.MEGATRON else read_fsdp(context)
 
 
-def engine_fields(source: Source, role: Role, backend: Backend) -> tuple[Field[EngineContext], ...]:
+def engine_fields(source: ReleaseSettings, role: Role, backend: Backend) -> tuple[Field[EngineContext], ...]:
     """The table of a role's engine."""
     return MEGATRON[role] if backend is Backend.MEGATRON else fsdp_fields(source, role)
 

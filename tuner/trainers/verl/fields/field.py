@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar, Union
 from msgspec import Struct
 
 from tuner.dtypes import DType
-from tuner.trainers.verl.source import Source
+from tuner.trainers.verl.source import ReleaseSettings
 from tuner.units import MIB
 
 Assignments = tuple[tuple[str, Any], ...]
@@ -17,7 +17,7 @@ Assignments = tuple[tuple[str, Any], ...]
 class Context(Struct, frozen=True, kw_only=True):
     """What deciding a field takes: the settings, and what is already known of the job."""
 
-    source: Source
+    source: ReleaseSettings
 
 
 C = TypeVar("C", bound=Context)
@@ -29,7 +29,7 @@ class Form(Struct, frozen=True, kw_only=True):
     ``decode`` takes the settings, a meaning, and the value where the settings say nothing.
     """
 
-    decode: Callable[[Source, str, Any], Any]
+    decode: Callable[[ReleaseSettings, str, Any], Any]
     encode: Callable[[Any], Any] = lambda value: value
 
 
@@ -37,7 +37,7 @@ def _dtype_name(dtype: DType) -> str:
     return {DType.FLOAT32: "fp32", DType.BFLOAT16: "bf16", DType.FLOAT16: "fp16", DType.FLOAT8: "fp8"}[dtype]
 
 
-def _sizes(source: Source, meaning: str, default: tuple[int, ...] | None) -> tuple[int, ...] | None:
+def _sizes(source: ReleaseSettings, meaning: str, default: tuple[int, ...] | None) -> tuple[int, ...] | None:
     sizes = source.sizes(meaning)
     return default if sizes is None else sizes
 

@@ -7,14 +7,14 @@ from tuner.trainers.verl.fields.field import COUNT, Assignments, Context, Field,
 from tuner.trainers.verl.fields.head import read_head
 from tuner.trainers.verl.fields.saving import read_saving
 from tuner.trainers.verl.programs import Program
-from tuner.trainers.verl.source import Source
+from tuner.trainers.verl.source import ReleaseSettings
 from tuner.workload import Actor, Batch, Engine, HeadKind, OutputHead, Pass, Travel
 
 _DEFAULT_SEQUENCES = 256
 _DEFAULT_LENGTH = 1024
 
 
-def read_given_batch(source: Source) -> Batch:
+def read_given_batch(source: ReleaseSettings) -> Batch:
     """Sizes of one step over given sequences, which are one mini-batch and count as responses as a whole.
 
     The trainer of its own divides the loss of a micro-batch by the tokens of that one; the engines divide by
@@ -34,7 +34,7 @@ def read_given_batch(source: Source) -> Batch:
     )
 
 
-def read_trained_model(source: Source, model: ModelShape, gpus: int) -> Actor:
+def read_trained_model(source: ReleaseSettings, model: ModelShape, gpus: int) -> Actor:
     """The model that is trained, in the actor's place, with no pass beside its training."""
     engine = source.part("actor.engine", read_engine, "actor", model, gpus)
     return Actor(

@@ -12,7 +12,7 @@ from tuner.trainers.verl.fields.adapters import fsdp_lora, lora_rank
 from tuner.trainers.verl.fields.field import DTYPE, FLAG, Assignments, Field, Form, Plain, Ruled, read_fields
 from tuner.trainers.verl.fields.role import BACKEND, EngineContext, bucket_tokens, switches_of
 from tuner.trainers.verl.programs import Program
-from tuner.trainers.verl.source import ROLES, Role, Source
+from tuner.trainers.verl.source import ROLES, ReleaseSettings, Role
 from tuner.workload import Backend, Checkpointing, Engine, HostCopy, Padding, Parallelism, SecondFsdp
 
 FULL_CHECKPOINTING = Form(
@@ -64,7 +64,7 @@ def read_fsdp(context: EngineContext) -> Engine:
     )
 
 
-def _packable(source: Source, role: Role, parallel: Parallelism) -> bool:
+def _packable(source: ReleaseSettings, role: Role, parallel: Parallelism) -> bool:
     """Whether sequences can be packed: not beside shared prefixes, nor in fine-tuning's own trainer alone.
 
     Source: verl 0.7.0 ``trainer/fsdp_sft_trainer.py`` (``use_sp``): only ranks that share sequences do.
@@ -74,7 +74,7 @@ def _packable(source: Source, role: Role, parallel: Parallelism) -> bool:
     return role == "critic" or not source.flag("actor.shared_prefixes")
 
 
-def liger_keeps_forward(source: Source, architecture: str) -> bool:
+def liger_keeps_forward(source: ReleaseSettings, architecture: str) -> bool:
     """Whether Liger's layers leave alone the ``forward`` that verl gives a model with a vision tower.
 
     Before 0.8.0 verl takes Liger's fused loss along, whose ``forward`` asks the inner model for
@@ -98,7 +98,7 @@ def _expect_ranks(context: EngineContext, parallel: Parallelism) -> Parallelism:
     return parallel
 
 
-def _wraps_otherwise(source: Source, role: Role) -> bool:
+def _wraps_otherwise(source: ReleaseSettings, role: Role) -> bool:
     """Whether a policy of the user's decides what is a unit, in place of the decoder's layers."""
     least = source.key(f"{role}.fsdp.wrap_policy.min_num_params")
     if least is None:
@@ -396,6 +396,6 @@ _OWN: dict[str, Field[EngineContext]] = {
 _OWN_FSDP = tuple(_OWN.get(field.path, field) for field in FSDP["actor"])
 
 
-def fsdp_fields(source: Source, role: Role) -> tuple[Field[EngineContext], ...]:
+def fsdp_fields(source: ReleaseSettings, role: Role) -> tuple[Field[EngineContext], ...]:
     """The table of a role's engine under FSDP."""
     return _OWN_FSDP if source.program is Program.SFT else FSDP[role]

@@ -5,7 +5,7 @@ from tuner.dtypes import DType
 from tuner.model_shape import ModelShape
 from tuner.trainers.verl.fields.field import FLAG, Assignments, Context, Field, Plain, Ruled, read_fields
 from tuner.trainers.verl.releases import brings_our_head
-from tuner.trainers.verl.source import Source
+from tuner.trainers.verl.source import ReleaseSettings
 from tuner.workload import ENTROPY_CHUNK_TOKENS, Backend, Engine, HeadKind, OutputHead, Scaling
 
 _BACKENDS = {
@@ -32,7 +32,7 @@ class HeadContext(Context, frozen=True, kw_only=True):
         return self.engine.backend is Backend.MEGATRON
 
 
-def read_head(source: Source, model: ModelShape, engine: Engine) -> OutputHead:
+def read_head(source: ReleaseSettings, model: ModelShape, engine: Engine) -> OutputHead:
     """The head of the actor, and of a reference that runs the same way.
 
     The reference computes no entropy, so that its own entropy switches mean nothing. flash-attn's
@@ -111,7 +111,7 @@ def _fusable(context: HeadContext) -> tuple[HeadKind, ...]:
     return (*kinds, HeadKind.FUSED_TORCH) if _rounding(source) else (HeadKind.FUSED_TORCH, *kinds)
 
 
-def fused_drops_images(source: Source, model: ModelShape, engine: Engine) -> bool:
+def fused_drops_images(source: ReleaseSettings, model: ModelShape, engine: Engine) -> bool:
     """Whether the fused forward pass that a release gives a model leaves out its vision tower.
 
     Source: verl 0.7.1 ``models/transformers/dense_common.py`` (``forward_with_torch_backend`` takes pixels
@@ -124,7 +124,7 @@ def fused_drops_images(source: Source, model: ModelShape, engine: Engine) -> boo
     return since is None or not source.since(since)
 
 
-def _rounding(source: Source) -> tuple[HeadKind, ...]:
+def _rounding(source: ReleaseSettings) -> tuple[HeadKind, ...]:
     """PyTorch's fused head returns log-probabilities in the dtype of the hidden states before 0.8.0.
 
     Source: verl 0.7.1 ``utils/experimental/torch_functional.py`` (``token_log_probs.to(orig_dtype)``),
@@ -136,7 +136,7 @@ def _rounding(source: Source) -> tuple[HeadKind, ...]:
 # -- which head -------------------------------------------------------------------------------
 
 
-def _ours(source: Source) -> bool:
+def _ours(source: ReleaseSettings) -> bool:
     """Whether the workers import the head that takes the place of verl's fused ones."""
     return brings_our_head(source.value("model.external_library"), source.version)
 

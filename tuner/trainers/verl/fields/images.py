@@ -1,6 +1,6 @@
 """Reads what a job says of the images in its prompts."""
 
-from tuner.trainers.verl.source import Source
+from tuner.trainers.verl.source import ReleaseSettings
 from tuner.vision_tower import VisionTower
 from tuner.workload import Batch, Images
 
@@ -13,7 +13,7 @@ ASSUMED_PIXELS = 1280 * 28**2
 _LEAST_TOKENS = 4
 
 
-def read_images(source: Source, tower: VisionTower | None, batch: Batch) -> Images | None:
+def read_images(source: ReleaseSettings, tower: VisionTower | None, batch: Batch) -> Images | None:
     """The images of a prompt; None of a job without, or whose model has no tower of known dimensions.
 
     The data's column of images has a name by default, so that a multimodal model is taken to see some. verl's

@@ -9,7 +9,7 @@ from tuner.trainers.verl.fields.adapters import megatron_lora
 from tuner.trainers.verl.fields.field import FLAG, Assignments, Field, Plain, Ruled, read_fields
 from tuner.trainers.verl.fields.megatron_grid import GRID, read_grid
 from tuner.trainers.verl.fields.role import BACKEND, EngineContext, bucket_tokens
-from tuner.trainers.verl.source import ROLES, Role, Source
+from tuner.trainers.verl.source import ROLES, ReleaseSettings, Role
 from tuner.workload import Checkpointing, Engine, HostCopy, Padding
 
 #: Whether a converter of Megatron-Bridge turns a fusion on, by the switch that overrides it.
@@ -52,7 +52,7 @@ def read_megatron(context: EngineContext) -> Engine:
 # -- what the release makes of other settings -------------------------------------------------
 
 
-def _host_copy(source: Source, role: Role) -> HostCopy:
+def _host_copy(source: ReleaseSettings, role: Role) -> HostCopy:
     """How weights leave for the host.
 
     Those that are trained are one buffer: before 0.9.0 ``cpu().pin_memory()``, which makes two copies, and
@@ -92,7 +92,7 @@ def _trained(context: EngineContext, dtype: DType, checkpointing: Checkpointing)
     }
 
 
-def _optimizer(source: Source, role: Role, dtype: DType) -> dict[str, Any]:
+def _optimizer(source: ReleaseSettings, role: Role, dtype: DType) -> dict[str, Any]:
     """What the optimizer keeps, in which dtypes.
 
     A precision-aware optimizer keeps of a bfloat16 weight's main weight only the lower half; one that
@@ -109,14 +109,14 @@ def _optimizer(source: Source, role: Role, dtype: DType) -> dict[str, Any]:
     }
 
 
-def _further_token(source: Source, role: Role) -> dict[str, Any]:
+def _further_token(source: ReleaseSettings, role: Role) -> dict[str, Any]:
     """Whether a module for multi-token prediction is built; the old workers build the actor's alone."""
     built = role == "actor" or (role == "ref" and source.engine_workers)
     there, trained = source.flag("model.mtp"), source.flag("model.mtp_train")
     return {"mtp_module": True, "mtp_trained": trained and role == "actor"} if built and there else {}
 
 
-def _through_bridge(source: Source, role: Role) -> bool:
+def _through_bridge(source: ReleaseSettings, role: Role) -> bool:
     """Whether Megatron-Bridge builds the model: since 0.7.0 where it is chosen over mbridge."""
     if source.key(f"{role}.megatron.vanilla_mbridge") is None:
         return False
@@ -125,7 +125,7 @@ def _through_bridge(source: Source, role: Role) -> bool:
     )
 
 
-def _padding(source: Source, role: Role) -> Padding:
+def _padding(source: ReleaseSettings, role: Role) -> Padding:
     """The longest of a micro-batch, and since 0.9.0 of the mini-batch unless that is switched off.
 
     Source: verl 0.7.1 ``models/mcore/util.py`` (``remove_left_padding``), 0.8.0 there (``preprocess_bshd``);
@@ -137,7 +137,7 @@ def _padding(source: Source, role: Role) -> Padding:
     return Padding.MICRO_BATCH
 
 
-def _recomputes_parts(source: Source, role: Role, fields: Mapping[str, Any]) -> bool:
+def _recomputes_parts(source: ReleaseSettings, role: Role, fields: Mapping[str, Any]) -> bool:
     """Whether selective recomputation takes other modules than the attention core, its default."""
     if role in _NEVER_TRAINED:
         return False
@@ -151,7 +151,7 @@ def _asks_to_divide(context: EngineContext) -> bool:
     return _through_bridge(context.source, context.configured_role)
 
 
-def _gradient_dtype(source: Source, role: Role, dtype: DType) -> DType:
+def _gradient_dtype(source: ReleaseSettings, role: Role, dtype: DType) -> DType:
     """The gradient buffer: float32, but what Megatron-Bridge builds in 0.7 and 0.8 follows the weights.
 
     Since 0.9 a precision-aware optimizer says it. An override wins, but for mbridge, which gets none
@@ -222,7 +222,7 @@ def _set_recomputation(context: EngineContext, engine: Engine) -> Assignments:
             return written
 
 
-def _recomputed_layers(source: Source, role: Role, checkpointing: Checkpointing) -> dict[str, int]:
+def _recomputed_layers(source: ReleaseSettings, role: Role, checkpointing: Checkpointing) -> dict[str, int]:
     """Which layers are recomputed: all of a stage in groups (uniform), or the first ones (block)."""
     recompute = _recompute(role)
     if checkpointing is not Checkpointing.FULL or source.key(f"{recompute}_method") is None:

@@ -1,11 +1,11 @@
 """Which experts a sparse model takes again, and how they travel."""
 
 from tuner.model_shape import ModelShape
-from tuner.trainers.verl.source import Source
+from tuner.trainers.verl.source import ReleaseSettings
 from tuner.workload import Backend, Engine, RouterReplay
 
 
-def read_replay(source: Source, model: ModelShape, engine: Engine) -> RouterReplay | None:
+def read_replay(source: ReleaseSettings, model: ModelShape, engine: Engine) -> RouterReplay | None:
     """Router replay: ``R2`` repeats the experts of the old log-probabilities, ``R3`` those of the rollout.
 
     Of the engines that are modelled Megatron alone has it. Indices of ``R2`` are uint8 before 0.9.1. Those
@@ -26,7 +26,7 @@ def read_replay(source: Source, model: ModelShape, engine: Engine) -> RouterRepl
     )
 
 
-def _index_bytes(source: Source, *, from_rollout: bool) -> int:
+def _index_bytes(source: ReleaseSettings, *, from_rollout: bool) -> int:
     if source.since("0.9.1"):
         return 2
     if not from_rollout:

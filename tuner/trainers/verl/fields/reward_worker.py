@@ -5,11 +5,11 @@ from tuner.language import _
 from tuner.model_shape import ModelShape
 from tuner.trainers.verl.fields.megatron import read_megatron
 from tuner.trainers.verl.fields.role import EngineContext, read_backend
-from tuner.trainers.verl.source import Source
+from tuner.trainers.verl.source import ReleaseSettings
 from tuner.workload import Backend, Checkpointing, Engine, Parallelism
 
 
-def read_reward_engine(source: Source, model: ModelShape, gpus: int) -> Engine:
+def read_reward_engine(source: ReleaseSettings, model: ModelShape, gpus: int) -> Engine:
     """The engine of the reward model's worker.
 
     Raises:
@@ -23,7 +23,7 @@ def read_reward_engine(source: Source, model: ModelShape, gpus: int) -> Engine:
     return _fsdp(source, backend, gpus)
 
 
-def _fsdp(source: Source, backend: Backend, gpus: int) -> Engine:
+def _fsdp(source: ReleaseSettings, backend: Backend, gpus: int) -> Engine:
     """Weights in bfloat16 that live on the host, whatever ``param_offload`` says, which is not read.
 
     After scoring the root is resharded under FSDP1.
@@ -50,7 +50,7 @@ def _fsdp(source: Source, backend: Backend, gpus: int) -> Engine:
     )
 
 
-def _parallel(source: Source, gpus: int) -> Parallelism:
+def _parallel(source: ReleaseSettings, gpus: int) -> Parallelism:
     size = source.integer("reward.fsdp.fsdp_size", default=-1, minimum=-1)
     ulysses = source.integer("reward.ulysses", default=1)
     if ulysses > gpus:

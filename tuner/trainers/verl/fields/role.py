@@ -6,7 +6,7 @@ from tuner.model_shape import ModelShape
 from tuner.trainers.verl.fields.field import Assignments, Context, Ruled
 from tuner.trainers.verl.programs import Program
 from tuner.trainers.verl.roles import has_adapters, uses_critic, uses_reference
-from tuner.trainers.verl.source import Role, Source
+from tuner.trainers.verl.source import ReleaseSettings, Role
 from tuner.workload import Backend, Engine
 
 _BACKENDS = {
@@ -58,7 +58,7 @@ class EngineContext(Context, frozen=True, kw_only=True):
 _BUILT: tuple[Role, ...] = ("critic", "ref", "actor")
 
 
-def _has_megatron(source: Source, role: Role) -> bool:
+def _has_megatron(source: ReleaseSettings, role: Role) -> bool:
     """Whether a job on engine workers has a critic, or a reference of its own, under Megatron."""
     if role == "critic":
         there = uses_critic(source.settings)
@@ -72,13 +72,13 @@ def switches_of(role: Role) -> str:
     return "critic" if role == "critic" else "model"
 
 
-def bucket_tokens(source: Source, section: str) -> int:
+def bucket_tokens(source: ReleaseSettings, section: str) -> int:
     """Tokens to a multiple of which an engine pads a packed micro-batch; 1 where it pads none."""
     bucket = source.integer(f"{section}.pad_to_length_bucket", default=1)
     return bucket if source.flag(f"{section}.pad_to_length") else 1
 
 
-def read_backend(source: Source, role: Role) -> Backend:
+def read_backend(source: ReleaseSettings, role: Role) -> Backend:
     """How a role shards its model; the legacy workers build the reference with the actor's strategy.
 
     The engine workers that 0.7 has beside them go by the engine's own key, and 0.8.0 copies the role's over
@@ -103,7 +103,7 @@ def read_backend(source: Source, role: Role) -> Backend:
     return backend
 
 
-def _class_default(source: Source) -> str:
+def _class_default(source: ReleaseSettings) -> str:
     """The strategy where a configuration has no key for it: fine-tuning's engine names its class.
 
     Source: verl 0.9.1 ``workers/config/engine.py`` (``strategy``).
@@ -112,13 +112,13 @@ def _class_default(source: Source) -> str:
     return "megatron" if named and named.endswith(".McoreEngineConfig") else "fsdp"
 
 
-def _engine_strategy(source: Source, role: Role) -> str | None:
+def _engine_strategy(source: ReleaseSettings, role: Role) -> str | None:
     """The meaning of the engine's own strategy, where a release goes by it."""
     meaning = f"{_configured_role(source, role)}.engine_strategy"
     return meaning if role != "reward" and source.value(meaning) is not None else None
 
 
-def _before_0_4(source: Source, meaning: str, strategy: str) -> UnsupportedError:
+def _before_0_4(source: ReleaseSettings, meaning: str, strategy: str) -> UnsupportedError:
     """What stops a strategy before 0.4: FSDP2 is not there, and Megatron is another one.
 
     Source: verl 0.3.0.post1 ``trainer/main_ppo.py`` (the two strategies), ``workers/megatron_workers.py``
@@ -134,7 +134,7 @@ def _before_0_4(source: Source, meaning: str, strategy: str) -> UnsupportedError
     return UnsupportedError(error.message, key=error.key, location=error.location, hint=hint)
 
 
-def _configured_role(source: Source, role: Role) -> Role:
+def _configured_role(source: ReleaseSettings, role: Role) -> Role:
     return "actor" if role == "ref" and not source.engine_workers else role
 
 

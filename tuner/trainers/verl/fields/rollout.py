@@ -16,7 +16,7 @@ from tuner.trainers.verl.fields.rollout_fields import (
 )
 from tuner.trainers.verl.rollout_engine_versions import newest_allowed
 from tuner.trainers.verl.rollout_facts import memory_facts, sleep_level, sleeps_with_cache
-from tuner.trainers.verl.source import Source
+from tuner.trainers.verl.source import ReleaseSettings
 from tuner.workload import Batch, Engine, Rollout, RolloutEngine
 
 _ENGINES = {
@@ -31,7 +31,7 @@ FOLLOWING = ("least_unchunked_tokens", "sleep_level", "sleeps_with_weights")
 
 
 def read_rollout(
-    source: Source,
+    source: ReleaseSettings,
     model: ModelShape,
     batch: Batch,
     actor: Engine,
@@ -76,7 +76,7 @@ def read_rollout(
 def _beside_fraction(context: RolloutContext) -> dict[str, Any]:
     """The other fields, which no more of the batch and nothing of the trainer's engine decides."""
 
-    def fields(_source: Source, *_context: Any) -> dict[str, Any]:
+    def fields(_source: ReleaseSettings, *_context: Any) -> dict[str, Any]:
         return read_fields(BESIDE_FRACTION, context)
 
     told = (context.rollout_engine, context.version, context.colocated, context.gpu)
@@ -95,7 +95,7 @@ def _least_unchunked_tokens(context: RolloutContext, built: int | None, model: M
     return (built or model.max_positions) if raises else 0
 
 
-def read_rollout_engine(source: Source) -> RolloutEngine:
+def read_rollout_engine(source: ReleaseSettings) -> RolloutEngine:
     """The engine; vLLM where none is named, which a check reports."""
     return _ENGINES[source.choice("rollout.engine", tuple(_ENGINES), default="vllm")]
 
@@ -124,7 +124,7 @@ def expect_gpus(context: RolloutContext, sizes: Mapping[str, int], gpus: int) ->
         )
 
 
-def _trainers_apart(source: Source, rollout_engine: RolloutEngine) -> tuple[str, ...]:
+def _trainers_apart(source: ReleaseSettings, rollout_engine: RolloutEngine) -> tuple[str, ...]:
     """The trainers of the release's package that generate on GPUs of their own.
 
     Source: verl 0.8.0 ``experimental`` (0.7.1 has the configurations and no code), 0.9.0 ``trainer/ppo/v1``.
@@ -138,7 +138,7 @@ def _trainers_apart(source: Source, rollout_engine: RolloutEngine) -> tuple[str,
 # -- where it runs ----------------------------------------------------------------------------
 
 
-def _placement(source: Source, trainer_gpus: int) -> tuple[bool, int]:
+def _placement(source: ReleaseSettings, trainer_gpus: int) -> tuple[bool, int]:
     """Whether generation shares the trainer's GPUs, and the GPUs it runs on.
 
     The asynchronous trainers name GPUs of their own for it; ``hybrid_engine=False`` leaves it only those.

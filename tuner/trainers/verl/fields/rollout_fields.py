@@ -15,7 +15,7 @@ from tuner.trainers.verl.fields.field import (
     Plain,
     Ruled,
 )
-from tuner.trainers.verl.source import Source
+from tuner.trainers.verl.source import ReleaseSettings
 from tuner.workload import Rollout, RolloutEngine
 
 _TOLD_FORMATS = (RolloutEngine.VLLM, RolloutEngine.SGLANG)  # by arguments of the engine's own
@@ -100,7 +100,7 @@ def _set_max_model_tokens(context: RolloutContext, rollout: Rollout) -> Assignme
     return (("rollout.max_model_tokens", rollout.max_model_tokens),)
 
 
-def _has_server(source: Source) -> bool:
+def _has_server(source: ReleaseSettings) -> bool:
     """Whether requests reach the engine through a server."""
     if not source.since("0.6.0"):
         return False

@@ -4,7 +4,7 @@ from typing import Literal
 
 from tuner.trainers.verl.fields.field import Assignments, Context, Field, Ruled, read_fields
 from tuner.trainers.verl.programs import Program
-from tuner.trainers.verl.source import Source
+from tuner.trainers.verl.source import ReleaseSettings
 from tuner.workload import Backend, Engine, Saving
 
 SavedRole = Literal["actor", "critic"]
@@ -20,7 +20,7 @@ class SavingContext(Context, frozen=True, kw_only=True):
     engine: Engine
 
 
-def read_saving(source: Source, role: SavedRole, engine: Engine) -> Saving | None:
+def read_saving(source: ReleaseSettings, role: SavedRole, engine: Engine) -> Saving | None:
     """What a checkpoint of a model holds; None where ``save_freq`` asks for none.
 
     Fine-tuning writes one at its end whatever that says; its own trainer before 0.5.0 the whole model alone.
@@ -61,20 +61,20 @@ def read_saving(source: Source, role: SavedRole, engine: Engine) -> Saving | Non
     )
 
 
-def _every_steps(source: Source) -> int | None:
+def _every_steps(source: ReleaseSettings) -> int | None:
     """Steps from one checkpoint to the next; None where there is one at the end, or of each epoch."""
     value = source.value("saving.frequency")
     known = isinstance(value, int | float) and not isinstance(value, bool) and value >= 1
     return int(value) if known else None
 
 
-def _contents(source: Source, role: str) -> tuple[str, ...]:
+def _contents(source: ReleaseSettings, role: str) -> tuple[str, ...]:
     """What is saved; a value that is no list is for verl to refuse."""
     value = source.value(f"{role}.saved")
     return tuple(map(str, value)) if isinstance(value, list) else _USUAL
 
 
-def _writes_through_bridge(source: Source, role: str) -> bool:
+def _writes_through_bridge(source: ReleaseSettings, role: str) -> bool:
     """Whether weights leave through the bridge, tensor by tensor, instead of Megatron's own checkpoint."""
     return source.flag(f"{role}.megatron.use_mbridge") and not source.flag(
         f"{role}.megatron.use_dist_checkpointing"

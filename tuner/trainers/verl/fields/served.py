@@ -11,14 +11,14 @@ from tuner.trainers.verl.fields.rollout import expect_gpus, read_rollout_engine
 from tuner.trainers.verl.fields.rollout_fields import ROLLOUT, RolloutContext
 from tuner.trainers.verl.rollout_engine_versions import newest_allowed
 from tuner.trainers.verl.service_keys import POLICY_SECTION, SERVED
-from tuner.trainers.verl.source import Source
+from tuner.trainers.verl.source import ReleaseSettings
 from tuner.workload import Batch, Rollout, RolloutEngine
 
 # What sizes a replica has, and the defaults of verl's dataclass.
 _PARALLEL = {"rollout.tensor_parallel": 2, "rollout.data_parallel": 1, "rollout.pipeline_parallel": 1}
 
 
-class ServedSource(Source, frozen=True, kw_only=True):
+class ServedSource(ReleaseSettings, frozen=True, kw_only=True):
     """Settings in which the keys of the rollout stand in another section.
 
     Of several sections the first one wins that sets a key.
@@ -27,7 +27,7 @@ class ServedSource(Source, frozen=True, kw_only=True):
     sections: tuple[str, ...]
 
     @classmethod
-    def of(cls, source: Source, sections: tuple[str, ...]) -> "ServedSource":
+    def of(cls, source: ReleaseSettings, sections: tuple[str, ...]) -> "ServedSource":
         """A source with the rollout's keys in these sections."""
         return cls(
             settings=source.settings, version=source.version, v1_trainer=source.v1_trainer, sections=sections
@@ -91,7 +91,9 @@ def replica_gpus(source: ServedSource) -> int:
     return tensor * data * pipeline
 
 
-def _engine_facts(source: Source, engine: RolloutEngine, version: str, model: ModelShape) -> dict[str, Any]:
+def _engine_facts(
+    source: ReleaseSettings, engine: RolloutEngine, version: str, model: ModelShape
+) -> dict[str, Any]:
     """What follows from the engine and the release; its weights are not trained, so they go to the host.
 
     A model with one output has no logits to sample from. SGLang keeps a copy of its weights since 0.9 only.

@@ -10,7 +10,7 @@ from tuner.trainers.verl.fields.batching import read_batching
 from tuner.trainers.verl.fields.reward_worker import read_reward_engine
 from tuner.trainers.verl.fields.served import ServedSource, read_server, replica_gpus
 from tuner.trainers.verl.service_keys import ONLY_TEACHER, REWARD_SECTIONS, TEACHERS
-from tuner.trainers.verl.source import Source
+from tuner.trainers.verl.source import ReleaseSettings
 from tuner.workload import Batch, Pass, Rollout, Service, ServiceRole
 
 Models = tuple[tuple[str, ModelShape], ...]
@@ -18,7 +18,7 @@ Models = tuple[tuple[str, ModelShape], ...]
 
 
 def read_services(
-    source: Source, batch: Batch, rollout: Rollout, cluster: Cluster, models: Models
+    source: ReleaseSettings, batch: Batch, rollout: Rollout, cluster: Cluster, models: Models
 ) -> tuple[Service, ...]:
     """The reward model and the teachers of a job.
 
@@ -39,12 +39,12 @@ def read_services(
     return (*(() if reward is None else (reward,)), *teachers)
 
 
-def is_judged(source: Source) -> bool:
+def is_judged(source: ReleaseSettings) -> bool:
     """Whether the job has a reward model or a teacher."""
     return _uses_reward(source) or next(_teachers(source), None) is not None
 
 
-def service_models(source: Source) -> tuple[tuple[ServiceRole, str], ...]:
+def service_models(source: ReleaseSettings) -> tuple[tuple[ServiceRole, str], ...]:
     """What the configuration calls the models of the reward model and the teachers."""
     rewards = ((ServiceRole.REWARD, _text(source, "path")),) if _uses_reward(source) else ()
     teachers = ((ServiceRole.TEACHER, _teacher_path(source, name)) for name in _teachers(source))
@@ -54,27 +54,31 @@ def service_models(source: Source) -> tuple[tuple[ServiceRole, str], ...]:
 # -- the reward model --------------------------------------------------------------------------
 
 
-def _uses_reward(source: Source) -> bool:
+def _uses_reward(source: ReleaseSettings) -> bool:
     return source.flag(_meaning(source, "enable"))
 
 
-def _meaning(source: Source, name: str) -> str:
+def _meaning(source: ReleaseSettings, name: str) -> str:
     """The meaning that counts: the old section's where a later release still takes what it sets."""
     old = f"old_reward.{name}"
     return old if source.value(old) is not None else f"reward.{name}"
 
 
-def _text(source: Source, name: str) -> str:
+def _text(source: ReleaseSettings, name: str) -> str:
     return source.text(_meaning(source, name), default="")
 
 
-def _is_served(source: Source) -> bool:
+def _is_served(source: ReleaseSettings) -> bool:
     """Whether an inference engine runs the reward model: since 0.7.1, in 0.7.0 unless it is told not to."""
     return source.since("0.7.1") or (source.since("0.7.0") and source.flag("reward.served", default=True))
 
 
 def _reward(
-    source: Source, batch: Batch, rollout: Rollout, cluster: Cluster, models: Mapping[str, ModelShape]
+    source: ReleaseSettings,
+    batch: Batch,
+    rollout: Rollout,
+    cluster: Cluster,
+    models: Mapping[str, ModelShape],
 ) -> Service | None:
     if not _uses_reward(source):
         return None
@@ -101,12 +105,12 @@ def _reward(
     return replace(service, engine=engine, scoring=Pass(batching=read_batching(source, "reward", engine)))
 
 
-def reward_source(source: Source) -> ServedSource:
+def reward_source(source: ReleaseSettings) -> ServedSource:
     """The settings of the reward model's inference engine, under the rollout's meanings."""
     return ServedSource.of(source, REWARD_SECTIONS if source.since("0.7.1") else REWARD_SECTIONS[:1])
 
 
-def _pool(source: Source) -> int:
+def _pool(source: ReleaseSettings) -> int:
     """GPUs of a pool that is the reward model's own."""
     sizes = (_meaning(source, "gpus_per_node"), _meaning(source, "nodes"))
     per_node, nodes = (source.integer(meaning, default=0, minimum=0) for meaning in sizes)
@@ -116,7 +120,7 @@ def _pool(source: Source) -> int:
 # -- teachers ----------------------------------------------------------------------------------
 
 
-def _teachers(source: Source) -> Iterator[str]:
+def _teachers(source: ReleaseSettings) -> Iterator[str]:
     """The entries of the teachers that distillation runs."""
     if not source.flag("distillation"):
         return
@@ -125,12 +129,17 @@ def _teachers(source: Source) -> Iterator[str]:
     yield from names if len(names) < 2 else (name for name in names if name != ONLY_TEACHER)
 
 
-def _teacher_path(source: Source, name: str) -> str:
+def _teacher_path(source: ReleaseSettings, name: str) -> str:
     return source.settings.text(f"{TEACHERS}.{name}.model_path", default="")
 
 
 def _teacher(
-    source: Source, name: str, batch: Batch, rollout: Rollout, gpu: Gpu, models: Mapping[str, ModelShape]
+    source: ReleaseSettings,
+    name: str,
+    batch: Batch,
+    rollout: Rollout,
+    gpu: Gpu,
+    models: Mapping[str, ModelShape],
 ) -> Service:
     """A teacher, which never shares the trainer's GPUs."""
     engines, path = ServedSource.of(source, (f"{TEACHERS}.{name}.inference",)), _teacher_path(source, name)

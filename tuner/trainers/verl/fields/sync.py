@@ -5,7 +5,7 @@ from tuner.model_shape import ModelShape
 from tuner.trainers.verl.carriers import refuses_large_tensors
 from tuner.trainers.verl.fields.field import MEBIBYTES, Assignments, Context, Field, Plain, Ruled, read_fields
 from tuner.trainers.verl.rollout_facts import sync_facts
-from tuner.trainers.verl.source import Source
+from tuner.trainers.verl.source import ReleaseSettings
 from tuner.units import MIB
 from tuner.workload import Backend, Carrier, Engine, Rollout, RolloutEngine, WeightSync
 
@@ -21,7 +21,7 @@ class SyncContext(Context, frozen=True, kw_only=True):
     actor: Engine
 
 
-def read_sync(source: Source, model: ModelShape, rollout: Rollout, actor: Engine) -> WeightSync:
+def read_sync(source: ReleaseSettings, model: ModelShape, rollout: Rollout, actor: Engine) -> WeightSync:
     """How new weights travel."""
     context = SyncContext(source=source, model=model, rollout=rollout, actor=actor)
     facts = sync_facts(source, rollout, actor)

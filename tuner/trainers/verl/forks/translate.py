@@ -6,7 +6,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from tuner.errors import InputError
-from tuner.inputs.overrides import Argument, Kind, Override
+from tuner.inputs.overrides import Argument, Override, OverrideKind
 from tuner.inputs.settings import Settings
 from tuner.inputs.tree import Path, Tree, contains, dotted, leaves, lookup, merged, nested, shown, split_key
 from tuner.inputs.yaml_file import Document, parse_yaml
@@ -80,7 +80,7 @@ def dotlist(arguments: Sequence[Argument]) -> tuple[Override, ...]:
             Override(
                 key=key.lstrip("+"),
                 package=None,
-                kind=Kind.CHANGE,
+                kind=OverrideKind.CHANGE,
                 value=_value(text),
                 text=argument.text,
                 location=argument.location,

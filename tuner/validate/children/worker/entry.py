@@ -15,14 +15,14 @@ import torch
 import torch.distributed as dist
 
 from tuner.validate.children.devices import used_bytes
-from tuner.validate.children.outcome import Failed, Failure
-from tuner.validate.children.servers import Worker
-from tuner.validate.children.setup import Place, Setup
+from tuner.validate.children.outcome import CallFailure, Failed
+from tuner.validate.children.servers import ServedFunction
+from tuner.validate.children.setup import GroupRank, Setup
 
 _MOST_THREADS = 16  # that page-lock host memory
 
 
-def outcome(worker: Worker, arguments: tuple[Any, ...], setup: Setup, place: Place) -> Any:
+def outcome(worker: ServedFunction, arguments: tuple[Any, ...], setup: Setup, place: GroupRank) -> Any:
     """The worker's result, or :class:`Failed` with the first line of the error."""
     try:
         device = _device(setup, place)
@@ -31,11 +31,11 @@ def outcome(worker: Worker, arguments: tuple[Any, ...], setup: Setup, place: Pla
         traceback.print_exc()
         first = next(iter(str(error).splitlines()), "")
         if _out_of_memory(error):
-            return Failed(why=Failure.OUT_OF_MEMORY, message=first or "host memory")
-        return Failed(why=Failure.ERROR, message=f"{type(error).__name__}: {first}")
+            return Failed(why=CallFailure.OUT_OF_MEMORY, message=first or "host memory")
+        return Failed(why=CallFailure.ERROR, message=f"{type(error).__name__}: {first}")
 
 
-def _device(setup: Setup, place: Place) -> str:
+def _device(setup: Setup, place: GroupRank) -> str:
     """The process's device, ready: limited, and joined with the others."""
     cuda = setup.device == "cuda"
     device = f"cuda:{place.rank}" if cuda else "cpu"

@@ -32,7 +32,7 @@ _OWN = [head for head in own.HEADS if "(" not in head.name]  # on the path that 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Choice:
+class ImplementationChoice:
     """One implementation to measure, why it cannot be, or where further ones are found."""
 
     name: str
@@ -41,14 +41,16 @@ class Choice:
     missing: str = ""
     wanted: bool = False  # configured or proposed
     foreign: bool = False  # another package's, which the trainer does not call
-    further: Callable[[], Iterator["Choice"]] | None = None  # imports other packages, which takes seconds
+    further: Callable[[], Iterator["ImplementationChoice"]] | None = (
+        None  # imports other packages, which takes seconds
+    )
 
 
-def choices(work: HeadWork, device: str) -> Iterator[Choice]:
+def choices(work: HeadWork, device: str) -> Iterator[ImplementationChoice]:
     """What is configured or proposed, this package's own, verl's ways, what else is installed."""
     yield from (_wanted(way, device) for way in work.wanted)
     for head in _OWN:
-        yield Choice(name=head.name, way=None, head=head)
+        yield ImplementationChoice(name=head.name, way=None, head=head)
     # The quickest to be ready first, the chunked ones, of which one number of chunks says little, after them.
     usual = sorted(
         DEFAULT_COMPARISON, key=lambda name: (HEADS[name].compiled, HEADS[name].chunk_tokens is not None)
@@ -56,27 +58,27 @@ def choices(work: HeadWork, device: str) -> Iterator[Choice]:
     for name in (*usual, *(name for name in _COMPARED if name not in DEFAULT_COMPARISON)):
         way = Way.of(structs.replace(HEADS[name], logits_dtype=work.dtype), entropy=True)
         if not (device == "cpu" and compiles(way)):
-            yield Choice(name=name, way=way, head=_COMPARED[name])
-    yield Choice(
+            yield ImplementationChoice(name=name, way=way, head=_COMPARED[name])
+    yield ImplementationChoice(
         name="kernels of other packages", way=None, head=None, further=partial(_rivals, work, device)
     )
 
 
-def _rivals(work: HeadWork, device: str) -> Iterator[Choice]:
+def _rivals(work: HeadWork, device: str) -> Iterator[ImplementationChoice]:
     # Liger's native kernels start NVSHMEM and a process group, which later work of this process would meet.
     for name in (name for name in RIVAL_NAMES if name != LIGER_NATIVE):
         (rival,) = find_rivals(device, (name,))
         if isinstance(rival, Head):
-            foreign = Choice(name=name, way=None, head=rival, foreign=True)
+            foreign = ImplementationChoice(name=name, way=None, head=rival, foreign=True)
             yield _of_triton(rival, work) if name == VERL_TRITON else foreign
 
 
-def _of_triton(head: Head, work: HeadWork) -> Choice:
+def _of_triton(head: Head, work: HeadWork) -> ImplementationChoice:
     way = Way.of(OutputHead(kind=HeadKind.FUSED_TRITON, logits_dtype=work.dtype), entropy=True)
-    return Choice(name=way.name, way=way, head=replace(head, name=way.name))
+    return ImplementationChoice(name=way.name, way=way, head=replace(head, name=way.name))
 
 
-def ready_seconds(choice: Choice, device: str) -> float:
+def ready_seconds(choice: ImplementationChoice, device: str) -> float:
     """Roughly, until one has run once: with torch's own kernels, or with some that are compiled first.
 
     Those of other packages take the import of these before, of which one may bring transformers.
@@ -93,24 +95,28 @@ def compiles(way: Way) -> bool:
     return way.head.kind is HeadKind.LOGITS and way.head.compiled and way.entropy
 
 
-def _wanted(way: Way, device: str) -> Choice:
+def _wanted(way: Way, device: str) -> ImplementationChoice:
     """As the trainer computes it; a fused kernel that is another package's only where that is installed."""
     if device == "cpu" and compiles(way):
-        return Choice(name=way.name, way=way, head=None, missing="not compiled for a CPU", wanted=True)
+        return ImplementationChoice(
+            name=way.name, way=way, head=None, missing="not compiled for a CPU", wanted=True
+        )
     kind = way.head.kind
     if kind is HeadKind.FUSED_TRITON:
         (rival,) = find_rivals(device, (VERL_TRITON,))
         if isinstance(rival, Head):
-            return Choice(name=way.name, way=way, head=replace(rival, name=way.name), wanted=True)
-        return Choice(name=way.name, way=way, head=None, missing=rival.reason, wanted=True)
+            return ImplementationChoice(
+                name=way.name, way=way, head=replace(rival, name=way.name), wanted=True
+            )
+        return ImplementationChoice(name=way.name, way=way, head=None, missing=rival.reason, wanted=True)
     if kind is HeadKind.FUSED_TUNER:
-        return Choice(name=way.name, way=way, head=replace(_OWN[0], name=way.name), wanted=True)
+        return ImplementationChoice(name=way.name, way=way, head=replace(_OWN[0], name=way.name), wanted=True)
     if kind is HeadKind.FUSED_LIGER:
-        return Choice(
+        return ImplementationChoice(
             name=way.name, way=way, head=None, missing="Liger's loss is not called from here", wanted=True
         )
     known = _COMPARED.get(way.name)
-    return Choice(name=way.name, way=way, head=known or _from_logits(way), wanted=True)
+    return ImplementationChoice(name=way.name, way=way, head=known or _from_logits(way), wanted=True)
 
 
 def _from_logits(way: Way) -> Head:

@@ -14,7 +14,7 @@ import torch
 from tuner.kernels.benchmark.exact import Results, exact_results, rounded_results
 from tuner.kernels.benchmark.heads import Head
 from tuner.kernels.benchmark.outcome import in_a_line
-from tuner.kernels.benchmark.problem import Shape, random_problem, with_policy
+from tuner.kernels.benchmark.problem import ProblemShape, random_problem, with_policy
 from tuner.kernels.benchmark.report import Task
 from tuner.kernels.benchmark.timing import LEAST_ROUNDS, Call, interleaved, peak_bytes
 from tuner.validate.head.settings import (
@@ -24,7 +24,7 @@ from tuner.validate.head.settings import (
     HeadWork,
     smaller_sizes,
 )
-from tuner.validate.head.worker.choice import Choice, choices, compiles, ready_seconds
+from tuner.validate.head.worker.choice import ImplementationChoice, choices, compiles, ready_seconds
 from tuner.validate.head.worker.inputs import free_bytes, part, relative_error
 from tuner.validate.head.worker.record import Record, TimedCall
 
@@ -49,7 +49,7 @@ class _Bench:
         shape = work.shape
         most = max(shape.tokens, work.forward_tokens)
         dtype = getattr(torch, work.dtype.value)
-        wanted = Shape(tokens=most, hidden=shape.hidden, vocabulary=shape.vocab)
+        wanted = ProblemShape(tokens=most, hidden=shape.hidden, vocabulary=shape.vocab)
         self.problem = with_policy(random_problem(wanted, device=device, dtype=dtype))
         generator = torch.Generator().manual_seed(0)
         self.rows_S = torch.randperm(shape.tokens, generator=generator)[: work.sample].sort().values
@@ -59,7 +59,7 @@ class _Bench:
         self.seen: set[str] = set()
         self.left_out: list[str] = []
 
-    def take_all(self, offered: Iterable[Choice]) -> None:
+    def take_all(self, offered: Iterable[ImplementationChoice]) -> None:
         """Measures what there is time for, each implementation once."""
         for choice in offered:
             if choice.name in self.seen:
@@ -72,7 +72,7 @@ class _Bench:
             else:
                 self._take(choice)
 
-    def _take(self, choice: Choice) -> None:
+    def _take(self, choice: ImplementationChoice) -> None:
         """Check one implementation and take its peaks."""
         record = Record(choice=choice, missing=choice.missing)
         if choice.head is None:
@@ -90,7 +90,7 @@ class _Bench:
         self._give_back()
         self.found.append(record)
 
-    def _has_time(self, choice: Choice) -> bool:
+    def _has_time(self, choice: ImplementationChoice) -> bool:
         needed = ready_seconds(choice, self.device.type)
         return perf_counter() - self.began + needed < _FIRST_CALLS * self.work.seconds
 
@@ -101,7 +101,7 @@ class _Bench:
             self.truths[task] = exact, rounded_results(self.sample, task).errors(exact)
         return self.truths[task]
 
-    def _check(self, choice: Choice, head: Head, record: Record) -> None:
+    def _check(self, choice: ImplementationChoice, head: Head, record: Record) -> None:
         """The sample by itself, gradient of the weight and all.
 
         Not of an entropy that torch would compile once more for so few rows, and then again for all of them:
@@ -112,7 +112,7 @@ class _Bench:
         if choice.way is None or not compiles(choice.way):
             record.errors = head.both(self.sample).errors(exact)
 
-    def _sizes(self, choice: Choice, record: Record, tokens: int, *, both: bool) -> list[int]:
+    def _sizes(self, choice: ImplementationChoice, record: Record, tokens: int, *, both: bool) -> list[int]:
         """The largest size that fits, and its half where that is not the wanted one."""
         taken: list[int] = []
         for size in smaller_sizes(tokens):
@@ -130,13 +130,13 @@ class _Bench:
             raise torch.OutOfMemoryError
         return taken
 
-    def _has_room(self, choice: Choice, tokens: int, *, both: bool) -> bool:
+    def _has_room(self, choice: ImplementationChoice, tokens: int, *, both: bool) -> bool:
         if choice.way is None or not self.cuda:
             return True
         needed = choice.way.peak_bytes(replace(self.work.shape, tokens=tokens), training=both)
         return needed <= free_bytes(self.device)
 
-    def _peaks(self, choice: Choice, record: Record, tokens: int, *, both: bool) -> None:
+    def _peaks(self, choice: ImplementationChoice, record: Record, tokens: int, *, both: bool) -> None:
         """At one size: the first call compiles, its results are compared; the second one's bytes count."""
         head = choice.head
         assert head is not None

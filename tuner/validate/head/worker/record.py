@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 
 from tuner.kernels.benchmark.timing import Call, Timed
-from tuner.validate.head.settings import Figures, HeadPass, Implementation
-from tuner.validate.head.worker.choice import Choice
+from tuner.validate.head.settings import HeadPass, ImplementationFigures, SizeFigures
+from tuner.validate.head.worker.choice import ImplementationChoice
 
 
 @dataclass(kw_only=True)
@@ -20,7 +20,7 @@ class TimedCall:
 class Record:
     """What has been measured of one implementation so far."""
 
-    choice: Choice
+    choice: ImplementationChoice
     missing: str = ""
     errors: dict[str, float] = field(default_factory=dict)
     limits: dict[str, float] = field(default_factory=dict)
@@ -29,9 +29,9 @@ class Record:
     tokens: list[int] = field(default_factory=list)  # of both passes
     forward_tokens: list[int] = field(default_factory=list)  # of the forward pass at the other size
 
-    def implementation(self) -> Implementation:
+    def implementation(self) -> ImplementationFigures:
         """The record as it is handed to the parent."""
-        return Implementation(
+        return ImplementationFigures(
             name=self.choice.name,
             way=self.choice.way,
             foreign=self.choice.foreign,
@@ -42,11 +42,11 @@ class Record:
             forward=tuple(self._figures(tokens) for tokens in self.forward_tokens),
         )
 
-    def _figures(self, tokens: int) -> Figures:
+    def _figures(self, tokens: int) -> SizeFigures:
         timed = {
             one_pass: run.timed for (size, one_pass), run in self.runs.items() if size == tokens and run.timed
         }
-        return Figures(
+        return SizeFigures(
             tokens=tokens,
             peak_bytes={one_pass: peak for (size, one_pass), peak in self.peaks.items() if size == tokens},
             seconds={one_pass: timing.median_ms / 1000 for one_pass, timing in timed.items()},

@@ -8,7 +8,7 @@ import torch.nn.functional as F  # noqa: N812
 from tuner.units import MIB
 from tuner.validate.children.devices import driver_total_bytes
 from tuner.validate.children.worker.entry import device_id
-from tuner.validate.machine.readings import Held, MachineReadings, Rate
+from tuner.validate.machine.readings import MachineReadings, ProcessBytes, Rate
 from tuner.validate.worker.timing import Work, repeated
 
 _ROWS = 8192  # of square matrices: their product fills any card of today for a millisecond or more
@@ -43,7 +43,7 @@ def non_torch_bytes() -> int:
     return total - free - torch.cuda.memory_reserved()
 
 
-def _held(device: torch.device) -> Held:
+def _held(device: torch.device) -> ProcessBytes:
     left = torch.ones(1024, 1024, device=device, dtype=torch.bfloat16)
     first_tensor = non_torch_bytes()
     weight = torch.ones_like(left, requires_grad=True)
@@ -59,7 +59,7 @@ def _held(device: torch.device) -> Held:
     backward = non_torch_bytes()
     states = torch.ones(1, 8, 1024, 64, device=device, dtype=torch.bfloat16, requires_grad=True)
     F.scaled_dot_product_attention(states, states, states, is_causal=True).sum().backward()  # type: ignore[no-untyped-call]
-    return Held(
+    return ProcessBytes(
         first_tensor=first_tensor,
         matrix_product=matrix_product,
         backward=backward,

@@ -10,12 +10,12 @@ from typing import Any
 
 import torch
 
-from tuner.validate.rollout.settings import EngineFigures, EngineWork
+from tuner.validate.rollout.settings import EngineWork, VllmFigures
 
 _ENVIRONMENT = {"VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1"}
 
 
-def measure(work: EngineWork, *, device: str) -> EngineFigures:
+def measure(work: EngineWork, *, device: str) -> VllmFigures:
     """Start the engine beside what else is resident, read its blocks, decode.
 
     The engine is a process of its own, as verl has it, and ends with this one.
@@ -40,7 +40,7 @@ def measure(work: EngineWork, *, device: str) -> EngineFigures:
     fewer = tuple(decode.step_seconds(work.fewer) for _ in range(work.repetitions if work.fewer else 0))
     free, total = torch.cuda.mem_get_info(device)
     held.clear()
-    return EngineFigures(
+    return VllmFigures(
         version=str(vllm.__version__),
         blocks=blocks,
         block_tokens=block_tokens,

@@ -3,13 +3,13 @@
 import os
 
 from tuner.validate.training.settings import ModelSettings
-from tuner.validate.verl_update.settings import EngineFigures, UpdateWork
+from tuner.validate.verl_update.settings import EngineUpdate, UpdateWork
 
 _HEAD = "TUNER_HEAD"
 _CHANGES_VERL = ("TUNER_SKIP_ZERO_ADVANTAGE", "TUNER_RECORD", "VERL_USE_EXTERNAL_MODULES")
 
 
-def measure(model: ModelSettings, work: UpdateWork, *, device: str) -> EngineFigures:
+def measure(model: ModelSettings, work: UpdateWork, *, device: str) -> EngineUpdate:
     """Build one engine, ask it for log-probabilities, and run the updates in their order.
 
     Each update runs once from an emptied cache, which gives its bytes and results, and then for the time. A

@@ -15,7 +15,7 @@ from tuner.validate.training.settings import ModelSettings, PassFigures
 from tuner.validate.training.worker.measure import join_alone
 from tuner.validate.training.worker.meter import Meter
 from tuner.validate.training.worker.verl_build import verl
-from tuner.validate.verl_update.settings import EngineFigures, Update, UpdateFigures, UpdateWork
+from tuner.validate.verl_update.settings import EngineUpdate, Update, UpdateFigures, UpdateWork
 from tuner.validate.verl_update.worker.batch import advantages, batch
 from tuner.validate.verl_update.worker.on_the_cpu import run_on_the_cpu
 from tuner.validate.verl_update.worker.training_worker import OURS, built_worker
@@ -23,7 +23,7 @@ from tuner.validate.verl_update.worker.training_worker import OURS, built_worker
 SKIP = "TUNER_SKIP_ZERO_ADVANTAGE"
 
 
-def run(model: ModelSettings, work: UpdateWork, device: torch.device) -> EngineFigures:
+def run(model: ModelSettings, work: UpdateWork, device: torch.device) -> EngineUpdate:
     """What ``measure`` does, once the environment says what is put in place."""
     join_alone(device)
     torch.set_num_threads(1)  # as Ray, of a worker that asks for no more, has it in OMP_NUM_THREADS
@@ -34,7 +34,7 @@ def run(model: ModelSettings, work: UpdateWork, device: torch.device) -> EngineF
     ranks = worker.engine.get_data_parallel_size()
     if device.type != "cpu":  # whose seconds say nothing, and whose interpreter compiles nothing
         _Measured(worker, work, device).run(Update())
-    return EngineFigures(
+    return EngineUpdate(
         log_probs=tuple(log_probs.float().tolist()),
         rounded=log_probs.dtype is not torch.float32,
         largest_logit=largest,

@@ -51,7 +51,7 @@ _ASSERTED = Releases(since=ENGINE_PREVIEW)
 _INTERPOLATED = Releases(since="0.5.0")  # critic: the global value reaches the per-GPU key as well
 
 
-class Place(Struct, frozen=True, kw_only=True):
+class MicroBatchSection(Struct, frozen=True, kw_only=True):
     """A section with a micro-batch, the switch that makes it irrelevant, and the engine it runs on."""
 
     key: str
@@ -81,21 +81,23 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
         )
 
 
-def _places(workload: Workload) -> Iterator[Place]:
+def _places(workload: Workload) -> Iterator[MicroBatchSection]:
     actor = workload.actor.engine
-    yield Place(key=f"{ACTOR}.ppo_micro_batch_size", dynamic=f"{ACTOR}.use_dynamic_bsz", engine=actor)
+    yield MicroBatchSection(
+        key=f"{ACTOR}.ppo_micro_batch_size", dynamic=f"{ACTOR}.use_dynamic_bsz", engine=actor
+    )
     rollout = f"{ROLLOUT}.log_prob_micro_batch_size"
-    yield Place(key=rollout, dynamic=f"{ROLLOUT}.log_prob_use_dynamic_bsz", engine=actor)
+    yield MicroBatchSection(key=rollout, dynamic=f"{ROLLOUT}.log_prob_use_dynamic_bsz", engine=actor)
     if workload.reference is not None and workload.reference.separate:
         key = f"{REFERENCE}.log_prob_micro_batch_size"
         dynamic = f"{REFERENCE}.log_prob_use_dynamic_bsz"
-        yield Place(key=key, dynamic=dynamic, engine=workload.reference.engine)
+        yield MicroBatchSection(key=key, dynamic=dynamic, engine=workload.reference.engine)
     if workload.critic is not None:
         key, dynamic = f"{CRITIC}.ppo_micro_batch_size", f"{CRITIC}.use_dynamic_bsz"
-        yield Place(key=key, dynamic=dynamic, engine=workload.critic.engine, critic=True)
+        yield MicroBatchSection(key=key, dynamic=dynamic, engine=workload.critic.engine, critic=True)
 
 
-def _fate(settings: Settings, place: Place, version: str) -> tuple[str, Severity]:
+def _fate(settings: Settings, place: MicroBatchSection, version: str) -> tuple[str, Severity]:
     per_gpu = settings.get(f"{place.key}_per_gpu")
     if per_gpu is not None:
         if not place.critic:

@@ -50,7 +50,7 @@ _ENGINE = Releases(since=ENGINE_PREVIEW)  # asserts the ranks; earlier workers r
 _CRITIC_STATIC = Releases(until=ENGINE_PREVIEW)  # later the critic has no static sizes
 
 
-class Role(Struct, frozen=True, kw_only=True):
+class TrainedRole(Struct, frozen=True, kw_only=True):
     """A model that is trained in mini-batches of prompts."""
 
     section: str
@@ -61,17 +61,17 @@ class Role(Struct, frozen=True, kw_only=True):
 def check(settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:
     """At most one finding per role."""
     yield from _role(
-        Role(section=ACTOR, engine=workload.actor.engine, phase=Phase.UPDATE_ACTOR),
+        TrainedRole(section=ACTOR, engine=workload.actor.engine, phase=Phase.UPDATE_ACTOR),
         settings,
         workload,
         version,
     )
     if workload.critic is not None:
-        critic = Role(section=CRITIC, engine=workload.critic.engine, phase=Phase.UPDATE_CRITIC)
+        critic = TrainedRole(section=CRITIC, engine=workload.critic.engine, phase=Phase.UPDATE_CRITIC)
         yield from _role(critic, settings, workload, version)
 
 
-def _role(role: Role, settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:
+def _role(role: TrainedRole, settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:
     key = f"{role.section}.ppo_mini_batch_size"
     mini = settings.integer(key, minimum=1)
     if mini is None:
@@ -108,7 +108,7 @@ def _role(role: Role, settings: Settings, workload: Workload, version: str) -> I
 
 
 def _uneven_micro_batch(
-    role: Role, settings: Settings, workload: Workload, share: int, micro: int
+    role: TrainedRole, settings: Settings, workload: Workload, share: int, micro: int
 ) -> Finding:
     key = f"{role.section}.ppo_micro_batch_size_per_gpu"
     return report(
@@ -125,7 +125,7 @@ def _uneven_micro_batch(
     )
 
 
-def _micro_batch(role: Role, settings: Settings, version: str) -> int | None:
+def _micro_batch(role: TrainedRole, settings: Settings, version: str) -> int | None:
     """The micro-batch size that this release divides by, if it does."""
     if role.section == CRITIC and version not in _CRITIC_STATIC:
         return None
