@@ -7,6 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.readings import advice_of
+from tests.tables import bases, scene
 from tests.workloads import grpo_7b
 from tuner.advise import Advice
 from tuner.advise.observations import Sign, observations
@@ -36,6 +37,15 @@ def test_the_longest_phase_is_named_with_its_share_of_the_step() -> None:
     more = signs(seconds=((ROLLOUT, 60.0), (UPDATE, 130.0)), step_seconds=100.0)
     assert more[Sign.LONGEST, UPDATE] == 1.0
     assert not any(sign is Sign.LONGEST for sign, _ in signs(seconds=((ROLLOUT, 60.0),)))
+
+
+def test_of_a_single_phase_it_is_not_said_that_it_is_the_longest() -> None:
+    tuning = advice_of(scene(bases()["fine-tuning-0.9.1"]).workload, [])
+    train = (Phase.TRAIN, 9.0)
+    assert [time.phase for time in tuning.time.phases] == [Phase.TRAIN]
+    assert (Sign.LONGEST, Phase.TRAIN) not in signs(tuning, seconds=(train,), step_seconds=10.0)
+    saved = signs(tuning, seconds=(train, (Phase.SAVE_CHECKPOINT, 3.0)), step_seconds=10.0)
+    assert saved[Sign.LONGEST, Phase.TRAIN] == 0.9
 
 
 def test_what_is_saved_between_steps_is_no_part_of_one() -> None:
