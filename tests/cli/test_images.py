@@ -64,6 +64,8 @@ def test_what_is_given_is_not_assumed() -> None:
     assert "images: 3 of 501,760 pixels each, 1,920 tokens of a prompt" in several
     assert "images:" not in said(*JOB, *SHOWN, "--images-per-prompt", "0")
     assert "images:" not in said(*JOB, "data.image_key=null")
+    unnamed = said(*JOB, "data.image_key=null", "--images-per-prompt", "2", "--image-pixels", "501760")
+    assert "images: 2 of 501,760 pixels each, 1,280 tokens of a prompt" in unnamed
     assert "images:" in said(*JOB)  # their column has a name by default
 
 

@@ -327,3 +327,22 @@ def test_overrides_steps_and_the_command_of_a_log() -> None:
     assert [s.step for s in logged("step:1 - a:1", "+ python a.py x.y=1", "step:7 - a:1").steps] == [7]
     assert logged("Error executing job with overrides: ['x.y=1', 'x.z").overrides == ()
     assert logged("Error executing job with overrides: ['x.y=1', 3] x").overrides == ("x.y=1",)
+
+
+@pytest.mark.parametrize(
+    ("line", "name", "value"),
+    [
+        ("INFO: GPU KV cache size: 1,234 tokens", "cache_tokens", 1234),
+        ("max_total_num_tokens=77", "cache_tokens", 77),
+        ("# GPU blocks: 55, # CPU blocks: 0", "cache_blocks", 55),
+        ("max_seq_len=4096", "sequence_tokens", 4096),
+        ("non-default args: {'max_model_len': 2048}", "sequence_tokens", 2048),
+        ("Maximum concurrency for 8,192 tokens per request: 3.1x", "sequence_tokens", 8192),
+    ],
+)
+def test_each_figure_of_an_engine_s_start_is_read_where_it_stands_alone(
+    line: str, name: str, value: int
+) -> None:
+    start = engine_start(lines(line))
+    assert start is not None
+    assert getattr(start, name) == value

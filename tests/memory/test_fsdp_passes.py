@@ -291,3 +291,18 @@ def test_a_value_head_has_neither_logits_nor_a_gradient_as_large_as_the_vocabula
 def test_trl_computes_logits_beside_the_values() -> None:
     head = terms(moments(fsdp_engine(gpus=8), head=VALUE, training=False)["log_probs"])["head_forward"]
     assert head.bytes == 4 * TOKENS + (2 + 4) * TOKENS * QWEN25_0_5B.vocab
+
+
+@pytest.mark.parametrize("backend", [Backend.FSDP, Backend.FSDP2])
+@pytest.mark.parametrize(
+    ("layers", "backward"),
+    [
+        (1, ["last_layer_backward", "first_layer_backward"]),
+        (2, ["last_layer_backward", "first_layer_backward"]),
+        (3, ["last_layer_backward", "layer_backward", "first_layer_backward"]),
+    ],
+)
+def test_a_model_of_few_layers_has_none_between(backend: Backend, layers: int, backward: list[str]) -> None:
+    model = replace(QWEN25_7B, layers=layers)
+    names = moments(fsdp_engine(gpus=8, backend=backend), model=model)
+    assert [name for name in names if name.endswith("layer_backward")] == backward

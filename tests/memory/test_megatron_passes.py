@@ -12,6 +12,7 @@ from tests.memory.test_megatron import DEEPSEEK_V3
 from tuner.dtypes import DType
 from tuner.memory.batch.micro_batch import PassInput
 from tuner.memory.estimate import estimate
+from tuner.memory.head.entropy import chunked_training_tensors
 from tuner.memory.head.tensors import entropy_chunk, tensor_bytes
 from tuner.memory.ledger.symbols import meaning
 from tuner.memory.ledger.terms import Moment, Term
@@ -338,3 +339,26 @@ def test_tokens_whose_activations_a_stage_holds_at_once(
     engine = replace(engine, parallel=replace(engine.parallel, virtual_pipeline=virtual, stage=stage))
     micro_batch = replace(given(), engine=engine, tokens=100, step_tokens=of_step)
     assert tokens_in_flight(micro_batch) == expected
+
+
+@pytest.mark.parametrize(
+    ("scaling", "checkpointed", "per_logit"),
+    [
+        (Scaling.IN_PLACE, False, 4 + 28),  # logits; float32 logits and softmax, and what works on the chunk
+        (Scaling.COPY, False, 4 + 28),  # the gradient of cross entropy
+        (Scaling.COPY, True, 4 + 4 + 28),  # both
+    ],
+)
+def test_an_eager_entropy_of_a_single_chunk_has_none_before_it(
+    scaling: Scaling, checkpointed: bool, per_logit: int
+) -> None:
+    head = replace(
+        HEAD,
+        scaling=scaling,
+        compiled=False,
+        checkpointed=checkpointed,
+        chunk_tokens=512,
+        clones_logits=False,
+    )
+    tensors = chunked_training_tensors(head, 512)
+    assert tensor_bytes(tensors, tokens=512, chunk=512, columns=4096) == per_logit * 512 * 4096

@@ -1,13 +1,15 @@
 from math import ceil
 
 import pytest
+from msgspec.structs import replace
 
 from tests.memory.formulas import evaluate
 from tests.rules.generate import workloads
-from tests.workloads import QWEN3_30B_A3B, QWEN25_7B
+from tests.workloads import QWEN3_30B_A3B, QWEN25_7B, ppo_7b
 from tuner.memory import estimate
 from tuner.memory.derivations import derivations, layer_parts
 from tuner.memory.ledger.recorded import Recorded, derivation, recorded_model, recorded_workload
+from tuner.workload import Service, ServiceRole
 
 A, B = Recorded.symbol("a", 7), Recorded.symbol("b", 5)
 
@@ -109,3 +111,15 @@ def test_the_parts_of_a_layer_add_up() -> None:
             for part in addends:
                 derived = part.derivation
                 assert evaluate(derived.formula, derived.symbols) == derived.value
+
+
+def test_every_model_of_a_job_is_counted_in_its_dimensions() -> None:
+    judge = Service(
+        role=ServiceRole.REWARD, name="judge", model=QWEN25_7B, gpus=8, shares_gpus=True, server=None
+    )
+    away = Service(role=ServiceRole.REWARD, name="away", model=None, gpus=8, shares_gpus=False, server=None)
+    recorded = recorded_workload(replace(ppo_7b(), services=(judge, away)))
+    assert recorded.critic is not None
+    models = (recorded.model, recorded.critic.model, recorded.services[0].model)
+    assert all(model is not None and isinstance(model.hidden, Recorded) for model in models)
+    assert recorded.services[1].model is None

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from tests import workloads
 from tuner.batching import micro_batch_patches
+from tuner.dtypes import DType
 from tuner.memory import estimate
 from tuner.memory.host.controller import COPIES
 from tuner.memory.host.images import images_on_host
@@ -215,3 +216,13 @@ def test_images_take_time_and_frozen_towers_less() -> None:
 
     unseen, frozen, trained = job(), job(images(), frozen_tower=True), job(images())
     assert seconds(unseen) < seconds(frozen) < seconds(trained) < seconds(job(images(per_prompt=2)))
+
+
+@pytest.mark.parametrize(("gpus", "gathered"), [(1, False), (8, True)])
+def test_the_tower_of_one_gpu_works_with_the_weights_that_are_stored(gpus: int, gathered: bool) -> None:
+    engine = replace(workloads.fsdp_engine(gpus=gpus, backend=Backend.FSDP), stored_dtype=DType.BFLOAT16)
+    update = estimate(job(images()).with_actor(engine=engine)).phase(Phase.UPDATE_ACTOR)
+    assert update is not None
+    (moment,) = (at for at in update.moments if at.name == "tower_backward")
+    weights = {"root_unit", "layer_unit", "prefetched_layer"}
+    assert {term.name for term in moment.terms} & weights == (weights if gathered else set())

@@ -7,6 +7,7 @@ from tests.readings import HEADROOM, advice_of
 from tests.rules.test_advise import finding
 from tests.workloads import dynamic, grpo_7b, static
 from tuner.advise import Advice, Recommendation, Verdict
+from tuner.advise.numerics import numerics
 from tuner.findings import Finding, Goal, Numerics, Severity
 from tuner.rules.case import Case
 from tuner.workload import Phase, Workload
@@ -123,3 +124,17 @@ class TestSeconds:
         assert fits is not None and alone is not None
         assert (fits.seconds_before, fits.time_change) == (advice.cheapest.seconds, None)  # it is that form
         assert alone.time_change is None  # the job does not run with it alone
+
+
+def test_ranks_that_share_sequences_otherwise_weigh_tokens_otherwise() -> None:
+    """As many tokens for each rank, and fewer ranks: each average is of another part of the batch."""
+    workload = averaging(grpo_7b())
+    engine = workload.actor.engine
+    shared = workload.with_actor_engine(parallel=replace(engine.parallel, ulysses=2))
+    assert shared.actor.engine.parallel.data == engine.parallel.data // 2
+    exact = finding("share", shared)
+    assert numerics(exact, workload, shared) is Numerics.REWEIGHTED
+    assert numerics(exact, workload, workload) is Numerics.EXACT
+    assert numerics(exact, grpo_7b(), grpo_7b().with_actor_engine(parallel=shared.actor.engine.parallel)) is (
+        Numerics.EXACT
+    )

@@ -8,6 +8,7 @@ from tests.cli.runner import run
 from tests.workloads import grpo_7b
 from tuner.findings import Finding
 from tuner.rules.case import Case
+from tuner.rules.packing import packed
 from tuner.rules.sequence import sequence_packing
 
 
@@ -65,3 +66,10 @@ def test_known_lengths_shorten_an_update_that_is_padded_to_the_longest(release: 
     )
     assert (short["seconds"] < long["seconds"]) is shorter
     assert short["peak_bytes"] == long["peak_bytes"]
+
+
+def test_an_engine_that_packs_goes_on_where_another_setting_would_need_padding() -> None:
+    job = grpo_7b().with_actor_engine(packed=True, packable=False)
+    assert packed(job).actor.engine.packed
+    assert not packed(job.with_actor_engine(packed=False)).actor.engine.packed
+    assert packed(job.with_actor_engine(packed=False, packable=True)).actor.engine.packed

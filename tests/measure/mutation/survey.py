@@ -222,7 +222,8 @@ def _afresh(mutant: Mutant, names: list[str], folder: Path) -> tuple[str | None,
     target, source = copy / mutant.file, (ROOT / mutant.file).read_text()
     target.write_text(mutant.applied(source))
     listed = folder / "tests.txt"
-    listed.write_text("".join(f"{name}\n" for name in names))
+    # Some tests are named by files of theirs.
+    listed.write_text("".join(f"{name}\n" for name in names).replace(str(ROOT), str(copy)))
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", "--slice", "all", f"@{listed}"]
     try:
         run = subprocess.run(
@@ -234,8 +235,10 @@ def _afresh(mutant: Mutant, names: list[str], folder: Path) -> tuple[str | None,
         target.write_text(source)
     if run.returncode == 0:
         return None, SURVIVED
-    failed = [line for line in run.stdout.splitlines() if line.startswith(("FAILED ", "ERROR "))]
-    return (failed or run.stdout.splitlines() or ["?"])[-1][:300], "a test failed in a process of its own"
+    failed = [line for line in run.stdout.splitlines() if line.startswith(("FAILED ", "ERROR tests/"))]
+    if run.returncode != 1 and not failed:  # such as tests that are not found, which would say nothing
+        raise RuntimeError(f"{mutant.file}:{mutant.line}: {run.stdout[-2000:]}{run.stderr[-2000:]}")
+    return failed[-1][:300], "a test failed in a process of its own"
 
 
 def _environment(copy: Path) -> dict[str, str]:
