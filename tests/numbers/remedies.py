@@ -1,4 +1,4 @@
-"""What each cure of the rules would change in a job, and the sizes that rules choose from, as text."""
+"""What each rung of the rules would change in a job, and the sizes that rules choose from, as text."""
 
 from collections.abc import Iterator
 
@@ -21,7 +21,7 @@ from tuner.workload import Workload
 
 
 def remedies(workload: Workload) -> Iterator[str]:
-    """Every cure in every phase, whether it is due there or not; and sizes of passes and of the engine."""
+    """Every rung in every phase, whether it is due there or not; and sizes of passes and of the engine."""
     case = Case.of(workload, headroom=HEADROOM)
     for phase in case.phases:
         yield f"{phase.phase.value} lacks {case.missing_bytes(phase)} {case.severity(phase.phase).value}"
@@ -43,15 +43,15 @@ def remedies(workload: Workload) -> Iterator[str]:
 
 
 def _cures(case: Case) -> Iterator[str]:
-    """What each cure of a ladder changes, with the phases in which it is that."""
+    """What each rung of a ladder changes, with the phases in which it is that."""
     phases: dict[tuple[str, str], list[str]] = {}
     for ladder in LADDERS:
         for phase in ladder.phases:
-            for cure in ladder.cures if case.phase(phase) is not None else ():
-                changed = _changed(case.workload, cure(case.workload, phase))
-                phases.setdefault((cure.__name__, changed), []).append(phase.value)
+            for rung in ladder.rungs if case.phase(phase) is not None else ():
+                changed = _changed(case.workload, rung(case.workload, phase))
+                phases.setdefault((rung.__name__, changed), []).append(phase.value)
     for (cure_name, changed), names in phases.items():
-        yield f"cure {cure_name} in {' '.join(names)}: {changed}"
+        yield f"rung {cure_name} in {' '.join(names)}: {changed}"
 
 
 def _engine(case: Case) -> Iterator[str]:

@@ -210,7 +210,7 @@ class TestCombination:
         assert engine.parallel.ulysses == 1
 
     def test_takes_back_what_another_change_made_needless(self) -> None:
-        """Critic and actor on one card: cures of the first round may be undone by those of the next."""
+        """Critic and actor on one card: rungs of the first round may be undone by those of the next."""
         workload = ppo_7b().with_rollout(memory_fraction=0.8)
         result = advice_of(workload)
         assert result.combination is not None

@@ -10,7 +10,7 @@ from tests.workloads import grpo_7b
 from tuner.advise import failure
 from tuner.advise.allocation import Agreement, Explanation, Standing, TensorMatch
 from tuner.advise.failure import Failure, explain_failure, explain_failure_alone, failed_of
-from tuner.advise.levers import Measure
+from tuner.advise.needs import Measure
 from tuner.memory.failed_allocation.explanation import Confidence, FailedAllocation, Match
 from tuner.memory.failed_allocation.tensor import Tensor
 from tuner.memory.ledger.terms import Item, Term

@@ -9,7 +9,7 @@ from tests.rules.test_failure import CAPACITY, error
 from tests.workloads import grpo_7b
 from tuner.advise import failure
 from tuner.advise.failure import Failure, explain_failure, free_share
-from tuner.advise.levers import Measure
+from tuner.advise.needs import Measure
 from tuner.out_of_memory.kinds import ErrorKind
 from tuner.out_of_memory.reading import OutOfMemory
 from tuner.units import GIB

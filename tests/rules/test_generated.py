@@ -35,7 +35,7 @@ def case_of(workload: Workload) -> Case:
 
 
 def short_by_little(workload: Workload) -> Workload:
-    """On a card of a size with which some MiB are missing: cures that bring little are tried as well."""
+    """On a card of a size with which some MiB are missing: rungs that bring little are tried as well."""
     for _ in range(20):  # an engine's share of the card changes with it
         peak = memory.estimate(workload).worst.peak_bytes
         card = replace(workload.cluster.gpu, memory_bytes=int((peak - 64 * MIB) / (1 - HEADROOM)))

@@ -1,10 +1,10 @@
-"""Cures for what does not fit come in the order of what they cost."""
+"""Rungs for what does not fit come in the order of what they cost."""
 
 import pytest
 from msgspec.structs import replace
 
 from tests.workloads import dynamic, grpo_7b, ppo_7b
-from tuner.rules import cures, ladder, sequence_sharing
+from tuner.rules import ladder, rungs, sequence_sharing
 from tuner.rules.case import Case
 from tuner.workload import Checkpointing, HeadKind, Phase, Workload
 
@@ -23,43 +23,43 @@ def too_large() -> Workload:
 
 def test_nothing_is_due_where_everything_fits() -> None:
     case = case_of(grpo_7b())
-    cures = {cure for rungs in ladder.LADDERS for cure in rungs.cures}
-    assert all(ladder.due(case, cure) is None for cure in cures)
+    rungs = {rung for rungs in ladder.LADDERS for rung in rungs.rungs}
+    assert all(ladder.due(case, rung) is None for rung in rungs)
 
 
 def test_only_the_cheapest_sufficient_cure_is_due() -> None:
     case = case_of(too_large())
-    assert ladder.due(case, cures.checkpointed) is Phase.UPDATE_ACTOR
-    assert ladder.due(case, cures.one_sequence) is None
-    assert ladder.due(case, cures.activations_offloaded) is None
+    assert ladder.due(case, rungs.checkpointed) is Phase.UPDATE_ACTOR
+    assert ladder.due(case, rungs.one_sequence) is None
+    assert ladder.due(case, rungs.activations_offloaded) is None
 
 
 def test_dearer_cures_follow_when_it_is_not_sufficient() -> None:
     workload = too_large().with_actor(update=dynamic(1 << 20)).with_rollout(max_sequences=64)
     case = case_of(workload.with_batch(max_response_tokens=1 << 19))
-    due = [cure for cure in ladder.LADDERS[0].cures if ladder.due(case, cure) is Phase.UPDATE_ACTOR]
-    assert due[:3] == [cures.fewer_graphs, cures.checkpointed, cures.one_sequence]
-    assert cures.head_fused in due
+    due = [rung for rung in ladder.LADDERS[0].rungs if ladder.due(case, rung) is Phase.UPDATE_ACTOR]
+    assert due[:3] == [rungs.fewer_graphs, rungs.checkpointed, rungs.one_sequence]
+    assert rungs.head_fused in due
     assert sequence_sharing.sequence_shared in due
 
 
 def test_a_cure_that_lowers_nothing_is_not_due() -> None:
     workload = too_large().with_actor_engine(optimizer_offload=True)
-    assert ladder.due(case_of(workload), cures.optimizer_offloaded) is None
+    assert ladder.due(case_of(workload), rungs.optimizer_offloaded) is None
 
 
 @pytest.mark.parametrize("rungs", ladder.LADDERS, ids=lambda rungs: rungs.phases[0].value)
 def test_cures_are_idempotent(rungs: ladder.Ladder) -> None:
     for phase in rungs.phases:
-        for cure in rungs.cures:
-            once = cure(ppo_7b(), phase)
-            assert cure(once, phase) == once
+        for rung in rungs.rungs:
+            once = rung(ppo_7b(), phase)
+            assert rung(once, phase) == once
 
 
 def test_the_head_is_fused_only_where_that_is_right() -> None:
     workload = grpo_7b().with_actor_head(fusable=())
-    assert cures.head_fused(workload, Phase.UPDATE_ACTOR) == workload
-    fused = cures.head_fused(grpo_7b(), Phase.UPDATE_ACTOR)
+    assert rungs.head_fused(workload, Phase.UPDATE_ACTOR) == workload
+    fused = rungs.head_fused(grpo_7b(), Phase.UPDATE_ACTOR)
     assert fused.actor.head.kind is HeadKind.FUSED_TORCH
     assert fused.reference is not None
     assert fused.reference.head.kind is HeadKind.FUSED_TORCH
@@ -101,9 +101,9 @@ def test_largest_is_none_when_nothing_is_accepted() -> None:
 
 
 def test_graphs_are_kept_for_as_many_sequences_as_run() -> None:
-    few = cures.fewer_graphs(grpo_7b().with_rollout(max_sequences=50), Phase.ROLLOUT)
+    few = rungs.fewer_graphs(grpo_7b().with_rollout(max_sequences=50), Phase.ROLLOUT)
     assert few.rollout.capture_sizes == (1, 2, 4, 8, 16, 24, 32, 40, 48, 56)
-    exact = cures.fewer_graphs(grpo_7b().with_rollout(max_sequences=64), Phase.ROLLOUT)
+    exact = rungs.fewer_graphs(grpo_7b().with_rollout(max_sequences=64), Phase.ROLLOUT)
     assert exact.rollout.capture_sizes is not None and exact.rollout.capture_sizes[-1] == 64
     many = grpo_7b().with_rollout(max_sequences=512)
-    assert cures.fewer_graphs(many, Phase.ROLLOUT) == many
+    assert rungs.fewer_graphs(many, Phase.ROLLOUT) == many

@@ -13,8 +13,8 @@ from tests.workloads import grpo_7b
 from tuner.advise.answer import Verdict
 from tuner.advise.pricing import is_worse, rank, shortage
 from tuner.advise.reading import Reading
+from tuner.advise.refusals import started
 from tuner.advise.releases import ReleaseRange
-from tuner.advise.repairs import started
 from tuner.advise.verdicts import verdict
 from tuner.findings import Finding, Goal, Severity, Written
 from tuner.rules.case import Case

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from tuner.advise.refusals import Refusal
 from tuner.advise.releases import ReleaseRange
-from tuner.advise.repairs import Refusal
 from tuner.enumeration import Enum
 from tuner.findings import Finding, Numerics
 from tuner.memory import Estimate, RolloutMemory

@@ -21,7 +21,7 @@ from tuner.advise.merge import (
 )
 from tuner.advise.pricing import Cheapest, is_worse, shortage
 from tuner.advise.reading import Reading
-from tuner.advise.repairs import Started
+from tuner.advise.refusals import Started
 from tuner.advise.verdicts import judged
 from tuner.findings import Finding, Numerics, Severity
 from tuner.rules.case import Case

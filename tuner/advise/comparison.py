@@ -11,7 +11,7 @@ from msgspec import Struct
 from tuner.advise.answer import Verdict
 from tuner.advise.differences import changes, merged
 from tuner.advise.reading import Reading
-from tuner.advise.repairs import Refusal, started
+from tuner.advise.refusals import Refusal, started
 from tuner.advise.verdicts import judged
 from tuner.findings import Finding
 from tuner.rules.case import Case

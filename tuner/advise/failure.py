@@ -14,7 +14,7 @@ from tuner.advise.allocation import (
 )
 from tuner.advise.answer import Advice
 from tuner.advise.card import CardUse, card_of
-from tuner.advise.levers import Measure, Need, opens, room_bytes
+from tuner.advise.needs import Measure, Need, opens, room_bytes
 from tuner.advise.remedies import Remedy, Write, remedies
 from tuner.dtypes import DType
 from tuner.memory.failed_allocation.explanation import FailedAllocation, failed_allocation

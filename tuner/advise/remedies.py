@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from tuner import rules
 from tuner.advise.answer import Advice
-from tuner.advise.levers import OF_CACHE, Measure, Need, Proposed, levers, measured, opens
+from tuner.advise.needs import OF_CACHE, Measure, Need, Proposed, levers, measured, opens
 from tuner.findings import Finding, Numerics, Rule, Written
 from tuner.rules.case import Case
 from tuner.rules.rollout_engine import AWAKE

@@ -7,7 +7,7 @@ from msgspec import Struct
 from tuner.advise.allocation import TensorMatch as Candidate
 from tuner.advise.allocation import fits_place
 from tuner.advise.failure import ON_HOST, Failure, failed_of
-from tuner.advise.levers import Measure
+from tuner.advise.needs import Measure
 from tuner.advise.remedies import Remedy
 from tuner.dtypes import DType
 from tuner.language import N_, _

@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field
 from tuner import __version__
 from tuner.advise.allocation import Standing
 from tuner.advise.card import CardUse
-from tuner.advise.levers import Measure
+from tuner.advise.needs import Measure
 from tuner.advise.remedies import Remedy
 from tuner.findings import Numerics
 from tuner.inputs.secrets import without_secrets

@@ -1,4 +1,4 @@
-"""Cures for a phase that does not fit, cheapest first.
+"""Rungs for a phase that does not fit, cheapest first.
 
 A rule that frees memory speaks when its phase is over the limit and the cheaper rungs together
 would not bring it under. So the smallest sufficient change is named first, and what costs more,
@@ -10,7 +10,8 @@ from collections.abc import Callable, Collection
 from msgspec import Struct
 
 from tuner.rules.case import Case
-from tuner.rules.cures import (
+from tuner.rules.packing import sequences_packed
+from tuner.rules.rungs import (
     activations_offloaded,
     checkpointed,
     engine_asleep,
@@ -32,25 +33,24 @@ from tuner.rules.cures import (
     states_on_host,
     synced_by_tensor,
 )
-from tuner.rules.packing import sequences_packed
 from tuner.rules.second_fsdp import sharded_by_second
 from tuner.rules.sequence_sharing import sequence_shared
 from tuner.workload import Phase, Workload
 
-Cure = Callable[[Workload, Phase], Workload]
+Rung = Callable[[Workload, Phase], Workload]
 
 
 class Ladder(Struct, frozen=True, kw_only=True):
-    """The cures of some phases, cheapest first."""
+    """The rungs of some phases, cheapest first."""
 
     phases: tuple[Phase, ...]
-    cures: tuple[Cure, ...]
+    rungs: tuple[Rung, ...]
 
 
 LADDERS = (
     Ladder(
         phases=(Phase.UPDATE_ACTOR, Phase.TRAIN, Phase.UPDATE_CRITIC),
-        cures=(
+        rungs=(
             fewer_graphs,
             engine_asleep,
             service_asleep,
@@ -72,7 +72,7 @@ LADDERS = (
     ),
     Ladder(
         phases=(Phase.OLD_LOG_PROB, Phase.REF_LOG_PROB, Phase.VALUES),
-        cures=(
+        rungs=(
             fewer_graphs,
             engine_asleep,
             service_asleep,
@@ -90,7 +90,7 @@ LADDERS = (
     ),
     Ladder(
         phases=(Phase.ROLLOUT, Phase.WAKE_UP),
-        cures=(
+        rungs=(
             fewer_graphs,
             service_asleep,
             least_cache,
@@ -102,7 +102,7 @@ LADDERS = (
     ),
     Ladder(
         phases=(Phase.UPDATE_WEIGHTS,),
-        cures=(
+        rungs=(
             fewer_graphs,
             service_asleep,
             synced_by_tensor,
@@ -112,10 +112,10 @@ LADDERS = (
             sharded_by_second,
         ),
     ),
-    Ladder(phases=(Phase.SAVE_CHECKPOINT,), cures=(service_asleep, optimizer_in_shards)),
+    Ladder(phases=(Phase.SAVE_CHECKPOINT,), rungs=(service_asleep, optimizer_in_shards)),
     Ladder(
         phases=(Phase.REWARD,),
-        cures=(
+        rungs=(
             fewer_graphs,
             engine_asleep,
             one_sequence,
@@ -129,65 +129,65 @@ LADDERS = (
 
 
 def due_phases(
-    case: Case, cure: Cure, *, among: Collection[Phase] = tuple(Phase), but: Collection[Cure] = ()
+    case: Case, rung: Rung, *, among: Collection[Phase] = tuple(Phase), but: Collection[Rung] = ()
 ) -> list[Phase]:
-    """The phases in which a cure is due, worst first.
+    """The phases in which a rung is due, worst first.
 
-    It is due in a phase over the limit that the cheaper cures together leave there, if it lowers
+    It is due in a phase over the limit that the cheaper rungs together leave there, if it lowers
     the phase's peak, or the upper end that is beyond the card.
 
     Args:
-        case: what is to be cured.
-        cure: one rung of the ladders.
+        case: what is to be eased.
+        rung: one rung of the ladders.
         among: phases to look at.
-        but: cheaper cures that are not to be counted on.
+        but: cheaper rungs that are not to be counted on.
     """
     phases = [
         phase
         for ladder in LADDERS
-        if cure in ladder.cures
+        if rung in ladder.rungs
         for phase in ladder.phases
-        if phase in among and _due_in(case, ladder, cure, phase, but)
+        if phase in among and _due_in(case, ladder, rung, phase, but)
     ]
     return sorted(phases, key=case.peak_bytes, reverse=True)
 
 
-def due(case: Case, cure: Cure, *, among: Collection[Phase] = tuple(Phase)) -> Phase | None:
-    """The worst phase in which a cure is due, None where it is not."""
-    return next(iter(due_phases(case, cure, among=among)), None)
+def due(case: Case, rung: Rung, *, among: Collection[Phase] = tuple(Phase)) -> Phase | None:
+    """The worst phase in which a rung is due, None where it is not."""
+    return next(iter(due_phases(case, rung, among=among)), None)
 
 
-def cured(
-    case: Case, cure: Cure, *, among: Collection[Phase] = tuple(Phase), but: Collection[Cure] = ()
+def due_proposal(
+    case: Case, rung: Rung, *, among: Collection[Phase] = tuple(Phase), but: Collection[Rung] = ()
 ) -> tuple[Phase, Workload] | None:
-    """The worst phase in which a cure is due, and the workload with it in all of them.
+    """The worst phase in which a rung is due, and the workload with it in all of them.
 
-    None also where the cure of the other phases takes more of the worst one than its own gives back.
+    None also where the rung of the other phases takes more of the worst one than its own gives back.
     """
-    phases = due_phases(case, cure, among=among, but=but)
+    phases = due_phases(case, rung, among=among, but=but)
     if not phases:
         return None
     proposal = case.workload
     for phase in phases:
-        proposal = cure(proposal, phase)
+        proposal = rung(proposal, phase)
     if case.other(proposal).peak_bytes(phases[0]) > case.peak_bytes(phases[0]):
         return None
     return phases[0], proposal
 
 
-def _due_in(case: Case, ladder: Ladder, cure: Cure, phase: Phase, but: Collection[Cure]) -> bool:
+def _due_in(case: Case, ladder: Ladder, rung: Rung, phase: Phase, but: Collection[Rung]) -> bool:
     if case.short(phase) is None:
         return False
-    if case.eases(_with_cheaper(case, ladder, cure, phase, but), phase):
+    if case.eases(_with_cheaper(case, ladder, rung, phase, but), phase):
         return False
-    proposal = cure(case.workload, phase)
+    proposal = rung(case.workload, phase)
     return case.lowers(proposal, phase) or case.relieves(proposal, phase)
 
 
-def _with_cheaper(case: Case, ladder: Ladder, cure: Cure, phase: Phase, but: Collection[Cure]) -> Workload:
-    """The workload with all cures that come before one; each rung adds its own to what the last one had."""
-    steps: dict[tuple[Phase, tuple[Cure, ...]], list[Workload]] = vars(case).setdefault("eased", {})
+def _with_cheaper(case: Case, ladder: Ladder, rung: Rung, phase: Phase, but: Collection[Rung]) -> Workload:
+    """The workload with all rungs that come before one; each rung adds its own to what the last one had."""
+    steps: dict[tuple[Phase, tuple[Rung, ...]], list[Workload]] = vars(case).setdefault("eased", {})
     eased = steps.setdefault((phase, tuple(but)), [case.workload])
-    for cheaper in ladder.cures[len(eased) - 1 : ladder.cures.index(cure)]:
+    for cheaper in ladder.rungs[len(eased) - 1 : ladder.rungs.index(rung)]:
         eased.append(eased[-1] if cheaper in but else cheaper(eased[-1], phase))
-    return eased[ladder.cures.index(cure)]
+    return eased[ladder.rungs.index(rung)]

@@ -1,4 +1,4 @@
-"""The workload whose sequences are packed, as a proposal and as a cure."""
+"""The workload whose sequences are packed, as a proposal and as a rung."""
 
 from msgspec.structs import replace
 

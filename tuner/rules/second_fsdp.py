@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from tuner.rules.cures import CRITIC_PHASES, synced_by_tensor
+from tuner.rules.rungs import CRITIC_PHASES, synced_by_tensor
 from tuner.workload import Backend, Engine, HeadKind, Phase, Workload
 
 

@@ -5,8 +5,8 @@ from collections.abc import Collection
 from msgspec.structs import replace
 
 from tuner.rules.case import Case
-from tuner.rules.cures import CRITIC_PHASES, engine_of, one_sequence
 from tuner.rules.passes import site_of, with_dividing_sizes
+from tuner.rules.rungs import CRITIC_PHASES, engine_of, one_sequence
 from tuner.workload import Backend, Engine, Phase, Role, Workload
 
 

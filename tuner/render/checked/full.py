@@ -8,7 +8,7 @@ from tuner.language import _
 from tuner.render.checked.concise import judged
 from tuner.render.checked.context import RenderContext, separated
 from tuner.render.checked.fix_diff import fix_diff
-from tuner.render.checked.wording import cure, page, where
+from tuner.render.checked.wording import help_text, page, where
 from tuner.render.terminal import Terminal, plain
 from tuner.render.words import SEVERITY_COLOURS, sentence, titled
 from tuner.review.checked import Excerpt, FindingLine, Fix
@@ -76,7 +76,7 @@ def _notes(line: FindingLine) -> list[str]:
     elif line.origin and line.excerpt is None:
         notes.append(titled(_("set by"), plain(line.origin)))
     if line.overrides:
-        notes.append(titled(_("help"), cure(line)))
+        notes.append(titled(_("help"), help_text(line)))
     refused = line.no_fix if line.fix is None else line.fix.refused
     if refused:
         notes.append(titled(_("no fix"), plain(refused)))

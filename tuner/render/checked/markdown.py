@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from tuner.language import _, ngettext
 from tuner.render.checked.context import RenderContext, separated
 from tuner.render.checked.rule_help import escaped
-from tuner.render.checked.wording import cure, page, path_of, stated
+from tuner.render.checked.wording import help_text, page, path_of, stated
 from tuner.render.numbers import gib, percent
 from tuner.render.terminal import plain
 from tuner.render.words import counted, full_stop, listed
@@ -101,7 +101,7 @@ def _row(line: FindingLine, checked: Checked) -> tuple[str, ...]:
         f"{_(line.finding.severity.value)} {name} {rule.name}",
         position,
         cell(stated(line)),
-        code(cure(line)) if line.overrides else "",
+        code(help_text(line)) if line.overrides else "",
     )
 
 

@@ -50,7 +50,7 @@ def where(line: FindingLine) -> str:
     return f"{plain(path_of(place.source))}:{place.line or 1}:{place.column or 1}"
 
 
-def cure(line: FindingLine) -> str:
+def help_text(line: FindingLine) -> str:
     """The overrides that would mend the finding, as a shell takes them; empty where there are none."""
     return " ".join(pasteable(override) for override in shown_overrides(line.finding, line.overrides))
 
@@ -67,7 +67,7 @@ def told(line: FindingLine) -> str:
         return stated(line)
     message = plain(line.finding.message)
     text = _(" (not set; override: {overrides})") if line.section else _(" (override: {overrides})")
-    return message + text.format(overrides=cure(line))
+    return message + text.format(overrides=help_text(line))
 
 
 def site() -> str:

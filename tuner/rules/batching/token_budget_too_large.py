@@ -29,9 +29,9 @@ from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.language import N_, _
 from tuner.rules.case import Case
-from tuner.rules.cures import one_sequence
 from tuner.rules.ladder import due
 from tuner.rules.passes import actor_update, smaller
+from tuner.rules.rungs import one_sequence
 from tuner.rules.wording import count, over
 from tuner.workload import Phase
 

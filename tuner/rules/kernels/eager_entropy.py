@@ -32,7 +32,7 @@ from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.language import N_, _
 from tuner.rules.case import Case
-from tuner.rules.cures import entropy_compiled
+from tuner.rules.rungs import entropy_compiled
 from tuner.rules.wording import gib
 from tuner.workload import HeadKind, Phase
 

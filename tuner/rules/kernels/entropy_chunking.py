@@ -29,8 +29,8 @@ from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.language import N_, _
 from tuner.rules.case import Case
-from tuner.rules.cures import entropy_in_chunks
-from tuner.rules.ladder import cured
+from tuner.rules.ladder import due_proposal
+from tuner.rules.rungs import entropy_in_chunks
 from tuner.rules.wording import over
 
 RULE = Rule(
@@ -45,10 +45,10 @@ RULE = Rule(
 
 def check(case: Case) -> Finding | None:
     """Chunk the entropy of a head that nothing compiles."""
-    cure = cured(case, entropy_in_chunks)
-    if cure is None:
+    rung = due_proposal(case, entropy_in_chunks)
+    if rung is None:
         return None
-    phase, proposal = cure
+    phase, proposal = rung
     return Finding(
         rule=RULE,
         message=_("{shortage}, with a clone and a softmax as large as the logits for the entropy").format(

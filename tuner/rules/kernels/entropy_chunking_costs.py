@@ -30,7 +30,7 @@ from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.language import N_, _
 from tuner.rules.case import Case
-from tuner.rules.cures import with_head
+from tuner.rules.rungs import with_head
 from tuner.workload import Backend, HeadKind, Phase
 
 RULE = Rule(

@@ -34,8 +34,8 @@ from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.language import N_, _
 from tuner.rules.case import Case
-from tuner.rules.cures import head_fused, one_sequence
-from tuner.rules.ladder import cured
+from tuner.rules.ladder import due_proposal
+from tuner.rules.rungs import head_fused, one_sequence
 from tuner.rules.wording import over
 from tuner.workload import Phase, Workload
 
@@ -53,21 +53,21 @@ _ROUNDED = N_("the release rounds what this head returns to bfloat16, and with i
 
 def check(case: Case) -> Finding | None:
     """Fuse the head where smaller micro-batches are not enough."""
-    cure = cured(case, head_fused)
+    rung = due_proposal(case, head_fused)
     text = _(
         "{shortage}, more than smaller micro-batches can help; a fused head never holds the {vocab:,} logits "
         "of a token"
     )
-    if cure is None and case.workload.batch.loss_averages_micro_batches:
-        cure = cured(case, head_fused, among=(Phase.UPDATE_ACTOR, Phase.TRAIN), but=(one_sequence,))
-        cure = None if cure is None or _rounds(cure[1]) else cure
+    if rung is None and case.workload.batch.loss_averages_micro_batches:
+        rung = due_proposal(case, head_fused, among=(Phase.UPDATE_ACTOR, Phase.TRAIN), but=(one_sequence,))
+        rung = None if rung is None or _rounds(rung[1]) else rung
         text = _(
             "{shortage}, and smaller micro-batches weight tokens differently; a fused head never holds the "
             "{vocab:,} logits of a token"
         )
-    if cure is None:
+    if rung is None:
         return None
-    phase, proposal = cure
+    phase, proposal = rung
     return Finding(
         rule=RULE,
         message=text.format(shortage=over(case, phase), vocab=case.workload.model.vocab),

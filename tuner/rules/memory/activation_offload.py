@@ -30,8 +30,8 @@ from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.language import N_, _
 from tuner.rules.case import Case
-from tuner.rules.cures import activations_offloaded
-from tuner.rules.ladder import cured
+from tuner.rules.ladder import due_proposal
+from tuner.rules.rungs import activations_offloaded
 from tuner.rules.wording import over
 
 RULE = Rule(
@@ -45,11 +45,11 @@ RULE = Rule(
 
 
 def check(case: Case) -> Finding | None:
-    """Offload activations where cheaper cures are not enough."""
-    cure = cured(case, activations_offloaded)
-    if cure is None:
+    """Offload activations where cheaper changes are not enough."""
+    rung = due_proposal(case, activations_offloaded)
+    if rung is None:
         return None
-    phase, proposal = cure
+    phase, proposal = rung
     return Finding(
         rule=RULE,
         message=_(

@@ -29,7 +29,7 @@ from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.language import N_, _
 from tuner.rules.case import Case
-from tuner.rules.cures import engine_of, with_engine
+from tuner.rules.rungs import engine_of, with_engine
 from tuner.workload import Phase
 
 RULE = Rule(

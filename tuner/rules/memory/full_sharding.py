@@ -31,8 +31,8 @@ from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.language import N_, _
 from tuner.rules.case import Case
-from tuner.rules.cures import engine_of, fully_sharded
-from tuner.rules.ladder import cured
+from tuner.rules.ladder import due_proposal
+from tuner.rules.rungs import engine_of, fully_sharded
 from tuner.rules.wording import count, over
 
 RULE = Rule(
@@ -47,10 +47,10 @@ RULE = Rule(
 
 def check(case: Case) -> Finding | None:
     """Share one copy among all ranks."""
-    cure = cured(case, fully_sharded)
-    if cure is None:
+    rung = due_proposal(case, fully_sharded)
+    if rung is None:
         return None
-    phase, proposal = cure
+    phase, proposal = rung
     parallel = engine_of(case.workload, phase).parallel
     text = (
         _("{shortage}; {ranks} has a copy of the model states to itself, and all {gpus} could")

@@ -29,8 +29,8 @@ from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.language import N_, _
 from tuner.rules.case import Case
-from tuner.rules.cures import checkpointed
-from tuner.rules.ladder import cured
+from tuner.rules.ladder import due_proposal
+from tuner.rules.rungs import checkpointed
 from tuner.rules.wording import over
 
 RULE = Rule(
@@ -45,10 +45,10 @@ RULE = Rule(
 
 def check(case: Case) -> Finding | None:
     """Recompute layers from their inputs."""
-    cure = cured(case, checkpointed)
-    if cure is None:
+    rung = due_proposal(case, checkpointed)
+    if rung is None:
         return None
-    phase, proposal = cure
+    phase, proposal = rung
     return Finding(
         rule=RULE,
         message=_("{shortage} and keeps the activations of all layers").format(shortage=over(case, phase)),

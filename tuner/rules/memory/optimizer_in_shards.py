@@ -31,8 +31,8 @@ from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.language import N_, _
 from tuner.rules.case import Case, figures
-from tuner.rules.cures import optimizer_in_shards
 from tuner.rules.ladder import due
+from tuner.rules.rungs import optimizer_in_shards
 from tuner.rules.wording import gib
 from tuner.workload import Phase, Workload
 

@@ -3,7 +3,7 @@
 What it checks
 --------------
 
-A forward-only pass, another role's update or the weight sync is over the limit while optimizer states lie on the card, and cheaper cures are not enough.
+A forward-only pass, another role's update or the weight sync is over the limit while optimizer states lie on the card, and cheaper changes are not enough.
 
 Why it matters
 --------------
@@ -28,9 +28,9 @@ from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.language import N_, _
 from tuner.rules.case import Case
-from tuner.rules.cures import optimizer_offloaded
 from tuner.rules.ladder import due
 from tuner.rules.rollout_engine import AWAKE
+from tuner.rules.rungs import optimizer_offloaded
 from tuner.rules.wording import over
 from tuner.workload import Phase
 

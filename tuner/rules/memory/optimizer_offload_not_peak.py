@@ -45,7 +45,7 @@ RULE = Rule(
 
 
 def check(case: Case) -> Finding | None:
-    """Say what optimizer offload does not do, where no cure of the update is left."""
+    """Say what optimizer offload does not do, where no rung of the update is left."""
     phase, engine = case.workload.actor_update.phase, case.workload.actor.engine
     short = case.short(phase)
     if short is None or not engine.optimizer_offload or _cured(case, phase):
@@ -69,6 +69,6 @@ def check(case: Case) -> Finding | None:
 def _cured(case: Case, phase: Phase) -> bool:
     eased: Workload = case.workload
     ladder = next(ladder for ladder in LADDERS if phase in ladder.phases)
-    for cure in ladder.cures:
-        eased = cure(eased, phase)
+    for rung in ladder.rungs:
+        eased = rung(eased, phase)
     return case.eases(eased, phase)

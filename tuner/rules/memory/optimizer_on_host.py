@@ -32,8 +32,8 @@ from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.language import N_, _
 from tuner.rules.case import Case
-from tuner.rules.cures import engine_of, states_on_host, with_engine
 from tuner.rules.ladder import due_phases
+from tuner.rules.rungs import engine_of, states_on_host, with_engine
 from tuner.rules.wording import over
 from tuner.workload import Backend, Engine, Phase
 

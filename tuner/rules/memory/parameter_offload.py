@@ -3,7 +3,7 @@
 What it checks
 --------------
 
-A phase is over the limit while weights of an engine that does not work in it lie on the card, and cheaper cures are not enough.
+A phase is over the limit while weights of an engine that does not work in it lie on the card, and cheaper changes are not enough.
 
 Why it matters
 --------------
@@ -27,8 +27,8 @@ from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.language import N_, _
 from tuner.rules.case import Case
-from tuner.rules.cures import parameters_offloaded
-from tuner.rules.ladder import cured
+from tuner.rules.ladder import due_proposal
+from tuner.rules.rungs import parameters_offloaded
 from tuner.rules.wording import over
 
 RULE = Rule(
@@ -43,10 +43,10 @@ RULE = Rule(
 
 def check(case: Case) -> Finding | None:
     """Offload weights where they are idle and in the way."""
-    cure = cured(case, parameters_offloaded)
-    if cure is None:
+    rung = due_proposal(case, parameters_offloaded)
+    if rung is None:
         return None
-    phase, proposal = cure
+    phase, proposal = rung
     return Finding(
         rule=RULE,
         message=_("{shortage} while weights that it does not use lie on the card").format(

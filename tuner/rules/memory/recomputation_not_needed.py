@@ -33,8 +33,8 @@ from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.language import N_, _
 from tuner.rules.case import Case
-from tuner.rules.cures import with_engine
 from tuner.rules.passes import site_of
+from tuner.rules.rungs import with_engine
 from tuner.rules.wording import gib, longest
 from tuner.workload import Checkpointing, Phase, Workload
 

@@ -33,7 +33,7 @@ from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.language import N_, _
 from tuner.rules.case import Case
-from tuner.rules.ladder import cured
+from tuner.rules.ladder import due_proposal
 from tuner.rules.second_fsdp import sharded_by_second
 from tuner.rules.wording import over
 
@@ -49,10 +49,10 @@ RULE = Rule(
 
 def check(case: Case) -> Finding | None:
     """Shard with FSDP2 where that is what a phase needs."""
-    cure = cured(case, sharded_by_second)
-    if cure is None:
+    rung = due_proposal(case, sharded_by_second)
+    if rung is None:
         return None
-    phase, proposal = cure
+    phase, proposal = rung
     return Finding(
         rule=RULE,
         message=_("{shortage} under FSDP1, which gathers more at a time than FSDP2").format(

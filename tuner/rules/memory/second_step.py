@@ -29,9 +29,9 @@ from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.language import N_, _
 from tuner.rules.case import Case
-from tuner.rules.cures import optimizer_offloaded
 from tuner.rules.ladder import due
 from tuner.rules.rollout_engine import AWAKE
+from tuner.rules.rungs import optimizer_offloaded
 from tuner.rules.wording import gib, over
 
 RULE = Rule(

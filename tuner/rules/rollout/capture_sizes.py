@@ -33,7 +33,7 @@ from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.language import N_, ngettext
 from tuner.rules.case import Case
-from tuner.rules.cures import fewer_graphs
+from tuner.rules.rungs import fewer_graphs
 from tuner.rules.wording import gib, over
 from tuner.serving.graphs import capture_sizes
 

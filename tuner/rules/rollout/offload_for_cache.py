@@ -31,7 +31,6 @@ from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.language import N_, _
 from tuner.rules.case import Case
-from tuner.rules.cures import optimizer_offloaded, parameters_offloaded
 from tuner.rules.rollout_engine import (
     AWAKE,
     sequences_per_replica,
@@ -39,6 +38,7 @@ from tuner.rules.rollout_engine import (
     with_matching_limit,
     with_more_cache,
 )
+from tuner.rules.rungs import optimizer_offloaded, parameters_offloaded
 from tuner.rules.wording import count, held
 from tuner.workload import Phase, Workload
 

@@ -30,9 +30,9 @@ from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.language import N_, _
 from tuner.rules.case import Case
-from tuner.rules.cures import least_service_cache
 from tuner.rules.ladder import due
 from tuner.rules.reward_engine import largest_reward_fraction, problem, starting_fraction
+from tuner.rules.rungs import least_service_cache
 from tuner.rules.wording import over
 from tuner.workload import Phase, Rollout, Workload
 

@@ -28,8 +28,8 @@ from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.language import N_, _
 from tuner.rules.case import Case
-from tuner.rules.cures import service_asleep
-from tuner.rules.ladder import cured
+from tuner.rules.ladder import due_proposal
+from tuner.rules.rungs import service_asleep
 from tuner.rules.wording import over
 
 RULE = Rule(
@@ -44,10 +44,10 @@ RULE = Rule(
 
 def check(case: Case) -> Finding | None:
     """Put the engine to sleep where another phase is short of memory."""
-    cure = cured(case, service_asleep)
-    if cure is None:
+    rung = due_proposal(case, service_asleep)
+    if rung is None:
         return None
-    phase, proposal = cure
+    phase, proposal = rung
     return Finding(
         rule=RULE,
         message=_(

@@ -34,9 +34,9 @@ from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.language import N_, _
 from tuner.memory.rollout.share import FRACTION_MEANS
 from tuner.rules.case import Case
-from tuner.rules.cures import least_cache
 from tuner.rules.ladder import due
 from tuner.rules.rollout_engine import hundredths, largest_fraction, misread
+from tuner.rules.rungs import least_cache
 from tuner.rules.wording import over
 
 RULE = Rule(

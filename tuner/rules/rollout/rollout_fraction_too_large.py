@@ -31,9 +31,9 @@ from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.language import N_, _
 from tuner.rules.case import Case
-from tuner.rules.cures import fewer_graphs, least_cache
 from tuner.rules.ladder import due
 from tuner.rules.rollout_engine import AWAKE, largest_fraction, least_fraction, misread
+from tuner.rules.rungs import fewer_graphs, least_cache
 from tuner.rules.wording import gib, over
 from tuner.workload import Phase, Workload
 

@@ -36,8 +36,8 @@ from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.language import N_, _
 from tuner.rules.case import Case
-from tuner.rules.cures import CRITIC_PHASES, engine_of
 from tuner.rules.ladder import due_phases
+from tuner.rules.rungs import CRITIC_PHASES, engine_of
 from tuner.rules.sequence_sharing import sequence_shared, sequence_splits, split_over
 from tuner.rules.wording import over
 from tuner.workload import Phase, Workload

@@ -29,8 +29,8 @@ from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.language import N_, _
 from tuner.rules.case import Case
-from tuner.rules.cures import gradients_synchronised
-from tuner.rules.ladder import cured
+from tuner.rules.ladder import due_proposal
+from tuner.rules.rungs import gradients_synchronised
 from tuner.rules.wording import gib, over
 
 RULE = Rule(
@@ -45,10 +45,10 @@ RULE = Rule(
 
 def check(case: Case) -> Finding | None:
     """Synchronise gradients after every micro-batch."""
-    cure = cured(case, gradients_synchronised)
-    if cure is None:
+    rung = due_proposal(case, gradients_synchronised)
+    if rung is None:
         return None
-    phase, proposal = cure
+    phase, proposal = rung
     saved = case.peak_bytes(phase) - case.other(proposal).peak_bytes(phase)
     return Finding(
         rule=RULE,

@@ -28,8 +28,8 @@ from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.language import N_, _
 from tuner.rules.case import Case
-from tuner.rules.cures import synced_by_tensor
-from tuner.rules.ladder import cured
+from tuner.rules.ladder import due_proposal
+from tuner.rules.rungs import synced_by_tensor
 from tuner.rules.wording import over
 
 RULE = Rule(
@@ -44,10 +44,10 @@ RULE = Rule(
 
 def check(case: Case) -> Finding | None:
     """Gather layer by layer."""
-    cure = cured(case, synced_by_tensor)
-    if cure is None:
+    rung = due_proposal(case, synced_by_tensor)
+    if rung is None:
         return None
-    phase, proposal = cure
+    phase, proposal = rung
     return Finding(
         rule=RULE,
         message=_("{shortage}, because the whole model is gathered at once").format(

@@ -28,8 +28,8 @@ from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.language import N_, _
 from tuner.rules.case import Case
-from tuner.rules.cures import engine_of, resharded
-from tuner.rules.ladder import cured
+from tuner.rules.ladder import due_proposal
+from tuner.rules.rungs import engine_of, resharded
 from tuner.rules.wording import gib, over
 
 RULE = Rule(
@@ -44,10 +44,10 @@ RULE = Rule(
 
 def check(case: Case) -> Finding | None:
     """Reshard after the forward pass."""
-    cure = cured(case, resharded)
-    if cure is None:
+    rung = due_proposal(case, resharded)
+    if rung is None:
         return None
-    phase, proposal = cure
+    phase, proposal = rung
     whole = case.workload.model.parameters * engine_of(case.workload, phase).compute_dtype.bytes
     return Finding(
         rule=RULE,

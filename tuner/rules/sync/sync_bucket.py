@@ -32,9 +32,9 @@ from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.language import N_, _
 from tuner.rules.case import Case
-from tuner.rules.cures import LEAST_BUCKET_BYTES, small_bucket
 from tuner.rules.ladder import due
 from tuner.rules.rollout_engine import starts
+from tuner.rules.rungs import LEAST_BUCKET_BYTES, small_bucket
 from tuner.rules.wording import mib, over
 from tuner.workload import Phase, Workload
 

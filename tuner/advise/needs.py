@@ -9,15 +9,15 @@ from tuner.enumeration import Enum
 from tuner.findings import Numerics, Rule
 from tuner.memory.rollout.capacity import built_sequence_bytes, start_problems
 from tuner.rules.case import Case, figures
-from tuner.rules.cures import (
+from tuner.rules.passes import site_of
+from tuner.rules.rollout_engine import AWAKE, HUNDREDTHS, with_fraction
+from tuner.rules.rungs import (
     fewer_graphs,
     optimizer_offloaded,
     parameters_offloaded,
     small_bucket,
     synced_by_tensor,
 )
-from tuner.rules.passes import site_of
-from tuner.rules.rollout_engine import AWAKE, HUNDREDTHS, with_fraction
 from tuner.workload import Phase, Workload
 
 Proposed = tuple[Rule, Workload, Numerics]

@@ -1,7 +1,7 @@
-"""Cures: single changes that free memory in a phase, as far as each goes.
+"""Rungs: single changes that free memory in a phase, as far as each goes.
 
-A cure changes one thing and returns the workload unchanged where it does not apply. Which one is due
-is decided by :mod:`tuner.rules.ladder`; the rule of a cure may propose less than the cure goes, never more.
+A rung changes one thing and returns the workload unchanged where it does not apply. Which one is due
+is decided by :mod:`tuner.rules.ladder`; the rule of a rung may propose less than the rung goes, never more.
 """
 
 from math import ceil
@@ -60,7 +60,7 @@ def with_head(workload: Workload, **changes: Any) -> Workload:
     return changed.with_reference(head=replace(workload.reference.head, **changes))
 
 
-# -- cures ---------------------------------------------------------------------------------
+# -- rungs ---------------------------------------------------------------------------------
 
 
 def fewer_graphs(workload: Workload, _phase: Phase) -> Workload:
