@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.runner import Result, run
-from tuner.cli import trying
+from tuner.cli import fix_plan
 
 ROOT = Path(__file__).parents[2]
 LAUNCHES = ROOT / "tests/data/verl-launches.jsonl"
@@ -73,8 +73,8 @@ def test_what_fix_refuses_has_no_mark_and_says_why(script: Path) -> None:
 def test_where_nobody_tries_there_is_no_mark_and_the_last_line_says_so(
     script: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert f"at most {trying.MOST_TRIED} of them in one run" in PAGE.read_text(encoding="utf-8")
-    monkeypatch.setattr(trying, "MOST_TRIED", 1)
+    assert f"at most {fix_plan.MOST_TRIED} of them in one run" in PAGE.read_text(encoding="utf-8")
+    monkeypatch.setattr(fix_plan, "MOST_TRIED", 1)
     result = check(*SELECTED)
     assert codes(result, marked=True) == set()
     assert "2 untried for --fix, 1 for --unsafe-fixes" in result.err

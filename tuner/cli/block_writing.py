@@ -10,9 +10,8 @@ from tuner.inputs.yaml_file import MAX_BYTES
 from tuner.language import _, ngettext
 from tuner.render.consultation import Consultation
 from tuner.render.terminal import plain, write
-from tuner.review.fixes.changes import changes, key_of
-from tuner.review.fixes.editable import editable
-from tuner.review.fixes.edits import CannotEditError, applied
+from tuner.review.fixes.edits import CannotEditError, applied, changes, key_of
+from tuner.review.fixes.plan import editable
 from tuner.writing import write_new, write_over
 
 

@@ -82,7 +82,7 @@ def check(
     )
     inputs, skipped = expanded(separated(files), watched=counted_files)
     if fixing.wanted:
-        from tuner.cli.fixing import mended
+        from tuner.cli.fix_report import mended
 
         mending = mended(inputs, judging, fixing)
     else:
@@ -103,7 +103,7 @@ def check(
         raise typer.Exit(BAD_INPUT if review.totals.unusable else FINDINGS if changed else 0)
     review = compared_with_baselines(review, findings)
     if mending is None and any(name in MARKED for name, _file in asked):
-        from tuner.cli.trying import with_tried_fixes
+        from tuner.cli.fix_plan import with_tried_fixes
 
         review = with_tried_fixes(review, inputs, judging)
     write_formats(review, asked, color=color)

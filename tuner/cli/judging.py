@@ -9,11 +9,11 @@ from msgspec.structs import replace
 
 from tuner.cli import pipeline
 from tuner.cli.finding_options import FindingOptions, words
+from tuner.cli.fix_proposals import with_fixes
 from tuner.cli.hardware import choose_card
 from tuner.cli.messages import told
 from tuner.cli.premises import Premises
 from tuner.cli.project_settings import SettingsNamed, project_for, settled
-from tuner.cli.proposing import with_fixes
 from tuner.errors import Location, TunerError, cut
 from tuner.evidence import Evidence
 from tuner.files import STANDARD_INPUT
@@ -27,7 +27,7 @@ from tuner.render.terminal import plain
 from tuner.review import budget
 from tuner.review.checked import Checked, FindingLine, InputProblem
 from tuner.review.excerpt import with_excerpts
-from tuner.review.fixes.mending import Drafted
+from tuner.review.fixes.apply import Drafted
 from tuner.review.project.read import PlacedBudget, budgets_of, shown
 from tuner.review.project.selection import ALL, Selection
 from tuner.review.suppression.apply import Applied, without_ignored

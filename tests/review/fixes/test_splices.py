@@ -13,12 +13,9 @@ from tests.review.fixes.splices import expect_spliced, splice_script, splice_yam
 from tests.review.fixes.texts import script_text, yaml_text
 from tuner.errors import InputError
 from tuner.review.checked import Edit
-from tuner.review.fixes.changes import changes
-from tuner.review.fixes.edits import CannotEditError, applied, joined
-from tuner.review.fixes.patch import patch
-from tuner.review.fixes.readback import expect_yaml
-from tuner.review.fixes.script_edits import LaunchScript, expect_script, script_edits
-from tuner.review.fixes.yaml_edits import yaml_edits
+from tuner.review.fixes.edits import CannotEditError, applied, changes, joined, patch
+from tuner.review.fixes.script import LaunchScript, expect_script, script_edits
+from tuner.review.fixes.yaml_edits import expect_yaml, yaml_edits
 from tuner.writing import write_new, write_over
 
 CONFIG = """\

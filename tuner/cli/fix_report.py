@@ -8,9 +8,9 @@ from pathlib import Path
 from msgspec import Struct
 
 from tuner.cli.fix_options import FixOptions
+from tuner.cli.fix_plan import FixPlan, Mender, real_path
 from tuner.cli.judging import Judging
 from tuner.cli.judging_many import of_each
-from tuner.cli.mending import FixPlan, Mender, real_path
 from tuner.cli.streams import OUTPUT
 from tuner.errors import InputError
 from tuner.inputs.several import Input
@@ -19,8 +19,8 @@ from tuner.part_files import remove_leftovers
 from tuner.render.terminal import plain, silence, write
 from tuner.render.words import pasteable, shown_overrides
 from tuner.review.checked import Checked, FindingLine
-from tuner.review.fixes.mending import Left
-from tuner.review.fixes.patch import patch
+from tuner.review.fixes.apply import Left
+from tuner.review.fixes.edits import patch
 from tuner.review.many import FEW
 from tuner.review.result_store import ResultStore
 from tuner.writing import write_over

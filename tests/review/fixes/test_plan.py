@@ -10,12 +10,11 @@ from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.script import Script
 from tuner.review.checked import Checked, FindingLine
-from tuner.review.fixes import script_edits
-from tuner.review.fixes.editable import ScriptFile, YamlFile
+from tuner.review.fixes import script as script_edits
+from tuner.review.fixes.apply import Drafted
 from tuner.review.fixes.edits import CannotEditError
-from tuner.review.fixes.mending import Drafted
-from tuner.review.fixes.proposed import with_fixes
-from tuner.review.fixes.script_edits import LaunchScript
+from tuner.review.fixes.plan import ScriptFile, YamlFile, with_fixes
+from tuner.review.fixes.script import LaunchScript
 
 RULE = Rule(
     code="A",

@@ -1,10 +1,11 @@
-"""What mending one input comes to, before anything is written."""
+"""What fixing inputs comes to before anything is written, also where nobody asked for it."""
 
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tuner.cli.baselines import UnknownLines
 from tuner.cli.judging import Judging, drafted
@@ -13,7 +14,10 @@ from tuner.inputs.several import Input
 from tuner.inputs.yaml_file import MAX_BYTES
 from tuner.language import _
 from tuner.review.checked import Checked, FindingLine
-from tuner.review.fixes.mending import Left, Mended, mend, refused
+from tuner.review.fixes.apply import Left, Mended, mend, refused, tried
+from tuner.review.result_store import ResultStore
+from tuner.review.review import Review
+from tuner.review.totals import Fixable
 
 
 class FixPlan(Struct, frozen=True, kw_only=True):
@@ -79,3 +83,26 @@ def real_path(given: Input) -> str:
     """The file of an input, behind links; what names no file as it was named."""
     is_file = not given.pasted and given.config != STANDARD_INPUT and is_there(given.config, Path.is_file)
     return str(Path(given.config).resolve()) if is_file else given.config
+
+
+MOST_TRIED = 48  # fixes: to try them takes a second or two
+
+
+def with_tried_fixes(review: Review, inputs: Sequence[Input], judging: Judging) -> Review:
+    """The review with what would become of each safe fix, unless there are too many to try.
+
+    Raises:
+        InputError: a baseline cannot be read.
+    """
+    if not 0 < review.totals.fixable[Fixable.UNTRIED] <= MOST_TRIED:
+        return review
+    mender = Mender.of(inputs, judging, unsafe=False)
+
+    def with_tried(given: Input, checked: Checked) -> Checked:
+        if not any(line.fix is not None and line.fix.safe for line in checked.lines):
+            return checked
+        outcome = mender(given)
+        return checked if outcome.found.problem is not None else tried(checked, outcome.mended.checked)
+
+    results = map(with_tried, inputs, review.inputs)
+    return replace(review, inputs=ResultStore.of(Checked, results, len(review.inputs)))

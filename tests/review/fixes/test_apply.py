@@ -8,9 +8,9 @@ from tuner.errors import Location
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.review.checked import Checked, Edit, FindingLine, Fix
-from tuner.review.fixes import mending
-from tuner.review.fixes.editable import YamlFile
-from tuner.review.fixes.mending import Drafted, Mended, mend
+from tuner.review.fixes import apply
+from tuner.review.fixes.apply import Drafted, Mended, mend
+from tuner.review.fixes.plan import YamlFile
 
 _KEYS = tuple(enumerate("abcdefgh"))
 
@@ -94,7 +94,7 @@ def test_each_state_is_looked_at_once_and_only_what_is_applied_is_proved(
         proved.append(item.code)
         return ""
 
-    monkeypatch.setattr(mending, "objection", objection)
+    monkeypatch.setattr(apply, "objection", objection)
     outcome = mend(b"1" * len(_KEYS), judge, unsafe=False)
     assert outcome.after == b"2" * len(_KEYS)
     assert proved == [item.code for item in lines]

@@ -13,7 +13,7 @@ from tuner.render.consultation import Consultation
 from tuner.review.checked import FindingLine
 
 if TYPE_CHECKING:
-    from tuner.review.fixes.editable import ScriptFile, YamlFile
+    from tuner.review.fixes.plan import ScriptFile, YamlFile
 
 _SAME_MATHEMATICS = frozenset((Numerics.EXACT, Numerics.REORDERED))
 
@@ -41,9 +41,9 @@ def with_fixes(
         return tuple(lines), None
     from msgspec.structs import replace
 
-    from tuner.review.fixes.editable import editable
     from tuner.review.fixes.edits import CannotEditError
-    from tuner.review.fixes.proposed import with_fixes as fixed
+    from tuner.review.fixes.plan import editable
+    from tuner.review.fixes.plan import with_fixes as fixed
 
     source = answer.given.source
     try:
