@@ -19,6 +19,6 @@ def _level(
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:
-    """Mend the navigation once the theme has made it."""
+    """Fix the navigation once the theme has made it."""
     app.connect("html-page-context", _level, priority=_AFTER_THE_THEME)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

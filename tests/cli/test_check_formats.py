@@ -102,7 +102,7 @@ def test_every_format_has_the_same_findings_in_the_same_order(folder: Path) -> N
     assert "ROL013" not in wanted
     for name in ("full", "concise", "grouped", "github", "markdown", "junit"):
         # A message may name another finding's code.
-        text = re.sub("once [A-Z]{3}[0-9]{3} is mended", "", of(folder, name))
+        text = re.sub("once [A-Z]{3}[0-9]{3} is fixed", "", of(folder, name))
         places = [text.find(code) for code in dict.fromkeys(wanted)]
         assert -1 not in places, name
         assert places == sorted(places), name

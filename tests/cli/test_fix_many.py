@@ -1,4 +1,4 @@
-"""Many files are mended in several processes as they are one after another, and one process writes them."""
+"""Many files are fixed in several processes as they are one after another, and one process writes them."""
 
 import os
 from pathlib import Path
@@ -24,7 +24,7 @@ SCRIPT = "python3 -m verl.trainer.main_ppo actor_rollout_ref.model.path=Qwen/Qwe
 
 @pytest.fixture(autouse=True)
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files that are mended, one that cannot be used, two names of one, and two jobs that rest on a third."""
+    """Files that are fixed, one that cannot be used, two names of one, and two jobs that rest on a third."""
     monkeypatch.chdir(tmp_path)
     begin()
 

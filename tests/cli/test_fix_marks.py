@@ -1,4 +1,4 @@
-"""``[*]`` is beside the findings that ``--fix`` mends, and ``--fix`` itself decides which these are."""
+"""``[*]`` is beside the findings that ``--fix`` fixes, and ``--fix`` itself decides which these are."""
 
 import json
 import shlex
@@ -29,7 +29,7 @@ SELECTED = ("--select", "CFG103,BAT004,KRN006")
 
 @pytest.fixture
 def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A launch of which ``--fix`` mends KRN006, and leaves CFG103 since BAT004 would speak then."""
+    """A launch of which ``--fix`` fixes KRN006, and leaves CFG103 since BAT004 would speak then."""
     monkeypatch.chdir(tmp_path)
     file = tmp_path / "run.sh"
     file.write_text(MICRO_BATCH)
@@ -59,7 +59,7 @@ def test_what_fix_refuses_has_no_mark_and_says_why(script: Path) -> None:
     before = check(*SELECTED)
     assert codes(before, marked=True) == {"KRN006"}
     assert codes(before, marked=False) == {"CFG103", "BAT004"}
-    assert "[*] 1 that --fix mends, 1 for --unsafe-fixes" in before.err
+    assert "[*] 1 that --fix fixes, 1 for --unsafe-fixes" in before.err
     full = check(*SELECTED, "-f", "full").out
     assert full.count("= fix: tuner check --fix") == 1
     assert "= no fix: then BAT004 would be found at the same key" in full
@@ -67,7 +67,7 @@ def test_what_fix_refuses_has_no_mark_and_says_why(script: Path) -> None:
     after = check(*SELECTED, "--fix")
     assert "not fixed run.sh: CFG103 global-micro-batch: then BAT004 would be found" in after.err
     assert codes(after, marked=False) == {"CFG103", "BAT004"}
-    assert "--fix mends" not in after.err
+    assert "--fix fixes" not in after.err
 
 
 def test_where_nobody_tries_there_is_no_mark_and_the_last_line_says_so(

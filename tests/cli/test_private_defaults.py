@@ -184,7 +184,7 @@ def test_a_list_that_names_itself_ends(tmp_path: Path) -> None:
 
 
 def test_the_files_of_a_copy_count_as_read_also_where_it_is_remembered(repository: Path) -> None:
-    """What rests on a file that is mended is judged anew, whoever has read it before."""
+    """What rests on a file that is fixed is judged anew, whoever has read it before."""
     folder = repository / "verl" / "trainer" / "config"
     for _ in range(2):
         with noted() as outer, noted() as names:

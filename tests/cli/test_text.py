@@ -309,7 +309,7 @@ def test_seconds_are_compared_with_what_runs() -> None:
             {"if_reweighted": answers.advice().combination},
             "With --allow reweighted a block makes",
         ),
-        ({"refusals": (replace(answers.REFUSALS[0], overrides=()),)}, "has to be mended by hand"),
+        ({"refusals": (replace(answers.REFUSALS[0], overrides=()),)}, "has to be fixed by hand"),
     ],
 )
 def test_where_there_is_nothing_to_paste_it_says_why(changes: dict[str, object], why: str) -> None:

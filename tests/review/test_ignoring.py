@@ -174,16 +174,16 @@ def test_a_key_that_a_script_does_not_set_is_found_at_its_launch_and_ignored_abo
 
 def test_what_is_found_in_a_value_that_only_a_repair_sets_says_so() -> None:
     found = {line.split()[2]: line for line in check(UNSET).out.splitlines()}
-    assert ": once CFG104 is mended: the update takes 1 of the rank's " in found["BAT004"]
-    assert ": once CFG104 is mended: critic.ppo_micro_batch_size_per_gpu=1" in found["CFG107"]
-    assert "mended" not in found["CFG104"] + found["KRN006"]
+    assert ": once CFG104 is fixed: the update takes 1 of the rank's " in found["BAT004"]
+    assert ": once CFG104 is fixed: critic.ppo_micro_batch_size_per_gpu=1" in found["CFG107"]
+    assert "fixed" not in found["CFG104"] + found["KRN006"]
     small = [line for line in check(UNSET.replace("256", "3")).out.splitlines() if " CFG11" in line]
     assert [line.partition(" (override")[0].split(": ", 1)[1].split()[1:6] for line in small] == [
         ["CFG110", "batch-indivisible:", "3", "prompts", "x"],
         ["CFG111", "mini-exceeds-train:", "once", "CFG110", "is"],
     ]
     repaired = UNSET.replace("bsz: false", "bsz: false\n    ppo_micro_batch_size_per_gpu: 1")
-    assert "mended: the update" not in check(repaired).out
+    assert "fixed: the update" not in check(repaired).out
 
 
 def test_a_finding_in_what_a_repair_sets_stands_at_no_word_that_was_typed() -> None:

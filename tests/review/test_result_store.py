@@ -75,7 +75,7 @@ def test_one_format_after_another_reads_it_again(folder: Path, as_many: None) ->
 
 
 def steps() -> Iterator[Result]:
-    """A baseline is written and silences, then files change and it is pruned, then files are mended."""
+    """A baseline is written and silences, then files change and it is pruned, then files are fixed."""
     yield run("check", "jobs", *GIVEN, "--write-baseline", "known.json")
     yield run("check", "jobs", *GIVEN, "--baseline", "known.json", *ALL_FORMATS)
     changed = CONFIG.read_text(encoding="utf-8").replace("rollot:\n    n: 4", "actr:\n    n: 4")
@@ -235,7 +235,7 @@ def _leads_into(folder: Path, link: Path) -> bool:
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs Linux's list of open files")
-@pytest.mark.parametrize("options", [(), ("--fix",)], ids=["judged", "mended"])
+@pytest.mark.parametrize("options", [(), ("--fix",)], ids=["judged", "fixed"])
 def test_an_interrupt_leaves_no_file(options: tuple[str, ...], tmp_path: Path) -> None:
     temporary = tmp_path / "temporary"
     temporary.mkdir()

@@ -74,7 +74,7 @@ class Contribution(Struct, frozen=True, kw_only=True):
 
     finding: Finding
     overrides: tuple[str, ...]
-    without: Without | None = None  # None where it mends an error, or the others rest on it
+    without: Without | None = None  # None where it fixes an error, or the others rest on it
 
 
 class Combination(Struct, frozen=True, kw_only=True):

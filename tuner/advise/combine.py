@@ -62,7 +62,7 @@ def combine(
     cheapest: Cheapest | None,
     allow: Collection[Numerics],
 ) -> Combination | None:
-    """The block: what lifts refusals, what mends silent errors, and proposals merged round by round.
+    """The block: what lifts refusals, what fixes silent errors, and proposals merged round by round.
 
     It is judged as the trainer reads it. Where that is not the job that was proposed, each step is taken
     again as it reads back. A block that is then no better, that brings a new error, or with which the job
@@ -82,18 +82,18 @@ def combine(
     as_it_was = settled.workload == case.workload
     findings = [item.finding for item in ranked] if as_it_was else asked_again(settled)
     block = _block(reading, settled, findings, allow)
-    mended = [
+    lifted = [
         (item.finding, item.overrides) for item in started.refusals if item.overrides and not item.yours
     ]
-    mended += [(item.finding, item.overrides) for item in fixes]
-    overrides = _one_per_key([*(text for _, texts in mended for text in texts), *block.overrides])
+    lifted += [(item.finding, item.overrides) for item in fixes]
+    overrides = _one_per_key([*(text for _, texts in lifted for text in texts), *block.overrides])
     verdict, _ = judged(block.case, block.reading.releases)
     if not overrides or verdict is not Verdict.FITS:
         return None
     return Combination(
         overrides=overrides,
         contributions=(
-            *(Contribution(finding=finding, overrides=texts) for finding, texts in mended),
+            *(Contribution(finding=finding, overrides=texts) for finding, texts in lifted),
             *_contributions(reading, settled, block),
         ),
         verdict=verdict,
@@ -107,9 +107,9 @@ def combine(
 def _fixed(
     reading: Reading, case: Case, ranked: Sequence[Recommendation]
 ) -> tuple[Reading, list[Recommendation]]:
-    """The configuration with what mends silent errors and makes the job no worse.
+    """The configuration with what fixes silent errors and makes the job no worse.
 
-    A milder check counts as well where the job does not fit and what it mends takes less memory.
+    A milder check counts as well where the job does not fit and what it fixes takes less memory.
     """
     fixes = []
     for item in ranked:
@@ -121,8 +121,8 @@ def _fixed(
             continue
         before, changed = case.other(reading.workload), case.other(after.workload)
         milder = not before.estimate.fits() and shortage(changed) < shortage(before)
-        mends = item.finding.severity is Severity.ERROR or milder
-        if mends and _errors(after, changed) <= _errors(reading, before) and not is_worse(before, changed):
+        lifts = item.finding.severity is Severity.ERROR or milder
+        if lifts and _errors(after, changed) <= _errors(reading, before) and not is_worse(before, changed):
             reading = after
             fixes.append(item)
     return reading, fixes

@@ -84,7 +84,7 @@ class UnknownLines:
         self._known: dict[str, Known] = {}
 
     def __call__(self, checked: Checked) -> tuple[FindingLine, ...]:
-        """The findings that are to be mended: those that a baseline has are accepted, and stay as they are.
+        """The findings that are to be fixed: those that a baseline has are accepted, and stay as they are.
 
         Raises:
             InputError: a baseline cannot be read.

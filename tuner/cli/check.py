@@ -82,13 +82,13 @@ def check(
     )
     inputs, skipped = expanded(separated(files), watched=counted_files)
     if fixing.wanted:
-        from tuner.cli.fix_report import mended
+        from tuner.cli.fix_report import fix_inputs
 
-        mending = mended(inputs, judging, fixing)
+        fix_run = fix_inputs(inputs, judging, fixing)
     else:
-        mending = None
+        fix_run = None
     review = Review(
-        inputs=judged_inputs(inputs, judging) if mending is None else mending.checked,
+        inputs=judged_inputs(inputs, judging) if fix_run is None else fix_run.checked,
         skipped=skipped,
         pasted=any(given.pasted for given in inputs),
     )
@@ -98,19 +98,19 @@ def check(
     if findings.write_baseline is not None:
         write(sys.stderr, write_baseline(Path(findings.write_baseline), review))
         raise typer.Exit(BAD_INPUT if review.totals.unusable else 0)
-    if mending is not None and fixing.diff:
-        changed = mending.show_diff()
+    if fix_run is not None and fixing.diff:
+        changed = fix_run.show_diff()
         raise typer.Exit(BAD_INPUT if review.totals.unusable else FINDINGS if changed else 0)
     review = compared_with_baselines(review, findings)
-    if mending is None and any(name in MARKED for name, _file in asked):
+    if fix_run is None and any(name in MARKED for name, _file in asked):
         from tuner.cli.fix_plan import with_tried_fixes
 
         review = with_tried_fixes(review, inputs, judging)
     write_formats(review, asked, color=color)
     for text in fixed_lines(review.baselines):
         write(sys.stderr, text)
-    if mending is not None:
-        mending.tell()
+    if fix_run is not None:
+        fix_run.tell()
     write(sys.stderr, summary(review, card))
     if review.totals.unusable:
         raise typer.Exit(BAD_INPUT)

@@ -49,14 +49,14 @@ def _inputs(review: Review) -> str:
 
 
 def _with_rest(findings: str, review: Review) -> str:
-    """The number of findings, with what is not among them and what can be mended."""
+    """The number of findings, with what is not among them and what can be fixed."""
     totals = review.totals
     by_comments, left_out = totals.silenced[SilencedBy.COMMENT], totals.left_out
-    mended, untried, unsafe = (totals.fixable[kind] for kind in Fixable)
+    fixable, untried, unsafe = (totals.fixable[kind] for kind in Fixable)
     words = [
         _("{count} ignored by comments").format(count=by_comments) if by_comments else "",
         _("{count} not asked for").format(count=left_out) if left_out else "",
-        _("{mark} {count} that --fix mends").format(mark=FIX_MARK, count=mended) if mended else "",
+        _("{mark} {count} that --fix fixes").format(mark=FIX_MARK, count=fixable) if fixable else "",
         _("{count} untried for --fix").format(count=untried) if untried else "",
         _("{count} for --unsafe-fixes").format(count=unsafe) if unsafe else "",
         in_words(review.baselines),

@@ -63,7 +63,7 @@ class FindingOptions(Struct, frozen=True, kw_only=True):
         ),
     ] = None
     no_baseline: Annotated[
-        bool, typer.Option("--no-baseline", help=_("Report, and mend, what a baseline knows as well."))
+        bool, typer.Option("--no-baseline", help=_("Report, and fix, what a baseline knows as well."))
     ] = False
     write_baseline: Annotated[
         str | None,

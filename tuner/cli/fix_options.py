@@ -1,4 +1,4 @@
-"""Options of ``tuner check`` that mend what is found."""
+"""Options of ``tuner check`` that fix what is found."""
 
 from typing import Annotated
 
@@ -9,16 +9,16 @@ from tuner.language import _
 
 
 class FixOptions(Struct, frozen=True, kw_only=True):
-    """Whether files are mended, or a diff is shown of what would be."""
+    """Whether files are fixed, or a diff is shown of what would be."""
 
     fix: Annotated[
         bool,
-        typer.Option("--fix", help=_("Mend in the files what can be mended without changing the training.")),
+        typer.Option("--fix", help=_("Fix in the files what can be fixed without changing the training.")),
     ] = False
     unsafe_fixes: Annotated[
         bool,
         typer.Option(
-            "--unsafe-fixes", help=_("With --fix or --diff: mend also what may change the training.")
+            "--unsafe-fixes", help=_("With --fix or --diff: fix also what may change the training.")
         ),
     ] = False
     diff: Annotated[
@@ -30,5 +30,5 @@ class FixOptions(Struct, frozen=True, kw_only=True):
 
     @property
     def wanted(self) -> bool:
-        """Whether anything is mended or shown."""
+        """Whether anything is fixed or shown."""
         return self.fix or self.diff

@@ -14,22 +14,22 @@ from tuner.inputs.several import Input
 from tuner.inputs.yaml_file import MAX_BYTES
 from tuner.language import _
 from tuner.review.checked import Checked, FindingLine
-from tuner.review.fixes.apply import Left, Mended, mend, refused, tried
+from tuner.review.fixes.apply import FixedFile, UnfixedFinding, apply_fixes, refused, with_verified_fixes
 from tuner.review.result_store import ResultStore
 from tuner.review.review import Review
 from tuner.review.totals import Fixable
 
 
 class FixPlan(Struct, frozen=True, kw_only=True):
-    """One input as it is, and what mending it comes to."""
+    """One input as it is, and what fixing it comes to."""
 
     found: Checked
-    mended: Mended  # no bytes where nothing can be mended
+    fixed_file: FixedFile  # no bytes where nothing can be fixed
     rests_on: tuple[str, ...] = ()  # other files that were read for it, by their real paths
 
 
-class Mender(Struct, frozen=True, kw_only=True):
-    """Mends one input after another in memory; other processes get it, as they get no function of a call."""
+class Fixer(Struct, frozen=True, kw_only=True):
+    """Fixes one input after another in memory; other processes get it, as they get no function of a call."""
 
     judging: Judging
     unsafe: bool  # whether fixes are applied that may change the training
@@ -37,7 +37,7 @@ class Mender(Struct, frozen=True, kw_only=True):
     unknown: UnknownLines
 
     @classmethod
-    def of(cls, inputs: Sequence[Input], judging: Judging, *, unsafe: bool) -> "Mender":
+    def of(cls, inputs: Sequence[Input], judging: Judging, *, unsafe: bool) -> "Fixer":
         """One for these inputs."""
         named = Counter(map(real_path, inputs))
         return cls(
@@ -48,35 +48,37 @@ class Mender(Struct, frozen=True, kw_only=True):
         )
 
     def __call__(self, given: Input) -> FixPlan:
-        """What mending an input comes to.
+        """What fixing an input comes to.
 
         Raises:
             InputError: a baseline cannot be read.
         """
         with noted() as names:
             found = drafted(given, self.judging, None).proved
-            mended = self._mended(given, found)
+            fixed_file = self._fixed_file(given, found)
         own = real_path(given)
         others = {str(Path(name).resolve()) for name in names} - {own}
-        return FixPlan(found=found, mended=mended, rests_on=tuple(sorted(others)))
+        return FixPlan(found=found, fixed_file=fixed_file, rests_on=tuple(sorted(others)))
 
-    def _mended(self, given: Input, found: Checked) -> Mended:
+    def _fixed_file(self, given: Input, found: Checked) -> FixedFile:
         lines = () if found.problem is not None else self.unknown(found)
         alone = real_path(given) not in self.twice
         if not alone or all(line.fix is None for line in lines):
-            return self._unmended(found, lines, "" if alone else _("the file is named twice"))
+            return self._left_as_it_is(found, lines, "" if alone else _("the file is named twice"))
         data = read_bytes(Path(given.config), most=MAX_BYTES)
-        return mend(
+        return apply_fixes(
             data,
             lambda content: drafted(given, self.judging, content),
             unsafe=self.unsafe,
             candidates=self.unknown,
         )
 
-    def _unmended(self, found: Checked, lines: Sequence[FindingLine], reason: str) -> Mended:
-        left = tuple(Left(line=line, reason=reason or line.no_fix) for line in lines if line.overrides)
+    def _left_as_it_is(self, found: Checked, lines: Sequence[FindingLine], reason: str) -> FixedFile:
+        left = tuple(
+            UnfixedFinding(line=line, reason=reason or line.no_fix) for line in lines if line.overrides
+        )
         checked = refused(found, left, unsafe=self.unsafe)
-        return Mended(before=b"", after=b"", fixed=(), left=left, checked=checked)
+        return FixedFile(before=b"", after=b"", fixed=(), left=left, checked=checked)
 
 
 def real_path(given: Input) -> str:
@@ -96,13 +98,17 @@ def with_tried_fixes(review: Review, inputs: Sequence[Input], judging: Judging) 
     """
     if not 0 < review.totals.fixable[Fixable.UNTRIED] <= MOST_TRIED:
         return review
-    mender = Mender.of(inputs, judging, unsafe=False)
+    fixer = Fixer.of(inputs, judging, unsafe=False)
 
     def with_tried(given: Input, checked: Checked) -> Checked:
         if not any(line.fix is not None and line.fix.safe for line in checked.lines):
             return checked
-        outcome = mender(given)
-        return checked if outcome.found.problem is not None else tried(checked, outcome.mended.checked)
+        outcome = fixer(given)
+        return (
+            checked
+            if outcome.found.problem is not None
+            else with_verified_fixes(checked, outcome.fixed_file.checked)
+        )
 
     results = map(with_tried, inputs, review.inputs)
     return replace(review, inputs=ResultStore.of(Checked, results, len(review.inputs)))

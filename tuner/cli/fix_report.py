@@ -1,4 +1,4 @@
-"""``tuner check --fix`` and ``--diff``: mends inputs, and says what was done and what was left."""
+"""``tuner check --fix`` and ``--diff``: fixes inputs, and says what was done and what was left."""
 
 import sys
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from tuner.cli.fix_options import FixOptions
-from tuner.cli.fix_plan import FixPlan, Mender, real_path
+from tuner.cli.fix_plan import Fixer, FixPlan, real_path
 from tuner.cli.judging import Judging
 from tuner.cli.judging_many import of_each
 from tuner.cli.streams import OUTPUT
@@ -19,33 +19,33 @@ from tuner.part_files import remove_leftovers
 from tuner.render.terminal import plain, silence, write
 from tuner.render.words import pasteable, shown_overrides
 from tuner.review.checked import Checked, FindingLine
-from tuner.review.fixes.apply import Left
+from tuner.review.fixes.apply import UnfixedFinding
 from tuner.review.fixes.edits import patch
 from tuner.review.many import FEW
 from tuner.review.result_store import ResultStore
 from tuner.writing import write_over
 
 
-class Done(Struct, frozen=True, kw_only=True):
-    """What mending one input did, or would do; nothing where the input cannot be used."""
+class FileFixes(Struct, frozen=True, kw_only=True):
+    """What fixing one input did, or would do; nothing where the input cannot be used."""
 
     source: str
     before: bytes = b""
     after: bytes = b""
-    fixed: tuple[FindingLine, ...] = ()  # in the order in which they were mended
-    left: tuple[Left, ...] = ()  # with overrides, and not mended
+    fixed: tuple[FindingLine, ...] = ()  # in the order in which they were fixed
+    left: tuple[UnfixedFinding, ...] = ()  # with overrides, and not fixed
     unshown: frozenset[int] = frozenset()  # lines of what was there that may hold a secret
 
 
-class Mending(Struct, frozen=True, kw_only=True):
-    """All inputs after mending, or as they would be."""
+class FixRun(Struct, frozen=True, kw_only=True):
+    """All inputs after fixing, or as they would be."""
 
-    checked: ResultStore[Checked]  # what is found in each input: after mending where files were written
-    done: ResultStore[Done]
+    checked: ResultStore[Checked]  # what is found in each input: after fixing where files were written
+    done: ResultStore[FileFixes]
     diff: bool  # nothing was written
 
     def show_diff(self) -> bool:
-        """Print what would be mended as one unified diff; whether anything would be."""
+        """Print what would be fixed as one unified diff; whether anything would be."""
         changed = False
         for done in self.done:
             if done.before == done.after:
@@ -62,10 +62,10 @@ class Mending(Struct, frozen=True, kw_only=True):
         return changed
 
     def tell(self, inputs: int | None = None) -> None:
-        """Say what was mended, and what was not and why, with the overrides to paste instead.
+        """Say what was fixed, and what was not and why, with the overrides to paste instead.
 
         Args:
-            inputs: how many of them have been mended; None: all.
+            inputs: how many of them have been fixed; None: all.
         """
         count = 0
         # The file that is written, which may rest on the one with the finding.
@@ -90,40 +90,40 @@ class Mending(Struct, frozen=True, kw_only=True):
         write(sys.stderr, total.format(count=count))
 
 
-def mended(inputs: Sequence[Input], judging: Judging, options: FixOptions) -> Mending:
-    """Mend each input, or find out what would be mended; what cannot be used is left as it is.
+def fix_inputs(inputs: Sequence[Input], judging: Judging, options: FixOptions) -> FixRun:
+    """Fix each input, or find out what would be fixed; what cannot be used is left as it is.
 
     Many are judged in several processes. This one alone writes, in the order of the inputs; what rests on a
     file that it has written is judged anew.
 
     Raises:
-        InputError: a file cannot be written, which is raised after what was mended before is told; or a
+        InputError: a file cannot be written, which is raised after what was fixed before is told; or a
             baseline cannot be read.
     """
     if not options.diff:
         remove_leftovers(Path(real_path(given)) for given in inputs if not given.pasted)
-    mender = Mender.of(inputs, judging, unsafe=options.unsafe_fixes)
-    mending = Mending(
-        checked=ResultStore(Checked, len(inputs)), done=ResultStore(Done, len(inputs)), diff=options.diff
+    fixer = Fixer.of(inputs, judging, unsafe=options.unsafe_fixes)
+    fix_run = FixRun(
+        checked=ResultStore(Checked, len(inputs)), done=ResultStore(FileFixes, len(inputs)), diff=options.diff
     )
     many = len(inputs) >= FEW
-    outcomes = of_each(FixPlan, inputs, mender) if many else map(mender, inputs)
+    outcomes = of_each(FixPlan, inputs, fixer) if many else map(fixer, inputs)
     written: set[str] = set()
     for place, (given, outcome) in enumerate(zip(inputs, outcomes, strict=True)):
         if many and not written.isdisjoint(outcome.rests_on):
-            outcome = mender(given)
-        after = outcome.mended
+            outcome = fixer(given)
+        after = outcome.fixed_file
         if after.after != after.before and not options.diff:
             try:
                 write_over(Path(given.config), before=after.before, after=after.after)
             except InputError:
-                mending.tell(place)
+                fix_run.tell(place)
                 raise
             written.add(real_path(given))
-        mending.checked.put(place, outcome.found if options.diff else after.checked)
-        mending.done.put(
+        fix_run.checked.put(place, outcome.found if options.diff else after.checked)
+        fix_run.done.put(
             place,
-            Done(
+            FileFixes(
                 source=outcome.found.source,
                 before=after.before,
                 after=after.after,
@@ -132,7 +132,7 @@ def mended(inputs: Sequence[Input], judging: Judging, options: FixOptions) -> Me
                 unshown=outcome.found.unshown,
             ),
         )
-    return mending
+    return fix_run
 
 
 def _write_bytes(data: bytes) -> None:

@@ -30,7 +30,7 @@ FORMATS = (
 )
 
 
-MARKED = ("full", "concise", "grouped")  # mark what ``--fix`` mends
+MARKED = ("full", "concise", "grouped")  # mark what ``--fix`` fixes
 
 
 def formats(incomplete: str) -> list[str]:

@@ -27,7 +27,7 @@ from tuner.render.terminal import plain
 from tuner.review import budget
 from tuner.review.checked import Checked, FindingLine, InputProblem
 from tuner.review.excerpt import with_excerpts
-from tuner.review.fixes.apply import Drafted
+from tuner.review.fixes.apply import DraftedFindings
 from tuner.review.project.read import PlacedBudget, budgets_of, shown
 from tuner.review.project.selection import ALL, Selection
 from tuner.review.suppression.apply import Applied, without_ignored
@@ -61,7 +61,9 @@ def judged(given: Input, judging: Judging) -> Checked:
     return drafted(given, judging, None, proved=True).checked
 
 
-def drafted(given: Input, judging: Judging, content: bytes | None, *, proved: bool = False) -> Drafted:
+def drafted(
+    given: Input, judging: Judging, content: bytes | None, *, proved: bool = False
+) -> DraftedFindings:
     """What is found in one input, with fixes that nobody has proved yet.
 
     Args:
@@ -73,14 +75,14 @@ def drafted(given: Input, judging: Judging, content: bytes | None, *, proved: bo
     try:
         asked = asked_of(given, judging)
     except TunerError as error:  # not of the input: many have the same
-        return Drafted(checked=_unusable(given, error, told(error)))
+        return DraftedFindings(checked=_unusable(given, error, told(error)))
     try:
         return _drafted(given, asked, judging, content, proved=proved)
     except TunerError as error:
         message = told(error)
         if not (given.pasted or given.config in str(error)):
             message = f"{cut(plain(without_secrets(given.config)))}: {message}"
-        return Drafted(checked=_unusable(given, error, message))
+        return DraftedFindings(checked=_unusable(given, error, message))
 
 
 def _unusable(given: Input, error: TunerError, message: str) -> Checked:
@@ -106,7 +108,9 @@ def asked_of(given: Input, judging: Judging) -> Asked:
     )
 
 
-def _drafted(given: Input, asked: Asked, judging: Judging, content: bytes | None, *, proved: bool) -> Drafted:
+def _drafted(
+    given: Input, asked: Asked, judging: Judging, content: bytes | None, *, proved: bool
+) -> DraftedFindings:
     """The findings of one input that are to be reported.
 
     Raises:
@@ -118,7 +122,7 @@ def _drafted(given: Input, asked: Asked, judging: Judging, content: bytes | None
     lines, file = with_fixes(found.lines, answer, given, launch=launch, content=content, proved=proved)
     unshown = unshown_lines(answer.given, answer.settings) if lines else frozenset()
     shown = with_excerpts(lines, answer.given, answer.settings, unshown)
-    return Drafted(checked=replace(found, lines=shown, unshown=unshown), file=file)
+    return DraftedFindings(checked=replace(found, lines=shown, unshown=unshown), file=file)
 
 
 def reported(answer: Consultation, given: Input, asked: Asked, judging: Judging) -> Checked:

@@ -73,7 +73,7 @@ class _NamesAnotherError(Exception):
     """A script reads another file, which may have changed when it is read again."""
 
 
-@lru_cache(maxsize=4)  # a script is read for its launches, and again where findings are to be mended in it
+@lru_cache(maxsize=4)  # a script is read for its launches, and again where findings are to be fixed in it
 def _read_alone(
     path: Path, content: bytes, arguments: tuple[str, ...], language: str, with_secrets: bool
 ) -> Script:

@@ -47,7 +47,7 @@ class ContributionReport(ReportModel):
     message: str
     overrides: tuple[str, ...]
     without: Annotated[
-        Without | None, STRUCTS, Field(description="null where it mends an error, or the others rest on it")
+        Without | None, STRUCTS, Field(description="null where it fixes an error, or the others rest on it")
     ]
 
 

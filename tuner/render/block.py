@@ -53,7 +53,7 @@ def _lost(part: Contribution, together: Combination) -> str:
     """What the job would be with everything else."""
     without = part.without
     if without is None:
-        return _("mends an error") if part.finding.severity is Severity.ERROR else _("the others rest on it")
+        return _("fixes an error") if part.finding.severity is Severity.ERROR else _("the others rest on it")
     words = []
     if not (without.fits and without.certain):
         words.append(
@@ -125,7 +125,7 @@ def _none(advice: Advice, terminal: Terminal) -> str:
     """Why there is nothing to paste."""
     other = advice.if_reweighted
     if any(refusal.stands for refusal in advice.refusals):
-        text = _("Nothing to paste: what refuses the launch has to be mended by hand.")
+        text = _("Nothing to paste: what refuses the launch has to be fixed by hand.")
     elif other is not None:
         worst = other.estimate.worst
         fits = advice.verdict is not other.verdict

@@ -84,7 +84,7 @@ def _left(advice: Advice, left_out: Sequence[LeftOut]) -> str:
 
 
 def _once_it_starts(advice: Advice, left_out: Sequence[LeftOut]) -> str:
-    """What memory says of the job with the least change that starts, so that nobody mends it twice."""
+    """What memory says of the job with the least change that starts, so that nobody fixes it twice."""
     words = f"{_memory_words(advice)}{_left(advice, left_out)}"
     if any(refusal.stands for refusal in advice.refusals):
         return _("Nothing is known to lift all of it. As read it {words}: {of_memory}").format(
@@ -115,7 +115,7 @@ def _refusal(refusal: Refusal, terminal: Terminal) -> Iterator[str]:
     yield terminal.prose(text, indent="    ", first="  ")
     if refusal.finding.set_aside:
         yield terminal.prose(
-            _("Take it away or mend it; the figures are those of the job without it."), indent="    "
+            _("Take it away or fix it; the figures are those of the job without it."), indent="    "
         )
     if not refusal.overrides:
         return

@@ -21,7 +21,7 @@ class Edit(Struct, frozen=True, kw_only=True):
 
 
 class Fix(Struct, frozen=True, kw_only=True):
-    """Edits of one file that mend a finding."""
+    """Edits of one file that fix a finding."""
 
     title: str  # what it does, in one line
     source: str  # the file
@@ -29,10 +29,10 @@ class Fix(Struct, frozen=True, kw_only=True):
     safe: bool  # the training computes the same with it
     hides: bool = False  # it stands beside what may be a secret: its lines are not shown
     tried: bool = False  # --fix was tried on the file with this finding
-    refused: str = ""  # why --fix leaves the finding; empty where it mends it, or nobody tried
+    refused: str = ""  # why --fix leaves the finding; empty where it fixes it, or nobody tried
 
     @property
-    def mends(self) -> bool:
+    def removes_finding(self) -> bool:
         """Whether it is known that ``--fix`` leaves nothing of the finding."""
         return self.safe and self.tried and not self.refused
 

@@ -11,7 +11,7 @@ from tuner.review.checked import Checked, Fix, JudgedFor, SilencedBy
 class Fixable(Enum):
     """What is known of a fix."""
 
-    MENDED = "mended"  # --fix was tried, and leaves nothing of the finding
+    FIXED = "fixed"  # --fix was tried, and leaves nothing of the finding
     UNTRIED = "untried"  # for --fix, which has not been tried
     UNSAFE = "unsafe"  # for --unsafe-fixes
 
@@ -66,4 +66,4 @@ class Totals:
 def _fixable(fix: Fix) -> Fixable:
     if not fix.safe:
         return Fixable.UNSAFE
-    return Fixable.MENDED if fix.mends else Fixable.UNTRIED
+    return Fixable.FIXED if fix.removes_finding else Fixable.UNTRIED

@@ -9,7 +9,7 @@ from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.review.checked import Checked, Edit, FindingLine, Fix
 from tuner.review.fixes import apply
-from tuner.review.fixes.apply import Drafted, Mended, mend
+from tuner.review.fixes.apply import DraftedFindings, FixedFile, apply_fixes
 from tuner.review.fixes.plan import YamlFile
 
 _KEYS = tuple(enumerate("abcdefgh"))
@@ -32,9 +32,11 @@ def line(code: str, override: str, edit: Edit | None, *, safe: bool = True, bad:
     )
 
 
-def mended(found: Mapping[bytes, tuple[FindingLine, ...]], *, unsafe: bool = False) -> Mended:
-    return mend(
-        b"1", lambda data: Drafted(checked=Checked(source="a", lines=found.get(data, ()))), unsafe=unsafe
+def mended(found: Mapping[bytes, tuple[FindingLine, ...]], *, unsafe: bool = False) -> FixedFile:
+    return apply_fixes(
+        b"1",
+        lambda data: DraftedFindings(checked=Checked(source="a", lines=found.get(data, ()))),
+        unsafe=unsafe,
     )
 
 
@@ -85,17 +87,17 @@ def test_each_state_is_looked_at_once_and_only_what_is_applied_is_proved(
     judged: list[bytes] = []
     proved: list[str] = []
 
-    def judge(data: bytes) -> Drafted:
+    def judge(data: bytes) -> DraftedFindings:
         judged.append(data)
         left = tuple(item for item, (at, _key) in zip(lines, _KEYS, strict=True) if data[at : at + 1] == b"1")
-        return Drafted(checked=Checked(source="a", lines=left), file=YamlFile(data=data))
+        return DraftedFindings(checked=Checked(source="a", lines=left), file=YamlFile(data=data))
 
     def objection(item: FindingLine, file: object) -> str:
         proved.append(item.code)
         return ""
 
     monkeypatch.setattr(apply, "objection", objection)
-    outcome = mend(b"1" * len(_KEYS), judge, unsafe=False)
+    outcome = apply_fixes(b"1" * len(_KEYS), judge, unsafe=False)
     assert outcome.after == b"2" * len(_KEYS)
     assert proved == [item.code for item in lines]
     assert len(judged) == len(set(judged)) == len(_KEYS) + 1

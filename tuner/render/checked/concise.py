@@ -9,7 +9,7 @@ from tuner.render.words import SEVERITY_COLOURS
 from tuner.review.checked import FindingLine
 from tuner.review.review import Review
 
-FIX_MARK = "[*]"  # ruff's, beside the code of what ``--fix`` mends and beside their number in the last line
+FIX_MARK = "[*]"  # ruff's, beside the code of what ``--fix`` fixes and beside their number in the last line
 
 
 def lines(review: Review, how: RenderContext) -> Iterator[str]:
@@ -25,8 +25,8 @@ def concise(line: FindingLine, terminal: Terminal) -> str:
 
 
 def judged(line: FindingLine, terminal: Terminal) -> str:
-    """Severity, code and name of a finding, with a mark where ``--fix`` is known to mend it."""
+    """Severity, code and name of a finding, with a mark where ``--fix`` is known to fix it."""
     rule, severity = line.finding.rule, line.finding.severity
     shown = terminal.style(severity.value, SEVERITY_COLOURS[severity])
-    mark = f" {FIX_MARK}" if line.fix is not None and line.fix.mends else ""
+    mark = f" {FIX_MARK}" if line.fix is not None and line.fix.removes_finding else ""
     return f"{shown} {rule.code}{mark} {rule.name}"

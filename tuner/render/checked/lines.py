@@ -62,7 +62,7 @@ def _line(answer: Consultation, finding: Finding, overrides: tuple[str, ...]) ->
     # A proposal is a whole workload: thousands of them would be kept for nothing.
     kept = replace(finding, proposal=None)
     if cause is not None:
-        said = _("once {code} is mended: {message}").format(code=cause.rule.code, message=finding.message)
+        said = _("once {code} is fixed: {message}").format(code=cause.rule.code, message=finding.message)
         kept = replace(kept, message=said)
     return FindingLine(
         location=stands.location,
@@ -75,7 +75,7 @@ def _line(answer: Consultation, finding: Finding, overrides: tuple[str, ...]) ->
 
 
 def _cause(advice: Advice, finding: Finding, overrides: tuple[str, ...]) -> Finding | None:
-    """What has to be mended before: the finding for which a key that this one speaks of was set otherwise."""
+    """What has to be fixed before: the finding for which a key that this one speaks of was set otherwise."""
     before = list(takewhile(lambda refusal: refusal.finding is not finding, advice.refusals))
     repaired = {key: refusal.finding for refusal in reversed(before) for key in _keys_of(refusal.overrides)}
     return next((repaired[key] for key in _keys(finding, overrides) if key in repaired), None)

@@ -18,7 +18,7 @@ class FixEdit(ReportModel):
 
 
 class FixReport(ReportModel):
-    """Edits of one file that mend a finding."""
+    """Edits of one file that fix a finding."""
 
     title: str
     path: str

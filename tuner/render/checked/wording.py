@@ -51,7 +51,7 @@ def where(line: FindingLine) -> str:
 
 
 def help_text(line: FindingLine) -> str:
-    """The overrides that would mend the finding, as a shell takes them; empty where there are none."""
+    """The overrides that would fix the finding, as a shell takes them; empty where there are none."""
     return " ".join(pasteable(override) for override in shown_overrides(line.finding, line.overrides))
 
 

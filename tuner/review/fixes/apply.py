@@ -16,7 +16,7 @@ from tuner.review.fixes.plan import ScriptFile, YamlFile, objection
 _MOST = 100  # fixes of one file
 
 
-class Drafted(Struct, frozen=True, kw_only=True, dict=True):
+class DraftedFindings(Struct, frozen=True, kw_only=True, dict=True):
     """What is found in one state of a file, with fixes that nobody has proved yet."""
 
     checked: Checked
@@ -36,56 +36,56 @@ class Drafted(Struct, frozen=True, kw_only=True, dict=True):
         return replace(line, fix=None, no_fix=reason) if reason else line
 
 
-class Left(Struct, frozen=True, kw_only=True):
+class UnfixedFinding(Struct, frozen=True, kw_only=True):
     """A finding that stays, and why."""
 
     line: FindingLine
     reason: str
 
 
-class Mended(Struct, frozen=True, kw_only=True):
+class FixedFile(Struct, frozen=True, kw_only=True):
     """A file before and after its fixes."""
 
     before: bytes
     after: bytes
-    fixed: tuple[FindingLine, ...]  # in the order in which they were mended
-    left: tuple[Left, ...]  # with overrides, and not mended
+    fixed: tuple[FindingLine, ...]  # in the order in which they were fixed
+    left: tuple[UnfixedFinding, ...]  # with overrides, and not fixed
     checked: Checked  # what is found in the file afterwards, with the reasons why fixes were refused
 
 
-def mend(
+def apply_fixes(
     data: bytes,
-    judge: Callable[[bytes], Drafted],
+    judge: Callable[[bytes], DraftedFindings],
     *,
     unsafe: bool,
     candidates: Callable[[Checked], Sequence[FindingLine]] = lambda checked: checked.lines,
-) -> Mended:
-    """Mend what can be mended.
+) -> FixedFile:
+    """Fix what can be fixed.
 
-    What is mended is judged anew after each fix, so that the rest is found in the file as it is then. It ends
+    What is fixed is judged anew after each fix, so that the rest is found in the file as it is then. It ends
     where no fix is left that can be applied, so that a second run changes nothing.
 
     Args:
         data: the file.
         judge: what is found in a file with these bytes, each finding with its fix.
         unsafe: whether fixes are applied that may change the training.
-        candidates: which of the findings are to be mended.
+        candidates: which of the findings are to be fixed.
     """
-    mending = _Mending(judge, candidates, unsafe=unsafe)
+    loop = _FixLoop(judge, candidates, unsafe=unsafe)
     before = data
-    while len(mending.fixed) < _MOST and (after := mending.step(data)) is not None:
+    while len(loop.fixed) < _MOST and (after := loop.step(data)) is not None:
         data = after
-    left = tuple(mending.left(data))
-    return Mended(
+    left = tuple(loop.left(data))
+    return FixedFile(
         before=before,
         after=data,
-        fixed=tuple(mending.fixed),
+        fixed=tuple(loop.fixed),
         left=left,
-        checked=refused(mending.judged(data).proved, left, unsafe=unsafe),
+        checked=refused(loop.judged(data).proved, left, unsafe=unsafe),
     )
 
 
-def refused(checked: Checked, left: Sequence[Left], *, unsafe: bool) -> Checked:
+def refused(checked: Checked, left: Sequence[UnfixedFinding], *, unsafe: bool) -> Checked:
     """What is found in a file that stays as it is, with the reasons why fixes were not applied.
 
     Args:
@@ -109,12 +109,12 @@ def needs_unsafe() -> str:
     return _("it may change the training or what was meant; --unsafe-fixes applies it")
 
 
-class _Mending:
-    """The states that a file goes through, each judged once, and what was mended on the way."""
+class _FixLoop:
+    """The states that a file goes through, each judged once, and what was fixed on the way."""
 
     def __init__(
         self,
-        judge: Callable[[bytes], Drafted],
+        judge: Callable[[bytes], DraftedFindings],
         candidates: Callable[[Checked], Sequence[FindingLine]],
         *,
         unsafe: bool,
@@ -122,12 +122,12 @@ class _Mending:
         self._judge = judge
         self._candidates = candidates
         self._unsafe = unsafe
-        self._judged: dict[bytes, Drafted] = {}
+        self._judged: dict[bytes, DraftedFindings] = {}
         self._seen: set[bytes] = set()
         self._refused: set[tuple[str, tuple[str, ...]]] = set()  # which are tried again when no other is left
-        self.fixed: list[FindingLine] = []  # in the order in which they were mended
+        self.fixed: list[FindingLine] = []  # in the order in which they were fixed
 
-    def judged(self, data: bytes) -> Drafted:
+    def judged(self, data: bytes) -> DraftedFindings:
         """What is found in a state of the file."""
         if data not in self._judged:
             self._judged[data] = self._judge(data)
@@ -145,14 +145,14 @@ class _Mending:
             self._refused.add(_named(line))
         return None
 
-    def left(self, data: bytes) -> Iterator[Left]:
+    def left(self, data: bytes) -> Iterator[UnfixedFinding]:
         """What stays in a state of the file, and why."""
         for line in self._candidates(self.judged(data).proved):
             reason = line.no_fix if line.overrides else ""
             if line.fix is not None:
                 reason = self._objection(line, data) if self._may_be(line) else needs_unsafe()
             if line.overrides and (reason or line.fix is None):
-                yield Left(line=line, reason=reason)
+                yield UnfixedFinding(line=line, reason=reason)
 
     def _may_be(self, line: FindingLine) -> bool:
         return line.fix is not None and (self._unsafe or line.fix.safe)
@@ -192,10 +192,10 @@ def keys_of(line: FindingLine) -> set[Path]:
     return set(map(key_of, line.overrides))
 
 
-def tried(checked: Checked, afterwards: Checked) -> Checked:
-    """An input as it is, with what became of each safe fix when the file was mended.
+def with_verified_fixes(checked: Checked, afterwards: Checked) -> Checked:
+    """An input as it is, with what became of each safe fix when the file was fixed.
 
-    A finding is mended also where the fix of another one leaves nothing of it.
+    A finding is fixed also where the fix of another one leaves nothing of it.
 
     Args:
         checked: what is found in the file.

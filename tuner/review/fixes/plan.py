@@ -127,7 +127,7 @@ def _is_record(given: UserInput) -> bool:
 
 
 class Draft(Struct, frozen=True, kw_only=True):
-    """Edits that should mend a finding, before anybody has read the file with them."""
+    """Edits that should fix a finding, before anybody has read the file with them."""
 
     line: FindingLine
     changes: tuple[KeyEdit, ...]

@@ -18,7 +18,7 @@ from tuner.trainers.verl.source import ReleaseSettings, source_of
 from tuner.workload import Workload
 
 _HEAD = ("actor", "head")
-_ROUNDS = 2  # a later assignment can undo an earlier one through an interpolation; once is enough to mend it
+_ROUNDS = 2  # a later assignment can undo an earlier one through an interpolation; once is enough to fix it
 
 
 class NotExpressible(ValueError):  # noqa: N818 - the name says what the proposal is

@@ -10,7 +10,7 @@ Why it matters
 A misspelled key changes nothing: the setting that was meant keeps its default.
 In a file, or with ``+``, Hydra accepts it; sections that are dataclasses refuse it later, in the worker.
 Hydra refuses to start on an override without ``+`` for such a key, and on one that deletes it, which is an error.
-Nothing added to the command line mends that: the override itself has to change.
+Nothing added to the command line fixes that: the override itself has to change.
 
 When it does not apply
 ----------------------
