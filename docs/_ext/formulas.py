@@ -21,7 +21,7 @@ from sphinx.util.parsing import nested_parse_to_nodes
 from sphinx.util.typing import ExtensionMetadata, OptionSpec
 
 from formula_latex import latex
-from tuner.memory.ledger.stated import formula_of, is_stated
+from tuner.memory.ledger.stated_terms import formula_of, is_stated
 from tuner.memory.process.constant import Constant
 from tuner.units import KIB, MIB
 

@@ -281,10 +281,10 @@ def test_markdown_is_cut_below_what_a_summary_may_have(folder: Path) -> None:
     from tuner.errors import Location
     from tuner.render.checked.context import RenderContext, rendered
     from tuner.render.terminal import Terminal
-    from tuner.review.checked import Checked, InputProblem
+    from tuner.review.input_findings import InputFindings, InputProblem
     from tuner.review.review import Review
 
-    long = Checked(
+    long = InputFindings(
         source="x.yaml", problem=InputProblem(message="显" * 20_000, location=Location(source="x.yaml"))
     )
     review = Review(inputs=tuple(replace(long, source=f"{number}.yaml") for number in range(40)))

@@ -16,7 +16,7 @@ from tests.inputs.test_verl_corpus import arguments
 from tuner.errors import TunerError
 from tuner.inputs.override_syntax import same
 from tuner.inputs.reading import read_given
-from tuner.inputs.resolved import deleted, resolved
+from tuner.inputs.resolution import deleted, resolved
 from tuner.render.schemas import schema
 from tuner.trainers.protocol import Loaded
 from tuner.trainers.verl import parse

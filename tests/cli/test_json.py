@@ -14,7 +14,7 @@ from tuner.render.json import advice_json
 from tuner.render.report_values import SCHEMA_VERSION
 from tuner.render.schemas import SCHEMAS, schema
 from tuner.render.terminal import Terminal
-from tuner.review.checked import Checked, InputProblem
+from tuner.review.input_findings import InputFindings, InputProblem
 from tuner.review.review import Review
 
 
@@ -85,7 +85,7 @@ def test_the_published_schema_changes_only_on_purpose() -> None:
 
 def test_check_json_validates() -> None:
     problem = InputProblem(message="broken.yaml:3: broken", location=Location(source="broken.yaml", line=3))
-    review = Review(inputs=(checked(answers.answer()), Checked(source="broken.yaml", problem=problem)))
+    review = Review(inputs=(checked(answers.answer()), InputFindings(source="broken.yaml", problem=problem)))
     report = json.loads(rendered("json", review, RenderContext(terminal=Terminal())))
     jsonschema.validate(report, schema("check"), cls=jsonschema.Draft202012Validator)
     assert report["unreadable"] == ["broken.yaml:3: broken"]

@@ -12,7 +12,7 @@ from omegaconf import OmegaConf
 from tests.cli.runner import run
 from tuner.files import noted
 from tuner.inputs.tree import Tree, merged
-from tuner.trainers.verl.composing import composed
+from tuner.trainers.verl.composition import composed
 from tuner.trainers.verl.defaults import CONFIGS, read_defaults
 from tuner.trainers.verl.fingerprint import likest
 from tuner.trainers.verl.private_defaults import private_defaults

@@ -7,7 +7,7 @@ import pytest
 
 from tests.inputs.test_shell_forms import AT_ONCE, forms
 from tuner.errors import InputError
-from tuner.inputs.launched import launched, pasted
+from tuner.inputs.launch_input import launched, pasted
 from tuner.inputs.script import read_script
 
 FORMS = forms("script-launches.txt")

@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.inputs.test_settings import settings
-from tuner.inputs.resolved import ABSENT, Resolved, deleted, overrides, resolved, to_say
+from tuner.inputs.resolution import ABSENT, Resolved, deleted, overrides, resolved, to_say
 from tuner.inputs.settings import Layer, Origin, Settings
 from tuner.inputs.tree import Path, Tree
 

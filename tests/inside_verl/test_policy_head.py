@@ -14,7 +14,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from tests.inside_verl.policy_stand_ins import SOURCES
 from tuner.inside_verl.head import megatron
-from tuner.inside_verl.head.choosing import give_head
+from tuner.inside_verl.head.choice import give_head
 from tuner.inside_verl.head.patches import PATCHES
 from tuner.inside_verl.head.policy import loss_handoff
 from tuner.inside_verl.head.policy.plan import PlannedLoss

@@ -30,7 +30,7 @@ from tests.inside_verl.updates import (
     prepare_imports,
     verl_release,
 )
-from tuner.inside_verl.head.choosing import give_head
+from tuner.inside_verl.head.choice import give_head
 from tuner.inside_verl.head.patches import PATCHES
 from tuner.inside_verl.head.policy import coverage
 from tuner.inside_verl.patching import apply

@@ -69,7 +69,7 @@ def main() -> None:
     theirs = outcome(patching)
     LlamaForCausalLM.forward = kept
     importlib.import_module("tuner.inside_verl")
-    marked = importlib.import_module("tuner.inside_verl.head.choosing").MARK
+    marked = importlib.import_module("tuner.inside_verl.head.choice").MARK
     ours = outcome(patching)
     print(json.dumps({"theirs": theirs, "ours": ours, "head": hasattr(LlamaForCausalLM.forward, marked)}))
 

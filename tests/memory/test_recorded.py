@@ -8,7 +8,7 @@ from tests.rules.generate import workloads
 from tests.workloads import QWEN3_30B_A3B, QWEN25_7B, ppo_7b
 from tuner.memory import estimate
 from tuner.memory.derivations import derivations, layer_parts
-from tuner.memory.ledger.recorded import Recorded, derivation, recorded_model, recorded_workload
+from tuner.memory.ledger.recorded_numbers import Recorded, derivation, recorded_model, recorded_workload
 from tuner.workload import Service, ServiceRole
 
 A, B = Recorded.symbol("a", 7), Recorded.symbol("b", 5)

@@ -17,8 +17,8 @@ from tests.workloads import (
 from tuner import memory
 from tuner.accuracy import MeasuredCase, read_measured, workload_of
 from tuner.dtypes import DType
-from tuner.memory.fsdp.left_gathered import left_gathered, left_gathered_parameters
-from tuner.memory.ledger.recorded import Recorded, recorded_workload
+from tuner.memory.fsdp.weights_left_gathered import left_gathered, left_gathered_parameters
+from tuner.memory.ledger.recorded_numbers import Recorded, recorded_workload
 from tuner.memory.residents.engines import Residents, states_of
 from tuner.memory.weight_sync.transfer import trainer_while_sending
 from tuner.units import MIB

@@ -12,7 +12,14 @@ from msgspec.structs import replace
 
 from tests.workloads import QWEN25_7B, fsdp_engine
 from tuner.dtypes import DType
-from tuner.memory.fsdp import gathered, gradients, kept_inputs, left_gathered, one_unit, states
+from tuner.memory.fsdp import (
+    gathered_weights,
+    gradients,
+    kept_inputs,
+    one_unit,
+    states,
+    weights_left_gathered,
+)
 from tuner.memory.fsdp.fsdp1 import sizes as fsdp1
 from tuner.memory.fsdp.fsdp2 import sizes as fsdp2
 from tuner.memory.megatron import mtp
@@ -63,20 +70,20 @@ FSDP1: list[Case] = [
 ]
 
 FSDP: list[Case] = [
-    (gathered.whole_model_bytes, {"b_c": 2, "N": 10_001}, 20_002),
-    (gathered.kept_units_bytes, {"b_c": 2, "U_w": 1001}, 2002),
-    (gathered.head_unit_bytes, {"b_c": 2, "U_r": 1001}, 2002),
-    (gathered.layer_unit_bytes, {"b_c": 2, "U_l": 1001}, 2002),
-    (gathered.prefetched_unit_bytes, {"b_c": 2, "U_b": 1001}, 2002),
+    (gathered_weights.whole_model_bytes, {"b_c": 2, "N": 10_001}, 20_002),
+    (gathered_weights.kept_units_bytes, {"b_c": 2, "U_w": 1001}, 2002),
+    (gathered_weights.head_unit_bytes, {"b_c": 2, "U_r": 1001}, 2002),
+    (gathered_weights.layer_unit_bytes, {"b_c": 2, "U_l": 1001}, 2002),
+    (gathered_weights.prefetched_unit_bytes, {"b_c": 2, "U_b": 1001}, 2002),
     (gradients.head_gradient_bytes, {"b_c": 2, "V": 101, "H": 7}, 1414),
     (gradients.layer_gradient_bytes, {"b_c": 2, "U_g": 1001}, 2002),
     (gradients.embedding_gradient_bytes, {"n_g": 3, "b_c": 2, "U_v": 700}, 4200),
     (gradients.reduced_gradient_bytes, {"b_s": 4, "N_t": 10_001, "U_k": 1001, "W": 4}, 4 * (2501 - 251)),
     (gradients.deferred_gradient_bytes, {"b_a": 4, "U_k": 1001}, 4004),
     (kept_inputs.kept_input_bytes, {"b_c": 2, "T_p": 5, "H": 7}, 2 * 2 * 35),
-    (left_gathered.left_root_bytes, {"b_c": 2, "U_r": 1001}, 2002),
-    (left_gathered.left_model_bytes, {"b_c": 2, "N": 10_001}, 20_002),
-    (left_gathered.left_layers_bytes, {"b_c": 2, "N": 10_001, "U_r": 1001}, 2 * 9000),
+    (weights_left_gathered.left_root_bytes, {"b_c": 2, "U_r": 1001}, 2002),
+    (weights_left_gathered.left_model_bytes, {"b_c": 2, "N": 10_001}, 20_002),
+    (weights_left_gathered.left_layers_bytes, {"b_c": 2, "N": 10_001, "U_r": 1001}, 2 * 9000),
     (one_unit.one_unit_bytes, {"g": 1, "b_u": 10, "N": 1001}, 10_010),
     (one_unit.one_unit_bytes, {"g": 0, "b_u": 10, "N": 1001}, 0),
     (states.shard_bytes, {"b_s": 4, "N": 1001, "W": 4}, 4 * 251),

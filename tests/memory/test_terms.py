@@ -17,7 +17,7 @@ from tests.workloads import ALL
 from tuner.memory import Term, estimate
 from tuner.memory.derivations import symbols
 from tuner.memory.ledger.formula import names
-from tuner.memory.ledger.stated import is_stated
+from tuner.memory.ledger.stated_terms import is_stated
 from tuner.memory.ledger.symbols import meaning
 from tuner.memory.process.constant import Constant
 from tuner.render.pages import PAGES, page_of

@@ -22,7 +22,7 @@ from tuner.cli.judging_many import with_bar
 from tuner.inputs.several import Input
 from tuner.render.checked import context
 from tuner.review import many
-from tuner.review.checked import Checked
+from tuner.review.input_findings import InputFindings
 from tuner.review.likeness import by_likeness
 
 CONFIG = Path(__file__).parents[1] / "cli/configs/grpo.yaml"
@@ -147,7 +147,7 @@ def test_a_bar_counts_on_a_terminal_and_leaves_standard_output_alone(
     monkeypatch.setattr(written, "isatty", lambda: terminal, raising=False)
     monkeypatch.setattr(sys, "stderr", written)
     monkeypatch.setenv("TERM", "xterm")
-    each = [Checked(source=f"{number}.yaml") for number in range(3)]
+    each = [InputFindings(source=f"{number}.yaml") for number in range(3)]
     assert list(with_bar(iter(each), 3)) == each
     assert ("3/3" in written.getvalue()) is terminal
     assert not capsys.readouterr().out

@@ -19,7 +19,7 @@ from tuner.cli.formats import FORMATS
 from tuner.errors import Location
 from tuner.inputs.several import Input
 from tuner.review import likeness, many, result_store, spool
-from tuner.review.checked import Checked, InputProblem
+from tuner.review.input_findings import InputFindings, InputProblem
 from tuner.review.likeness import by_likeness
 from tuner.review.result_store import ResultStore, packed
 from tuner.review.spool import Spool
@@ -190,15 +190,15 @@ def test_a_disk_that_fills_up_keeps_what_it_has(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize("message", ["plain", "\ud800"])
 def test_a_result_is_the_same_after_it_was_packed(message: str) -> None:
-    result = Checked(
+    result = InputFindings(
         source="a.yaml",
         problem=InputProblem(message=message, location=Location(source="a.yaml", line=3)),
         gpus=2**64 if message == "plain" else 8,
     )
     assert packed(result) is result  # a number, or a text, for which there is no packed form
-    usable = Checked(source="a.yaml", step_s=2.5, gpus=8)
+    usable = InputFindings(source="a.yaml", step_s=2.5, gpus=8)
     assert isinstance(packed(usable), bytes)
-    results = ResultStore.of(Checked, [usable, result] * many.FEW, 2 * many.FEW)
+    results = ResultStore.of(InputFindings, [usable, result] * many.FEW, 2 * many.FEW)
     assert list(results) == list(results) == [usable, result] * many.FEW
     assert results[1] == result and len(results) == 2 * many.FEW
 

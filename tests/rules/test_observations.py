@@ -12,7 +12,7 @@ from tests.workloads import grpo_7b
 from tuner.advise import Advice
 from tuner.advise.observations import Sign, observations
 from tuner.workload import Phase
-from tuner.workload.observed import Observed, PeakMemory, PhasePeak
+from tuner.workload.observed_run import Observed, PeakMemory, PhasePeak
 
 ADVICE = advice_of(grpo_7b(), [])
 ROLLOUT, OLD, UPDATE = Phase.ROLLOUT, Phase.OLD_LOG_PROB, Phase.UPDATE_ACTOR

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from tests.workloads import H200, grpo_7b
-from tuner.accuracy.measured import MeasuredCase
+from tuner.accuracy.measured_files import MeasuredCase
 from tuner.advise import Advice, Recommendation
 from tuner.models import find_config
 from tuner.units import GIB

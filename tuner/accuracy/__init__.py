@@ -9,7 +9,7 @@ from tuner.accuracy.compare import (
     compare,
     summarise,
 )
-from tuner.accuracy.measured import MeasuredCase, MeasuredFile, read_measured
+from tuner.accuracy.measured_files import MeasuredCase, MeasuredFile, read_measured
 from tuner.accuracy.passes import pass_interval, pass_time, timed_passes
 from tuner.accuracy.runs import MeasuredRun, read_records
 from tuner.accuracy.seconds import (

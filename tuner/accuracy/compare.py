@@ -9,11 +9,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tuner import memory
-from tuner.accuracy.measured import MeasuredCase, MeasuredFile
+from tuner.accuracy.measured_files import MeasuredCase, MeasuredFile
 from tuner.accuracy.workload import workload_of
 from tuner.evidence import Evidence
 from tuner.memory import Item, PhaseEstimate, Term
-from tuner.memory.fsdp.left_gathered import left_gathered
+from tuner.memory.fsdp.weights_left_gathered import left_gathered
 from tuner.units import MIB
 from tuner.workload import Phase, Workload
 

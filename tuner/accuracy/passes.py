@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from tuner.accuracy.measured import MeasuredCase, MeasuredFile
+from tuner.accuracy.measured_files import MeasuredCase, MeasuredFile
 from tuner.accuracy.seconds import LEAST_S, MeasurementOrigin, TimedFile, TimedPhase, UnpredictedRecord
 from tuner.accuracy.workload import workload_of
 from tuner.errors import TunerError

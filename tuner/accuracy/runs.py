@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from tuner.accuracy.measured import MAX_BYTES, MeasuredFile, parse_measured, problem
+from tuner.accuracy.measured_files import MAX_BYTES, MeasuredFile, parse_measured, problem
 from tuner.errors import InputError, Location
 from tuner.files import read_bytes
 from tuner.language import _

@@ -1,6 +1,6 @@
 """What sets one measured pass apart from the others."""
 
-from tuner.accuracy.measured import MeasuredCase
+from tuner.accuracy.measured_files import MeasuredCase
 
 # What a measured pass is unless its row says otherwise.
 USUAL = {

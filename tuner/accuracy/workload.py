@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from tuner.accuracy.measured import MeasuredCase
+from tuner.accuracy.measured_files import MeasuredCase
 from tuner.architectures import find_architecture
 from tuner.dtypes import DType, parse_dtype
 from tuner.gpus import find_gpu

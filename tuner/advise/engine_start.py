@@ -5,7 +5,7 @@ from msgspec import Struct
 from tuner.advise.answer import Advice
 from tuner.memory import RolloutMemory
 from tuner.workload import Workload
-from tuner.workload.observed import EngineStart
+from tuner.workload.observed_run import EngineStart
 
 
 class FigureComparison(Struct, frozen=True, kw_only=True):

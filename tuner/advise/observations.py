@@ -8,7 +8,7 @@ from tuner.advise.answer import Advice
 from tuner.enumeration import Enum
 from tuner.timing import Interval, phase_interval
 from tuner.workload import Phase
-from tuner.workload.observed import Observed, PhasePeak
+from tuner.workload.observed_run import Observed, PhasePeak
 
 _SLOWER = 1.5  # times the modelled seconds, and more than the high end of their interval
 _TELLING_SHARE = 0.1  # of a step, below which seconds are not worth a word

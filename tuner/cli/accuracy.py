@@ -11,7 +11,7 @@ from tuner.language import _
 
 if TYPE_CHECKING:
     from tuner.accuracy import ComparedFile, MeasuredCase, MeasuredFile, PassComparison, TimedFile
-    from tuner.accuracy.recorded import RecordedPeak
+    from tuner.accuracy.recorded_runs import RecordedPeak
 
 EXAMPLES = options.examples(
     "tuner accuracy measured.json",

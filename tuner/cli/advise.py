@@ -134,7 +134,7 @@ def advise(
         launch = premises.launch
         write_block(Path(write_to), answer, words, launch=launch, ask=lambda data: ask(content=data))
     if fail_on != "never":
-        from tuner.cli.failing import fails
+        from tuner.cli.fail_on import fails
         from tuner.findings import Severity
 
         if fails(answer, config, words, premises, named, Severity(fail_on)):

@@ -18,7 +18,7 @@ from tuner.review.baseline import (
     read_baseline,
     without_fixed,
 )
-from tuner.review.checked import Checked, FindingLine
+from tuner.review.input_findings import FindingLine, InputFindings
 from tuner.review.result_store import ResultStore
 from tuner.review.review import BaselineComparison, Review
 from tuner.writing import write_output
@@ -57,11 +57,11 @@ def compared_with_baselines(review: Review, options: FindingOptions) -> Review:
         return review
     comparisons = {name: BaselineFilter(Path(name).absolute(), read_baseline(Path(name))) for name in names}
 
-    def new(checked: Checked) -> Checked:
+    def new(checked: InputFindings) -> InputFindings:
         name = _named(options, checked)
         return comparisons[name].without_known(checked) if name else checked
 
-    inputs = ResultStore.of(Checked, map(new, review.inputs), len(review.inputs))
+    inputs = ResultStore.of(InputFindings, map(new, review.inputs), len(review.inputs))
     results = []
     for name, comparison in comparisons.items():
         beside = comparison.result()
@@ -83,7 +83,7 @@ class UnknownLines:
         self._options = options
         self._known: dict[str, Known] = {}
 
-    def __call__(self, checked: Checked) -> tuple[FindingLine, ...]:
+    def __call__(self, checked: InputFindings) -> tuple[FindingLine, ...]:
         """The findings that are to be fixed: those that a baseline has are accepted, and stay as they are.
 
         Raises:
@@ -97,7 +97,7 @@ class UnknownLines:
         return self._known[name].new(checked)
 
 
-def _named(options: FindingOptions, checked: Checked) -> str:
+def _named(options: FindingOptions, checked: InputFindings) -> str:
     """The baseline of one input; empty where it has none."""
     if options.no_baseline:
         return ""

@@ -6,7 +6,7 @@ from tuner.language import _, ngettext
 from tuner.render.checked.concise import FIX_MARK
 from tuner.render.numbers import gib
 from tuner.render.words import clauses, counted, listed, noted
-from tuner.review.checked import SilencedBy
+from tuner.review.input_findings import SilencedBy
 from tuner.review.review import Review
 from tuner.review.totals import Fixable, Totals
 

@@ -87,7 +87,7 @@ def _error(message: str) -> "OutOfMemory":
     """The error in what the option names."""
     from tuner.errors import InputError, Location
     from tuner.files import STANDARD_INPUT, is_there
-    from tuner.inputs.pasted import read_pasted
+    from tuner.inputs.pasted_text import read_pasted
     from tuner.inputs.secrets import without_secrets
     from tuner.out_of_memory.reading import read_out_of_memory
 

@@ -13,8 +13,8 @@ from tuner.files import STANDARD_INPUT, is_there, noted, read_bytes
 from tuner.inputs.several import Input
 from tuner.inputs.yaml_file import MAX_BYTES
 from tuner.language import _
-from tuner.review.checked import Checked, FindingLine
 from tuner.review.fixes.apply import FixedFile, UnfixedFinding, apply_fixes, refused, with_verified_fixes
+from tuner.review.input_findings import FindingLine, InputFindings
 from tuner.review.result_store import ResultStore
 from tuner.review.review import Review
 from tuner.review.totals import Fixable
@@ -23,7 +23,7 @@ from tuner.review.totals import Fixable
 class FixPlan(Struct, frozen=True, kw_only=True):
     """One input as it is, and what fixing it comes to."""
 
-    found: Checked
+    found: InputFindings
     fixed_file: FixedFile  # no bytes where nothing can be fixed
     rests_on: tuple[str, ...] = ()  # other files that were read for it, by their real paths
 
@@ -60,7 +60,7 @@ class Fixer(Struct, frozen=True, kw_only=True):
         others = {str(Path(name).resolve()) for name in names} - {own}
         return FixPlan(found=found, fixed_file=fixed_file, rests_on=tuple(sorted(others)))
 
-    def _fixed_file(self, given: Input, found: Checked) -> FixedFile:
+    def _fixed_file(self, given: Input, found: InputFindings) -> FixedFile:
         lines = () if found.problem is not None else self.unknown(found)
         alone = real_path(given) not in self.twice
         if not alone or all(line.fix is None for line in lines):
@@ -73,7 +73,7 @@ class Fixer(Struct, frozen=True, kw_only=True):
             candidates=self.unknown,
         )
 
-    def _left_as_it_is(self, found: Checked, lines: Sequence[FindingLine], reason: str) -> FixedFile:
+    def _left_as_it_is(self, found: InputFindings, lines: Sequence[FindingLine], reason: str) -> FixedFile:
         left = tuple(
             UnfixedFinding(line=line, reason=reason or line.no_fix) for line in lines if line.overrides
         )
@@ -100,7 +100,7 @@ def with_tried_fixes(review: Review, inputs: Sequence[Input], judging: Judging) 
         return review
     fixer = Fixer.of(inputs, judging, unsafe=False)
 
-    def with_tried(given: Input, checked: Checked) -> Checked:
+    def with_tried(given: Input, checked: InputFindings) -> InputFindings:
         if not any(line.fix is not None and line.fix.safe for line in checked.lines):
             return checked
         outcome = fixer(given)
@@ -111,4 +111,4 @@ def with_tried_fixes(review: Review, inputs: Sequence[Input], judging: Judging) 
         )
 
     results = map(with_tried, inputs, review.inputs)
-    return replace(review, inputs=ResultStore.of(Checked, results, len(review.inputs)))
+    return replace(review, inputs=ResultStore.of(InputFindings, results, len(review.inputs)))

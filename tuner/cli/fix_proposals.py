@@ -10,7 +10,7 @@ from tuner.findings import Numerics
 from tuner.inputs.several import Input
 from tuner.inputs.yaml_file import MAX_BYTES
 from tuner.render.consultation import Consultation
-from tuner.review.checked import FindingLine
+from tuner.review.input_findings import FindingLine
 
 if TYPE_CHECKING:
     from tuner.review.fixes.plan import ScriptFile, YamlFile

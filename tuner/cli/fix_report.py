@@ -18,9 +18,9 @@ from tuner.language import _, ngettext
 from tuner.part_files import remove_leftovers
 from tuner.render.terminal import plain, silence, write
 from tuner.render.words import pasteable, shown_overrides
-from tuner.review.checked import Checked, FindingLine
 from tuner.review.fixes.apply import UnfixedFinding
 from tuner.review.fixes.edits import patch
+from tuner.review.input_findings import FindingLine, InputFindings
 from tuner.review.many import FEW
 from tuner.review.result_store import ResultStore
 from tuner.writing import write_over
@@ -40,7 +40,7 @@ class FileFixes(Struct, frozen=True, kw_only=True):
 class FixRun(Struct, frozen=True, kw_only=True):
     """All inputs after fixing, or as they would be."""
 
-    checked: ResultStore[Checked]  # what is found in each input: after fixing where files were written
+    checked: ResultStore[InputFindings]  # what is found in each input: after fixing where files were written
     done: ResultStore[FileFixes]
     diff: bool  # nothing was written
 
@@ -104,7 +104,9 @@ def fix_inputs(inputs: Sequence[Input], judging: Judging, options: FixOptions) -
         remove_leftovers(Path(real_path(given)) for given in inputs if not given.pasted)
     fixer = Fixer.of(inputs, judging, unsafe=options.unsafe_fixes)
     fix_run = FixRun(
-        checked=ResultStore(Checked, len(inputs)), done=ResultStore(FileFixes, len(inputs)), diff=options.diff
+        checked=ResultStore(InputFindings, len(inputs)),
+        done=ResultStore(FileFixes, len(inputs)),
+        diff=options.diff,
     )
     many = len(inputs) >= FEW
     outcomes = of_each(FixPlan, inputs, fixer) if many else map(fixer, inputs)

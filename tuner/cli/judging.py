@@ -25,9 +25,9 @@ from tuner.render.checked.lines import checked
 from tuner.render.consultation import Consultation
 from tuner.render.terminal import plain
 from tuner.review import budget
-from tuner.review.checked import Checked, FindingLine, InputProblem
 from tuner.review.excerpt import with_excerpts
 from tuner.review.fixes.apply import DraftedFindings
+from tuner.review.input_findings import FindingLine, InputFindings, InputProblem
 from tuner.review.project.read import PlacedBudget, budgets_of, shown
 from tuner.review.project.selection import ALL, Selection
 from tuner.review.suppression.apply import Applied, without_ignored
@@ -56,7 +56,7 @@ class Asked(Struct, frozen=True, kw_only=True):
     budgets: tuple[PlacedBudget, ...]
 
 
-def judged(given: Input, judging: Judging) -> Checked:
+def judged(given: Input, judging: Judging) -> InputFindings:
     """One input with what is found in it, or with the message why it cannot be used."""
     return drafted(given, judging, None, proved=True).checked
 
@@ -85,9 +85,9 @@ def drafted(
         return DraftedFindings(checked=_unusable(given, error, message))
 
 
-def _unusable(given: Input, error: TunerError, message: str) -> Checked:
+def _unusable(given: Input, error: TunerError, message: str) -> InputFindings:
     place = error.location or Location(source=given.config)
-    return Checked(source=given.config, problem=InputProblem(message=message, location=place))
+    return InputFindings(source=given.config, problem=InputProblem(message=message, location=place))
 
 
 def asked_of(given: Input, judging: Judging) -> Asked:
@@ -125,7 +125,7 @@ def _drafted(
     return DraftedFindings(checked=replace(found, lines=shown, unshown=unshown), file=file)
 
 
-def reported(answer: Consultation, given: Input, asked: Asked, judging: Judging) -> Checked:
+def reported(answer: Consultation, given: Input, asked: Asked, judging: Judging) -> InputFindings:
     """An answer's findings that are asked for and that no comment ignores, and what they are held against."""
     project, selection = asked.project, asked.selection
     found = checked(answer)

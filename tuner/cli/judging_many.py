@@ -14,7 +14,7 @@ from tuner.cli.judging import Judging, judged
 from tuner.files import STANDARD_INPUT, is_there
 from tuner.inputs.several import Input
 from tuner.language import ENGLISH, chosen
-from tuner.review.checked import Checked
+from tuner.review.input_findings import InputFindings
 from tuner.review.likeness import by_likeness
 from tuner.review.many import FEW, judged_in_turn
 from tuner.review.result_store import ResultStore, packed
@@ -30,7 +30,7 @@ Item = TypeVar("Item")
 
 def judged_inputs(inputs: Sequence[Input], judging: Judging) -> ReviewedInputs:
     """What is found in each input, in their order."""
-    return of_each(Checked, inputs, partial(judged, judging=judging))
+    return of_each(InputFindings, inputs, partial(judged, judging=judging))
 
 
 def of_each(

@@ -15,7 +15,7 @@ from tuner.language import ngettext
 from tuner.render.consultation import RunComparison
 from tuner.trainers.chosen import TRAINER
 from tuner.workload import P95, Batch
-from tuner.workload.observed import Observed
+from tuner.workload.observed_run import Observed
 
 _CUT_SHARE = 1 - P95  # of responses: where as many reach the maximum, it is their 95th percentile
 

@@ -28,7 +28,7 @@ from tuner.render.consultation import Consultation, ProjectOption, RunComparison
 from tuner.trainers.chosen import TRAINER
 from tuner.trainers.protocol import Configuration, Loaded, ReleaseChoice, RolloutEngineChoice
 from tuner.workload import ServiceRole, Workload
-from tuner.workload.observed import Observed
+from tuner.workload.observed_run import Observed
 
 if TYPE_CHECKING:
     from tuner.advise.engine_start import EngineComparison

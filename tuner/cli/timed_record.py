@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tuner.accuracy import TimedFile, UnpredictedRecord
-from tuner.accuracy.recorded import RecordedPeak
+from tuner.accuracy.recorded_runs import RecordedPeak
 from tuner.advise.observations import PeakComparison
 from tuner.cli.pipeline import consult
 from tuner.cli.premises import Premises

@@ -24,7 +24,7 @@ from tuner.rules.case import figures
 from tuner.timing import PhaseTime, StepTime, interval
 from tuner.trainers.chosen import TRAINER
 from tuner.workload import Phase, Workload
-from tuner.workload.observed import Observed
+from tuner.workload.observed_run import Observed
 
 _STEP = "step"
 _STATES = "states"  # what moves between host and card, which the trainer's utilisation leaves out

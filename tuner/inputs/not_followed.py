@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from tuner.errors import cut
 from tuner.inputs.secrets import without_secrets
 from tuner.inputs.shell.control import MOST_ROUNDS
-from tuner.inputs.shell.undecided import UndecidedKind, UndecidedPart
+from tuner.inputs.shell.undecided_parts import UndecidedKind, UndecidedPart
 from tuner.inputs.user_input import Remark
 from tuner.language import _
 

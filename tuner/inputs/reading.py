@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from tuner.errors import InputError, Location
 from tuner.files import STANDARD_INPUT, is_there, opened
 from tuner.inputs.form import SHELL_NAMES, YAML_NAMES, is_command, is_shell
-from tuner.inputs.launched import launched, pasted
+from tuner.inputs.launch_input import launched, pasted
 from tuner.inputs.named_config import with_config
 from tuner.inputs.overrides import Argument, on_command_line
 from tuner.inputs.secrets import taken_override

@@ -16,7 +16,7 @@ from tuner.inputs.shell.interpreter import Assumed, Interpreter, StartedProgram
 from tuner.inputs.shell.launches import Launch, launches
 from tuner.inputs.shell.scope import Scope
 from tuner.inputs.shell.source import MOST_BYTES, Source, parse
-from tuner.inputs.shell.undecided import UndecidedPart, together
+from tuner.inputs.shell.undecided_parts import UndecidedPart, together
 from tuner.inputs.shell.values import Text, Unknown, text
 from tuner.language import _, chosen
 from tuner.units import KIB

@@ -8,8 +8,14 @@ from tuner.memory.estimate import estimate
 from tuner.memory.layer.attention import attention_saved_bytes, linear_attention_saved_bytes
 from tuner.memory.layer.mlp import mlp_saved_bytes
 from tuner.memory.layer.norms import norms_saved_bytes
-from tuner.memory.ledger.recorded import Derivation, Recorded, derivation, recorded_model, recorded_workload
-from tuner.memory.ledger.stated import path_of
+from tuner.memory.ledger.recorded_numbers import (
+    Derivation,
+    Recorded,
+    derivation,
+    recorded_model,
+    recorded_workload,
+)
+from tuner.memory.ledger.stated_terms import path_of
 from tuner.memory.ledger.symbols import MEANINGS, meaning
 from tuner.memory.ledger.terms import Term
 from tuner.model_shape import ModelShape

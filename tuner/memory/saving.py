@@ -13,8 +13,8 @@ from tuner.language import _
 from tuner.memory.fsdp.states import stored_parameters
 from tuner.memory.fsdp.units import is_unsharded
 from tuner.memory.ledger.expression import ceil_div, largest
-from tuner.memory.ledger.pinned import pinned
-from tuner.memory.ledger.stated import Size, stated
+from tuner.memory.ledger.pinned_memory import pinned
+from tuner.memory.ledger.stated_terms import Size, stated
 from tuner.memory.ledger.terms import Item, Moment, PhaseEstimate, Term
 from tuner.memory.megatron import grid
 from tuner.memory.megatron import states as megatron_states

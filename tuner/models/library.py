@@ -58,7 +58,7 @@ def find_config(path: str, *, base: Path | None = None) -> FoundConfig:
         path: a folder with a ``config.json``, such a file, or a name or path whose last part
             names a bundled profile, whether it exists here or not (``Qwen/Qwen2.5-7B-Instruct``,
             ``/data/models/Qwen2.5-7B-Instruct/``); or a path of which a part contains the name of one
-            bundled model, see :func:`~tuner.models.contained.find_contained`.
+            bundled model, see :func:`~tuner.models.contained_names.find_contained`.
         base: the folder that relative paths start from; None: the current one.
 
     Raises:
@@ -204,7 +204,7 @@ def named_within(text: str) -> str | None:
 @lru_cache(maxsize=256)
 def _contained(path: str) -> FoundConfig | None:
     """The bundled model whose name a part of the path contains, where one alone fits."""
-    from tuner.models.contained import find_contained
+    from tuner.models.contained_names import find_contained
 
     profiles = _profiles()
     configs = {name: config for profile in profiles for name, config in profile.configs.items()}

@@ -11,7 +11,7 @@ from tuner.architectures.parts import complete
 from tuner.errors import UnsupportedError
 from tuner.language import _
 from tuner.model_shape import ModelShape
-from tuner.models.implemented import trace_hint
+from tuner.models.implemented_types import trace_hint
 from tuner.vision_tower import VisionTower
 
 

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from tuner.out_of_memory.allocator import AllocatorMessage, read_message
 from tuner.out_of_memory.kinds import ErrorKind, MatchedWording, said_in
-from tuner.out_of_memory.printed import cleaned
+from tuner.out_of_memory.printed_lines import cleaned
 from tuner.out_of_memory.stack import STACK_BEGINS, Call, calls, calls_after
 
 _JOINED = 40  # lines over which a pasted message may be broken

@@ -13,7 +13,7 @@ from tuner.accuracy import (
     special_settings,
     summarise,
 )
-from tuner.accuracy.recorded import RecordedPeak
+from tuner.accuracy.recorded_runs import RecordedPeak
 from tuner.language import _, ngettext, pgettext
 from tuner.render.accuracy_recorded import recorded_text
 from tuner.render.accuracy_seconds import seconds_text

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from itertools import groupby
 
-from tuner.accuracy.recorded import RecordedPeak
+from tuner.accuracy.recorded_runs import RecordedPeak
 from tuner.language import _, pgettext
 from tuner.render.columns import left, right
 from tuner.render.numbers import gib_interval, share

@@ -20,7 +20,7 @@ from tuner.accuracy import (
     series,
     summarise,
 )
-from tuner.accuracy.recorded import RecordedPeak
+from tuner.accuracy.recorded_runs import RecordedPeak
 from tuner.render.json_text import json_text
 from tuner.render.memory_report import TermReport
 from tuner.render.report_values import SCHEMA_VERSION, ReportModel, SchemaVersion

@@ -8,7 +8,7 @@ from tuner.language import _, documented
 from tuner.memory import Estimate, PhaseEstimate, Term
 from tuner.memory.derivations import Entry, Symbol, symbols
 from tuner.memory.ledger.formula import tokens
-from tuner.memory.ledger.recorded import Derivation
+from tuner.memory.ledger.recorded_numbers import Derivation
 from tuner.render.columns import columns
 from tuner.render.numbers import exact, gib, same_gib
 from tuner.render.pages import page_of

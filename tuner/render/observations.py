@@ -16,7 +16,7 @@ from tuner.rules.wording import ends, seconds_ends, up_to
 from tuner.timing import Interval
 from tuner.units import GIB, MIB
 from tuner.workload import Phase
-from tuner.workload.observed import Observed
+from tuner.workload.observed_run import Observed
 
 _NAME_WIDTH = len("save_checkpoint")
 _SECONDS_WIDTH = 12

@@ -11,7 +11,7 @@ from tuner.out_of_memory.kinds import ErrorKind
 from tuner.render.consultation import Consultation, RunComparison
 from tuner.render.report_values import ReportModel
 from tuner.workload import Phase
-from tuner.workload.observed import Observed
+from tuner.workload.observed_run import Observed
 
 Bytes = Annotated[int, Field(description="bytes")]
 MaybeSeconds = Annotated[float | None, Field(description="seconds; null where there are none")]

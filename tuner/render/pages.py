@@ -1,6 +1,6 @@
 """Where the documentation derives the sizes of the memory model."""
 
-from tuner.memory.ledger.stated import rooms_of
+from tuner.memory.ledger.stated_terms import rooms_of
 
 #: The page of a module's formulas, or of all modules of a package that have none of their own.
 PAGES = {

@@ -6,7 +6,7 @@ from pydantic import ConfigDict, Field
 
 from tuner import __version__
 from tuner.errors import Location
-from tuner.inputs.resolved import ABSENT, Resolved
+from tuner.inputs.resolution import ABSENT, Resolved
 from tuner.inputs.settings import Layer
 from tuner.render.json_text import json_text
 from tuner.render.premises_report import OpenValue, ScriptRemark

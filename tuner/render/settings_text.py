@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from tuner.inputs.override_syntax import spelled
-from tuner.inputs.resolved import ABSENT, Resolved, overrides
+from tuner.inputs.resolution import ABSENT, Resolved, overrides
 from tuner.inputs.secrets import HIDDEN, has_secret, hidden_value, without_secrets
 from tuner.language import _
 from tuner.render.given import lost, not_followed, remarks

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tuner.inputs.resolved import ABSENT, Resolved, deleted, resolved
+from tuner.inputs.resolution import ABSENT, Resolved, deleted, resolved
 from tuner.inputs.secrets import hidden_value, is_carried
 from tuner.inputs.settings import Settings
 from tuner.inputs.tree import dotted

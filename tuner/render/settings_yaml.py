@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tuner.inputs.resolved import to_say
+from tuner.inputs.resolution import to_say
 from tuner.inputs.tree import Path, dotted, split_key
 from tuner.inputs.yaml_written import on_one_line
 from tuner.language import _

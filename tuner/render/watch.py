@@ -17,7 +17,7 @@ from tuner.render.terminal import Terminal, plain
 from tuner.render.words import clauses
 from tuner.units import GIB
 from tuner.workload import Phase
-from tuner.workload.observed import PhasePeak
+from tuner.workload.observed_run import PhasePeak
 
 _NAME_WIDTH = len("save_checkpoint")
 _FIGURE = 12

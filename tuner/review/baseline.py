@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from tuner.errors import InputError, Location
 from tuner.files import is_there, read_bytes
 from tuner.language import _
-from tuner.review.checked import Checked, FindingLine, Silenced, SilencedBy
+from tuner.review.input_findings import FindingLine, InputFindings, Silenced, SilencedBy
 from tuner.review.review import BaselineComparison, KnownFinding, ReviewedInputs
 from tuner.units import MIB
 
@@ -124,7 +124,7 @@ class BaselineFilter:
         self._unchanged = 0
         self._judged: set[str] = set()  # paths of which it knows something
 
-    def without_known(self, checked: Checked) -> Checked:
+    def without_known(self, checked: InputFindings) -> InputFindings:
         """One input without what is left of the baseline."""
         path = path_in(self._file, checked.source)
         left = self._left.get(path, {})
@@ -170,7 +170,7 @@ class Known(Struct, frozen=True):
     file: Path  # an absolute path
     entries: Entries
 
-    def new(self, checked: Checked) -> tuple[FindingLine, ...]:
+    def new(self, checked: InputFindings) -> tuple[FindingLine, ...]:
         """The findings of one input that the baseline does not have."""
         known = self.entries.get(path_in(self.file, checked.source), {})
         return _without(dict(known), checked).lines
@@ -185,7 +185,7 @@ def known_in(file: Path) -> Known:
     return Known(file.absolute(), read_baseline(file))
 
 
-def _without(left: dict[About, int], checked: Checked) -> Checked:
+def _without(left: dict[About, int], checked: InputFindings) -> InputFindings:
     """One input without what is left of a baseline for it, which is counted down."""
     new: list[FindingLine] = []
     silenced: list[Silenced] = list(checked.silenced)

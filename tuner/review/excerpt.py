@@ -19,7 +19,7 @@ from tuner.inputs.overrides import COMMAND_LINE
 from tuner.inputs.secrets import has_secret
 from tuner.inputs.settings import Settings
 from tuner.inputs.user_input import UserInput
-from tuner.review.checked import Excerpt, FindingLine
+from tuner.review.input_findings import Excerpt, FindingLine
 from tuner.review.value_span import value_span
 from tuner.units import MIB
 

@@ -1,4 +1,4 @@
-"""What a review of configurations found: a :class:`Checked` for each input, all of them in a :class:`Review`.
+"""A :class:`Review` of configurations, which holds an :class:`InputFindings` for each input.
 
 No terminal and no output format is known here; each format is a rendering of a :class:`Review`.
 """
@@ -10,7 +10,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from tuner.findings import Severity
-from tuner.review.checked import Checked, FindingLine, InputProblem
+from tuner.review.input_findings import FindingLine, InputFindings, InputProblem
 from tuner.review.totals import Totals
 
 
@@ -41,9 +41,9 @@ class ReviewedInputs(Protocol):
 
     def __len__(self) -> int: ...
 
-    def __getitem__(self, place: int, /) -> Checked: ...
+    def __getitem__(self, place: int, /) -> InputFindings: ...
 
-    def __iter__(self) -> Iterator[Checked]: ...
+    def __iter__(self) -> Iterator[InputFindings]: ...
 
 
 class Review(Struct, frozen=True, kw_only=True, dict=True):

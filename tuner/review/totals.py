@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from tuner.enumeration import Enum
 from tuner.findings import Severity
-from tuner.review.checked import Checked, Fix, JudgedFor, SilencedBy
+from tuner.review.input_findings import Fix, InputFindings, JudgedFor, SilencedBy
 
 
 class Fixable(Enum):
@@ -23,7 +23,7 @@ class Totals:
         inputs: all of them, in their order.
     """
 
-    def __init__(self, inputs: Iterable[Checked]) -> None:
+    def __init__(self, inputs: Iterable[InputFindings]) -> None:
         self.unusable = 0  # inputs
         self.quiet = 0  # inputs of which there is nothing to say
         self.severities: Counter[Severity] = Counter()  # of the findings that are reported
@@ -39,7 +39,7 @@ class Totals:
         for checked in inputs:
             self._add(checked)
 
-    def _add(self, checked: Checked) -> None:
+    def _add(self, checked: InputFindings) -> None:
         self.unusable += checked.problem is not None
         self.quiet += checked.problem is None and not checked.lines and not checked.silenced
         self.left_out += checked.left_out

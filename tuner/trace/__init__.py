@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from tuner.language import _
 from tuner.model_shape import ModelShape
 from tuner.models import FoundConfig
-from tuner.trace import cached
+from tuner.trace import count_cache
 from tuner.trace.build import at_work, versions
 
 __all__ = ["trace_model"]
@@ -27,14 +27,14 @@ def trace_model(config_json: FoundConfig) -> ModelShape:
             the counts presuppose.
     """
     torch, transformers = versions()
-    file = cached.file_of(config_json.values, torch=torch, transformers=transformers)
-    shape = cached.read(file)
+    file = count_cache.file_of(config_json.values, torch=torch, transformers=transformers)
+    shape = count_cache.read(file)
     if shape is None:
         with at_work(config_json.source):
             from tuner.trace.model import count_model
 
             shape = count_model(config_json)
-        cached.write(file, shape)
+        count_cache.write(file, shape)
     own = _("; its auto_map is not used") if "auto_map" in config_json.values else ""
     source = _("{source}; traced with transformers {transformers} and torch {torch}{own}").format(
         source=config_json.source, transformers=transformers, torch=torch, own=own

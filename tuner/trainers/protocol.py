@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tuner.inputs.processes import Processes
     from tuner.inputs.record.read import RunRecord
     from tuner.out_of_memory.stack import Call
-    from tuner.workload.observed import Observed
+    from tuner.workload.observed_run import Observed
     from tuner.workload.place import FailurePlace
 
 

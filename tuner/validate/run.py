@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from tuner import __version__
-from tuner.accuracy.measured import MeasuredCase
+from tuner.accuracy.measured_files import MeasuredCase
 from tuner.advise import Recommendation
 from tuner.language import _
 from tuner.validate import plans
@@ -29,7 +29,7 @@ from tuner.validate.report.schema import (
     Validation,
     ValidationFile,
 )
-from tuner.validate.report.unjudged import unjudged
+from tuner.validate.report.unjudged_advice import unjudged
 from tuner.validate.report.verdicts import joined
 from tuner.validate.session import (
     Options,

@@ -6,7 +6,7 @@ This is the contract between the parts and the run; :mod:`tuner.validate.run` ho
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from tuner.accuracy.measured import MeasuredCase
+from tuner.accuracy.measured_files import MeasuredCase
 from tuner.advise import Advice, Recommendation
 from tuner.validate.children.servers import ServedFunction
 from tuner.validate.report.schema import JudgedRecommendation, Machine, Measurement

@@ -32,7 +32,7 @@ from tuner.hardware import Gpu
 from tuner.memory import saving
 from tuner.memory.batch.micro_batch import PassInput
 from tuner.memory.estimate import _Step
-from tuner.memory.fsdp import left_gathered, shared_backward, shared_terms, units
+from tuner.memory.fsdp import shared_backward, shared_terms, units, weights_left_gathered
 from tuner.memory.fsdp.fsdp1 import passes as fsdp1
 from tuner.memory.fsdp.fsdp2 import passes as fsdp2
 from tuner.memory.layer import activations, backward_stages
@@ -92,7 +92,7 @@ _NUMBERS: tuple[tuple[Any, str, tuple[Any, ...]], ...] = (
         )
     ),
     *(
-        (units, name, (left_gathered, weight_sync))
+        (units, name, (weights_left_gathered, weight_sync))
         for name in ("root_parameters", "head_unit_parameters", "first_unit_parameters")
     ),
 )

@@ -13,7 +13,7 @@ from measure.readings import device
 from measure.transients.decoder import Decoder, as_fsdp1, as_fsdp2, numbers_of, trained
 from torch import nn
 
-from tuner.memory.ledger.stated import symbols_of
+from tuner.memory.ledger.stated_terms import symbols_of
 from tuner.memory.saving import (
     cloned_weight_bytes,
     divided_unit_bytes,

@@ -18,10 +18,10 @@ import yaml
 from tests.review.fixes.texts import WORDS, script_text, value, yaml_text
 from tuner.inputs.override_syntax import spelled
 from tuner.inputs.tree import dotted, leaves
-from tuner.review.checked import Edit
 from tuner.review.fixes.edits import CannotEditError, KeyEdit, applied
 from tuner.review.fixes.script import LaunchScript, expect_script, script_edits
 from tuner.review.fixes.yaml_edits import expect_yaml, yaml_edits
+from tuner.review.input_findings import Edit
 
 _COMMENT = re.compile(rb"(?:^|\s)#[^\r\n]*")
 

@@ -7,10 +7,10 @@ import pytest
 from tuner.errors import Location
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
-from tuner.review.checked import Checked, Edit, FindingLine, Fix
 from tuner.review.fixes import apply
 from tuner.review.fixes.apply import DraftedFindings, FixedFile, apply_fixes
 from tuner.review.fixes.plan import YamlFile
+from tuner.review.input_findings import Edit, FindingLine, Fix, InputFindings
 
 _KEYS = tuple(enumerate("abcdefgh"))
 
@@ -35,7 +35,7 @@ def line(code: str, override: str, edit: Edit | None, *, safe: bool = True, bad:
 def mended(found: Mapping[bytes, tuple[FindingLine, ...]], *, unsafe: bool = False) -> FixedFile:
     return apply_fixes(
         b"1",
-        lambda data: DraftedFindings(checked=Checked(source="a", lines=found.get(data, ()))),
+        lambda data: DraftedFindings(checked=InputFindings(source="a", lines=found.get(data, ()))),
         unsafe=unsafe,
     )
 
@@ -90,7 +90,7 @@ def test_each_state_is_looked_at_once_and_only_what_is_applied_is_proved(
     def judge(data: bytes) -> DraftedFindings:
         judged.append(data)
         left = tuple(item for item, (at, _key) in zip(lines, _KEYS, strict=True) if data[at : at + 1] == b"1")
-        return DraftedFindings(checked=Checked(source="a", lines=left), file=YamlFile(data=data))
+        return DraftedFindings(checked=InputFindings(source="a", lines=left), file=YamlFile(data=data))
 
     def objection(item: FindingLine, file: object) -> str:
         proved.append(item.code)

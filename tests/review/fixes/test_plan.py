@@ -9,12 +9,12 @@ from tuner.errors import Location
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.script import Script
-from tuner.review.checked import Checked, FindingLine
 from tuner.review.fixes import script as script_edits
 from tuner.review.fixes.apply import DraftedFindings
 from tuner.review.fixes.edits import CannotEditError
 from tuner.review.fixes.plan import ScriptFile, YamlFile, with_fixes
 from tuner.review.fixes.script import LaunchScript
+from tuner.review.input_findings import FindingLine, InputFindings
 
 RULE = Rule(
     code="A",
@@ -70,7 +70,7 @@ def test_fixes_together_are_those_of_each_alone(
     file: YamlFile | ScriptFile, overrides: tuple[tuple[str, ...], ...]
 ) -> None:
     together, drafted = (fixed(file, overrides, proved=proved) for proved in (True, False))
-    alone = DraftedFindings(checked=Checked(source="a", lines=drafted), file=file).proved
+    alone = DraftedFindings(checked=InputFindings(source="a", lines=drafted), file=file).proved
     assert together == alone.lines
     assert sum(line.fix is not None for line in together) >= 4
     assert any(line.no_fix for line in together)

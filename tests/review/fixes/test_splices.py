@@ -12,10 +12,10 @@ import yaml
 from tests.review.fixes.splices import expect_spliced, splice_script, splice_yaml
 from tests.review.fixes.texts import script_text, yaml_text
 from tuner.errors import InputError
-from tuner.review.checked import Edit
 from tuner.review.fixes.edits import CannotEditError, applied, changes, joined, patch
 from tuner.review.fixes.script import LaunchScript, expect_script, script_edits
 from tuner.review.fixes.yaml_edits import expect_yaml, yaml_edits
+from tuner.review.input_findings import Edit
 from tuner.writing import write_new, write_over
 
 CONFIG = """\

@@ -28,7 +28,6 @@ from tuner.validate.children.setup import Setup
 from tuner.validate.report.schema import JudgedRecommendation, Machine, Measurement, Outcome
 from tuner.validate.report.verdicts import joined
 from tuner.validate.rollout import part
-from tuner.validate.rollout.judged import changing, runnable
 from tuner.validate.rollout.plan import PlannedRollout, not_decoded, planned_rollout
 from tuner.validate.rollout.settings import (
     CacheShape,
@@ -40,6 +39,7 @@ from tuner.validate.rollout.settings import (
     VllmFigures,
     tiny,
 )
+from tuner.validate.rollout.verdicts import changing, runnable
 from tuner.validate.rollout.vllm import WORKER as ENGINE_WORKER
 from tuner.validate.rollout.vllm import engine_work
 from tuner.validate.rollout.worker import residents as worker

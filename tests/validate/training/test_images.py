@@ -17,7 +17,7 @@ from tuner.memory.vision import activations
 from tuner.models import find_config, find_model, shape_from_config
 from tuner.models.first_layers import cut_config
 from tuner.trace.storages import Storages
-from tuner.validate.training.configured import not_here
+from tuner.validate.training.configured_passes import not_here
 from tuner.validate.training.images import prompt_images, sequences_with_images
 from tuner.validate.training.passes import PlannedPass, planned_passes
 from tuner.validate.training.settings import ModelSettings

@@ -20,7 +20,7 @@ from tuner.validate.children import processes
 from tuner.validate.children.setup import Setup
 from tuner.validate.report.schema import Outcome
 from tuner.validate.report.verdicts import PEAK_TOLERANCE
-from tuner.validate.training import configured, part
+from tuner.validate.training import configured_passes, part
 from tuner.validate.training.passes import PlannedPass, planned_passes
 from tuner.validate.training.settings import ModelSettings, PassFigures
 from tuner.validate.training.worker import liger, measure
@@ -46,12 +46,12 @@ FUSED = "actor_rollout_ref.model.use_liger=true"
 
 @pytest.fixture
 def installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(configured, "find_spec", lambda name: object())
+    monkeypatch.setattr(configured_passes, "find_spec", lambda name: object())
 
 
 @pytest.fixture
 def not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(configured, "find_spec", lambda name: None)
+    monkeypatch.setattr(configured_passes, "find_spec", lambda name: None)
 
 
 @pytest.fixture(autouse=True)

@@ -20,13 +20,13 @@ from tuner.units import GIB
 from tuner.validate.report.schema import JudgedRecommendation, Machine, Measurement, Outcome
 from tuner.validate.session import NotHereError, Options, OutOfBudgetError, Subject
 from tuner.validate.training import depths, part
-from tuner.validate.training.configured import not_here
+from tuner.validate.training.configured_passes import not_here
 from tuner.validate.training.depths import predictions
 from tuner.validate.training.groups import TrainingPlan, Try
-from tuner.validate.training.judged import Measured, judge
 from tuner.validate.training.passes import PlannedPass, planned_passes
 from tuner.validate.training.plan import training_plan
 from tuner.validate.training.settings import ModelSettings, PassFailed, PassFigures, PassSettings
+from tuner.validate.training.verdicts import Measured, judge
 from tuner.workload import Backend, Checkpointing, HeadKind, HostCopy, Phase, Scaling, Workload
 
 CONFIG = str(ROOT / "tests/cli/configs/grpo.yaml")

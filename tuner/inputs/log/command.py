@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from tuner.inputs.log.lines import LogLine
-from tuner.out_of_memory.printed import cleaned
+from tuner.out_of_memory.printed_lines import cleaned
 
 _STARTERS = r"(?:\w+=\S* )*(?:nohup )?(?:\S*/)?(?:python3?|torchrun|ray|accelerate|uv) "
 _ECHOED = re.compile(rf"\+{{1,3}} (?={_STARTERS})")  # set -x

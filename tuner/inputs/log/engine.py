@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from tuner.inputs.log.lines import LogLine
 from tuner.inputs.log.metrics import read_step
 from tuner.units import GIB
-from tuner.workload.observed import EngineStart
+from tuner.workload.observed_run import EngineStart
 
 _NUMBER = r"(\d[\d,]{0,18})"
 _VERSION = re.compile(

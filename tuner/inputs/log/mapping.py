@@ -16,7 +16,7 @@ from tuner.inputs.convert import has_too_large
 from tuner.inputs.log.lines import LONGEST, LogLine
 from tuner.inputs.secrets import taken_text, taken_value
 from tuner.inputs.tree import Path, Tree
-from tuner.out_of_memory.printed import cleaned
+from tuner.out_of_memory.printed_lines import cleaned
 
 _MOST_LINES = 4000
 _MOST_CHARACTERS = 512 * 1024

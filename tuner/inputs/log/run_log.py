@@ -15,9 +15,9 @@ from tuner.inputs.log.mapping import PrintedMapping, begins_mapping, read_mappin
 from tuner.inputs.log.metrics import MOST_STEPS, StepMetrics, last_steps, read_step
 from tuner.inputs.secrets import without_secrets
 from tuner.inputs.tree import leaves
-from tuner.out_of_memory.printed import cleaned
+from tuner.out_of_memory.printed_lines import cleaned
 from tuner.out_of_memory.reading import MOST_BEFORE, MOST_BEHIND, OutOfMemory, read_out_of_memory
-from tuner.workload.observed import EngineStart
+from tuner.workload.observed_run import EngineStart
 
 # One of which a log has in its first mebibyte, at the begin of a line or behind what a progress bar printed.
 _OF_LOG = re.compile(

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from tuner.inputs.record.form import Ended
 from tuner.inputs.record.read import RunRecord
-from tuner.workload.observed import PhasePeak
+from tuner.workload.observed_run import PhasePeak
 from tuner.workload.step import Phase
 
 

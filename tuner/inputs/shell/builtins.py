@@ -9,8 +9,8 @@ from typing import Protocol
 from tuner.errors import Location
 from tuner.inputs.secrets import is_carried, is_secret
 from tuner.inputs.shell.conditions import Conditions, Status
+from tuner.inputs.shell.exits import ExitShell, LeaveLoop, ReturnFromFunction
 from tuner.inputs.shell.expansion import Expander
-from tuner.inputs.shell.leaving import ExitShell, LeaveLoop, ReturnFromFunction
 from tuner.inputs.shell.machine import is_hook
 from tuner.inputs.shell.scope import Scope, Value
 from tuner.inputs.shell.source import Node, Source, parse

@@ -10,12 +10,12 @@ from typing import Protocol
 
 from tuner.errors import Location
 from tuner.inputs.shell.conditions import Conditions, Status, both, either, opposite
+from tuner.inputs.shell.exits import ExitShell, LeaveLoop, ReturnFromFunction
 from tuner.inputs.shell.expansion import Expander
-from tuner.inputs.shell.leaving import ExitShell, LeaveLoop, ReturnFromFunction
 from tuner.inputs.shell.parameters import LONGEST, LONGEST_PATTERN, pattern
 from tuner.inputs.shell.scope import Scope
 from tuner.inputs.shell.source import Node, Source
-from tuner.inputs.shell.undecided import UndecidedKind, UndecidedPart, together
+from tuner.inputs.shell.undecided_parts import UndecidedKind, UndecidedPart, together
 from tuner.inputs.shell.values import Text
 
 MOST_ROUNDS = 1_000  # of one loop

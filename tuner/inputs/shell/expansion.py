@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 
 from tuner.inputs.shell.arithmetic import Arithmetic, Number, parsed
-from tuner.inputs.shell.braced import Braced
+from tuner.inputs.shell.parameter_expansion import Braced
 from tuner.inputs.shell.scope import Scope
 from tuner.inputs.shell.segments import Expanded, Segment, append, literal, quoted, split
 from tuner.inputs.shell.source import Node, Source, parse
-from tuner.inputs.shell.undecided import UndecidedPart, together
+from tuner.inputs.shell.undecided_parts import UndecidedPart, together
 from tuner.inputs.shell.values import Field, Text, Unknown, joined, text
 
 _QUOTED = {"string", "translated_string"}

@@ -12,13 +12,13 @@ from tuner.inputs.shell.carriers import PRINTERS, SHELLS, handed_line, shell_pos
 from tuner.inputs.shell.conditions import Conditions, Status, opposite
 from tuner.inputs.shell.control import Control
 from tuner.inputs.shell.effort import MOST_CHARACTERS, MOST_STEPS, TooMuchError
+from tuner.inputs.shell.exits import ExitShell, LeaveLoop, ReturnFromFunction
 from tuner.inputs.shell.expansion import Expander
-from tuner.inputs.shell.leaving import ExitShell, LeaveLoop, ReturnFromFunction
 from tuner.inputs.shell.machine import answer
 from tuner.inputs.shell.scope import Function, Scope
 from tuner.inputs.shell.source import Node, Source, parse
 from tuner.inputs.shell.streams import Streams
-from tuner.inputs.shell.undecided import UndecidedKind, UndecidedPart, together
+from tuner.inputs.shell.undecided_parts import UndecidedKind, UndecidedPart, together
 from tuner.inputs.shell.values import Field, Text, Unknown, text
 from tuner.language import _
 

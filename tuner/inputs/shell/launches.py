@@ -13,7 +13,7 @@ from tuner.errors import Location
 from tuner.inputs.processes import Count, Processes
 from tuner.inputs.shell.carriers import PYTHON
 from tuner.inputs.shell.interpreter import StartedProgram
-from tuner.inputs.shell.undecided import UndecidedPart
+from tuner.inputs.shell.undecided_parts import UndecidedPart
 from tuner.inputs.shell.values import Field, Text
 
 _DISTRIBUTED = frozenset({"torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch"})

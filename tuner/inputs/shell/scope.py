@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from tuner.errors import Location
 from tuner.inputs.shell.effort import Effort
 from tuner.inputs.shell.source import Node, Source
-from tuner.inputs.shell.undecided import UndecidedPart, together
+from tuner.inputs.shell.undecided_parts import UndecidedPart, together
 from tuner.inputs.shell.values import Text, Unknown
 
 Value = Text | tuple[Text, ...] | Mapping[str, Text]

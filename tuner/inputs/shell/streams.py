@@ -9,7 +9,7 @@ from tuner.inputs.shell.conditions import Status
 from tuner.inputs.shell.expansion import Expander
 from tuner.inputs.shell.programs import printed
 from tuner.inputs.shell.source import Node, Source
-from tuner.inputs.shell.undecided import UndecidedKind, UndecidedPart
+from tuner.inputs.shell.undecided_parts import UndecidedKind, UndecidedPart
 from tuner.inputs.shell.values import Text, Unknown, joined, text
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from tuner.errors import Location
-from tuner.inputs.shell.undecided import UndecidedPart, together
+from tuner.inputs.shell.undecided_parts import UndecidedPart, together
 
 _UNKNOWN_WEIGHT = 64  # characters; about what the object of an unknown piece takes in memory
 

@@ -2,7 +2,7 @@
 
 from tuner.evidence import Evidence
 from tuner.memory.batch.micro_batch import PassInput
-from tuner.memory.ledger.stated import stated
+from tuner.memory.ledger.stated_terms import stated
 from tuner.memory.ledger.terms import Item, Term
 
 SYMBOLS = {"T_p": "tokens of the earlier micro-batches of a step on this GPU"}

@@ -4,7 +4,7 @@ from functools import cached_property
 
 from msgspec import Struct
 
-from tuner.memory.fsdp import gathered, gradients, per_token
+from tuner.memory.fsdp import gathered_weights, gradients, per_token
 from tuner.memory.fsdp.shared_terms import SharedTerms
 from tuner.memory.layer import activations, checkpointing
 from tuner.memory.layer.backward_stages import BackwardStage, backward_stages
@@ -25,14 +25,14 @@ class LayersBackward(Struct, frozen=True, dict=True):
             return (self.shared.kept_units(layer),)
         own = self.shared.order.layers[layer]
         root, below = self.weights_around(layer)
-        return root, self.shared.sized("layer_unit", gathered.layer_unit_bytes, U_l=own), below
+        return root, self.shared.sized("layer_unit", gathered_weights.layer_unit_bytes, U_l=own), below
 
     def weights_around(self, layer: int) -> tuple[Term | None, ...]:
         """Weights that are whole in a layer's backward pass, without the layer's own."""
         if self.shared.keeps_layers:
             return (self.shared.kept_units(layer),)
         below = self.shared.order.below(layer)
-        prefetched = self.shared.sized("prefetched_layer", gathered.prefetched_unit_bytes, U_b=below)
+        prefetched = self.shared.sized("prefetched_layer", gathered_weights.prefetched_unit_bytes, U_b=below)
         return self.shared.root, prefetched
 
     @property
@@ -43,8 +43,10 @@ class LayersBackward(Struct, frozen=True, dict=True):
             return ()
         if self.shared.keeps_layers:
             return (self.shared.kept_units(-1),)
-        own = self.shared.sized("layer_unit", gathered.layer_unit_bytes, U_l=tower.block_unit)
-        below = self.shared.sized("prefetched_layer", gathered.prefetched_unit_bytes, U_b=tower.block_unit)
+        own = self.shared.sized("layer_unit", gathered_weights.layer_unit_bytes, U_l=tower.block_unit)
+        below = self.shared.sized(
+            "prefetched_layer", gathered_weights.prefetched_unit_bytes, U_b=tower.block_unit
+        )
         return self.shared.root, own, below
 
     # -- gradients ----------------------------------------------------------------------

@@ -8,11 +8,11 @@ from msgspec import Struct
 
 from tuner.evidence import Evidence
 from tuner.memory.batch.micro_batch import PassInput
-from tuner.memory.fsdp import gathered, gradients, per_token, states, units
+from tuner.memory.fsdp import gathered_weights, gradients, per_token, states, units
 from tuner.memory.fsdp.order import UnitOrder
 from tuner.memory.head.terms import copies_term, head_term, logits_term
-from tuner.memory.layer import activations, checkpointing, traced
-from tuner.memory.ledger.stated import Size, stated
+from tuner.memory.layer import activations, checkpointing, traced_layer
+from tuner.memory.ledger.stated_terms import Size, stated
 from tuner.memory.ledger.terms import Item, Term
 from tuner.workload import Checkpointing
 
@@ -70,16 +70,22 @@ class SharedTerms(Struct, frozen=True, dict=True):
     @cached_property
     def whole_model(self) -> Term | None:
         """All weights, where layers stay whole after the forward pass."""
-        return self.sized("unsharded_model", gathered.whole_model_bytes) if self.keeps_layers else None
+        return (
+            self.sized("unsharded_model", gathered_weights.whole_model_bytes) if self.keeps_layers else None
+        )
 
     def kept_units(self, layer: int) -> Term:
         """The units that are whole in a layer's backward pass where layers stay whole."""
-        return self.sized("unsharded_model", gathered.kept_units_bytes, U_w=self.order.kept(layer))
+        return self.sized("unsharded_model", gathered_weights.kept_units_bytes, U_w=self.order.kept(layer))
 
     @cached_property
     def head_unit(self) -> Term | None:
         """The unit of the output projection, whole, where it is not part of a whole model already."""
-        return None if self.keeps_layers else self.gathered_weights("root_unit", gathered.head_unit_bytes)
+        return (
+            None
+            if self.keeps_layers
+            else self.gathered_weights("root_unit", gathered_weights.head_unit_bytes)
+        )
 
     @property
     def root(self) -> Term | None:
@@ -91,7 +97,7 @@ class SharedTerms(Struct, frozen=True, dict=True):
         """A root of a vision tower's merger and norms alone, which stays whole; None where it holds more."""
         if self.keeps_layers or not self.order.tower_root:
             return None
-        return self.sized("root_unit", gathered.layer_unit_bytes, U_l=self.order.tower_root)
+        return self.sized("root_unit", gathered_weights.layer_unit_bytes, U_l=self.order.tower_root)
 
     @cached_property
     def prefetched_layer(self) -> Term | None:
@@ -99,7 +105,7 @@ class SharedTerms(Struct, frozen=True, dict=True):
         if self.keeps_layers:
             return None
         largest = self.micro_batch.model.largest_layer_parameters
-        return self.gathered_weights("prefetched_layer", gathered.prefetched_unit_bytes, U_b=largest)
+        return self.gathered_weights("prefetched_layer", gathered_weights.prefetched_unit_bytes, U_b=largest)
 
     # -- gradients ----------------------------------------------------------------------
 
@@ -149,7 +155,7 @@ class SharedTerms(Struct, frozen=True, dict=True):
             size,
             {"T": self.micro_batch.tokens, **token_bytes},
             evidence=self.layer_evidence,
-            source=derived if self.micro_batch.model.traced is None else traced.layer_bytes,
+            source=derived if self.micro_batch.model.traced is None else traced_layer.layer_bytes,
         )
 
     def _outside(self, name: str, size: Size, derived: Callable[..., Any], **token_bytes: int) -> Term:
@@ -180,7 +186,7 @@ class SharedTerms(Struct, frozen=True, dict=True):
         """What the final norm saves."""
         model, source = self.micro_batch.model, activations.final_norm_bytes
         size = source(model, self.micro_batch.engine)
-        counted = source if model.traced is None else traced.final_norm_bytes
+        counted = source if model.traced is None else traced_layer.final_norm_bytes
         return self._outside("final_norm", per_token.final_norm_bytes, counted, a_n=size)
 
     @cached_property

@@ -5,7 +5,7 @@ Each takes the tokens, or the vocabulary, piece by piece. :math:`b` are bytes of
 """
 
 from tuner.memory.ledger.expression import ceil_div, largest, smallest
-from tuner.memory.ledger.stated import Size
+from tuner.memory.ledger.stated_terms import Size
 from tuner.units import MIB
 from tuner.workload import HeadKind
 

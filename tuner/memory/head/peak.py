@@ -4,7 +4,7 @@ from tuner.memory.head.fused import fused_head_size
 from tuner.memory.head.logits import logit_tensors
 from tuner.memory.head.tensors import entropy_chunk, tensor_bytes
 from tuner.memory.head.value import value_head_size
-from tuner.memory.ledger.stated import Size, bytes_of
+from tuner.memory.ledger.stated_terms import Size, bytes_of
 from tuner.workload import HeadKind, OutputHead
 
 

@@ -9,7 +9,7 @@ from tuner.memory.head.logits import copies_bytes, logit_tensors, logits_bytes
 from tuner.memory.head.peak import size_without_logits
 from tuner.memory.head.tensors import Tensors, entropy_chunk, last_chunk, tensor_bytes, tensor_formula
 from tuner.memory.ledger.formula import names
-from tuner.memory.ledger.stated import path_of, stated
+from tuner.memory.ledger.stated_terms import path_of, stated
 from tuner.memory.ledger.terms import Item, Term
 from tuner.workload import HeadKind, OutputHead
 

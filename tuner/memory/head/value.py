@@ -1,6 +1,6 @@
 """A critic's head: a single column in place of logits."""
 
-from tuner.memory.ledger.stated import Size
+from tuner.memory.ledger.stated_terms import Size
 
 SYMBOLS = {
     "b": "bytes of a number in the dtype of the logits",

@@ -10,7 +10,7 @@ from tuner.architectures import layer_traits
 from tuner.dtypes import DType
 from tuner.evidence import Evidence
 from tuner.memory.batch.fields import batch_token_bytes
-from tuner.memory.layer import traced
+from tuner.memory.layer import traced_layer
 from tuner.memory.layer.attention import (
     attention_forward_bytes,
     attention_saved_bytes,
@@ -35,7 +35,7 @@ def layer_saved_bytes(model: ModelShape, engine: Engine, layer: int) -> int:
 
     Source: transformers ``LlamaDecoderLayer``, ``Gemma2DecoderLayer``, ``Glm4DecoderLayer``.
     """
-    counted = traced.layer_bytes(model, engine, layer)
+    counted = traced_layer.layer_bytes(model, engine, layer)
     if counted is not None:
         return counted.saved + redistribution_saved_bytes(model, engine)
     mixer = (
@@ -116,7 +116,7 @@ def largest_layer_forward_bytes(model: ModelShape, engine: Engine) -> int:
 
 def layer_inside_bytes(model: ModelShape, engine: Engine, layer: int) -> int:
     """What one layer needs at once beyond its input, see :func:`layer_forward_bytes`."""
-    counted = traced.layer_bytes(model, engine, layer)
+    counted = traced_layer.layer_bytes(model, engine, layer)
     if counted is not None:
         return counted.forward
     mixer = 0 if model.is_linear(layer) else attention_forward_bytes(model, engine)
@@ -135,7 +135,7 @@ def gradients_in_flight_bytes(model: ModelShape, engine: Engine, layer: int) -> 
 
     Source: torch ``utils/checkpoint.py`` (``set_checkpoint_early_stop``).
     """
-    counted = traced.layer_bytes(model, engine, layer)
+    counted = traced_layer.layer_bytes(model, engine, layer)
     if counted is not None:
         return counted.backward if engine.checkpointing is Checkpointing.NONE else counted.recomputed
     behind = norm_saved_bytes(model, engine) if layer_traits(model.architecture).norms_after else 0
@@ -152,7 +152,7 @@ def final_norm_bytes(model: ModelShape, engine: Engine) -> int:
 
     Source: transformers ``LlamaForCausalLM``.
     """
-    counted = traced.final_norm_bytes(model, engine)
+    counted = traced_layer.final_norm_bytes(model, engine)
     if counted is not None:
         return counted
     output = 0 if engine.lora is not None else engine.compute_dtype.bytes * model.hidden

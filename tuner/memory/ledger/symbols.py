@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from importlib import import_module
 
-from tuner.memory.ledger.stated import rooms_of
+from tuner.memory.ledger.stated_terms import rooms_of
 
 #: What a symbol stands for wherever no module says otherwise.
 MEANINGS = {

@@ -29,7 +29,7 @@ from tuner.memory.megatron.terms import (
     saved_activations,
     stage_of,
 )
-from tuner.memory.megatron.undivided import undivided
+from tuner.memory.megatron.undivided_tensors import undivided
 from tuner.memory.process.terms import workspaces
 from tuner.workload import Engine, HeadKind
 

@@ -9,7 +9,7 @@ from tuner.memory.batch.micro_batch import PassInput
 from tuner.memory.batch.routes import SYMBOLS as ROUTE_SYMBOLS
 from tuner.memory.batch.routes import Routes
 from tuner.memory.ledger.expression import ceil_div
-from tuner.memory.ledger.stated import stated
+from tuner.memory.ledger.stated_terms import stated
 from tuner.memory.ledger.terms import Item, Term
 from tuner.memory.megatron.stages import stage_layers
 from tuner.memory.megatron.terms import covered_layers, stage_of, tokens_in_flight

@@ -8,7 +8,7 @@ from math import ceil
 
 from tuner.dtypes import DType
 from tuner.evidence import Evidence
-from tuner.memory.ledger.stated import stated
+from tuner.memory.ledger.stated_terms import stated
 from tuner.memory.ledger.terms import Item, Term
 from tuner.memory.megatron.grid import local_parameters, optimizer_ranks, optimizer_share
 from tuner.model_shape import ModelShape

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct
 
 from tuner.evidence import Evidence
-from tuner.memory.ledger.stated import Size, bytes_of, stated
+from tuner.memory.ledger.stated_terms import Size, bytes_of, stated
 from tuner.memory.ledger.terms import Item, Term
 
 

@@ -9,7 +9,7 @@ engines of 0.7.1, map the weights and empty the cache afterwards.
 from collections.abc import Sequence
 
 from tuner.evidence import Evidence
-from tuner.memory.ledger.stated import stated
+from tuner.memory.ledger.stated_terms import stated
 from tuner.memory.ledger.terms import Item, PhaseEstimate, Term
 
 SYMBOLS = {

@@ -4,7 +4,7 @@ from functools import lru_cache, partial
 
 from tuner.evidence import Evidence
 from tuner.hardware import Gpu
-from tuner.memory.ledger.stated import stated
+from tuner.memory.ledger.stated_terms import stated
 from tuner.memory.ledger.terms import Item, Term
 from tuner.memory.process.communicators import Communicators
 from tuner.memory.process.constant import Constant, heuristic, together

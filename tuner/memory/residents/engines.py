@@ -9,8 +9,8 @@ from functools import cached_property, lru_cache
 
 from msgspec import Struct
 
-from tuner.memory.fsdp.left_gathered import left_gathered
 from tuner.memory.fsdp.units import has_held_weights, is_unsharded
+from tuner.memory.fsdp.weights_left_gathered import left_gathered
 from tuner.memory.ledger.terms import Term
 from tuner.memory.process import communicators, terms
 from tuner.memory.residents import model_states

@@ -7,7 +7,7 @@ communicator of the engine's ranks, :math:`h` buffers.
 from functools import lru_cache
 
 from tuner.hardware import Gpu
-from tuner.memory.ledger.stated import Size
+from tuner.memory.ledger.stated_terms import Size
 from tuner.memory.ledger.terms import Item, Term
 from tuner.memory.process.constant import Constant, heuristic
 from tuner.memory.process.overhead import (

@@ -16,7 +16,7 @@ from msgspec.structs import asdict
 from tuner.evidence import Evidence
 from tuner.language import N_
 from tuner.memory.ledger.expression import as_written
-from tuner.memory.ledger.stated import Size, bytes_of, stated
+from tuner.memory.ledger.stated_terms import Size, bytes_of, stated
 from tuner.memory.ledger.terms import Item, Term
 from tuner.memory.process.overhead import ENGINE_KERNELS
 from tuner.memory.rollout.graphs import engine_graphs

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from tuner.memory.fsdp.states import stored_parameters
 from tuner.memory.fsdp.units import root_parameters
 from tuner.memory.ledger.expression import ceil_div, largest
-from tuner.memory.ledger.stated import Size, stated
+from tuner.memory.ledger.stated_terms import Size, stated
 from tuner.memory.ledger.terms import Item, Moment, Term
 from tuner.memory.residents.engines import States
 from tuner.memory.rollout.at_start import cache_share

@@ -6,7 +6,7 @@ from tuner.render.checked.context import RenderContext
 from tuner.render.checked.wording import told, where
 from tuner.render.terminal import Terminal
 from tuner.render.words import SEVERITY_COLOURS
-from tuner.review.checked import FindingLine
+from tuner.review.input_findings import FindingLine
 from tuner.review.review import Review
 
 FIX_MARK = "[*]"  # ruff's, beside the code of what ``--fix`` fixes and beside their number in the last line

@@ -8,7 +8,7 @@ from tuner.errors import InputError
 from tuner.files import read_bytes
 from tuner.inputs.secrets import has_secret
 from tuner.render.terminal import plain
-from tuner.review.checked import Edit, Fix
+from tuner.review.input_findings import Edit, Fix
 from tuner.units import MIB
 
 _MOST_BYTES = 16 * MIB

@@ -11,7 +11,7 @@ from tuner.render.checked.fix_diff import fix_diff
 from tuner.render.checked.wording import help_text, page, where
 from tuner.render.terminal import Terminal, plain
 from tuner.render.words import SEVERITY_COLOURS, sentence, titled
-from tuner.review.checked import Excerpt, FindingLine, Fix
+from tuner.review.input_findings import Excerpt, FindingLine, Fix
 from tuner.review.review import Review
 
 _TAB = 4  # columns that a tab is shown as

@@ -10,7 +10,7 @@ from tuner.findings import Severity
 from tuner.render.checked.context import RenderContext
 from tuner.render.checked.wording import file_of, is_file, path_of, told
 from tuner.render.terminal import plain
-from tuner.review.checked import FindingLine, InputProblem
+from tuner.review.input_findings import FindingLine, InputProblem
 from tuner.review.review import Review
 
 _LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.ADVICE: "notice"}

@@ -12,7 +12,7 @@ from tuner.findings import Severity
 from tuner.render.checked.context import RenderContext
 from tuner.render.checked.wording import file_of, is_file, marked, path_of, told
 from tuner.render.json_text import listed
-from tuner.review.checked import FindingLine, InputProblem
+from tuner.review.input_findings import FindingLine, InputProblem
 from tuner.review.review import Review
 
 _SEVERITIES = {Severity.ERROR: "major", Severity.WARNING: "minor", Severity.ADVICE: "info"}

@@ -6,7 +6,7 @@ from tuner.render.checked.concise import judged
 from tuner.render.checked.context import RenderContext, separated
 from tuner.render.checked.wording import path_of, told
 from tuner.render.terminal import Terminal, plain
-from tuner.review.checked import Checked, FindingLine
+from tuner.review.input_findings import FindingLine, InputFindings
 from tuner.review.review import Review
 
 
@@ -15,7 +15,7 @@ def parts(review: Review, how: RenderContext) -> Iterator[str]:
     return separated(_paragraph(checked, how.terminal) for checked in review.inputs if checked.lines)
 
 
-def _paragraph(checked: Checked, terminal: Terminal) -> str:
+def _paragraph(checked: InputFindings, terminal: Terminal) -> str:
     places = [_place(line, checked) for line in checked.lines]
     width = max(map(len, places))
     lines = [
@@ -25,7 +25,7 @@ def _paragraph(checked: Checked, terminal: Terminal) -> str:
     return "\n".join([terminal.style(plain(path_of(checked.source)), "bold"), *lines])
 
 
-def _place(line: FindingLine, checked: Checked) -> str:
+def _place(line: FindingLine, checked: InputFindings) -> str:
     place = line.location
     position = f"{place.line or 1}:{place.column or 1}"
     return position if place.source == checked.source else f"{plain(path_of(place.source))}:{position}"

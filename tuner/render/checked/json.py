@@ -19,7 +19,7 @@ from tuner.render.checked.wording import Marked, marked, page, path_of
 from tuner.render.json_text import escaped, filled, json_text
 from tuner.render.report_values import InputPlace
 from tuner.render.words import shown_overrides
-from tuner.review.checked import Checked, Fix, JudgedFor
+from tuner.review.input_findings import Fix, InputFindings, JudgedFor
 from tuner.review.review import Review
 
 
@@ -63,7 +63,7 @@ def _silenced(review: Review) -> Iterator[SilencedLine]:
                 )
 
 
-def _line(found: Marked, checked: Checked) -> CheckLine:
+def _line(found: Marked, checked: InputFindings) -> CheckLine:
     line = found.line
     place, finding = line.location, line.finding
     return CheckLine(
@@ -93,7 +93,7 @@ def _fix(fix: Fix) -> FixReport:
     return FixReport(title=fix.title, path=path_of(fix.source), safe=fix.safe, edits=edits)
 
 
-def _input(checked: Checked) -> CheckedInput:
+def _input(checked: InputFindings) -> CheckedInput:
     problem = checked.problem
     if problem is not None:
         place = problem.location

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 from tuner.render.checked.context import RenderContext
 from tuner.render.checked.wording import path_of, told, where
-from tuner.review.checked import Checked, FindingLine
+from tuner.review.input_findings import FindingLine, InputFindings
 from tuner.review.review import Review
 from tuner.review.totals import Totals
 
@@ -29,7 +29,7 @@ def parts(review: Review, how: RenderContext) -> Iterator[str]:
     yield f"\n{end}"
 
 
-def _suite(checked: Checked) -> ElementTree.Element:
+def _suite(checked: InputFindings) -> ElementTree.Element:
     name = _text(path_of(checked.source))
     cases = [_case(line, checked, name) for line in checked.lines]
     for silenced in checked.silenced:
@@ -48,7 +48,7 @@ def _suite(checked: Checked) -> ElementTree.Element:
     return suite
 
 
-def _case(line: FindingLine, checked: Checked, name: str) -> ElementTree.Element:
+def _case(line: FindingLine, checked: InputFindings, name: str) -> ElementTree.Element:
     case = _named(line, name)
     message = _text(told(line))
     if line.at_least(checked.fail_on):

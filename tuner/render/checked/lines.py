@@ -15,7 +15,7 @@ from tuner.inputs.user_input import UserInput
 from tuner.language import _
 from tuner.render import does_not_fit, lost_override, not_modelled
 from tuner.render.consultation import Consultation
-from tuner.review.checked import Checked, FindingLine, JudgedFor, PhaseUse
+from tuner.review.input_findings import FindingLine, InputFindings, JudgedFor, PhaseUse
 from tuner.timing import phase_interval
 
 
@@ -28,10 +28,10 @@ class _Stands(Struct, frozen=True, kw_only=True):
     section: str = ""
 
 
-def checked(answer: Consultation) -> Checked:
+def checked(answer: Consultation) -> InputFindings:
     """The answer on one input as a review keeps it."""
     advice, step = answer.advice, answer.advice.step
-    return Checked(
+    return InputFindings(
         source=answer.given.source,
         lines=lines(answer),
         judged_for=_judged_for(answer),

@@ -9,7 +9,7 @@ from tuner.render.checked.wording import help_text, page, path_of, stated
 from tuner.render.numbers import gib, percent
 from tuner.render.terminal import plain
 from tuner.render.words import counted, full_stop, listed
-from tuner.review.checked import Checked, FindingLine, PhaseUse
+from tuner.review.input_findings import FindingLine, InputFindings, PhaseUse
 from tuner.review.review import Review
 from tuner.rules.wording import duration
 from tuner.units import MIB
@@ -66,7 +66,7 @@ def _paragraphs(review: Review) -> Iterator[str]:
         yield "\n\n".join(_input(checked))
 
 
-def _input(checked: Checked) -> Iterator[str]:
+def _input(checked: InputFindings) -> Iterator[str]:
     yield f"### {code(path_of(checked.source))}"
     if checked.problem is not None:
         error = _("error")
@@ -91,7 +91,7 @@ def _input(checked: Checked) -> Iterator[str]:
         yield table(titles, [_phase(phase, judged.gpu_bytes) for phase in checked.phases])
 
 
-def _row(line: FindingLine, checked: Checked) -> tuple[str, ...]:
+def _row(line: FindingLine, checked: InputFindings) -> tuple[str, ...]:
     rule, place = line.finding.rule, line.location
     name = f"[{rule.code}]({page(rule)})" if page(rule) else rule.code
     position = "" if place.line is None else str(place.line)

@@ -19,7 +19,7 @@ from tuner.render.checked.wording import Marked, is_file, marked, page, path_of,
 from tuner.render.json_text import filled
 from tuner.render.rst import plain_text
 from tuner.render.words import sentence
-from tuner.review.checked import Checked, FindingLine, InputProblem
+from tuner.review.input_findings import FindingLine, InputFindings, InputProblem
 from tuner.review.review import Review
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -70,7 +70,7 @@ def _json(value: Mapping[str, Any]) -> str:
     return json.dumps(value, indent=2, ensure_ascii=True)
 
 
-def _all_lines(inputs: Iterable[Checked]) -> Iterator[FindingLine]:
+def _all_lines(inputs: Iterable[InputFindings]) -> Iterator[FindingLine]:
     """Every finding, with those that are silenced."""
     for checked in inputs:
         yield from checked.lines
@@ -107,7 +107,7 @@ def _tags(rule: Rule) -> list[str]:
     return [rule.goal.value, rule.code[:3]]
 
 
-def _result(found: Marked, checked: Checked, codes: Sequence[str]) -> dict[str, Any]:
+def _result(found: Marked, checked: InputFindings, codes: Sequence[str]) -> dict[str, Any]:
     """One finding (3.27 result)."""
     line, silenced = found.line, found.silenced
     result: dict[str, Any] = {
@@ -128,7 +128,7 @@ def _result(found: Marked, checked: Checked, codes: Sequence[str]) -> dict[str, 
     return result
 
 
-def _location(line: FindingLine, checked: Checked) -> dict[str, Any]:
+def _location(line: FindingLine, checked: InputFindings) -> dict[str, Any]:
     place = line.location
     logical = {"logicalLocations": [{"fullyQualifiedName": line.key}]} if line.key else {}
     if not is_file(place.source):

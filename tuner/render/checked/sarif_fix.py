@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tuner.review.checked import Fix
+from tuner.review.input_findings import Fix
 
 
 def sarif_fix(fix: Fix, artifact: dict[str, str]) -> dict[str, Any]:

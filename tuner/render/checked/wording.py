@@ -15,7 +15,7 @@ from tuner.inputs.overrides import COMMAND_LINE
 from tuner.language import _
 from tuner.render.terminal import plain
 from tuner.render.words import pasteable, shown_overrides
-from tuner.review.checked import Checked, FindingLine, Silenced
+from tuner.review.input_findings import FindingLine, InputFindings, Silenced
 
 SITE = "TUNER_DOCS"  # variable with the address of the documentation, where it is not that of the package
 
@@ -99,7 +99,7 @@ class Marked(NamedTuple):
     silenced: Silenced | None  # None where it is reported
 
 
-def marked(inputs: Iterable[Checked]) -> Iterator[tuple[Checked, tuple[Marked, ...]]]:
+def marked(inputs: Iterable[InputFindings]) -> Iterator[tuple[InputFindings, tuple[Marked, ...]]]:
     """Each input with its findings, the silenced ones behind the others.
 
     A fingerprint is made of the file, the rule, the configuration key, and how many of these came before.

@@ -9,9 +9,9 @@ from msgspec.structs import replace
 from tuner.findings import Severity
 from tuner.inputs.tree import Path
 from tuner.language import _
-from tuner.review.checked import Checked, FindingLine
 from tuner.review.fixes.edits import applied, key_of
 from tuner.review.fixes.plan import ScriptFile, YamlFile, objection
+from tuner.review.input_findings import FindingLine, InputFindings
 
 _MOST = 100  # fixes of one file
 
@@ -19,7 +19,7 @@ _MOST = 100  # fixes of one file
 class DraftedFindings(Struct, frozen=True, kw_only=True, dict=True):
     """What is found in one state of a file, with fixes that nobody has proved yet."""
 
-    checked: Checked
+    checked: InputFindings
     file: YamlFile | ScriptFile | None = None  # what the fixes edit; None where there are none
 
     def objection(self, line: FindingLine) -> str:
@@ -27,7 +27,7 @@ class DraftedFindings(Struct, frozen=True, kw_only=True, dict=True):
         return "" if self.file is None else objection(line, self.file)
 
     @cached_property
-    def proved(self) -> Checked:
+    def proved(self) -> InputFindings:
         """The findings with each fix proved by itself, since it may be applied without the others."""
         return replace(self.checked, lines=tuple(map(self._proved, self.checked.lines)))
 
@@ -50,7 +50,7 @@ class FixedFile(Struct, frozen=True, kw_only=True):
     after: bytes
     fixed: tuple[FindingLine, ...]  # in the order in which they were fixed
     left: tuple[UnfixedFinding, ...]  # with overrides, and not fixed
-    checked: Checked  # what is found in the file afterwards, with the reasons why fixes were refused
+    checked: InputFindings  # what is found in the file afterwards, with the reasons why fixes were refused
 
 
 def apply_fixes(
@@ -58,7 +58,7 @@ def apply_fixes(
     judge: Callable[[bytes], DraftedFindings],
     *,
     unsafe: bool,
-    candidates: Callable[[Checked], Sequence[FindingLine]] = lambda checked: checked.lines,
+    candidates: Callable[[InputFindings], Sequence[FindingLine]] = lambda checked: checked.lines,
 ) -> FixedFile:
     """Fix what can be fixed.
 
@@ -85,7 +85,7 @@ def apply_fixes(
     )
 
 
-def refused(checked: Checked, left: Sequence[UnfixedFinding], *, unsafe: bool) -> Checked:
+def refused(checked: InputFindings, left: Sequence[UnfixedFinding], *, unsafe: bool) -> InputFindings:
     """What is found in a file that stays as it is, with the reasons why fixes were not applied.
 
     Args:
@@ -115,7 +115,7 @@ class _FixLoop:
     def __init__(
         self,
         judge: Callable[[bytes], DraftedFindings],
-        candidates: Callable[[Checked], Sequence[FindingLine]],
+        candidates: Callable[[InputFindings], Sequence[FindingLine]],
         *,
         unsafe: bool,
     ) -> None:
@@ -192,7 +192,7 @@ def keys_of(line: FindingLine) -> set[Path]:
     return set(map(key_of, line.overrides))
 
 
-def with_verified_fixes(checked: Checked, afterwards: Checked) -> Checked:
+def with_verified_fixes(checked: InputFindings, afterwards: InputFindings) -> InputFindings:
     """An input as it is, with what became of each safe fix when the file was fixed.
 
     A finding is fixed also where the fix of another one leaves nothing of it.
@@ -204,7 +204,7 @@ def with_verified_fixes(checked: Checked, afterwards: Checked) -> Checked:
     return replace(checked, lines=tuple(_tried(line, afterwards) for line in checked.lines))
 
 
-def _tried(line: FindingLine, afterwards: Checked) -> FindingLine:
+def _tried(line: FindingLine, afterwards: InputFindings) -> FindingLine:
     if line.fix is None or not line.fix.safe:
         return line
     left = next((other for other in afterwards.lines if _is_the_same(other, line)), None)

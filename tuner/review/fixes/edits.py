@@ -14,7 +14,7 @@ from tuner.inputs.overrides import OverrideKind, on_command_line, parse_override
 from tuner.inputs.secrets import HIDDEN, has_secret
 from tuner.inputs.tree import Path, split_key
 from tuner.language import _
-from tuner.review.checked import Edit
+from tuner.review.input_findings import Edit
 
 BOM = b"\xef\xbb\xbf"
 

@@ -14,10 +14,10 @@ from tuner.inputs.secrets import without_secrets
 from tuner.inputs.user_input import UserInput
 from tuner.inputs.yaml_file import parse_yaml
 from tuner.language import _
-from tuner.review.checked import Edit, FindingLine, Fix
 from tuner.review.fixes.edits import CannotEditError, KeyEdit, applied, changes, joined, key_of
 from tuner.review.fixes.script import LaunchScript, expect_script, script_edits
 from tuner.review.fixes.yaml_edits import expect_yaml, yaml_edits
+from tuner.review.input_findings import Edit, FindingLine, Fix
 
 
 class YamlFile(Struct, frozen=True, kw_only=True):

@@ -15,8 +15,8 @@ from tuner.inputs.shell.source import Node, Source, parse
 from tuner.inputs.shell.values import Field
 from tuner.inputs.tree import dotted
 from tuner.language import _
-from tuner.review.checked import Edit
 from tuner.review.fixes.edits import BOM, CannotEditError, KeyEdit, joined
+from tuner.review.input_findings import Edit
 
 _LITERAL = frozenset({"word", "number"})
 _SPECIAL = frozenset("\\$`*?~{}")

@@ -9,7 +9,6 @@ from tuner.inputs.override_syntax import same
 from tuner.inputs.tree import Path, Tree, dotted, leaves, merged, nested
 from tuner.inputs.yaml_file import parse_yaml
 from tuner.language import _
-from tuner.review.checked import Edit
 from tuner.review.fixes.edits import CannotEditError, KeyEdit, Splice, edits_of
 from tuner.review.fixes.yaml_text import (
     MappingEntry,
@@ -21,6 +20,7 @@ from tuner.review.fixes.yaml_text import (
     place_of,
     spelled,
 )
+from tuner.review.input_findings import Edit
 
 _STEP = 2  # columns, where the file has no section that tells
 

@@ -12,7 +12,7 @@ from tuner.language import _
 from tuner.review.project.discovery import SHARED_NAME, TABLE
 from tuner.review.project.schema import Budget, BudgetFile, ProjectSettings
 from tuner.review.project.toml import KeyPath, parse_toml, place_of, read_toml
-from tuner.review.project.typed import typed
+from tuner.review.project.value_types import typed
 
 _DEEPEST = 8  # files that extend one another
 

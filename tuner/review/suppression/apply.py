@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from msgspec import Struct
 
-from tuner.review.checked import FindingLine, Silenced, SilencedBy
+from tuner.review.input_findings import FindingLine, Silenced, SilencedBy
 from tuner.review.project.selection import KnownRules, Selection
 from tuner.review.suppression import unused
 from tuner.review.suppression.comments import Suppression

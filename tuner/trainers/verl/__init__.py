@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tuner.inputs.log.metrics import StepMetrics
     from tuner.inputs.record.read import RunRecord
     from tuner.out_of_memory.stack import Call
-    from tuner.workload.observed import Observed
+    from tuner.workload.observed_run import Observed
     from tuner.workload.place import FailurePlace
 
 __all__ = [
@@ -103,17 +103,17 @@ def keys_of_fields(
 
 
 def behaviours(asked: str, nearest: Workload, read: Reader) -> tuple[Behaviour, ...]:
-    """How an unknown release may run a job, see :func:`tuner.trainers.verl.unbundled.behaviours`."""
-    from tuner.trainers.verl import unbundled
+    """How an unknown release may run a job, see :func:`tuner.trainers.verl.unbundled_releases.behaviours`."""
+    from tuner.trainers.verl import unbundled_releases
 
-    return unbundled.behaviours(asked, nearest, read)
+    return unbundled_releases.behaviours(asked, nearest, read)
 
 
 def observed(steps: "Sequence[StepMetrics]", workload: Workload) -> "Observed | None":
-    """What a run's metrics say, see :func:`tuner.trainers.verl.observing.observed`."""
-    from tuner.trainers.verl import observing
+    """What a run's metrics say, see :func:`tuner.trainers.verl.step_metrics.observed`."""
+    from tuner.trainers.verl import step_metrics
 
-    return observing.observed(steps, workload)
+    return step_metrics.observed(steps, workload)
 
 
 def recorded(record: "RunRecord", observed: "Observed | None", workload: Workload) -> "Observed | None":
@@ -140,10 +140,10 @@ def input_schema(version: str) -> dict[str, Any]:
 
 
 def offered_keys(version: str, begun: str) -> tuple[OfferedKey, ...]:
-    """The keys that begin so, see :func:`tuner.trainers.verl.completing.offered_keys`."""
-    from tuner.trainers.verl import completing
+    """The keys that begin so, see :func:`tuner.trainers.verl.key_completion.offered_keys`."""
+    from tuner.trainers.verl import key_completion
 
-    return completing.offered_keys(version, begun)
+    return key_completion.offered_keys(version, begun)
 
 
 def may_configure(text: str, *, yaml: bool) -> bool:
@@ -154,10 +154,10 @@ def may_configure(text: str, *, yaml: bool) -> bool:
 
 
 def engine_version_of(asked: str, nearest: Workload) -> str | None:
-    """An unknown release's engine version, see :func:`tuner.trainers.verl.unbundled.engine_version_of`."""
-    from tuner.trainers.verl import unbundled
+    """The engine's version, see :func:`tuner.trainers.verl.unbundled_releases.engine_version_of`."""
+    from tuner.trainers.verl import unbundled_releases
 
-    return unbundled.engine_version_of(asked, nearest)
+    return unbundled_releases.engine_version_of(asked, nearest)
 
 
 def noted_settings(note: str) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from functools import lru_cache
 from msgspec import Struct
 
 from tuner.inputs.override_syntax import same
-from tuner.inputs.resolved import ABSENT, Resolved, resolved
+from tuner.inputs.resolution import ABSENT, Resolved, resolved
 from tuner.inputs.settings import Settings
 from tuner.trainers.protocol import KeyChange, KeyFate, KeyKind, KeyState, Loaded
 from tuner.trainers.verl.coverage.classes import Class, Read, classes

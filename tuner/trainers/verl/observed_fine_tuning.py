@@ -16,7 +16,7 @@ from tuner.trainers.verl.flop_utilisation import utilisation
 from tuner.trainers.verl.observed_steps import highest_of, median_of, warm_steps
 from tuner.units import GIB
 from tuner.workload import Phase, Workload
-from tuner.workload.observed import Observed, PeakMemory
+from tuner.workload.observed_run import Observed, PeakMemory
 
 _SECONDS, _TOKENS, _UTILISATION = "train/time(s)", "train/global_tokens", "train/mfu"
 _ALLOCATED, _RESERVED = "perf/max_memory_allocated_gb", "perf/max_memory_reserved_gb"

@@ -11,9 +11,9 @@ from tuner.inputs.record.peaks import lengths_by_step, phase_peaks, seconds_by_s
 from tuner.inputs.record.read import RunRecord
 from tuner.language import N_
 from tuner.trainers.verl.observed_steps import warm_steps
-from tuner.trainers.verl.observing import holds_engine
+from tuner.trainers.verl.step_metrics import holds_engine
 from tuner.workload import Phase, Workload
-from tuner.workload.observed import Observed, PeakMemory, PhasePeak
+from tuner.workload.observed_run import Observed, PeakMemory, PhasePeak
 
 _TAKEN = N_("in each phase that was recorded, the highest of all ranks")
 

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from tuner.inputs.interpolation import is_interpolation
 from tuner.inputs.override_syntax import same
-from tuner.inputs.resolved import ABSENT
+from tuner.inputs.resolution import ABSENT
 from tuner.inputs.settings import Layer, Origin, Settings
 from tuner.inputs.tree import Path, Tree, contains, dotted, leaves, merged, nested
 from tuner.inputs.yaml_file import Document

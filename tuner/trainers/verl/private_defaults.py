@@ -101,7 +101,7 @@ def _read(file: FilePath, config: str) -> _Reading:
 
     None of a file that cannot be composed, or has too little of what verl's has.
     """
-    from tuner.trainers.verl.composing import composed  # where there is a copy, which is seldom
+    from tuner.trainers.verl.composition import composed  # where there is a copy, which is seldom
 
     private: PrivateDefaults | None = None
     with noted() as names, contextlib.suppress(TunerError):

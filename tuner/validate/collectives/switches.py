@@ -12,7 +12,7 @@ from tuner.validate.children.servers import ServedFunction, Server
 from tuner.validate.report.schema import Measurement
 from tuner.validate.report.verdicts import PEAK_TOLERANCE
 from tuner.validate.session import Options, Planned, Session, Subject
-from tuner.validate.training.configured import heads_can_be_shared
+from tuner.validate.training.configured_passes import heads_can_be_shared
 from tuner.validate.training.depths import cut_shape, usable_depths
 from tuner.validate.training.figures import pass_seconds
 from tuner.validate.training.passes import PlannedPass, planned_passes

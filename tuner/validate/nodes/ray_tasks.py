@@ -7,7 +7,7 @@ from typing import Any
 from tuner.errors import InputError, TunerError
 from tuner.extras import install
 from tuner.language import _
-from tuner.validate.nodes.merged import GRACE_S, merged
+from tuner.validate.nodes.merged_reports import GRACE_S, merged
 from tuner.validate.report.schema import ValidationFile
 
 

@@ -9,7 +9,7 @@ from tuner.validate.children import processes
 from tuner.validate.children.outcome import Failed
 from tuner.validate.children.servers import ServedFunction
 from tuner.validate.children.setup import Setup
-from tuner.validate.nodes.merged import GRACE_S, merged
+from tuner.validate.nodes.merged_reports import GRACE_S, merged
 from tuner.validate.report.schema import ValidationFile
 
 _SHARE = ServedFunction.beside(__package__, "worker", "share")

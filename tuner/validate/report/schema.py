@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from tuner.accuracy.measured import MeasuredCase
+from tuner.accuracy.measured_files import MeasuredCase
 from tuner.language import N_
 from tuner.validate.parts import ValidationPart
 

@@ -12,8 +12,8 @@ from tuner.memory.rollout.capacity import built_sequence_bytes, rollout_memory
 from tuner.units import GIB
 from tuner.validate.report.schema import JudgedRecommendation, Measurement, Outcome
 from tuner.validate.report.verdicts import verdict
-from tuner.validate.rollout.judged import ONLY_LENGTH, changing
-from tuner.validate.rollout.measured import MeasuredRollout
+from tuner.validate.rollout.measured_rollout import MeasuredRollout
+from tuner.validate.rollout.verdicts import ONLY_LENGTH, changing
 from tuner.validate.session import Session
 from tuner.workload import Workload
 

@@ -9,11 +9,11 @@ from tuner.validate.children.outcome import Failed
 from tuner.validate.children.servers import ServedFunction
 from tuner.validate.report.schema import Measurement
 from tuner.validate.rollout import vllm
-from tuner.validate.rollout.judged import judge_rollouts, judge_unseen, runnable, whole_interval
 from tuner.validate.rollout.length import judge_lengths
-from tuner.validate.rollout.measured import MeasuredRollout
+from tuner.validate.rollout.measured_rollout import MeasuredRollout
 from tuner.validate.rollout.plan import PlannedRollout, not_decoded, planned_rollout
 from tuner.validate.rollout.settings import DecodeFigures, tiny
+from tuner.validate.rollout.verdicts import judge_rollouts, judge_unseen, runnable, whole_interval
 from tuner.validate.session import CALL_SHARE, NotHereError, Options, Planned, Session, Subject
 from tuner.workload import RolloutEngine
 

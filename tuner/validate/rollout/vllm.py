@@ -11,10 +11,10 @@ from tuner.dtypes import DType
 from tuner.language import _
 from tuner.validate.children.outcome import Failed
 from tuner.validate.children.servers import ServedFunction
-from tuner.validate.rollout.judged import changing
 from tuner.validate.rollout.plan import PlannedRollout, planned_rollout
 from tuner.validate.rollout.settings import EngineWork, VllmFigures
-from tuner.validate.rollout.vllm_judged import engine_measurements, judge_engine
+from tuner.validate.rollout.verdicts import changing
+from tuner.validate.rollout.vllm_verdicts import engine_measurements, judge_engine
 from tuner.validate.session import OutOfBudgetError, Session
 from tuner.workload import RolloutEngine, Workload
 

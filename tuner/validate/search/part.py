@@ -12,7 +12,6 @@ from tuner.validate.children.servers import ServedFunction, Server
 from tuner.validate.report.schema import Measurement
 from tuner.validate.report.verdicts import PEAK_TOLERANCE
 from tuner.validate.search.bisection import Search
-from tuner.validate.search.judged import Tries, judge_sizes
 from tuner.validate.search.out_of_memory import told_by_allocator
 from tuner.validate.search.sizes import (
     LEAST_TOKENS,
@@ -21,8 +20,9 @@ from tuner.validate.search.sizes import (
     resized,
     snapped,
 )
+from tuner.validate.search.verdicts import Tries, judge_sizes
 from tuner.validate.session import NotHereError, Options, OutOfBudgetError, Planned, Session, Subject
-from tuner.validate.training.configured import reasons_not_here
+from tuner.validate.training.configured_passes import reasons_not_here
 from tuner.validate.training.passes import PlannedPass, planned_passes
 from tuner.validate.training.settings import ModelSettings, PassFigures
 from tuner.workload import Checkpointing, Phase

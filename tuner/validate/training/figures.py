@@ -9,9 +9,9 @@ from tuner.validate.report.peaks import reserved
 from tuner.validate.report.schema import Measurement
 from tuner.validate.report.verdicts import PEAK_TOLERANCE
 from tuner.validate.training.groups import Try
-from tuner.validate.training.judged import Measured
 from tuner.validate.training.passes import PlannedPass
 from tuner.validate.training.settings import PassFigures
+from tuner.validate.training.verdicts import Measured
 
 
 def pass_measurements(measured: Measured) -> Iterator[Measurement]:

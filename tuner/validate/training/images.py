@@ -4,7 +4,7 @@ from math import isqrt
 
 from tuner import batching
 from tuner.accuracy import MeasuredCase
-from tuner.validate.training.fitted import equal_sequences
+from tuner.validate.training.fitted_job import equal_sequences
 from tuner.validate.training.settings import PromptImages
 from tuner.vision_tower import VisionTower
 from tuner.workload import Batch, StepPass

@@ -12,13 +12,13 @@ from tuner.validate.report.schema import Outcome
 from tuner.validate.report.verdicts import verdict
 from tuner.validate.session import NotHereError, Options, OutOfBudgetError, Planned, Session, Subject
 from tuner.validate.training import depths
-from tuner.validate.training.configured import reasons_not_here
+from tuner.validate.training.configured_passes import reasons_not_here
 from tuner.validate.training.figures import out_of_memory, pass_measurements
 from tuner.validate.training.groups import Key, PassGroup, Proposed, TrainingPlan, Try
-from tuner.validate.training.judged import Measured, judge
 from tuner.validate.training.plan import training_plan
 from tuner.validate.training.seconds import REPEAT_S, REPETITIONS
 from tuner.validate.training.settings import ModelSettings, PassFailed, PassFigures
+from tuner.validate.training.verdicts import Measured, judge
 from tuner.workload import Phase
 
 _ENDS_S = 2.0  # of a process, around what it runs

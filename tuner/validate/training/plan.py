@@ -13,8 +13,8 @@ from tuner.counted import counted
 from tuner.language import _
 from tuner.validate.session import Options, Subject
 from tuner.validate.training import depths as cutting
-from tuner.validate.training.configured import by_value, reason_not_here
-from tuner.validate.training.fitted import ranks_here
+from tuner.validate.training.configured_passes import by_value, reason_not_here
+from tuner.validate.training.fitted_job import ranks_here
 from tuner.validate.training.groups import Key, PassGroup, Proposed, TrainingPlan, Try
 from tuner.validate.training.passes import PlannedPass, planned_passes, with_one_small_image
 from tuner.validate.training.seconds import pass_seconds, start_seconds

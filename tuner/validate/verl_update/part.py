@@ -11,9 +11,9 @@ from tuner.validate.session import Options, Planned, Session, Subject
 from tuner.validate.training.seconds import pass_seconds
 from tuner.validate.training.settings import ModelSettings
 from tuner.validate.verl_update.figures import update_measurements
-from tuner.validate.verl_update.judged import head_measurements, skip_measurements
 from tuner.validate.verl_update.plan import PlannedUpdate, left_of, planned_update, seconds, settings
 from tuner.validate.verl_update.settings import SHARES, EngineUpdate, Update, UpdateWork
+from tuner.validate.verl_update.verdicts import head_measurements, skip_measurements
 
 WORKER = ServedFunction.beside(__package__, "worker.measure", "measure")
 WORKERS: tuple[ServedFunction, ...] = (WORKER,)

@@ -12,7 +12,7 @@ from tuner.memory.fsdp.units import wraps_head
 from tuner.timing import Interval
 from tuner.validate.session import NotHereError, Options, Subject
 from tuner.validate.training import depths
-from tuner.validate.training.configured import not_here
+from tuner.validate.training.configured_passes import not_here
 from tuner.validate.training.passes import PlannedPass, planned_pass
 from tuner.validate.training.settings import PassSettings
 from tuner.validate.verl_update.settings import MICRO_BATCHES, RELEASES

@@ -5,13 +5,13 @@ from functools import cached_property
 from msgspec import Struct
 
 from tuner.memory.batch.micro_batch import PassInput
-from tuner.memory.fsdp import gathered, per_token, units
+from tuner.memory.fsdp import gathered_weights, per_token, units
 from tuner.memory.fsdp.fsdp1 import sizes
 from tuner.memory.fsdp.shared_backward import LayersBackward
 from tuner.memory.fsdp.shared_terms import SharedTerms
 from tuner.memory.layer import activations
 from tuner.memory.layer.backward_stages import trained_parameters
-from tuner.memory.ledger.stated import Size
+from tuner.memory.ledger.stated_terms import Size
 from tuner.memory.ledger.terms import Term
 from tuner.model_shape import ModelShape
 from tuner.workload import Engine
@@ -49,7 +49,7 @@ class Fsdp1Terms(Struct, frozen=True, dict=True):
         """Weights that the modules hold while those that were offloaded come back."""
         if not (self.engine.param_offload and units.has_held_weights(self.engine)):
             return None
-        return self.shared.sized("held_weights", gathered.whole_model_bytes)
+        return self.shared.sized("held_weights", gathered_weights.whole_model_bytes)
 
     @property
     def fetched_before(self) -> Term | None:
@@ -97,7 +97,7 @@ class Fsdp1Terms(Struct, frozen=True, dict=True):
         """The root unit while it is gathered for the backward pass."""
         if self.shared.keeps_layers:
             return None
-        return self.shared.gathered_weights("root_gather", gathered.head_unit_bytes)
+        return self.shared.gathered_weights("root_gather", gathered_weights.head_unit_bytes)
 
     def weights(self, layer: int) -> tuple[Term | None, ...]:
         """Weights that are whole in a layer's backward pass."""
@@ -110,7 +110,7 @@ class Fsdp1Terms(Struct, frozen=True, dict=True):
     @property
     def embedding(self) -> tuple[Term | None, ...]:
         """The root's weights and the embedding's gradients when that is differentiated."""
-        root = self.shared.gathered_weights("root_unit", gathered.head_unit_bytes)
+        root = self.shared.gathered_weights("root_unit", gathered_weights.head_unit_bytes)
         return root, self.layers.embedding_gradients
 
     def layer_reduction(self, layer: int) -> Term | None:

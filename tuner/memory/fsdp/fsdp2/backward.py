@@ -2,13 +2,13 @@
 
 from msgspec import Struct
 
-from tuner.memory.fsdp import gathered
+from tuner.memory.fsdp import gathered_weights
 from tuner.memory.fsdp.fsdp2 import sizes
 from tuner.memory.fsdp.order import UnitOrder
 from tuner.memory.fsdp.shared_backward import LayersBackward
 from tuner.memory.fsdp.shared_terms import SharedTerms
 from tuner.memory.layer.backward_stages import trained_parameters
-from tuner.memory.ledger.stated import Size
+from tuner.memory.ledger.stated_terms import Size
 from tuner.memory.ledger.terms import Term
 from tuner.workload import Engine
 
@@ -47,7 +47,7 @@ class Fsdp2Backward(Struct, frozen=True, dict=True):
     def beside_logits(self) -> tuple[Term | None, ...]:
         """Weights there while what the model made of its logits is differentiated."""
         if self.order.separate_head and not self.shared.keeps_layers:
-            size = gathered.prefetched_unit_bytes
+            size = gathered_weights.prefetched_unit_bytes
             return (self.shared.sized("prefetched_layer", size, U_b=self.order.head),)
         return self.shared.head_unit, self.shared.prefetched_layer
 

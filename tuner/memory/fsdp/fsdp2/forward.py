@@ -9,7 +9,7 @@ from tuner.memory.fsdp.fsdp2 import sizes
 from tuner.memory.fsdp.order import UnitOrder
 from tuner.memory.fsdp.shared_terms import SharedTerms
 from tuner.memory.layer import activations
-from tuner.memory.ledger.stated import stated
+from tuner.memory.ledger.stated_terms import stated
 from tuner.memory.ledger.terms import Item, Term
 
 

@@ -15,7 +15,7 @@ from tuner.trainers.verl.releases import reaches
 from tuner.units import GIB
 from tuner.versions import at_least
 from tuner.workload import Phase, RolloutEngine, Workload
-from tuner.workload.observed import Observed, PeakMemory
+from tuner.workload.observed_run import Observed, PeakMemory
 
 _TIMER = "timing_s/"
 _OLD_TIMER = "timing/"  # before 0.3

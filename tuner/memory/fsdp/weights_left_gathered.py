@@ -1,7 +1,7 @@
 """Weights that FSDP gathered for a forward-only pass, and that stay whole after it."""
 
 from tuner.memory.fsdp.units import has_held_weights, is_unsharded, root_parameters
-from tuner.memory.ledger.stated import Size, stated
+from tuner.memory.ledger.stated_terms import Size, stated
 from tuner.memory.ledger.terms import Item, Term
 from tuner.model_shape import ModelShape
 from tuner.workload import Backend, Engine

@@ -20,9 +20,9 @@ from tuner.timing.generation.step import (
 from tuner.validate.report.profile import FACTOR_TOLERANCE, PROFILE_FIGURES
 from tuner.validate.report.schema import JudgedRecommendation, Measurement, Outcome
 from tuner.validate.report.verdicts import takes_longer, verdict
-from tuner.validate.rollout.judged import SEQUENCES_TOLERANCE
 from tuner.validate.rollout.plan import PlannedRollout
 from tuner.validate.rollout.settings import VllmFigures
+from tuner.validate.rollout.verdicts import SEQUENCES_TOLERANCE
 from tuner.workload import Phase, Workload
 
 Started = tuple[PlannedRollout, VllmFigures]

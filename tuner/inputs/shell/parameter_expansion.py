@@ -7,7 +7,7 @@ from tuner.inputs.shell.arithmetic import Number
 from tuner.inputs.shell.scope import Scope, Value
 from tuner.inputs.shell.segments import Expanded, Segment, append, literal
 from tuner.inputs.shell.source import Node, Source
-from tuner.inputs.shell.undecided import UndecidedPart
+from tuner.inputs.shell.undecided_parts import UndecidedPart
 from tuner.inputs.shell.values import Text, Unknown, joined, text
 
 _NAMES = ("variable_name", "special_variable_name", "subscript")

@@ -10,7 +10,7 @@ from tuner.language import N_, _
 from tuner.units import GIB
 from tuner.validate.report.schema import JudgedRecommendation, Measurement, Outcome
 from tuner.validate.report.verdicts import CLAIMS_NOTHING, claims_something, verdict
-from tuner.validate.rollout.measured import MeasuredRollout
+from tuner.validate.rollout.measured_rollout import MeasuredRollout
 from tuner.validate.session import Session, Subject
 from tuner.workload import Workload
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from tuner.memory.ledger.stated import Size, stated
+from tuner.memory.ledger.stated_terms import Size, stated
 from tuner.memory.ledger.terms import Item, Term
 
 #: Times the tensor: the next power of two.

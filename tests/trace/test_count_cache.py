@@ -12,7 +12,7 @@ from tests.trace.configs import kept_counts, write
 from tuner.errors import InputError
 from tuner.model_shape import ModelShape
 from tuner.models import FoundConfig, find_config
-from tuner.trace import build, cached, model, trace_model
+from tuner.trace import build, count_cache, model, trace_model
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def test_other_code_counts_anew(
 ) -> None:
     config = find_config(str(write(tmp_path / "model", "granite")))
     trace_model(config)
-    monkeypatch.setattr(cached, "_counting", lambda: "another hash")
+    monkeypatch.setattr(count_cache, "_counting", lambda: "another hash")
     trace_model(config)
     assert len(counted) == 2
 
@@ -99,8 +99,10 @@ def test_other_code_counts_anew(
         lambda text: text[:-20],
         lambda text: text.replace('"hidden":256', '"hidden":257'),
         lambda text: "\x00\xff",
-        lambda text: cached.sealed("[]"),
-        lambda text: cached.sealed(json.dumps({**json.loads(text.partition("\n")[2]), "hidden": "wide"})),
+        lambda text: count_cache.sealed("[]"),
+        lambda text: count_cache.sealed(
+            json.dumps({**json.loads(text.partition("\n")[2]), "hidden": "wide"})
+        ),
     ],
     ids=["empty", "cut off", "a digit changed", "no text", "no shape", "wrong type"],
 )
@@ -153,9 +155,9 @@ def test_the_folder_is_the_platforms_own(monkeypatch: pytest.MonkeyPatch, tmp_pa
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     for platform, folder in (("linux", ".cache"), ("darwin", "Library/Caches")):
         monkeypatch.setattr("sys.platform", platform)
-        assert cached.folder() == tmp_path / folder / "tuner" / "trace"
+        assert count_cache.folder() == tmp_path / folder / "tuner" / "trace"
     monkeypatch.setenv("XDG_CACHE_HOME", "relative/is/ignored")
-    assert cached.folder() == tmp_path / "Library/Caches" / "tuner" / "trace"
+    assert count_cache.folder() == tmp_path / "Library/Caches" / "tuner" / "trace"
 
 
 def test_without_torch_one_message_says_what_to_install(

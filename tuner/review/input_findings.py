@@ -1,4 +1,4 @@
-"""What is found in one configuration: a :class:`Checked` with its findings and what they were judged for.
+"""What is found in one configuration, an :class:`InputFindings`: its findings, and what they were judged for.
 
 No terminal and no output format is known here.
 """
@@ -123,7 +123,7 @@ class PhaseUse(Struct, frozen=True, kw_only=True):
     high_s: float | None
 
 
-class Checked(Struct, frozen=True, kw_only=True):
+class InputFindings(Struct, frozen=True, kw_only=True):
     """One input that was checked."""
 
     source: str  # as it was named
