@@ -43,7 +43,7 @@ def is_there(path: str | Path, kind: Callable[[Path], bool] = Path.exists) -> bo
 
 
 @contextmanager
-def noted() -> Iterator[set[str]]:
+def file_names_read() -> Iterator[set[str]]:
     """The names of the files that are read meanwhile, as they were given."""
     names: set[str] = set()
     outer = _NOTED.get()

@@ -10,7 +10,7 @@ from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
 from tests.cli.runner import run
-from tuner.files import noted
+from tuner.files import file_names_read
 from tuner.inputs.tree import Tree, merged
 from tuner.trainers.verl.composition import composed
 from tuner.trainers.verl.defaults import CONFIGS, read_defaults
@@ -187,7 +187,7 @@ def test_the_files_of_a_copy_count_as_read_also_where_it_is_remembered(repositor
     """What rests on a file that is fixed is judged anew, whoever has read it before."""
     folder = repository / "verl" / "trainer" / "config"
     for _ in range(2):
-        with noted() as outer, noted() as names:
+        with file_names_read() as outer, file_names_read() as names:
             assert private_defaults(repository / "examples" / "grpo", CONFIGS[0]) is not None
         assert {Path(name).relative_to(folder).as_posix() for name in outer} == {
             "ppo_trainer.yaml",

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tuner.inputs.override_syntax import has_name, same, spelled
+from tuner.inputs.override_syntax import has_name, override_value, same
 from tuner.inputs.overrides import on_command_line, parse_overrides
 from tuner.inputs.yaml_file import parse_yaml
 from tuner.inputs.yaml_written import on_one_line
@@ -47,7 +47,7 @@ def read(text: str) -> Any:
     ],
 )
 def test_spelling(value: object, text: str) -> None:
-    assert spelled(value) == text
+    assert override_value(value) == text
     assert same(read(text), value)
 
 
@@ -55,7 +55,7 @@ def test_spelling(value: object, text: str) -> None:
 @given(_VALUES)
 def test_hydra_reads_what_was_written(value: object) -> None:
     if "${" not in str(value):  # what is no interpolation that is whole is none of a configuration
-        assert same(read(spelled(value)), value)
+        assert same(read(override_value(value)), value)
 
 
 @settings(max_examples=60, deadline=None)

@@ -16,7 +16,7 @@ from tuner.inputs.convert import (
     has_too_large,
     number_expected,
 )
-from tuner.inputs.override_syntax import same, spelled
+from tuner.inputs.override_syntax import override_value, same
 from tuner.inputs.overrides import Argument, OverrideKind, option_value, parse_overrides
 from tuner.inputs.plain_overrides import PlainOverride, read_plain
 from tuner.inputs.tree import (
@@ -328,7 +328,7 @@ def test_a_key_of_64_sections_is_read() -> None:
     ],
 )
 def test_a_value_as_hydra_reads_it(value: Any, text: str) -> None:
-    assert spelled(value) == text
+    assert override_value(value) == text
 
 
 @pytest.mark.parametrize(

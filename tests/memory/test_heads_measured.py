@@ -9,7 +9,7 @@ from tests.memory.measured import RECORDED
 from tuner.kernels import slices
 from tuner.memory.head.fused import TUNER_SLICE_BYTES
 from tuner.units import MIB
-from tuner.validate.head.settings import HeadShape, Way
+from tuner.validate.head.settings import HeadShape, HeadUse
 from tuner.workload import HeadKind, OutputHead
 from tuner.workload.head_names import COMPARED_HEADS
 
@@ -44,7 +44,7 @@ def test_our_head_takes_no_more_than_is_claimed(report: str) -> None:
 
     Where the first slices lie in the gradient of the weight, the buffer holds what is left after them alone.
     """
-    way = Way.of(OutputHead(kind=HeadKind.FUSED_TUNER), entropy=True)
+    way = HeadUse.of(OutputHead(kind=HeadKind.FUSED_TUNER), entropy=True)
     shapes = list(with_both_passes(report, "recompute"))
     assert shapes
     for shape, measured in shapes:
@@ -60,7 +60,7 @@ def test_our_head_takes_no_more_than_is_claimed(report: str) -> None:
 )
 def test_the_triton_head_of_verl_takes_what_was_measured(report: str) -> None:
     """Whole slices alone, and a narrower last one; beyond the tensors are five numbers of each row."""
-    way = Way.of(OutputHead(kind=HeadKind.FUSED_TRITON), entropy=True)
+    way = HeadUse.of(OutputHead(kind=HeadKind.FUSED_TRITON), entropy=True)
     shapes = list(with_both_passes(report, "verl Triton"))
     assert shapes
     for shape, measured in shapes:
@@ -88,5 +88,5 @@ def test_a_head_takes_what_was_measured(name: str, shape: HeadShape, training: b
 
     A block that is too large by less than 1 MiB is given out whole, for one or two of the large tensors.
     """
-    expected = Way.of(WAYS[name], entropy=True).peak_bytes(shape, training=training)
+    expected = HeadUse.of(WAYS[name], entropy=True).peak_bytes(shape, training=training)
     assert 0 <= measured - expected <= 44 * shape.tokens + 2 * MIB

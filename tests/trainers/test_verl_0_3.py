@@ -8,7 +8,7 @@ from tuner.errors import UnsupportedError
 from tuner.trainers.verl.keys import KEYS, key
 from tuner.trainers.verl.rollout_engine_versions import choose_version
 from tuner.trainers.verl.source import source_of
-from tuner.trainers.verl.write import NotExpressible, ProposalWriter, settled
+from tuner.trainers.verl.write import NotExpressible, ProposalWriter, with_release_facts
 from tuner.workload import Backend, RolloutEngine, Workload
 
 OLD = "0.3.0.post1"
@@ -96,7 +96,7 @@ def test_what_is_written_is_read_back(change: dict[str, bool], written: str) -> 
     overrides = ProposalWriter(before, settings, version=OLD).written(after).overrides
     assert overrides == (written,)
     read = old(*overrides)
-    assert read == settled(source_of(settings, OLD), before, after, read)
+    assert read == with_release_facts(source_of(settings, OLD), before, after, read)
 
 
 @pytest.mark.parametrize("change", [{"activation_offload": True}, {"reshard_after_forward": False}])

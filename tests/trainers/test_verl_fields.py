@@ -36,7 +36,7 @@ from tuner.trainers.verl.fields.rollout_fields import ROLLOUT
 from tuner.trainers.verl.fields.sync import SYNC
 from tuner.trainers.verl.parts import WorkloadPart, parts
 from tuner.trainers.verl.source import ROLES, ReleaseSettings, source_of
-from tuner.trainers.verl.write import NotExpressible, ProposalWriter, settled
+from tuner.trainers.verl.write import NotExpressible, ProposalWriter, with_release_facts
 from tuner.units import MIB
 from tuner.workload import Backend, Checkpointing, HeadKind, Workload
 
@@ -221,7 +221,7 @@ def check_read_back(launch: str, version: str, after: Workload) -> bool:
     except NotExpressible:
         return False
     read = workload_of((*LAUNCHES[launch], *overrides), version)
-    assert read == settled(own, start, after, read), overrides
+    assert read == with_release_facts(own, start, after, read), overrides
     return bool(overrides)
 
 

@@ -30,7 +30,7 @@ from tests.trainers.launches import (
 from tuner.inputs.settings import Settings
 from tuner.trainers.verl import read, write
 from tuner.trainers.verl.source import source_of
-from tuner.trainers.verl.write import NotExpressible, ProposalWriter, settled
+from tuner.trainers.verl.write import NotExpressible, ProposalWriter, with_release_facts
 from tuner.workload import Backend, Checkpointing, HeadKind, Workload
 
 
@@ -58,7 +58,7 @@ def check_round_trip(launch: Sequence[str], version: str, names: Sequence[str]) 
     except NotExpressible:
         return False
     read = workload_of((*launch, *overrides), version)
-    assert read == settled(source_of(original, version), before, after, read), overrides
+    assert read == with_release_facts(source_of(original, version), before, after, read), overrides
     return True
 
 

@@ -73,9 +73,9 @@ def _run() -> int:
     try:
         choose_language(sys.argv, os.environ)
     except TunerError as error:
-        from tuner.cli.messages import told
+        from tuner.cli.messages import error_text
 
-        sys.stderr.write(f"error: {told(error)}\n")
+        sys.stderr.write(f"error: {error_text(error)}\n")
         return BAD_INPUT
     from tuner.cli.application import run  # after the threshold: its imports make most of the objects
 

@@ -10,7 +10,7 @@ import typer
 from tuner.cli import options
 from tuner.cli.exit_codes import FINDINGS
 from tuner.cli.premises import Premises, with_premises
-from tuner.cli.project_settings import SettingsNamed, project_for, settled
+from tuner.cli.project_settings import SettingsNamed, project_for, with_project_settings
 from tuner.language import _
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def advise(
         from tuner.memory.failed_allocation.explanation import parse_failed_allocation
 
         failed = parse_failed_allocation(failed_allocation)
-    words, premises = overrides or (), settled(premises, project_for(config, named))
+    words, premises = overrides or (), with_project_settings(premises, project_for(config, named))
     ask = partial(
         consult, config, words, premises, allow=_effects(allow), zero_advantage_ratio=zero_advantage_ratio
     )

@@ -11,7 +11,7 @@ from tuner import __version__
 from tuner.cli.exit_codes import BAD_INPUT, INTERNAL_ERROR
 from tuner.cli.faults import fault_of, silence_faulty
 from tuner.cli.library_words import Commands, LocalizedCommand, complain
-from tuner.cli.messages import say, told, told_of_usage
+from tuner.cli.messages import error_text, say, usage_error_text
 from tuner.errors import TunerError, cut
 from tuner.inputs.secrets import without_secrets
 from tuner.language import _
@@ -68,11 +68,11 @@ def run() -> int:
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     except ClickException as error:
-        error.message = told_of_usage(error.message)
+        error.message = usage_error_text(error.message)
         complain(error)
         return error.exit_code
     except TunerError as error:
-        say(_("error: {error}").format(error=told(error)))
+        say(_("error: {error}").format(error=error_text(error)))
         return BAD_INPUT
     except BrokenPipeError:  # of the help; whatever else is printed takes care of it
         silence(sys.stdout)

@@ -11,7 +11,7 @@ from tuner.language import _, ngettext
 from tuner.render.terminal import plain
 from tuner.review.baseline import (
     BaselineFilter,
-    Known,
+    KnownFindings,
     as_json,
     entries_of,
     known_in,
@@ -81,7 +81,7 @@ class UnknownLines:
 
     def __init__(self, options: FindingOptions) -> None:
         self._options = options
-        self._known: dict[str, Known] = {}
+        self._known: dict[str, KnownFindings] = {}
 
     def __call__(self, checked: InputFindings) -> tuple[FindingLine, ...]:
         """The findings that are to be fixed: those that a baseline has are accepted, and stay as they are.

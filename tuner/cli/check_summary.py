@@ -5,7 +5,7 @@ from tuner.cli.hardware import ChosenGpu
 from tuner.language import _, ngettext
 from tuner.render.checked.concise import FIX_MARK
 from tuner.render.numbers import gib
-from tuner.render.words import clauses, counted, listed, noted
+from tuner.render.words import clauses, counted, listed, with_note
 from tuner.review.input_findings import SilencedBy
 from tuner.review.review import Review
 from tuner.review.totals import Fixable, Totals
@@ -62,14 +62,14 @@ def _with_rest(findings: str, review: Review) -> str:
         in_words(review.baselines),
     ]
     rest = listed(filter(None, words))
-    return noted(findings, rest) if rest else findings
+    return with_note(findings, rest) if rest else findings
 
 
 def _several(reasons: dict[str, str]) -> str:
     """Releases or rollout engines, each once, with the reason where there is one alone."""
     if len(reasons) == 1:
         ((name, reason),) = reasons.items()
-        return noted(name, reason)
+        return with_note(name, reason)
     rest = len(reasons) - _NAMED
     more = [ngettext("{count} more", "{count} more", rest).format(count=rest)] if rest > 0 else []
     return listed([*list(reasons)[:_NAMED], *more])

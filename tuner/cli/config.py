@@ -7,7 +7,7 @@ import typer
 
 from tuner.cli import options, premise_options
 from tuner.cli.premises import Premises, with_premises
-from tuner.cli.project_settings import SettingsNamed, project_for, settled
+from tuner.cli.project_settings import SettingsNamed, project_for, with_project_settings
 from tuner.language import _
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def config(
 
     words = tuple(overrides or ())
     options.refuse_misspelled((source, *words), with_premises(config))
-    premises = settled(Premises(verl_version=verl_version), project_for(source, named))
+    premises = with_project_settings(Premises(verl_version=verl_version), project_for(source, named))
     if output_format in ("yaml", "overrides"):
         with carried():
             _write_again(_view(source, words, launch, premises), output_format, every=every)
@@ -87,9 +87,9 @@ def _view(source: str, words: tuple[str, ...], launch: int | None, premises: Pre
     from tuner.render.settings_view import settings_view
 
     given = read_given(source, words, launch=launch)
-    with premises.blamed("verl_version"):
+    with premises.naming_source("verl_version"):
         release = release_of(given, premises.verl_version)
-    release = replace(release, reason=premises.because("verl_version", release.reason))
+    release = replace(release, reason=premises.reason_with_source("verl_version", release.reason))
     configuration = configuration_of(given)
     given = replace(given, remarks=(*given.remarks, *configuration.remarks(release.version)))
     return settings_view(given, release, configuration.on(release.version))

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from tuner.cli import options
 from tuner.cli.exit_codes import FINDINGS
 from tuner.cli.premises import Premises, with_premises
-from tuner.cli.project_settings import SettingsNamed, project_for, settled
+from tuner.cli.project_settings import SettingsNamed, project_for, with_project_settings
 from tuner.errors import InputError, TunerError
 from tuner.language import _
 
@@ -101,7 +101,7 @@ def _compared(words: Sequence[str], premises: Premises, named: SettingsNamed) ->
     asked = [TRAINER.choose_release(one.verl_version).version for one in of_options]
     inputs = _inputs(words, premises, releases_differ=asked[0] != asked[1])
     of_sides = [
-        settled(of_side, project_for(one.config, named))
+        with_project_settings(of_side, project_for(one.config, named))
         for one, of_side in zip(inputs, of_options, strict=True)
     ]
     given = _given(inputs, premises)

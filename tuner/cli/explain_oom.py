@@ -7,7 +7,7 @@ import typer
 
 from tuner.cli import options
 from tuner.cli.premises import Premises, with_premises
-from tuner.cli.project_settings import SettingsNamed, project_for, settled
+from tuner.cli.project_settings import SettingsNamed, project_for, with_project_settings
 from tuner.language import _
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def explain_oom(
             hint=_("give one of them as a file"),
         )
     error = _error(message)
-    premises = settled(premises, project_for(config or STANDARD_INPUT, named))
+    premises = with_project_settings(premises, project_for(config or STANDARD_INPUT, named))
     explained = (
         _without_a_job(error, premises) if config is None else _of_job(error, config, overrides, premises)
     )
@@ -129,7 +129,7 @@ def _of_job(
     workload = answer.advice.workload
     failure = explain_failure(answer.advice, error, TRAINER.place_of(error.calls), written)
     keys = TRAINER.deciding_keys(failure.place, workload.release.version, workload, answer.settings)
-    return ExplainedFailure(failure=failure, keys=keys, answer=answer, settled=answer.settled)
+    return ExplainedFailure(failure=failure, keys=keys, answer=answer, from_project=answer.from_project)
 
 
 def _without_a_job(error: "OutOfMemory", premises: Premises) -> "ExplainedFailure":
@@ -149,5 +149,5 @@ def _without_a_job(error: "OutOfMemory", premises: Premises) -> "ExplainedFailur
         failure=failure,
         keys=keys,
         model=None if model is None else model.name,
-        settled=from_settings(premises, _WITHOUT_A_JOB),
+        from_project=from_settings(premises, _WITHOUT_A_JOB),
     )

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from tuner.cli.baselines import UnknownLines
 from tuner.cli.judging import Judging, drafted
-from tuner.files import STANDARD_INPUT, is_there, noted, read_bytes
+from tuner.files import STANDARD_INPUT, file_names_read, is_there, read_bytes
 from tuner.inputs.several import Input
 from tuner.inputs.yaml_file import MAX_BYTES
 from tuner.language import _
@@ -53,7 +53,7 @@ class Fixer(Struct, frozen=True, kw_only=True):
         Raises:
             InputError: a baseline cannot be read.
         """
-        with noted() as names:
+        with file_names_read() as names:
             found = drafted(given, self.judging, None).proved
             fixed_file = self._fixed_file(given, found)
         own = real_path(given)

@@ -40,7 +40,7 @@ def choose_card(premises: Premises) -> ChosenGpu:
             ),
             hint=_("leave one of them out: --gpu {name} goes with any number").format(name=name),
         )
-    with premises.blamed("gpu"):
+    with premises.naming_source("gpu"):
         gpu = find_gpu(name)
     assumed = gpu.evidence is Evidence.HEURISTIC
     if name is None:
@@ -51,7 +51,7 @@ def choose_card(premises: Premises) -> ChosenGpu:
     reason = (
         _("--gpu {name}; other profiles: {others}").format(name=name, others=", ".join(others))
         if others
-        else premises.told("gpu")
+        else premises.source_of("gpu")
     )
     return ChosenGpu(gpu=gpu, reason=reason, assumed=False, per_node=count)
 
@@ -64,7 +64,7 @@ def choose_cluster(settings: Settings, premises: Premises, card: ChosenGpu) -> t
     """
     gpus_per_node, nodes = TRAINER.cluster_size(settings)
     named = [
-        premises.told(name)
+        premises.source_of(name)
         for name, value in (
             ("gpu", card.per_node),
             ("gpus_per_node", None if card.per_node else premises.gpus_per_node),
@@ -78,17 +78,17 @@ def choose_cluster(settings: Settings, premises: Premises, card: ChosenGpu) -> t
         ("--headroom", "headroom", premises.headroom, LARGEST_HEADROOM),
     ):
         if value is not None and not value <= largest:  # that is also false of nan
-            with premises.blamed(name):
+            with premises.naming_source(name):
                 raise InputError(
                     _("{option} {value}: expected a number up to {largest:,}").format(
                         option=option, value=value, largest=largest
                     )
                 )
     said = premises.network
-    with premises.blamed("network"):
+    with premises.naming_source("network"):
         network = card.gpu.network_bytes_per_s if said is None else parse_rate(said)
     said = premises.storage
-    with premises.blamed("storage"):
+    with premises.naming_source("storage"):
         storage = card.gpu.storage_bytes_per_s if said is None else parse_rate(said)
     cluster = Cluster(
         gpu=card.gpu,

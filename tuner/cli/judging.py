@@ -11,9 +11,9 @@ from tuner.cli import pipeline
 from tuner.cli.finding_options import FindingOptions, words
 from tuner.cli.fix_proposals import with_fixes
 from tuner.cli.hardware import choose_card
-from tuner.cli.messages import told
+from tuner.cli.messages import error_text
 from tuner.cli.premises import Premises
-from tuner.cli.project_settings import SettingsNamed, project_for, settled
+from tuner.cli.project_settings import SettingsNamed, project_for, with_project_settings
 from tuner.errors import Location, TunerError, cut
 from tuner.evidence import Evidence
 from tuner.files import STANDARD_INPUT
@@ -47,7 +47,7 @@ class Judging(Struct, frozen=True, kw_only=True):
     fail_on: Severity | None = None
 
 
-class Asked(Struct, frozen=True, kw_only=True):
+class JudgingOptions(Struct, frozen=True, kw_only=True):
     """What options and settings say of one input."""
 
     project: "Project | None"
@@ -75,11 +75,11 @@ def drafted(
     try:
         asked = asked_of(given, judging)
     except TunerError as error:  # not of the input: many have the same
-        return DraftedFindings(checked=_unusable(given, error, told(error)))
+        return DraftedFindings(checked=_unusable(given, error, error_text(error)))
     try:
         return _drafted(given, asked, judging, content, proved=proved)
     except TunerError as error:
-        message = told(error)
+        message = error_text(error)
         if not (given.pasted or given.config in str(error)):
             message = f"{cut(plain(without_secrets(given.config)))}: {message}"
         return DraftedFindings(checked=_unusable(given, error, message))
@@ -90,17 +90,17 @@ def _unusable(given: Input, error: TunerError, message: str) -> InputFindings:
     return InputFindings(source=given.config, problem=InputProblem(message=message, location=place))
 
 
-def asked_of(given: Input, judging: Judging) -> Asked:
+def asked_of(given: Input, judging: Judging) -> JudgingOptions:
     """What is asked of one input.
 
     Raises:
         InputError: something in the settings or the options cannot be used.
     """
     project = project_for(given.config, judging.named)
-    premises = settled(judging.premises, project)
+    premises = with_project_settings(judging.premises, project)
     if any(name == "gpu" for name, _place in premises.places):
         choose_card(premises)
-    return Asked(
+    return JudgingOptions(
         project=project,
         premises=premises,
         selection=_selection(judging.findings, project),
@@ -109,7 +109,7 @@ def asked_of(given: Input, judging: Judging) -> Asked:
 
 
 def _drafted(
-    given: Input, asked: Asked, judging: Judging, content: bytes | None, *, proved: bool
+    given: Input, asked: JudgingOptions, judging: Judging, content: bytes | None, *, proved: bool
 ) -> DraftedFindings:
     """The findings of one input that are to be reported.
 
@@ -125,7 +125,7 @@ def _drafted(
     return DraftedFindings(checked=replace(found, lines=shown, unshown=unshown), file=file)
 
 
-def reported(answer: Consultation, given: Input, asked: Asked, judging: Judging) -> InputFindings:
+def reported(answer: Consultation, given: Input, asked: JudgingOptions, judging: Judging) -> InputFindings:
     """An answer's findings that are asked for and that no comment ignores, and what they are held against."""
     project, selection = asked.project, asked.selection
     found = checked(answer)

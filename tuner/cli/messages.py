@@ -11,7 +11,7 @@ from tuner.render.terminal import plain
 _MOST_OF_A_HINT = 1_500  # which may list what there is
 
 
-def told(error: TunerError) -> str:
+def error_text(error: TunerError) -> str:
     """The message of an error."""
     return plain(
         message_of(
@@ -23,7 +23,7 @@ def told(error: TunerError) -> str:
     )
 
 
-def told_of_usage(message: str) -> str:
+def usage_error_text(message: str) -> str:
     """What typer says of an option or a command that it does not take."""
     return _part(message) or "" if len(sys.argv) > 1 else message  # the help, where nothing was typed
 

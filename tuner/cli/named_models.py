@@ -36,7 +36,7 @@ class Models(Struct, frozen=True):
         """
         if self.premises.model is not None:
             shape = model_shape(self.premises.model, trace=self.premises.trace)
-            return shape, f"{self.premises.told('model')}; {_reason(shape)}"
+            return shape, f"{self.premises.source_of('model')}; {_reason(shape)}"
         path = TRAINER.model_path(self.settings)
         if path is None:
             raise self._not_named()
@@ -65,7 +65,7 @@ class Models(Struct, frozen=True):
             return InputError(
                 _("the override that names the model never reaches the trainer"),
                 location=lost.location,
-                key=self.settings.spelled(key) or key,
+                key=self.settings.as_reader_takes_it(key) or key,
                 hint=_("the command ends above line {line}: see tuner rule CFG180").format(
                     line=lost.command.line
                 ),
@@ -81,7 +81,7 @@ class Models(Struct, frozen=True):
         if left_open is None:
             return InputError(
                 _("no model is named"),
-                key=self.settings.spelled(key) or key,
+                key=self.settings.as_reader_takes_it(key) or key,
                 hint=self._offer() or _("set this key or give --model NAME"),
             )
         hint = (
@@ -93,7 +93,7 @@ class Models(Struct, frozen=True):
         offer = self._offer()
         hint = _("{offer}; {hint}").format(offer=offer, hint=hint) if offer else hint
         return InputError(
-            message, location=left_open.location, key=self.settings.spelled(key) or key, hint=hint
+            message, location=left_open.location, key=self.settings.as_reader_takes_it(key) or key, hint=hint
         )
 
     def _named(self, path: str, key: str) -> ModelShape:
@@ -106,7 +106,7 @@ class Models(Struct, frozen=True):
             place = origin.location if origin is not None else None
             hint = self._offer() or error.hint
             raise InputError(
-                message, location=place, key=self.settings.spelled(key) or key, hint=hint
+                message, location=place, key=self.settings.as_reader_takes_it(key) or key, hint=hint
             ) from None
 
     def _offer(self) -> str:

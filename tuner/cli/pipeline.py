@@ -89,7 +89,7 @@ def read_job(
     if loaded.base.missing is not None:
         given = with_missing_config(given, loaded.base.missing)
     models = Models(given, loaded.settings, premises)
-    with premises.blamed("model"):
+    with premises.naming_source("model"):
         model, model_reason = models.actor()
     cluster, gpus_reason = choose_cluster(loaded.settings, premises, card)
     job = _Job(
@@ -99,13 +99,13 @@ def read_job(
         cluster=cluster,
         zero_advantage_ratio=zero_advantage_ratio,
     )
-    with premises.blamed("engine_version"):
+    with premises.naming_source("engine_version"):
         rollout_engine = job.rollout_engine(loaded)
     if rollout_engine is not None:
-        reason = premises.because("engine_version", rollout_engine.reason)
+        reason = premises.reason_with_source("engine_version", rollout_engine.reason)
         rollout_engine = replace(rollout_engine, reason=reason)
     reading = _Reading(job, release, configuration, loaded)
-    with premises.blamed(*LENGTHS):
+    with premises.naming_source(*LENGTHS):
         expect_modelled(reading.workload)
         expect_possible(reading.workload.batch)
     if premises.trace:
@@ -177,9 +177,9 @@ def consult_further(
         from tuner.cli.recorded_run import card_of
 
         card = card_of(given.record, premises) or card
-    with premises.blamed("verl_version"):
+    with premises.naming_source("verl_version"):
         release = release_of(given, premises.verl_version)
-    release = replace(release, reason=premises.because("verl_version", release.reason))
+    release = replace(release, reason=premises.reason_with_source("verl_version", release.reason))
 
     def read(premises: Premises) -> Question:
         ratio = zero_advantage_ratio
@@ -201,7 +201,7 @@ def consult_further(
         gpu_assumed=job.card.assumed,
         gpus_reason=job.gpus_reason,
         node_said=card.per_node is not None or premises.gpus_per_node is not None,
-        settled=from_settings(premises),
+        from_project=from_settings(premises),
         resting=resting,
         fitting=tuple((name, values_that_fit(workload, quantity)) for name, quantity in asked.items()),
         left_out=TRAINER.left_out(settings, workload, version=version),
@@ -234,8 +234,8 @@ def _with_run(
         return job, None, ()
     from tuner.cli.observed_run import with_lengths
 
-    told, names = with_lengths(premises, run, job.reading.workload.batch)
-    return (read(told) if names else job), run, names
+    source_of, names = with_lengths(premises, run, job.reading.workload.batch)
+    return (read(source_of) if names else job), run, names
 
 
 def _beside_steps(advice: Advice, given: UserInput) -> Advice:
@@ -280,7 +280,7 @@ class _Job(Struct, frozen=True, kw_only=True):
         )
 
     def critic_model(self, loaded: Loaded) -> ModelShape | None:
-        with self.premises.blamed("critic_model"):
+        with self.premises.naming_source("critic_model"):
             return Models(self.given, loaded.settings, self.premises).critic()
 
     def workload(self, loaded: Loaded, rollout_engine: RolloutEngineChoice | None) -> Workload:
@@ -378,7 +378,7 @@ def _service_models(loaded: Loaded, premises: Premises) -> dict[str, ModelShape]
     for role, path in TRAINER.service_paths(loaded.settings, version=loaded.version):
         named = premises.reward_model if role is ServiceRole.REWARD else None
         try:
-            with premises.blamed("reward_model"):
+            with premises.naming_source("reward_model"):
                 models[path] = model_shape(named or path, trace=premises.trace)
         except InputError:
             if named is not None:

@@ -40,17 +40,17 @@ class Premises(Struct, frozen=True, kw_only=True):
     launch: options.WhichLaunch = None
     places: tuple[tuple[str, Location], ...] = ()  # fields that a settings file says, and where
 
-    def told(self, name: str) -> str:
+    def source_of(self, name: str) -> str:
         """Who says a field: its option, or the place in a settings file."""
         return str(dict(self.places).get(name, OPTIONS[name]))
 
-    def because(self, name: str, reason: str) -> str:
+    def reason_with_source(self, name: str, reason: str) -> str:
         """The reason for what was chosen by a field, with the place where a settings file says the field."""
         place = dict(self.places).get(name)
         return reason if place is None else _("{reason}, by {place}").format(reason=reason, place=place)
 
     @contextmanager
-    def blamed(self, *names: str) -> Iterator[None]:
+    def naming_source(self, *names: str) -> Iterator[None]:
         """Let an error of a value that a settings file says name its line.
 
         Of several fields the error is of the one whose option its message names.

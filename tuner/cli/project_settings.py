@@ -57,7 +57,7 @@ def project_for(config: str, named: SettingsNamed) -> "Project | None":
     return project_of(file, Named(given=tuple(named.given or ()), isolated=named.isolated))
 
 
-def settled(premises: Premises, project: "Project | None") -> Premises:
+def with_project_settings(premises: Premises, project: "Project | None") -> Premises:
     """The premises with what the settings say beside the options; an option wins over a setting."""
     if project is None:
         return premises

@@ -9,7 +9,7 @@ import typer
 from tuner.cli import options, validate_options
 from tuner.cli.exit_codes import FINDINGS, INTERRUPTED
 from tuner.cli.premises import Premises, with_premises
-from tuner.cli.project_settings import SettingsNamed, project_for, settled
+from tuner.cli.project_settings import SettingsNamed, project_for, with_project_settings
 from tuner.language import _
 from tuner.validate.parts import ValidationPart
 
@@ -66,7 +66,7 @@ def validate(
     from tuner.cli.validation import CannotRunError, Request, on_all_nodes
     from tuner.units import parse_bytes, parse_seconds
 
-    premises = settled(premises, project_for(config, named))
+    premises = with_project_settings(premises, project_for(config, named))
     request = Request(
         config=config,
         overrides=tuple(overrides or ()),

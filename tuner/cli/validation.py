@@ -15,7 +15,7 @@ from tuner.cli.premises import Premises
 from tuner.errors import InputError, UnsupportedError
 from tuner.inputs.yaml_file import read_text
 from tuner.language import _
-from tuner.render.given import settled
+from tuner.render.input_notes import project_options
 from tuner.render.progress import progress_on
 from tuner.validate.children import here
 from tuner.validate.children.setup import Setup
@@ -135,8 +135,10 @@ def on_this_node(request: Request, progress: Progress, *, source: str | None = N
         progress=progress,
         spent_before_s=time.monotonic() - began,
     )
-    if advice.settled:
-        run.note(_("Settings of the project: {settings}.").format(settings=settled(advice.settled)))
+    if advice.from_project:
+        run.note(
+            _("Settings of the project: {settings}.").format(settings=project_options(advice.from_project))
+        )
     for sentence in here.disturbances(node, machine):
         run.note(sentence)
         progress.warn(sentence)

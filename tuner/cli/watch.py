@@ -8,7 +8,7 @@ import typer
 
 from tuner.cli import options
 from tuner.cli.premises import Premises, with_premises
-from tuner.cli.project_settings import SettingsNamed, project_for, settled
+from tuner.cli.project_settings import SettingsNamed, project_for, with_project_settings
 from tuner.language import _
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def watch(
     from tuner.render.terminal import Terminal, write
     from tuner.render.watch import frame_text
 
-    watched = Watched(Path(folder), settled(premises, project_for(folder, named)))
+    watched = Watched(Path(folder), with_project_settings(premises, project_for(folder, named)))
     if once or not sys.stdout.isatty():
         write(sys.stdout, frame_text(watched.look(), Terminal.of(sys.stdout, color)))
         return

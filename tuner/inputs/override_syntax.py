@@ -21,15 +21,15 @@ def has_name(path: Path) -> bool:
     return all(_NAME.fullmatch(part) for part in path)
 
 
-def spelled(value: Any) -> str:
+def override_value(value: Any) -> str:
     """A value as an override has it, which Hydra reads as the same value."""
     if value is None:
         return "null"
     if isinstance(value, dict):
-        pairs = ",".join(f"{spelled(key)}:{spelled(child)}" for key, child in value.items())
+        pairs = ",".join(f"{override_value(key)}:{override_value(child)}" for key, child in value.items())
         return f"{{{pairs}}}"
     if isinstance(value, list):
-        return f"[{','.join(map(spelled, value))}]"
+        return f"[{','.join(map(override_value, value))}]"
     return _text(value) if isinstance(value, str) else str(value)
 
 

@@ -191,7 +191,7 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
         """An override as it may be shown."""
         return shown_override(override, known=self.knows(override.lstrip("+~").partition("=")[0]))
 
-    def spelled(self, override: str) -> str | None:
+    def as_reader_takes_it(self, override: str) -> str | None:
         """An override as the program that reads it spells it; None where that has no key for it."""
         return override if self.program is None else self.program.spell(override)
 

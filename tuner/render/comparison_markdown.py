@@ -19,7 +19,7 @@ from tuner.render.difference_words import effect_words, shows, value_of
 from tuner.render.lengths import assumed_lengths
 from tuner.render.numbers import gib
 from tuner.render.terminal import Terminal
-from tuner.render.words import clauses, full_stop, noted, pasteable, sentence, shown_overrides, titled
+from tuner.render.words import clauses, full_stop, pasteable, sentence, shown_overrides, titled, with_note
 from tuner.trainers.protocol import KeyFate
 
 _TERMINAL = Terminal()  # for its arrow
@@ -122,7 +122,7 @@ def _key(entry: KeyEntry) -> str:
     change = entry.change
     states = [_("none") if one.origin is None else value_of(one) for one in (change.before, change.after)]
     values = f" {_TERMINAL.arrow} ".join(code(state) for state in dict.fromkeys(states))
-    what = values if change.change is KeyFate.VALUE else noted(values, _(CHANGES[change.change]))
+    what = values if change.change is KeyFate.VALUE else with_note(values, _(CHANGES[change.change]))
     effects = [effect_words(one.effect) for one in entry.differences if shows(one.effect)]
     return clauses([titled(code(change.after.key), what), *effects])
 

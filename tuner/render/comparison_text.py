@@ -8,7 +8,7 @@ from tuner.render.comparison import ConfigurationDiff, KeyEntry, Side
 from tuner.render.comparison_table import phase_table
 from tuner.render.comparison_words import CHANGES, VERDICTS, is_told, peak_words
 from tuner.render.difference_words import difference_words, effect_words, shows, state_words, value_of
-from tuner.render.given import lost, not_followed, open_values
+from tuner.render.input_notes import lost, not_followed, open_values
 from tuner.render.left_out import named
 from tuner.render.terminal import Terminal, plain
 from tuner.render.words import (
@@ -16,11 +16,11 @@ from tuner.render.words import (
     clauses,
     full_stop,
     listed,
-    noted,
     pasteable,
     sentence,
     shown_overrides,
     titled,
+    with_note,
 )
 from tuner.trainers.chosen import TRAINER
 from tuner.trainers.protocol import KeyChange, KeyFate
@@ -237,4 +237,4 @@ def _short(change: KeyChange, terminal: Terminal) -> str:
     ]
     same: Sequence[str] = values[:1] if values[0] == values[1] else values
     words = f" {terminal.arrow} ".join(same)
-    return noted(words, _(CHANGES[change.change]))
+    return with_note(words, _(CHANGES[change.change]))

@@ -45,7 +45,7 @@ class Consultation(Struct, frozen=True, kw_only=True):
     gpu_assumed: bool  # True when nothing named the card
     gpus_reason: str  # where the number of GPUs comes from
     node_said: bool = True  # somebody says how many GPUs a node has, beside the configuration
-    settled: tuple[ProjectOption, ...] = ()  # options that the settings of the project give
+    from_project: tuple[ProjectOption, ...] = ()  # options that the settings of the project give
     resting: tuple[tuple[str, object], ...]  # decisive keys nobody set, with their defaults
     fitting: tuple[tuple[str, Fitting], ...] = ()  # of these keys: with which values the job fits
     left_out: tuple[LeftOut, ...] = ()  # parts of the job that the advice does not count

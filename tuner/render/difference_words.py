@@ -1,13 +1,13 @@
 """What differs between two jobs and what that does, in words."""
 
 from tuner.advise.comparison import Difference, Effect, FieldChange
-from tuner.inputs.override_syntax import spelled
+from tuner.inputs.override_syntax import override_value
 from tuner.language import _
 from tuner.render.comparison_table import SHOWN_BYTES, same_seconds
 from tuner.render.field_words import field_words, value_words
 from tuner.render.numbers import percent
 from tuner.render.terminal import Terminal
-from tuner.render.words import clauses, listed, noted, place, titled
+from tuner.render.words import clauses, listed, place, titled, with_note
 from tuner.trainers.protocol import KeyState
 from tuner.units import GIB
 
@@ -16,7 +16,7 @@ _NAMED = 3  # phases of one effect
 
 def value_of(state: KeyState) -> str:
     """The value of a key as an override has it, without a secret."""
-    return spelled(state.shown)
+    return override_value(state.shown)
 
 
 def state_words(state: KeyState) -> str:
@@ -27,7 +27,7 @@ def state_words(state: KeyState) -> str:
     if not state.by_user:
         return _("{value} by default").format(value=value)
     location = state.origin.location
-    return value if location is None else noted(value, place(location))
+    return value if location is None else with_note(value, place(location))
 
 
 def difference_words(difference: Difference, terminal: Terminal) -> str:

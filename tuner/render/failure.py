@@ -17,10 +17,10 @@ from tuner.render.columns import left
 from tuner.render.consultation import Consultation, ProjectOption
 from tuner.render.failure_figures import card_words, causes, model_words
 from tuner.render.failure_words import MEANINGS, WORK, said_of_kind, work_of
-from tuner.render.given import settled
+from tuner.render.input_notes import project_options
 from tuner.render.numbers import change, step_change
 from tuner.render.terminal import Terminal, plain
-from tuner.render.words import clauses, full_stop, listed, noted, numerics, pasteable, sentence, titled
+from tuner.render.words import clauses, full_stop, listed, numerics, pasteable, sentence, titled, with_note
 from tuner.units import MEGA
 
 _LABEL = 9
@@ -36,7 +36,7 @@ class ExplainedFailure(Struct, frozen=True, kw_only=True):
     keys: tuple[str, ...]  # of the trainer, that decide what the place takes
     answer: Consultation | None = None  # on the job; None without one
     model: str | None = None  # that was named in place of a job
-    settled: tuple[ProjectOption, ...] = ()  # options that the settings of the project give
+    from_project: tuple[ProjectOption, ...] = ()  # options that the settings of the project give
 
 
 def failure_text(explained: ExplainedFailure, terminal: Terminal) -> str:
@@ -65,8 +65,8 @@ def _rows(explained: ExplainedFailure) -> Iterator[tuple[str, str]]:
         yield _("means"), meaning
     if explained.keys and failure.error.kind not in ON_HOST:
         yield _("set by"), full_stop(listed(_settings(explained)))
-    if explained.settled:
-        yield _("settings"), settled(explained.settled)
+    if explained.from_project:
+        yield _("settings"), project_options(explained.from_project)
     if missing := _to_give(explained):
         yield _("to know"), missing
 
@@ -99,7 +99,7 @@ def _called(text: str, call: Call | None) -> str:
     if call is None:
         return text
     at = f", {call.name}:{call.line}" if call.file and call.line is not None else ""
-    return noted(text, f"{call.function}{at}")
+    return with_note(text, f"{call.function}{at}")
 
 
 # -- the tensor -----------------------------------------------------------------------------------

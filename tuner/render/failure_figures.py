@@ -8,7 +8,7 @@ from tuner.advise.failure import Failure
 from tuner.language import N_, _
 from tuner.render.allocation import CAUSES
 from tuner.render.numbers import gib, size
-from tuner.render.words import clauses, full_stop, listed, noted, sentence
+from tuner.render.words import clauses, full_stop, listed, sentence, with_note
 
 _PROCESSES = 3  # that are named
 _HOST_TERMS = 4
@@ -66,7 +66,7 @@ def _host(failure: Failure) -> str:
     held, capacity = failure.host_bytes or 0, failure.host_capacity_bytes
     text = _("The model counts {held} of host memory on each node").format(held=gib(held))
     largest = listed(f"{term.name} {gib(term.bytes)}" for term in failure.host_terms[:_HOST_TERMS])
-    text = noted(text, largest) if largest else text
+    text = with_note(text, largest) if largest else text
     if capacity is None:
         return full_stop(text)
     agrees = held > capacity

@@ -154,7 +154,7 @@ def failure_report(explained: ExplainedFailure) -> FailureReport:
             measure=need.measure, phase=need.phase, limit_bytes=need.limit_bytes, known=need.known
         ),
         remedies=tuple(map(_remedy, failure.remedies)),
-        project_settings=tuple(map(project_setting, explained.settled)),
+        project_settings=tuple(map(project_setting, explained.from_project)),
     )
 
 

@@ -137,7 +137,7 @@ def premises_of(answer: Consultation) -> PremisesReport:
         gpus_reason=answer.gpus_reason,
         headroom=answer.advice.headroom,
         settings=_settings(answer),
-        project_settings=tuple(map(project_setting, answer.settled)),
+        project_settings=tuple(map(project_setting, answer.from_project)),
         resting_on_defaults=dict(answer.resting),
         fitting_values=dict(answer.fitting),
         unknown_keys=tuple(

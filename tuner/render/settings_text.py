@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
-from tuner.inputs.override_syntax import spelled
+from tuner.inputs.override_syntax import override_value
 from tuner.inputs.resolution import ABSENT, Resolved, overrides
 from tuner.inputs.secrets import HIDDEN, has_secret, hidden_value, without_secrets
 from tuner.language import _
-from tuner.render.given import lost, not_followed, remarks
+from tuner.render.input_notes import lost, not_followed, remarks
 from tuner.render.settings_view import SettingsView
 from tuner.render.terminal import Terminal, plain
 from tuner.render.words import clauses, listed, pasteable, place, titled
@@ -91,7 +91,7 @@ def _summary(view: SettingsView) -> str:
 
 
 def _setting(leaf: Resolved, view: SettingsView, terminal: Terminal, *, every: bool) -> Iterator[str]:
-    line = plain(f"{leaf.key}={spelled(leaf.value)}")
+    line = plain(f"{leaf.key}={override_value(leaf.value)}")
     yield terminal.style(line, "bold") if every and leaf.differs else line
     words = list(_where_from(leaf, view))
     if words:
@@ -107,6 +107,6 @@ def _where_from(leaf: Resolved, view: SettingsView) -> Iterator[str]:
     if leaf.default is ABSENT:
         yield _("the release has no such key")
     elif leaf.differs:
-        yield _("by default {value}").format(value=spelled(leaf.default))
+        yield _("by default {value}").format(value=override_value(leaf.default))
     if leaf.value == HIDDEN:
         yield _("it may be a secret, and is not shown")

@@ -15,7 +15,7 @@ from tuner.render.brief import brief
 from tuner.render.columns import left
 from tuner.render.consultation import Consultation
 from tuner.render.fitting import unset
-from tuner.render.given import lost, not_followed, open_values, remarks, settled
+from tuner.render.input_notes import lost, not_followed, open_values, project_options, remarks
 from tuner.render.left_out import named
 from tuner.render.lengths import images, premise
 from tuner.render.named_in_paths import named_in_paths
@@ -24,7 +24,7 @@ from tuner.render.recommendations import recommendations
 from tuner.render.releases import not_known
 from tuner.render.terminal import Terminal, plain
 from tuner.render.verdict import verdict
-from tuner.render.words import clauses, full_stop, listed, noted, titled
+from tuner.render.words import clauses, full_stop, listed, titled, with_note
 from tuner.units import BITS, GIGA
 from tuner.workload import RolloutEngine, Workload
 
@@ -118,7 +118,7 @@ def _premises_in_short(answer: Consultation, terminal: Terminal) -> str:
     words = [
         listed([str(workload.release), workload.actor.engine.backend.value]),
         *([f"{engine.name} {engine.version}"] if engine is not None else []),
-        noted(workload.model.name, parameters(workload.model.parameters)),
+        with_note(workload.model.name, parameters(workload.model.parameters)),
         _("{gpus} x {gpu} on {nodes}").format(gpus=cluster.gpus, gpu=cluster.gpu.name, nodes=nodes),
     ]
     lines = [terminal.prose(plain(clauses(words)), indent="    ", first="  ")]
@@ -244,8 +244,8 @@ def premises_text(answer: Consultation, terminal: Terminal) -> str:
 
 def _settled(answer: Consultation) -> Iterator[tuple[str, str]]:
     """What the settings of the project say in place of options."""
-    if answer.settled:
-        yield _("settings"), settled(answer.settled)
+    if answer.from_project:
+        yield _("settings"), project_options(answer.from_project)
 
 
 def _network(cluster: Cluster) -> Iterator[tuple[str, str]]:

@@ -62,7 +62,7 @@ def titled(title: str, text: str) -> str:
     return _("{title}: {text}").format(title=title, text=text)
 
 
-def noted(text: str, note: str) -> str:
+def with_note(text: str, note: str) -> str:
     """A text with a note in brackets: ``"update_actor (as configured)"``."""
     return _("{text} ({note})").format(text=text, note=note)
 

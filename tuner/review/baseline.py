@@ -164,7 +164,7 @@ def without_fixed(known: Entries, fixed: Iterable[KnownFinding]) -> Iterator[tup
         yield path, {about: count - fixed_here.get(about, 0) for about, count in entries.items()}
 
 
-class Known(Struct, frozen=True):
+class KnownFindings(Struct, frozen=True):
     """A baseline by the inputs that it has findings of, for what asks of one input after another."""
 
     file: Path  # an absolute path
@@ -176,13 +176,13 @@ class Known(Struct, frozen=True):
         return _without(dict(known), checked).lines
 
 
-def known_in(file: Path) -> Known:
+def known_in(file: Path) -> KnownFindings:
     """What a baseline has.
 
     Raises:
         InputError: the file is not there, or is no baseline.
     """
-    return Known(file.absolute(), read_baseline(file))
+    return KnownFindings(file.absolute(), read_baseline(file))
 
 
 def _without(left: dict[About, int], checked: InputFindings) -> InputFindings:

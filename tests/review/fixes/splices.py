@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 
 from tests.review.fixes.texts import WORDS, script_text, value, yaml_text
-from tuner.inputs.override_syntax import spelled
+from tuner.inputs.override_syntax import override_value
 from tuner.inputs.tree import dotted, leaves
 from tuner.review.fixes.edits import CannotEditError, KeyEdit, applied
 from tuner.review.fixes.script import LaunchScript, expect_script, script_edits
@@ -58,7 +58,7 @@ def splice_script(data: bytes, keys: dict[str, str | None], dice: random.Random)
     key = dice.choice([*keys, f"{dice.choice(WORDS)}.{dice.choice(WORDS)}"])
     deletes = dice.random() < 0.2
     new = None if deletes else dice.choice((8, 0.7, True, "vllm", [1, "b"], "it is", "a/b"))
-    override = f"~{key}" if deletes else f"{key}={spelled(new)}"
+    override = f"~{key}" if deletes else f"{key}={override_value(new)}"
     change = KeyEdit(path=tuple(key.split(".")), value=new, deletes=deletes, override=override)
     script = LaunchScript(path=Path("/tmp/run.sh"), data=data)
     try:
@@ -97,7 +97,7 @@ def _change(tree: Any, dice: random.Random) -> KeyEdit:
         path = (*path[: dice.randrange(len(path) + 1)], f"new_{dice.choice(WORDS)}", dice.choice(WORDS))
     deletes = chance > 0.85
     new = None if deletes else value(dice)
-    override = f"~{dotted(path)}" if deletes else f"{dotted(path)}={spelled(new)}"
+    override = f"~{dotted(path)}" if deletes else f"{dotted(path)}={override_value(new)}"
     return KeyEdit(path=path, value=new, deletes=deletes, override=override)
 
 

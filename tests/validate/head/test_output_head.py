@@ -33,10 +33,10 @@ from tuner.validate.head.settings import (
     HeadFigures,
     HeadPass,
     HeadShape,
+    HeadUse,
     HeadWork,
     ImplementationFigures,
     SizeFigures,
-    Way,
     at_size,
     smaller_sizes,
 )
@@ -52,17 +52,17 @@ SHAPE = HeadShape(tokens=16384, hidden=2560, vocab=151936)
 
 @pytest.mark.parametrize("name", HEADS)
 def test_ways_have_the_names_of_the_tables(name: str) -> None:
-    assert Way.of(HEADS[name], entropy=True).name == name
+    assert HeadUse.of(HEADS[name], entropy=True).name == name
 
 
 def test_settings_without_effect_make_no_other_way() -> None:
     chunked = structs.replace(EAGER, chunk_tokens=512, fusable=())
-    assert Way.of(chunked, entropy=False) == Way.of(COMPILED, entropy=False)
-    assert Way.of(chunked, entropy=True) != Way.of(COMPILED, entropy=True)
+    assert HeadUse.of(chunked, entropy=False) == HeadUse.of(COMPILED, entropy=False)
+    assert HeadUse.of(chunked, entropy=True) != HeadUse.of(COMPILED, entropy=True)
     fused = OutputHead(kind=HeadKind.FUSED_TORCH, compiled=False, scaling=Scaling.COPY)
-    assert Way.of(fused, entropy=False) == Way.of(OutputHead(kind=HeadKind.FUSED_TORCH), entropy=True)
+    assert HeadUse.of(fused, entropy=False) == HeadUse.of(OutputHead(kind=HeadKind.FUSED_TORCH), entropy=True)
     scaled = structs.replace(COMPILED, scaling=Scaling.COPY)
-    assert Way.of(scaled, entropy=False) != Way.of(COMPILED, entropy=False)
+    assert HeadUse.of(scaled, entropy=False) != HeadUse.of(COMPILED, entropy=False)
 
 
 @given(
@@ -130,7 +130,7 @@ def test_the_predicted_peak_is_what_is_allocated(
         return torch.autograd.grad(outputs, problem.inputs, (problem.d_log_probs_T, problem.d_entropy_T))
 
     shape = HeadShape(tokens=tokens, hidden=hidden, vocab=vocab)
-    expected = Way.of(head, entropy=True).peak_bytes(shape, training=True)
+    expected = HeadUse.of(head, entropy=True).peak_bytes(shape, training=True)
     assert 0 <= allocated(both) - expected <= 80 * tokens
 
 
@@ -149,7 +149,7 @@ class OneKernel(torch.autograd.Function):
 
 
 def test_a_fused_heads_gradients_are_there_at_its_peak() -> None:
-    way = Way.of(OutputHead(kind=HeadKind.FUSED_TORCH), entropy=True)
+    way = HeadUse.of(OutputHead(kind=HeadKind.FUSED_TORCH), entropy=True)
     bare = head_peak_bytes(way.head, tokens=16384, vocab=151936, hidden=2560, entropy=True, training=True)
     gradients = 2 * 2560 * (16384 + 151936)
     assert way.peak_bytes(SHAPE, training=True) == bare + gradients
@@ -254,7 +254,7 @@ def as_predicted(
     )
 
 
-def sized(way: Way, shape: HeadShape, share: float, seconds: float) -> SizeFigures:
+def sized(way: HeadUse, shape: HeadShape, share: float, seconds: float) -> SizeFigures:
     return SizeFigures(
         tokens=shape.tokens,
         peak_bytes={
@@ -291,7 +291,7 @@ def test_peaks_as_predicted_are_confirmed_and_others_refuted() -> None:
         found = session.measurements
         for name in ("output_head.eager.peak", "output_head.eager.forward_peak"):
             assert found[name].outcome is outcome
-        assert found["output_head.eager.peak"].predicted == Way.of(EAGER, entropy=True).peak_bytes(
+        assert found["output_head.eager.peak"].predicted == HeadUse.of(EAGER, entropy=True).peak_bytes(
             HeadShape(tokens=16384, hidden=1536, vocab=151936), training=True
         )
         assert found["output_head.eager.both"].measured == 0.1
@@ -309,7 +309,7 @@ def test_figures_of_fewer_tokens_are_extrapolated_and_say_so() -> None:
 
 
 def test_a_peak_of_some_mebibytes_has_the_tolerance_of_what_is_not_counted() -> None:
-    way = Way.of(OutputHead(kind=HeadKind.FUSED_TRITON), entropy=True)
+    way = HeadUse.of(OutputHead(kind=HeadKind.FUSED_TRITON), entropy=True)
     shape = HeadShape(tokens=16384, hidden=1536, vocab=1024)
     predicted = way.peak_bytes(shape, training=False)
     figures = SizeFigures(tokens=16384, peak_bytes={HeadPass.FORWARD: predicted + 60 * 16384})
@@ -436,9 +436,9 @@ def test_every_implementation_is_right_on_a_cpu() -> None:
         forward_tokens=SHAPE.tokens,
         dtype=DType.BFLOAT16,
         wanted=(
-            Way.of(COMPILED, entropy=True),
-            Way.of(structs.replace(EAGER, chunk_tokens=7, scaling=Scaling.COPY), entropy=True),
-            Way.of(structs.replace(COMPILED, scaling=Scaling.IN_PLACE), entropy=False),
+            HeadUse.of(COMPILED, entropy=True),
+            HeadUse.of(structs.replace(EAGER, chunk_tokens=7, scaling=Scaling.COPY), entropy=True),
+            HeadUse.of(structs.replace(COMPILED, scaling=Scaling.IN_PLACE), entropy=False),
         ),
         seconds=500.0,
     )
@@ -456,7 +456,7 @@ def test_every_implementation_is_right_on_a_cpu() -> None:
 
 @pytest.mark.slow
 def test_without_time_what_is_configured_is_measured_and_no_other_package_imported() -> None:
-    way = Way.of(EAGER, entropy=True)
+    way = HeadUse.of(EAGER, entropy=True)
     work = HeadWork(
         shape=SHAPE, forward_tokens=SHAPE.tokens, dtype=DType.BFLOAT16, wanted=(way,), seconds=0.0
     )
@@ -471,7 +471,7 @@ def test_without_time_what_is_configured_is_measured_and_no_other_package_import
 def test_peaks_on_a_gpu() -> None:
     """Of everything that has a prediction, at a size that takes seconds."""
     shape = HeadShape(tokens=8192, hidden=512, vocab=64_000)
-    ways = tuple(Way.of(head, entropy=entropy) for head in (COMPILED, EAGER) for entropy in (True, False))
+    ways = tuple(HeadUse.of(head, entropy=entropy) for head in (COMPILED, EAGER) for entropy in (True, False))
     work = HeadWork(
         shape=shape, forward_tokens=4096, dtype=DType.BFLOAT16, wanted=ways[:3], seconds=200.0, rounds=3
     )
@@ -495,7 +495,7 @@ def test_peaks_on_a_gpu() -> None:
 
 @pytest.mark.gpu
 def test_what_is_configured_is_timed_although_the_budget_is_spent() -> None:
-    way = Way.of(EAGER, entropy=True)
+    way = HeadUse.of(EAGER, entropy=True)
     shape = HeadShape(tokens=1024, hidden=512, vocab=32_000)
     work = HeadWork(shape=shape, forward_tokens=512, dtype=DType.BFLOAT16, wanted=(way,), seconds=0.0)
     found = processes.run(part.WORKER, (work,), setup=Setup(device="cuda"), timeout_s=100)
@@ -507,13 +507,13 @@ def test_what_is_configured_is_timed_although_the_budget_is_spent() -> None:
 
 def test_what_is_compiled_first_needs_the_time_for_it() -> None:
     """Nothing begins that leaves the parts after it too little."""
-    eager = Way.of(
+    eager = HeadUse.of(
         OutputHead(kind=HeadKind.LOGITS, logits_dtype=DType.BFLOAT16, compiled=False), entropy=True
     )
     compiled = replace(eager, head=structs.replace(eager.head, compiled=True))
-    triton = Way.of(OutputHead(kind=HeadKind.FUSED_TRITON, logits_dtype=DType.BFLOAT16), entropy=True)
+    triton = HeadUse.of(OutputHead(kind=HeadKind.FUSED_TRITON, logits_dtype=DType.BFLOAT16), entropy=True)
 
-    def needed(way: Way | None, device: str = "cuda") -> float:
+    def needed(way: HeadUse | None, device: str = "cuda") -> float:
         return ready_seconds(ImplementationChoice(name="any", way=way, head=None), device)
 
     assert needed(eager) < needed(compiled) == needed(triton) == needed(None)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from tuner.render.checked.context import RenderContext
-from tuner.render.checked.wording import told, where
+from tuner.render.checked.wording import description, where
 from tuner.render.terminal import Terminal
 from tuner.render.words import SEVERITY_COLOURS
 from tuner.review.input_findings import FindingLine
@@ -21,7 +21,7 @@ def lines(review: Review, how: RenderContext) -> Iterator[str]:
 
 def concise(line: FindingLine, terminal: Terminal) -> str:
     """``path:line:col: severity CODE name: message (override: ...)``."""
-    return f"{where(line)}: {judged(line, terminal)}: {told(line)}"
+    return f"{where(line)}: {judged(line, terminal)}: {description(line)}"
 
 
 def judged(line: FindingLine, terminal: Terminal) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from tuner.findings import Severity
 from tuner.render.checked.context import RenderContext
-from tuner.render.checked.wording import file_of, is_file, path_of, told
+from tuner.render.checked.wording import description, file_of, is_file, path_of
 from tuner.render.terminal import plain
 from tuner.review.input_findings import FindingLine, InputProblem
 from tuner.review.review import Review
@@ -41,7 +41,7 @@ def _finding(line: FindingLine, source: str) -> str:
         place.column if own else None,
         end,
         f"{rule.code} {rule.name}",
-        told(line),
+        description(line),
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from tuner.findings import Severity
 from tuner.render.checked.context import RenderContext
-from tuner.render.checked.wording import file_of, is_file, marked, path_of, told
+from tuner.render.checked.wording import description, file_of, is_file, marked, path_of
 from tuner.render.json_text import listed
 from tuner.review.input_findings import FindingLine, InputProblem
 from tuner.review.review import Review
@@ -34,7 +34,7 @@ def _issues(review: Review) -> Iterator[dict[str, Any]]:
 def _issue(line: FindingLine, source: str, fingerprint: str) -> dict[str, Any]:
     begin = line.location.line if is_file(line.location.source) else None
     return {
-        "description": f"{line.finding.rule.name}: {told(line)}",
+        "description": f"{line.finding.rule.name}: {description(line)}",
         "check_name": line.code,
         "fingerprint": fingerprint,
         "severity": _SEVERITIES[line.finding.severity],

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from xml.etree import ElementTree
 
 from tuner.render.checked.context import RenderContext
-from tuner.render.checked.wording import path_of, told, where
+from tuner.render.checked.wording import description, path_of, where
 from tuner.review.input_findings import FindingLine, InputFindings
 from tuner.review.review import Review
 from tuner.review.totals import Totals
@@ -50,7 +50,7 @@ def _suite(checked: InputFindings) -> ElementTree.Element:
 
 def _case(line: FindingLine, checked: InputFindings, name: str) -> ElementTree.Element:
     case = _named(line, name)
-    message = _text(told(line))
+    message = _text(description(line))
     if line.at_least(checked.fail_on):
         kind = line.finding.severity.value
         ElementTree.SubElement(

@@ -15,7 +15,7 @@ from tuner.findings import Rule, Severity
 from tuner.render.checked.context import RenderContext
 from tuner.render.checked.rule_help import markdown_of, rule_page
 from tuner.render.checked.sarif_fix import sarif_fix
-from tuner.render.checked.wording import Marked, is_file, marked, page, path_of, site, told
+from tuner.render.checked.wording import Marked, description, is_file, marked, page, path_of, site
 from tuner.render.json_text import filled
 from tuner.render.rst import plain_text
 from tuner.render.words import sentence
@@ -114,7 +114,7 @@ def _result(found: Marked, checked: InputFindings, codes: Sequence[str]) -> dict
         "ruleId": line.code,
         "ruleIndex": codes.index(line.code),
         "level": _LEVELS[line.finding.severity],
-        "message": {"text": sentence(told(line))},
+        "message": {"text": sentence(description(line))},
         "locations": [_location(line, checked)],
         "partialFingerprints": {"ruleKeyAndInput/v1": found.fingerprint},
         "properties": {"evidence": line.finding.evidence.value},

@@ -61,7 +61,7 @@ def stated(line: FindingLine) -> str:
     return message + _(" (not set: {key})").format(key=plain(line.key)) if line.section else message
 
 
-def told(line: FindingLine) -> str:
+def description(line: FindingLine) -> str:
     """The message, whether the line sets the key, and what to set."""
     if not line.overrides:
         return stated(line)

@@ -88,7 +88,7 @@ class KeyEdit(Struct, frozen=True, kw_only=True):
     override: str  # as it would be pasted
 
     @property
-    def spelled(self) -> str:
+    def override_text(self) -> str:
         """The value as Hydra's grammar has it."""
         return self.override.partition("=")[2]
 

@@ -198,14 +198,19 @@ def expect_script(before: LaunchScript, after: LaunchScript, changes: Sequence[K
     for change in changes:
         had = before.last_of(change) is not None
         now_is = after.last_of(change)
-        spelled = None if now_is is None else now_is.text.known
+        override_text = None if now_is is None else now_is.text.known
         gone = change.deletes and had
-        if (spelled is not None) == gone or (spelled is not None and not _says(spelled, change)):
+        if (override_text is not None) == gone or (
+            override_text is not None and not _says(override_text, change)
+        ):
             raise CannotEditError(_("the script would not be read as intended"))
 
 
 def _says(word: str, change: KeyEdit) -> bool:
-    return word.lower() == change.override.lower() or word.partition("=")[2].lower() == change.spelled.lower()
+    return (
+        word.lower() == change.override.lower()
+        or word.partition("=")[2].lower() == change.override_text.lower()
+    )
 
 
 def _texts(keyed: Sequence[tuple[str, str]], without: set[str]) -> list[str]:
@@ -247,7 +252,7 @@ def _at(source: Source, word: Word, change: KeyEdit) -> Edit:
     if change.deletes:
         blanks = b" \t\n" if word.in_array else b" \t\\\n"
         return Edit(start=len(source.content[: word.start].rstrip(blanks)), end=word.end, text="")
-    written, new = word.written, change.spelled
+    written, new = word.written, change.override_text
     key, _equals, old = written.partition("=")
     if _BOOLEAN.fullmatch(old.strip("'\"")):
         new = new.lower() if new in ("True", "False") else new

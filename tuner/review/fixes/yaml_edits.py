@@ -18,7 +18,7 @@ from tuner.review.fixes.yaml_text import (
     lines_of,
     nodes_of,
     place_of,
-    spelled,
+    yaml_value,
 )
 from tuner.review.input_findings import Edit
 
@@ -239,7 +239,7 @@ def _value(text: str, top: Node, entry: MappingEntry, change: KeyEdit) -> Splice
     if old.kind == "map":
         raise CannotEditError(_("the key is a section in this file"))
     flow = entry.mapping.flow
-    new = spelled(change.value, text, old=old, flow=flow, top=top)
+    new = yaml_value(change.value, text, old=old, flow=flow, top=top)
     if old.empty and not text[old.start - 1].isspace():
         new = f" {new}"
     return Splice(old.start, old.end, new)
@@ -257,6 +257,6 @@ def _renamed(text: str, top: Node, changes: Sequence[KeyEdit]) -> Iterator[Splic
     entry = old.entries[-1]
     if entry.key.anchor is not None or entry.key.tagged or text[entry.key.start] == "?":
         raise CannotEditError(_("the key has an anchor or a tag"))
-    name = spelled(coming[0].path[-1], text, old=entry.key, flow=entry.mapping.flow, top=top)
+    name = yaml_value(coming[0].path[-1], text, old=entry.key, flow=entry.mapping.flow, top=top)
     yield Splice(entry.key.start, entry.key.end, name)
     yield _value(text, top, entry, coming[0])

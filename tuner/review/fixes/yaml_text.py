@@ -220,7 +220,7 @@ def expect_plain(node: Node, text: str) -> None:
         raise CannotEditError(_("the value stands on several lines"))
 
 
-def spelled(value: Any, text: str, *, old: Node | None, flow: bool, top: Node | None) -> str:
+def yaml_value(value: Any, text: str, *, old: Node | None, flow: bool, top: Node | None) -> str:
     """A value as it stands in a file.
 
     Args:
@@ -250,7 +250,7 @@ def lines_of(tree: Tree, *, indent: int, step: int, text: str, top: Node | None)
         if isinstance(value, dict) and value:
             lines += [start, *lines_of(value, indent=indent + step, step=step, text=text, top=top)]
         else:
-            lines.append(f"{start} {spelled(value, text, old=None, flow=False, top=top)}")
+            lines.append(f"{start} {yaml_value(value, text, old=None, flow=False, top=top)}")
     return lines
 
 
@@ -264,7 +264,7 @@ def in_brackets(tree: Tree, text: str, top: Node | None) -> str:
         written = (
             f"{{{in_brackets(value, text, top)}}}"
             if nested
-            else spelled(value, text, old=None, flow=True, top=top)
+            else yaml_value(value, text, old=None, flow=True, top=top)
         )
         pairs.append(f"{on_one_line([key])[1:-1]}: {written}")
     return ", ".join(pairs)

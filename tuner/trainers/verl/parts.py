@@ -48,7 +48,7 @@ class WorkloadPart(Struct, frozen=True, kw_only=True):
         theirs = self.of(read)
         return theirs is None or bool(field.value(self.of(wanted)) != field.value(theirs))
 
-    def settled(self, asked: Workload, read: Workload, also: Iterable[str] = ()) -> Workload:
+    def with_release_facts(self, asked: Workload, read: Workload, also: Iterable[str] = ()) -> Workload:
         """What was ``asked``, with the fields that follow taken from what a release ``read``."""
         part = self.of(read)
         facts = {} if part is None else {name: getattr(part, name) for name in (*self.following, *also)}

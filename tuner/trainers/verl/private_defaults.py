@@ -10,7 +10,7 @@ from pathlib import Path as FilePath
 from msgspec import Struct
 
 from tuner.errors import TunerError
-from tuner.files import is_there, note, noted
+from tuner.files import file_names_read, is_there, note
 from tuner.inputs.tree import Tree
 from tuner.trainers.verl.fingerprint import Likeness, likest
 
@@ -104,7 +104,7 @@ def _read(file: FilePath, config: str) -> _Reading:
     from tuner.trainers.verl.composition import composed  # where there is a copy, which is seldom
 
     private: PrivateDefaults | None = None
-    with noted() as names, contextlib.suppress(TunerError):
+    with file_names_read() as names, contextlib.suppress(TunerError):
         tree = composed(file)
         likeness = likest(tree, config)
         if likeness.shares_most:

@@ -52,7 +52,7 @@ class ProposalWriter:
         """The fewest overrides that make the release read ``after``, and what it reads from them.
 
         A key that already follows another one is not written. ``+`` marks keys that the settings lack.
-        What a release does of its own accord need not agree, see :func:`settled`.
+        What a release does of its own accord need not agree, see :func:`with_release_facts`.
 
         Raises:
             NotExpressible: the release has no key for the change, or reads something else from it.
@@ -75,7 +75,7 @@ class ProposalWriter:
             source = draft.source
             for part in parts(source, after):
                 draft = draft.agreeing(part, after, free if part.path == _HEAD else ())
-            if draft.workload == settled(source, self._before, after, draft.workload):
+            if draft.workload == with_release_facts(source, self._before, after, draft.workload):
                 return self._finished(draft.with_dynamic_log_probs(), changes=self._before != after)
         raise NotExpressible(
             _("verl {version} cannot be set to {differences}").format(
@@ -100,7 +100,9 @@ class ProposalWriter:
         Raises:
             NotExpressible: that program has no such key.
         """
-        override = self._settings.spelled(f"{'' if key in self._settings else '+'}{_override(key, value)}")
+        override = self._settings.as_reader_takes_it(
+            f"{'' if key in self._settings else '+'}{_override(key, value)}"
+        )
         if override is None:
             raise NotExpressible(_("the program has no key that stands for {key}").format(key=key))
         return override
@@ -195,7 +197,9 @@ def _service_models(workload: Workload) -> dict[str, ModelShape]:
     return {service.name: service.model for service in workload.services if service.model is not None}
 
 
-def settled(source: ReleaseSettings, before: Workload, after: Workload, read: Workload) -> Workload:
+def with_release_facts(
+    source: ReleaseSettings, before: Workload, after: Workload, read: Workload
+) -> Workload:
     """The workload that was asked for, with the release's own facts taken from what was ``read``.
 
     A proposal decides settings. What follows from them (which fused heads are right, the dtype of
@@ -203,7 +207,7 @@ def settled(source: ReleaseSettings, before: Workload, after: Workload, read: Wo
     """
     for part in parts(source, after):
         free = _following_packing(before, after) if part.path == _HEAD else ()
-        after = part.settled(after, read, free)
+        after = part.with_release_facts(after, read, free)
     return after
 
 

@@ -21,7 +21,7 @@ class Device:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Seen:
+class DevicesReport:
     """What torch says of this machine."""
 
     devices: tuple[Device, ...]

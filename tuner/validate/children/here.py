@@ -13,7 +13,7 @@ from tuner.language import _
 from tuner.nvml import started
 from tuner.units import GIB
 from tuner.validate.children import processes, servers
-from tuner.validate.children.devices import UNUSED_BYTES, Device, Seen, processes_on, used_bytes
+from tuner.validate.children.devices import UNUSED_BYTES, Device, DevicesReport, processes_on, used_bytes
 from tuner.validate.children.outcome import Failed
 from tuner.validate.children.servers import ServedFunction
 from tuner.validate.children.setup import Setup
@@ -48,7 +48,7 @@ def look(setup: Setup, workers: Iterable[ServedFunction] = ()) -> Here:
     seen = processes.run(_PROBE, (), setup=Setup(device="cpu", log=setup.log), timeout_s=_PROBE_S, world=1)
     if isinstance(seen, Failed):
         return Here(versions={}, missing=(_("torch cannot be used: {seen}").format(seen=seen.message),))
-    assert isinstance(seen, Seen)
+    assert isinstance(seen, DevicesReport)
     if not cuda:
         return Here(versions=seen.versions)
     return Here(
@@ -58,7 +58,7 @@ def look(setup: Setup, workers: Iterable[ServedFunction] = ()) -> Here:
     )
 
 
-def _missing(seen: Seen) -> Iterator[str]:
+def _missing(seen: DevicesReport) -> Iterator[str]:
     if not seen.built_for_cuda:
         torch = seen.versions["torch"]
         yield _("torch {torch} is built without CUDA: install the build for this machine's driver").format(

@@ -8,8 +8,8 @@ from tuner.validate.children.servers import ServedFunction
 from tuner.validate.head.figures import measurements
 from tuner.validate.head.settings import (
     HeadFigures,
+    HeadUse,
     HeadWork,
-    Way,
 )
 from tuner.validate.head.sizes import log_prob_tokens, update_shape
 from tuner.validate.head.verdicts import judge_heads
@@ -68,7 +68,7 @@ def _shortened(names: Sequence[str]) -> str:
     )
 
 
-def wanted_ways(subject: Subject) -> tuple[Way, ...]:
+def wanted_ways(subject: Subject) -> tuple[HeadUse, ...]:
     """What is configured, then what recommendations propose."""
     heads = [subject.workload.actor.head]
     heads += [
@@ -78,7 +78,7 @@ def wanted_ways(subject: Subject) -> tuple[Way, ...]:
     ]
     actor = subject.workload.actor
     passes = [one_pass for one_pass in (actor.update, actor.log_prob) if one_pass is not None]
-    ways = [Way.of(head, entropy=one_pass.entropy) for head in heads for one_pass in passes]
+    ways = [HeadUse.of(head, entropy=one_pass.entropy) for head in heads for one_pass in passes]
     return tuple(dict.fromkeys(way for way in ways if way.head.kind is not HeadKind.VALUE))
 
 

@@ -28,14 +28,14 @@ class HeadShape:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Way:
+class HeadUse:
     """A head of the trainer in a pass with or without entropy; made by :meth:`of`."""
 
     head: OutputHead
     entropy: bool
 
     @classmethod
-    def of(cls, head: OutputHead, *, entropy: bool) -> "Way":
+    def of(cls, head: OutputHead, *, entropy: bool) -> "HeadUse":
         """Settings that make no difference there are put to their defaults, so that equal ways are equal."""
         ignored = {"fusable"}
         if head.kind is not HeadKind.LOGITS:
@@ -81,7 +81,7 @@ class HeadWork:
     shape: HeadShape  # of the update's micro-batch
     forward_tokens: int  # of the log-probability pass's micro-batch
     dtype: DType
-    wanted: tuple[Way, ...]  # configured and proposed: first, and in the forward pass of both sizes
+    wanted: tuple[HeadUse, ...]  # configured and proposed: first, and in the forward pass of both sizes
     seconds: float  # after which nothing more begins
     rounds: int = 7  # most that times are taken in
     sample: int = 256  # rows whose results are held against float64
@@ -109,7 +109,7 @@ class ImplementationFigures:
     """What was found of one."""
 
     name: str
-    way: Way | None  # None for those that no trainer's settings name
+    way: HeadUse | None  # None for those that no trainer's settings name
     foreign: bool = False  # another package's, which the trainer does not call
     missing: str = ""  # why nothing was measured
     errors: dict[str, float] = field(default_factory=dict)  # relative norm against float64

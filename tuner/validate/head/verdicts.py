@@ -6,7 +6,14 @@ from dataclasses import dataclass, replace
 from tuner.advise import Recommendation
 from tuner.language import _
 from tuner.rules.case import LEAST_GAIN
-from tuner.validate.head.settings import HeadFigures, HeadPass, HeadWork, ImplementationFigures, Way, at_size
+from tuner.validate.head.settings import (
+    HeadFigures,
+    HeadPass,
+    HeadUse,
+    HeadWork,
+    ImplementationFigures,
+    at_size,
+)
 from tuner.validate.report.schema import JudgedRecommendation, Measurement, Outcome
 from tuner.validate.report.verdicts import PEAK_TOLERANCE, peaks, verdict
 from tuner.validate.session import Subject
@@ -20,7 +27,7 @@ _SAME_SECONDS = 0.02  # medians that differ by less are the same
 class _Seen:
     """One head in one pass: peak and seconds at the wanted tokens."""
 
-    way: Way
+    way: HeadUse
     predicted_bytes: int
     measured_bytes: float
     seconds: float | None
@@ -75,7 +82,7 @@ def _pair(
         return None, _("the step has no pass of the actor that computes log-probabilities alone")
     seen = []
     for head in (workload.actor.head, proposal.actor.head):
-        way = Way.of(head, entropy=one_pass.entropy)
+        way = HeadUse.of(head, entropy=one_pass.entropy)
         each = next((implementation for implementation in figures.found if implementation.way == way), None)
         if each is None:
             return None, _("the budget had no room for {way}").format(way=head_label(way.name))
@@ -87,7 +94,9 @@ def _pair(
     return (seen[0], seen[1]), ""
 
 
-def _seen(implementation: ImplementationFigures, way: Way, work: HeadWork, *, training: bool) -> _Seen | None:
+def _seen(
+    implementation: ImplementationFigures, way: HeadUse, work: HeadWork, *, training: bool
+) -> _Seen | None:
     tokens = work.shape.tokens if training else work.forward_tokens
     one_pass = HeadPass.BOTH if training else HeadPass.FORWARD
     sizes = implementation.sizes if tokens == work.shape.tokens else implementation.forward

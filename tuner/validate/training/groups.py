@@ -31,7 +31,7 @@ class Try:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Proposed:
+class ProposedPass:
     """A recommendation that changes a training pass, and the pass that decides about it."""
 
     recommendation: Recommendation
@@ -88,6 +88,6 @@ class TrainingPlan:
     """Everything that the part would run."""
 
     configured: tuple[Try, ...]
-    proposed: tuple[Proposed, ...]
+    proposed: tuple[ProposedPass, ...]
     groups: tuple[PassGroup, ...]
     notes: tuple[str, ...] = field(default=())

@@ -14,7 +14,7 @@ from tuner.validate.session import NotHereError, Options, OutOfBudgetError, Plan
 from tuner.validate.training import depths
 from tuner.validate.training.configured_passes import reasons_not_here
 from tuner.validate.training.figures import out_of_memory, pass_measurements
-from tuner.validate.training.groups import Key, PassGroup, Proposed, TrainingPlan, Try
+from tuner.validate.training.groups import Key, PassGroup, ProposedPass, TrainingPlan, Try
 from tuner.validate.training.plan import training_plan
 from tuner.validate.training.seconds import REPEAT_S, REPETITIONS
 from tuner.validate.training.settings import ModelSettings, PassFailed, PassFigures
@@ -156,12 +156,12 @@ class _Record:
 
     def add(self) -> None:
         """Record every pass and judge every recommendation that has its results now."""
-        waiting: tuple[Try | Proposed, ...] = (*self.plan.configured, *self.plan.proposed)
+        waiting: tuple[Try | ProposedPass, ...] = (*self.plan.configured, *self.plan.proposed)
         for awaited in waiting:
             if id(awaited) not in self._done and self._add(awaited):
                 self._done.add(id(awaited))
 
-    def _add(self, awaited: Try | Proposed) -> bool:
+    def _add(self, awaited: Try | ProposedPass) -> bool:
         tries = (awaited,) if isinstance(awaited, Try) else (awaited.before, awaited.after)
         if awaited.reason or any(one is None or not self._is_run(one) for one in tries):
             return False
@@ -196,7 +196,7 @@ class _Record:
                 )
             )
 
-    def _judge(self, proposed: Proposed, first: Try, second: Try) -> None:
+    def _judge(self, proposed: ProposedPass, first: Try, second: Try) -> None:
         before, after = self._measured(first), self._measured(second)
         recommendation = proposed.recommendation
         if before is None or after is None:

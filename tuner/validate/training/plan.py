@@ -15,7 +15,7 @@ from tuner.validate.session import Options, Subject
 from tuner.validate.training import depths as cutting
 from tuner.validate.training.configured_passes import by_value, reason_not_here
 from tuner.validate.training.fitted_job import ranks_here
-from tuner.validate.training.groups import Key, PassGroup, Proposed, TrainingPlan, Try
+from tuner.validate.training.groups import Key, PassGroup, ProposedPass, TrainingPlan, Try
 from tuner.validate.training.passes import PlannedPass, planned_passes, with_one_small_image
 from tuner.validate.training.seconds import pass_seconds, start_seconds
 from tuner.workload import Engine, HeadKind, Phase, StepPass, Workload
@@ -78,7 +78,7 @@ class _Planner:
             if config_is_known or not planned.model.value_head
         }
 
-    def _proposals(self) -> Iterator[Proposed]:
+    def _proposals(self) -> Iterator[ProposedPass]:
         now = {configured.phase: configured for configured in by_value(self.subject.workload)}
         passes = self._planned(self.subject.workload)
         for recommendation in self.subject.advice.recommendations:
@@ -104,17 +104,17 @@ class _Planner:
         reason: str | None,
         before: PlannedPass | None,
         after: PlannedPass | None,
-    ) -> Proposed:
+    ) -> ProposedPass:
         if reason is None and (before is None or after is None):
             reason = _("the config.json of the critic's model is not known here")
         if reason is None and self._cpu:
             reason = _("a CPU has no peaks, and its speed says nothing of a GPU's")
         if reason is not None or before is None or after is None:
-            return Proposed(recommendation=recommendation, before=None, after=None, reason=reason or "")
+            return ProposedPass(recommendation=recommendation, before=None, after=None, reason=reason or "")
         tries = self._try(before), self._try(after)
         if tries[0].key == tries[1].key:
             reason = _("what it changes is not there on the GPUs that take part")
-        return Proposed(
+        return ProposedPass(
             recommendation=recommendation,
             before=tries[0],
             after=tries[1],

@@ -62,7 +62,7 @@ def _asked(program: Program) -> tuple[tuple[Rule, ModuleType], ...]:
 
 def _spelled(finding: Finding, settings: Settings) -> Finding:
     """The finding with its overrides as the user's program spells them; none where it lacks one of the keys."""
-    overrides = [settings.spelled(override) for override in finding.overrides]
+    overrides = [settings.as_reader_takes_it(override) for override in finding.overrides]
     known = tuple(override for override in overrides if override is not None)
     if known == finding.overrides:
         return finding

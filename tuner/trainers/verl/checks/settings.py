@@ -13,7 +13,7 @@ MODEL = "actor_rollout_ref.model"
 CRITIC = "critic"
 
 
-def spelled(settings: Settings, meaning: str, version: str) -> str | None:
+def key_of(settings: Settings, meaning: str, version: str) -> str | None:
     """The key of a meaning in the program that the settings are for; None where it has none."""
     return key(meaning, version, program_of(settings.defaults))
 

@@ -7,17 +7,17 @@ from platform import python_version
 
 import torch
 
-from tuner.validate.children.devices import Device, Seen
+from tuner.validate.children.devices import Device, DevicesReport
 from tuner.validate.children.worker.entry import device_id
 
 _PACKAGES = ("triton", "transformers", "liger_kernel", "vllm")
 _VERL_ENGINES = ("workers/engine", "workers/fsdp_workers.py")  # one of them in every release
 
 
-def probe(*, device: str) -> Seen:
+def probe(*, device: str) -> DevicesReport:
     """Devices and versions; ``device`` is what asks, always the CPU."""
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    return Seen(
+    return DevicesReport(
         devices=tuple(_seen(index) for index in range(count)),
         built_for_cuda=torch.version.cuda is not None or torch.version.hip is not None,
         versions=_versions(),

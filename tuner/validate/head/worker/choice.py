@@ -20,7 +20,7 @@ from tuner.kernels.benchmark.problem import Problem
 from tuner.kernels.benchmark.report import Task
 from tuner.kernels.benchmark.rivals import LIGER_NATIVE, RIVAL_NAMES, VERL_TRITON, find_rivals
 from tuner.kernels.comparison import HEADS
-from tuner.validate.head.settings import HeadWork, Way
+from tuner.validate.head.settings import HeadUse, HeadWork
 from tuner.validate.head.worker.heads import from_logits
 from tuner.workload import HeadKind, OutputHead
 from tuner.workload.head_names import head_name
@@ -36,7 +36,7 @@ class ImplementationChoice:
     """One implementation to measure, why it cannot be, or where further ones are found."""
 
     name: str
-    way: Way | None
+    way: HeadUse | None
     head: Head | None
     missing: str = ""
     wanted: bool = False  # configured or proposed
@@ -56,7 +56,7 @@ def choices(work: HeadWork, device: str) -> Iterator[ImplementationChoice]:
         DEFAULT_COMPARISON, key=lambda name: (HEADS[name].compiled, HEADS[name].chunk_tokens is not None)
     )
     for name in (*usual, *(name for name in _COMPARED if name not in DEFAULT_COMPARISON)):
-        way = Way.of(structs.replace(HEADS[name], logits_dtype=work.dtype), entropy=True)
+        way = HeadUse.of(structs.replace(HEADS[name], logits_dtype=work.dtype), entropy=True)
         if not (device == "cpu" and compiles(way)):
             yield ImplementationChoice(name=name, way=way, head=_COMPARED[name])
     yield ImplementationChoice(
@@ -74,7 +74,7 @@ def _rivals(work: HeadWork, device: str) -> Iterator[ImplementationChoice]:
 
 
 def _of_triton(head: Head, work: HeadWork) -> ImplementationChoice:
-    way = Way.of(OutputHead(kind=HeadKind.FUSED_TRITON, logits_dtype=work.dtype), entropy=True)
+    way = HeadUse.of(OutputHead(kind=HeadKind.FUSED_TRITON, logits_dtype=work.dtype), entropy=True)
     return ImplementationChoice(name=way.name, way=way, head=replace(head, name=way.name))
 
 
@@ -90,12 +90,12 @@ def ready_seconds(choice: ImplementationChoice, device: str) -> float:
     return _READY_S if of_torch or device == "cpu" else _COMPILED_S
 
 
-def compiles(way: Way) -> bool:
+def compiles(way: HeadUse) -> bool:
     """Whether torch compiles its entropy: seconds on a GPU, and C++ on a CPU."""
     return way.head.kind is HeadKind.LOGITS and way.head.compiled and way.entropy
 
 
-def _wanted(way: Way, device: str) -> ImplementationChoice:
+def _wanted(way: HeadUse, device: str) -> ImplementationChoice:
     """As the trainer computes it; a fused kernel that is another package's only where that is installed."""
     if device == "cpu" and compiles(way):
         return ImplementationChoice(
@@ -119,7 +119,7 @@ def _wanted(way: Way, device: str) -> ImplementationChoice:
     return ImplementationChoice(name=way.name, way=way, head=known or _from_logits(way), wanted=True)
 
 
-def _from_logits(way: Way) -> Head:
+def _from_logits(way: HeadUse) -> Head:
     """A way with logits that the comparison does not name, as verl's engine computes it."""
     like = _COMPARED[head_name(OutputHead(kind=HeadKind.LOGITS, compiled=way.head.compiled))]
 

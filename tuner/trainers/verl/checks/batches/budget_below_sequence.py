@@ -30,7 +30,7 @@ from tuner.inputs.settings import Settings
 from tuner.language import N_, _
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
-from tuner.trainers.verl.checks.settings import spelled
+from tuner.trainers.verl.checks.settings import key_of
 from tuner.trainers.verl.programs import Program
 from tuner.trainers.verl.releases import ENGINE_PREVIEW
 from tuner.workload import Phase, Workload
@@ -66,7 +66,7 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
         name: ceil(tokens / step_pass.engine.parallel.sequence_split)
         for phase, meaning in _BUDGETS.items()
         if (step_pass := workload.pass_of(phase)) is not None and step_pass.batching.dynamic
-        if (name := spelled(settings, meaning, version)) is not None
+        if (name := key_of(settings, meaning, version)) is not None
         if step_pass.batching.token_budget * step_pass.engine.parallel.sequence_split < tokens
     }
     if not small:

@@ -30,7 +30,7 @@ from tuner.inputs.settings import Settings
 from tuner.language import N_, _
 from tuner.model_shape import ModelShape
 from tuner.trainers.verl.checks.report import assign, report
-from tuner.trainers.verl.checks.settings import spelled
+from tuner.trainers.verl.checks.settings import key_of
 from tuner.trainers.verl.programs import Program
 from tuner.workload import Backend, Engine, Workload
 
@@ -93,11 +93,9 @@ def _finding(name: str, engine: Engine, model: ModelShape, settings: Settings, w
 
 def _key(role: str, size: int, settings: Settings, version: str) -> str | None:
     """The key that sets the size: from the model engine on, the old key wins where it is above 1."""
-    old = spelled(settings, f"{role}.old_ulysses", version) if role != "critic" else None
+    old = key_of(settings, f"{role}.old_ulysses", version) if role != "critic" else None
     return (
-        old
-        if old is not None and settings.get(old) == size
-        else spelled(settings, f"{role}.ulysses", version)
+        old if old is not None and settings.get(old) == size else key_of(settings, f"{role}.ulysses", version)
     )
 
 

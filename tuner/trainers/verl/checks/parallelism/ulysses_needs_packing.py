@@ -24,7 +24,7 @@ from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
 from tuner.language import N_, _
 from tuner.trainers.verl.checks.report import assign, report
-from tuner.trainers.verl.checks.settings import CRITIC, spelled
+from tuner.trainers.verl.checks.settings import CRITIC, key_of
 from tuner.trainers.verl.programs import Program
 from tuner.workload import Backend, Engine, Workload
 
@@ -46,7 +46,7 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
     policies = [workload.actor.engine] + ([workload.reference.engine] if workload.reference else [])
     if any(_refused(engine) for engine in policies):
         size = max(engine.parallel.ulysses for engine in policies)
-        yield _finding(spelled(settings, "model.packed", version) or "", size, settings, workload)
+        yield _finding(key_of(settings, "model.packed", version) or "", size, settings, workload)
     if workload.critic is not None and _refused(workload.critic.engine):
         size = workload.critic.engine.parallel.ulysses
         yield _finding(f"{CRITIC}.model.use_remove_padding", size, settings, workload)
