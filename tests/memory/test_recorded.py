@@ -8,10 +8,10 @@ from tests.rules.generate import workloads
 from tests.workloads import QWEN3_30B_A3B, QWEN25_7B, ppo_7b
 from tuner.memory import estimate
 from tuner.memory.derivations import derivations, layer_parts
-from tuner.memory.ledger.recorded_numbers import Recorded, derivation, recorded_model, recorded_workload
+from tuner.memory.ledger.recorded_numbers import RecordedNumber, derivation, recorded_model, recorded_workload
 from tuner.workload import Service, ServiceRole
 
-A, B = Recorded.symbol("a", 7), Recorded.symbol("b", 5)
+A, B = RecordedNumber.symbol("a", 7), RecordedNumber.symbol("b", 5)
 
 
 @pytest.mark.parametrize(
@@ -121,5 +121,5 @@ def test_every_model_of_a_job_is_counted_in_its_dimensions() -> None:
     recorded = recorded_workload(replace(ppo_7b(), services=(judge, away)))
     assert recorded.critic is not None
     models = (recorded.model, recorded.critic.model, recorded.services[0].model)
-    assert all(model is not None and isinstance(model.hidden, Recorded) for model in models)
+    assert all(model is not None and isinstance(model.hidden, RecordedNumber) for model in models)
     assert recorded.services[1].model is None

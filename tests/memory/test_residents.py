@@ -18,7 +18,7 @@ from tuner import memory
 from tuner.accuracy import MeasuredCase, read_measured, workload_of
 from tuner.dtypes import DType
 from tuner.memory.fsdp.weights_left_gathered import left_gathered, left_gathered_parameters
-from tuner.memory.ledger.recorded_numbers import Recorded, recorded_workload
+from tuner.memory.ledger.recorded_numbers import RecordedNumber, recorded_workload
 from tuner.memory.residents.engines import Residents, states_of
 from tuner.memory.weight_sync.transfer import trainer_while_sending
 from tuner.units import MIB
@@ -142,7 +142,7 @@ def test_a_recorded_workload_is_not_taken_for_the_plain_one() -> None:
     assert recorded != workload
     for job, remembers in ((workload, False), (recorded, True)):
         count = dict(Residents.of(job).actor.parameters.symbols)["N"]
-        assert isinstance(count, Recorded) is remembers
+        assert isinstance(count, RecordedNumber) is remembers
 
 
 ALONE = engine_of(FIRST, gpus=1, param_offload=True)

@@ -12,20 +12,20 @@ from tests.workloads import grpo_7b
 from tuner.advise import Advice
 from tuner.advise.observations import Sign, observations
 from tuner.workload import Phase
-from tuner.workload.observed_run import Observed, PeakMemory, PhasePeak
+from tuner.workload.observed_run import ObservedRun, PeakMemory, PhasePeak
 
 ADVICE = advice_of(grpo_7b(), [])
 ROLLOUT, OLD, UPDATE = Phase.ROLLOUT, Phase.OLD_LOG_PROB, Phase.UPDATE_ACTOR
 
 
 def signs(advice: Advice = ADVICE, **reported: Any) -> dict[tuple[Sign, Phase | None], float]:
-    run = Observed(first_step=2, last_step=6, steps=5, **reported)
+    run = ObservedRun(first_step=2, last_step=6, steps=5, **reported)
     return {(sign.sign, sign.phase): sign.value for sign in observations(advice, run).signs}
 
 
 def modelled(phase: Phase) -> tuple[float, float]:
     """Modelled seconds of a phase, and the high end of their interval."""
-    found = observations(ADVICE, Observed(first_step=1, last_step=1, steps=1)).phases
+    found = observations(ADVICE, ObservedRun(first_step=1, last_step=1, steps=1)).phases
     (one,) = (one for one in found if one.phase is phase)
     assert one.modelled is not None
     return one.modelled.seconds, one.modelled.high_s
@@ -71,7 +71,7 @@ def test_a_phase_is_slower_from_the_high_end_of_its_interval() -> None:
 def test_what_no_phase_counts_is_a_sign_from_a_tenth_of_the_step(
     rest: float, names: tuple[str, ...] | None
 ) -> None:
-    run = Observed(
+    run = ObservedRun(
         first_step=1,
         last_step=2,
         steps=1,

@@ -8,7 +8,7 @@ from tuner.advise.answer import Advice
 from tuner.enumeration import Enum
 from tuner.timing import Interval, phase_interval
 from tuner.workload import Phase
-from tuner.workload.observed_run import Observed, PhasePeak
+from tuner.workload.observed_run import ObservedRun, PhasePeak
 
 _SLOWER = 1.5  # times the modelled seconds, and more than the high end of their interval
 _TELLING_SHARE = 0.1  # of a step, below which seconds are not worth a word
@@ -78,7 +78,7 @@ class PeakComparison(Struct, frozen=True, kw_only=True):
 class Observations(Struct, frozen=True, kw_only=True):
     """A run beside the model of its job."""
 
-    run: Observed
+    run: ObservedRun
     phases: tuple[PhaseComparison, ...]
     modelled_step: Interval
     memory: MemoryComparison | None
@@ -86,7 +86,7 @@ class Observations(Struct, frozen=True, kw_only=True):
     signs: tuple[Observation, ...]
 
 
-def observations(advice: Advice, run: Observed) -> Observations:
+def observations(advice: Advice, run: ObservedRun) -> Observations:
     """Put what a run reported beside the model of its job.
 
     Args:
@@ -119,7 +119,7 @@ def observations(advice: Advice, run: Observed) -> Observations:
     )
 
 
-def _memory(advice: Advice, run: Observed) -> MemoryComparison | None:
+def _memory(advice: Advice, run: ObservedRun) -> MemoryComparison | None:
     if run.memory is None:
         return None
     phases, engine = advice.estimate.phases, _engine_bytes(advice, run)
@@ -136,14 +136,14 @@ def _memory(advice: Advice, run: Observed) -> MemoryComparison | None:
     )
 
 
-def _engine_bytes(advice: Advice, run: Observed) -> int:
+def _engine_bytes(advice: Advice, run: ObservedRun) -> int:
     """What the counters of the trainer's process have of a rollout engine, whether on the card or not."""
     rollout = advice.rollout
     held = rollout is not None and run.memory is not None and run.memory.holds_engine
     return rollout.weight_bytes + max(0, rollout.kv_bytes) if rollout is not None and held else 0
 
 
-def _peak(advice: Advice, run: Observed, peak: PhasePeak) -> PeakComparison:
+def _peak(advice: Advice, run: ObservedRun, peak: PhasePeak) -> PeakComparison:
     phase, engine = advice.estimate.phase(peak.phase), _engine_bytes(advice, run)
     if phase is None:
         return PeakComparison(
@@ -163,7 +163,7 @@ def _peak(advice: Advice, run: Observed, peak: PhasePeak) -> PeakComparison:
     )
 
 
-def _of_time(run: Observed, phases: tuple[PhaseComparison, ...]) -> Iterator[Observation]:
+def _of_time(run: ObservedRun, phases: tuple[PhaseComparison, ...]) -> Iterator[Observation]:
     step = run.step_seconds
     if not step:
         return
@@ -189,7 +189,7 @@ def _of_time(run: Observed, phases: tuple[PhaseComparison, ...]) -> Iterator[Obs
 _CACHE_FIELDS = (("rollout", "memory_fraction"), ("rollout", "max_sequences"))
 
 
-def _of_cache(advice: Advice, run: Observed) -> Iterator[Observation]:
+def _of_cache(advice: Advice, run: ObservedRun) -> Iterator[Observation]:
     rollout, batch = advice.rollout, advice.workload.batch
     if rollout is None:
         return

@@ -15,12 +15,12 @@ from tuner.language import ngettext
 from tuner.render.consultation import RunComparison
 from tuner.trainers.chosen import TRAINER
 from tuner.workload import P95, Batch
-from tuner.workload.observed_run import Observed
+from tuner.workload.observed_run import ObservedRun
 
 _CUT_SHARE = 1 - P95  # of responses: where as many reach the maximum, it is their 95th percentile
 
 
-def with_lengths(premises: Premises, run: Observed, batch: Batch) -> tuple[Premises, tuple[str, ...]]:
+def with_lengths(premises: Premises, run: ObservedRun, batch: Batch) -> tuple[Premises, tuple[str, ...]]:
     """The premises with the lengths of a run, and the names of those that are its own.
 
     What an option says stays, and so does a maximum that is below what the run had: it is of another job.
@@ -47,7 +47,7 @@ def with_lengths(premises: Premises, run: Observed, batch: Batch) -> tuple[Premi
     return replace(premises, **added), tuple(added)
 
 
-def run_comparison(advice: Advice, run: Observed, settings: Settings, version: str) -> RunComparison:
+def run_comparison(advice: Advice, run: ObservedRun, settings: Settings, version: str) -> RunComparison:
     """A run beside the model of its job, with the keys that decide what it shows."""
     keys = TRAINER.keys_of_fields(settings, advice.workload, version=version)
     return RunComparison(observations=observations(advice, run), keys=keys)
@@ -91,7 +91,7 @@ def _within(observed: float | None, most: int) -> int | None:
     return round(observed)
 
 
-def _p95(run: Observed, batch: Batch, mean: int) -> int | None:
+def _p95(run: ObservedRun, batch: Batch, mean: int) -> int | None:
     """The length that 95 % of responses do not exceed; None where the mean tells it as well.
 
     Runs report the mean, the longest and the share at the maximum. The percentile is the maximum where as

@@ -28,7 +28,7 @@ from tuner.render.consultation import Consultation, ProjectOption, RunComparison
 from tuner.trainers.chosen import TRAINER
 from tuner.trainers.protocol import Configuration, Loaded, ReleaseChoice, RolloutEngineChoice
 from tuner.workload import ServiceRole, Workload
-from tuner.workload.observed_run import Observed
+from tuner.workload.observed_run import ObservedRun
 
 if TYPE_CHECKING:
     from tuner.advise.engine_start import EngineComparison
@@ -224,7 +224,7 @@ def from_settings(premises: Premises, names: Collection[str] = OPTIONS) -> tuple
 
 def _with_run(
     given: UserInput, premises: Premises, read: Callable[[Premises], Question]
-) -> tuple[Question, Observed | None, tuple[str, ...]]:
+) -> tuple[Question, ObservedRun | None, tuple[str, ...]]:
     """The job with the lengths of its run where a log tells them, the run, and the names of these."""
     job = read(premises)
     run = None if given.log is None else TRAINER.observed(given.log.steps, job.reading.workload)
@@ -246,7 +246,7 @@ def _beside_steps(advice: Advice, given: UserInput) -> Advice:
     return with_what_ran(advice, given.log.steps)
 
 
-def _beside(run: Observed, advice: Advice, job: Question) -> RunComparison:
+def _beside(run: ObservedRun, advice: Advice, job: Question) -> RunComparison:
     from tuner.cli.observed_run import run_comparison
 
     return run_comparison(advice, run, job.loaded.settings, job.loaded.version)

@@ -24,7 +24,7 @@ from tuner.rules.case import figures
 from tuner.timing import PhaseTime, StepTime, interval
 from tuner.trainers.chosen import TRAINER
 from tuner.workload import Phase, Workload
-from tuner.workload.observed_run import Observed
+from tuner.workload.observed_run import ObservedRun
 
 _STEP = "step"
 _STATES = "states"  # what moves between host and card, which the trainer's utilisation leaves out
@@ -87,7 +87,9 @@ def _workload(run: MeasuredRun) -> Workload:
     return workload if engine is None else read(replace(premises, engine_version=engine))
 
 
-def timed_phases(case: str, workload: Workload, time: StepTime, observed: Observed) -> Iterator[TimedPhase]:
+def timed_phases(
+    case: str, workload: Workload, time: StepTime, observed: ObservedRun
+) -> Iterator[TimedPhase]:
     """Each phase that has both, and the whole step.
 
     Where the trainer's timer of the rollout holds the handing over of new weights, so does the prediction.

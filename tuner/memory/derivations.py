@@ -10,7 +10,7 @@ from tuner.memory.layer.mlp import mlp_saved_bytes
 from tuner.memory.layer.norms import norms_saved_bytes
 from tuner.memory.ledger.recorded_numbers import (
     Derivation,
-    Recorded,
+    RecordedNumber,
     derivation,
     recorded_model,
     recorded_workload,
@@ -80,7 +80,7 @@ def derivations(workload: Workload) -> Mapping[Entry, Derivation]:
     terms = [term for phase in recorded.phases for moment in phase.moments for term in moment.terms]
     for term in (*terms, *recorded.host_terms):
         for name, number in term.symbols:
-            if isinstance(number, Recorded) and (name, int(number)) not in formulas:
+            if isinstance(number, RecordedNumber) and (name, int(number)) not in formulas:
                 derived = number.derivation()
                 if derived.symbols and derived.formula != name:
                     formulas[name, int(number)] = derived

@@ -16,7 +16,7 @@ from tuner.rules.wording import ends, seconds_ends, up_to
 from tuner.timing import Interval
 from tuner.units import GIB, MIB
 from tuner.workload import Phase
-from tuner.workload.observed_run import Observed
+from tuner.workload.observed_run import ObservedRun
 
 _NAME_WIDTH = len("save_checkpoint")
 _SECONDS_WIDTH = 12
@@ -156,7 +156,7 @@ def sentences(run: RunComparison) -> Iterator[str]:
         yield _sign(sign, run)
 
 
-def _memory(run: Observed, memory: MemoryComparison, *, beside_engine: bool) -> str:
+def _memory(run: ObservedRun, memory: MemoryComparison, *, beside_engine: bool) -> str:
     """What the allocator handed out beside what the model says of it, and what is counted."""
     assert run.memory is not None  # else there is nothing beside it
     parts = [

@@ -11,7 +11,7 @@ from tuner.out_of_memory.kinds import ErrorKind
 from tuner.render.consultation import Consultation, RunComparison
 from tuner.render.report_values import ReportModel
 from tuner.workload import Phase
-from tuner.workload.observed_run import Observed
+from tuner.workload.observed_run import ObservedRun
 
 Bytes = Annotated[int, Field(description="bytes")]
 MaybeSeconds = Annotated[float | None, Field(description="seconds; null where there are none")]
@@ -201,7 +201,7 @@ def _steps(beside: RunComparison) -> ObservedSteps:
     )
 
 
-def _memory(run: Observed, memory: MemoryComparison) -> ObservedMemory:
+def _memory(run: ObservedRun, memory: MemoryComparison) -> ObservedMemory:
     assert run.memory is not None  # else there is nothing beside it
     return ObservedMemory(
         allocated_bytes=memory.observed_bytes,

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tuner.inputs.processes import Processes
     from tuner.inputs.record.read import RunRecord
     from tuner.out_of_memory.stack import Call
-    from tuner.workload.observed_run import Observed
+    from tuner.workload.observed_run import ObservedRun
     from tuner.workload.place import FailurePlace
 
 
@@ -357,12 +357,12 @@ class Trainer(Protocol):
     def engine_version_of(self, asked: str, nearest: Workload) -> str | None:
         """The rollout engine's version under a release that is not bundled, where ``nearest`` has another."""
 
-    def observed(self, steps: "Sequence[StepMetrics]", workload: Workload) -> "Observed | None":
+    def observed(self, steps: "Sequence[StepMetrics]", workload: Workload) -> "ObservedRun | None":
         """What the metrics of a run's steps say of the job; None where they say nothing of it."""
 
     def recorded(
-        self, record: "RunRecord", observed: "Observed | None", workload: Workload
-    ) -> "Observed | None":
+        self, record: "RunRecord", observed: "ObservedRun | None", workload: Workload
+    ) -> "ObservedRun | None":
         """What a run's log says with what its workers recorded; None where neither says anything."""
 
     def noted_settings(self, note: str) -> tuple[str, ...]:

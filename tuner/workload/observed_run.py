@@ -35,7 +35,7 @@ class EngineStart(Struct, frozen=True, kw_only=True):
     sequence_tokens: int | None = None  # the longest sequence that it takes
 
 
-class Observed(Struct, frozen=True, kw_only=True):
+class ObservedRun(Struct, frozen=True, kw_only=True):
     """The medians over the steps of a run, but for memory, of which the highest counts."""
 
     first_step: int

@@ -26,7 +26,7 @@ from tuner.validate.training.groups import TrainingPlan, Try
 from tuner.validate.training.passes import PlannedPass, planned_passes
 from tuner.validate.training.plan import training_plan
 from tuner.validate.training.settings import ModelSettings, PassFailed, PassFigures, PassSettings
-from tuner.validate.training.verdicts import Measured, judge
+from tuner.validate.training.verdicts import MeasuredPass, judge
 from tuner.workload import Backend, Checkpointing, HeadKind, HostCopy, Phase, Scaling, Workload
 
 CONFIG = str(ROOT / "tests/cli/configs/grpo.yaml")
@@ -349,11 +349,11 @@ def offloaded(job: Workload) -> Workload:
     return job.with_actor(engine=engine)
 
 
-def timed(bench: Bench, one: Try, seconds: float) -> Measured:
+def timed(bench: Bench, one: Try, seconds: float) -> MeasuredPass:
     """A pass that is as predicted, and takes so long."""
     figures = bench.as_predicted(one.planned, one.planned.model.layers)
     figures = replace(figures, seconds=(seconds,), once_seconds=(0.0,))
-    return Measured(
+    return MeasuredPass(
         planned=one.planned, figures=figures, compared=one.planned.compared(figures), extrapolated=None
     )
 

@@ -51,19 +51,19 @@ class Derivation(Struct, frozen=True, kw_only=True):
     symbols: tuple[tuple[str, int], ...]
 
 
-class Recorded(int):
+class RecordedNumber(int):
     """A number and the formula it was computed by; anything else it takes part in is plain."""
 
     _expression: Expression
     _symbols: dict[str, int]
 
     @classmethod
-    def symbol(cls, name: str, value: int) -> "Recorded":
+    def symbol(cls, name: str, value: int) -> "RecordedNumber":
         """A number with a name."""
         return cls._of(int(value), Expression.symbol(name), {name: int(value)})
 
     @classmethod
-    def _of(cls, value: int, expression: Expression, symbols: dict[str, int]) -> "Recorded":
+    def _of(cls, value: int, expression: Expression, symbols: dict[str, int]) -> "RecordedNumber":
         made = cls(value)
         made._expression, made._symbols = expression, symbols
         return made
@@ -74,13 +74,13 @@ class Recorded(int):
         used = tuple((name, self._symbols[name]) for name in names(text))
         return Derivation(value=int(self), formula=text, symbols=used)
 
-    def _with(self, value: int, expression: Expression, other: "Recorded") -> "Recorded":
+    def _with(self, value: int, expression: Expression, other: "RecordedNumber") -> "RecordedNumber":
         """The result of an operation with another number."""
-        return Recorded._of(value, expression, self._symbols | other._symbols)
+        return RecordedNumber._of(value, expression, self._symbols | other._symbols)
 
     # With a float the result is plain: Python then asks the float.
 
-    def __add__(self, other: object) -> "Recorded":
+    def __add__(self, other: object) -> "RecordedNumber":
         if not isinstance(other, int):
             return NotImplemented
         addend = _recorded(other)
@@ -88,31 +88,31 @@ class Recorded(int):
 
     __radd__ = __add__
 
-    def __sub__(self, other: object) -> "Recorded":
+    def __sub__(self, other: object) -> "RecordedNumber":
         return self + -_recorded(other) if isinstance(other, int) else NotImplemented
 
-    def __rsub__(self, other: object) -> "Recorded":
+    def __rsub__(self, other: object) -> "RecordedNumber":
         return _recorded(other) - self if isinstance(other, int) else NotImplemented
 
-    def __mul__(self, other: object) -> "Recorded":
+    def __mul__(self, other: object) -> "RecordedNumber":
         if not isinstance(other, int):
             return NotImplemented
-        if not isinstance(other, Recorded):
-            return Recorded._of(int(self) * other, self._expression * other, self._symbols)
+        if not isinstance(other, RecordedNumber):
+            return RecordedNumber._of(int(self) * other, self._expression * other, self._symbols)
         return self._with(int(self) * int(other), self._expression * other._expression, other)
 
     __rmul__ = __mul__
 
-    def __neg__(self) -> "Recorded":
+    def __neg__(self) -> "RecordedNumber":
         return self * -1
 
-    def __floordiv__(self, other: object) -> "Recorded":
+    def __floordiv__(self, other: object) -> "RecordedNumber":
         if not isinstance(other, int):
             return NotImplemented
         divisor = _recorded(other)
         return self._with(int(self) // int(divisor), self._expression // divisor._expression, divisor)
 
-    def __rfloordiv__(self, other: object) -> "Recorded":
+    def __rfloordiv__(self, other: object) -> "RecordedNumber":
         return _recorded(other) // self if isinstance(other, int) else NotImplemented
 
     def __truediv__(self, other: object) -> "_Quotient":
@@ -125,21 +125,25 @@ class Recorded(int):
 class _Quotient(float):
     """A division that is going to be rounded up."""
 
-    _dividend: Recorded
-    _divisor: Recorded
+    _dividend: RecordedNumber
+    _divisor: RecordedNumber
 
     @classmethod
-    def of(cls, dividend: Recorded, divisor: Recorded) -> "_Quotient":
+    def of(cls, dividend: RecordedNumber, divisor: RecordedNumber) -> "_Quotient":
         made = cls(int(dividend) / int(divisor))
         made._dividend, made._divisor = dividend, divisor
         return made
 
-    def __ceil__(self) -> Recorded:
+    def __ceil__(self) -> RecordedNumber:
         return -(-self._dividend // self._divisor)
 
 
-def _recorded(number: int) -> Recorded:
-    return number if isinstance(number, Recorded) else Recorded._of(number, Expression.constant(number), {})
+def _recorded(number: int) -> RecordedNumber:
+    return (
+        number
+        if isinstance(number, RecordedNumber)
+        else RecordedNumber._of(number, Expression.constant(number), {})
+    )
 
 
 def derivation(number: int) -> Derivation:
@@ -164,7 +168,7 @@ def _with_symbols(shape: Struct) -> dict[str, Any]:
     fields = asdict(shape)
     for name, value in fields.items():
         if name in DIMENSIONS and isinstance(value, int) and value:
-            fields[name] = Recorded.symbol(DIMENSIONS[name], value)
+            fields[name] = RecordedNumber.symbol(DIMENSIONS[name], value)
         elif name in _NESTED and value is not None:
             fields[name] = replace(value, **_with_symbols(value))
     return fields

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tuner.inputs.log.metrics import StepMetrics
     from tuner.inputs.record.read import RunRecord
     from tuner.out_of_memory.stack import Call
-    from tuner.workload.observed_run import Observed
+    from tuner.workload.observed_run import ObservedRun
     from tuner.workload.place import FailurePlace
 
 __all__ = [
@@ -109,14 +109,14 @@ def behaviours(asked: str, nearest: Workload, read: Reader) -> tuple[Behaviour, 
     return unbundled_releases.behaviours(asked, nearest, read)
 
 
-def observed(steps: "Sequence[StepMetrics]", workload: Workload) -> "Observed | None":
+def observed(steps: "Sequence[StepMetrics]", workload: Workload) -> "ObservedRun | None":
     """What a run's metrics say, see :func:`tuner.trainers.verl.step_metrics.observed`."""
     from tuner.trainers.verl import step_metrics
 
     return step_metrics.observed(steps, workload)
 
 
-def recorded(record: "RunRecord", observed: "Observed | None", workload: Workload) -> "Observed | None":
+def recorded(record: "RunRecord", observed: "ObservedRun | None", workload: Workload) -> "ObservedRun | None":
     """What the workers recorded, see :func:`tuner.trainers.verl.observed_record.recorded`."""
     from tuner.trainers.verl import observed_record
 

@@ -16,14 +16,14 @@ from tuner.trainers.verl.flop_utilisation import utilisation
 from tuner.trainers.verl.observed_steps import highest_of, median_of, warm_steps
 from tuner.units import GIB
 from tuner.workload import Phase, Workload
-from tuner.workload.observed_run import Observed, PeakMemory
+from tuner.workload.observed_run import ObservedRun, PeakMemory
 
 _SECONDS, _TOKENS, _UTILISATION = "train/time(s)", "train/global_tokens", "train/mfu"
 _ALLOCATED, _RESERVED = "perf/max_memory_allocated_gb", "perf/max_memory_reserved_gb"
 _TELLING = (_SECONDS, _TOKENS, _UTILISATION, _ALLOCATED)
 
 
-def observed_fine_tuning(steps: Sequence[StepMetrics], workload: Workload) -> Observed | None:
+def observed_fine_tuning(steps: Sequence[StepMetrics], workload: Workload) -> ObservedRun | None:
     """What the steps of a fine-tuning run report; None where no step tells a time, tokens or memory.
 
     Args:
@@ -40,7 +40,7 @@ def observed_fine_tuning(steps: Sequence[StepMetrics], workload: Workload) -> Ob
     worked_out = None if measured is not None else _seconds_of_utilisation(warm, workload, mean)
     seconds = measured if measured is not None else worked_out
     host = highest_of(telling, "perf/cpu_memory_used_gb")
-    return Observed(
+    return ObservedRun(
         first_step=warm[0].step,
         last_step=warm[-1].step,
         steps=len(warm),

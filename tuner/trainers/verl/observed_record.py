@@ -13,12 +13,12 @@ from tuner.language import N_
 from tuner.trainers.verl.observed_steps import warm_steps
 from tuner.trainers.verl.step_metrics import holds_engine
 from tuner.workload import Phase, Workload
-from tuner.workload.observed_run import Observed, PeakMemory, PhasePeak
+from tuner.workload.observed_run import ObservedRun, PeakMemory, PhasePeak
 
 _TAKEN = N_("in each phase that was recorded, the highest of all ranks")
 
 
-def recorded(record: RunRecord, observed: Observed | None, workload: Workload) -> Observed | None:
+def recorded(record: RunRecord, observed: ObservedRun | None, workload: Workload) -> ObservedRun | None:
     """What a run reports, with what its workers recorded; None where there is neither.
 
     Args:
@@ -43,14 +43,14 @@ def recorded(record: RunRecord, observed: Observed | None, workload: Workload) -
     )
 
 
-def _of_workers(record: RunRecord) -> Observed | None:
+def _of_workers(record: RunRecord) -> ObservedRun | None:
     """The steps as the workers saw them, where the trainer's process recorded nothing."""
     steps = [step for step in sorted(seconds_by_step(record)) if step > 0]
     warm = warm_steps(steps)
     if not warm:
         return None
     lengths = [pair for step, pair in lengths_by_step(record).items() if step in warm]
-    return Observed(
+    return ObservedRun(
         first_step=warm[0],
         last_step=warm[-1],
         steps=len(warm),

@@ -133,7 +133,7 @@ def _beside(tree: Tree, defaults: Tree, path: Path = ()) -> Iterator[tuple[Path,
             yield here, value, raw
 
 
-class _Others(Struct, frozen=True, kw_only=True):
+class _Differences(Struct, frozen=True, kw_only=True):
     """In what a printed configuration and one of a release differ."""
 
     printed_keys: int = 0  # that only the printed one has
@@ -145,7 +145,7 @@ class _Others(Struct, frozen=True, kw_only=True):
         return self.printed_keys * _ONLY_PRINTED + self.release_keys, self.values
 
 
-def _others(tree: Tree, defaults: Tree) -> _Others:
+def _others(tree: Tree, defaults: Tree) -> _Differences:
     """The leaves of ``_beside``, counted without paths: a printed configuration is held to every release."""
     printed_keys = values = 0
     release_keys = len(defaults.keys() - tree.keys())
@@ -160,7 +160,7 @@ def _others(tree: Tree, defaults: Tree) -> _Others:
             values += within.values
         elif not is_interpolation(raw):
             values += not same(value, raw)
-    return _Others(printed_keys=printed_keys, release_keys=release_keys, values=values)
+    return _Differences(printed_keys=printed_keys, release_keys=release_keys, values=values)
 
 
 def _leaf_count(value: Any) -> int:

@@ -15,7 +15,7 @@ from tuner.trainers.verl.releases import reaches
 from tuner.units import GIB
 from tuner.versions import at_least
 from tuner.workload import Phase, RolloutEngine, Workload
-from tuner.workload.observed_run import Observed, PeakMemory
+from tuner.workload.observed_run import ObservedRun, PeakMemory
 
 _TIMER = "timing_s/"
 _OLD_TIMER = "timing/"  # before 0.3
@@ -76,7 +76,7 @@ _MEMORY_METRICS = (
 _POOLED_SINCE = "0.7.0"  # vLLM, whose sleep mode unmaps a pool that torch goes on counting as allocated
 
 
-def observed(steps: Sequence[StepMetrics], workload: Workload) -> Observed | None:
+def observed(steps: Sequence[StepMetrics], workload: Workload) -> ObservedRun | None:
     """What the steps of a run report; None where no step tells a time, a length or memory.
 
     Args:
@@ -96,7 +96,7 @@ def observed(steps: Sequence[StepMetrics], workload: Workload) -> Observed | Non
     host = highest_of(telling, "perf/cpu_memory_used_gb")
     messages = median_of(warm, "num_turns/mean")
     preemptions = median_of(warm, f"{_TIMER}agent_loop/num_preempted/mean")
-    return Observed(
+    return ObservedRun(
         first_step=warm[0].step,
         last_step=warm[-1].step,
         steps=len(warm),

@@ -19,7 +19,7 @@ from tuner.enumeration import Enum
 from tuner.lifetime import known_to_server
 
 _FIRST = f"{__package__}.loading.begun"  # while the rest is imported, the server ends with its parent
-_LAST = f"{__package__}.loading.done"
+_LAST = f"{__package__}.loading.last_import"
 _ENTRY = f"{__package__}.worker.entry"  # next: it sees to it that nothing after it starts CUDA
 
 

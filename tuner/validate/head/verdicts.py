@@ -24,7 +24,7 @@ _SAME_SECONDS = 0.02  # medians that differ by less are the same
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Seen:
+class _MeasuredHead:
     """One head in one pass: peak and seconds at the wanted tokens."""
 
     way: HeadUse
@@ -72,7 +72,7 @@ def _judge(
 
 def _pair(
     phase: Phase | None, workload: Workload, proposal: Workload, figures: HeadFigures, work: HeadWork
-) -> tuple[tuple[_Seen, _Seen] | None, str]:
+) -> tuple[tuple[_MeasuredHead, _MeasuredHead] | None, str]:
     """The figures of a pair of heads as measured, or why there are none."""
     if workload.actor.engine.backend is Backend.MEGATRON:
         return None, _("Megatron's head, whose vocabulary GPUs share, is not run here")
@@ -96,7 +96,7 @@ def _pair(
 
 def _seen(
     implementation: ImplementationFigures, way: HeadUse, work: HeadWork, *, training: bool
-) -> _Seen | None:
+) -> _MeasuredHead | None:
     tokens = work.shape.tokens if training else work.forward_tokens
     one_pass = HeadPass.BOTH if training else HeadPass.FORWARD
     sizes = implementation.sizes if tokens == work.shape.tokens else implementation.forward
@@ -105,7 +105,7 @@ def _seen(
     if peak is None:
         return None
     shape = replace(work.shape, tokens=tokens)
-    return _Seen(
+    return _MeasuredHead(
         way=way,
         predicted_bytes=way.peak_bytes(shape, training=training),
         measured_bytes=peak.value,
@@ -114,7 +114,7 @@ def _seen(
     )
 
 
-def _contradiction(recommendation: Recommendation, before: _Seen, after: _Seen) -> str:
+def _contradiction(recommendation: Recommendation, before: _MeasuredHead, after: _MeasuredHead) -> str:
     """What the times say against a claim that the step gets shorter; empty where they do not."""
     price = recommendation.price
     if price is None or before.seconds is None or after.seconds is None:
@@ -125,7 +125,7 @@ def _contradiction(recommendation: Recommendation, before: _Seen, after: _Seen) 
     return ""
 
 
-def _shown(seen: _Seen, which: str) -> Measurement:
+def _shown(seen: _MeasuredHead, which: str) -> Measurement:
     details: dict[str, float | int | str | bool] = {"head": seen.way.name}
     if seen.seconds is not None:
         details["seconds"] = seen.seconds

@@ -11,10 +11,10 @@ from tuner.validate.report.verdicts import PEAK_TOLERANCE
 from tuner.validate.training.groups import Try
 from tuner.validate.training.passes import PlannedPass
 from tuner.validate.training.settings import PassFigures
-from tuner.validate.training.verdicts import Measured
+from tuner.validate.training.verdicts import MeasuredPass
 
 
-def pass_measurements(measured: Measured) -> Iterator[Measurement]:
+def pass_measurements(measured: MeasuredPass) -> Iterator[Measurement]:
     """The peak with its terms, what the allocator holds, and seconds."""
     compared, figures, case = measured.compared, measured.figures, measured.planned.case
     phase = measured.planned.phase.value

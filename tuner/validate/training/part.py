@@ -18,7 +18,7 @@ from tuner.validate.training.groups import Key, PassGroup, ProposedPass, Trainin
 from tuner.validate.training.plan import training_plan
 from tuner.validate.training.seconds import REPEAT_S, REPETITIONS
 from tuner.validate.training.settings import ModelSettings, PassFailed, PassFigures
-from tuner.validate.training.verdicts import Measured, judge
+from tuner.validate.training.verdicts import MeasuredPass, judge
 from tuner.workload import Phase
 
 _ENDS_S = 2.0  # of a process, around what it runs
@@ -186,7 +186,7 @@ class _Record:
                 self.session.add(measurement)
             self._add_case(measured)
 
-    def _add_case(self, measured: Measured) -> None:
+    def _add_case(self, measured: MeasuredPass) -> None:
         if measured.extrapolated is None and measured.planned.can_be_recorded:
             self.session.add_case(measured.compared.case)
         else:
@@ -217,7 +217,7 @@ class _Record:
             job = self.session.subject.workload
             self.session.judge(judge(recommendation, before, after, job=job))
 
-    def _measured(self, attempt: Try) -> Measured | PassFailed | None:
+    def _measured(self, attempt: Try) -> MeasuredPass | PassFailed | None:
         """A pass beside its prediction; None where no bytes were counted."""
         by_depth: list[PassFigures] = []
         for layers in attempt.layers:
@@ -232,7 +232,7 @@ class _Record:
             if attempt.at is None
             else depths.figures_at_full(attempt.at, by_depth[0], by_depth[1])
         )
-        return Measured(
+        return MeasuredPass(
             planned=attempt.planned,
             figures=figures,
             compared=attempt.planned.compared(figures),

@@ -16,7 +16,7 @@ from tuner.workload import Phase, Workload
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measured:
+class MeasuredPass:
     """One pass as it was measured, beside its prediction."""
 
     planned: PlannedPass
@@ -39,7 +39,7 @@ class Measured:
 
 
 def judge(
-    recommendation: Recommendation, before: Measured, after: Measured, *, job: Workload
+    recommendation: Recommendation, before: MeasuredPass, after: MeasuredPass, *, job: Workload
 ) -> JudgedRecommendation:
     """A verdict on bytes and on the direction of the time.
 
@@ -67,7 +67,7 @@ def judge(
     return verdict(recommendation, outcome, text, measurements)
 
 
-def _bytes(before: Measured, after: Measured) -> tuple[str, bool]:
+def _bytes(before: MeasuredPass, after: MeasuredPass) -> tuple[str, bool]:
     one, two = before.compared, after.compared
     measured, predicted = two.measured_peak - one.measured_peak, two.predicted_peak - one.predicted_peak
     most = PEAK_TOLERANCE * max(one.measured_peak, two.measured_peak)
@@ -92,7 +92,7 @@ def _claimed(recommendation: Recommendation, job: Workload, phase: Phase) -> flo
     return None if one is None or two is None or not one.seconds else two.seconds / one.seconds - 1
 
 
-def _time(claimed: float | None, before: Measured, after: Measured) -> tuple[str, bool]:
+def _time(claimed: float | None, before: MeasuredPass, after: MeasuredPass) -> tuple[str, bool]:
     one, two = before.job_seconds, after.job_seconds
     if not one or not two:
         return "", True
@@ -108,7 +108,7 @@ def _time(claimed: float | None, before: Measured, after: Measured) -> tuple[str
     )
 
 
-def _peak(measured: Measured, which: str) -> Measurement:
+def _peak(measured: MeasuredPass, which: str) -> Measurement:
     what = (
         _("peak of {phase} with the change") if which == "with" else _("peak of {phase} without the change")
     )
@@ -132,6 +132,6 @@ def _peak(measured: Measured, which: str) -> Measurement:
     )
 
 
-def _change(before: Measured, after: Measured) -> Measurement:
+def _change(before: MeasuredPass, after: MeasuredPass) -> Measurement:
     name, what = f"{before.planned.phase.value}.peak.change", _("what the change makes of the peak")
     return peak_change(name, what, before.compared, after.compared)

@@ -33,7 +33,7 @@ def run(model: ModelSettings, work: UpdateWork, device: torch.device) -> EngineU
     log_probs, largest = _log_probs(worker, work)
     ranks = worker.engine.get_data_parallel_size()
     if device.type != "cpu":  # whose seconds say nothing, and whose interpreter compiles nothing
-        _Measured(worker, work, device).run(Update())
+        _MeasuredUpdate(worker, work, device).run(Update())
     return EngineUpdate(
         log_probs=tuple(log_probs.float().tolist()),
         rounded=log_probs.dtype is not torch.float32,
@@ -76,7 +76,7 @@ def _watching_logits(module: Any, *, watch: bool) -> Iterator[list[float]]:
 
 
 def _updates(worker: Any, work: UpdateWork, device: torch.device) -> Iterator[UpdateFigures]:
-    measured = _Measured(worker, work, device)
+    measured = _MeasuredUpdate(worker, work, device)
     for update in work.updates:
         if update.skip and SKIP not in os.environ:
             os.environ[SKIP] = "keep-steps"
@@ -84,7 +84,7 @@ def _updates(worker: Any, work: UpdateWork, device: torch.device) -> Iterator[Up
         yield measured.run(update)
 
 
-class _Measured:
+class _MeasuredUpdate:
     """Runs updates of one worker."""
 
     def __init__(self, worker: Any, work: UpdateWork, device: torch.device) -> None:
