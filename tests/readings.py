@@ -64,6 +64,7 @@ def advice_of(
     reading = PathReading(workload, findings or (), write)
     for other in known:
         reading.write(other)
-    silent = nullcontext() if findings is None else patch.object(rules, "modules", return_value=())
+    # Not those that it chooses from, which are chosen once for all jobs that generate nothing.
+    silent = nullcontext() if findings is None else patch.object(rules, "asked", return_value=())
     with silent:
         return advise(reading, headroom=HEADROOM, allow=allow)

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from itertools import accumulate
@@ -24,6 +25,7 @@ TESTS_S = (
 SHARES = 5  # of the tests for each process: some files take longer than others
 NUMBERS = "tests/numbers/"  # of whatever the model gives for many jobs, in a second each
 SURVIVED = "survived"
+NOTICED = "a test failed"
 NOT_EXCHANGED = "no function in memory has this code"
 
 
@@ -146,19 +148,39 @@ class Survey:
         return [name for name, end in zip(names, ends, strict=True) if end <= TESTS_S] or names[:1]
 
     def _try_in_forks(self, tried: dict[int, list[str]]) -> None:
-        """Mutants of functions: their code is exchanged in a fork. Others wait for a process of their own."""
-        numbers = [n for n, names in tried.items() if names and self.mutants[n].function]
+        """Mutants of functions: their code is exchanged in a fork. Others wait for a process of their own.
+
+        A test that fails behind others may fail for what those left: it has to fail alone as well.
+        """
         for number, names in tried.items():
             self.verdicts[number] = Verdict(self.mutants[number], tests=len(names))
+        waiting = {n: names for n, names in tried.items() if names and self.mutants[n].function}
+        while waiting:
+            noticed = {}
+            for number, (test, how) in self._outcomes(waiting):
+                verdict = self.verdicts[number]
+                verdict.killed_by, verdict.how = test, how
+                progress(file=verdict.mutant.file, line=verdict.mutant.line, killed_by=test)
+                self._write()
+                if how == NOTICED and test is not None:
+                    noticed[number] = [test]
+            alone = dict(self._outcomes(noticed))
+            waiting = {
+                number: [name for name in waiting[number] if name != test]
+                for number, (test,) in noticed.items()
+                if alone[number][0] is None
+            }
+            progress(again=len(waiting))
+
+    def _outcomes(self, tried: dict[int, list[str]]) -> Iterator[tuple[int, tuple[str | None, str]]]:
+        """What notices each mutant among its tests, each in a fork of its own, as they end."""
+        numbers = list(tried)
         tasks = [lambda n=n: run_mutated(self.live, self.mutants[n], self._items(tried[n])) for n in numbers]
         limits = [
             SLOWEST_S + 3 * sum(self.reach.seconds.get(name, 0.0) for name in tried[n]) for n in numbers
         ]
         for at, outcome in in_forks(tasks, timeouts_s=limits):
-            verdict = self.verdicts[numbers[at]]
-            verdict.killed_by, verdict.how = killer(outcome)
-            progress(file=verdict.mutant.file, line=verdict.mutant.line, killed_by=verdict.killed_by)
-            self._write()
+            yield numbers[at], killer(outcome)
 
     def _items(self, names: list[str]) -> list[pytest.Item]:
         return [self.items[name] for name in names]
@@ -206,7 +228,7 @@ def killer(outcome: Outcome) -> tuple[str | None, str]:
     if outcome.error is not None:
         return outcome.error.splitlines()[-1], "the process of the tests failed"
     name = str(outcome.value)
-    return (None, name) if name in (SURVIVED, NOT_EXCHANGED) else (name, "a test failed")
+    return (None, name) if name in (SURVIVED, NOT_EXCHANGED) else (name, NOTICED)
 
 
 def _afresh(mutant: Mutant, names: list[str], folder: Path) -> tuple[str | None, str]:
