@@ -43,7 +43,7 @@ class SpreadTable(SphinxDirective):
         ]
         rows.append(["every cause", _FAMILIES[SpreadFamily.RUNS], _factors(spreads.RUNS), ""])
         return table(
-            self, ["Cause", "SpreadFamily", "Factors", "Evidence"], rows, prose=["Cause", "SpreadFamily"]
+            self, ["Cause", "Family", "Factors", "Evidence"], rows, prose=["Cause", "Family"]
         )
 
 

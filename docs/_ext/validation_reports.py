@@ -182,7 +182,7 @@ class ValidationReports(_Recorded):
             rows = advice_rows(validation.recommendations)
             yield from table(self, ADVICE, rows, prose=ADVICE[1:], widths=[20, 25, 15, 40])
         rows = part_rows(validation.parts)
-        yield from table(self, ("ValidationPart", "Status", "Time", "Why"), rows, prose=["Status", "Why"])
+        yield from table(self, ("Part", "Status", "Time", "Why"), rows, prose=["Status", "Why"])
         for part in validation.parts:
             if part.measurements:
                 yield from self._figures(part)

@@ -73,7 +73,7 @@ def _input(checked: InputFindings) -> Iterator[str]:
         yield f"**{error}**: {cell(checked.problem.message)}"
         return
     if checked.lines:
-        titles = (_("Finding"), _("FindingLine"), _("Message"), _("Override"))
+        titles = (_("Finding"), _("Line"), _("Message"), _("Override"))
         yield table(titles, [_row(line, checked) for line in checked.lines])
     else:
         yield full_stop(_("No findings"))
