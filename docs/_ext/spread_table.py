@@ -42,9 +42,7 @@ class SpreadTable(SphinxDirective):
             for name, cause in sorted(named, key=lambda row: list(SpreadFamily).index(row[1].family))
         ]
         rows.append(["every cause", _FAMILIES[SpreadFamily.RUNS], _factors(spreads.RUNS), ""])
-        return table(
-            self, ["Cause", "Family", "Factors", "Evidence"], rows, prose=["Cause", "Family"]
-        )
+        return table(self, ["Cause", "Family", "Factors", "Evidence"], rows, prose=["Cause", "Family"])
 
 
 def _factors(spread: spreads.SecondsSpread) -> str:

@@ -72,7 +72,9 @@ def codes(folder: Path) -> list[str]:
     return [finding["code"] for finding in report(folder)["findings"]]
 
 
-_GIVES_A_FORMAT = re.compile(r"def (parts|lines)\(review: Review, how: How\) -> Iterator\[str\]:")
+_GIVES_A_FORMAT = re.compile(
+    r"def (parts|lines)\(review: Review, context: RenderContext\) -> Iterator\[str\]:"
+)
 
 
 def test_formats_that_are_written_out_for_a_quick_start_are_those_there_are() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.cli.runner import Result, run
-from tuner.cli import fixing, judging_many
+from tuner.cli import fix_report, judging_many
 from tuner.review import many, result_store
 
 CONFIG = Path(__file__).parent / "configs" / "grpo.yaml"
@@ -66,7 +66,7 @@ def in_two_processes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         started.append(count)
         return pool(count, **options)
 
-    for module in (many, judging_many, result_store, fixing):
+    for module in (many, judging_many, result_store, fix_report):
         monkeypatch.setattr(module, "FEW", 2)
     monkeypatch.setattr(many, "_AT_A_TIME", 2)
     monkeypatch.setattr(many, "_cores", lambda: 2)

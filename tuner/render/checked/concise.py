@@ -12,11 +12,11 @@ from tuner.review.review import Review
 FIX_MARK = "[*]"  # ruff's, beside the code of what ``--fix`` fixes and beside their number in the last line
 
 
-def lines(review: Review, how: RenderContext) -> Iterator[str]:
+def lines(review: Review, context: RenderContext) -> Iterator[str]:
     """One line per finding."""
     for checked in review.inputs:
         for line in checked.lines:
-            yield concise(line, how.terminal)
+            yield concise(line, context.terminal)
 
 
 def concise(line: FindingLine, terminal: Terminal) -> str:

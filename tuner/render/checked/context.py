@@ -18,12 +18,12 @@ class RenderContext(Struct, frozen=True, kw_only=True):
 _PIECE = 1 << 16  # characters that are written at once: no more of thousands of inputs are held as text
 
 
-def rendered(name: str, review: Review, how: RenderContext) -> str:
+def rendered(name: str, review: Review, context: RenderContext) -> str:
     """The review in one format; empty where the format has nothing to say of a review without findings."""
-    return "".join(pieces(name, review, how)).removesuffix("\n")
+    return "".join(pieces(name, review, context)).removesuffix("\n")
 
 
-def pieces(name: str, review: Review, how: RenderContext) -> Iterator[str]:
+def pieces(name: str, review: Review, context: RenderContext) -> Iterator[str]:
     """The review in one format, as it is written: each piece ends with a line.
 
     A format is a module of this package with a function ``lines``, where each line stands for itself, or with
@@ -31,9 +31,9 @@ def pieces(name: str, review: Review, how: RenderContext) -> Iterator[str]:
     """
     module = import_module(f"tuner.render.checked.{name.replace('-', '_')}")
     if hasattr(module, "lines"):
-        yield from _joined(f"{line}\n" for line in module.lines(review, how))
+        yield from _joined(f"{line}\n" for line in module.lines(review, context))
     else:
-        yield from _joined(module.parts(review, how))
+        yield from _joined(module.parts(review, context))
 
 
 def separated(paragraphs: Iterable[str]) -> Iterator[str]:

@@ -18,9 +18,9 @@ _TAB = 4  # columns that a tab is shown as
 _DIFF_STYLES = {"+": "green", "-": "red"}
 
 
-def parts(review: Review, how: RenderContext) -> Iterator[str]:
+def parts(review: Review, context: RenderContext) -> Iterator[str]:
     """A paragraph for each finding; empty where there is none."""
-    return separated(_paragraph(line, how.terminal) for line in review.lines)
+    return separated(_paragraph(line, context.terminal) for line in review.lines)
 
 
 def _paragraph(line: FindingLine, terminal: Terminal) -> str:

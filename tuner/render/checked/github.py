@@ -16,7 +16,7 @@ from tuner.review.review import Review
 _LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.ADVICE: "notice"}
 
 
-def lines(review: Review, how: RenderContext) -> Iterator[str]:
+def lines(review: Review, context: RenderContext) -> Iterator[str]:
     """One command per finding and per input that cannot be used."""
     for checked in review.inputs:
         if checked.problem is not None:

@@ -18,7 +18,7 @@ from tuner.review.review import Review
 _SEVERITIES = {Severity.ERROR: "major", Severity.WARNING: "minor", Severity.ADVICE: "info"}
 
 
-def parts(review: Review, how: RenderContext) -> Iterator[str]:
+def parts(review: Review, context: RenderContext) -> Iterator[str]:
     """A list of issues; an input that cannot be used is one as well."""
     return listed(json.dumps(issue, indent=2) for issue in _issues(review))
 

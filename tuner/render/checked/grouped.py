@@ -10,9 +10,9 @@ from tuner.review.input_findings import FindingLine, InputFindings
 from tuner.review.review import Review
 
 
-def parts(review: Review, how: RenderContext) -> Iterator[str]:
+def parts(review: Review, context: RenderContext) -> Iterator[str]:
     """A paragraph for each input with findings; empty where there is none."""
-    return separated(_paragraph(checked, how.terminal) for checked in review.inputs if checked.lines)
+    return separated(_paragraph(checked, context.terminal) for checked in review.inputs if checked.lines)
 
 
 def _paragraph(checked: InputFindings, terminal: Terminal) -> str:

@@ -23,7 +23,7 @@ from tuner.review.input_findings import Fix, InputFindings, JudgedFor
 from tuner.review.review import Review
 
 
-def parts(review: Review, how: RenderContext) -> Iterator[str]:
+def parts(review: Review, context: RenderContext) -> Iterator[str]:
     """The review as JSON."""
     totals = review.totals
     report = CheckReport(

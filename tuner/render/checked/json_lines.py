@@ -8,6 +8,6 @@ from tuner.render.json_text import json_text
 from tuner.review.review import Review
 
 
-def lines(review: Review, how: RenderContext) -> Iterator[str]:
+def lines(review: Review, context: RenderContext) -> Iterator[str]:
     """One object per finding."""
     return (json_text(line, indent=None) for line in reported(review))

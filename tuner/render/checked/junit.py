@@ -16,7 +16,7 @@ from tuner.review.totals import Totals
 _NOT_OF_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def parts(review: Review, how: RenderContext) -> Iterator[str]:
+def parts(review: Review, context: RenderContext) -> Iterator[str]:
     """All suites."""
     root = ElementTree.Element("testsuites", {"name": "tuner check", **_totals(review.totals)})
     root.text = "\n"  # so that it is written with an end of its own

@@ -20,10 +20,10 @@ _FULL, _EMPTY, _LIMIT = "\u2588", "\u2591", "\u2503"
 _ASCII = str.maketrans({_FULL: "#", _EMPTY: "-", _LIMIT: "!"})
 
 
-def parts(review: Review, how: RenderContext) -> Iterator[str]:
+def parts(review: Review, context: RenderContext) -> Iterator[str]:
     """The whole review, as far as it is below a step summary's limit."""
     texts = separated(_texts(review))
-    return texts if how.terminal.unicode else (text.translate(_ASCII) for text in texts)
+    return texts if context.terminal.unicode else (text.translate(_ASCII) for text in texts)
 
 
 def _texts(review: Review) -> Iterator[str]:

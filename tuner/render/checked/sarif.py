@@ -34,7 +34,7 @@ _PRECISION = {
 }
 
 
-def parts(review: Review, how: RenderContext) -> Iterator[str]:
+def parts(review: Review, context: RenderContext) -> Iterator[str]:
     """One run with the rules that speak, all findings and what could not be read."""
     rules = _rules(_all_lines(review.inputs))
     codes = [rule["id"] for rule in rules]
