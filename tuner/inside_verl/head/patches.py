@@ -47,7 +47,7 @@ PATCHES: tuple[Patch, ...] = (
         name="head of FSDP",
         module=MONKEY_PATCH,
         attribute="patch_forward_with_backends",
-        make=made_by("head.choosing", "in_place_of_backends"),
+        make=made_by("head.choice", "in_place_of_backends"),
         does=N_("runs a model's own forward pass with the head in place of its output projection"),
         wanted=_wanted,
     ),
@@ -55,7 +55,7 @@ PATCHES: tuple[Patch, ...] = (
         name="head of models that verl leaves out",
         module=MONKEY_PATCH,
         attribute="apply_monkey_patch",
-        make=made_by("head.choosing", "after_monkey_patch"),
+        make=made_by("head.choice", "after_monkey_patch"),
         does=N_("gives the same to models for which verl has no fused head, such as Kimi-VL"),
         copies=(
             "verl.models.transformers",

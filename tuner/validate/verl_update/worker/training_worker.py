@@ -68,6 +68,6 @@ def _additions(work: UpdateWork, device: torch.device) -> Additions:
 def _expect_head(module: Any) -> None:
     """Else the figures would be those of a head of verl's."""
     inner = getattr(module, "module", module)  # FSDP1 wraps the model
-    mark = import_module(f"{OURS}.head.choosing").MARK
+    mark = import_module(f"{OURS}.head.choice").MARK
     if not hasattr(inner.forward, mark):
         raise RuntimeError(f"{OURS} did not give its head to {type(inner).__name__}")
