@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from tests.cli.runner import run
 from tuner.inputs.record.form import Begin, RecordProcess
 from tuner.render import live
 from tuner.render.terminal import Terminal
@@ -61,3 +62,12 @@ def test_control_c_ends_it(capsys: pytest.CaptureFixture[str]) -> None:
 
     live.show(drawn, interval_s=0.2)
     assert "Traceback" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("version", "code"), [(1, 0), (2, 2)])
+def test_a_record_of_a_later_form_is_refused(version: int, code: int, record: Path) -> None:
+    file = record / "actor-00000.jsonl"
+    file.write_bytes(file.read_bytes().replace(b'"version":1', b'"version":%d' % version))
+    result = run("watch", str(record), "--once")
+    assert result.code == code
+    assert ("of format 2" in result.err) is (code == 2)

@@ -42,3 +42,25 @@ def test_a_secret_is_told_by_its_name(variable: str, value: str, secret: bool) -
 )
 def test_what_has_the_form_of_a_secret_is_hidden(text: str, shown: str) -> None:
     assert without_secrets(text) == shown
+
+
+#: What stands before "key" where it is one that opens something, each as a variable of a script may have it.
+OWNERS = """
+    access account ak anthropic api app auth aws azure client comet consumer cosmos dashscope deepseek
+    encryption gemini google groq hf hub kaggle license litellm login master mistral modelscope neptune openai
+    openrouter private rsa secret service sign signing sk ssh storage subscription swanlab user vault volc
+    wandb zhipu
+"""
+OF_MODELS = "audio bos cls end eos first image last mask max min pad sep stop unk video"
+
+
+@pytest.mark.parametrize("owner", OWNERS.split())
+def test_a_key_of_somebody_is_a_secret(owner: str) -> None:
+    assert is_secret(f"{owner.upper()}_KEY", "correct horse")
+    assert not is_secret("prompt_key", "correct horse")
+
+
+@pytest.mark.parametrize("kind", OF_MODELS.split())
+def test_a_token_of_a_model_is_none(kind: str) -> None:
+    assert not is_secret(f"{kind}_token", "151643x")
+    assert is_secret("bot_token", "151643x")
