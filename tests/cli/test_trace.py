@@ -90,7 +90,7 @@ def test_an_unknown_architecture_gets_an_estimate(tmp_path: Path) -> None:
 
 def test_the_sum_names_the_trace(tmp_path: Path) -> None:
     folder = granite(tmp_path / "mine")
-    assert "memory.layer.traced.layer_bytes (model/trace)" in advise(folder, "--trace", "--explain").out
+    assert "memory.layer.traced_layer.layer_bytes (model/trace)" in advise(folder, "--trace", "--explain").out
     report = json.loads(advise(folder, "--trace", "-f", "json").out)
     moments = [moment for phase in report["memory"]["phases"] for moment in phase["moments"]]
     terms = {term["name"]: term for moment in moments for term in moment["terms"]}

@@ -12,7 +12,7 @@ PAGES = {
     "memory.host": "model/host",
     "memory.host.images": "model/images",
     "memory.layer": "model/activations",
-    "memory.layer.traced": "model/trace",
+    "memory.layer.traced_layer": "model/trace",
     "memory.megatron": "model/megatron",
     "memory.megatron.states": "model/model-states",
     "memory.process": "model/overhead",
