@@ -182,3 +182,36 @@ def test_what_megatron_held_beside_its_allocator(pipeline: int) -> None:
             predicted -= overhead.COMMUNICATOR_ALONE.typical  # the loss is another stage's
         held = stage["steps"][-1]["non_torch_bytes"]
         assert predicted == pytest.approx(held, rel=0.01)
+
+
+#: The least, the usual and the most of what no formula gives, in MiB, as their sources have them.
+CONSTANTS = {
+    "CONTEXT": (300, 767, 900),
+    "NCCL_CODE": (85, 170, 255),
+    "NCCL_KERNEL": (93, 186, 279),
+    "NCCL_EXCHANGE": (31, 62, 93),
+    "COMMUNICATOR_OVER_LINKS": (288, 484, 1220),
+    "COMMUNICATOR_OVER_PCIE": (12, 120, 672),
+    "COMMUNICATOR_ALONE": (4, 388, 392),
+    "PEER_OVER_LINKS": (96, 384, 448),
+    "PEER_OVER_PCIE": (2, 24, 48),
+    "GRAPH_LAYER": (32 / 1024, 40 / 1024, 144 / 1024),
+    "GRAPH_PIECE": (68 / 1024, 136 / 1024, 272 / 1024),
+    "GRAPH_POOL": (64, 192, 2048),
+    "ENGINE_KERNELS": (116, 232, 464),
+    "ENGINE_BUFFERS": (96, 512, 1024),
+    "CUBLAS_WORKSPACES": (16, 64, 96),
+    "ASCEND_CONTEXT": (350, 560, 2950),
+    "HCCL_COMMUNICATOR": (2, 400, 800),
+    "HCCL_PEER": (2, 40, 400),
+    "ASCEND_GRAPHS": (2, 192, 2048),
+}
+
+
+def test_every_constant_has_the_interval_of_its_source() -> None:
+    found = {
+        name: (value.low / MIB, value.typical / MIB, value.high / MIB)
+        for name, value in vars(overhead).items()
+        if isinstance(value, Constant)
+    }
+    assert found == CONSTANTS

@@ -4,6 +4,7 @@ import inspect
 import itertools
 import re
 from itertools import pairwise
+from math import hypot
 
 import pytest
 from hypothesis import given
@@ -26,6 +27,8 @@ from tuner.timing import (
 )
 from tuner.timing.job import TimedPasses
 from tuner.timing.operators import Shares, operators_of
+from tuner.timing.spreads import RUNS
+from tuner.timing.uncertainty import family_ends, interval
 from tuner.workload import Phase, Workload
 
 KNOWN = ("h100-sxm", "h200-sxm")
@@ -219,6 +222,12 @@ def test_two_cards_err_independently():
     other = change(time, time, on("h100-sxm"), then=on("a100-sxm-80g"))
     assert same.low_share == same.high_share == 0
     assert other.low_share < 0 < other.high_share
+    ends = [(0.0, 10 / (10 + end) - 1) for pair in family_ends(time.phases, on("h100-sxm")) for end in pair]
+    ends += [
+        (0.0, (10 + end) / 10 - 1) for pair in family_ends(time.phases, on("a100-sxm-80g")) for end in pair
+    ]
+    assert other.low_share == pytest.approx(-hypot(*map(min, ends)))
+    assert other.high_share == pytest.approx(hypot(*map(max, ends)))
 
 
 STATED = re.compile(r"\b[Bb]etween (?P<least>\d[\d.e-]*)(?: \([^)]*\))?(?: and| to) (?P<most>\d[\d.e-]*\d)")
@@ -272,3 +281,14 @@ def test_the_error_of_the_tables_is_that_of_leaving_one_out():
     )
     nine_of_ten = errors[int(0.9 * len(errors))]
     assert nine_of_ten <= spreads.TABLE_ERROR <= nine_of_ten + 0.02
+
+
+def test_of_passes_by_themselves_what_runs_differ_by_moves_neither_end() -> None:
+    """The low end is the root of the squares of all families but that one, and so is the high end."""
+    workload = workloads.grpo_7b()
+    cluster, phases = workload.cluster, step_time(workload, concurrent_sequences=64).phases
+    within, alone = (interval(phases, cluster, in_run=in_run) for in_run in (True, False))
+    seconds = sum(phase.seconds for phase in phases)
+    for end, of_runs in (("low_s", RUNS.low - 1), ("high_s", RUNS.high - 1)):
+        apart, with_runs = getattr(alone, end) - seconds, getattr(within, end) - seconds
+        assert with_runs**2 == pytest.approx(apart**2 + (of_runs * seconds) ** 2, rel=1e-9)
