@@ -72,6 +72,22 @@ def test_a_cache_that_makes_no_difference_is_simulated_once_and_as_it_is(
     assert len(set(shared)) <= 1
 
 
+@pytest.mark.parametrize(("reserved", "longest"), [(0, 100), (60, 100), (500, 500)])
+def test_a_cache_holds_all_sequences_at_their_longest_twice(reserved: int, longest: int) -> None:
+    """A prompt, a response or what is kept for one, and the token that is computed next, of each."""
+    load = Load(
+        responses=((3, 100), (2, 40)),
+        prompt_tokens=10,
+        new_prompt=10,
+        held_prompt=10,
+        max_sequences=8,
+        step_tokens=4096,
+        cache_tokens=10.0**6,
+        reserved_tokens=reserved,
+    )
+    assert as_far_as_decides(load).cache_tokens == 2 * (3 + 2) * (10 + longest + 1)
+
+
 @given(count=st.integers(1, 256), length=st.integers(1, 3000), prompt=st.integers(1, 30))
 def test_equal_lengths_that_all_fit_take_a_step_for_each_token(count: int, length: int, prompt: int) -> None:
     load = Load(

@@ -6,6 +6,7 @@ once can try one mutant after the other in forks of itself.
 
 import ast
 import builtins
+import functools
 import gc
 import importlib
 from collections import defaultdict
@@ -40,7 +41,10 @@ class LiveFunctions:
         gc.unfreeze()  # what was imported while tests were collected is asked too
         paths = {str(root / file): file for file in self.sources}
         self.functions: dict[str, list[FunctionType]] = defaultdict(list)
+        self.caches: list[functools._lru_cache_wrapper[object]] = []
         for item in gc.get_objects():
+            if type(item) is functools._lru_cache_wrapper and item.__module__.startswith("tuner"):
+                self.caches.append(item)
             if type(item) is FunctionType and item.__code__.co_filename in paths:
                 self.functions[paths[item.__code__.co_filename]].append(item)
         gc.freeze()
@@ -55,7 +59,7 @@ class LiveFunctions:
         return codes
 
     def exchange(self, file: str, source: str | ast.Module, names: set[str]) -> int:
-        """Give functions the code that another text of their file has for them.
+        """Give functions the code that another text of their file has for them, and forget what they gave.
 
         Args:
             file: relative to the repository.
@@ -75,6 +79,8 @@ class LiveFunctions:
                     if function.__code__ == old and function.__code__.co_freevars == new.co_freevars:
                         function.__code__ = new
                         changed += 1
+        for cache in self.caches:  # what was computed while the tests were collected
+            cache.cache_clear()
         return changed
 
     def with_probes(
