@@ -156,7 +156,7 @@ def test_a_reader_who_has_gone_is_no_error(name: str, given: dict[str, str]) -> 
     assert "error: standard" not in result.err
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_working_directory_that_is_gone(name: str, given: dict[str, str], tmp_path: Path) -> None:
     words = command(name, given)
@@ -320,6 +320,7 @@ def test_the_disk_is_read_only(name: str, disk: Path) -> None:
     assert "Read-only file system" in result.err or "write-protected" in result.err
 
 
+@pytest.mark.sampled(2)
 def test_a_report_of_a_validation_is_not_printed(given: dict[str, str]) -> None:
     words = ("validate", given["grpo"], "--device", "cpu", "--gpu", "h100-sxm", "--parts", "machine")
     for behind, said in ((">/dev/full", f"cannot be written: {FULL}"), (">&-", "is closed")):

@@ -102,7 +102,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # also where the tests
 from tests.validate.parts import FakePart, figure, only
 from tests.validate.called import called
 from tuner.validate import plans
-from tuner.validate.parts import Part
+from tuner.validate.parts import ValidationPart
 
 pids = sys.argv.pop()
 
@@ -110,7 +110,7 @@ def act(session):
     session.add(figure())
     session.call(called("waits_with_a_child"), pids, title="waiting", expected_s=9.0)
 
-plans.PARTS = only({Part.MACHINE: FakePart(act)})
+plans.PARTS = only({ValidationPart.MACHINE: FakePart(act)})
 from tuner.cli import main
 main()
 """

@@ -106,6 +106,7 @@ def test_a_picture_is_svg_in_the_readers_language(drawn: tuple[str, Drawing, dic
     assert "http" not in re.sub(r'xmlns(?::\w+)?="[^"]*"|xlink:href="#[^"]*"', "", drawing.svg)
 
 
+@pytest.mark.sampled(4)
 def test_a_picture_has_its_numbers_as_a_table(drawn: tuple[str, Drawing, dict[str, str]]) -> None:
     _, drawing, _ = drawn
     assert len(drawing.rows) > 1

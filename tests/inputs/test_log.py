@@ -313,6 +313,7 @@ def test_a_log_takes_no_more_work_than_it_has_lines() -> None:
     assert all_of_it - half < 1.1 * (half - nothing)  # 27 calls of each line in both
 
 
+@pytest.mark.sampled(2)
 def test_steps_behind_the_cut_are_read() -> None:
     metrics = {"timing_s/step": 10.0, "response_length/mean": 5.0}
     text = log("0.5.0", DYNAMIC) + "noise of a library\n" * (40 * MIB // 19)

@@ -171,6 +171,7 @@ def test_a_layer_saves_what_is_counted(architecture: str, layer: int) -> None:
     assert least <= beyond <= most
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("architecture", "layer"), CASES)
 def test_a_forward_pass_needs_what_is_counted(architecture: str, layer: int) -> None:
     if architecture == "olmo3":

@@ -221,7 +221,7 @@ RUNS = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("job", ["static", "lora", "megatron", "tight"])
 def test_runs(job: str) -> None:
     overrides, gpu, release = JOBS[job]

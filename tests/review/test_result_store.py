@@ -234,6 +234,7 @@ def _leads_into(folder: Path, link: Path) -> bool:
         return False
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs Linux's list of open files")
 @pytest.mark.parametrize("options", [(), ("--fix",)], ids=["judged", "fixed"])
 def test_an_interrupt_leaves_no_file(options: tuple[str, ...], tmp_path: Path) -> None:

@@ -51,6 +51,7 @@ def test_the_documentation_is_given_every_key_once(version: str) -> None:
     assert set(listed) == leaf_keys(version)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("version", VERSIONS)
 def test_what_is_modelled_is_what_reading_looks_at(version: str) -> None:

@@ -39,12 +39,12 @@ LOADED = """
 import sys
 from tuner.validate import plans
 from tuner.validate.children import here, processes, servers
-from tuner.validate.children.servers import Server, Worker
+from tuner.validate.children.servers import Server, ServedFunction
 from tuner.validate.children.setup import Setup
 device, driver, server, *names = sys.argv[1:]
 servers._driver_is_here = lambda: driver == "driver"
 here.look(Setup(device=device), plans.workers())
-worker = Worker("tests.validate.calls", "loaded", Server[server])
+worker = ServedFunction("tests.validate.calls", "loaded", Server[server])
 print(*processes.run(worker, (names,), setup=Setup(device="cpu"), timeout_s=300))
 """
 
@@ -186,6 +186,7 @@ def test_the_traceback_goes_to_the_log_only(tmp_path: Path) -> None:
     assert "second line" in log.read_text()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.slow
 def test_a_timeout_leaves_nobody(tmp_path: Path) -> None:
     file = tmp_path / "pids"

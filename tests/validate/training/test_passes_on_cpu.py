@@ -86,7 +86,7 @@ def measured(passes: Sequence[PassSettings], **changes: Any) -> tuple[PassFigure
     return measure.measure_passes(ModelSettings(config=CONFIG, **changes), passes, 1, device="cpu")
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("backend", [Backend.FSDP2, Backend.FSDP])
 def test_every_pass_comes_to_an_end(backend: Backend) -> None:
     passes = [replace(each, engine=structs.replace(each.engine, backend=backend)) for each in PASSES.values()]
