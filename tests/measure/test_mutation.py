@@ -15,6 +15,7 @@ import pytest
 from tests.measure.mutation.operators import compiles, mutants_of
 from tests.measure.mutation.replay import RECORD, ROOT, recorded
 from tests.measure.mutation.sites import Places
+from tests.measure.mutation.survey import SURVIVED
 
 SOURCE = '''"""A module."""
 
@@ -77,6 +78,17 @@ def test_most_of_the_record_is_about_today_s_sources() -> None:
         row for row in json.loads(RECORD.read_text()) if row["function"] and "::" in (row["killed_by"] or "")
     ]
     assert len(recorded(RECORD, part=0, parts=1)) > 0.5 * len(rows)
+
+
+def test_nine_of_ten_changes_were_noticed_and_the_others_are_told_apart() -> None:
+    """What changes nothing says why, one by one; there are no more than ten of them."""
+    rows = json.loads(RECORD.read_text())
+    left = [row for row in rows if row["killed_by"] is None]
+    equivalent = [row for row in left if row["how"].startswith("changes nothing")]
+    assert len(rows) == 200
+    assert len(rows) - len(left) >= 180
+    assert len(equivalent) <= 10
+    assert {row["how"] for row in left if row not in equivalent} <= {SURVIVED}
 
 
 @pytest.mark.slow
