@@ -206,6 +206,7 @@ def test_memory_of_a_node_is_not_that_of_a_gpu() -> None:
     assert all(remedy["measure"] == "host" for remedy in found["remedies"])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "message", [STACK + line(), "CUDA error: out of memory", *START, "SIGKILL by OOM killer"]
 )

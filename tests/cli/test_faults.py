@@ -112,7 +112,7 @@ def expect_told(result: Result, *parts: str) -> None:
     assert all(part in told[0] for part in parts)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("name", COMMANDS)
 @pytest.mark.parametrize(
     ("behind", "said"),
@@ -189,7 +189,7 @@ def python(script: str, *words: str) -> Result:
     return Result(code=done.returncode, out=done.stdout, err=done.stderr)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("name", COMMANDS)
 @pytest.mark.parametrize("files", [3, 4, 6])
 def test_too_many_open_files(name: str, files: int, given: dict[str, str]) -> None:
@@ -320,7 +320,7 @@ def test_the_disk_is_read_only(name: str, disk: Path) -> None:
     assert "Read-only file system" in result.err or "write-protected" in result.err
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_a_report_of_a_validation_is_not_printed(given: dict[str, str]) -> None:
     words = ("validate", given["grpo"], "--device", "cpu", "--gpu", "h100-sxm", "--parts", "machine")
     for behind, said in ((">/dev/full", f"cannot be written: {FULL}"), (">&-", "is closed")):

@@ -70,6 +70,7 @@ def test_what_transformers_does_not_know_is_not_promised(tmp_path: Path) -> None
     assert "does not implement models of type 'made_up'" in traced.err
 
 
+@pytest.mark.sampled(16)
 def test_an_unknown_architecture_gets_an_estimate(tmp_path: Path) -> None:
     folder = granite(tmp_path / "mine")
     result = advise(folder, "--trace", "--full")

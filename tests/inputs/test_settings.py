@@ -244,7 +244,7 @@ def test_settings_that_keep_what_others_read_read_as_if_made_anew(trees: list[Tr
         before = now
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @example(trees=[{"a": "${a}"}, {"a": {}}, {"a": "${a}", "b": 1}], most=99)
 @example(trees=[{"a": {}}, {"a": {"b": 1, "c": 2}}, {"a": {"c": 2, "b": 1}}], most=99)
 @example(trees=[{"b": {"c": 1}}, {"a": {}, "b": {"c": 1}}, {"a": "${b}", "b": {"c": 1}}], most=99)

@@ -145,7 +145,7 @@ def test_the_configuration_beside_it_holds_no_secret(recorded: Job) -> None:
     assert yaml.safe_load(text)["actor_rollout_ref"]["rollout"]["n"] == 4
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_the_first_rank_prints_a_table_when_the_second_and_the_third_step_begin(
     job: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:

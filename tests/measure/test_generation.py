@@ -198,7 +198,7 @@ class TestMeasurement:
         assert [each["model"] for each in recorded["errors"]] == models
         assert all(error in each["error"] for each in recorded["errors"])
 
-    @pytest.mark.sampled(3)
+    @pytest.mark.sampled(6)
     def test_no_batch_outlasts_the_time_by_more_than_its_grace(
         self, folder: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -161,7 +161,7 @@ COUNTED = {name: kinds_of_layers(name) for name in sorted(configs().keys() - NOT
 CASES = [(architecture, layer) for architecture, layers in COUNTED.items() for layer in layers]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(("architecture", "layer"), CASES)
 def test_a_layer_saves_what_is_counted(architecture: str, layer: int) -> None:
     shape, engine = shape_and_engine(architecture)
@@ -171,7 +171,7 @@ def test_a_layer_saves_what_is_counted(architecture: str, layer: int) -> None:
     assert least <= beyond <= most
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(("architecture", "layer"), CASES)
 def test_a_forward_pass_needs_what_is_counted(architecture: str, layer: int) -> None:
     if architecture == "olmo3":

@@ -33,7 +33,7 @@ def variants(folder: Path, drawn: random.Random) -> list[Path]:
     return files
 
 
-@pytest.mark.sampled(24)
+@pytest.mark.sampled(48)
 @pytest.mark.parametrize("seed", range(48))
 def test_inputs_in_any_order_are_judged_as_each_alone(seed: int, tmp_path: Path) -> None:
     drawn = random.Random(seed)

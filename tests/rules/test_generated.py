@@ -50,7 +50,7 @@ def mostly_decoding(workload: Workload) -> Workload:
     return workload.with_batch(max_response_tokens=16 * workload.batch.max_response_tokens)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.slow
 def test_generated_workloads_reach_every_rule_and_every_verdict() -> None:
     """Each workload is shown to the rules that have not spoken yet, which soon are few."""
@@ -70,7 +70,7 @@ def test_generated_workloads_reach_every_rule_and_every_verdict() -> None:
     assert min(fits.values()) > sum(fits.values()) / 5
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(20)
 def test_no_proposal_makes_its_own_goal_worse(judged: Judged) -> None:
     for case, findings in judged:
         for finding in findings:

@@ -55,6 +55,7 @@ def test_a_count_is_kept(tmp_path: Path, cache: Path, counted: list[str]) -> Non
     assert len(files(cache)) == 1
 
 
+@pytest.mark.sampled(3)
 def test_a_kept_count_is_that_of_the_configuration_not_of_its_name(
     tmp_path: Path, cache: Path, counted: list[str]
 ) -> None:

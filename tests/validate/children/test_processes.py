@@ -247,7 +247,7 @@ def test_on_a_gpu_all_servers_start_before_the_first_call(device: str, driver: s
     assert done.stdout == f"{expected}\n"
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.slow
 def test_what_builds_models_is_served_by_what_has_transformers() -> None:
     """Those that do come last: what one has imported stays."""

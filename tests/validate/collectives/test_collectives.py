@@ -274,7 +274,7 @@ class Running(Recorder):
         return processes.run(function, arguments, setup=CPU, timeout_s=LONG, world=world)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.slow
 def test_the_whole_part_runs_on_a_cpu() -> None:
     """All engines are built and trained with; bytes and times of a CPU are not reported."""

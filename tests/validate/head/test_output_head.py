@@ -427,7 +427,7 @@ def test_a_worker_that_fails_leaves_a_note() -> None:
     assert not session.measurements and "no such kernel" in session.notes[0]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.slow
 def test_every_implementation_is_right_on_a_cpu() -> None:
     """In a process of its own, as the run starts it: Triton's interpreter is chosen at import."""

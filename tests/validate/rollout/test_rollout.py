@@ -623,7 +623,7 @@ def experts() -> Workload:
     return grpo_moe_30b().with_rollout(memory_fraction=0.25)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("make", [latent, windowed, experts], ids=lambda make: make.__name__)
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_models_that_are_not_decoded_have_their_cache_allocated(

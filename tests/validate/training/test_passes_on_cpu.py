@@ -120,7 +120,7 @@ def test_a_model_that_cannot_be_built_says_so() -> None:
     assert "before the first pass" in failed.message
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_a_pass_that_would_outlast_the_time_is_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first one takes long by the clock, so the second does not begin; without a limit it does."""
     now = [0.0]

@@ -64,6 +64,7 @@ def rounding(config: dict[str, Any]) -> float:
     return (2 * one_way + tokens) * torch.finfo(torch.float32).eps / 2
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.slow
 @pytest.mark.parametrize("key_heads", [2, 1])
 def test_a_shared_step_computes_what_one_without_does(key_heads: int) -> None:
