@@ -265,3 +265,17 @@ def test_arguments_that_cannot_be_used_are_one_message(arguments: tuple[str, ...
 
 def test_the_line_itself_may_stand_behind_the_option() -> None:
     assert run("explain-oom", "--message", line()).out == explain(line()).out
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_a_file_that_is_named_like_a_key_is_not_shown_by_that_name(form: str) -> None:
+    """The folder of a snapshot keeps its hash, of which the code of a model is loaded."""
+    key, snapshot = "081b9c84b99b94f09fc438323b91f15237801a76", "0a" * 20
+    stack = f"""  File "/hf/snapshots/{snapshot}/{key}.py", line 3, in load_model
+    load_model(data)
+ValueError: No available memory for the cache blocks. Try increasing
+"""
+    shown = explain(stack, "-f", form).out
+    assert key not in shown
+    assert "hidden.py" in shown
+    assert form == "text" or snapshot in shown

@@ -10,6 +10,7 @@ from tuner.advise.failure import ON_HOST, Failure, failed_of
 from tuner.advise.needs import Measure
 from tuner.advise.remedies import Remedy
 from tuner.dtypes import DType
+from tuner.inputs.secrets import without_secrets
 from tuner.language import N_, _
 from tuner.out_of_memory.stack import Call
 from tuner.render.allocation import formula, named, notes
@@ -98,7 +99,8 @@ def _called(text: str, call: Call | None) -> str:
     """A text with the call that says so."""
     if call is None:
         return text
-    at = f", {call.name}:{call.line}" if call.file and call.line is not None else ""
+    name = without_secrets(call.name)  # without its folders it is no path that may have a hash in it
+    at = f", {name}:{call.line}" if call.file and call.line is not None else ""
     return with_note(text, f"{call.function}{at}")
 
 

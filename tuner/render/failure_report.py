@@ -159,8 +159,11 @@ def failure_report(explained: ExplainedFailure) -> FailureReport:
 
 
 def _shown(call: Call | None) -> Call | None:
-    """A call without what is secret in its line of the program."""
-    return None if call is None else replace(call, code=without_secrets(call.code))
+    """A call without what is secret in its line of the program, or in its file's own name."""
+    if call is None:
+        return None
+    folder = call.file.removesuffix(call.name)
+    return replace(call, code=without_secrets(call.code), file=folder + without_secrets(call.name))
 
 
 def _remedy(remedy: Remedy) -> RemedyReport:
