@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from tests.cli.runner import run
+from tests.inputs.logs import TIMED as METRICS
 from tests.inputs.logs import by_ray, log
 from tests.trainers.launches import ACTOR, DYNAMIC, ROLLOUT
 from tuner.inputs.tree import merged, nested, split_key
@@ -19,22 +20,6 @@ from tuner.units import GIB
 
 GPU = ("--gpu", "h100-sxm")
 JOB = (*DYNAMIC, "trainer.n_gpus_per_node=8")
-METRICS = {
-    "prompt_length/mean": 180.0,
-    "response_length/mean": 700.0,
-    "response_length/max": 3072.0,
-    "response_length/clip_ratio": 0.02,
-    "timing_s/gen": 60.0,
-    "timing_s/old_log_prob": 9.0,
-    "timing_s/ref": 8.0,
-    "timing_s/reward": 5.0,
-    "timing_s/adv": 0.1,
-    "timing_s/update_actor": 33.0,
-    "timing_s/step": 118.0,
-    "perf/max_memory_allocated_gb": 60.0,
-    "perf/max_memory_reserved_gb": 66.0,
-    "perf/cpu_memory_used_gb": 100.0,
-}
 
 
 def steps(count: int = 6, **changed: float) -> list[dict[str, float]]:

@@ -26,6 +26,24 @@ METRICS = {
     "critic/advantages/max": 2.47,
 }
 
+#: Metrics of a step with its lengths, its seconds and its memory.
+TIMED = {
+    "prompt_length/mean": 180.0,
+    "response_length/mean": 700.0,
+    "response_length/max": 3072.0,
+    "response_length/clip_ratio": 0.02,
+    "timing_s/gen": 60.0,
+    "timing_s/old_log_prob": 9.0,
+    "timing_s/ref": 8.0,
+    "timing_s/reward": 5.0,
+    "timing_s/adv": 0.1,
+    "timing_s/update_actor": 33.0,
+    "timing_s/step": 118.0,
+    "perf/max_memory_allocated_gb": 60.0,
+    "perf/max_memory_reserved_gb": 66.0,
+    "perf/cpu_memory_used_gb": 100.0,
+}
+
 
 def printed(version: str, overrides: Sequence[str] = (), *, config: str = "ppo_trainer") -> str:
     """The configuration of a release with overrides, as verl prints it."""

@@ -11,7 +11,7 @@ import pytest
 
 from tests.cli.golden import expect
 from tests.cli.runner import run
-from tests.inputs.logs import log
+from tests.inputs.logs import TIMED, log
 from tests.numbers.leaves import lines
 from tests.numbers.test_numbers import FOLDER
 from tests.trainers.launches import ACTOR, ALL, MODEL, ROLLOUT
@@ -191,21 +191,6 @@ def test_differences(name: str, tmp_path_factory: pytest.TempPathFactory) -> Non
     expect(f"diff-{name}.txt", "\n".join(listed), folder=FOLDER)
 
 
-METRICS = {
-    "prompt_length/mean": 180.0,
-    "response_length/mean": 700.0,
-    "response_length/max": 3072.0,
-    "response_length/clip_ratio": 0.02,
-    "timing_s/gen": 60.0,
-    "timing_s/old_log_prob": 9.0,
-    "timing_s/ref": 8.0,
-    "timing_s/adv": 0.1,
-    "timing_s/update_actor": 33.0,
-    "timing_s/step": 118.0,
-    "perf/max_memory_allocated_gb": 60.0,
-    "perf/max_memory_reserved_gb": 66.0,
-    "perf/cpu_memory_used_gb": 100.0,
-}
 RUNS = {
     "usual": {},
     "slow": {"timing_s/gen": 600.0, "timing_s/step": 700.0, "timing_s/update_actor": 90.0},
@@ -227,7 +212,7 @@ def test_runs(job: str) -> None:
     overrides, gpu, release = JOBS[job]
     listed = []
     for name, changed in RUNS.items():
-        steps = [METRICS | {"timing_s/gen": 700.0}, *([METRICS | changed] * 4)]
+        steps = [TIMED | {"timing_s/gen": 700.0}, *([TIMED | changed] * 4)]
         config = [word for word in overrides if not word.startswith("--")]
         named = next((word.partition("=")[2] for word in overrides if word.startswith("--")), "ppo_trainer")
         text = log(release, config, steps, config=named)

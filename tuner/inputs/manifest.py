@@ -140,7 +140,7 @@ def _variables(value: Any, depth: int) -> Iterator[tuple[str, str]]:
 
 
 def _named(value: Any) -> Iterator[tuple[str, Any]]:
-    """The values of a list of ``{name: ..., value: ...}``, as Kubernetes has it, by their names."""
+    """Names and values of a list of ``{name: ..., value: ...}``, as Kubernetes has it."""
     for one in value if isinstance(value, list) else ():
         if isinstance(one, Mapping):
             yield str(one.get("name")), one.get("value")

@@ -17,7 +17,7 @@ def packed(workload: Workload) -> Workload:
 
 
 def sequences_packed(workload: Workload, phase: Phase) -> Workload:
-    """Whether sequences are packed where a token budget of the phase leaves padding out of account."""
+    """The workload with packed sequences, where a token budget of the phase leaves padding out of account."""
     site = site_of(workload, phase)
     padded = site is not None and site.dynamic and not site.engine.packed
     return packed(workload) if padded else workload

@@ -66,7 +66,7 @@ class Plane(Struct, frozen=True, kw_only=True):
         return seconds if seconds > 0 else 0.0
 
     def scaled(self, *, rows: float = 1.0, columns: float = 1.0, seconds: float = 1.0) -> "Plane":
-        """The measured read with its sizes and its seconds multiplied."""
+        """The plane with its sizes and its seconds multiplied."""
         return Plane(
             rows=tuple(rows * size for size in self.rows),
             columns=tuple(columns * size for size in self.columns),

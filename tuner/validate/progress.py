@@ -22,7 +22,7 @@ class Progress(Protocol):
         """Something is run; ``left_s`` of the whole budget is left."""
 
     def returned(self, failed: Failed | None) -> None:
-        """Whether the process has ended."""
+        """What was run has returned, or failed."""
 
     def done(self, report: PartReport) -> None:
         """A part has ended."""

@@ -136,7 +136,7 @@ class Batch(Struct, frozen=True, kw_only=True, cache_hash=True):
 
     @property
     def response_spread(self) -> float:
-        """How far the lengths of responses spread around their mean."""
+        """How far responses lie from their mean at most, spread evenly as far as 0 and the maximum allow."""
         mean = self.mean_response_tokens
         return min(mean, self.max_response_tokens - mean)
 

@@ -41,7 +41,7 @@ class MiniBatches:
         self.parts = parts
 
     def select(self, **keys: Any) -> "MiniBatches":
-        """Selects the same fields of every row that is kept."""
+        """The mini-batches with some of their fields alone."""
         return MiniBatches(self, [part.select(**keys) for part in self.parts])
 
     def split(self, _size: int) -> list[Any]:

@@ -58,7 +58,7 @@ class JobSettings(Struct, frozen=True, kw_only=True, rename="kebab", forbid_unkn
 
 
 class FindingChoice(JobSettings, frozen=True, kw_only=True, rename="kebab", forbid_unknown_fields=True):
-    """A project's settings of a run, and which findings are wanted."""
+    """Settings of the job that is judged, and which findings are wanted."""
 
     select: Annotated[Rules, Meta(description="Only these rules are shown.")] | None = None
     ignore: Annotated[Rules, Meta(description="These rules are not shown.")] | None = None

@@ -51,7 +51,7 @@ class Simulated(Struct, frozen=True, kw_only=True):
         return sum(stretch.steps * stretch.sampled for stretch in self.stretches)
 
     def repeated(self, tokens: float) -> "Simulated":
-        """The stretch with so many more tokens, generated as those were while others waited."""
+        """The simulation with so many more tokens, generated as those were while others waited."""
         first, last = self.crowded
         while_waiting = sum(each.steps * each.sampled for each in self.stretches[first:last])
         if tokens <= 0 or not while_waiting:

@@ -40,7 +40,7 @@ class Composition(Struct, frozen=True, kw_only=True):
         return not any(document.tree for document in self.documents)
 
     def below(self, high: "Composition") -> "Composition":
-        """The list with other files above it, whose choices win."""
+        """The composition with other files above it, whose choices win."""
         return Composition(
             documents=self.documents + high.documents,
             config=high.config or self.config,
@@ -49,7 +49,7 @@ class Composition(Struct, frozen=True, kw_only=True):
         )
 
     def without_repeats(self) -> "Composition":
-        """The list with each document where it is laid on last: what it said before is said again there."""
+        """Each document where it is laid on last: what it said before counts again there."""
         last = {id(document): document for document in reversed(self.documents)}
         return replace(self, documents=tuple(reversed(last.values())))
 

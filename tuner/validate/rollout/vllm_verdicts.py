@@ -118,7 +118,7 @@ def _factor(
 
 
 def _without_factor(inputs: RolloutInput) -> RolloutInput:
-    """The prediction beside a host that nobody measured, over whose rate the factor is."""
+    """The rollout beside a host that nobody measured, over whose rate the factor is."""
     cluster = inputs.cluster
     measured = cluster.gpu.measured
     if measured is None:

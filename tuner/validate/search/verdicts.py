@@ -26,7 +26,7 @@ class Tries:
 
     @property
     def count(self) -> int:
-        """How many sizes there are."""
+        """How many sizes were run."""
         return len(self.ran) + len(self.out_of_memory)
 
     def known(self, tokens: int) -> bool | None:

@@ -106,7 +106,7 @@ class PlannedPass:
 
     @property
     def predicted_interval(self) -> Interval:
-        """The predicted bytes, with the least and the most that they may be."""
+        """The predicted seconds, with the least and the most that they may be."""
         return pass_interval(self.timed_workload, self.workload.cluster.gpu, training=self.training)
 
     def _of(self, workload: Workload) -> PhaseEstimate:

@@ -66,7 +66,7 @@ def _images(job: OmissionContext) -> str | None:
 
 
 def _counted_images(job: OmissionContext) -> str | None:
-    """What is left out of a model with images that are counted."""
+    """Whatever says that there are images or how large, of a job whose images are counted."""
     return None if job.workload.batch.images is None else _named_images(job) or _IMAGES[0]
 
 

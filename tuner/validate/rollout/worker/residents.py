@@ -20,7 +20,7 @@ _UNITS = 8  # in the last place of the largest result: what paged attention may 
 
 
 def measure(works: tuple[RolloutWork, ...], seconds: float, *, device: str) -> tuple[RolloutFigures, ...]:
-    """Measures the residents alone on the device, one after the other; fewer where time runs out.
+    """Measures each of the works alone on the device, one after the other; fewer where time runs out.
 
     Args:
         works: the first is run whatever it takes.

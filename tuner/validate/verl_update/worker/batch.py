@@ -19,7 +19,7 @@ def advantages(settings: PassSettings, ranks: int) -> torch.Tensor:
 
 
 def without_advantage(values: torch.Tensor, share: float) -> torch.Tensor:
-    """Advantages with a share of them zero, dealt out at random as balancing by length does."""
+    """Values of sequences with a share of them zero, dealt out at random as balancing by length does."""
     order = torch.randperm(len(values), generator=torch.Generator().manual_seed(2))
     return values.index_fill(0, order[: round(share * len(values))], 0.0)
 
