@@ -170,8 +170,9 @@ def test_a_working_directory_that_is_gone(name: str, given: dict[str, str], tmp_
 
 
 LIMITED = """
-import resource
+import resource, sys
 import tuner.cli
+sys.argv[0] = "python -m tuner"  # by which help names the program
 resource.setrlimit(resource.RLIMIT_NOFILE, ({files}, {files}))
 tuner.cli.program()
 """
