@@ -152,3 +152,15 @@ def test_a_script_that_was_followed_leaves_no_garbage(overrides: str, tmp_path: 
     finally:
         gc.enable()
     assert not left
+
+
+def test_a_script_is_followed_anew_when_a_file_that_it_sources_has_changed(tmp_path: Path) -> None:
+    def nodes() -> str:
+        content = b"source ./env.sh\npython3 -m verl.trainer.main_ppo trainer.nnodes=${N:-1}\n"
+        [launch] = read_script(tmp_path / "run.sh", content, ()).launches
+        return str(launch.arguments[0].text)
+
+    assert nodes() == "trainer.nnodes=1"
+    for number in (2, 3):
+        (tmp_path / "env.sh").write_text(f"N={number}\n")
+        assert nodes() == f"trainer.nnodes={number}"

@@ -1,7 +1,7 @@
 """What fixing inputs comes to before anything is written, also where nobody asked for it."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -13,7 +13,15 @@ from tuner.files import STANDARD_INPUT, file_names_read, is_there, read_bytes
 from tuner.inputs.several import Input
 from tuner.inputs.yaml_file import MAX_BYTES
 from tuner.language import _
-from tuner.review.fixes.apply import FixedFile, UnfixedFinding, apply_fixes, refused, with_verified_fixes
+from tuner.review.fixes.apply import (
+    DraftedFindings,
+    FixedFile,
+    UnfixedFinding,
+    apply_fixes,
+    refused,
+    with_verified_fixes,
+)
+from tuner.review.fixes.plan import ScriptFile
 from tuner.review.input_findings import FindingLine, InputFindings
 from tuner.review.result_store import ResultStore
 from tuner.review.review import Review
@@ -35,10 +43,11 @@ class Fixer(Struct, frozen=True, kw_only=True):
     unsafe: bool  # whether fixes are applied that may change the training
     twice: frozenset[str]  # files that are named more than once, by their real paths
     unknown: UnknownLines
+    draft: Callable[[Input, Judging, bytes | None], DraftedFindings] = drafted
 
     @classmethod
     def of(cls, inputs: Sequence[Input], judging: Judging, *, unsafe: bool) -> "Fixer":
-        """One for these inputs."""
+        """The fixer of these inputs, which knows the files that are named twice."""
         named = Counter(map(real_path, inputs))
         return cls(
             judging=judging,
@@ -54,7 +63,7 @@ class Fixer(Struct, frozen=True, kw_only=True):
             InputError: a baseline cannot be read.
         """
         with file_names_read() as names:
-            found = drafted(given, self.judging, None).proved
+            found = self.draft(given, self.judging, None).proved
             fixed_file = self._fixed_file(given, found)
         own = real_path(given)
         others = {str(Path(name).resolve()) for name in names} - {own}
@@ -68,7 +77,7 @@ class Fixer(Struct, frozen=True, kw_only=True):
         data = read_bytes(Path(given.config), most=MAX_BYTES)
         return apply_fixes(
             data,
-            lambda content: drafted(given, self.judging, content),
+            lambda content: self.draft(given, self.judging, content),
             unsafe=self.unsafe,
             candidates=self.unknown,
         )
@@ -87,18 +96,45 @@ def real_path(given: Input) -> str:
     return str(Path(given.config).resolve()) if is_file else given.config
 
 
-MOST_TRIED = 48  # fixes: to try them takes a second or two
+MOST_READINGS = 100  # to try fixes; they take a second or two
+STEPS_PER_READING = 200  # of following a script, which take as long as to judge what it starts
+
+
+class _TooManyReadingsError(Exception):
+    """To try the fixes takes longer than anybody waits for a mark."""
+
+
+class _Readings:
+    """Judges states of files until they have taken so long that it has to end."""
+
+    def __init__(self) -> None:
+        self._spent = 0.0  # readings of what is no script
+
+    def draft(self, given: Input, judging: Judging, content: bytes | None) -> DraftedFindings:
+        """What is found in one state of a file.
+
+        Raises:
+            _TooManyReadingsError: there were too many, or they were too long.
+        """
+        state = drafted(given, judging, content)
+        steps = state.file.script.read.steps if isinstance(state.file, ScriptFile) else 0
+        reading = 1 + steps / STEPS_PER_READING
+        self._spent += reading
+        left = sum(line.fix is not None for line in state.checked.lines)  # each takes one at least
+        if self._spent + left * reading > MOST_READINGS:
+            raise _TooManyReadingsError
+        return state
 
 
 def with_tried_fixes(review: Review, inputs: Sequence[Input], judging: Judging) -> Review:
-    """The review with what would become of each safe fix, unless there are too many to try.
+    """The review with what would become of each safe fix, unless that takes too long to try.
 
     Raises:
         InputError: a baseline cannot be read.
     """
-    if not 0 < review.totals.fixable[Fixable.UNTRIED] <= MOST_TRIED:
+    if not 0 < review.totals.fixable[Fixable.UNTRIED] <= MOST_READINGS:
         return review
-    fixer = Fixer.of(inputs, judging, unsafe=False)
+    fixer = replace(Fixer.of(inputs, judging, unsafe=False), draft=_Readings().draft)
 
     def with_tried(given: Input, checked: InputFindings) -> InputFindings:
         if not any(line.fix is not None and line.fix.safe for line in checked.lines):
@@ -111,4 +147,7 @@ def with_tried_fixes(review: Review, inputs: Sequence[Input], judging: Judging) 
         )
 
     results = map(with_tried, inputs, review.inputs)
-    return replace(review, inputs=ResultStore.of(InputFindings, results, len(review.inputs)))
+    try:
+        return replace(review, inputs=ResultStore.of(InputFindings, results, len(review.inputs)))
+    except _TooManyReadingsError:
+        return review

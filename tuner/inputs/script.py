@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from tuner.errors import InputError, Location
@@ -49,6 +49,7 @@ class Script(Struct, frozen=True, kw_only=True):
     given_up: tuple[UndecidedPart, ...]  # loops without an end, and commands that other commands print
     in_doubt: tuple[UndecidedPart, ...]  # what is not run that decides on commands which may be launches
     lost: tuple[Lost, ...]
+    steps: int  # that following it took, with all that were tried
 
 
 def read_script(path: Path, content: bytes, arguments: Sequence[str]) -> Script:
@@ -63,26 +64,30 @@ def read_script(path: Path, content: bytes, arguments: Sequence[str]) -> Script:
     Raises:
         InputError: it cannot be followed to its end.
     """
-    try:
-        return _read_alone(path, content, tuple(arguments), chosen(), is_carried())
-    except _NamesAnotherError:
-        return _read(path, content, arguments, lambda name: _beside(path, name))
+    reading = _reading(path, content, tuple(arguments), chosen(), is_carried())
+    if reading.script is None or any(_beside(path, name) != file for name, file in reading.files.items()):
+        reading.script, reading.files = None, {}
+
+        def find(name: str) -> tuple[str, bytes] | None:
+            return reading.files.setdefault(name, _beside(path, name))
+
+        reading.script = _read(path, content, arguments, find)
+    return reading.script
 
 
-class _NamesAnotherError(Exception):
-    """A script reads another file, which may have changed when it is read again."""
+class _Reading(Struct):
+    """What was read of a script, which holds as long as the files that it names are the same."""
+
+    script: Script | None = None
+    files: dict[str, tuple[str, bytes] | None] = field(default_factory=dict)
 
 
-@lru_cache(maxsize=4)  # a script is read for its launches, and again where findings are to be fixed in it
-def _read_alone(
+@lru_cache(maxsize=16)  # a script is read for its launches, and with each of its fixes to try them
+def _reading(
     path: Path, content: bytes, arguments: tuple[str, ...], language: str, with_secrets: bool
-) -> Script:
-    """What a script does that reads no other file, with remarks in the language that is chosen."""
-
-    def refuse(name: str) -> None:
-        raise _NamesAnotherError(name)
-
-    return _read(path, content, arguments, refuse)
+) -> _Reading:
+    """What was read of a script, with remarks in the language that is chosen; empty before it was read."""
+    return _Reading()
 
 
 def _read(path: Path, content: bytes, arguments: Sequence[str], find: _Find) -> Script:
@@ -131,6 +136,7 @@ def _followed(
         given_up=given_up,
         in_doubt=() if started else together(*map(_doubts, commands)),
         lost=tuple(lost for command in commands for lost in _lost(command)),
+        steps=effort.steps,
     )
 
 
