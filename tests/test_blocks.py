@@ -6,8 +6,8 @@ import pytest
 
 from tests.corpus import launches
 from tuner.advise import Advice
-from tuner.cli.pipeline import consult
-from tuner.cli.premises import Premises
+from tuner.consultation.consult import consult
+from tuner.consultation.premises import Premises
 from tuner.errors import TunerError
 from tuner.findings import Severity
 from tuner.units import GIB

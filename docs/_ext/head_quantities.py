@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 import measured_heads
 import running_job
 from tuner.batching import micro_batch_tokens
+from tuner.consultation.head import HeadSizes, head_rows
 from tuner.dtypes import DType
 from tuner.memory.head.logits import published_rule_bytes
-from tuner.render.head_table import HeadSizes, head_rows
 from tuner.units import GIB
 from tuner.workload import Phase
 

@@ -10,10 +10,10 @@ from kept_answers import kept
 from tests.tables import Base, Table, given, table
 from tuner import language
 from tuner.advise import Recommendation, Verdict, verdict
-from tuner.cli.pipeline import consult
-from tuner.cli.premises import Premises
+from tuner.consultation.consult import consult
+from tuner.consultation.premises import Premises
+from tuner.consultation.result import Consultation
 from tuner.memory import mean_tokens_that_fit
-from tuner.render.consultation import Consultation
 from tuner.render.recommendations import recommendation
 from tuner.render.terminal import Terminal
 from tuner.render.words import pasteable

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kept_answers import kept
-from tuner.cli.pipeline import consult
-from tuner.cli.premises import Premises
+from tuner.consultation.consult import consult
+from tuner.consultation.premises import Premises
+from tuner.consultation.result import Consultation
 from tuner.memory import PhaseEstimate, RolloutMemory
-from tuner.render.consultation import Consultation
 from tuner.timing import StepTime
 from tuner.workload import Phase, Workload
 

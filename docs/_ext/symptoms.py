@@ -17,8 +17,8 @@ import running_job
 from kept_answers import kept
 from rule_pages import catalogue
 from tables import table
-from tuner.cli.pipeline import consult
-from tuner.cli.premises import Premises
+from tuner.consultation.consult import consult
+from tuner.consultation.premises import Premises
 
 _FILE = "data/symptoms.yaml"
 

@@ -16,13 +16,13 @@ from tuner.advise import (
     Verdict,
     Without,
 )
+from tuner.consultation.result import Consultation
 from tuner.errors import Location
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Layer, Origin, Settings, UnknownKey
 from tuner.inputs.user_input import UserInput
 from tuner.memory import Estimate, Item, Moment, PhaseEstimate, RolloutMemory, Term
-from tuner.render.consultation import Consultation
 from tuner.timing import PhaseTime, StepChange, StepTime
 from tuner.units import GIB
 from tuner.workload import Phase

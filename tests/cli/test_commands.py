@@ -11,8 +11,8 @@ import typer
 from tests.cli.golden import expect
 from tests.cli.runner import ROOT, process, run
 from tuner import __version__, gpus
-from tuner.cli import pipeline
 from tuner.cli.application import application
+from tuner.consultation import consult
 from tuner.findings import Severity
 from tuner.render.schemas import INPUT, SCHEMAS, schema
 from tuner.units import MIB
@@ -77,7 +77,7 @@ def test_a_bug_is_one_line_and_a_traceback_on_demand(monkeypatch: pytest.MonkeyP
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("a bug\nof ours")
 
-    monkeypatch.setattr(pipeline, "consult", fail)
+    monkeypatch.setattr(consult, "advise", fail)
     result = run(*ADVISE)
     assert result.code == 3
     assert result.err.startswith("internal error: RuntimeError: a bug\\nof ours; please report")
@@ -90,7 +90,7 @@ def test_control_c_exits_130(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(pipeline, "consult", interrupt)
+    monkeypatch.setattr(consult, "advise", interrupt)
     result = run(*ADVISE)
     assert result.code == 130
     assert "Traceback" not in result.err

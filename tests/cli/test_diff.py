@@ -194,7 +194,8 @@ def test_parts_add_up_to_their_phases(words: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("config", [CONFIG, SCRIPT])
 def test_nothing_differs_from_itself(config: str) -> None:
-    content = told(config, config, "RESPONSES=4") if config == SCRIPT else told(config, config)
+    words = ("RESPONSES=4",) if config == SCRIPT else ()
+    content = told(config, *words, config, *words)
     assert (content["keys"], content["behaviours"], content["passed_over"]) == ([], [], 0)
     assert (content["findings_before"], content["findings_after"], content["worse"]) == ([], [], False)
     changes = [(phase["change_bytes"], phase["change_seconds"]) for phase in content["phases"]]

@@ -6,8 +6,9 @@ import pytest
 from tests.cli.golden import expect
 from tests.cli.runner import run
 from tests.workloads import QWEN25_7B
+from tuner.consultation.head import HeadSizes, head_rows, token_rows
 from tuner.dtypes import DType
-from tuner.render.head_table import HeadSizes, head_rows, head_text, token_rows
+from tuner.render.head_table import head_text
 from tuner.render.schemas import schema
 from tuner.render.terminal import Terminal
 

@@ -30,6 +30,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     [
         ("a.yaml b.yaml", [("a.yaml",), ("b.yaml",)]),
         ("a.yaml b.yaml x.y=1", [("a.yaml", "x.y=1"), ("b.yaml", "x.y=1")]),
+        ("a.yaml a.yaml x.y=1", [("a.yaml",), ("a.yaml", "x.y=1")]),
         ("a.yaml x.y=1 b.yaml +z=2 ~w", [("a.yaml", "x.y=1"), ("b.yaml", "+z=2", "~w")]),
         ("n=8.yaml m=8.yaml", [("n=8.yaml", "m=8.yaml")]),  # the first is there, the second is not
         ("a.yaml missing", [("a.yaml",), ("missing",)]),

@@ -6,9 +6,9 @@ from msgspec.structs import replace
 from tests.cli import answers
 from tests.cli.golden import expect
 from tuner.advise import Verdict
+from tuner.consultation.result import Consultation
 from tuner.memory import Item, Moment, PhaseEstimate, Term
 from tuner.render.bars import PARTS, chart
-from tuner.render.consultation import Consultation
 from tuner.render.recommendations import price
 from tuner.render.terminal import Terminal, plain
 from tuner.render.text import advice_text

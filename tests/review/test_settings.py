@@ -11,8 +11,8 @@ from tests.cli.runner import Result, run
 from tests.cli.test_commands import CONFIG
 from tests.review.conftest import forget
 from tuner.cli import validation
-from tuner.cli.premises import OPTIONS
 from tuner.cli.validation import Request
+from tuner.consultation.premises import OPTIONS
 from tuner.render.schemas import schema
 from tuner.review.project.discovery import VARIABLE
 from tuner.review.project.project import Named, project_of

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.cli.runner import ROOT
-from tuner.cli.pipeline import consult, model_config
-from tuner.cli.premises import Premises
+from tuner.consultation.consult import consult, model_config
+from tuner.consultation.premises import Premises
 from tuner.validate.children.outcome import Failed
 from tuner.validate.children.servers import ServedFunction
 from tuner.validate.parts import ValidationPart

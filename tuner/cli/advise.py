@@ -3,18 +3,16 @@
 import sys
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from tuner.cli import options
 from tuner.cli.exit_codes import FINDINGS
-from tuner.cli.premises import Premises, with_premises
+from tuner.cli.option_groups import with_premises
 from tuner.cli.project_settings import SettingsNamed, project_for, with_project_settings
+from tuner.consultation.premises import Premises
 from tuner.language import _
-
-if TYPE_CHECKING:
-    from tuner.findings import Numerics
 
 EXAMPLES = options.examples(
     "tuner advise config.yaml --gpu h100-sxm",
@@ -96,7 +94,7 @@ def advise(
 
     Says where memory is tight, phase by phase, and gives advice with its price and the override to paste.
     """
-    from tuner.cli.pipeline import consult
+    from tuner.consultation.consult import EFFECTS, consult
     from tuner.render.terminal import Terminal, write
 
     options.refuse_misspelled((config, *(overrides or ())), with_premises(advise))
@@ -107,7 +105,12 @@ def advise(
         failed = parse_failed_allocation(failed_allocation)
     words, premises = overrides or (), with_project_settings(premises, project_for(config, named))
     ask = partial(
-        consult, config, words, premises, allow=_effects(allow), zero_advantage_ratio=zero_advantage_ratio
+        consult,
+        config,
+        words,
+        premises,
+        allow=EFFECTS[allow],
+        zero_advantage_ratio=zero_advantage_ratio,
     )
     answer = ask()
     if failed is not None:
@@ -139,12 +142,3 @@ def advise(
 
         if fails(answer, config, words, premises, named, Severity(fail_on)):
             raise typer.Exit(FINDINGS)
-
-
-def _effects(allow: str) -> "tuple[Numerics, ...]":
-    """The effects on the training that an option allows; each allows those before it."""
-    from tuner.findings import Numerics
-
-    return {"nothing": (), "reweighted": (Numerics.REWEIGHTED,)}.get(
-        allow, (Numerics.REWEIGHTED, Numerics.CHANGED)
-    )

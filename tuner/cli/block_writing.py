@@ -4,11 +4,11 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from tuner.consultation.result import Consultation
 from tuner.errors import InputError, Location
 from tuner.files import STANDARD_INPUT, is_there, read_bytes
 from tuner.inputs.yaml_file import MAX_BYTES
 from tuner.language import _, ngettext
-from tuner.render.consultation import Consultation
 from tuner.render.terminal import plain, write
 from tuner.review.fixes.edits import CannotEditError, applied, changes, key_of
 from tuner.review.fixes.plan import editable

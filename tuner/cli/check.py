@@ -11,8 +11,9 @@ from tuner.cli.exit_codes import BAD_INPUT, FINDINGS
 from tuner.cli.finding_options import FindingOptions
 from tuner.cli.fix_options import FixOptions
 from tuner.cli.formats import MARKED, OutputFormats, targets, write_formats
-from tuner.cli.premises import Premises, with_premises
+from tuner.cli.option_groups import with_premises
 from tuner.cli.project_settings import SettingsNamed
+from tuner.consultation.premises import Premises
 from tuner.language import _
 
 EXAMPLES = options.examples(
@@ -62,9 +63,9 @@ def check(
     """
     from tuner.cli.baselines import compared_with_baselines, fixed_lines, write_baseline
     from tuner.cli.check_summary import summary
-    from tuner.cli.hardware import choose_card
     from tuner.cli.judging import Judging
     from tuner.cli.judging_many import counted_files, judged_inputs
+    from tuner.consultation.cluster import choose_card
     from tuner.findings import Severity
     from tuner.inputs.several import separated
     from tuner.render.terminal import write

@@ -1,7 +1,7 @@
 """The last line of ``tuner check``: how much was checked, what was found, and what it was judged for."""
 
 from tuner.cli.baselines import in_words
-from tuner.cli.hardware import ChosenGpu
+from tuner.consultation.cluster import ChosenGpu
 from tuner.language import _, ngettext
 from tuner.render.checked.concise import FIX_MARK
 from tuner.render.numbers import gib

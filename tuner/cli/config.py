@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from tuner.cli import options, premise_options
-from tuner.cli.premises import Premises, with_premises
+from tuner.cli.option_groups import with_premises
 from tuner.cli.project_settings import SettingsNamed, project_for, with_project_settings
+from tuner.consultation.premises import Premises
 from tuner.language import _
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def config(
     ] = False,
     named: SettingsNamed,
     verl_version: premise_options.VerlVersion = None,
-    launch: options.WhichLaunch = None,
+    launch: premise_options.Launch = None,
     color: options.Colour = "auto",
     verbose: options.Verbose = False,
 ) -> None:
@@ -82,14 +83,12 @@ def _view(source: str, words: tuple[str, ...], launch: int | None, premises: Pre
     """The settings that the configuration comes to."""
     from msgspec.structs import replace
 
-    from tuner.cli.pipeline import configuration_of, release_of
+    from tuner.consultation.job import configuration_of, release_of
     from tuner.inputs.reading import read_given
     from tuner.render.settings_view import settings_view
 
     given = read_given(source, words, launch=launch)
-    with premises.naming_source("verl_version"):
-        release = release_of(given, premises.verl_version)
-    release = replace(release, reason=premises.reason_with_source("verl_version", release.reason))
+    release = release_of(given, premises)
     configuration = configuration_of(given)
     given = replace(given, remarks=(*given.remarks, *configuration.remarks(release.version)))
     return settings_view(given, release, configuration.on(release.version))

@@ -9,17 +9,15 @@ from msgspec.structs import replace
 
 from tuner.cli import options
 from tuner.cli.exit_codes import FINDINGS
-from tuner.cli.premises import Premises, with_premises
+from tuner.cli.option_groups import with_premises
 from tuner.cli.project_settings import SettingsNamed, project_for, with_project_settings
-from tuner.errors import InputError, TunerError
+from tuner.consultation.premises import Premises
+from tuner.errors import InputError
 from tuner.language import _
 
 if TYPE_CHECKING:
-    from tuner.cli.pipeline import Question
+    from tuner.consultation.comparison import ConfigurationDiff
     from tuner.inputs.several import Input
-    from tuner.inputs.user_input import UserInput
-    from tuner.render.comparison import ConfigurationDiff, Side
-    from tuner.trainers.protocol import ReleaseChoice
 
 EXAMPLES = options.examples(
     "tuner diff run.sh RESPONSES=8 --verl-version 0.7.1,0.9.1 --gpu 8xh100-sxm",
@@ -93,8 +91,7 @@ def diff(
 
 
 def _compared(words: Sequence[str], premises: Premises, named: SettingsNamed) -> "ConfigurationDiff":
-    from tuner.cli.pipeline import release_of
-    from tuner.render.comparison import compared
+    from tuner.consultation.diff import compare
     from tuner.trainers.chosen import TRAINER
 
     of_options = _premises(premises)
@@ -104,30 +101,7 @@ def _compared(words: Sequence[str], premises: Premises, named: SettingsNamed) ->
         with_project_settings(of_side, project_for(one.config, named))
         for one, of_side in zip(inputs, of_options, strict=True)
     ]
-    given = _given(inputs, premises)
-    releases = [release_of(one, of_side.verl_version) for one, of_side in zip(given, of_sides, strict=True)]
-    questions = [
-        _read(one, of_side, release) for one, of_side, release in zip(given, of_sides, releases, strict=True)
-    ]
-    keys = TRAINER.changed_keys(questions[0].loaded, questions[1].loaded)  # before checks look at more
-    before, after = (_side(question, one, premises) for question, one in zip(questions, inputs, strict=True))
-    return compared(before, after, keys=keys, engines_named=premises.engine_version is not None)
-
-
-def _read(given: "UserInput", premises: Premises, release: "ReleaseChoice") -> "Question":
-    """One side; an error names the release, since the other one may read it."""
-    from tuner.cli.hardware import choose_card
-    from tuner.cli.pipeline import read_job
-    from tuner.trainers.chosen import TRAINER
-
-    card = choose_card(premises)
-    try:
-        return read_job(given, premises, card=card, release=release)
-    except TunerError as error:
-        message = _("on {trainer} {version}: {message}").format(
-            trainer=TRAINER.name, version=release.version, message=error.message
-        )
-        raise type(error)(message, location=error.location, key=error.key, hint=error.hint) from None
+    return compare(inputs, of_sides)
 
 
 def _inputs(words: Sequence[str], premises: Premises, *, releases_differ: bool) -> "tuple[Input, Input]":
@@ -156,17 +130,6 @@ def _inputs(words: Sequence[str], premises: Premises, *, releases_differ: bool) 
     return inputs[0], inputs[-1]
 
 
-def _given(inputs: "tuple[Input, Input]", premises: Premises) -> "list[UserInput]":
-    """What they hold; one that stands for both is read once."""
-    from tuner.inputs.reading import read_given
-
-    first, second = inputs
-    given = read_given(first.config, first.words, launch=premises.launch)
-    if second is first:
-        return [given, given]
-    return [given, read_given(second.config, second.words, launch=premises.launch)]
-
-
 def _premises(premises: Premises) -> tuple[Premises, Premises]:
     """What the options say of each side."""
     releases = _pair("--verl-version", premises.verl_version)
@@ -188,29 +151,3 @@ def _pair(option: str, value: str | None) -> tuple[str | None, str | None]:
             )
         )
     return parts[0], parts[-1]
-
-
-def _side(question: "Question", named: "Input", premises: Premises) -> "Side":
-    from tuner.advise.comparison import judge
-    from tuner.counted import counted
-    from tuner.inputs.user_input import with_shown_lost
-    from tuner.render.comparison import Side
-    from tuner.trainers.chosen import TRAINER
-
-    engine, loaded = question.rollout_engine, question.loaded
-    workload = question.reading.workload
-    cluster = workload.cluster
-    return Side(
-        given=with_shown_lost(question.given, loaded.settings.shown_override),
-        words=() if named.pasted else tuple(map(loaded.settings.shown_override, named.words)),
-        loaded=loaded,
-        release_reason=question.release.reason,
-        rollout_engine=None if engine is None else f"{engine.name} {engine.version}",
-        model=workload.model.name,
-        gpus=_("{gpus} x {gpu} on {nodes}").format(
-            gpus=cluster.gpus, gpu=cluster.gpu.name, nodes=counted(cluster.nodes, "node")
-        ),
-        gpu_assumed=question.card.assumed,
-        job=judge(question.reading, headroom=premises.headroom),
-        left_out=TRAINER.left_out(loaded.settings, workload, version=loaded.version),
-    )

@@ -2,14 +2,15 @@
 
 from collections.abc import Sequence
 
+from tuner.check.judge import reported
 from tuner.cli.baselines import UnknownLines
-from tuner.cli.judging import Judging, asked_of, reported
-from tuner.cli.premises import Premises
+from tuner.cli.judging import Judging, asked_of
 from tuner.cli.project_settings import SettingsNamed
+from tuner.consultation.premises import Premises
+from tuner.consultation.result import Consultation
 from tuner.files import STANDARD_INPUT, is_there
 from tuner.findings import Severity
 from tuner.inputs.several import Input
-from tuner.render.consultation import Consultation
 
 
 def fails(
@@ -36,5 +37,6 @@ def fails(
     pasted = config != STANDARD_INPUT and not is_there(config)
     given = Input(config=config, words=tuple(words), pasted=pasted)
     judging = Judging(premises=premises, named=named, fail_on=severity)
-    found = reported(answer, given, asked_of(given, judging), judging)
+    _premises, wanted = asked_of(given, judging)
+    found = reported(answer, given, wanted)
     return any(line.at_least(severity) for line in UnknownLines(judging.findings)(found))

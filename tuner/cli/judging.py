@@ -1,38 +1,27 @@
-"""Judges one input: its findings, and what the project's settings and its own comments do to them."""
+"""What options and settings say of each input, and the message of one that cannot be used."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
-from msgspec.structs import replace
 
-from tuner.cli import pipeline
+from tuner.check.judge import FindingSelection, judge
 from tuner.cli.finding_options import FindingOptions, words
-from tuner.cli.fix_proposals import with_fixes
-from tuner.cli.hardware import choose_card
 from tuner.cli.messages import error_text
-from tuner.cli.premises import Premises
 from tuner.cli.project_settings import SettingsNamed, project_for, with_project_settings
+from tuner.consultation.cluster import choose_card
+from tuner.consultation.premises import Premises
 from tuner.errors import Location, TunerError, cut
 from tuner.evidence import Evidence
-from tuner.files import STANDARD_INPUT
 from tuner.findings import Severity
 from tuner.inputs.secrets import without_secrets
 from tuner.inputs.several import Input
 from tuner.render.all_rules import known_rules
-from tuner.render.checked.lines import checked
-from tuner.render.consultation import Consultation
 from tuner.render.terminal import plain
-from tuner.review import budget
-from tuner.review.excerpt import with_excerpts
 from tuner.review.fixes.apply import DraftedFindings
-from tuner.review.input_findings import FindingLine, InputFindings, InputProblem
+from tuner.review.input_findings import InputFindings, InputProblem
 from tuner.review.project.read import PlacedBudget, budgets_of, shown
 from tuner.review.project.selection import ALL, Selection
-from tuner.review.suppression.apply import Applied, without_ignored
-from tuner.review.suppression.files import comments_of
-from tuner.review.unshown import unshown_lines
 
 if TYPE_CHECKING:
     from tuner.review.project.project import Project
@@ -45,15 +34,6 @@ class Judging(Struct, frozen=True, kw_only=True):
     named: SettingsNamed = SettingsNamed()
     findings: FindingOptions = FindingOptions()
     fail_on: Severity | None = None
-
-
-class JudgingOptions(Struct, frozen=True, kw_only=True):
-    """What options and settings say of one input."""
-
-    project: "Project | None"
-    premises: Premises
-    selection: Selection
-    budgets: tuple[PlacedBudget, ...]
 
 
 def judged(given: Input, judging: Judging) -> InputFindings:
@@ -73,11 +53,11 @@ def drafted(
         proved: whether the fixes are proved all the same.
     """
     try:
-        asked = asked_of(given, judging)
+        premises, wanted = asked_of(given, judging)
     except TunerError as error:  # not of the input: many have the same
         return DraftedFindings(checked=_unusable(given, error, error_text(error)))
     try:
-        return _drafted(given, asked, judging, content, proved=proved)
+        return judge(given, premises, wanted, content, proved=proved)
     except TunerError as error:
         message = error_text(error)
         if not (given.pasted or given.config in str(error)):
@@ -90,8 +70,8 @@ def _unusable(given: Input, error: TunerError, message: str) -> InputFindings:
     return InputFindings(source=given.config, problem=InputProblem(message=message, location=place))
 
 
-def asked_of(given: Input, judging: Judging) -> JudgingOptions:
-    """What is asked of one input.
+def asked_of(given: Input, judging: Judging) -> tuple[Premises, FindingSelection]:
+    """What options and settings say of one input: its premises, and which findings are wanted.
 
     Raises:
         InputError: something in the settings or the options cannot be used.
@@ -100,67 +80,15 @@ def asked_of(given: Input, judging: Judging) -> JudgingOptions:
     premises = with_project_settings(judging.premises, project)
     if any(name == "gpu" for name, _place in premises.places):
         choose_card(premises)
-    return JudgingOptions(
-        project=project,
-        premises=premises,
+    baseline = None if project is None else project.path("baseline")
+    return premises, FindingSelection(
         selection=_selection(judging.findings, project),
         budgets=_budgets(judging.findings, project),
-    )
-
-
-def _drafted(
-    given: Input, asked: JudgingOptions, judging: Judging, content: bytes | None, *, proved: bool
-) -> DraftedFindings:
-    """The findings of one input that are to be reported.
-
-    Raises:
-        TunerError: something in the input or the options cannot be used.
-    """
-    answer = pipeline.consult(given.config, given.words, asked.premises, block=False, content=content)
-    found = reported(answer, given, asked, judging)
-    launch = asked.premises.launch
-    lines, file = with_fixes(found.lines, answer, given, launch=launch, content=content, proved=proved)
-    unshown = unshown_lines(answer.given, answer.settings) if lines else frozenset()
-    shown = with_excerpts(lines, answer.given, answer.settings, unshown)
-    return DraftedFindings(checked=replace(found, lines=shown, unshown=unshown), file=file)
-
-
-def reported(answer: Consultation, given: Input, asked: JudgingOptions, judging: Judging) -> InputFindings:
-    """An answer's findings that are asked for and that no comment ignores, and what they are held against."""
-    project, selection = asked.project, asked.selection
-    found = checked(answer)
-    listed = (*found.lines, *_over_budget(answer, given, asked.budgets))
-    wanted = sorted((line for line in listed if selection.wants(line.finding)), key=lambda line: line.rank)
-    applied = Applied(lines=tuple(wanted))
-    if not judging.findings.no_ignores:
-        applied = without_ignored(
-            wanted,
-            comments_of({answer.given.source: answer.given.text} if answer.given.text else {}),
-            source=answer.given.source,
-            known=known_rules(),
-            selection=selection,
-            require_reason=project is not None and bool(project.value("require_reason")),
-        )
-    baseline = None if project is None else project.path("baseline")
-    fail_on = judging.fail_on or (None if project is None else project.value("fail_on"))
-    return replace(
-        found,
-        lines=applied.lines,
-        silenced=applied.silenced,
-        left_out=len(listed) - len(wanted),
-        fail_on=fail_on or found.fail_on,
+        comments=not judging.findings.no_ignores,
+        reasons=project is not None and bool(project.value("require_reason")),
+        fail_on=judging.fail_on or (None if project is None else project.value("fail_on")),
         baseline="" if baseline is None else shown(baseline),
     )
-
-
-def _over_budget(
-    answer: Consultation, given: Input, budgets: tuple[PlacedBudget, ...]
-) -> Iterator[FindingLine]:
-    """What the job takes beyond its budgets."""
-    source = answer.given.source
-    file = None if given.pasted or given.config == STANDARD_INPUT else Path(source).absolute()
-    for finding in budget.check(answer.advice, budgets, file):
-        yield FindingLine(location=Location(source=source), finding=finding, overrides=())
 
 
 def _budgets(options: FindingOptions, project: "Project | None") -> tuple[PlacedBudget, ...]:

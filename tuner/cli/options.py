@@ -55,16 +55,6 @@ Inputs = Annotated[
         autocompletion=keys,
     ),
 ]
-WhichLaunch = Annotated[
-    int | None,
-    typer.Option(
-        "--launch",
-        min=1,
-        metavar="NUMBER",
-        help=_("Which launch of a script is meant, where it has several."),
-        show_default=False,
-    ),
-]
 _OF_LAUNCHERS = ("--nnodes",)  # torchrun's, which is nearly one of ours
 _NEARLY = 0.8  # of the letters: "--gpuu", "--node", "--verl-versoin"
 PASTED = {"ignore_unknown_options": True}  # "python3 -m verl.trainer.main_ppo --config-name ..."

@@ -1,16 +1,17 @@
-"""Options that say what the job is judged for: release, models, cards, lengths, images, host."""
+"""The options of the premises: what is said of release, models, cards, lengths, images and host."""
 
 from typing import Annotated
 
 import typer
 
 from tuner.cli.completion import bundled_models, cards
+from tuner.consultation.premises import LARGEST_HEADROOM, OPTIONS
 from tuner.language import _
 
 VerlVersion = Annotated[
     str | None,
     typer.Option(
-        "--verl-version",
+        OPTIONS["verl_version"],
         metavar="VERSION",
         help=_("Release of verl to go by; the installed one, else the newest bundled one."),
         show_default=False,
@@ -19,7 +20,7 @@ VerlVersion = Annotated[
 EngineVersion = Annotated[
     str | None,
     typer.Option(
-        "--engine-version",
+        OPTIONS["engine_version"],
         metavar="VERSION",
         help=_(
             "Version of the rollout engine to go by, such as 0.8.5 of vLLM; the installed one unless "
@@ -31,7 +32,7 @@ EngineVersion = Annotated[
 Model = Annotated[
     str | None,
     typer.Option(
-        "--model",
+        OPTIONS["model"],
         metavar="NAME|DIR|FILE",
         help=_(
             "Bundled model name, model folder or config.json, in place of the configuration's model path."
@@ -43,7 +44,7 @@ Model = Annotated[
 CriticModel = Annotated[
     str | None,
     typer.Option(
-        "--critic-model",
+        OPTIONS["critic_model"],
         metavar="NAME|DIR|FILE",
         help=_("The same for the critic."),
         show_default=False,
@@ -53,7 +54,7 @@ CriticModel = Annotated[
 RewardModel = Annotated[
     str | None,
     typer.Option(
-        "--reward-model",
+        OPTIONS["reward_model"],
         metavar="NAME|DIR|FILE",
         help=_("The same for the reward model."),
         show_default=False,
@@ -63,7 +64,7 @@ RewardModel = Annotated[
 Trace = Annotated[
     bool,
     typer.Option(
-        "--trace",
+        OPTIONS["trace"],
         help=_(
             "Count the model's tensors in transformers' implementation instead of deriving them; for "
             "architectures that the formulas do not know. Takes seconds the first time."
@@ -73,7 +74,7 @@ Trace = Annotated[
 Gpu = Annotated[
     str | None,
     typer.Option(
-        "--gpu",
+        OPTIONS["gpu"],
         metavar="[COUNTx]NAME|FILE",
         help=_(
             "GPU to judge for: a name such as h100-sxm, or the file of a profile, which ends in .yaml; "
@@ -87,7 +88,7 @@ Gpu = Annotated[
 GpusPerNode = Annotated[
     int | None,
     typer.Option(
-        "--gpus-per-node",
+        OPTIONS["gpus_per_node"],
         min=1,
         metavar="COUNT",
         help=_("GPUs of one node, in place of the configuration's."),
@@ -97,7 +98,7 @@ GpusPerNode = Annotated[
 Nodes = Annotated[
     int | None,
     typer.Option(
-        "--nodes",
+        OPTIONS["nodes"],
         min=1,
         metavar="COUNT",
         help=_("Number of nodes, in place of the configuration's."),
@@ -107,7 +108,7 @@ Nodes = Annotated[
 Network = Annotated[
     str | None,
     typer.Option(
-        "--network",
+        OPTIONS["network"],
         metavar="RATE",
         help=_(
             "Each GPU's share of the network between nodes, one way, such as 400Gb/s or 50GB/s; that of the "
@@ -119,7 +120,7 @@ Network = Annotated[
 Storage = Annotated[
     str | None,
     typer.Option(
-        "--storage",
+        OPTIONS["storage"],
         metavar="RATE",
         help=_(
             "What a node writes to the storage of checkpoints, all of its GPUs together, such as 2GB/s; that "
@@ -131,7 +132,7 @@ Storage = Annotated[
 MeanPromptLength = Annotated[
     float | None,
     typer.Option(
-        "--mean-prompt-length",
+        OPTIONS["mean_prompt"],
         min=1,
         metavar="TOKENS",
         help=_("Mean length of prompts; half of the maximum is assumed."),
@@ -141,7 +142,7 @@ MeanPromptLength = Annotated[
 MeanResponseLength = Annotated[
     float | None,
     typer.Option(
-        "--mean-response-length",
+        OPTIONS["mean_response"],
         min=1,
         metavar="TOKENS",
         help=_(
@@ -154,7 +155,7 @@ MeanResponseLength = Annotated[
 ResponseP95 = Annotated[
     float | None,
     typer.Option(
-        "--response-p95",
+        OPTIONS["response_p95"],
         min=1,
         metavar="TOKENS",
         help=_(
@@ -167,7 +168,7 @@ ResponseP95 = Annotated[
 ToolSeconds = Annotated[
     float | None,
     typer.Option(
-        "--tool-seconds",
+        OPTIONS["tool_seconds"],
         min=0,
         metavar="SECONDS",
         help=_(
@@ -181,7 +182,7 @@ ToolSeconds = Annotated[
 Turns = Annotated[
     float | None,
     typer.Option(
-        "--turns",
+        OPTIONS["turns"],
         min=1,
         metavar="COUNT",
         help=_(
@@ -194,7 +195,7 @@ Turns = Annotated[
 ToolTokens = Annotated[
     int | None,
     typer.Option(
-        "--tool-tokens",
+        OPTIONS["tool_tokens"],
         min=0,
         metavar="TOKENS",
         help=_(
@@ -207,7 +208,7 @@ ToolTokens = Annotated[
 ImagesPerPrompt = Annotated[
     int | None,
     typer.Option(
-        "--images-per-prompt",
+        OPTIONS["images_per_prompt"],
         min=0,
         metavar="COUNT",
         help=_(
@@ -220,7 +221,7 @@ ImagesPerPrompt = Annotated[
 ImagePixels = Annotated[
     int | None,
     typer.Option(
-        "--image-pixels",
+        OPTIONS["image_pixels"],
         min=1,
         metavar="PIXELS",
         help=_(
@@ -233,21 +234,64 @@ ImagePixels = Annotated[
 HostMemory = Annotated[
     float | None,
     typer.Option(
-        "--host-memory",
+        OPTIONS["host_memory_gib"],
         min=1,
         metavar="GIB",
         help=_("Host memory of one node in GiB, for advice that offloads to it."),
         show_default=False,
     ),
 ]
-LARGEST_HEADROOM = 0.9
 Headroom = Annotated[
     float,
     typer.Option(
-        "--headroom",
+        OPTIONS["headroom"],
         min=0.0,
         max=LARGEST_HEADROOM,
         metavar="SHARE",
         help=_("Share of the GPU's memory that advice leaves free."),
     ),
 ]
+Launch = Annotated[
+    int | None,
+    typer.Option(
+        OPTIONS["launch"],
+        min=1,
+        metavar="NUMBER",
+        help=_("Which launch of a script is meant, where it has several."),
+        show_default=False,
+    ),
+]
+
+
+ANNOTATIONS: dict[str, object] = {
+    "verl_version": VerlVersion,
+    "engine_version": EngineVersion,
+    "model": Model,
+    "critic_model": CriticModel,
+    "reward_model": RewardModel,
+    "trace": Trace,
+    "gpu": Gpu,
+    "gpus_per_node": GpusPerNode,
+    "nodes": Nodes,
+    "network": Network,
+    "storage": Storage,
+    "mean_prompt": MeanPromptLength,
+    "mean_response": MeanResponseLength,
+    "response_p95": ResponseP95,
+    "tool_seconds": ToolSeconds,
+    "turns": Turns,
+    "tool_tokens": ToolTokens,
+    "images_per_prompt": ImagesPerPrompt,
+    "image_pixels": ImagePixels,
+    "host_memory_gib": HostMemory,
+    "headroom": Headroom,
+    "launch": Launch,
+}
+"""The options as typer takes them, by the fields of the premises, in the order of the help."""
+
+HELP = {
+    OPTIONS[name].removeprefix("--"): str(mark.help)
+    for name, annotation in ANNOTATIONS.items()
+    for mark in getattr(annotation, "__metadata__", ())
+}
+"""What the options take, by their names without the hyphens before them."""

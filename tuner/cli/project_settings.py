@@ -8,7 +8,7 @@ import typer
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tuner.cli.premises import OPTIONS, Premises
+from tuner.consultation.premises import OPTIONS, Premises
 from tuner.files import STANDARD_INPUT, is_there
 from tuner.language import _
 from tuner.review.project.discovery import VARIABLE, nearest

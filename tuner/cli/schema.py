@@ -88,7 +88,7 @@ def _release(asked: str | None) -> str:
 
 def _describe(definitions: dict[str, Any]) -> None:
     """Say of each setting that is named like an option what the option takes."""
-    from tuner.cli.premises import HELP
+    from tuner.cli.premise_options import HELP
 
     for definition in definitions.values():
         for name, setting in definition.get("properties", {}).items():

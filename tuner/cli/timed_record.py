@@ -5,9 +5,9 @@ from pathlib import Path
 from tuner.accuracy import TimedFile, UnpredictedRecord
 from tuner.accuracy.recorded_runs import RecordedPeak
 from tuner.advise.observations import PeakComparison
-from tuner.cli.pipeline import consult
-from tuner.cli.premises import Premises
 from tuner.cli.timed_runs import timed_phases
+from tuner.consultation.consult import consult
+from tuner.consultation.premises import Premises
 from tuner.inputs.record.read import read_record
 from tuner.language import _
 

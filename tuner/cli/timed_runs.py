@@ -13,9 +13,9 @@ from tuner.accuracy import (
     UnpredictedRecord,
     Utilisation,
 )
-from tuner.cli.hardware import choose_card
-from tuner.cli.pipeline import read_job, release_of
-from tuner.cli.premises import Premises
+from tuner.consultation.cluster import choose_card
+from tuner.consultation.job import read_job, release_of
+from tuner.consultation.premises import Premises
 from tuner.errors import TunerError
 from tuner.inputs.log.metrics import StepMetrics
 from tuner.inputs.reading import read_given
@@ -77,7 +77,7 @@ def _workload(run: MeasuredRun) -> Workload:
     )
     overrides = run.overrides + TRAINER.noted_settings(run.note or "")
     given = read_given(overrides[0], overrides[1:])
-    release = release_of(given, premises.verl_version)
+    release = release_of(given, premises)
 
     def read(premises: Premises) -> Workload:
         return read_job(given, premises, card=choose_card(premises), release=release).reading.workload

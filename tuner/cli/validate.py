@@ -8,8 +8,9 @@ import typer
 
 from tuner.cli import options, validate_options
 from tuner.cli.exit_codes import FINDINGS, INTERRUPTED
-from tuner.cli.premises import Premises, with_premises
+from tuner.cli.option_groups import with_premises
 from tuner.cli.project_settings import SettingsNamed, project_for, with_project_settings
+from tuner.consultation.premises import Premises
 from tuner.language import _
 from tuner.validate.parts import ValidationPart
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from msgspec import Struct, structs
 
-from tuner.cli.pipeline import consult, model_config
-from tuner.cli.premises import Premises
+from tuner.consultation.consult import consult, model_config
+from tuner.consultation.premises import Premises
 from tuner.errors import InputError, UnsupportedError
 from tuner.inputs.yaml_file import read_text
 from tuner.language import _

@@ -3,13 +3,13 @@
 import time
 from pathlib import Path
 
-from tuner.cli.pipeline import consult
-from tuner.cli.premises import Premises
+from tuner.consultation.consult import consult
+from tuner.consultation.premises import Premises
+from tuner.consultation.result import Consultation
 from tuner.errors import InputError, Location, TunerError
 from tuner.files import is_there
 from tuner.inputs.record.read import RunRecord, read_record
 from tuner.language import _
-from tuner.render.consultation import Consultation
 from tuner.render.watch import Frame
 
 _PREDICTED_AGAIN_S = 30.0  # at the earliest, while steps go by

@@ -3,8 +3,8 @@
 A word that names a file, or ``-``, is a configuration. A word with ``=`` that names no file is an override
 or a variable, and so is one that begins with ``+`` or ``~``. What stands behind a configuration belongs to it
 and to those right before it: in ``a.yaml b.yaml x.y=1 c.yaml x.y=2`` the first override is of ``a.yaml`` and
-``b.yaml``, the second of ``c.yaml``. Where the line begins with a command or an override, all of it is one
-configuration.
+``b.yaml``, the second of ``c.yaml``. In ``a.yaml a.yaml x.y=1`` it is of the second one alone. Where the line
+begins with a command or an override, all of it is one configuration.
 """
 
 from collections.abc import Iterator, Sequence
@@ -40,10 +40,16 @@ def _separated(words: Sequence[str]) -> Iterator[Input]:
             behind.append(word)
             continue
         if behind:
-            yield from (Input(config=name, words=tuple(behind)) for name in names)
+            yield from _with_words(names, behind)
             names, behind = [], []
         names.append(word)
-    yield from (Input(config=name, words=tuple(behind)) for name in names)
+    yield from _with_words(names, behind)
+
+
+def _with_words(names: Sequence[str], behind: Sequence[str]) -> Iterator[Input]:
+    """The configurations with the words behind them; one that is named again has them the last time alone."""
+    for place, name in enumerate(names, start=1):
+        yield Input(config=name, words=() if name in names[place:] else tuple(behind))
 
 
 def _is_pasted(words: Sequence[str]) -> bool:

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
+from tuner.consultation.comparison import ConfigurationDiff, KeyEntry, PhaseChange, Side
 from tuner.language import _
 from tuner.render.checked.markdown import bar, cell, code, table
 from tuner.render.checked.wording import path_of
-from tuner.render.comparison import ConfigurationDiff, KeyEntry, PhaseChange, Side
 from tuner.render.comparison_table import (
     SHOWN_BYTES,
     amounts,

@@ -7,11 +7,11 @@ from pydantic import ConfigDict, Field
 from tuner import __version__, timing
 from tuner.advise import Verdict
 from tuner.advise.comparison import Difference, Effect
+from tuner.consultation.comparison import ConfigurationDiff, KeyEntry, PhaseChange, Side
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Severity
 from tuner.inputs.settings import Layer
 from tuner.memory import Item, PhaseEstimate
-from tuner.render.comparison import ConfigurationDiff, KeyEntry, PhaseChange, Side
 from tuner.render.field_words import field_words, value_words
 from tuner.render.json_text import json_text
 from tuner.render.report_values import SCHEMA_VERSION, Bytes, InputPlace, Interval, ReportModel, SchemaVersion
@@ -175,8 +175,13 @@ class ComparisonReport(ReportModel):
 
 def comparison_json(comparison: ConfigurationDiff) -> str:
     """The comparison as JSON."""
+    return json_text(comparison_report(comparison))
+
+
+def comparison_report(comparison: ConfigurationDiff) -> ComparisonReport:
+    """The whole comparison."""
     before, after = comparison.before, comparison.after
-    written = ComparisonReport(
+    return ComparisonReport(
         tuner_version=__version__,
         before=_side(before),
         after=_side(after),
@@ -191,7 +196,6 @@ def comparison_json(comparison: ConfigurationDiff) -> str:
         findings_before=tuple(map(_finding, comparison.silent)),
         findings_after=tuple(map(_finding, comparison.spoken)),
     )
-    return json_text(written)
 
 
 def _side(side: Side) -> SideReport:

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
+from tuner.consultation.comparison import ConfigurationDiff
 from tuner.language import _
 from tuner.render.columns import left, right
-from tuner.render.comparison import ConfigurationDiff
 from tuner.render.lengths import assumed_lengths
 from tuner.render.numbers import gib, phase_seconds, rests_on, seconds
 from tuner.render.terminal import Terminal

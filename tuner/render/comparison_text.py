@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 
 from tuner.advise.comparison import Difference
+from tuner.consultation.comparison import ConfigurationDiff, KeyEntry, Side
 from tuner.language import _, ngettext
-from tuner.render.comparison import ConfigurationDiff, KeyEntry, Side
 from tuner.render.comparison_table import phase_table
 from tuner.render.comparison_words import CHANGES, VERDICTS, is_told, peak_words
 from tuner.render.difference_words import difference_words, effect_words, shows, state_words, value_of

@@ -1,8 +1,8 @@
 """Words on two configurations that the text and the Markdown of their comparison share."""
 
 from tuner.advise import Verdict
+from tuner.consultation.comparison import KeyEntry, Side
 from tuner.language import N_, _
-from tuner.render.comparison import KeyEntry, Side
 from tuner.render.difference_words import shows
 from tuner.render.numbers import gib
 from tuner.render.words import listed

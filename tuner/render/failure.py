@@ -2,20 +2,18 @@
 
 from collections.abc import Iterator
 
-from msgspec import Struct
-
 from tuner.advise.allocation import TensorMatch as Candidate
 from tuner.advise.allocation import fits_place
 from tuner.advise.failure import ON_HOST, Failure, failed_of
 from tuner.advise.needs import Measure
 from tuner.advise.remedies import Remedy
+from tuner.consultation.failure import ExplainedFailure
 from tuner.dtypes import DType
 from tuner.inputs.secrets import without_secrets
 from tuner.language import N_, _
 from tuner.out_of_memory.stack import Call
 from tuner.render.allocation import formula, named, notes
 from tuner.render.columns import left
-from tuner.render.consultation import Consultation, ProjectOption
 from tuner.render.failure_figures import card_words, causes, model_words
 from tuner.render.failure_words import MEANINGS, WORK, said_of_kind, work_of
 from tuner.render.input_notes import project_options
@@ -28,16 +26,6 @@ _LABEL = 9
 _OTHERS = 3  # further tensors that are named
 _REMEDIES = 4
 _MORE_TOKENS = 4  # times the tokens of the likeliest tensor: what needs more is hardly it
-
-
-class ExplainedFailure(Struct, frozen=True, kw_only=True):
-    """An error that was explained, and what the explanation rests on."""
-
-    failure: Failure
-    keys: tuple[str, ...]  # of the trainer, that decide what the place takes
-    answer: Consultation | None = None  # on the job; None without one
-    model: str | None = None  # that was named in place of a job
-    from_project: tuple[ProjectOption, ...] = ()  # options that the settings of the project give
 
 
 def failure_text(explained: ExplainedFailure, terminal: Terminal) -> str:

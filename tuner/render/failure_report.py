@@ -10,12 +10,12 @@ from tuner.advise.allocation import Standing
 from tuner.advise.card import CardUse
 from tuner.advise.needs import Measure
 from tuner.advise.remedies import Remedy
+from tuner.consultation.failure import ExplainedFailure
 from tuner.findings import Numerics
 from tuner.inputs.secrets import without_secrets
 from tuner.out_of_memory.kinds import ErrorKind
 from tuner.out_of_memory.stack import Call
 from tuner.render.allocation_report import AllocationReport, allocation_report
-from tuner.render.failure import ExplainedFailure
 from tuner.render.json_text import json_text
 from tuner.render.premises_report import ProjectSetting, project_setting
 from tuner.render.report_values import SCHEMA_VERSION, ReportModel, SchemaVersion

@@ -1,8 +1,8 @@
 """Settings that nobody set, with the values for which the job would still fit."""
 
+from tuner.consultation.result import Consultation
 from tuner.language import _
 from tuner.memory.fitting.limits import Fitting
-from tuner.render.consultation import Consultation
 from tuner.render.words import listed
 
 

@@ -7,11 +7,11 @@ from base64 import b64encode
 from gzip import compress
 from html import escape
 
+from tuner.consultation.result import Consultation
 from tuner.language import _, chosen
 from tuner.render.bars import PARTS
 from tuner.render.batches import batch_table
 from tuner.render.block import block, contributions
-from tuner.render.consultation import Consultation
 from tuner.render.explain import explanation
 from tuner.render.json import advice_json
 from tuner.render.picture import phase_picture

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Iterator
 
+from tuner.consultation.result import ProjectOption
 from tuner.inputs.user_input import UserInput
 from tuner.language import _
-from tuner.render.consultation import ProjectOption
 from tuner.render.words import clauses, listed, place
 
 _WHOLE = 10**6  # up to which a number is written with all of its digits

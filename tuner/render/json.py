@@ -3,14 +3,12 @@
 from msgspec.structs import replace
 
 from tuner import __version__
-from tuner.advise.allocation import Explanation
+from tuner.consultation.head import HeadConsultation, head_rows, token_rows
+from tuner.consultation.result import Consultation
 from tuner.memory.head.logits import published_rule_bytes
-from tuner.model_shape import ModelShape
 from tuner.render.advice_report import combination_report, finding_report, release_report
 from tuner.render.allocation_report import allocation_report
 from tuner.render.batches import batch_rows
-from tuner.render.consultation import Consultation
-from tuner.render.head_table import HeadSizes, head_rows, token_rows
 from tuner.render.json_text import json_text
 from tuner.render.memory_report import memory_report, symbol_reports
 from tuner.render.observed_report import log_report
@@ -54,9 +52,10 @@ def advice_json(answer: Consultation) -> str:
     return json_text(report(answer))
 
 
-def head_json(sizes: HeadSizes, model: ModelShape | None, allocation: Explanation | None = None) -> str:
-    """The table of the output head as JSON."""
-    written = HeadReport(
+def head_report(asked: HeadConsultation) -> HeadReport:
+    """The table of the output head."""
+    sizes, model, allocation = asked.sizes, asked.model, asked.allocation
+    return HeadReport(
         tuner_version=__version__,
         sizes=sizes,
         heads=head_rows(sizes),
@@ -65,4 +64,8 @@ def head_json(sizes: HeadSizes, model: ModelShape | None, allocation: Explanatio
         tokens=token_rows(sizes, model) if model is not None else (),
         failed_allocation=None if allocation is None else allocation_report(allocation),
     )
-    return json_text(written)
+
+
+def head_json(asked: HeadConsultation) -> str:
+    """The table of the output head as JSON."""
+    return json_text(head_report(asked))

@@ -27,10 +27,10 @@ The page on what is counted lists every key of every bundled release with its cl
 
 from collections.abc import Iterator
 
+from tuner.consultation.result import Consultation
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.language import N_, _
-from tuner.render.consultation import Consultation
 from tuner.trainers.protocol import Affects
 
 RULE = Rule(

@@ -4,11 +4,11 @@ from collections.abc import Iterator, Sequence
 
 from tuner.advise.engine_start import EngineComparison
 from tuner.advise.observations import MemoryComparison, Observation, Observations, PeakComparison, Sign
+from tuner.consultation.result import Consultation, RunComparison
 from tuner.inputs.user_input import UserInput
 from tuner.language import N_, _, ngettext
 from tuner.out_of_memory.kinds import ErrorKind
 from tuner.render.columns import left, right
-from tuner.render.consultation import Consultation, RunComparison
 from tuner.render.numbers import gib, gib_interval, percent
 from tuner.render.terminal import Terminal, plain
 from tuner.render.words import clauses, full_stop, listed

@@ -6,9 +6,9 @@ from pydantic import Field
 
 from tuner.advise.engine_start import EngineComparison, FigureComparison
 from tuner.advise.observations import MemoryComparison, Observation, PeakComparison, Sign
+from tuner.consultation.result import Consultation, RunComparison
 from tuner.inputs.log.run_log import RunLog
 from tuner.out_of_memory.kinds import ErrorKind
-from tuner.render.consultation import Consultation, RunComparison
 from tuner.render.report_values import ReportModel
 from tuner.workload import Phase
 from tuner.workload.observed_run import ObservedRun

@@ -5,11 +5,11 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from tuner.consultation.result import Consultation, ProjectOption
 from tuner.inputs.secrets import shown_value
 from tuner.inputs.settings import Layer
 from tuner.inputs.user_input import LostOverride, Remark
 from tuner.memory.fitting.limits import Fitting
-from tuner.render.consultation import Consultation, ProjectOption
 from tuner.render.report_values import InputPlace, ReportModel
 from tuner.render.struct_models import STRUCTS
 from tuner.trainers.protocol import Affects, LeftOut

@@ -5,11 +5,11 @@ from typing import Annotated
 from pydantic import ConfigDict, Field
 
 from tuner.advise import CheapestRun, Verdict
+from tuner.consultation.head import HeadRow, HeadSizes, TokenRow
 from tuner.memory import RolloutMemory
 from tuner.render.advice_report import CombinationReport, FindingReport, ReleaseReport
 from tuner.render.allocation_report import AllocationReport
 from tuner.render.batches import BatchRow
-from tuner.render.head_table import HeadRow, HeadSizes, TokenRow
 from tuner.render.memory_report import MemoryReport, SymbolReport
 from tuner.render.observed_report import LogReport
 from tuner.render.premises_report import LeftOutReport, PremisesReport

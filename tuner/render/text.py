@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 
 from tuner.advise import Advice
+from tuner.consultation.result import Consultation
 from tuner.counted import counted
 from tuner.hardware import Cluster, MeasuredGpu
 from tuner.language import N_, _
@@ -13,7 +14,6 @@ from tuner.render.bars import chart
 from tuner.render.block import block, contributions
 from tuner.render.brief import brief
 from tuner.render.columns import left
-from tuner.render.consultation import Consultation
 from tuner.render.fitting import unset
 from tuner.render.input_notes import lost, not_followed, open_values, project_options, remarks
 from tuner.render.left_out import named

@@ -5,12 +5,12 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
+from tuner.consultation.result import Consultation
 from tuner.inputs.record.form import Begin
 from tuner.inputs.record.peaks import phase_peaks, seconds_by_step
 from tuner.inputs.record.read import RunRecord
 from tuner.language import _, ngettext
 from tuner.render.columns import left, right
-from tuner.render.consultation import Consultation
 from tuner.render.numbers import gib
 from tuner.render.observations import memory_table, seconds_table, sentences
 from tuner.render.terminal import Terminal, plain

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from calculator import form
 from calculator.form import AMOUNTS, CHOICES, RELEASE, Answers
-from tuner.cli.hardware import NETWORK_BYTES_PER_S
+from tuner.consultation.cluster import NETWORK_BYTES_PER_S
 from tuner.gpus import find_gpu
 from tuner.hardware import Cluster, Gpu
 from tuner.inputs.overrides import on_command_line

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 import running_job
 from figures import Drawing
 from figures.plot import axes, draw_lines, thousands
+from tuner.consultation.head import HeadSizes, head_rows
 from tuner.memory.head.logits import published_rule_bytes
-from tuner.render.head_table import HeadSizes, head_rows
 from tuner.units import GIB
 
 WORDS = {

@@ -7,8 +7,8 @@ import token_budgets
 from figures import Drawing
 from figures.plot import axes, draw_lines
 from kept_answers import kept
-from tuner.cli.pipeline import consult
-from tuner.cli.premises import Premises
+from tuner.consultation.consult import consult
+from tuner.consultation.premises import Premises
 
 WORDS = {
     "mean": "mean response, tokens",

@@ -13,8 +13,8 @@ from msgspec import structs
 
 from tests.validate.parts import CONFIG, MACHINE
 from tuner.advise import Recommendation
-from tuner.cli.pipeline import consult, model_config
-from tuner.cli.premises import Premises
+from tuner.consultation.consult import consult, model_config
+from tuner.consultation.premises import Premises
 from tuner.units import GIB
 from tuner.validate.children import processes
 from tuner.validate.children.outcome import CallFailure, Failed

@@ -14,8 +14,8 @@ from tests.validate.recorder import machine
 from tuner import batching
 from tuner.accuracy import MeasuredCase, compare, pass_time, workload_of
 from tuner.advise import Recommendation
-from tuner.cli.pipeline import consult, model_config
-from tuner.cli.premises import Premises
+from tuner.consultation.consult import consult, model_config
+from tuner.consultation.premises import Premises
 from tuner.units import GIB
 from tuner.validate.report.schema import JudgedRecommendation, Machine, Measurement, Outcome
 from tuner.validate.session import NotHereError, Options, OutOfBudgetError, Subject

@@ -7,6 +7,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tuner.advise import Advice
+from tuner.consultation.result import Consultation
 from tuner.errors import Location
 from tuner.findings import Finding
 from tuner.inputs.settings import Layer
@@ -14,7 +15,6 @@ from tuner.inputs.tree import dotted, split_key
 from tuner.inputs.user_input import UserInput
 from tuner.language import _
 from tuner.render import does_not_fit, lost_override, not_modelled
-from tuner.render.consultation import Consultation
 from tuner.review.input_findings import FindingLine, InputFindings, JudgedFor, PhaseUse
 from tuner.timing import phase_interval
 

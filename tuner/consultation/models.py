@@ -1,12 +1,13 @@
-"""Finds the models that a configuration names, and says what is near where it names none that is known."""
+"""The models of a job: those that options name, else those of its keys; of unknown ones, what is near."""
 
 from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from msgspec import Struct
 
-from tuner.cli.find_model import model_shape
-from tuner.cli.premises import Premises
+from tuner.consultation.premises import Premises
 from tuner.errors import InputError, Location
 from tuner.files import is_there
 from tuner.inputs.settings import Settings
@@ -14,11 +15,27 @@ from tuner.inputs.tree import contains, dotted, lookup
 from tuner.inputs.user_input import UserInput
 from tuner.language import _
 from tuner.model_shape import ModelShape
-from tuner.models import config_file, named_within
+from tuner.models import config_file, find_config, find_model, named_within
 from tuner.trainers.chosen import TRAINER
+from tuner.trainers.protocol import Loaded
+from tuner.workload import ServiceRole
 
 _FOLDERS_UP = 8  # above a script, in which the folder of a model that it names is looked for
 _MOST_OFFERED = 3
+
+
+def model_shape(path: str, *, trace: bool) -> ModelShape:
+    """The dimensions of a model; with ``trace`` its parameters and activations are counted.
+
+    Raises:
+        InputError: nothing is known under this name, or torch or transformers is missing for a trace.
+        UnsupportedError: the model is of a type that is not modelled, or cannot be traced.
+    """
+    if not trace:
+        return find_model(path)
+    from tuner.trace import trace_model
+
+    return trace_model(find_config(path))
 
 
 class Models(Struct, frozen=True):
@@ -35,7 +52,7 @@ class Models(Struct, frozen=True):
             InputError: none is named, or none is known by the name.
         """
         if self.premises.model is not None:
-            shape = model_shape(self.premises.model, trace=self.premises.trace)
+            shape = self._said("model", self.premises.model)
             return shape, f"{self.premises.source_of('model')}; {_reason(shape)}"
         path = TRAINER.model_path(self.settings)
         if path is None:
@@ -50,9 +67,29 @@ class Models(Struct, frozen=True):
             InputError: none is known by the name.
         """
         if self.premises.critic_model is not None:
-            return model_shape(self.premises.critic_model, trace=self.premises.trace)
+            return self._said("critic_model", self.premises.critic_model)
         path = TRAINER.critic_model_path(self.settings)
         return None if path is None else self._named(path, TRAINER.critic_model_key)
+
+    def services(self, loaded: Loaded) -> dict[str, ModelShape]:
+        """The models of a reward model and of teachers that are known, by their paths; others are left out.
+
+        Raises:
+            InputError: none is known by the name that an option gives.
+        """
+        models = {}
+        for role, path in TRAINER.service_paths(loaded.settings, version=loaded.version):
+            named = self.premises.reward_model if role is ServiceRole.REWARD else None
+            if named is not None:
+                models[path] = self._said("reward_model", named)
+                continue
+            with suppress(InputError):
+                models[path] = model_shape(path, trace=self.premises.trace)
+        return models
+
+    def _said(self, name: str, path: str) -> ModelShape:
+        """The model that a field of the premises names."""
+        return self.premises.read(name, path, partial(model_shape, trace=self.premises.trace))
 
     def _not_named(self) -> InputError:
         """The error of a launch without a model; a variable that the script does not set is named.

@@ -7,12 +7,12 @@ from msgspec.structs import replace
 
 from tuner.advise import Advice
 from tuner.advise.observations import observations
-from tuner.cli.premises import Premises
+from tuner.consultation.premises import Premises
+from tuner.consultation.result import RunComparison
 from tuner.findings import Finding
 from tuner.inputs.log.metrics import StepMetrics
 from tuner.inputs.settings import Settings
 from tuner.language import ngettext
-from tuner.render.consultation import RunComparison
 from tuner.trainers.chosen import TRAINER
 from tuner.workload import P95, Batch
 from tuner.workload.observed_run import ObservedRun

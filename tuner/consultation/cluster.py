@@ -1,9 +1,10 @@
 """The card and the number of cards, as the options, the configuration and the machine name them."""
 
+from typing import TYPE_CHECKING
+
 from msgspec import Struct
 
-from tuner.cli.premise_options import LARGEST_HEADROOM
-from tuner.cli.premises import Premises
+from tuner.consultation.premises import LARGEST_HEADROOM, OPTIONS, Premises
 from tuner.errors import InputError
 from tuner.evidence import Evidence
 from tuner.gpus import counted, find_gpu, namesakes
@@ -12,6 +13,9 @@ from tuner.inputs.settings import Settings
 from tuner.language import _
 from tuner.trainers.chosen import TRAINER
 from tuner.units import GIB, GIGA, parse_rate
+
+if TYPE_CHECKING:
+    from tuner.inputs.record.read import RunRecord
 
 _LARGEST_GIB = 1_000_000
 NETWORK_BYTES_PER_S = 50.0 * GIGA  # 400 Gbit/s per GPU, as in the reference designs of 8-GPU nodes
@@ -40,8 +44,7 @@ def choose_card(premises: Premises) -> ChosenGpu:
             ),
             hint=_("leave one of them out: --gpu {name} goes with any number").format(name=name),
         )
-    with premises.naming_source("gpu"):
-        gpu = find_gpu(name)
+    gpu = premises.read("gpu", name, find_gpu)
     assumed = gpu.evidence is Evidence.HEURISTIC
     if name is None:
         return ChosenGpu(
@@ -73,23 +76,20 @@ def choose_cluster(settings: Settings, premises: Premises, card: ChosenGpu) -> t
         if value is not None
     ]
     host = premises.host_memory_gib
-    for option, name, value, largest in (
-        ("--host-memory", "host_memory_gib", host, _LARGEST_GIB),
-        ("--headroom", "headroom", premises.headroom, LARGEST_HEADROOM),
+    for name, value, largest in (
+        ("host_memory_gib", host, _LARGEST_GIB),
+        ("headroom", premises.headroom, LARGEST_HEADROOM),
     ):
         if value is not None and not value <= largest:  # that is also false of nan
-            with premises.naming_source(name):
-                raise InputError(
-                    _("{option} {value}: expected a number up to {largest:,}").format(
-                        option=option, value=value, largest=largest
-                    )
-                )
-    said = premises.network
-    with premises.naming_source("network"):
-        network = card.gpu.network_bytes_per_s if said is None else parse_rate(said)
-    said = premises.storage
-    with premises.naming_source("storage"):
-        storage = card.gpu.storage_bytes_per_s if said is None else parse_rate(said)
+            expected = _("{option} {value}: expected a number up to {largest:,}")
+            raise premises.error(expected.format(option=OPTIONS[name], value=value, largest=largest), name)
+    network, storage = (
+        own if rate is None else premises.read(name, rate, parse_rate)
+        for name, rate, own in (
+            ("network", premises.network, card.gpu.network_bytes_per_s),
+            ("storage", premises.storage, card.gpu.storage_bytes_per_s),
+        )
+    )
     cluster = Cluster(
         gpu=card.gpu,
         gpus_per_node=card.per_node or premises.gpus_per_node or gpus_per_node,
@@ -100,3 +100,15 @@ def choose_cluster(settings: Settings, premises: Premises, card: ChosenGpu) -> t
         host_memory_bytes=round(host * GIB) if host is not None else None,
     )
     return cluster, _(" and ").join(named) or _("the configuration")
+
+
+def recorded_card(record: "RunRecord", premises: Premises) -> ChosenGpu | None:
+    """The card that a run was recorded on; None where an option names one, or no profile describes it."""
+    name = record.process.gpu
+    if premises.gpu is not None or name is None:
+        return None
+    try:
+        gpu = find_gpu(name)
+    except InputError:
+        return None
+    return ChosenGpu(gpu=gpu, reason=_("the run was recorded on {name}").format(name=name), assumed=False)

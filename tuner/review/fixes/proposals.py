@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tuner.advise import Recommendation
+from tuner.consultation.result import Consultation
 from tuner.files import read_bytes
 from tuner.findings import Numerics
 from tuner.inputs.several import Input
 from tuner.inputs.yaml_file import MAX_BYTES
-from tuner.render.consultation import Consultation
 from tuner.review.input_findings import FindingLine
 
 if TYPE_CHECKING:

@@ -1,0 +1,1 @@
+"""What ``tuner check`` finds in an input, before anybody prints it."""

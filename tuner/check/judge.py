@@ -1,0 +1,108 @@
+"""Judges one input: what a consultation finds, and what a project and comments leave of it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tuner.consultation.consult import consult
+from tuner.consultation.premises import Premises
+from tuner.consultation.result import Consultation
+from tuner.errors import Location
+from tuner.evidence import Evidence
+from tuner.files import STANDARD_INPUT
+from tuner.findings import Severity
+from tuner.inputs.several import Input
+from tuner.render.all_rules import known_rules
+from tuner.render.checked.lines import checked
+from tuner.review import budget
+from tuner.review.excerpt import with_excerpts
+from tuner.review.fixes.apply import DraftedFindings
+from tuner.review.fixes.proposals import with_fixes
+from tuner.review.input_findings import FindingLine, InputFindings
+from tuner.review.project.read import PlacedBudget
+from tuner.review.project.selection import ALL, Selection
+from tuner.review.suppression.apply import Applied, without_ignored
+from tuner.review.suppression.files import comments_of
+from tuner.review.unshown import unshown_lines
+
+EVERYTHING = Selection(select=(ALL,), ignore=(), min_evidence=Evidence.HEURISTIC)
+
+
+class FindingSelection(Struct, frozen=True, kw_only=True):
+    """Which findings of an input are reported, and what they are held against."""
+
+    selection: Selection = EVERYTHING
+    budgets: tuple[PlacedBudget, ...] = ()
+    comments: bool = True  # whether comments in the files are heard
+    reasons: bool = False  # whether a comment has to give one
+    fail_on: Severity | None = None  # the least severity that fails; the usual one where nobody says
+    baseline: str = ""  # the file that a project holds its findings against
+
+
+def judge(
+    given: Input,
+    premises: Premises,
+    wanted: FindingSelection,
+    content: bytes | None = None,
+    *,
+    proved: bool = True,
+) -> DraftedFindings:
+    """The findings of one input that are to be reported.
+
+    Args:
+        given: the input.
+        premises: what is said beside it.
+        wanted: which findings are reported.
+        content: stands in place of what the file has.
+        proved: whether the fixes are proved.
+
+    Raises:
+        TunerError: something in the input or the premises cannot be used.
+    """
+    answer = consult(given.config, given.words, premises, block=False, content=content)
+    found = reported(answer, given, wanted)
+    lines, file = with_fixes(
+        found.lines, answer, given, launch=premises.launch, content=content, proved=proved
+    )
+    unshown = unshown_lines(answer.given, answer.settings) if lines else frozenset()
+    shown = with_excerpts(lines, answer.given, answer.settings, unshown)
+    return DraftedFindings(checked=replace(found, lines=shown, unshown=unshown), file=file)
+
+
+def reported(answer: Consultation, given: Input, wanted: FindingSelection) -> InputFindings:
+    """An answer's findings that are asked for and that no comment ignores, and what they are held against."""
+    found = checked(answer)
+    listed = (*found.lines, *_over_budget(answer, given, wanted.budgets))
+    selected = sorted(
+        (line for line in listed if wanted.selection.wants(line.finding)), key=lambda line: line.rank
+    )
+    applied = Applied(lines=tuple(selected))
+    if wanted.comments:
+        applied = without_ignored(
+            selected,
+            comments_of({answer.given.source: answer.given.text} if answer.given.text else {}),
+            source=answer.given.source,
+            known=known_rules(),
+            selection=wanted.selection,
+            require_reason=wanted.reasons,
+        )
+    return replace(
+        found,
+        lines=applied.lines,
+        silenced=applied.silenced,
+        left_out=len(listed) - len(selected),
+        fail_on=wanted.fail_on or found.fail_on,
+        baseline=wanted.baseline,
+    )
+
+
+def _over_budget(
+    answer: Consultation, given: Input, budgets: tuple[PlacedBudget, ...]
+) -> Iterator[FindingLine]:
+    """What the job takes beyond its budgets."""
+    source = answer.given.source
+    file = None if given.pasted or given.config == STANDARD_INPUT else Path(source).absolute()
+    for finding in budget.check(answer.advice, budgets, file):
+        yield FindingLine(location=Location(source=source), finding=finding, overrides=())

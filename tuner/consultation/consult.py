@@ -1,0 +1,180 @@
+"""The way of every command, from what a person has to the answer: read from top to bottom."""
+
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tuner.advise import Advice, advise
+from tuner.consultation.cluster import choose_card, recorded_card
+from tuner.consultation.job import JobReading, read_job, release_of
+from tuner.consultation.premises import OPTIONS, Premises
+from tuner.consultation.result import Consultation, ProjectOption, RunComparison
+from tuner.findings import Numerics
+from tuner.inputs.reading import read_given
+from tuner.inputs.settings import Settings
+from tuner.inputs.user_input import UserInput, with_shown_lost
+from tuner.memory.fitting.limits import values_that_fit
+from tuner.models import find_config
+from tuner.trainers.chosen import TRAINER
+from tuner.workload.observed_run import ObservedRun
+
+if TYPE_CHECKING:
+    from tuner.advise.engine_start import EngineComparison
+
+EFFECTS: dict[str, tuple[Numerics, ...]] = {
+    "nothing": (),
+    "reweighted": (Numerics.REWEIGHTED,),
+    "changed": (Numerics.REWEIGHTED, Numerics.CHANGED),
+}
+"""Effects on the training that a block to paste may have, by what is allowed; each allows those before it."""
+
+
+def consult(
+    source: str,
+    words: Sequence[str],
+    premises: Premises,
+    *,
+    allow: Collection[Numerics] = (),
+    zero_advantage_ratio: float | None = None,
+    block: bool = True,
+    content: bytes | None = None,
+) -> Consultation:
+    """Read, estimate and advise.
+
+    Args:
+        source: a file, ``-`` for standard input, or the first word of a pasted command.
+        words: what follows it: overrides, or the arguments and variables of a script.
+        premises: what is said beside the configuration.
+        allow: effects on the training that may be part of what is to be pasted.
+        zero_advantage_ratio: share of the responses without advantage, None where nobody says.
+        block: whether what is to be pasted is wanted, and what rests on defaults, beside the findings.
+        content: in place of what the file has.
+
+    Raises:
+        TunerError: something in the configuration or the premises cannot be used.
+    """
+    return consult_job(
+        source,
+        words,
+        premises,
+        allow=allow,
+        zero_advantage_ratio=zero_advantage_ratio,
+        block=block,
+        content=content,
+    )[0]
+
+
+def consult_job(
+    source: str,
+    words: Sequence[str],
+    premises: Premises,
+    *,
+    allow: Collection[Numerics] = (),
+    zero_advantage_ratio: float | None = None,
+    block: bool = True,
+    content: bytes | None = None,
+) -> tuple[Consultation, JobReading]:
+    """The consultation, and the job that it is about."""
+    card = choose_card(premises)
+    given = read_given(source, words, launch=premises.launch, content=content)
+    if given.record is not None:
+        card = recorded_card(given.record, premises) or card
+    release = release_of(given, premises)
+
+    def read(premises: Premises) -> JobReading:
+        ratio = zero_advantage_ratio
+        return read_job(given, premises, card=card, release=release, zero_advantage_ratio=ratio)
+
+    job, run, of_run = _with_run(given, premises, read)
+    advice = advise(job.reading, headroom=premises.headroom, allow=allow, block=block)
+    advice = _although_it_ran(advice, given)
+    return _consultation(job, premises, advice, run, of_run, block=block), job
+
+
+def _with_run(
+    given: UserInput, premises: Premises, read: Callable[[Premises], JobReading]
+) -> tuple[JobReading, ObservedRun | None, tuple[str, ...]]:
+    """The job with the lengths of its run where a log tells them, the run, and the names of these."""
+    job = read(premises)
+    run = None if given.log is None else TRAINER.observed(given.log.steps, job.reading.workload)
+    if given.record is not None:
+        run = TRAINER.recorded(given.record, run, job.reading.workload)
+    if run is None:
+        return job, None, ()
+    from tuner.consultation.observed_run import with_lengths
+
+    source_of, names = with_lengths(premises, run, job.reading.workload.batch)
+    return (read(source_of) if names else job), run, names
+
+
+def _consultation(
+    job: JobReading,
+    premises: Premises,
+    advice: Advice,
+    run: ObservedRun | None,
+    of_run: tuple[str, ...],
+    *,
+    block: bool,
+) -> Consultation:
+    """The advice with where its premises came from, what it leaves out, and what a run showed."""
+    settings, version, workload = job.loaded.settings, job.loaded.version, job.reading.workload
+    # Of keys that nobody set an answer tells with its block.
+    resting = TRAINER.resting_on_defaults(settings, workload, version=version) if block else ()
+    asked = TRAINER.quantities((name for name, _ in resting), version=version)
+    return Consultation(
+        given=with_shown_lost(job.given, settings.shown_override),
+        settings=settings,
+        release_reason=job.release.reason,
+        rollout_engine=job.rollout_engine,
+        model_reason=job.model_reason,
+        gpu_reason=job.card.reason,
+        gpu_assumed=job.card.assumed,
+        gpus_reason=job.gpus_reason,
+        node_said=job.card.per_node is not None or premises.gpus_per_node is not None,
+        from_project=from_settings(premises),
+        resting=resting,
+        fitting=tuple((name, values_that_fit(workload, quantity)) for name, quantity in asked.items()),
+        left_out=TRAINER.left_out(settings, workload, version=version),
+        advice=advice,
+        of_run=of_run,
+        run=None if run is None else _run_comparison(run, advice, job),
+        engine=_engine_comparison(job.given, advice),
+    )
+
+
+def from_settings(premises: Premises, names: Collection[str] = OPTIONS) -> tuple[ProjectOption, ...]:
+    """What the settings of a project say in place of the options of these fields."""
+    return tuple(
+        ProjectOption(option=OPTIONS[name], value=getattr(premises, name), location=place)
+        for name, place in premises.places
+        if name in names
+    )
+
+
+def _although_it_ran(advice: Advice, given: UserInput) -> Advice:
+    """The advice with the steps of a log beside what refuses the launch."""
+    if given.log is None:
+        return advice
+    from tuner.consultation.observed_run import with_what_ran
+
+    return with_what_ran(advice, given.log.steps)
+
+
+def _run_comparison(run: ObservedRun, advice: Advice, job: JobReading) -> RunComparison:
+    from tuner.consultation.observed_run import run_comparison
+
+    return run_comparison(advice, run, job.loaded.settings, job.loaded.version)
+
+
+def _engine_comparison(given: UserInput, advice: Advice) -> "EngineComparison | None":
+    if given.log is None or given.log.engine is None:
+        return None
+    from tuner.advise.engine_start import engine_comparison
+
+    return engine_comparison(advice, given.log.engine)
+
+
+def model_config(settings: Settings, premises: Premises) -> dict[str, Any]:
+    """The ``config.json`` of the model that :func:`consult` took."""
+    path = premises.model if premises.model is not None else TRAINER.model_path(settings)
+    assert path is not None  # consult has refused it
+    return dict(find_config(path).values)

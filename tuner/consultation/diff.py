@@ -1,0 +1,81 @@
+"""Reads two configurations, or one on two releases, and compares what the model says of each."""
+
+from collections.abc import Sequence
+
+from tuner.advise.comparison import judge
+from tuner.consultation.cluster import choose_card
+from tuner.consultation.comparison import ConfigurationDiff, Side, compared
+from tuner.consultation.job import JobReading, read_job, release_of
+from tuner.consultation.premises import Premises
+from tuner.counted import counted
+from tuner.errors import TunerError
+from tuner.inputs.reading import read_given
+from tuner.inputs.several import Input
+from tuner.inputs.user_input import UserInput, with_shown_lost
+from tuner.language import _
+from tuner.trainers.chosen import TRAINER
+from tuner.trainers.protocol import ReleaseChoice
+
+
+def compare(inputs: Sequence[Input], premises: Sequence[Premises]) -> ConfigurationDiff:
+    """Two configurations, and what the difference does to the job.
+
+    Args:
+        inputs: of both sides; the same one twice is read once.
+        premises: what is said beside each side.
+
+    Raises:
+        TunerError: something in a configuration or the premises cannot be used.
+    """
+    given = _given(inputs, premises)
+    releases = [release_of(one, of_side) for one, of_side in zip(given, premises, strict=True)]
+    jobs = [
+        _read(one, of_side, release) for one, of_side, release in zip(given, premises, releases, strict=True)
+    ]
+    keys = TRAINER.changed_keys(jobs[0].loaded, jobs[1].loaded)  # before checks look at more
+    before, after = (
+        _side(job, one, of_side.headroom) for job, one, of_side in zip(jobs, inputs, premises, strict=True)
+    )
+    engines_named = any(of_side.engine_version is not None for of_side in premises)
+    return compared(before, after, keys=keys, engines_named=engines_named)
+
+
+def _given(inputs: Sequence[Input], premises: Sequence[Premises]) -> list[UserInput]:
+    """What they hold; one that stands for both is read once."""
+    first, second = inputs
+    given = read_given(first.config, first.words, launch=premises[0].launch)
+    if second is first:
+        return [given, given]
+    return [given, read_given(second.config, second.words, launch=premises[1].launch)]
+
+
+def _read(given: UserInput, premises: Premises, release: ReleaseChoice) -> JobReading:
+    """One side; an error names the release, since the other one may read it."""
+    card = choose_card(premises)
+    try:
+        return read_job(given, premises, card=card, release=release)
+    except TunerError as error:
+        message = _("on {trainer} {version}: {message}").format(
+            trainer=TRAINER.name, version=release.version, message=error.message
+        )
+        raise type(error)(message, location=error.location, key=error.key, hint=error.hint) from None
+
+
+def _side(job: JobReading, named: Input, headroom: float) -> Side:
+    engine, loaded = job.rollout_engine, job.loaded
+    workload = job.reading.workload
+    cluster = workload.cluster
+    return Side(
+        given=with_shown_lost(job.given, loaded.settings.shown_override),
+        words=() if named.pasted else tuple(map(loaded.settings.shown_override, named.words)),
+        loaded=loaded,
+        release_reason=job.release.reason,
+        rollout_engine=None if engine is None else f"{engine.name} {engine.version}",
+        model=workload.model.name,
+        gpus=_("{gpus} x {gpu} on {nodes}").format(
+            gpus=cluster.gpus, gpu=cluster.gpu.name, nodes=counted(cluster.nodes, "node")
+        ),
+        gpu_assumed=job.card.assumed,
+        job=judge(job.reading, headroom=headroom),
+        left_out=TRAINER.left_out(loaded.settings, workload, version=loaded.version),
+    )

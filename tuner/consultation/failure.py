@@ -1,0 +1,102 @@
+"""Explains an out-of-memory error, by the job that met it or by itself alone."""
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from tuner.advise.failure import Failure, explain_failure, explain_failure_alone
+from tuner.consultation.cluster import choose_card
+from tuner.consultation.consult import consult_job, from_settings
+from tuner.consultation.models import model_shape
+from tuner.consultation.premises import Premises
+from tuner.consultation.result import Consultation, ProjectOption
+from tuner.errors import InputError, Location
+from tuner.files import STANDARD_INPUT, is_there
+from tuner.inputs.pasted_text import read_pasted
+from tuner.inputs.secrets import without_secrets
+from tuner.language import _
+from tuner.out_of_memory.reading import OutOfMemory, read_out_of_memory
+from tuner.trainers.chosen import TRAINER
+
+_WITHOUT_A_JOB = ("gpu", "model", "verl_version")  # premises by which an error alone is explained
+_LOOKED_FOR = (
+    "CUDA out of memory. Tried to allocate ... GiB",
+    "CUDA error: out of memory",
+    "No available memory for the cache blocks",
+    "KV cache is needed",
+    "Free memory on device",
+    "--mem-fraction-static",
+    "cumem_allocator",
+    "torch_memory_saver",
+    "Cuda failure 2 'out of memory'",
+    "node running low on memory",
+    "SIGKILL",
+)
+
+
+class ExplainedFailure(Struct, frozen=True, kw_only=True):
+    """An error that was explained, and what the explanation rests on."""
+
+    failure: Failure
+    keys: tuple[str, ...]  # of the trainer, that decide what the place takes
+    answer: Consultation | None = None  # on the job; None without one
+    model: str | None = None  # that was named in place of a job
+    from_project: tuple[ProjectOption, ...] = ()  # options that the settings of the project give
+
+
+def read_error(message: str) -> OutOfMemory:
+    """The error in a file, in standard input, or in the line itself.
+
+    Raises:
+        InputError: nothing in it says that memory ran out.
+    """
+    is_file = message == STANDARD_INPUT or is_there(message)
+    error = None if is_file else read_out_of_memory(without_secrets(message))
+    if error is None:
+        error = read_out_of_memory(read_pasted(message))
+    if error is None:
+        raise InputError(
+            _("nothing in it says that memory ran out"),
+            location=Location(source=message),
+            hint=_("looked for: {messages}").format(messages=_("; ").join(_LOOKED_FOR)),
+        )
+    return error
+
+
+def explain_of_job(
+    error: OutOfMemory, source: str, words: Sequence[str], premises: Premises
+) -> ExplainedFailure:
+    """The error of a job whose configuration is at hand.
+
+    Raises:
+        TunerError: something in the configuration or the premises cannot be used.
+    """
+    answer, job = consult_job(source, words, premises)
+    workload = answer.advice.workload
+    failure = explain_failure(answer.advice, error, TRAINER.place_of(error.calls), job.reading.write)
+    keys = TRAINER.deciding_keys(failure.place, workload.release.version, workload, answer.settings)
+    return ExplainedFailure(failure=failure, keys=keys, answer=answer, from_project=answer.from_project)
+
+
+def explain_alone(error: OutOfMemory, premises: Premises) -> ExplainedFailure:
+    """The error of a job of which nothing else is known.
+
+    Raises:
+        TunerError: something in the premises cannot be used.
+    """
+    trace = premises.trace
+    model = (
+        None
+        if premises.model is None
+        else premises.read("model", premises.model, lambda path: model_shape(path, trace=trace))
+    )
+    card = None if premises.gpu is None else choose_card(premises).gpu.capacity_bytes
+    failure = explain_failure_alone(error, TRAINER.place_of(error.calls), model=model, capacity=card)
+    version = premises.read("verl_version", premises.verl_version, TRAINER.choose_release).version
+    keys = TRAINER.deciding_keys(failure.place, version)
+    return ExplainedFailure(
+        failure=failure,
+        keys=keys,
+        model=None if model is None else model.name,
+        from_project=from_settings(premises, _WITHOUT_A_JOB),
+    )

@@ -1,0 +1,233 @@
+"""Reads what was given as a job: a configuration on a release, with its models and its cards."""
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tuner.advise import ReleaseRange, release_range
+from tuner.consultation.bounds import expect_possible, lengths_of
+from tuner.consultation.cluster import ChosenGpu, choose_cluster
+from tuner.consultation.models import Models
+from tuner.consultation.premises import Premises
+from tuner.errors import TunerError
+from tuner.findings import Finding, Written
+from tuner.hardware import Cluster
+from tuner.inputs.named_config import with_missing_config
+from tuner.inputs.user_input import UserInput
+from tuner.model_shape import ModelShape
+from tuner.trainers.chosen import TRAINER
+from tuner.trainers.protocol import Configuration, Loaded, ReleaseChoice, RolloutEngineChoice
+from tuner.workload import Workload
+
+
+class JobReading(Struct, frozen=True, kw_only=True):
+    """One configuration on one release, read as a job, with the reasons for what it was read with."""
+
+    given: UserInput
+    configuration: Configuration
+    release: ReleaseChoice
+    loaded: Loaded
+    rollout_engine: RolloutEngineChoice | None
+    card: ChosenGpu
+    model_reason: str
+    gpus_reason: str
+    reading: "_ConfigurationReading"
+
+
+def configuration_of(given: UserInput) -> Configuration:
+    """What was given, as the trainer takes it.
+
+    Raises:
+        TunerError: it is malformed, or for another program.
+    """
+    return TRAINER.parse(
+        given.document,
+        given.arguments,
+        program=given.program,
+        folder=given.folder,
+        processes=given.processes,
+    )
+
+
+def release_of(given: UserInput, premises: Premises) -> ReleaseChoice:
+    """The release to lay on: the requested one, or what the configuration and the machine tell.
+
+    Raises:
+        TunerError: no such release is known, or the configuration is malformed.
+    """
+    own = None if premises.verl_version is not None else configuration_of(given).release
+    ran = None if given.record is None else given.record.process.verl
+
+    def choose(requested: str | None) -> ReleaseChoice:
+        return TRAINER.choose_release(requested, own, ran=ran)
+
+    release = premises.read("verl_version", premises.verl_version, choose)
+    return replace(release, reason=premises.reason_with_source("verl_version", release.reason))
+
+
+def read_job(
+    given: UserInput,
+    premises: Premises,
+    *,
+    card: ChosenGpu,
+    release: ReleaseChoice,
+    zero_advantage_ratio: float | None = None,
+) -> JobReading:
+    """Lay what was given on the defaults of a release, and read the job that it makes of it.
+
+    Raises:
+        TunerError: something in the configuration or the options cannot be used.
+    """
+    configuration = configuration_of(given)
+    given = replace(given, remarks=(*given.remarks, *configuration.remarks(release.version)))
+    loaded = configuration.on(release.version)
+    if loaded.base.missing is not None:
+        given = with_missing_config(given, loaded.base.missing)
+    models = Models(given, loaded.settings, premises)
+    model, model_reason = models.actor()
+    cluster, gpus_reason = choose_cluster(loaded.settings, premises, card)
+    circumstances = _Circumstances(
+        premises=premises,
+        given=given,
+        model=model,
+        cluster=cluster,
+        zero_advantage_ratio=zero_advantage_ratio,
+    )
+    reading = _ConfigurationReading(circumstances, release, configuration, loaded)
+    expect_possible(reading.workload, premises)
+    if premises.trace:
+        from tuner.trace.limits import expect_counted
+
+        expect_counted(reading.workload)
+    return JobReading(
+        given=given,
+        configuration=configuration,
+        release=release,
+        loaded=loaded,
+        rollout_engine=circumstances.rollout_engine(loaded),
+        card=card,
+        model_reason=model_reason,
+        gpus_reason=gpus_reason,
+        reading=reading,
+    )
+
+
+class _Circumstances(Struct, frozen=True, kw_only=True):
+    """What surrounds a job, whatever release reads its settings."""
+
+    premises: Premises
+    given: UserInput
+    model: ModelShape
+    cluster: Cluster
+    zero_advantage_ratio: float | None
+
+    def rollout_engine(self, loaded: Loaded, version: str | None = None) -> RolloutEngineChoice | None:
+        """The version of the rollout engine: the one asked for, else the given one, else the release's."""
+        named = self.premises.engine_version
+
+        def choose(requested: str | None) -> RolloutEngineChoice | None:
+            return TRAINER.choose_rollout_engine(
+                loaded.settings,
+                version=loaded.version,
+                requested=requested,
+                look=self.premises.verl_version is None,  # a named release need not be this machine's
+            )
+
+        engine = self.premises.read("engine_version", version if named is None else named, choose)
+        if engine is None:
+            return None
+        reason = self.premises.reason_with_source("engine_version", engine.reason)
+        return replace(engine, reason=reason)
+
+    def critic_model(self, loaded: Loaded) -> ModelShape | None:
+        return self._models(loaded).critic()
+
+    def _models(self, loaded: Loaded) -> Models:
+        return Models(self.given, loaded.settings, self.premises)
+
+    def workload(self, loaded: Loaded, rollout_engine: RolloutEngineChoice | None) -> Workload:
+        return TRAINER.read(
+            loaded.settings,
+            version=loaded.version,
+            model=self.model,
+            critic_model=self.critic_model(loaded),
+            cluster=self.cluster,
+            rollout_engine_version=None if rollout_engine is None else rollout_engine.version,
+            lengths=lengths_of(self.premises),
+            zero_advantage_ratio=self.zero_advantage_ratio,
+            service_models=self._models(loaded).services(loaded),
+        )
+
+    def releases(
+        self, configuration: Configuration, release: ReleaseChoice, workload: Workload
+    ) -> ReleaseRange | None:
+        """What the job may take under a release that is not bundled; None of one that is."""
+        if release.unbundled is None:
+            return None
+
+        def read(version: str, rollout_engine_version: str | None) -> Workload:
+            loaded = configuration.on(version)
+            return self.workload(loaded, self.rollout_engine(loaded, rollout_engine_version))
+
+        behaviours = TRAINER.behaviours(release.unbundled, workload, read)
+        return release_range(
+            f"{workload.release.trainer} {release.unbundled}",
+            [(behaviour.name, behaviour.workload) for behaviour in behaviours],
+        )
+
+
+class _ConfigurationReading:
+    """The user's configuration, or the same with overrides that advice would add to it."""
+
+    def __init__(
+        self,
+        circumstances: _Circumstances,
+        release: ReleaseChoice,
+        configuration: Configuration,
+        loaded: Loaded,
+    ) -> None:
+        self._circumstances = circumstances
+        self._release = release
+        self._configuration = configuration
+        self._loaded = loaded
+        self._further: dict[tuple[str, ...], _ConfigurationReading] = {}
+
+    @cached_property
+    def workload(self) -> Workload:
+        """What the release makes of it."""
+        return self._circumstances.workload(self._loaded, self._circumstances.rollout_engine(self._loaded))
+
+    @cached_property
+    def findings(self) -> Sequence[Finding]:
+        """What the trainer's checks say about it."""
+        return TRAINER.check(self._loaded.settings, self.workload, version=self._loaded.version)
+
+    @cached_property
+    def releases(self) -> ReleaseRange | None:
+        """What the job may take where its release is not bundled."""
+        return self._circumstances.releases(self._configuration, self._release, self.workload)
+
+    def write(self, proposal: Workload) -> Written:
+        """The proposal as overrides; ValueError where the release has no keys for it."""
+        return self._writer(proposal)
+
+    @cached_property
+    def _writer(self) -> Callable[[Workload], Written]:
+        return TRAINER.override_writer(self.workload, self._loaded.settings, version=self._loaded.version)
+
+    def adding(self, overrides: Sequence[str]) -> "_ConfigurationReading":
+        """The configuration with further overrides; ValueError where the release refuses to read it."""
+        added = tuple(overrides)
+        if added not in self._further:
+            try:
+                configuration = self._configuration.adding(added)
+                loaded = configuration.on(self._loaded.version)
+                loaded.settings.keep_from(self._loaded.settings)
+                reading = _ConfigurationReading(self._circumstances, self._release, configuration, loaded)
+                reading.workload  # noqa: B018 - a value that cannot be read is an error here
+            except TunerError as error:
+                raise ValueError(str(error)) from error
+            self._further[added] = reading
+        return self._further[added]
