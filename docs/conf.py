@@ -18,6 +18,7 @@ language = os.environ.get("DOCS_LANG", "en")
 extensions = [
     "accuracy",
     "calculator_page",
+    "call_trace",
     "captions",
     "cli_reference",
     "computed",
@@ -41,6 +42,7 @@ extensions = [
     "older_guides",
     "operator_tables",
     "spread_table",
+    "premise_keywords",
     "profile_tables",
     "project_table",
     "record_lines",

@@ -1,0 +1,102 @@
+"""``tuner.api`` answers what the commands print, and its page runs as it is shown."""
+
+import doctest
+import json
+from pathlib import Path
+from typing import get_type_hints
+
+import pytest
+from msgspec.structs import fields
+
+from tests.cli.runner import ROOT, run
+from tests.corpus import launches
+from tuner import api
+from tuner.cli.premise_options import ANNOTATIONS
+from tuner.consultation.premises import Premises
+from tuner.render.json_text import json_text
+
+CONFIG = str(ROOT / "docs/examples/qwen2.5-7b-grpo.yaml")
+PREMISES = ("--gpu", "8xh100-sxm", "--verl-version", "0.9.1", "--isolated")
+ERROR = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 18.54 GiB."
+
+
+def printed(*words: str) -> object:
+    return json.loads(run(*words, "--output-format", "json").out)
+
+
+def test_advise_answers_what_the_command_prints() -> None:
+    answer = api.advise(Path(CONFIG), "data.train_batch_size=512", gpu="8xh100-sxm", verl_version="0.9.1")
+    assert json.loads(json_text(answer)) == printed("advise", CONFIG, "data.train_batch_size=512", *PREMISES)
+
+
+def test_what_is_allowed_changes_the_block_as_the_option_does() -> None:
+    words = launches()[32]["overrides"]
+    usual, changed = (
+        api.advise("/dev/null", *words, gpu="8xh100-sxm", verl_version="0.9.1", allow=allow)
+        for allow in ("nothing", "changed")
+    )
+    assert usual.combination != changed.combination
+    command = ("advise", *PREMISES, "--allow", "changed", "/dev/null", *words)
+    assert json.loads(json_text(changed)) == printed(*command)
+
+
+@pytest.mark.parametrize("chosen", [{}, {"select": ["CFG", "BAT"]}, {"select": ["ALL"], "ignore": ["KRN"]}])
+def test_check_answers_the_findings_that_the_command_prints(chosen: dict[str, list[str]]) -> None:
+    options = [f"--{name}={','.join(codes)}" for name, codes in chosen.items()]
+    lines = api.check(CONFIG, "trainer.n_gpu_per_node=8", gpu="8xh100-sxm", verl_version="0.9.1", **chosen)
+    words = ("check", *PREMISES, *options, CONFIG, "trainer.n_gpu_per_node=8")
+    assert [json.loads(json_text(line)) for line in lines] == printed(*words)["findings"]
+    assert lines
+
+
+def test_check_hears_comments_that_ignore_a_finding(tmp_path: Path) -> None:
+    text = Path(CONFIG).read_text() + "\nnonsense: 1  # tuner: ignore[CFG001]\nmore_nonsense: 1\n"
+    (tmp_path / "config.yaml").write_text(text)
+    lines = api.check(tmp_path / "config.yaml", gpu="8xh100-sxm", select=["unknown-key"])
+    assert [line.key for line in lines] == ["more_nonsense"]
+
+
+def test_diff_answers_what_the_command_prints() -> None:
+    more = "actor_rollout_ref.rollout.n=16"
+    answer = api.diff(CONFIG, [CONFIG, more], gpu="8xh100-sxm", verl_version="0.9.1")
+    assert json.loads(json_text(answer)) == printed("diff", CONFIG, CONFIG, more, *PREMISES)
+    upgrade = api.diff([CONFIG, more], gpu="8xh100-sxm", verl_versions=("0.7.1", "0.9.1"))
+    words = ("diff", CONFIG, more, "--verl-version", "0.7.1,0.9.1", "--gpu", "8xh100-sxm", "--isolated")
+    assert json.loads(json_text(upgrade)) == printed(*words)
+
+
+def test_one_configuration_on_one_release_has_nothing_to_be_compared_with() -> None:
+    with pytest.raises(api.InputError, match="there is nothing to compare"):
+        api.diff(CONFIG, gpu="8xh100-sxm")
+
+
+@pytest.mark.parametrize("job", [(), (CONFIG,)])
+def test_explain_oom_answers_what_the_command_prints(job: tuple[str, ...]) -> None:
+    answer = api.explain_oom(ERROR, *job, gpu="8xh100-sxm", model="qwen2.5-7b", verl_version="0.9.1")
+    words = ("explain-oom", *job, "--message", ERROR, "--model", "qwen2.5-7b", *PREMISES)
+    assert json.loads(json_text(answer)) == printed(*words)
+
+
+def test_estimate_memory_answers_what_the_command_prints() -> None:
+    answer = api.estimate_memory(vocab=152_000, tokens="8k", model="qwen2.5-7b", failed_allocation="1 GiB")
+    words = ("--vocab", "152000", "--tokens", "8k", "--model", "qwen2.5-7b", "--failed-allocation", "1 GiB")
+    assert json.loads(json_text(answer)) == printed("estimate-memory", *words)
+
+
+def test_the_keywords_are_the_fields_of_the_premises_and_the_options_of_the_commands() -> None:
+    own = {field.name: field.type for field in fields(Premises) if field.name != "places"}
+    assert get_type_hints(api.PremiseValues) == own
+    assert set(ANNOTATIONS) == set(own)
+
+
+def test_what_cannot_be_used_is_the_line_that_the_command_prints() -> None:
+    with pytest.raises(api.TunerError) as error:
+        api.advise(CONFIG, gpu="8xh100-sxm", network="fast")
+    assert f"error: {error.value}\n" == run("advise", CONFIG, *PREMISES, "--network", "fast").err
+
+
+def test_the_page_runs_as_it_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    result = doctest.testfile(str(ROOT / "docs/reference/python.rst"), module_relative=False)
+    assert result.attempted > 20
+    assert not result.failed

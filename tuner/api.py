@@ -1,0 +1,237 @@
+"""The commands as functions: what ``tuner`` answers, as the objects that its JSON Schemas describe.
+
+Nothing is printed, no file is written, and no settings of a project are looked for.
+"""
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal, TypedDict
+
+from tuner.check.judge import EVERYTHING, FindingSelection, judge
+from tuner.consultation.consult import EFFECTS, consult
+from tuner.consultation.diff import compare
+from tuner.consultation.failure import explain_alone, explain_of_job, read_error
+from tuner.consultation.head import consult_head
+from tuner.consultation.premises import Premises
+from tuner.errors import InputError, TunerError, UnsupportedError
+from tuner.files import STANDARD_INPUT, is_there
+from tuner.inputs.several import Input
+from tuner.language import _
+from tuner.render.all_rules import known_rules
+from tuner.render.checked.json import reported
+from tuner.render.checked.report import CheckLine
+from tuner.render.comparison_report import ComparisonReport, comparison_report
+from tuner.render.failure_report import FailureReport, failure_report
+from tuner.render.json import head_report, report
+from tuner.render.report import HeadReport, Report
+from tuner.review.project.selection import Selection
+from tuner.review.review import Review
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+__all__ = [
+    "CheckLine",
+    "ComparisonReport",
+    "FailureReport",
+    "HeadReport",
+    "InputError",
+    "PremiseValues",
+    "Report",
+    "TunerError",
+    "UnsupportedError",
+    "advise",
+    "check",
+    "diff",
+    "estimate_memory",
+    "explain_oom",
+]
+
+Source = str | os.PathLike[str]
+"""A file, or the first word of a command as it is typed."""
+
+
+class PremiseValues(TypedDict, total=False):
+    """What is said of a job beside its configuration: the options of the commands, as keywords."""
+
+    verl_version: str | None
+    engine_version: str | None
+    model: str | None
+    critic_model: str | None
+    reward_model: str | None
+    trace: bool
+    gpu: str | None
+    gpus_per_node: int | None
+    nodes: int | None
+    network: str | None
+    storage: str | None
+    mean_prompt: float | None
+    mean_response: float | None
+    response_p95: float | None
+    tool_seconds: float | None
+    turns: float | None
+    tool_tokens: int | None
+    images_per_prompt: int | None
+    image_pixels: int | None
+    host_memory_gib: float | None
+    headroom: float
+    launch: int | None
+
+
+def advise(
+    source: Source,
+    *words: str,
+    allow: Literal["nothing", "reweighted", "changed"] = "nothing",
+    zero_advantage_ratio: float | None = None,
+    **premises: "Unpack[PremiseValues]",
+) -> Report:
+    """Judge one configuration: whether it fits, and what to change.
+
+    Args:
+        source: a configuration, a launch script, a log, or a folder of a run.
+        words: what follows it: overrides, or the arguments and variables of a script.
+        allow: what the block to paste may do to the training.
+        zero_advantage_ratio: share of the responses without advantage; None where nobody knows.
+        premises: what the options of the command say, by the names of :class:`PremiseValues`.
+
+    Raises:
+        TunerError: something in the configuration or the premises cannot be used.
+    """
+    answer = consult(
+        os.fspath(source),
+        words,
+        Premises(**premises),
+        allow=EFFECTS[allow],
+        zero_advantage_ratio=zero_advantage_ratio,
+    )
+    return report(answer)
+
+
+def check(
+    source: Source,
+    *words: str,
+    select: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+    **premises: "Unpack[PremiseValues]",
+) -> tuple[CheckLine, ...]:
+    """The findings of one configuration, in the order of their lines.
+
+    Comments in the file that ignore a finding are heard.
+
+    Args:
+        source: a configuration, a launch script, a log, or a folder of a run.
+        words: what follows it: overrides, or the arguments and variables of a script.
+        select: codes, names or groups of the rules that are asked; all where empty.
+        ignore: of those that are not; a code that is selected is heard before its group.
+        premises: what the options of the command say, by the names of :class:`PremiseValues`.
+
+    Raises:
+        TunerError: something in the configuration, the premises or the names cannot be used.
+    """
+    wanted = Selection(
+        select=known_rules().resolved(select, None) if select else EVERYTHING.select,
+        ignore=known_rules().resolved(ignore, None),
+        min_evidence=EVERYTHING.min_evidence,
+    )
+    judged = judge(_input((source, *words)), Premises(**premises), FindingSelection(selection=wanted))
+    return tuple(reported(Review(inputs=(judged.checked,))))
+
+
+def diff(
+    before: Source | Sequence[str],
+    after: Source | Sequence[str] | None = None,
+    *,
+    verl_versions: tuple[str, str] | None = None,
+    engine_versions: tuple[str, str] | None = None,
+    **premises: "Unpack[PremiseValues]",
+) -> ComparisonReport:
+    """Two configurations, or one on two releases, and what the difference does to the job.
+
+    Args:
+        before: a configuration, or its words: the configuration and what follows it.
+        after: the second one; the first one again where None.
+        verl_versions: the releases of both sides.
+        engine_versions: the versions of the rollout engine of both sides.
+        premises: what is said beside both sides, by the names of :class:`PremiseValues`.
+
+    Raises:
+        TunerError: something in a configuration or the premises cannot be used.
+    """
+    if after is None and verl_versions is None and engine_versions is None:
+        raise InputError(_("there is nothing to compare {config} with").format(config=before))
+    sides: list[PremiseValues] = [{**premises}, {**premises}]
+    for place, side in enumerate(sides):
+        if verl_versions is not None:
+            side["verl_version"] = verl_versions[place]
+        if engine_versions is not None:
+            side["engine_version"] = engine_versions[place]
+    first = _side(before)
+    inputs = (first, first if after is None else _side(after))
+    return comparison_report(compare(inputs, [Premises(**side) for side in sides]))
+
+
+def explain_oom(
+    message: str, source: Source | None = None, *words: str, **premises: "Unpack[PremiseValues]"
+) -> FailureReport:
+    """Explain an out-of-memory error.
+
+    Args:
+        message: the error as it was printed, with the traceback above it where there is one: a file that has
+            it, or one line.
+        source: the configuration of the job that met it; None where nothing is known of the job.
+        words: what follows the configuration.
+        premises: what the options of the command say, by the names of :class:`PremiseValues`.
+
+    Raises:
+        TunerError: nothing says that memory ran out, or the configuration or the premises cannot be used.
+    """
+    error, said = read_error(message), Premises(**premises)
+    if source is None:
+        return failure_report(explain_alone(error, said))
+    return failure_report(explain_of_job(error, os.fspath(source), words, said))
+
+
+def estimate_memory(
+    *,
+    vocab: int | str | None = None,
+    tokens: int | str | None = None,
+    hidden: int | str | None = None,
+    dtype: str = "bf16",
+    model: str | None = None,
+    trace: bool = False,
+    failed_allocation: str | None = None,
+) -> HeadReport:
+    """What the output head, the activations and the KV cache of one micro-batch take.
+
+    Args:
+        vocab: entries of the vocabulary, as a number or as 152k; the model's where None.
+        tokens: of the micro-batch on one GPU, as a number or as 16k.
+        hidden: width of the model, which the fused heads depend on.
+        dtype: number format of logits, activations and KV cache.
+        model: a bundled name, a folder, or a ``config.json``; adds its activations and KV cache.
+        trace: whether the model's tensors are counted in transformers' implementation.
+        failed_allocation: an allocation that found no room, with its unit, which is then explained.
+
+    Raises:
+        TunerError: a number or a name cannot be read, or neither a vocabulary nor a model is given.
+    """
+    numbers = {"vocab": vocab, "tokens": tokens, "hidden": hidden}
+    asked = consult_head(
+        **{name: None if number is None else str(number) for name, number in numbers.items()},
+        dtype=dtype,
+        model=model,
+        trace=trace,
+        failed_allocation=failed_allocation,
+    )
+    return head_report(asked)
+
+
+def _side(given: Source | Sequence[str]) -> Input:
+    return _input((given,) if isinstance(given, str | os.PathLike) else tuple(given))
+
+
+def _input(words: Sequence[Source]) -> Input:
+    """What was given, with the words that follow it."""
+    source, *behind = [os.fspath(word) for word in words]
+    pasted = source != STANDARD_INPUT and not is_there(source)
+    return Input(config=source, words=tuple(behind), pasted=pasted)
