@@ -474,3 +474,11 @@ def test_help_comes_without_the_libraries_of_the_commands() -> None:
     loaded = f"{heavy} & set(sys.modules)"
     code = f"import sys, tuner.cli.application; assert not {loaded}, {loaded}"
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
+
+
+def test_a_release_is_named_by_either_option() -> None:
+    words = ("advise", CONFIG, "--gpu", "h100-sxm")
+    older = run(*words, "--release", "0.7.1")
+    assert older == run(*words, "--verl-version", "0.7.1")
+    assert older.out != run(*words, "--release", "0.9.1").out
+    assert run(*words, "--release", "newest").code == 2

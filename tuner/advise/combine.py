@@ -24,6 +24,7 @@ from tuner.advise.reading import Reading
 from tuner.advise.refusals import Started
 from tuner.advise.verdicts import judged
 from tuner.findings import Finding, Numerics, Severity
+from tuner.override_text import ADDS, DELETES, override_key
 from tuner.rules.case import Case
 from tuner.rules.rollout_engine import starts
 from tuner.workload import Workload
@@ -254,7 +255,7 @@ def _one_per_key(overrides: Sequence[str]) -> tuple[str, ...]:
     """The overrides with the last value of every key; one that a key needed to be added stays an addition."""
     last: dict[str, str] = {}
     for text in overrides:
-        key = text.lstrip("+~").partition("=")[0]
-        added = last.pop(key, "").startswith("+") and not text.startswith(("+", "~"))
+        key = override_key(text)
+        added = last.pop(key, "").startswith(ADDS) and not text.startswith((ADDS, DELETES))
         last[key] = f"+{text}" if added else text
     return tuple(last.values())

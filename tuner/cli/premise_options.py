@@ -12,6 +12,7 @@ VerlVersion = Annotated[
     str | None,
     typer.Option(
         OPTIONS["verl_version"],
+        "--release",
         metavar="VERSION",
         help=_("Release of verl to go by; the installed one, else the newest bundled one."),
         show_default=False,

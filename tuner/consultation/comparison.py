@@ -11,6 +11,7 @@ from tuner.advise.comparison import Difference, JudgedJob, differences
 from tuner.findings import Finding, Severity
 from tuner.inputs.user_input import UserInput
 from tuner.memory import PhaseEstimate
+from tuner.override_text import override_key
 from tuner.timing import Interval, PhaseTime, StepTime, phase_interval
 from tuner.trainers.chosen import TRAINER
 from tuner.trainers.protocol import KeyChange, KeyFate, KeyKind, LeftOut, Loaded
@@ -152,7 +153,7 @@ def compared(
     deciding = TRAINER.keys_of_fields(
         after.loaded.settings, after.job.case.workload, version=after.loaded.version
     )
-    repaired = {_key(override) for job in (before.job, after.job) for override in _repairs(job)}
+    repaired = {override_key(override) for job in (before.job, after.job) for override in _repairs(job)}
     for difference in differences(before.job, after.job):
         names = _deciding(difference, deciding)
         changed = [name for name in dict.fromkeys(names) if name in by_key]
@@ -187,12 +188,8 @@ def compared(
 
 def _deciding(difference: Difference, deciding: Mapping[tuple[str, ...], tuple[str, ...]]) -> list[str]:
     """The keys that decide a difference, those first by which it can be undone."""
-    undone = map(_key, difference.overrides)
+    undone = map(override_key, difference.overrides)
     return [*undone, *(name for field in difference.fields for name in deciding.get(field.path, ()))]
-
-
-def _key(override: str) -> str:
-    return override.lstrip("+~").partition("=")[0]
 
 
 def _repairs(job: JudgedJob) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Writes values as Hydra's grammar reads them, for overrides that give back what they were made from."""
+"""Writes overrides and their values in Hydra's grammar: what reads them gets back what was given."""
 
 import re
 from typing import Any
@@ -31,6 +31,11 @@ def override_value(value: Any) -> str:
     if isinstance(value, list):
         return f"[{','.join(map(override_value, value))}]"
     return _text(value) if isinstance(value, str) else str(value)
+
+
+def override(key: str, value: Any, sign: str = "") -> str:
+    """An override that sets a key to a value, with the sign before it that adds the key."""
+    return f"{sign}{key}={override_value(value)}"
 
 
 def same(one: Any, other: Any) -> bool:

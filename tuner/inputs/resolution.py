@@ -6,7 +6,7 @@ from typing import Any
 from msgspec import Struct
 
 from tuner.inputs.interpolation import is_interpolation
-from tuner.inputs.override_syntax import has_name, override_value, same
+from tuner.inputs.override_syntax import has_name, override, same
 from tuner.inputs.settings import Origin, Settings
 from tuner.inputs.tree import Path, contains, dotted, leaves, lookup
 
@@ -68,10 +68,10 @@ def overrides(settings: Settings) -> tuple[str, ...]:
         end = next((end for end in range(len(path)) if not has_name(path[end : end + 1])), None)
         if end is None:
             mark = "" if contains(settings.defaults, path) else "+"
-            said.append(f"{mark}{dotted(path)}={override_value(value)}")
+            said.append(override(dotted(path), value, mark))
         elif end > 0:  # the section of the first key that Hydra cannot name, as a whole
             added[path[:end]] = None
-    said += [f"++{dotted(path)}={override_value(settings.get(dotted(path)))}" for path in added]
+    said += [override(dotted(path), settings.get(dotted(path)), "++") for path in added]
     return (*(f"~{dotted(path)}" for path in deleted(settings)), *said)
 
 

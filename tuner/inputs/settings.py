@@ -15,6 +15,7 @@ from tuner.inputs.interpolation import MISSING, Resolver, UnresolvedError
 from tuner.inputs.secrets import shown_override, shown_value
 from tuner.inputs.tree import Path, Tree, contains, dotted, leaves, lookup, merged, nested, split_key
 from tuner.language import _
+from tuner.override_text import override_key
 
 _T = TypeVar("_T")
 
@@ -189,7 +190,7 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
 
     def shown_override(self, override: str) -> str:
         """An override as it may be shown."""
-        return shown_override(override, known=self.knows(override.lstrip("+~").partition("=")[0]))
+        return shown_override(override, known=self.knows(override_key(override)))
 
     def as_reader_takes_it(self, override: str) -> str | None:
         """An override as the program that reads it spells it; None where that has no key for it."""

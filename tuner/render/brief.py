@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from tuner.advise import Advice, Recommendation
 from tuner.findings import Finding, Goal, Severity
 from tuner.language import _
+from tuner.override_text import override_key
 from tuner.render.recommendations import Sorted, price, sorted_advice
 from tuner.render.terminal import Terminal, plain
 from tuner.render.words import SEVERITY_COLOURS, full_stop, listed, numerics, sentence, titled
@@ -99,12 +100,8 @@ def _set_by_block(item: Recommendation, advice: Advice) -> bool:
     """Whether the block has other values for all that an alternative would set."""
     if advice.combination is None or not item.overrides:
         return False
-    theirs = {_key(override) for override in advice.combination.overrides}
-    return all(_key(override) in theirs for override in item.overrides)
-
-
-def _key(override: str) -> str:
-    return override.lstrip("+~").partition("=")[0]
+    theirs = {override_key(override) for override in advice.combination.overrides}
+    return all(override_key(override) in theirs for override in item.overrides)
 
 
 def _names(findings: Iterable[Finding]) -> str:

@@ -35,6 +35,7 @@ from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.user_input import LostOverride, UserInput
 from tuner.language import N_, ngettext
+from tuner.override_text import override_key
 from tuner.render.words import listed
 
 RULE = Rule(
@@ -57,7 +58,7 @@ def check(given: UserInput) -> Iterator[Finding]:
             message=_message(lost),
             severity=RULE.severity,
             evidence=Evidence.EXACT,
-            keys=tuple(override.text.lstrip("+~").partition("=")[0] for override in lost),
+            keys=tuple(override_key(override.text) for override in lost),
             location=lost[0].location,
         )
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from tuner.inputs.override_syntax import override_value
+from tuner.inputs.override_syntax import override, override_value
 from tuner.inputs.resolution import ABSENT, Resolved, overrides
 from tuner.inputs.secrets import HIDDEN, has_secret, hidden_value, without_secrets
 from tuner.language import _
@@ -91,7 +91,7 @@ def _summary(view: SettingsView) -> str:
 
 
 def _setting(leaf: Resolved, view: SettingsView, terminal: Terminal, *, every: bool) -> Iterator[str]:
-    line = plain(f"{leaf.key}={override_value(leaf.value)}")
+    line = plain(override(leaf.key, leaf.value))
     yield terminal.style(line, "bold") if every and leaf.differs else line
     words = list(_where_from(leaf, view))
     if words:

@@ -14,6 +14,7 @@ from tuner.inputs.settings import Layer
 from tuner.inputs.tree import dotted, split_key
 from tuner.inputs.user_input import UserInput
 from tuner.language import _
+from tuner.override_text import override_key
 from tuner.render import does_not_fit, lost_override, not_modelled
 from tuner.review.input_findings import FindingLine, InputFindings, JudgedFor, PhaseUse
 from tuner.timing import phase_interval
@@ -87,7 +88,7 @@ def _keys(finding: Finding, overrides: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _keys_of(overrides: tuple[str, ...]) -> Iterator[str]:
-    return (override.lstrip("+~").partition("=")[0] for override in overrides)
+    return map(override_key, overrides)
 
 
 def _stands(answer: Consultation, finding: Finding, overrides: tuple[str, ...]) -> _Stands:

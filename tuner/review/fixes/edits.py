@@ -14,6 +14,7 @@ from tuner.inputs.overrides import OverrideKind, on_command_line, parse_override
 from tuner.inputs.secrets import HIDDEN, has_secret
 from tuner.inputs.tree import Path, split_key
 from tuner.language import _
+from tuner.override_text import override_key, value_text
 from tuner.review.input_findings import Edit
 
 BOM = b"\xef\xbb\xbf"
@@ -90,12 +91,12 @@ class KeyEdit(Struct, frozen=True, kw_only=True):
     @property
     def override_text(self) -> str:
         """The value as Hydra's grammar has it."""
-        return self.override.partition("=")[2]
+        return value_text(self.override)
 
 
 def key_of(override: str) -> Path:
     """The key that an override names, as a path."""
-    return split_key(override.lstrip("+~").partition("=")[0])
+    return split_key(override_key(override))
 
 
 def changes(overrides: Sequence[str]) -> tuple[KeyEdit, ...]:

@@ -15,6 +15,7 @@ from tuner.inputs.shell.source import Node, Source, parse
 from tuner.inputs.shell.values import Field
 from tuner.inputs.tree import dotted
 from tuner.language import _
+from tuner.override_text import override_key, value_text
 from tuner.review.fixes.edits import BOM, CannotEditError, KeyEdit, joined
 from tuner.review.input_findings import Edit
 
@@ -207,10 +208,7 @@ def expect_script(before: LaunchScript, after: LaunchScript, changes: Sequence[K
 
 
 def _says(word: str, change: KeyEdit) -> bool:
-    return (
-        word.lower() == change.override.lower()
-        or word.partition("=")[2].lower() == change.override_text.lower()
-    )
+    return word.lower() == change.override.lower() or value_text(word).lower() == change.override_text.lower()
 
 
 def _texts(keyed: Sequence[tuple[str, str]], without: set[str]) -> list[str]:
@@ -218,7 +216,7 @@ def _texts(keyed: Sequence[tuple[str, str]], without: set[str]) -> list[str]:
 
 
 def _keyed(word: str) -> tuple[str, str]:
-    return word.partition("=")[0].lstrip("+~"), word
+    return override_key(word), word
 
 
 def _written(source: Source, words: Sequence[Word], field: Field) -> Word:

@@ -14,6 +14,7 @@ from tuner.inputs.overrides import (
 )
 from tuner.inputs.tree import Path, leaves, split_key
 from tuner.inputs.yaml_file import Document
+from tuner.override_text import override_key
 from tuner.trainers.verl.arguments import parsed, user_locations
 from tuner.trainers.verl.defaults import CONFIGS, FINE_TUNING_CONFIGS
 from tuner.trainers.verl.defaults_list import Composition, follow
@@ -112,7 +113,7 @@ def _composition(document: Document | None, fork: Fork | None) -> Composition:
 
 def _fork_of(document: Document | None, given: Sequence[Argument], program: str) -> Fork | None:
     keys = [path for path, _value in leaves({} if document is None else document.tree)]
-    keys += [split_key(argument.text.partition("=")[0].lstrip("+~")) for argument in given]
+    keys += [split_key(override_key(argument.text)) for argument in given]
     name = option_value(given, "config_name")
     return recognise_fork(program, None if name is None else name.text, keys)
 

@@ -8,9 +8,11 @@ from msgspec.structs import replace
 
 from tuner.errors import TunerError
 from tuner.findings import Written
+from tuner.inputs.override_syntax import override
 from tuner.inputs.settings import Settings
 from tuner.language import _
 from tuner.model_shape import ModelShape
+from tuner.override_text import ADDS
 from tuner.trainers.verl.fields import head as heads
 from tuner.trainers.verl.parts import WorkloadPart, parts
 from tuner.trainers.verl.read import read
@@ -91,21 +93,20 @@ class ProposalWriter:
         """
         if changes and not draft.written:
             raise NotExpressible(_("verl {version} has no key for this change").format(version=self._version))
-        overrides = tuple(self._spelled(key, value) for key, value in draft.written.items())
+        overrides = tuple(self._override(key, value) for key, value in draft.written.items())
         return Written(overrides=overrides, workload=draft.workload)
 
-    def _spelled(self, key: str, value: Any) -> str:
+    def _override(self, key: str, value: Any) -> str:
         """An override as the user's program takes it.
 
         Raises:
             NotExpressible: that program has no such key.
         """
-        override = self._settings.as_reader_takes_it(
-            f"{'' if key in self._settings else '+'}{_override(key, value)}"
-        )
-        if override is None:
+        sign = "" if key in self._settings else ADDS
+        text = self._settings.as_reader_takes_it(override(key, value, sign))
+        if text is None:
             raise NotExpressible(_("the program has no key that stands for {key}").format(key=key))
-        return override
+        return text
 
 
 class _Draft:
@@ -184,12 +185,12 @@ class _Draft:
     def _setting(self, key: str, value: Any) -> "_Draft":
         if self.source.settings.get(key) == value:
             return self
-        override = _override(key, value)
-        if override not in self._next:
+        text = override(key, value)
+        if text not in self._next:
             source = replace(self.source, settings=self.source.settings.with_value(key, value))
             written = {**self.written, key: value}
-            self._next[override] = _Draft(source, self._before, self._version, written)
-        return self._next[override]
+            self._next[text] = _Draft(source, self._before, self._version, written)
+        return self._next[text]
 
 
 def _service_models(workload: Workload) -> dict[str, ModelShape]:
@@ -217,18 +218,6 @@ def _following_packing(before: Workload, after: Workload) -> tuple[str, ...]:
         return ()
     old, new = before.actor.head, after.actor.head
     return tuple(name for name in heads.ENTROPY if getattr(old, name) == getattr(new, name))
-
-
-def _override(key: str, value: Any) -> str:
-    return f"{key}={_spelled(value)}"
-
-
-def _spelled(value: Any) -> str:
-    if value is None:
-        return "null"
-    if isinstance(value, list):
-        return f"[{','.join(_spelled(item) for item in value)}]"
-    return str(value)
 
 
 def _differences(draft: _Draft, after: Workload) -> str:

@@ -26,6 +26,7 @@ verl 0.5.0 to 0.7.1 ``workers/megatron_workers.py``, later ones ``workers/engine
 from collections.abc import Iterator
 
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.inputs.override_syntax import override_value
 from tuner.inputs.settings import Settings
 from tuner.language import N_, _
 from tuner.trainers.verl.checks.recomputation import Recomputation, recomputations
@@ -50,7 +51,7 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
         dead = [key for key in _unread(asked, granularity) if changed(settings, key)]
         if not dead:
             continue
-        said = ", ".join(f"{key}={_spelled(settings.get(key))}" for key in dead)
+        said = ", ".join(f"{key}={override_value(settings.get(key))}" for key in dead)
         stands = "null" if granularity is None else granularity
         yield report(
             RULE,
@@ -85,7 +86,3 @@ def _overrides(settings: Settings, asked: Recomputation, dead: list[str]) -> lis
         asked.layers: settings.get(asked.layers) or 1,
     }
     return [assign(settings, key, value) for key, value in wanted.items() if settings.get(key) != value]
-
-
-def _spelled(value: object) -> str:
-    return f"[{','.join(map(str, value))}]" if isinstance(value, list) else str(value)
