@@ -9,7 +9,7 @@ from tuner.inputs.yaml_file import read_yaml
 from tuner.trainers import verl
 from tuner.trainers.protocol import Loaded
 from tuner.trainers.verl.defaults import CONFIGS
-from tuner.trainers.verl.load import UserConfiguration
+from tuner.trainers.verl.user_configuration import UserConfiguration
 
 
 def load(path: Path | None, overrides: Sequence[str], *, version: str) -> Loaded:

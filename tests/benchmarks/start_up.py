@@ -2,9 +2,9 @@
 
     python tests/benchmarks/start_up.py [LAUNCHES.jsonl] [--every N] [--least-of N]
 
-Times ``tuner --help``, and ``tuner advise`` on the example and, where a file of recorded launches is
-given, on every N-th of them; where something else runs beside it, the fastest of several runs of each
-launch says more than one. Prints no time when a command ends in an unexpected exit code.
+Times ``tuner --help``, and ``tuner advise`` on the example, as text and as JSON, and, where a file of
+recorded launches is given, on every N-th of them; where something else runs beside it, the fastest of
+several runs of each launch says more than one. Prints no time when a command ends in an unexpected exit code.
 """
 
 import argparse
@@ -64,7 +64,12 @@ def main() -> None:
     options = parser.parse_args()
     print(f"{date.today()}, Python {platform.python_version()}, {os.cpu_count()} cores, {platform.machine()}")
     print(f"{'':<28} {'':>9}   {'min':<5}   {'median':<5}  {'max':<5}")
-    for name, arguments in (("--help", ["--help"]), ("advise, the example", ["advise", str(EXAMPLE)])):
+    advise = ["advise", str(EXAMPLE)]
+    for name, arguments in (
+        ("--help", ["--help"]),
+        ("advise, the example", advise),
+        ("the same as JSON", [*advise, "--output-format", "json"]),
+    ):
         seconds(arguments)  # writes the bytecode
         report(name, [seconds(arguments) for _ in range(REPEATS)])
     if options.launches is not None:

@@ -20,7 +20,7 @@ def _interrupted(folder: Path) -> tuple[int, bytes]:
     process, terminal = pty.fork()
     if process == 0:
         os.chdir(ROOT)
-        os.nice(19)  # where others use the machine as well, the signal is not to come behind the end
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # a shell in the background has it ignored
         os.execv(sys.executable, [sys.executable, "-m", "tuner", "check", str(folder)])
     seen, began, sent = b"", time.monotonic(), False
     while time.monotonic() - began < _PATIENCE_S:
@@ -41,7 +41,7 @@ def _interrupted(folder: Path) -> tuple[int, bytes]:
 
 
 def test_a_folder_of_many_files_is_counted_and_can_be_left(tmp_path: Path) -> None:
-    for number in range(60_000):
+    for number in range(30_000):
         (tmp_path / f"{number}.yaml").touch()
     for _try in range(_TRIES):
         code, seen = _interrupted(tmp_path)

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
+from msgspec import Meta, Struct
 from msgspec.structs import asdict
-from pydantic import ConfigDict, Field
 
 from tuner import __version__
 from tuner.accuracy import (
@@ -23,85 +23,84 @@ from tuner.accuracy import (
 from tuner.accuracy.recorded_runs import RecordedPeak
 from tuner.render.json_text import json_text
 from tuner.render.memory_report import TermReport
-from tuner.render.report_values import SCHEMA_VERSION, ReportModel, SchemaVersion
-from tuner.render.struct_models import STRUCTS
+from tuner.render.report_values import SCHEMA_VERSION, SchemaVersion
 
-Error = Annotated[float, Field(description="predicted / measured - 1")]
+Error = Annotated[float, Meta(description="predicted / measured - 1")]
 
 
-class CaseReport(ReportModel):
+class CaseReport(Struct, frozen=True, kw_only=True):
     """One measured pass and its prediction."""
 
     source: str
-    index: Annotated[int, Field(description="of the case in its file, from 0")]
+    index: Annotated[int, Meta(description="of the case in its file, from 0")]
     case: MeasuredCase
     predicted_peak_bytes: Annotated[
-        int, Field(description="bytes at the peak of PyTorch's allocator, with foreign_bytes")
+        int, Meta(description="bytes at the peak of PyTorch's allocator, with foreign_bytes")
     ]
-    measured_peak_bytes: Annotated[int, Field(description="bytes at the peak of PyTorch's allocator")]
+    measured_peak_bytes: Annotated[int, Meta(description="bytes at the peak of PyTorch's allocator")]
     error: Error
     interval_bytes: Annotated[
         tuple[int, int],
-        Field(description="the least and the most bytes that PyTorch's allocator may reserve"),
+        Meta(description="the least and the most bytes that PyTorch's allocator may reserve"),
     ]
     measured_reserved_bytes: Annotated[
-        int | None, Field(description="bytes that it had reserved at most; null where not recorded")
+        int | None, Meta(description="bytes that it had reserved at most; null where not recorded")
     ]
-    reserved_in_interval: Annotated[bool | None, Field(description="null where not recorded")]
-    predicted_added_bytes: Annotated[int, Field(description="bytes of the peak that the pass adds")]
-    measured_added_bytes: Annotated[int, Field(description="the peak less what the pass began with")]
+    reserved_in_interval: Annotated[bool | None, Meta(description="null where not recorded")]
+    predicted_added_bytes: Annotated[int, Meta(description="bytes of the peak that the pass adds")]
+    measured_added_bytes: Annotated[int, Meta(description="the peak less what the pass began with")]
     added_error: Error
     foreign_bytes: Annotated[
-        int, Field(description="bytes that something else than the engine held before the pass")
+        int, Meta(description="bytes that something else than the engine held before the pass")
     ]
-    moment: Annotated[str, Field(description="of the predicted peak")]
-    terms: Annotated[tuple[TermReport, ...], Field(description="addends of predicted_peak_bytes")]
+    moment: Annotated[str, Meta(description="of the predicted peak")]
+    terms: Annotated[tuple[TermReport, ...], Meta(description="addends of predicted_peak_bytes")]
 
 
-class SecondsReport(ReportModel):
+class SecondsReport(Struct, frozen=True, kw_only=True):
     """One phase of a step, or a whole step, whose seconds were measured."""
 
     source: str
-    case: Annotated[str, Field(description="the run, or the pass and its place in the file")]
-    phase: Annotated[str, Field(description="a phase's name, or step")]
+    case: Annotated[str, Meta(description="the run, or the pass and its place in the file")]
+    phase: Annotated[str, Meta(description="a phase's name, or step")]
     origin: Annotated[
         Literal["run", "warm pass", "single pass"],
-        Field(description="a step of a run, a pass that was repeated, or one call"),
+        Meta(description="a step of a run, a pass that was repeated, or one call"),
     ]
     model: str
     gpu: str
     gpus: int
     predicted_s: float
-    low_s: Annotated[float, Field(description="ends of the predicted interval")]
+    low_s: Annotated[float, Meta(description="ends of the predicted interval")]
     high_s: float
     measured_s: float
 
 
-class RecordedReport(ReportModel):
+class RecordedReport(Struct, frozen=True, kw_only=True):
     """The peak of one phase of a recorded run, over all ranks and steps."""
 
-    case: Annotated[str, Field(description="the run")]
+    case: Annotated[str, Meta(description="the run")]
     phase: str
-    predicted_bytes: Annotated[int, Field(description="bytes that PyTorch's allocator hands out at most")]
-    predicted_high_bytes: Annotated[int, Field(description="bytes, with the upper end of every term")]
+    predicted_bytes: Annotated[int, Meta(description="bytes that PyTorch's allocator hands out at most")]
+    predicted_high_bytes: Annotated[int, Meta(description="bytes, with the upper end of every term")]
     measured_bytes: int
     error: Error
     predicted_reserved_bytes: Annotated[
-        tuple[int, int], Field(description="the least and the most bytes that the allocator holds")
+        tuple[int, int], Meta(description="the least and the most bytes that the allocator holds")
     ]
     measured_reserved_bytes: int
 
 
-class UtilisationReport(ReportModel):
+class UtilisationReport(Struct, frozen=True, kw_only=True):
     """Model FLOP utilisation of the actor's update, by the trainer's own formula."""
 
     source: str
     case: str
-    predicted: Annotated[float, Field(description="with the predicted seconds")]
-    printed: Annotated[float, Field(description="by the trainer")]
+    predicted: Annotated[float, Meta(description="with the predicted seconds")]
+    printed: Annotated[float, Meta(description="by the trainer")]
 
 
-class UnpredictedReport(ReportModel):
+class UnpredictedReport(Struct, frozen=True, kw_only=True):
     """A record that nothing is predicted for."""
 
     source: str
@@ -109,26 +108,22 @@ class UnpredictedReport(ReportModel):
     reason: str
 
 
-class AccuracyReport(ReportModel):
+class AccuracyReport(Struct, frozen=True, kw_only=True):
     """What ``tuner accuracy`` found out about all files together."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, title="tuner accuracy report")
 
     schema_version: SchemaVersion = SCHEMA_VERSION
     tuner_version: str
-    cases: Annotated[tuple[CaseReport, ...], Field(description="passes whose peaks were measured")]
-    summary: Annotated[Summary | None, STRUCTS, Field(description="of the peaks; null without any")]
-    seconds: Annotated[tuple[SecondsReport, ...], Field(description="passes and steps that were timed")]
+    cases: Annotated[tuple[CaseReport, ...], Meta(description="passes whose peaks were measured")]
+    summary: Annotated[Summary | None, Meta(description="of the peaks; null without any")]
+    seconds: Annotated[tuple[SecondsReport, ...], Meta(description="passes and steps that were timed")]
     seconds_summary: Annotated[
-        tuple[Ratios, ...], STRUCTS, Field(description="predicted over measured, by origin, phase and card")
+        tuple[Ratios, ...], Meta(description="predicted over measured, by origin, phase and card")
     ]
-    series: Annotated[
-        tuple[Series, ...], STRUCTS, Field(description="order of the settings of one model on one card")
-    ]
+    series: Annotated[tuple[Series, ...], Meta(description="order of the settings of one model on one card")]
     utilisation: tuple[UtilisationReport, ...]
     left_out: tuple[UnpredictedReport, ...]
     recorded: Annotated[
-        tuple[RecordedReport, ...], Field(description="peaks of the phases of recorded runs")
+        tuple[RecordedReport, ...], Meta(description="peaks of the phases of recorded runs")
     ] = ()
 
 
@@ -157,7 +152,7 @@ def accuracy_json(
         ),
         recorded=tuple(RecordedReport(**asdict(peak), error=peak.error) for peak in peaks),
     )
-    return json_text(written, by_alias=True)
+    return json_text(written)
 
 
 def _seconds(source: str, timed: TimedPhase) -> SecondsReport:

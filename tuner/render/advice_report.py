@@ -2,21 +2,20 @@
 
 from typing import Annotated
 
-from pydantic import Field
+from msgspec import Meta, Struct
 
 from tuner.advise import Advice, Price, Recommendation, ReleaseRange, Verdict, Without
 from tuner.evidence import Evidence
 from tuner.findings import Goal, Numerics, Severity
 from tuner.render.memory_report import MemoryReport, memory_report
-from tuner.render.report_values import Bytes, InputPlace, Interval, ReportModel, Seconds
-from tuner.render.struct_models import STRUCTS
+from tuner.render.report_values import Bytes, InputPlace, Interval, Seconds
 from tuner.render.time_report import StepTimeReport
 from tuner.render.words import shown_overrides
 from tuner.timing import StepChange
 from tuner.workload import Phase
 
 
-class FindingReport(ReportModel):
+class FindingReport(Struct, frozen=True, kw_only=True):
     """One piece of advice, in the order of its rank."""
 
     code: str
@@ -31,15 +30,15 @@ class FindingReport(ReportModel):
     keys: tuple[str, ...]
     location: InputPlace | None
     overrides: tuple[str, ...]
-    price: Annotated[Price | None, STRUCTS]
-    refuses: Annotated[bool, Field(description="the launch ends for this reason, whatever memory there is")]
+    price: Price | None
+    refuses: Annotated[bool, Meta(description="the launch ends for this reason, whatever memory there is")]
     yours: Annotated[
-        bool, Field(description="for the user to decide: it changes the training, or makes the job worse")
+        bool, Meta(description="for the user to decide: it changes the training, or makes the job worse")
     ]
     conflicts: tuple[str, ...]
 
 
-class ContributionReport(ReportModel):
+class ContributionReport(Struct, frozen=True, kw_only=True):
     """What one finding puts into the combination, and what the job would be with everything else."""
 
     code: str
@@ -47,11 +46,11 @@ class ContributionReport(ReportModel):
     message: str
     overrides: tuple[str, ...]
     without: Annotated[
-        Without | None, STRUCTS, Field(description="null where it fixes an error, or the others rest on it")
+        Without | None, Meta(description="null where it fixes an error, or the others rest on it")
     ]
 
 
-class CombinationReport(ReportModel):
+class CombinationReport(Struct, frozen=True, kw_only=True):
     """All accepted advice together, as the trainer reads it from the overrides."""
 
     rules: tuple[str, ...]
@@ -66,12 +65,11 @@ class CombinationReport(ReportModel):
     step_time: StepTimeReport
     change: Annotated[
         StepChange | None,
-        STRUCTS,
-        Field(description="from the seconds of the cheapest form that runs; null where none does"),
+        Meta(description="from the seconds of the cheapest form that runs; null where none does"),
     ] = None
 
 
-class ConsideredReport(ReportModel):
+class ConsideredReport(Struct, frozen=True, kw_only=True):
     """One way in which the job may run, since what its release does is not known."""
 
     name: str
@@ -82,19 +80,19 @@ class ConsideredReport(ReportModel):
     fits_for_certain: bool
 
 
-class ReleaseReport(ReportModel):
+class ReleaseReport(Struct, frozen=True, kw_only=True):
     """A release that is not bundled, and the job under every behaviour that it may have."""
 
     release: str
     considered: Annotated[
-        tuple[ConsideredReport, ...], Field(description="first the one that the answer rests on")
+        tuple[ConsideredReport, ...], Meta(description="first the one that the answer rests on")
     ]
     mean_tokens: Annotated[
         int | None,
-        Field(description="mean tokens per sequence that fit with each; null where no length does"),
+        Meta(description="mean tokens per sequence that fit with each; null where no length does"),
     ]
     certain_tokens: Annotated[
-        int | None, Field(description="the same, with the high end of every phase's interval")
+        int | None, Meta(description="the same, with the high end of every phase's interval")
     ]
 
 

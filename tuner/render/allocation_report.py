@@ -2,18 +2,17 @@
 
 from typing import Annotated
 
-from pydantic import Field
+from msgspec import Meta, Struct
 
 from tuner.advise.allocation import Explanation, Standing
 from tuner.memory import Item
 from tuner.memory.failed_allocation.explanation import Confidence
 from tuner.render.allocation import formula
-from tuner.render.report_values import Bytes, ReportModel
-from tuner.render.struct_models import STRUCTS
+from tuner.render.report_values import Bytes
 from tuner.workload import Phase
 
 
-class CandidateReport(ReportModel):
+class CandidateReport(Struct, frozen=True, kw_only=True):
     """A tensor that has the size of a failed allocation."""
 
     name: str
@@ -21,26 +20,26 @@ class CandidateReport(ReportModel):
     made_by: str
     item: Item
     phases: tuple[Phase, ...]
-    formula: Annotated[str, Field(description="the product with its numbers")]
+    formula: Annotated[str, Meta(description="the product with its numbers")]
     confidence: Confidence
-    tokens: Annotated[int | None, Field(description="tokens that give the size; null without tokens")]
+    tokens: Annotated[int | None, Meta(description="tokens that give the size; null without tokens")]
     low_tokens: int | None
     high_tokens: int | None
-    full_tokens: Annotated[int | None, Field(description="tokens of a full micro-batch; 0 where unknown")]
-    advice: Annotated[tuple[str, ...], Field(description="rules whose advice makes it smaller")]
+    full_tokens: Annotated[int | None, Meta(description="tokens of a full micro-batch; 0 where unknown")]
+    advice: Annotated[tuple[str, ...], Meta(description="rules whose advice makes it smaller")]
 
 
-class AllocationReport(ReportModel):
+class AllocationReport(Struct, frozen=True, kw_only=True):
     """A failed allocation and what it can have been, the likeliest first."""
 
     text: str
     low_bytes: Bytes
     high_bytes: Bytes
-    free_bytes: Annotated[int | None, Field(description="bytes free on the card, where the line says so")]
-    unused_bytes: Annotated[int | None, Field(description="bytes that PyTorch had reserved but not used")]
+    free_bytes: Annotated[int | None, Meta(description="bytes free on the card, where the line says so")]
+    unused_bytes: Annotated[int | None, Meta(description="bytes that PyTorch had reserved but not used")]
     candidates: tuple[CandidateReport, ...]
     standing: Annotated[
-        Standing | None, STRUCTS, Field(description="what the model says of it; null without a job")
+        Standing | None, Meta(description="what the model says of it; null without a job")
     ] = None
 
 

@@ -1,8 +1,8 @@
-"""The machine-readable comparison: pydantic models, published as a JSON Schema."""
+"""The machine-readable comparison: structs, published as a JSON Schema."""
 
 from typing import Annotated, Any
 
-from pydantic import ConfigDict, Field
+from msgspec import Meta, Struct
 
 from tuner import __version__, timing
 from tuner.advise import Verdict
@@ -14,41 +14,40 @@ from tuner.inputs.settings import Layer
 from tuner.memory import Item, PhaseEstimate
 from tuner.render.field_words import field_words, value_words
 from tuner.render.json_text import json_text
-from tuner.render.report_values import SCHEMA_VERSION, Bytes, InputPlace, Interval, ReportModel, SchemaVersion
-from tuner.render.struct_models import STRUCTS
+from tuner.render.report_values import SCHEMA_VERSION, Bytes, InputPlace, Interval, SchemaVersion
 from tuner.render.time_report import StepTimeReport
 from tuner.trainers.chosen import TRAINER
 from tuner.trainers.protocol import KeyFate, KeyKind, KeyState
 from tuner.workload import Phase
 
-SecondsInterval = Annotated[tuple[float, float], Field(description="the least and the most seconds")]
+SecondsInterval = Annotated[tuple[float, float], Meta(description="the least and the most seconds")]
 
 
-class SideReport(ReportModel):
+class SideReport(Struct, frozen=True, kw_only=True):
     """One side of a comparison: a configuration, and what the model says of it."""
 
     source: str
-    words: Annotated[tuple[str, ...], Field(description="overrides, arguments and variables behind it")]
+    words: Annotated[tuple[str, ...], Meta(description="overrides, arguments and variables behind it")]
     trainer: str
     release: str
     release_reason: str
-    engine: Annotated[str | None, Field(description="the rollout engine with its version")]
+    engine: Annotated[str | None, Meta(description="the rollout engine with its version")]
     model: str
     gpus: str
     verdict: Verdict
-    memory_verdict: Annotated[Verdict, Field(description="of memory alone, for the job that starts")]
-    refusals: Annotated[tuple[str, ...], Field(description="codes of the checks that end the launch")]
+    memory_verdict: Annotated[Verdict, Meta(description="of memory alone, for the job that starts")]
+    refusals: Annotated[tuple[str, ...], Meta(description="codes of the checks that end the launch")]
     worst_phase: Phase
     worst_bytes: Bytes
     interval_bytes: Interval
     capacity_bytes: Bytes
-    host_bytes: Annotated[int, Field(description="bytes of host memory per node")]
-    seconds: Annotated[float, Field(description="of one step, modelled")]
+    host_bytes: Annotated[int, Meta(description="bytes of host memory per node")]
+    seconds: Annotated[float, Meta(description="of one step, modelled")]
     step_time: StepTimeReport
-    left_out: Annotated[tuple[str, ...], Field(description="parts of the job that are not counted")]
+    left_out: Annotated[tuple[str, ...], Meta(description="parts of the job that are not counted")]
 
 
-class PartChange(ReportModel):
+class PartChange(Struct, frozen=True, kw_only=True):
     """One part of a phase's peak."""
 
     item: Item
@@ -57,12 +56,12 @@ class PartChange(ReportModel):
     change_bytes: Bytes
 
 
-class PhaseDiffReport(ReportModel):
+class PhaseDiffReport(Struct, frozen=True, kw_only=True):
     """One phase before and after; the parts add up to the peaks."""
 
     phase: Phase
-    before_bytes: Annotated[int | None, Field(description="bytes at the peak; null without the phase")]
-    after_bytes: Annotated[int | None, Field(description="bytes at the peak; null without the phase")]
+    before_bytes: Annotated[int | None, Meta(description="bytes at the peak; null without the phase")]
+    after_bytes: Annotated[int | None, Meta(description="bytes at the peak; null without the phase")]
     change_bytes: Bytes
     parts: tuple[PartChange, ...]
     before_seconds: float | None
@@ -72,12 +71,11 @@ class PhaseDiffReport(ReportModel):
     after_interval_s: SecondsInterval | None
     change: Annotated[
         timing.StepChange | None,
-        STRUCTS,
-        Field(description="of the seconds; null where one of both is missing"),
+        Meta(description="of the seconds; null where one of both is missing"),
     ]
 
 
-class PhaseEffectReport(ReportModel):
+class PhaseEffectReport(Struct, frozen=True, kw_only=True):
     """A phase of the second job without a difference, and with it."""
 
     phase: Phase
@@ -85,18 +83,18 @@ class PhaseEffectReport(ReportModel):
     with_bytes: Bytes
 
 
-class EffectReport(ReportModel):
+class EffectReport(Struct, frozen=True, kw_only=True):
     """What one difference does to the second job."""
 
-    phases: Annotated[tuple[PhaseEffectReport, ...], Field(description="those whose peak changes")]
+    phases: Annotated[tuple[PhaseEffectReport, ...], Meta(description="those whose peak changes")]
     without_host_bytes: Bytes
     with_host_bytes: Bytes
     without_seconds: float
     with_seconds: float
-    change: Annotated[timing.StepChange, STRUCTS, Field(description="of the seconds, with its interval")]
+    change: Annotated[timing.StepChange, Meta(description="of the seconds, with its interval")]
 
 
-class FieldReport(ReportModel):
+class FieldReport(Struct, frozen=True, kw_only=True):
     """A field of the workload that differs, as the report of advise has it."""
 
     path: str
@@ -105,41 +103,39 @@ class FieldReport(ReportModel):
     after: str
 
 
-class DifferenceReport(ReportModel):
+class DifferenceReport(Struct, frozen=True, kw_only=True):
     """Fields that differ for one reason, and what that does to the second job."""
 
     fields: tuple[FieldReport, ...]
     overrides: Annotated[
-        tuple[str, ...], Field(description="give the second job the first one's values; empty: no key does")
+        tuple[str, ...], Meta(description="give the second job the first one's values; empty: no key does")
     ]
-    effect: Annotated[
-        EffectReport | None, Field(description="null where the two values make no job together")
-    ]
+    effect: Annotated[EffectReport | None, Meta(description="null where the two values make no job together")]
 
 
-class KeyStateReport(ReportModel):
+class KeyStateReport(Struct, frozen=True, kw_only=True):
     """A key in one of both configurations."""
 
     key: str
-    known: Annotated[bool, Field(description="the configuration has the key")]
+    known: Annotated[bool, Meta(description="the configuration has the key")]
     value: Any
     by_user: bool
     layer: Layer | None
     location: InputPlace | None
-    kind: Annotated[KeyKind | None, Field(description="what the estimate makes of it")]
+    kind: Annotated[KeyKind | None, Meta(description="what the estimate makes of it")]
 
 
-class KeyReport(ReportModel):
+class KeyReport(Struct, frozen=True, kw_only=True):
     """A key that differs and touches one of both jobs."""
 
     change: KeyFate
     before: KeyStateReport
     after: KeyStateReport
-    reason: Annotated[str, Field(description="why it has no effect, or what is not counted")]
+    reason: Annotated[str, Meta(description="why it has no effect, or what is not counted")]
     differences: tuple[DifferenceReport, ...]
 
 
-class SpokenReport(ReportModel):
+class SpokenReport(Struct, frozen=True, kw_only=True):
     """An error or a warning of one configuration alone."""
 
     code: str
@@ -150,27 +146,25 @@ class SpokenReport(ReportModel):
     keys: tuple[str, ...]
 
 
-class ComparisonReport(ReportModel):
+class ComparisonReport(Struct, frozen=True, kw_only=True):
     """Everything that ``tuner diff`` found out about two configurations."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, title="tuner diff report")
 
     schema_version: SchemaVersion = SCHEMA_VERSION
     tuner_version: str
     before: SideReport
     after: SideReport
-    worse: Annotated[bool, Field(description="the second no longer starts or fits as the first one does")]
+    worse: Annotated[bool, Meta(description="the second no longer starts or fits as the first one does")]
     phases: tuple[PhaseDiffReport, ...]
-    change_seconds: Annotated[float, Field(description="of one step, modelled")]
-    change: Annotated[timing.StepChange, STRUCTS, Field(description="of the seconds, with its interval")]
+    change_seconds: Annotated[float, Meta(description="of one step, modelled")]
+    change: Annotated[timing.StepChange, Meta(description="of the seconds, with its interval")]
     change_host_bytes: Bytes
-    keys: Annotated[tuple[KeyReport, ...], Field(description="the most telling first")]
-    passed_over: Annotated[int, Field(description="further keys that differ and touch neither job")]
+    keys: Annotated[tuple[KeyReport, ...], Meta(description="the most telling first")]
+    passed_over: Annotated[int, Meta(description="further keys that differ and touch neither job")]
     behaviours: Annotated[
-        tuple[DifferenceReport, ...], Field(description="what differs without a key that shows it")
+        tuple[DifferenceReport, ...], Meta(description="what differs without a key that shows it")
     ]
-    findings_before: Annotated[tuple[SpokenReport, ...], Field(description="of the first alone")]
-    findings_after: Annotated[tuple[SpokenReport, ...], Field(description="of the second alone")]
+    findings_before: Annotated[tuple[SpokenReport, ...], Meta(description="of the first alone")]
+    findings_after: Annotated[tuple[SpokenReport, ...], Meta(description="of the second alone")]
 
 
 def comparison_json(comparison: ConfigurationDiff) -> str:

@@ -2,8 +2,8 @@
 
 from typing import Annotated
 
+from msgspec import Meta, Struct
 from msgspec.structs import replace
-from pydantic import ConfigDict, Field
 
 from tuner import __version__
 from tuner.advise.allocation import Standing
@@ -18,43 +18,42 @@ from tuner.out_of_memory.stack import Call
 from tuner.render.allocation_report import AllocationReport, allocation_report
 from tuner.render.json_text import json_text
 from tuner.render.premises_report import ProjectSetting, project_setting
-from tuner.render.report_values import SCHEMA_VERSION, ReportModel, SchemaVersion
-from tuner.render.struct_models import STRUCTS
+from tuner.render.report_values import SCHEMA_VERSION, SchemaVersion
 from tuner.timing import StepChange
 from tuner.workload import Phase
 from tuner.workload.place import FailedWork
 
 
-class ErrorLine(ReportModel):
+class ErrorLine(Struct, frozen=True, kw_only=True):
     """What was printed."""
 
     kind: ErrorKind
-    text: Annotated[str, Field(description="the line, without what a launcher put in front of it")]
-    line: Annotated[int, Field(description="its number in the text that was given, from 1")]
-    engine: Annotated[str, Field(description="the rollout engine whose words they are; empty for others")]
-    figures: Annotated[dict[str, float], Field(description="numbers of the message, as it has them")]
+    text: Annotated[str, Meta(description="the line, without what a launcher put in front of it")]
+    line: Annotated[int, Meta(description="its number in the text that was given, from 1")]
+    engine: Annotated[str, Meta(description="the rollout engine whose words they are; empty for others")]
+    figures: Annotated[dict[str, float], Meta(description="numbers of the message, as it has them")]
 
 
-class PlaceReport(ReportModel):
+class PlaceReport(Struct, frozen=True, kw_only=True):
     """Where the job was, as the stack of calls tells."""
 
-    phases: Annotated[tuple[Phase, ...], Field(description="one of which it was; none where no call says")]
-    before_steps: Annotated[bool, Field(description="the job was still starting")]
-    phase_call: Annotated[Call | None, STRUCTS]
+    phases: Annotated[tuple[Phase, ...], Meta(description="one of which it was; none where no call says")]
+    before_steps: Annotated[bool, Meta(description="the job was still starting")]
+    phase_call: Call | None
     work: FailedWork | None
-    work_call: Annotated[Call | None, STRUCTS]
+    work_call: Call | None
 
 
-class NeedReport(ReportModel):
+class NeedReport(Struct, frozen=True, kw_only=True):
     """Where memory was missing, and how much may be taken there."""
 
     measure: Measure
     phase: Phase | None
-    limit_bytes: Annotated[int, Field(description="at most, of a peak and the host; at least, of room")]
-    known: Annotated[bool, Field(description="false: a tenth of what there is, to have something to compare")]
+    limit_bytes: Annotated[int, Meta(description="at most, of a peak and the host; at least, of room")]
+    known: Annotated[bool, Meta(description="false: a tenth of what there is, to have something to compare")]
 
 
-class RemedyReport(ReportModel):
+class RemedyReport(Struct, frozen=True, kw_only=True):
     """One change of settings and what it does where memory was missing."""
 
     code: str
@@ -64,15 +63,15 @@ class RemedyReport(ReportModel):
     phase: Phase | None
     before_bytes: int
     after_bytes: int
-    enough: Annotated[bool, Field(description="by the model, this change alone")]
+    enough: Annotated[bool, Meta(description="by the model, this change alone")]
     seconds_before: float
     seconds_after: float
-    change: Annotated[StepChange, STRUCTS, Field(description="of the seconds, with its interval")]
+    change: Annotated[StepChange, Meta(description="of the seconds, with its interval")]
     numerics: Numerics
-    yours: Annotated[bool, Field(description="changes the training: for the user to decide")]
+    yours: Annotated[bool, Meta(description="changes the training: for the user to decide")]
 
 
-class OtherSetting(ReportModel):
+class OtherSetting(Struct, frozen=True, kw_only=True):
     """A setting that the error states otherwise than the configuration."""
 
     name: str
@@ -80,36 +79,34 @@ class OtherSetting(ReportModel):
     in_configuration: float
 
 
-class FailureReport(ReportModel):
+class FailureReport(Struct, frozen=True, kw_only=True):
     """Everything that ``tuner explain-oom`` found out about one error."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, title="tuner explain-oom report")
 
     schema_version: SchemaVersion = SCHEMA_VERSION
     tuner_version: str
-    source: Annotated[str | None, Field(description="the configuration; null where none was given")]
+    source: Annotated[str | None, Meta(description="the configuration; null where none was given")]
     model: str | None
     error: ErrorLine
     place: PlaceReport
     allocation: Annotated[
         AllocationReport | None,
-        Field(description="the tensors of the failed size; null where the error names none"),
+        Meta(description="the tensors of the failed size; null where the error names none"),
     ]
-    card: Annotated[CardUse | None, STRUCTS, Field(description="what was on the card, by the message")]
+    card: Annotated[CardUse | None, Meta(description="what was on the card, by the message")]
     standing: Annotated[
-        Standing | None, STRUCTS, Field(description="what the model says of the phase; null without a job")
+        Standing | None, Meta(description="what the model says of the phase; null without a job")
     ]
-    of_another_job: Annotated[bool, Field(description="the job has none of the phases that the stack tells")]
+    of_another_job: Annotated[bool, Meta(description="the job has none of the phases that the stack tells")]
     starts: Annotated[
-        bool | None, Field(description="of a rollout engine that did not start: whether it does by the model")
+        bool | None, Meta(description="of a rollout engine that did not start: whether it does by the model")
     ]
-    host_bytes: Annotated[int | None, Field(description="host memory of a node, by the model")]
+    host_bytes: Annotated[int | None, Meta(description="host memory of a node, by the model")]
     other_settings: tuple[OtherSetting, ...]
-    deciding_keys: Annotated[dict[str, object], Field(description="what decides there, with its value")]
+    deciding_keys: Annotated[dict[str, object], Meta(description="what decides there, with its value")]
     need: NeedReport | None
     remedies: tuple[RemedyReport, ...]
     project_settings: Annotated[
-        tuple[ProjectSetting, ...], Field(description="what the settings say in place of options")
+        tuple[ProjectSetting, ...], Meta(description="what the settings say in place of options")
     ]
 
 

@@ -2,23 +2,70 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from enum import Enum
+from functools import cache
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
 
-from pydantic import BaseModel
-from pydantic_core import PydanticSerializationError
+import msgspec
+from msgspec import Struct
+from msgspec.structs import fields
+
+from tuner.workload.head import UNPUBLISHED
 
 _INDENT = "  "
 
 
-def json_text(report: BaseModel, *, by_alias: bool = False, indent: int | None = 2) -> str:
+def json_text(report: Struct, *, indent: int | None = 2) -> str:
     """A report as JSON.
 
     What is not UTF-8 on a command line or in the name of a file reaches Python as lone surrogates, which
-    pydantic does not write: they stand as the escapes that JSON has for them.
+    msgspec does not write: they stand as the escapes that JSON has for them.
     """
+    value = published(report)
     try:
-        return report.model_dump_json(indent=indent, by_alias=by_alias)
-    except PydanticSerializationError:
-        return escaped(report.model_dump(mode="json", by_alias=by_alias), indent=indent)
+        text = msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        return escaped(value, indent=indent)
+    return (text if indent is None else msgspec.json.format(text, indent=indent)).decode()
+
+
+def published(value: Any) -> Any:
+    """A value as JSON has it: structs with the fields that are published, enumerations by their values."""
+    if isinstance(value, Struct):
+        return {
+            name: _of_field(getattr(value, name), number=number)
+            for name, number in _published_fields(type(value))
+        }
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, Mapping):
+        return {published(key): published(child) for key, child in value.items()}
+    if isinstance(value, (list, tuple)):
+        return list(map(published, value))
+    if hasattr(value, "model_dump"):  # a measured pass, which pydantic has read
+        return value.model_dump(mode="json", by_alias=True)
+    return value
+
+
+def _of_field(value: Any, *, number: bool) -> Any:
+    """The value of a field; a whole number is written as what the field holds, 8.0 among 7.5 and 8.5."""
+    return float(value) if number and isinstance(value, int) else published(value)
+
+
+@cache
+def _published_fields(struct: type[Struct]) -> tuple[tuple[str, bool], ...]:
+    """The names of the fields that are published, each with whether it holds any number."""
+    return tuple(
+        (field.name, _is_number(field.type))
+        for field in fields(struct)
+        if UNPUBLISHED not in getattr(field.type, "__metadata__", ())
+    )
+
+
+def _is_number(hint: Any) -> bool:
+    parts = get_args(hint) if get_origin(hint) in (Annotated, Union, UnionType) else ()
+    return hint is float or (int not in parts and any(map(_is_number, parts)))
 
 
 def escaped(value: object, *, indent: int | None = 2) -> str:

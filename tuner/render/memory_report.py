@@ -2,18 +2,18 @@
 
 from typing import Annotated
 
-from pydantic import Field
+from msgspec import Meta, Struct
 
 from tuner.advise import Advice
 from tuner.evidence import Evidence
 from tuner.memory import Estimate, Item, Term
 from tuner.memory.derivations import Symbol, symbols
-from tuner.render.report_values import Bytes, Interval, ReportModel, Seconds
+from tuner.render.report_values import Bytes, Interval, Seconds
 from tuner.timing import StepTime
 from tuner.workload import Phase
 
 
-class TermReport(ReportModel):
+class TermReport(Struct, frozen=True, kw_only=True):
     """One addend of a moment."""
 
     item: Item
@@ -21,9 +21,9 @@ class TermReport(ReportModel):
     bytes: Bytes
     interval_bytes: Interval
     evidence: Evidence
-    formula: Annotated[str, Field(description="in the names of symbols; neighbours are multiplied")]
-    symbols: Annotated[dict[str, int | float], Field(description="numbers by their names in the formula")]
-    source: Annotated[str, Field(description="the function whose text derives the formula")]
+    formula: Annotated[str, Meta(description="in the names of symbols; neighbours are multiplied")]
+    symbols: Annotated[dict[str, int | float], Meta(description="numbers by their names in the formula")]
+    source: Annotated[str, Meta(description="the function whose text derives the formula")]
 
     @classmethod
     def of(cls, term: Term) -> "TermReport":
@@ -40,7 +40,7 @@ class TermReport(ReportModel):
         )
 
 
-class AddendReport(ReportModel):
+class AddendReport(Struct, frozen=True, kw_only=True):
     """An addend of a number that is itself a sum."""
 
     name: str
@@ -49,14 +49,14 @@ class AddendReport(ReportModel):
     source: str
 
 
-class SymbolReport(ReportModel):
+class SymbolReport(Struct, frozen=True, kw_only=True):
     """A symbol of the formulas with one of the numbers it stands for."""
 
     name: str
     number: int | float
     meaning: str
-    formula: Annotated[str, Field(description="what the number was computed from; empty where it is given")]
-    symbols: Annotated[dict[str, int], Field(description="numbers by their names in the formula")]
+    formula: Annotated[str, Meta(description="what the number was computed from; empty where it is given")]
+    symbols: Annotated[dict[str, int], Meta(description="numbers by their names in the formula")]
     parts: tuple[AddendReport, ...]
 
     @classmethod
@@ -81,7 +81,7 @@ class SymbolReport(ReportModel):
         )
 
 
-class MomentReport(ReportModel):
+class MomentReport(Struct, frozen=True, kw_only=True):
     """An instant within a phase."""
 
     name: str
@@ -89,38 +89,38 @@ class MomentReport(ReportModel):
     terms: tuple[TermReport, ...]
 
 
-class PhaseReport(ReportModel):
+class PhaseReport(Struct, frozen=True, kw_only=True):
     """One phase of the step."""
 
     phase: Phase
     peak_bytes: Bytes
-    interval_bytes: Annotated[tuple[int, int], Field(description="the least and the most bytes of the peak")]
-    allocated_bytes: Annotated[int, Field(description="bytes at the peak of the trainer's own allocator")]
+    interval_bytes: Annotated[tuple[int, int], Meta(description="the least and the most bytes of the peak")]
+    allocated_bytes: Annotated[int, Meta(description="bytes at the peak of the trainer's own allocator")]
     reserved_interval_bytes: Annotated[
         tuple[int, int],
-        Field(description="the least and the most bytes that the trainer's own allocator keeps from others"),
+        Meta(description="the least and the most bytes that the trainer's own allocator keeps from others"),
     ]
     peak_moment: str
     moments: tuple[MomentReport, ...]
     seconds: Seconds | None
 
 
-class MemoryReport(ReportModel):
+class MemoryReport(Struct, frozen=True, kw_only=True):
     """The memory of one GPU through one step."""
 
     capacity_bytes: Bytes
     worst_phase: Phase
-    host_bytes: Annotated[int, Field(description="bytes of host memory per node")]
+    host_bytes: Annotated[int, Meta(description="bytes of host memory per node")]
     host_interval_bytes: Annotated[
-        Interval | None, Field(description="the least and the most bytes of host memory per node")
+        Interval | None, Meta(description="the least and the most bytes of host memory per node")
     ] = None
-    host_terms: Annotated[tuple[TermReport, ...], Field(description="what the host memory adds up from")] = ()
+    host_terms: Annotated[tuple[TermReport, ...], Meta(description="what the host memory adds up from")] = ()
     host_capacity_bytes: Annotated[
-        int | None, Field(description="bytes of host memory that a node has; null where nobody said")
+        int | None, Meta(description="bytes of host memory that a node has; null where nobody said")
     ]
     problems: tuple[str, ...]
     doubts: Annotated[
-        tuple[str, ...], Field(description="why the job may not run although every phase fits")
+        tuple[str, ...], Meta(description="why the job may not run although every phase fits")
     ] = ()
     phases: tuple[PhaseReport, ...]
 

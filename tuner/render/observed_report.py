@@ -2,83 +2,82 @@
 
 from typing import Annotated
 
-from pydantic import Field
+from msgspec import Meta, Struct
 
 from tuner.advise.engine_start import EngineComparison, FigureComparison
 from tuner.advise.observations import MemoryComparison, Observation, PeakComparison, Sign
 from tuner.consultation.result import Consultation, RunComparison
 from tuner.inputs.log.run_log import RunLog
 from tuner.out_of_memory.kinds import ErrorKind
-from tuner.render.report_values import ReportModel
 from tuner.workload import Phase
 from tuner.workload.observed_run import ObservedRun
 
-Bytes = Annotated[int, Field(description="bytes")]
-MaybeSeconds = Annotated[float | None, Field(description="seconds; null where there are none")]
+Bytes = Annotated[int, Meta(description="bytes")]
+MaybeSeconds = Annotated[float | None, Meta(description="seconds; null where there are none")]
 
 
-class ObservedPhase(ReportModel):
+class ObservedPhase(Struct, frozen=True, kw_only=True):
     """The seconds of one phase, as the run has them and as they are modelled."""
 
     phase: Phase
     observed_seconds: MaybeSeconds
     modelled_seconds: MaybeSeconds
     modelled_interval_s: Annotated[
-        tuple[float, float] | None, Field(description="the least and the most modelled seconds")
+        tuple[float, float] | None, Meta(description="the least and the most modelled seconds")
     ]
 
 
-class ObservedMemory(ReportModel):
+class ObservedMemory(Struct, frozen=True, kw_only=True):
     """The highest memory of PyTorch's allocator in the trainer's process, as the run has it and modelled."""
 
     allocated_bytes: Bytes
     modelled_bytes: Bytes
-    modelled_high_bytes: Annotated[int, Field(description="bytes, with the upper end of every term")]
-    reserved_bytes: Annotated[int | None, Field(description="bytes; null where the run does not say")]
+    modelled_high_bytes: Annotated[int, Meta(description="bytes, with the upper end of every term")]
+    reserved_bytes: Annotated[int | None, Meta(description="bytes; null where the run does not say")]
     modelled_reserved_bytes: Annotated[
-        tuple[int, int], Field(description="the least and the most bytes that the allocator may hold")
+        tuple[int, int], Meta(description="the least and the most bytes that the allocator may hold")
     ]
     holds_engine: Annotated[
         bool,
-        Field(description="weights and cache of the rollout engine are counted in all, even while it sleeps"),
+        Meta(description="weights and cache of the rollout engine are counted in all, even while it sleeps"),
     ]
-    taken: Annotated[str, Field(description="when, and of which processes")]
+    taken: Annotated[str, Meta(description="when, and of which processes")]
 
 
-class ObservedPeak(ReportModel):
+class ObservedPeak(Struct, frozen=True, kw_only=True):
     """The highest memory of one phase over all ranks and steps of a recorded run, and the modelled."""
 
     phase: Phase
-    allocated_bytes: Annotated[int, Field(description="bytes that PyTorch's allocator handed out")]
-    modelled_bytes: Annotated[int | None, Field(description="bytes; null where the model has no such phase")]
-    modelled_high_bytes: Annotated[int | None, Field(description="bytes, with the upper end of every term")]
-    reserved_bytes: Annotated[int, Field(description="bytes of the card that the allocator took")]
+    allocated_bytes: Annotated[int, Meta(description="bytes that PyTorch's allocator handed out")]
+    modelled_bytes: Annotated[int | None, Meta(description="bytes; null where the model has no such phase")]
+    modelled_high_bytes: Annotated[int | None, Meta(description="bytes, with the upper end of every term")]
+    reserved_bytes: Annotated[int, Meta(description="bytes of the card that the allocator took")]
     modelled_reserved_bytes: Annotated[
-        tuple[int, int] | None, Field(description="the least and the most bytes that it may hold")
+        tuple[int, int] | None, Meta(description="the least and the most bytes that it may hold")
     ]
     process_bytes: Annotated[
-        int | None, Field(description="bytes that the process held; null where nobody says")
+        int | None, Meta(description="bytes that the process held; null where nobody says")
     ]
     card_bytes: Annotated[
-        int | None, Field(description="bytes that all processes of the card held; null where nobody says")
+        int | None, Meta(description="bytes that all processes of the card held; null where nobody says")
     ]
-    modelled_card_bytes: Annotated[int | None, Field(description="bytes of everything on the card")]
+    modelled_card_bytes: Annotated[int | None, Meta(description="bytes of everything on the card")]
 
 
-class ObservedSign(ReportModel):
+class ObservedSign(Struct, frozen=True, kw_only=True):
     """What the run shows that a model alone cannot know."""
 
     sign: Sign
     value: Annotated[
         float,
-        Field(description="a share; slower and more_memory: times the modelled; preempting: per sequence"),
+        Meta(description="a share; slower and more_memory: times the modelled; preempting: per sequence"),
     ]
     phase: Phase | None
-    timers: Annotated[tuple[str, ...], Field(description="the trainer's names of what takes the time")]
-    keys: Annotated[tuple[str, ...], Field(description="settings that decide it")]
+    timers: Annotated[tuple[str, ...], Meta(description="the trainer's names of what takes the time")]
+    keys: Annotated[tuple[str, ...], Meta(description="settings that decide it")]
 
 
-class ObservedSteps(ReportModel):
+class ObservedSteps(Struct, frozen=True, kw_only=True):
     """The medians over the steps of a run beside the model."""
 
     first_step: int
@@ -86,59 +85,59 @@ class ObservedSteps(ReportModel):
     steps: int
     phases: tuple[ObservedPhase, ...]
     seconds_from: Annotated[
-        str | None, Field(description="the metric that seconds were worked out from; null: they were timed")
+        str | None, Meta(description="the metric that seconds were worked out from; null: they were timed")
     ] = None
     further_seconds: Annotated[
-        dict[str, float], Field(description="seconds of what is no phase, by the trainer's timers")
+        dict[str, float], Meta(description="seconds of what is no phase, by the trainer's timers")
     ]
     step_seconds: MaybeSeconds
     modelled_step_seconds: float
     mean_prompt_tokens: float | None
     mean_response_tokens: float | None
     longest_response_tokens: float | None
-    clip_ratio: Annotated[float | None, Field(description="share of responses of the maximum length")]
-    preemptions: Annotated[float | None, Field(description="of a sequence, in the rollout engine")]
+    clip_ratio: Annotated[float | None, Meta(description="share of responses of the maximum length")]
+    preemptions: Annotated[float | None, Meta(description="of a sequence, in the rollout engine")]
     memory: ObservedMemory | None
     peaks: Annotated[
-        tuple[ObservedPeak, ...], Field(description="of phases that a record has; empty without")
+        tuple[ObservedPeak, ...], Meta(description="of phases that a record has; empty without")
     ] = ()
-    host_bytes: Annotated[int | None, Field(description="bytes used on a node, by whomever")]
+    host_bytes: Annotated[int | None, Meta(description="bytes used on a node, by whomever")]
     signs: tuple[ObservedSign, ...]
 
 
-class EngineFigure(ReportModel):
+class EngineFigure(Struct, frozen=True, kw_only=True):
     """A figure that the rollout engine printed when it was started, and the modelled one."""
 
     observed: int
     modelled: int
 
 
-class LoggedEngine(ReportModel):
+class LoggedEngine(Struct, frozen=True, kw_only=True):
     """The rollout engine as it was started; null where the log does not say."""
 
-    kv_cache_tokens: Annotated[EngineFigure | None, Field(description="of one engine")]
-    kv_cache_bytes: Annotated[EngineFigure | None, Field(description="of one GPU")]
+    kv_cache_tokens: Annotated[EngineFigure | None, Meta(description="of one engine")]
+    kv_cache_bytes: Annotated[EngineFigure | None, Meta(description="of one GPU")]
     longest_sequence_tokens: EngineFigure | None
 
 
-class LoggedError(ReportModel):
+class LoggedError(Struct, frozen=True, kw_only=True):
     """How the job ran out of memory."""
 
     kind: ErrorKind
     text: str
-    line: Annotated[int | None, Field(description="of the log; null behind what was not read")]
+    line: Annotated[int | None, Meta(description="of the log; null behind what was not read")]
 
 
-class LogReport(ReportModel):
+class LogReport(Struct, frozen=True, kw_only=True):
     """What the log of a run says beside its configuration."""
 
-    lengths: Annotated[tuple[str, ...], Field(description="lengths of the workload that come from the run")]
-    observed: Annotated[ObservedSteps | None, Field(description="null where no step reports")]
+    lengths: Annotated[tuple[str, ...], Meta(description="lengths of the workload that come from the run")]
+    observed: Annotated[ObservedSteps | None, Meta(description="null where no step reports")]
     rollout_engine: Annotated[
-        LoggedEngine | None, Field(description="null where it printed nothing of its start, or several did")
+        LoggedEngine | None, Meta(description="null where it printed nothing of its start, or several did")
     ] = None
     out_of_memory: LoggedError | None
-    cut_bytes: Annotated[int, Field(description="bytes in the middle of the log that were not read")]
+    cut_bytes: Annotated[int, Meta(description="bytes in the middle of the log that were not read")]
 
 
 def log_report(answer: Consultation, log: RunLog) -> LogReport:

@@ -3,19 +3,18 @@
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-from pydantic import Field
+from msgspec import Meta, Struct, field
 
 from tuner.consultation.result import Consultation, ProjectOption
 from tuner.inputs.secrets import shown_value
 from tuner.inputs.settings import Layer
 from tuner.inputs.user_input import LostOverride, Remark
 from tuner.memory.fitting.limits import Fitting
-from tuner.render.report_values import InputPlace, ReportModel
-from tuner.render.struct_models import STRUCTS
+from tuner.render.report_values import InputPlace
 from tuner.trainers.protocol import Affects, LeftOut
 
 
-class UserSetting(ReportModel):
+class UserSetting(Struct, frozen=True, kw_only=True):
     """A key that the user set, in a file or as an override."""
 
     key: str
@@ -25,43 +24,43 @@ class UserSetting(ReportModel):
     text: str
 
 
-class UnknownKeyReport(ReportModel):
+class UnknownKeyReport(Struct, frozen=True, kw_only=True):
     """A key that the release does not have; it was not taken into account."""
 
     key: str
     nearest: str | None
-    known_in: Annotated[tuple[str, ...], Field(description="bundled releases that have this key")]
+    known_in: Annotated[tuple[str, ...], Meta(description="bundled releases that have this key")]
     location: InputPlace
 
 
-class OpenValue(ReportModel):
+class OpenValue(Struct, frozen=True, kw_only=True):
     """An argument of a launch script that only a run of it would tell; it was left out."""
 
-    key: Annotated[str, Field(description="empty where not even the key is known")]
-    text: Annotated[str, Field(description="as the script has it")]
-    variable: Annotated[str, Field(description="NAME=value behind the script settles it; empty: none does")]
+    key: Annotated[str, Meta(description="empty where not even the key is known")]
+    text: Annotated[str, Meta(description="as the script has it")]
+    variable: Annotated[str, Meta(description="NAME=value behind the script settles it; empty: none does")]
     location: InputPlace
 
 
-class ScriptRemark(ReportModel):
+class ScriptRemark(Struct, frozen=True, kw_only=True):
     """Something that was taken to be so when a launch script was followed."""
 
     text: str
     location: InputPlace
 
 
-class LeftOutReport(ReportModel):
+class LeftOutReport(Struct, frozen=True, kw_only=True):
     """A part of the job that the estimate does not count, and the setting by which the job has it."""
 
-    name: Annotated[str, Field(description='completes "the job fits, without ..."')]
+    name: Annotated[str, Meta(description='completes "the job fits, without ..."')]
     key: str
     value: Any
     location: InputPlace | None
     reason: str
-    affects: Annotated[Affects, Field(description="what is missing from the answer")]
+    affects: Annotated[Affects, Meta(description="what is missing from the answer")]
 
 
-class ProjectSetting(ReportModel):
+class ProjectSetting(Struct, frozen=True, kw_only=True):
     """What the settings of a project say in place of an option."""
 
     option: str
@@ -69,7 +68,7 @@ class ProjectSetting(ReportModel):
     location: InputPlace
 
 
-class PremisesReport(ReportModel):
+class PremisesReport(Struct, frozen=True, kw_only=True):
     """What the answer rests on, and why."""
 
     source: str
@@ -77,13 +76,13 @@ class PremisesReport(ReportModel):
     release: str
     release_reason: str
     engine: Annotated[
-        str | None, Field(description="the rollout engine with its version; null for transformers")
+        str | None, Meta(description="the rollout engine with its version; null for transformers")
     ] = None
     engine_reason: str | None = None
     model_reason: str
     model_named_in: Annotated[
         str | None,
-        Field(description="a longer name that contains the model's; null where the model is named itself"),
+        Meta(description="a longer name that contains the model's; null where the model is named itself"),
     ] = None
     parameters: int
     active_parameters: int
@@ -91,28 +90,27 @@ class PremisesReport(ReportModel):
     gpu_reason: str
     gpu_assumed: bool
     gpus_reason: str
-    headroom: Annotated[float, Field(description="share of the card that proposals leave free")]
+    headroom: Annotated[float, Meta(description="share of the card that proposals leave free")]
     settings: tuple[UserSetting, ...]
     project_settings: Annotated[
-        tuple[ProjectSetting, ...], Field(description="options that the settings of the project give")
+        tuple[ProjectSetting, ...], Meta(description="options that the settings of the project give")
     ] = ()
     resting_on_defaults: Annotated[
-        dict[str, Any], Field(description="decisive keys that nobody set, with the defaults used")
+        dict[str, Any], Meta(description="decisive keys that nobody set, with the defaults used")
     ]
     fitting_values: Annotated[
         dict[str, Fitting],
-        STRUCTS,
-        Field(description="of these keys: the values with which every phase fits"),
-    ] = {}  # noqa: RUF012 - pydantic copies it for each report
+        Meta(description="of these keys: the values with which every phase fits"),
+    ] = field(default_factory=dict)
     unknown_keys: tuple[UnknownKeyReport, ...]
     open_values: tuple[OpenValue, ...] = ()
     lost_overrides: Annotated[
-        tuple[ScriptRemark, ...], Field(description="of a launch script: these never reach the trainer")
+        tuple[ScriptRemark, ...], Meta(description="of a launch script: these never reach the trainer")
     ] = ()
     script_remarks: tuple[ScriptRemark, ...] = ()
     not_followed: Annotated[
         tuple[ScriptRemark, ...],
-        Field(description="of a launch script: what is not run, and what of the reading rests on it"),
+        Meta(description="of a launch script: what is not run, and what of the reading rests on it"),
     ] = ()
 
 

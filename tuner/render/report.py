@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from pydantic import ConfigDict, Field
+from msgspec import Meta, Struct
 
 from tuner.advise import CheapestRun, Verdict
 from tuner.consultation.head import HeadRow, HeadSizes, TokenRow
@@ -13,71 +13,62 @@ from tuner.render.batches import BatchRow
 from tuner.render.memory_report import MemoryReport, SymbolReport
 from tuner.render.observed_report import LogReport
 from tuner.render.premises_report import LeftOutReport, PremisesReport
-from tuner.render.report_values import SCHEMA_VERSION, ReportModel, SchemaVersion
-from tuner.render.struct_models import STRUCTS
+from tuner.render.report_values import SCHEMA_VERSION, SchemaVersion
 from tuner.render.time_report import PhaseTimeReport, SavingTimeReport, StepTimeReport
 from tuner.workload import Workload
 
 
-class Report(ReportModel):
+class Report(Struct, frozen=True, kw_only=True):
     """Everything that ``tuner advise`` found out about one configuration."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, title="tuner report")
 
     schema_version: SchemaVersion = SCHEMA_VERSION
     tuner_version: str
     premises: PremisesReport
-    workload: Annotated[Workload, STRUCTS]
+    workload: Workload
     verdict: Verdict
     memory_verdict: Annotated[
-        Verdict, Field(description="of memory alone, for the job with the least change that starts")
+        Verdict, Meta(description="of memory alone, for the job with the least change that starts")
     ]
     cheapest_run: Annotated[
         CheapestRun | None,
-        STRUCTS,
-        Field(description="what seconds are compared with; null where no form of the job is known to run"),
+        Meta(description="what seconds are compared with; null where no form of the job is known to run"),
     ]
     mean_tokens: Annotated[
-        int | None, Field(description="mean tokens per sequence that still fit; null where no length does")
+        int | None, Meta(description="mean tokens per sequence that still fit; null where no length does")
     ]
     left_out: Annotated[
-        tuple[LeftOutReport, ...], Field(description="parts of the job that verdict and seconds do not count")
+        tuple[LeftOutReport, ...], Meta(description="parts of the job that verdict and seconds do not count")
     ] = ()
     batches: Annotated[
         tuple[BatchRow, ...],
-        STRUCTS,
-        Field(description="the batch sizes of every pass, as sequences and micro-batches of one rank"),
+        Meta(description="the batch sizes of every pass, as sequences and micro-batches of one rank"),
     ] = ()
     memory: MemoryReport
-    rollout: Annotated[
-        Annotated[RolloutMemory, STRUCTS] | None, Field(description="null where nothing is generated")
-    ]
+    rollout: Annotated[RolloutMemory | None, Meta(description="null where nothing is generated")]
     time: tuple[PhaseTimeReport, ...]
     step_time: StepTimeReport
-    saving: Annotated[SavingTimeReport | None, Field(description="null of a job that writes no checkpoint")]
+    saving: Annotated[SavingTimeReport | None, Meta(description="null of a job that writes no checkpoint")]
     findings: tuple[FindingReport, ...]
     combination: CombinationReport | None
     symbols: Annotated[
         tuple[SymbolReport, ...],
-        Field(description="what the symbols of the formulas stand for"),
+        Meta(description="what the symbols of the formulas stand for"),
     ]
     failed_allocation: AllocationReport | None = None
-    release_range: Annotated[ReleaseReport | None, Field(description="null where the release is bundled")] = (
+    release_range: Annotated[ReleaseReport | None, Meta(description="null where the release is bundled")] = (
         None
     )
-    log: Annotated[LogReport | None, Field(description="null where the input is no log of a run")] = None
+    log: Annotated[LogReport | None, Meta(description="null where the input is no log of a run")] = None
 
 
-class HeadReport(ReportModel):
+class HeadReport(Struct, frozen=True, kw_only=True):
     """What ``tuner estimate-memory`` computes."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, title="tuner estimate-memory report")
 
     schema_version: SchemaVersion = SCHEMA_VERSION
     tuner_version: str
-    sizes: Annotated[HeadSizes, STRUCTS]
-    heads: Annotated[tuple[HeadRow, ...], STRUCTS]
-    published_rule_bytes: Annotated[int, Field(description="7 bytes per token and vocabulary entry")]
+    sizes: HeadSizes
+    heads: tuple[HeadRow, ...]
+    published_rule_bytes: Annotated[int, Meta(description="7 bytes per token and vocabulary entry")]
     model: str | None
-    tokens: Annotated[tuple[TokenRow, ...], STRUCTS]
+    tokens: tuple[TokenRow, ...]
     failed_allocation: AllocationReport | None = None

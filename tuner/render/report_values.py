@@ -1,4 +1,4 @@
-"""What the machine-readable reports are made of: pydantic models, published as a JSON Schema.
+"""What the machine-readable reports are made of: structs, published as a JSON Schema.
 
 Bytes are whole numbers, times are seconds, places are 1-based. ``schema_version`` changes its first
 number when a field is removed, changes its meaning or may be null where it could not, its second when one
@@ -7,28 +7,22 @@ is added.
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from msgspec import Meta, Struct
 
 from tuner.errors import Location
 
 SchemaVersion = Literal["4.2"]
 SCHEMA_VERSION: SchemaVersion = "4.2"
 
-Bytes = Annotated[int, Field(description="bytes")]
-Interval = Annotated[tuple[int, int], Field(description="the least and the most bytes")]
-Seconds = Annotated[float, Field(description="seconds, modelled")]
-LowSeconds = Annotated[float, Field(description="the least seconds")]
-HighSeconds = Annotated[float, Field(description="the most seconds")]
-RatesOf = Annotated[str, Field(description="the card whose measured rates or tables the seconds rest on")]
+Bytes = Annotated[int, Meta(description="bytes")]
+Interval = Annotated[tuple[int, int], Meta(description="the least and the most bytes")]
+Seconds = Annotated[float, Meta(description="seconds, modelled")]
+LowSeconds = Annotated[float, Meta(description="the least seconds")]
+HighSeconds = Annotated[float, Meta(description="the most seconds")]
+RatesOf = Annotated[str, Meta(description="the card whose measured rates or tables the seconds rest on")]
 
 
-class ReportModel(BaseModel):
-    """A part of a report: it refuses fields that it does not have."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class InputPlace(ReportModel):
+class InputPlace(Struct, frozen=True, kw_only=True):
     """A place in the user's input."""
 
     source: str

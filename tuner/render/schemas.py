@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from msgspec import Struct
 from pydantic import BaseModel
 
 from tuner.accuracy import MeasuredFile, MeasuredRun
@@ -12,20 +13,23 @@ from tuner.render.failure_report import FailureReport
 from tuner.render.report import HeadReport, Report
 from tuner.render.report_values import SCHEMA_VERSION
 from tuner.render.settings_report import SettingsReport
+from tuner.render.struct_models import model_of
 from tuner.review.project import schema as written
 from tuner.trainers.chosen import TRAINER
 from tuner.validate.report.schema import ValidationFile
 
-OUTPUTS: dict[str, type[BaseModel]] = {
-    "report": Report,
-    "check": CheckReport,
-    "explanation": FailureReport,
-    "config": SettingsReport,
-    "diff": ComparisonReport,
-    "estimate": HeadReport,
-    "accuracy": AccuracyReport,
-    "validation": ValidationFile,
+OUTPUTS: dict[str, tuple[type[Struct] | type[BaseModel], str]] = {
+    "report": (Report, "tuner report"),
+    "check": (CheckReport, "tuner check report"),
+    "explanation": (FailureReport, "tuner explain-oom report"),
+    "config": (SettingsReport, "tuner config report"),
+    "diff": (ComparisonReport, "tuner diff report"),
+    "estimate": (HeadReport, "tuner estimate-memory report"),
+    "accuracy": (AccuracyReport, "tuner accuracy report"),
+    "validation": (ValidationFile, ""),
 }
+"""What the commands print as JSON, each with the title of its schema; a model has its own."""
+
 INPUTS: dict[str, type[BaseModel]] = {"measured": MeasuredFile, "runs": MeasuredRun}
 FILES = tuple(written.SCHEMAS)  # that people write, whose schemas are made of structs
 SCHEMAS = (*OUTPUTS, *INPUTS, *FILES)
@@ -35,13 +39,18 @@ INPUT = "input"  # the configuration, which differs by release
 def schema(name: str) -> dict[str, Any]:
     """The JSON Schema of one output or input, with its identity and version."""
     content = (
-        OUTPUTS[name].model_json_schema(mode="serialization")
+        _output(name).model_json_schema(mode="serialization")
         if name in OUTPUTS
         else INPUTS[name].model_json_schema(mode="validation")
         if name in INPUTS
         else written.json_schema(name)
     )
     return _named(name, content)
+
+
+def _output(name: str) -> type[BaseModel]:
+    output, title = OUTPUTS[name]
+    return model_of(output, title) if issubclass(output, Struct) else output
 
 
 def input_schema(version: str) -> dict[str, Any]:

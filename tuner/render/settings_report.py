@@ -1,8 +1,8 @@
-"""The machine-readable settings: pydantic models, published as a JSON Schema."""
+"""The machine-readable settings: structs, published as a JSON Schema."""
 
 from typing import Annotated, Any
 
-from pydantic import ConfigDict, Field
+from msgspec import Meta, Struct
 
 from tuner import __version__
 from tuner.errors import Location
@@ -10,32 +10,30 @@ from tuner.inputs.resolution import ABSENT, Resolved
 from tuner.inputs.settings import Layer
 from tuner.render.json_text import json_text
 from tuner.render.premises_report import OpenValue, ScriptRemark
-from tuner.render.report_values import SCHEMA_VERSION, InputPlace, ReportModel, SchemaVersion
+from tuner.render.report_values import SCHEMA_VERSION, InputPlace, SchemaVersion
 from tuner.render.settings_view import SettingsView
 from tuner.trainers.chosen import TRAINER
 
 
-class ResolvedSetting(ReportModel):
+class ResolvedSetting(Struct, frozen=True, kw_only=True):
     """One key with its value and where that comes from."""
 
     key: str
-    value: Annotated[Any, Field(description="resolved; what is a secret is the word hidden")]
-    differs: Annotated[bool, Field(description="from what the release has there by itself")]
+    value: Annotated[Any, Meta(description="resolved; what is a secret is the word hidden")]
+    differs: Annotated[bool, Meta(description="from what the release has there by itself")]
     known_to_release: bool
     default: Annotated[
-        Any, Field(description="the release's own value, resolved; null where it has no such key")
+        Any, Meta(description="the release's own value, resolved; null where it has no such key")
     ]
     layer: Layer
     location: InputPlace | None
     follows: Annotated[
-        tuple[str, ...], Field(description="the keys that the release takes the value from by itself")
+        tuple[str, ...], Meta(description="the keys that the release takes the value from by itself")
     ]
 
 
-class SettingsReport(ReportModel):
+class SettingsReport(Struct, frozen=True, kw_only=True):
     """What ``tuner config`` says of one configuration."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, title="tuner config report")
 
     schema_version: SchemaVersion = SCHEMA_VERSION
     tuner_version: str
@@ -43,26 +41,26 @@ class SettingsReport(ReportModel):
     trainer: str
     release: str
     release_reason: str
-    base: Annotated[str, Field(description="the release's configuration that the settings are laid on")]
+    base: Annotated[str, Meta(description="the release's configuration that the settings are laid on")]
     settings: Annotated[
-        tuple[ResolvedSetting, ...], Field(description="those that differ, or all where --all asks for them")
+        tuple[ResolvedSetting, ...], Meta(description="those that differ, or all where --all asks for them")
     ]
     deleted: Annotated[
-        tuple[str, ...], Field(description="keys of the release that the settings no longer have")
+        tuple[str, ...], Meta(description="keys of the release that the settings no longer have")
     ]
     unknown: Annotated[
         tuple[OpenValue, ...],
-        Field(
+        Meta(
             description="keys whose values only a run of the script would tell, with those that follow them"
         ),
     ]
     lost_overrides: Annotated[
-        tuple[ScriptRemark, ...], Field(description="of a launch script: these never reach the trainer")
+        tuple[ScriptRemark, ...], Meta(description="of a launch script: these never reach the trainer")
     ]
     script_remarks: tuple[ScriptRemark, ...]
     not_followed: Annotated[
         tuple[ScriptRemark, ...],
-        Field(description="of a launch script: what is not run, and what of the reading rests on it"),
+        Meta(description="of a launch script: what is not run, and what of the reading rests on it"),
     ] = ()
 
 

@@ -2,24 +2,24 @@
 
 from typing import Annotated
 
-from pydantic import Field
+from msgspec import Meta, Struct
 
 from tuner.evidence import Evidence
 from tuner.hardware import Cluster
-from tuner.render.report_values import HighSeconds, LowSeconds, RatesOf, ReportModel, Seconds
+from tuner.render.report_values import HighSeconds, LowSeconds, RatesOf, Seconds
 from tuner.timing import Interval, PhaseTime, StepTime, phase_interval
 from tuner.timing.saving import SavingTime, storage_bytes_per_s
 from tuner.workload import Batch, Phase
 
 
-class TimePart(ReportModel):
+class TimePart(Struct, frozen=True, kw_only=True):
     """What some of a phase's seconds are spent on."""
 
     name: str
     seconds: Seconds
 
 
-class PhaseTimeReport(ReportModel):
+class PhaseTimeReport(Struct, frozen=True, kw_only=True):
     """The time of one phase."""
 
     phase: Phase
@@ -27,35 +27,35 @@ class PhaseTimeReport(ReportModel):
     parts: tuple[TimePart, ...]
     low_s: LowSeconds
     high_s: HighSeconds
-    evidence: Annotated[Evidence, Field(description="what most of the seconds rest on")]
+    evidence: Annotated[Evidence, Meta(description="what most of the seconds rest on")]
     rates_of: RatesOf
 
 
-class SavingTimeReport(ReportModel):
+class SavingTimeReport(Struct, frozen=True, kw_only=True):
     """What a checkpoint takes each time that one is written; it is no part of the step's seconds."""
 
-    waits: Annotated[PhaseTimeReport, Field(description="in which training stands still")]
-    background_s: Annotated[Seconds, Field(description="in which files are written while training goes on")]
-    written_bytes: Annotated[int, Field(description="of all ranks, every model that is saved")]
-    storage_bytes_per_s: Annotated[float, Field(description="what a node writes")]
-    storage_assumed: Annotated[bool, Field(description="nobody said how fast the storage is")]
-    every_steps: Annotated[int | None, Field(description="null: at the end of the job alone")]
+    waits: Annotated[PhaseTimeReport, Meta(description="in which training stands still")]
+    background_s: Annotated[Seconds, Meta(description="in which files are written while training goes on")]
+    written_bytes: Annotated[int, Meta(description="of all ranks, every model that is saved")]
+    storage_bytes_per_s: Annotated[float, Meta(description="what a node writes")]
+    storage_assumed: Annotated[bool, Meta(description="nobody said how fast the storage is")]
+    every_steps: Annotated[int | None, Meta(description="null: at the end of the job alone")]
     step_seconds: Annotated[
-        float | None, Field(description="spread over the steps from one checkpoint to the next")
+        float | None, Meta(description="spread over the steps from one checkpoint to the next")
     ]
 
 
-class StepTimeReport(ReportModel):
+class StepTimeReport(Struct, frozen=True, kw_only=True):
     """The time of the whole step."""
 
     seconds: Seconds
     low_s: LowSeconds
     high_s: HighSeconds
-    evidence: Annotated[Evidence, Field(description="what most of the seconds rest on")]
+    evidence: Annotated[Evidence, Meta(description="what most of the seconds rest on")]
     rates_of: RatesOf
     lengths_assumed: Annotated[
         bool,
-        Field(description="nobody said how long responses are; the interval does not count that"),
+        Meta(description="nobody said how long responses are; the interval does not count that"),
     ]
 
     @classmethod

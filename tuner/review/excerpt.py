@@ -19,7 +19,7 @@ from tuner.inputs.overrides import COMMAND_LINE
 from tuner.inputs.secrets import has_secret
 from tuner.inputs.settings import Settings
 from tuner.inputs.user_input import UserInput
-from tuner.override_text import override_key
+from tuner.override_text import DELETES, override_key
 from tuner.review.input_findings import Excerpt, FindingLine
 from tuner.review.value_span import value_span
 from tuner.units import MIB
@@ -128,7 +128,9 @@ def _with_excerpt(
 
 def _sets_its_key(line: FindingLine) -> bool:
     """Whether another value is proposed for the key at which the finding stands."""
-    return any(override_key(override) == line.key for override in line.overrides)
+    return any(
+        override_key(override) == line.key and not override.startswith(DELETES) for override in line.overrides
+    )
 
 
 def _lines(held: Mapping[str, str], source: str) -> Sequence[str]:
