@@ -52,28 +52,24 @@ def consult(
     Raises:
         TunerError: something in the configuration or the premises cannot be used.
     """
-    return consult_job(
-        source,
-        words,
-        premises,
-        allow=allow,
-        zero_advantage_ratio=zero_advantage_ratio,
-        block=block,
-        content=content,
-    )[0]
+    job, run, of_run = _job(source, words, premises, zero_advantage_ratio, content)
+    return _advised(job, premises, run, of_run, allow=allow, block=block)
 
 
-def consult_job(
+def consult_job(source: str, words: Sequence[str], premises: Premises) -> tuple[Consultation, JobReading]:
+    """What :func:`consult` answers, and the job that it is about."""
+    job, run, of_run = _job(source, words, premises, None, None)
+    return _advised(job, premises, run, of_run, allow=(), block=True), job
+
+
+def _job(
     source: str,
     words: Sequence[str],
     premises: Premises,
-    *,
-    allow: Collection[Numerics] = (),
-    zero_advantage_ratio: float | None = None,
-    block: bool = True,
-    content: bytes | None = None,
-) -> tuple[Consultation, JobReading]:
-    """The consultation, and the job that it is about."""
+    zero_advantage_ratio: float | None,
+    content: bytes | None,
+) -> tuple[JobReading, ObservedRun | None, tuple[str, ...]]:
+    """The job, its run where something tells of one, and the names of the lengths that come from it."""
     card = choose_card(premises)
     given = read_given(source, words, launch=premises.launch, content=content)
     if given.record is not None:
@@ -84,10 +80,22 @@ def consult_job(
         ratio = zero_advantage_ratio
         return read_job(given, premises, card=card, release=release, zero_advantage_ratio=ratio)
 
-    job, run, of_run = _with_run(given, premises, read)
+    return _with_run(given, premises, read)
+
+
+def _advised(
+    job: JobReading,
+    premises: Premises,
+    run: ObservedRun | None,
+    of_run: tuple[str, ...],
+    *,
+    allow: Collection[Numerics],
+    block: bool,
+) -> Consultation:
+    """The advice on a job, with everything that goes with it."""
     advice = advise(job.reading, headroom=premises.headroom, allow=allow, block=block)
-    advice = _although_it_ran(advice, given)
-    return _consultation(job, premises, advice, run, of_run, block=block), job
+    advice = _although_it_ran(advice, job.given)
+    return _consultation(job, premises, advice, run, of_run, block=block)
 
 
 def _with_run(
