@@ -23,6 +23,7 @@ from tuner.inputs.settings import Settings
 from tuner.models import find_model
 from tuner.rules.case import Case
 from tuner.trainers import verl
+from tuner.trainers.protocol import Loaded
 from tuner.trainers.verl import checks
 from tuner.workload import ANY_LENGTHS, Lengths, ServiceRole, Workload
 
@@ -83,9 +84,16 @@ class Table:
 class Scene:
     """A configuration as the program sees it."""
 
-    settings: Settings
+    loaded: Loaded
     workload: Workload
-    version: str
+
+    @property
+    def settings(self) -> Settings:
+        return self.loaded.settings
+
+    @property
+    def version(self) -> str:
+        return self.loaded.version
 
 
 def names() -> list[str]:
@@ -137,13 +145,11 @@ def given(base: Base, overrides: Sequence[str] = ()) -> list[str]:
 
 def scene(base: Base, overrides: Sequence[str] = (), *, lengths: Lengths | None = None) -> Scene:
     """Load, read and resolve a base with overrides on top, as the command line does."""
-    settings = load(None, given(base, overrides), version=base.version).settings
-    critic = verl.critic_model_path(settings)
-    per_node, nodes = verl.cluster_size(settings)
-    workload = verl.read(
-        settings,
-        version=base.version,
-        model=find_model(verl.model_path(settings) or base.model),
+    loaded = load(None, given(base, overrides), version=base.version)
+    critic = loaded.critic_model_path()
+    per_node, nodes = loaded.cluster_size()
+    workload = loaded.workload(
+        model=find_model(loaded.model_path() or base.model),
         critic_model=find_model(critic) if critic else None,
         cluster=Cluster(
             gpu=find_gpu(base.gpu),
@@ -157,11 +163,11 @@ def scene(base: Base, overrides: Sequence[str] = (), *, lengths: Lengths | None 
         zero_advantage_ratio=base.zero_advantage_ratio,
         service_models={
             path: find_model(path)
-            for role, path in verl.service_paths(settings, version=base.version)
+            for role, path in loaded.service_paths()
             if role is ServiceRole.REWARD and path
         },
     )
-    return Scene(settings=settings, workload=workload, version=base.version)
+    return Scene(loaded=loaded, workload=workload)
 
 
 class SceneReading:
@@ -177,7 +183,7 @@ class SceneReading:
 
     def write(self, proposal: Workload) -> Written:
         it = self._scene
-        return verl.override_writer(it.workload, it.settings, version=it.version)(proposal)
+        return it.loaded.override_writer(it.workload)(proposal)
 
     def adding(self, overrides: Sequence[str]) -> "SceneReading":
         try:

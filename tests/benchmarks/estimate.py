@@ -38,7 +38,6 @@ from tuner.hardware import Cluster  # noqa: E402
 from tuner.model_shape import ModelShape  # noqa: E402
 from tuner.models import find_model  # noqa: E402
 from tuner.timing import Interval, step_interval, step_time  # noqa: E402
-from tuner.trainers import verl  # noqa: E402
 from tuner.workload import Controller, Conversation, Lengths, Phase, Workload  # noqa: E402
 
 # What is timed, and what each claims to take at most.
@@ -64,12 +63,10 @@ def launched(path: Path) -> Iterator[Workload]:
         record = json.loads(line)
         try:
             loaded = load(None, record["overrides"], version=record["tags"][0].removeprefix("v"))
-            named = verl.model_path(loaded.settings)
-            critic = verl.critic_model_path(loaded.settings)
-            per_node, nodes = verl.cluster_size(loaded.settings)
-            yield verl.read(
-                loaded.settings,
-                version=loaded.version,
+            named = loaded.model_path()
+            critic = loaded.critic_model_path()
+            per_node, nodes = loaded.cluster_size()
+            yield loaded.workload(
                 model=_model(named),
                 critic_model=_model(critic) if critic else None,
                 cluster=Cluster(

@@ -84,7 +84,7 @@ def test_docstring_is_cut_into_title_and_sections() -> None:
 
 
 def test_the_example_is_read_from_the_table(example: Path) -> None:
-    made = page(answers.OFFLOAD, module(), example)
+    made = page(answers.OFFLOAD, module(), example, "verl")
     assert made.example is not None
     assert made.example.bad == ("a.b=1", "+c.d=[x]")
     assert made.example.instead == ("a.b=3",)
@@ -92,29 +92,29 @@ def test_the_example_is_read_from_the_table(example: Path) -> None:
 
 
 def test_a_page_in_the_terminal(example: Path) -> None:
-    expect("rule.txt", as_text(page(answers.OFFLOAD, module(), example), PAPER))
+    expect("rule.txt", as_text(page(answers.OFFLOAD, module(), example, "verl"), PAPER))
 
 
 def test_a_rule_without_a_table_has_a_page(tmp_path: Path) -> None:
-    made = page(answers.OFFLOAD, module(), tmp_path / "none.yaml")
+    made = page(answers.OFFLOAD, module(), tmp_path / "none.yaml", "verl")
     assert made.example is None
     assert "Example" not in as_text(made, PAPER)
     assert '"example": null' in as_json(made)
 
 
 def test_line_of_the_list() -> None:
-    made = page(answers.OFFLOAD, module(), Path("none"))
+    made = page(answers.OFFLOAD, module(), Path("none"), "verl")
     assert as_line(made, PAPER).startswith("MEM901  warning  offload-something: Something is left")
 
 
 @pytest.mark.parametrize("wanted", ["MEM901", "mem901", "offload-something", "Offload-Something"])
 def test_rules_are_found_by_code_and_name(wanted: str) -> None:
-    pages = tuple(page(rule, module(), Path("none")) for rule in (answers.OFFLOAD, answers.FUSED))
+    pages = tuple(page(rule, module(), Path("none"), "verl") for rule in (answers.OFFLOAD, answers.FUSED))
     assert find(pages, wanted).rule is answers.OFFLOAD
 
 
 def test_an_unknown_rule_names_the_nearest() -> None:
-    pages = (page(answers.OFFLOAD, module(), Path("none")),)
+    pages = (page(answers.OFFLOAD, module(), Path("none"), "verl"),)
     with pytest.raises(InputError, match="did you mean offload-something"):
         find(pages, "offload-somethin")
     with pytest.raises(InputError, match="--all"):
@@ -142,7 +142,7 @@ def test_literal_blocks_stay_as_they_are() -> None:
 
 
 def test_pages_differ_by_rule_only() -> None:
-    made = page(answers.OFFLOAD, module(), Path("none"))
+    made = page(answers.OFFLOAD, module(), Path("none"), "verl")
     assert replace(made, rule=answers.FUSED).facts != made.facts
 
 

@@ -14,7 +14,8 @@ from tuner.render.terminal import Terminal, plain
 from tuner.render.text import advice_text
 from tuner.render.verdict import verdict
 from tuner.render.words import pasteable
-from tuner.trainers.protocol import Affects, LeftOut, RolloutEngineChoice
+from tuner.trainers.key_facts import Affects
+from tuner.trainers.protocol import LeftOut, RolloutEngineChoice
 from tuner.units import GIB
 from tuner.workload import FractionOf, Phase, RolloutEngine
 

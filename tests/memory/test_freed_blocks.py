@@ -9,7 +9,6 @@ from tests.trainers.launches import GRPO
 from tuner import memory
 from tuner.hardware import Cluster
 from tuner.models import find_model
-from tuner.trainers import verl
 from tuner.workload import Phase, Workload
 
 
@@ -58,7 +57,5 @@ def test_which_releases_empty_the_cache_first(version: str, extra: tuple[str, ..
     loaded = load(None, (*GRPO, *extra), version=version)
     cluster = Cluster(gpu=workloads.H100, gpus_per_node=8, nodes=1, network_bytes_per_s=5e10)
     model = find_model("qwen2.5-7b")
-    workload = verl.read(
-        loaded.settings, version=loaded.version, model=model, critic_model=None, cluster=cluster
-    )
+    workload = loaded.workload(model=model, critic_model=None, cluster=cluster)
     assert workload.sync.empties_cache_first is first

@@ -11,7 +11,6 @@ from tests.tables import HEADROOM, Row, Scene, Table, bases, rule_findings, scen
 from tuner import rules
 from tuner.findings import Finding, Goal
 from tuner.rules.case import Case
-from tuner.trainers import verl
 
 MODULES = {module.RULE.name: module for module in rules.modules()}
 ROWS = [(name, row) for name in MODULES for row in table(name).rows]
@@ -31,7 +30,7 @@ def bad(name: str) -> tuple[Scene, Finding]:
 
 def overrides(it: Scene, finding: Finding) -> tuple[str, ...]:
     assert finding.proposal is not None
-    return verl.override_writer(it.workload, it.settings, version=it.version)(finding.proposal).overrides
+    return it.loaded.override_writer(it.workload)(finding.proposal).overrides
 
 
 # -- what shows that a proposal serves its goal: the case before and after, and the finding ---------------

@@ -7,7 +7,7 @@ from tests.loading import load
 from tests.workloads import QWEN25_7B, cluster
 from tuner.inputs.settings import Settings
 from tuner.model_shape import ModelShape
-from tuner.trainers.verl import read
+from tuner.trainers.verl.read import read
 from tuner.trainers.verl.releases import BUNDLED
 from tuner.versions import at_least
 from tuner.workload import Workload

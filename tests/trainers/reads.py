@@ -5,12 +5,12 @@ from unittest.mock import patch
 
 from msgspec.structs import replace
 
-from tests.trainers.launches import ACTOR, ALL, DYNAMIC, MEGATRON, MODEL, REF, ROLLOUT, STATIC, settings_of
+from tests.loading import load
+from tests.trainers.launches import ACTOR, ALL, DYNAMIC, MEGATRON, MODEL, REF, ROLLOUT, STATIC
 from tests.workloads import QWEN25_7B, cluster
 from tuner.errors import TunerError
 from tuner.inputs.interpolation import Resolver
 from tuner.inputs.tree import Path, dotted
-from tuner.trainers import verl
 
 _CRITIC = ("algorithm.adv_estimator=gae", "critic.model.path=Qwen/Qwen2.5-7B-Instruct")
 _RECOMPUTE = "megatron.override_transformer_config.recompute"
@@ -83,16 +83,15 @@ def keys_read(overrides: Sequence[str], version: str, engine_version: str | None
         looked.update(way)
         return value, way
 
-    settings = replace(settings_of(overrides, version))  # of a copy nothing has been read before
+    loaded = load(None, overrides, version=version)
+    loaded = replace(loaded, settings=replace(loaded.settings))  # of a copy nothing has been read before
     with patch.object(Resolver, "read", record):
         try:
-            gpus, nodes = verl.cluster_size(settings)
-            verl.model_path(settings)
-            verl.critic_model_path(settings)
-            judges = verl.service_paths(settings, version=version)
-            verl.read(
-                settings,
-                version=version,
+            gpus, nodes = loaded.cluster_size()
+            loaded.model_path()
+            loaded.critic_model_path()
+            judges = loaded.service_paths()
+            loaded.workload(
                 model=QWEN25_7B,
                 critic_model=None,
                 cluster=cluster(gpus_per_node=gpus, nodes=nodes),

@@ -11,7 +11,6 @@ from tests.loading import load
 from tests.workloads import QWEN25_7B, cluster
 from tuner import memory
 from tuner.dtypes import DType
-from tuner.trainers import verl
 from tuner.trainers.verl.defaults import FINE_TUNING_CONFIGS, has_config, read_defaults
 from tuner.trainers.verl.keys import keys_of
 from tuner.trainers.verl.programs import Program
@@ -34,7 +33,7 @@ def read(config: str, version: str, overrides: Sequence[str] = (), *, gpus: int 
     loaded = load(None, [*START[config], *overrides], version=version)
     assert loaded.base.name == config
     machines = cluster(gpus_per_node=gpus, nodes=1)
-    return verl.read(loaded.settings, version=version, model=QWEN25_7B, critic_model=None, cluster=machines)
+    return loaded.workload(model=QWEN25_7B, critic_model=None, cluster=machines)
 
 
 @pytest.mark.parametrize(("config", "version"), KNOWN)
@@ -105,9 +104,7 @@ def test_offloading_parameters_takes_effect_under_the_first_fsdp_alone() -> None
     second = read(OWN, "0.7.0", offload)
     assert first.actor.engine.streamed_offload
     assert not second.actor.engine.streamed_offload
-    left_out = verl.left_out(
-        load(None, [*START[OWN], *offload], version="0.7.0").settings, second, version="0.7.0"
-    )
+    left_out = load(None, [*START[OWN], *offload], version="0.7.0").left_out(second)
     assert [part.key for part in left_out] == ["model.fsdp_config.cpu_offload"]
 
 

@@ -7,7 +7,8 @@ from math import ceil
 import pytest
 from msgspec.structs import replace
 
-from tests.trainers.launches import DYNAMIC, GRPO, LORA, MEGATRON, ROLLOUT, by_release, settings_of
+from tests.loading import load
+from tests.trainers.launches import DYNAMIC, GRPO, LORA, MEGATRON, ROLLOUT, by_release
 from tests.workloads import H100, QWEN25_7B, cluster
 from tuner import memory, versions
 from tuner.errors import InputError, UnsupportedError
@@ -18,7 +19,6 @@ from tuner.memory.rollout.capacity import rollout_memory
 from tuner.model_shape import ModelShape
 from tuner.models import find_model
 from tuner.serving.vllm import default_sequences
-from tuner.trainers import verl
 from tuner.trainers.protocol import RolloutEngineChoice
 from tuner.trainers.verl.rollout_engine_versions import choose_version
 from tuner.units import GIB
@@ -39,9 +39,7 @@ def workload_of(
     model: ModelShape = QWEN25_7B,
 ) -> Workload:
     """Qwen2.5-7B, or another model, on eight H100, a replica of one GPU, half of the card."""
-    return verl.read(
-        settings_of((*launch, ALONE, *more), release),
-        version=release,
+    return load(None, (*launch, ALONE, *more), version=release).workload(
         model=model,
         critic_model=None,
         cluster=cluster(gpus_per_node=8),
@@ -127,10 +125,8 @@ def test_transformers_has_no_version() -> None:
 def test_overrides_are_read_with_the_same_engine() -> None:
     before = workload_of("0.7.3")
     after = before.with_rollout(memory_fraction=0.4)
-    settings = settings_of((*DYNAMIC, ALONE), "0.4.1")
-    assert verl.override_writer(before, settings, version="0.4.1")(after).overrides == (
-        f"{ROLLOUT}.gpu_memory_utilization=0.4",
-    )
+    loaded = load(None, (*DYNAMIC, ALONE), version="0.4.1")
+    assert loaded.override_writer(before)(after).overrides == (f"{ROLLOUT}.gpu_memory_utilization=0.4",)
 
 
 # -- what the fraction is one of -----------------------------------------------------------
@@ -315,9 +311,7 @@ def test_v0_captures_35_batch_sizes() -> None:
 
 def test_what_old_versions_cannot_serve_is_refused() -> None:
     with pytest.raises(UnsupportedError, match="latent attention"):
-        verl.read(
-            settings_of(GRPO, "0.4.1"),
-            version="0.4.1",
+        load(None, GRPO, version="0.4.1").workload(
             model=find_model("DeepSeek-V3"),
             critic_model=None,
             cluster=cluster(gpus_per_node=8),

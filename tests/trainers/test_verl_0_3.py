@@ -3,6 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
+from tests.loading import load
 from tests.trainers.launches import ACTOR, DYNAMIC, GRPO, MEGATRON, MODEL, ROLLOUT, settings_of, workload_of
 from tuner.errors import UnsupportedError
 from tuner.trainers.verl.keys import KEYS, key
@@ -110,11 +111,8 @@ def test_what_it_has_no_key_for_cannot_be_written(change: dict[str, bool]) -> No
 
 def _with_engine(release: str, version: str) -> Workload:
     from tests.workloads import QWEN25_7B, cluster
-    from tuner.trainers import verl
 
-    return verl.read(
-        settings_of((*FSDP, f"{ROLLOUT}.tensor_model_parallel_size=1"), release),
-        version=release,
+    return load(None, (*FSDP, f"{ROLLOUT}.tensor_model_parallel_size=1"), version=release).workload(
         model=QWEN25_7B,
         critic_model=None,
         cluster=cluster(gpus_per_node=8),

@@ -11,8 +11,8 @@ from tests.workloads import QWEN25_7B, cluster
 from tuner.errors import TunerError
 from tuner.model_shape import ModelShape
 from tuner.models import find_model
-from tuner.trainers import verl
-from tuner.trainers.protocol import Affects, LeftOut
+from tuner.trainers.key_facts import Affects
+from tuner.trainers.protocol import LeftOut
 from tuner.trainers.verl.defaults import CONFIGS
 
 
@@ -22,17 +22,15 @@ def parts(
     model: str = "qwen2.5-7b",
     judges: Mapping[str, ModelShape] | None = None,
 ) -> dict[str, LeftOut]:
-    settings = load(None, overrides, version=version).settings
-    gpus, nodes = verl.cluster_size(settings)
-    workload = verl.read(
-        settings,
-        version=version,
+    loaded = load(None, overrides, version=version)
+    gpus, nodes = loaded.cluster_size()
+    workload = loaded.workload(
         model=find_model(model),
         critic_model=None,
         cluster=cluster(gpus_per_node=gpus, nodes=nodes),
         service_models=judges or {},
     )
-    return {part.name: part for part in verl.left_out(settings, workload, version=version)}
+    return {part.name: part for part in loaded.left_out(workload)}
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -181,16 +179,14 @@ def test_parts_of_real_launches() -> None:
     read = 0
     for version, overrides in launches_with_config():
         try:
-            settings = load(None, overrides, version=version).settings
-            gpus, nodes = verl.cluster_size(settings)
+            loaded = load(None, overrides, version=version)
+            gpus, nodes = loaded.cluster_size()
             machines = cluster(gpus_per_node=gpus, nodes=nodes)
-            workload = verl.read(
-                settings, version=version, model=QWEN25_7B, critic_model=None, cluster=machines
-            )
+            workload = loaded.workload(model=QWEN25_7B, critic_model=None, cluster=machines)
         except TunerError:
             continue
         read += 1
-        names.update(part.name for part in verl.left_out(settings, workload, version=version))
+        names.update(part.name for part in loaded.left_out(workload))
     assert read > 250
     assert names["the reward model"] >= 20
     assert names["what is peculiar to an Ascend card"] >= 20

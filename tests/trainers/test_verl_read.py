@@ -27,7 +27,7 @@ from tuner.dtypes import DType
 from tuner.errors import InputError, UnsupportedError
 from tuner.model_shape import LatentAttention, ModelShape
 from tuner.models import find_model
-from tuner.trainers.verl import cluster_size, critic_model_path, model_path
+from tuner.trainers.verl.read import cluster_size, critic_model_path, model_path
 from tuner.units import MIB
 from tuner.workload import (
     Backend,

@@ -10,8 +10,8 @@ from tests.loading import load
 from tests.workloads import QWEN25_7B, cluster
 from tuner.errors import TunerError
 from tuner.trainers.protocol import Loaded
-from tuner.trainers.verl import cluster_size, read
 from tuner.trainers.verl.defaults import CONFIGS
+from tuner.trainers.verl.read import cluster_size, read
 from tuner.trainers.verl.write import ProposalWriter
 from tuner.workload import Backend, RolloutEngine, Workload
 

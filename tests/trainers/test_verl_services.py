@@ -7,7 +7,8 @@ from tests.workloads import QWEN25_7B, QWEN25_32B, cluster
 from tuner.errors import InputError
 from tuner.inputs.settings import Settings
 from tuner.model_shape import ModelShape
-from tuner.trainers.verl import override_writer, read, service_paths
+from tuner.trainers.verl.read import read, service_paths
+from tuner.trainers.verl.write import override_writer
 from tuner.workload import Backend, RolloutEngine, Service, ServiceRole, Workload
 
 PATH = "judge/RM-32B"

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from tests.trainers.launches import DYNAMIC, MEGATRON, settings_of
 from tests.trainers.test_verl_services import NEW, OLD, SERVED, reward_of, workload_of
-from tuner.trainers.verl import override_writer
+from tuner.trainers.verl.write import override_writer
 
 
 @pytest.mark.parametrize("version", SERVED)

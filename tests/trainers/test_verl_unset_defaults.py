@@ -5,7 +5,7 @@ from pathlib import Path
 from tests import workloads
 from tests.loading import load
 from tests.trainers.launches import ACTOR, GRPO, MEGATRON, MODEL, ROLLOUT
-from tuner.trainers.verl import resting_on_defaults
+from tuner.trainers.verl.unset_defaults import resting_on_defaults
 from tuner.workload import Backend
 
 

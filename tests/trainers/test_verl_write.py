@@ -28,7 +28,8 @@ from tests.trainers.launches import (
     workload_of,
 )
 from tuner.inputs.settings import Settings
-from tuner.trainers.verl import read, write
+from tuner.trainers.verl import write
+from tuner.trainers.verl.read import read
 from tuner.trainers.verl.source import source_of
 from tuner.trainers.verl.write import NotExpressible, ProposalWriter, with_release_facts
 from tuner.workload import Backend, Checkpointing, HeadKind, Workload

@@ -50,13 +50,13 @@ def keys(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     if not named:
         return []
     from tuner.errors import TunerError
-    from tuner.trainers.chosen import TRAINER
+    from tuner.trainers.registry import DEFAULT
 
     try:
-        release = TRAINER.choose_release(_release(ctx, named)).version
+        release = DEFAULT.choose_release(_release(ctx, named)).version
     except TunerError:  # the command itself will say so
         return []
-    offered = TRAINER.offered_keys(release, name)
+    offered = DEFAULT.offered_keys(release, name)
     if mark == "~":
         return [(mark + one.key, one.help) for one in offered]
     written = [(f"{mark}{one.key}=", one.help) for one in offered]

@@ -92,11 +92,10 @@ def diff(
 
 def _compared(words: Sequence[str], premises: Premises, named: SettingsNamed) -> "ConfigurationDiff":
     from tuner.consultation.diff import compare
-    from tuner.trainers.chosen import TRAINER
 
     of_options = _premises(premises)
-    asked = [TRAINER.choose_release(one.verl_version).version for one in of_options]
-    inputs = _inputs(words, premises, releases_differ=asked[0] != asked[1])
+    first, second = of_options
+    inputs = _inputs(words, premises, releases_differ=first.verl_version != second.verl_version)
     of_sides = [
         with_project_settings(of_side, project_for(one.config, named))
         for one, of_side in zip(inputs, of_options, strict=True)

@@ -48,18 +48,24 @@ def schema(
         ),
     ],
     verl_version: premise_options.VerlVersion = None,
+    trainer: Annotated[
+        str | None,
+        typer.Option(help=_("Whose configurations the schema of the input describes; else verl's.")),
+    ] = None,
     verbose: options.Verbose = False,
 ) -> None:
     """Print the JSON Schema of an output, of measured passes, or of a project's files."""
     import json
 
-    from tuner.render.schemas import INPUT, input_schema
+    from tuner.render.schemas import INPUT
     from tuner.render.schemas import schema as schema_of
     from tuner.render.terminal import write
 
     if output == INPUT:
-        write(sys.stdout, json.dumps(input_schema(_release(verl_version)), indent=2))
+        write(sys.stdout, json.dumps(_input_schema(trainer, verl_version), indent=2))
         return
+    if trainer is not None:
+        raise InputError(_("--trainer goes with the schema of the input alone"))
     if verl_version is not None:
         raise InputError(_("--verl-version goes with the schema of the input alone"))
     content = schema_of(output)
@@ -68,22 +74,24 @@ def schema(
     write(sys.stdout, json.dumps(content, indent=2))
 
 
-def _release(asked: str | None) -> str:
-    """The bundled release that an option names.
+def _input_schema(name: str | None, asked: str | None) -> dict[str, Any]:
+    """The schema of the configurations of a trainer's release.
 
     Raises:
-        InputError: it is not bundled.
+        InputError: no such trainer is known, or the release is not bundled.
     """
-    from tuner.trainers.chosen import TRAINER
+    from tuner.render.schemas import input_schema
+    from tuner.trainers.registry import DEFAULT, trainer_named
 
-    version = TRAINER.choose_release(asked).version
+    trainer = DEFAULT if name is None else trainer_named(name)
+    version = trainer.choose_release(asked).version
     if asked is not None and asked.removeprefix("v") != version:
-        releases = ", ".join(TRAINER.bundled_releases)
+        releases = ", ".join(trainer.bundled_releases)
         raise InputError(
-            _("no keys of {trainer} {version} are bundled").format(trainer=TRAINER.name, version=asked),
+            _("no keys of {trainer} {version} are bundled").format(trainer=trainer.name, version=asked),
             hint=_("there are those of {releases}").format(releases=releases),
         )
-    return version
+    return input_schema(trainer, version)
 
 
 def _describe(definitions: dict[str, Any]) -> None:

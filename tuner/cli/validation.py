@@ -109,7 +109,7 @@ def on_this_node(request: Request, progress: Progress, *, source: str | None = N
         overrides=tuple(map(advice.settings.shown_override, request.overrides)),
         workload=advice.advice.workload,
         advice=advice.advice,
-        model_config=model_config(advice.settings, request.premises),
+        model_config=model_config(advice.loaded, request.premises),
     )
     setup = Setup(
         device=request.device,

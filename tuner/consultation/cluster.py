@@ -9,9 +9,8 @@ from tuner.errors import InputError
 from tuner.evidence import Evidence
 from tuner.gpus import counted, find_gpu, namesakes
 from tuner.hardware import Cluster, Gpu
-from tuner.inputs.settings import Settings
 from tuner.language import _
-from tuner.trainers.chosen import TRAINER
+from tuner.trainers.protocol import Loaded
 from tuner.units import GIB, GIGA, parse_rate
 
 if TYPE_CHECKING:
@@ -59,13 +58,13 @@ def choose_card(premises: Premises) -> ChosenGpu:
     return ChosenGpu(gpu=gpu, reason=reason, assumed=False, per_node=count)
 
 
-def choose_cluster(settings: Settings, premises: Premises, card: ChosenGpu) -> tuple[Cluster, str]:
+def choose_cluster(loaded: Loaded, premises: Premises, card: ChosenGpu) -> tuple[Cluster, str]:
     """The GPUs of the job, and where their number comes from.
 
     Raises:
         InputError: an option is no number or no rate that anything has.
     """
-    gpus_per_node, nodes = TRAINER.cluster_size(settings)
+    gpus_per_node, nodes = loaded.cluster_size()
     named = [
         premises.source_of(name)
         for name, value in (

@@ -13,8 +13,8 @@ from tuner.inputs.user_input import UserInput
 from tuner.memory import PhaseEstimate
 from tuner.override_text import override_key
 from tuner.timing import Interval, PhaseTime, StepTime, phase_interval
-from tuner.trainers.chosen import TRAINER
-from tuner.trainers.protocol import KeyChange, KeyFate, KeyKind, LeftOut, Loaded
+from tuner.trainers.key_facts import KeyChange, KeyFate, KeyKind
+from tuner.trainers.protocol import LeftOut, Loaded
 from tuner.workload import Phase
 
 _SEVERE = (Severity.ERROR, Severity.WARNING)
@@ -150,9 +150,7 @@ def compared(
     touching = [KeyEntry(change=key) for key in keys if key.touches]
     by_key = {entry.change.after.key: entry for entry in touching}
     behaviours = []
-    deciding = TRAINER.keys_of_fields(
-        after.loaded.settings, after.job.case.workload, version=after.loaded.version
-    )
+    deciding = after.loaded.keys_of_fields(after.job.case.workload)
     repaired = {override_key(override) for job in (before.job, after.job) for override in _repairs(job)}
     for difference in differences(before.job, after.job):
         names = _deciding(difference, deciding)
@@ -200,7 +198,7 @@ def _repairs(job: JudgedJob) -> Iterator[str]:
 
 def _read_otherwise(name: str, before: Side, after: Side) -> KeyChange:
     """A key that is the same in both and of which the releases make different things."""
-    first, second = TRAINER.key_state(before.loaded, name), TRAINER.key_state(after.loaded, name)
+    first, second = before.loaded.key_state(name), after.loaded.key_state(name)
     return KeyChange(change=KeyFate.MEANING, before=first, after=second, touches=True)
 
 

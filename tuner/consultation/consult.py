@@ -10,11 +10,10 @@ from tuner.consultation.premises import OPTIONS, Premises
 from tuner.consultation.result import Consultation, ProjectOption, RunComparison
 from tuner.findings import Numerics
 from tuner.inputs.reading import read_given
-from tuner.inputs.settings import Settings
 from tuner.inputs.user_input import UserInput, with_shown_lost
 from tuner.memory.fitting.limits import values_that_fit
 from tuner.models import find_config
-from tuner.trainers.chosen import TRAINER
+from tuner.trainers.protocol import Loaded
 from tuner.workload.observed_run import ObservedRun
 
 if TYPE_CHECKING:
@@ -103,9 +102,9 @@ def _with_run(
 ) -> tuple[JobReading, ObservedRun | None, tuple[str, ...]]:
     """The job with the lengths of its run where a log tells them, the run, and the names of these."""
     job = read(premises)
-    run = None if given.log is None else TRAINER.observed(given.log.steps, job.reading.workload)
+    run = None if given.log is None else job.loaded.trainer.observed(given.log.steps, job.reading.workload)
     if given.record is not None:
-        run = TRAINER.recorded(given.record, run, job.reading.workload)
+        run = job.loaded.trainer.recorded(given.record, run, job.reading.workload)
     if run is None:
         return job, None, ()
     from tuner.consultation.observed_run import with_lengths
@@ -124,13 +123,13 @@ def _consultation(
     block: bool,
 ) -> Consultation:
     """The advice with where its premises came from, what it leaves out, and what a run showed."""
-    settings, version, workload = job.loaded.settings, job.loaded.version, job.reading.workload
+    loaded, workload = job.loaded, job.reading.workload
     # Of keys that nobody set an answer tells with its block.
-    resting = TRAINER.resting_on_defaults(settings, workload, version=version) if block else ()
-    asked = TRAINER.quantities((name for name, _ in resting), version=version)
+    resting = loaded.resting_on_defaults(workload) if block else ()
+    asked = loaded.quantities(name for name, _ in resting)
     return Consultation(
-        given=with_shown_lost(job.given, settings.shown_override),
-        settings=settings,
+        given=with_shown_lost(job.given, loaded.settings.shown_override),
+        loaded=loaded,
         release_reason=job.release.reason,
         rollout_engine=job.rollout_engine,
         model_reason=job.model_reason,
@@ -141,7 +140,7 @@ def _consultation(
         from_project=from_settings(premises),
         resting=resting,
         fitting=tuple((name, values_that_fit(workload, quantity)) for name, quantity in asked.items()),
-        left_out=TRAINER.left_out(settings, workload, version=version),
+        left_out=loaded.left_out(workload),
         advice=advice,
         of_run=of_run,
         run=None if run is None else _run_comparison(run, advice, job),
@@ -170,7 +169,7 @@ def _although_it_ran(advice: Advice, given: UserInput) -> Advice:
 def _run_comparison(run: ObservedRun, advice: Advice, job: JobReading) -> RunComparison:
     from tuner.consultation.observed_run import run_comparison
 
-    return run_comparison(advice, run, job.loaded.settings, job.loaded.version)
+    return run_comparison(advice, run, job.loaded)
 
 
 def _engine_comparison(given: UserInput, advice: Advice) -> "EngineComparison | None":
@@ -181,8 +180,8 @@ def _engine_comparison(given: UserInput, advice: Advice) -> "EngineComparison | 
     return engine_comparison(advice, given.log.engine)
 
 
-def model_config(settings: Settings, premises: Premises) -> dict[str, Any]:
+def model_config(loaded: Loaded, premises: Premises) -> dict[str, Any]:
     """The ``config.json`` of the model that :func:`consult` took."""
-    path = premises.model if premises.model is not None else TRAINER.model_path(settings)
+    path = premises.model if premises.model is not None else loaded.model_path()
     assert path is not None  # consult has refused it
     return dict(find_config(path).values)

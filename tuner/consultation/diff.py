@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from tuner.advise.comparison import judge
 from tuner.consultation.cluster import choose_card
 from tuner.consultation.comparison import ConfigurationDiff, Side, compared
-from tuner.consultation.job import JobReading, read_job, release_of
+from tuner.consultation.job import JobReading, configuration_of, read_job, release_of
 from tuner.consultation.premises import Premises
 from tuner.counted import counted
 from tuner.errors import TunerError
@@ -13,8 +13,8 @@ from tuner.inputs.reading import read_given
 from tuner.inputs.several import Input
 from tuner.inputs.user_input import UserInput, with_shown_lost
 from tuner.language import _
-from tuner.trainers.chosen import TRAINER
-from tuner.trainers.protocol import ReleaseChoice
+from tuner.trainers.key_facts import KeyChange
+from tuner.trainers.protocol import Loaded, ReleaseChoice
 
 
 def compare(inputs: Sequence[Input], premises: Sequence[Premises]) -> ConfigurationDiff:
@@ -32,7 +32,7 @@ def compare(inputs: Sequence[Input], premises: Sequence[Premises]) -> Configurat
     jobs = [
         _read(one, of_side, release) for one, of_side, release in zip(given, premises, releases, strict=True)
     ]
-    keys = TRAINER.changed_keys(jobs[0].loaded, jobs[1].loaded)  # before checks look at more
+    keys = _changes(jobs[0].loaded, jobs[1].loaded)  # before checks look at more
     before, after = (
         _side(job, one, of_side.headroom) for job, one, of_side in zip(jobs, inputs, premises, strict=True)
     )
@@ -56,9 +56,14 @@ def _read(given: UserInput, premises: Premises, release: ReleaseChoice) -> JobRe
         return read_job(given, premises, card=card, release=release)
     except TunerError as error:
         message = _("on {trainer} {version}: {message}").format(
-            trainer=TRAINER.name, version=release.version, message=error.message
+            trainer=configuration_of(given).trainer.name, version=release.version, message=error.message
         )
         raise type(error)(message, location=error.location, key=error.key, hint=error.hint) from None
+
+
+def _changes(before: Loaded, after: Loaded) -> tuple[KeyChange, ...]:
+    """The keys that differ; two trainers have none in common, and what differs is told without keys."""
+    return before.changes(after) if before.trainer is after.trainer else ()
 
 
 def _side(job: JobReading, named: Input, headroom: float) -> Side:
@@ -77,5 +82,5 @@ def _side(job: JobReading, named: Input, headroom: float) -> Side:
         ),
         gpu_assumed=job.card.assumed,
         job=judge(job.reading, headroom=headroom),
-        left_out=TRAINER.left_out(loaded.settings, workload, version=loaded.version),
+        left_out=loaded.left_out(workload),
     )

@@ -16,7 +16,7 @@ from tuner.inputs.pasted_text import read_pasted
 from tuner.inputs.secrets import without_secrets
 from tuner.language import _
 from tuner.out_of_memory.reading import OutOfMemory, read_out_of_memory
-from tuner.trainers.chosen import TRAINER
+from tuner.trainers.registry import DEFAULT
 
 _WITHOUT_A_JOB = ("gpu", "model", "verl_version")  # premises by which an error alone is explained
 _LOOKED_FOR = (
@@ -73,8 +73,9 @@ def explain_of_job(
     """
     answer, job = consult_job(source, words, premises)
     workload = answer.advice.workload
-    failure = explain_failure(answer.advice, error, TRAINER.place_of(error.calls), job.reading.write)
-    keys = TRAINER.deciding_keys(failure.place, workload.release.version, workload, answer.settings)
+    place = answer.loaded.trainer.place_of(error.calls)
+    failure = explain_failure(answer.advice, error, place, job.reading.write)
+    keys = answer.loaded.deciding_keys(failure.place, workload)
     return ExplainedFailure(failure=failure, keys=keys, answer=answer, from_project=answer.from_project)
 
 
@@ -91,9 +92,9 @@ def explain_alone(error: OutOfMemory, premises: Premises) -> ExplainedFailure:
         else premises.read("model", premises.model, lambda path: model_shape(path, trace=trace))
     )
     card = None if premises.gpu is None else choose_card(premises).gpu.capacity_bytes
-    failure = explain_failure_alone(error, TRAINER.place_of(error.calls), model=model, capacity=card)
-    version = premises.read("verl_version", premises.verl_version, TRAINER.choose_release).version
-    keys = TRAINER.deciding_keys(failure.place, version)
+    failure = explain_failure_alone(error, DEFAULT.place_of(error.calls), model=model, capacity=card)
+    version = premises.read("verl_version", premises.verl_version, DEFAULT.choose_release).version
+    keys = DEFAULT.deciding_keys(failure.place, version)
     return ExplainedFailure(
         failure=failure,
         keys=keys,

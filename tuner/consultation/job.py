@@ -17,8 +17,8 @@ from tuner.hardware import Cluster
 from tuner.inputs.named_config import with_missing_config
 from tuner.inputs.user_input import UserInput
 from tuner.model_shape import ModelShape
-from tuner.trainers.chosen import TRAINER
 from tuner.trainers.protocol import Configuration, Loaded, ReleaseChoice, RolloutEngineChoice
+from tuner.trainers.registry import trainer_of
 from tuner.workload import Workload
 
 
@@ -42,7 +42,8 @@ def configuration_of(given: UserInput) -> Configuration:
     Raises:
         TunerError: it is malformed, or for another program.
     """
-    return TRAINER.parse(
+    trainer = trainer_of(given.document, given.arguments, program=given.program)
+    return trainer.parse(
         given.document,
         given.arguments,
         program=given.program,
@@ -57,11 +58,12 @@ def release_of(given: UserInput, premises: Premises) -> ReleaseChoice:
     Raises:
         TunerError: no such release is known, or the configuration is malformed.
     """
+    trainer = trainer_of(given.document, given.arguments, program=given.program)
     own = None if premises.verl_version is not None else configuration_of(given).release
     ran = None if given.record is None else given.record.process.verl
 
     def choose(requested: str | None) -> ReleaseChoice:
-        return TRAINER.choose_release(requested, own, ran=ran)
+        return trainer.choose_release(requested, own, ran=ran)
 
     release = premises.read("verl_version", premises.verl_version, choose)
     return replace(release, reason=premises.reason_with_source("verl_version", release.reason))
@@ -85,9 +87,9 @@ def read_job(
     loaded = configuration.on(release.version)
     if loaded.base.missing is not None:
         given = with_missing_config(given, loaded.base.missing)
-    models = Models(given, loaded.settings, premises)
+    models = Models(given, loaded, premises)
     model, model_reason = models.actor()
-    cluster, gpus_reason = choose_cluster(loaded.settings, premises, card)
+    cluster, gpus_reason = choose_cluster(loaded, premises, card)
     circumstances = _Circumstances(
         premises=premises,
         given=given,
@@ -128,9 +130,7 @@ class _Circumstances(Struct, frozen=True, kw_only=True):
         named = self.premises.engine_version
 
         def choose(requested: str | None) -> RolloutEngineChoice | None:
-            return TRAINER.choose_rollout_engine(
-                loaded.settings,
-                version=loaded.version,
+            return loaded.choose_rollout_engine(
                 requested=requested,
                 look=self.premises.verl_version is None,  # a named release need not be this machine's
             )
@@ -145,19 +145,17 @@ class _Circumstances(Struct, frozen=True, kw_only=True):
         return self._models(loaded).critic()
 
     def _models(self, loaded: Loaded) -> Models:
-        return Models(self.given, loaded.settings, self.premises)
+        return Models(self.given, loaded, self.premises)
 
     def workload(self, loaded: Loaded, rollout_engine: RolloutEngineChoice | None) -> Workload:
-        return TRAINER.read(
-            loaded.settings,
-            version=loaded.version,
+        return loaded.workload(
             model=self.model,
             critic_model=self.critic_model(loaded),
             cluster=self.cluster,
             rollout_engine_version=None if rollout_engine is None else rollout_engine.version,
             lengths=lengths_of(self.premises),
             zero_advantage_ratio=self.zero_advantage_ratio,
-            service_models=self._models(loaded).services(loaded),
+            service_models=self._models(loaded).services(),
         )
 
     def releases(
@@ -171,7 +169,7 @@ class _Circumstances(Struct, frozen=True, kw_only=True):
             loaded = configuration.on(version)
             return self.workload(loaded, self.rollout_engine(loaded, rollout_engine_version))
 
-        behaviours = TRAINER.behaviours(release.unbundled, workload, read)
+        behaviours = configuration.trainer.behaviours(release.unbundled, workload, read)
         return release_range(
             f"{workload.release.trainer} {release.unbundled}",
             [(behaviour.name, behaviour.workload) for behaviour in behaviours],
@@ -202,7 +200,7 @@ class _ConfigurationReading:
     @cached_property
     def findings(self) -> Sequence[Finding]:
         """What the trainer's checks say about it."""
-        return TRAINER.check(self._loaded.settings, self.workload, version=self._loaded.version)
+        return self._loaded.check(self.workload)
 
     @cached_property
     def releases(self) -> ReleaseRange | None:
@@ -215,7 +213,7 @@ class _ConfigurationReading:
 
     @cached_property
     def _writer(self) -> Callable[[Workload], Written]:
-        return TRAINER.override_writer(self.workload, self._loaded.settings, version=self._loaded.version)
+        return self._loaded.override_writer(self.workload)
 
     def adding(self, overrides: Sequence[str]) -> "_ConfigurationReading":
         """The configuration with further overrides; ValueError where the release refuses to read it."""

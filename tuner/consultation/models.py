@@ -16,7 +16,6 @@ from tuner.inputs.user_input import UserInput
 from tuner.language import _
 from tuner.model_shape import ModelShape
 from tuner.models import config_file, find_config, find_model, named_within
-from tuner.trainers.chosen import TRAINER
 from tuner.trainers.protocol import Loaded
 from tuner.workload import ServiceRole
 
@@ -42,8 +41,12 @@ class Models(Struct, frozen=True):
     """The models of one job: those that options name, else those of its keys."""
 
     given: UserInput
-    settings: Settings
+    loaded: Loaded
     premises: Premises
+
+    @property
+    def _settings(self) -> Settings:
+        return self.loaded.settings
 
     def actor(self) -> tuple[ModelShape, str]:
         """The policy's model, and why it was taken.
@@ -54,10 +57,10 @@ class Models(Struct, frozen=True):
         if self.premises.model is not None:
             shape = self._said("model", self.premises.model)
             return shape, f"{self.premises.source_of('model')}; {_reason(shape)}"
-        path = TRAINER.model_path(self.settings)
+        path = self.loaded.model_path()
         if path is None:
             raise self._not_named()
-        shape = self._named(path, TRAINER.model_key(self.settings))
+        shape = self._named(path, self.loaded.model_key)
         return shape, _reason(shape)
 
     def critic(self) -> ModelShape | None:
@@ -68,17 +71,17 @@ class Models(Struct, frozen=True):
         """
         if self.premises.critic_model is not None:
             return self._said("critic_model", self.premises.critic_model)
-        path = TRAINER.critic_model_path(self.settings)
-        return None if path is None else self._named(path, TRAINER.critic_model_key)
+        path = self.loaded.critic_model_path()
+        return None if path is None else self._named(path, self.loaded.critic_model_key)
 
-    def services(self, loaded: Loaded) -> dict[str, ModelShape]:
+    def services(self) -> dict[str, ModelShape]:
         """The models of a reward model and of teachers that are known, by their paths; others are left out.
 
         Raises:
             InputError: none is known by the name that an option gives.
         """
         models = {}
-        for role, path in TRAINER.service_paths(loaded.settings, version=loaded.version):
+        for role, path in self.loaded.service_paths():
             named = self.premises.reward_model if role is ServiceRole.REWARD else None
             if named is not None:
                 models[path] = self._said("reward_model", named)
@@ -96,13 +99,13 @@ class Models(Struct, frozen=True):
 
         So is an override of the model that the script has, and that does not reach the trainer.
         """
-        key = TRAINER.model_key(self.settings)
+        key = self.loaded.model_key
         lost = next((one for one in self.given.lost if one.text.lstrip("+").startswith(f"{key}=")), None)
         if lost is not None:
             return InputError(
                 _("the override that names the model never reaches the trainer"),
                 location=lost.location,
-                key=self.settings.as_reader_takes_it(key) or key,
+                key=self._settings.as_reader_takes_it(key) or key,
                 hint=_("the command ends above line {line}: see tuner rule CFG180").format(
                     line=lost.command.line
                 ),
@@ -118,7 +121,7 @@ class Models(Struct, frozen=True):
         if left_open is None:
             return InputError(
                 _("no model is named"),
-                key=self.settings.as_reader_takes_it(key) or key,
+                key=self._settings.as_reader_takes_it(key) or key,
                 hint=self._offer() or _("set this key or give --model NAME"),
             )
         hint = (
@@ -130,7 +133,10 @@ class Models(Struct, frozen=True):
         offer = self._offer()
         hint = _("{offer}; {hint}").format(offer=offer, hint=hint) if offer else hint
         return InputError(
-            message, location=left_open.location, key=self.settings.as_reader_takes_it(key) or key, hint=hint
+            message,
+            location=left_open.location,
+            key=self._settings.as_reader_takes_it(key) or key,
+            hint=hint,
         )
 
     def _named(self, path: str, key: str) -> ModelShape:
@@ -138,12 +144,12 @@ class Models(Struct, frozen=True):
         try:
             return model_shape(_beside(self.given.source, path), trace=self.premises.trace)
         except InputError as error:
-            origin = self.settings.origin(key)
+            origin = self._settings.origin(key)
             message = f"{error.location}: {error.message}" if error.location is not None else error.message
             place = origin.location if origin is not None else None
             hint = self._offer() or error.hint
             raise InputError(
-                message, location=place, key=self.settings.as_reader_takes_it(key) or key, hint=hint
+                message, location=place, key=self._settings.as_reader_takes_it(key) or key, hint=hint
             ) from None
 
     def _offer(self) -> str:
@@ -160,12 +166,12 @@ class Models(Struct, frozen=True):
 
     def _texts(self) -> Iterator[tuple[str, str]]:
         """What the user wrote that may name a model, with the key or the file that has it."""
-        for path in self.settings.origins:
+        for path in self._settings.origins:
             key = dotted(path)
-            value = lookup(self.settings.tree, path) if contains(self.settings.tree, path) else None
+            value = lookup(self._settings.tree, path) if contains(self._settings.tree, path) else None
             if isinstance(value, str) and key not in (
-                TRAINER.model_key(self.settings),
-                TRAINER.critic_model_key,
+                self.loaded.model_key,
+                self.loaded.critic_model_key,
             ):
                 yield value, key
         yield Path(self.given.source).stem, Path(self.given.source).name

@@ -11,9 +11,8 @@ from tuner.consultation.premises import Premises
 from tuner.consultation.result import RunComparison
 from tuner.findings import Finding
 from tuner.inputs.log.metrics import StepMetrics
-from tuner.inputs.settings import Settings
 from tuner.language import ngettext
-from tuner.trainers.chosen import TRAINER
+from tuner.trainers.protocol import Loaded
 from tuner.workload import P95, Batch
 from tuner.workload.observed_run import ObservedRun
 
@@ -47,9 +46,9 @@ def with_lengths(premises: Premises, run: ObservedRun, batch: Batch) -> tuple[Pr
     return replace(premises, **added), tuple(added)
 
 
-def run_comparison(advice: Advice, run: ObservedRun, settings: Settings, version: str) -> RunComparison:
+def run_comparison(advice: Advice, run: ObservedRun, loaded: Loaded) -> RunComparison:
     """A run beside the model of its job, with the keys that decide what it shows."""
-    keys = TRAINER.keys_of_fields(settings, advice.workload, version=version)
+    keys = loaded.keys_of_fields(advice.workload)
     return RunComparison(observations=observations(advice, run), keys=keys)
 
 

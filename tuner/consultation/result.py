@@ -10,7 +10,7 @@ from tuner.errors import Location
 from tuner.inputs.settings import Settings
 from tuner.inputs.user_input import UserInput
 from tuner.memory.fitting.limits import Fitting
-from tuner.trainers.protocol import LeftOut, RolloutEngineChoice
+from tuner.trainers.protocol import LeftOut, Loaded, RolloutEngineChoice
 
 if TYPE_CHECKING:
     from tuner.advise.allocation import Explanation
@@ -37,7 +37,7 @@ class Consultation(Struct, frozen=True, kw_only=True):
     """The advice for one configuration and where its premises came from."""
 
     given: UserInput  # the configuration
-    settings: Settings
+    loaded: Loaded
     release_reason: str  # why this release's defaults and rules were used
     rollout_engine: RolloutEngineChoice | None = None  # None where the trainer generates by itself
     model_reason: str  # which option or key named the model
@@ -54,3 +54,8 @@ class Consultation(Struct, frozen=True, kw_only=True):
     of_run: tuple[str, ...] = ()  # names of the lengths that come from a run's log
     run: RunComparison | None = None  # where a log reports of its steps
     engine: "EngineComparison | None" = None  # where it says how the rollout engine was started
+
+    @property
+    def settings(self) -> Settings:
+        """Every setting of the configuration, with its origin."""
+        return self.loaded.settings

@@ -9,7 +9,8 @@ from tuner.render import does_not_fit, lost_override, not_modelled
 from tuner.review import budget
 from tuner.review.project.selection import KnownRules
 from tuner.review.suppression import unused
-from tuner.trainers.chosen import TRAINER
+from tuner.trainers.protocol import Trainer
+from tuner.trainers.registry import DEFAULT, trainers
 
 _OWN = (does_not_fit, not_modelled, lost_override, unused, budget)
 
@@ -17,7 +18,14 @@ _OWN = (does_not_fit, not_modelled, lost_override, unused, budget)
 def rules_and_modules() -> tuple[tuple[Rule, ModuleType], ...]:
     """Every rule with the module whose docstring is its page, by code."""
     own = ((module.RULE, module) for module in (*_OWN, *rules.modules()))
-    return tuple(sorted((*own, *TRAINER.rules), key=lambda pair: str(pair[0].code)))
+    of_trainers = (pair for trainer in trainers() for pair in trainer.rules)
+    return tuple(sorted((*own, *of_trainers), key=lambda pair: str(pair[0].code)))
+
+
+def trainer_of_rule(rule: Rule) -> Trainer:
+    """The trainer in whose keys the examples of a rule are written: verl where the rule is of the models."""
+    checking = (trainer for trainer in trainers() if any(own is rule for own, _module in trainer.rules))
+    return next(checking, DEFAULT)
 
 
 @cache

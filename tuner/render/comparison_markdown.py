@@ -20,7 +20,7 @@ from tuner.render.lengths import assumed_lengths
 from tuner.render.numbers import gib
 from tuner.render.terminal import Terminal
 from tuner.render.words import clauses, full_stop, pasteable, sentence, shown_overrides, titled, with_note
-from tuner.trainers.protocol import KeyFate
+from tuner.trainers.key_facts import KeyFate
 
 _TERMINAL = Terminal()  # for its arrow
 _UNIT = "GiB"

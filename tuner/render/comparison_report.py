@@ -16,8 +16,7 @@ from tuner.render.field_words import field_words, value_words
 from tuner.render.json_text import json_text
 from tuner.render.report_values import SCHEMA_VERSION, Bytes, InputPlace, Interval, SchemaVersion
 from tuner.render.time_report import StepTimeReport
-from tuner.trainers.chosen import TRAINER
-from tuner.trainers.protocol import KeyFate, KeyKind, KeyState
+from tuner.trainers.key_facts import KeyFate, KeyKind, KeyState
 from tuner.workload import Phase
 
 SecondsInterval = Annotated[tuple[float, float], Meta(description="the least and the most seconds")]
@@ -198,7 +197,7 @@ def _side(side: Side) -> SideReport:
     return SideReport(
         source=side.given.source,
         words=side.words,
-        trainer=TRAINER.name,
+        trainer=side.loaded.trainer.name,
         release=side.loaded.version,
         release_reason=side.release_reason,
         engine=side.rollout_engine,

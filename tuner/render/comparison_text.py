@@ -22,8 +22,7 @@ from tuner.render.words import (
     titled,
     with_note,
 )
-from tuner.trainers.chosen import TRAINER
-from tuner.trainers.protocol import KeyChange, KeyFate
+from tuner.trainers.key_facts import KeyChange, KeyFate
 
 # Fields by which the training itself is another one: told whatever they cost.
 _OF_TRAINING = frozenset({"loss_averages_micro_batches"})
@@ -85,7 +84,7 @@ def _premises(comparison: ConfigurationDiff, terminal: Terminal) -> Iterator[str
 
 
 def _side(side: Side) -> str:
-    words = [f"{TRAINER.name} {side.loaded.version}"]
+    words = [f"{side.loaded.trainer.name} {side.loaded.version}"]
     words += [side.rollout_engine] if side.rollout_engine is not None else []
     source = " ".join([_(side.given.source), *map(pasteable, side.words)])
     return listed([source, *words, side.model, side.gpus])

@@ -6,7 +6,7 @@ from tuner.language import N_, _
 from tuner.render.difference_words import shows
 from tuner.render.numbers import gib
 from tuner.render.words import listed
-from tuner.trainers.protocol import KeyFate
+from tuner.trainers.key_facts import KeyFate
 
 VERDICTS = {
     Verdict.WILL_NOT_START: N_("WILL NOT START"),

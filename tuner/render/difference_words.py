@@ -8,7 +8,7 @@ from tuner.render.field_words import field_words, value_words
 from tuner.render.numbers import percent
 from tuner.render.terminal import Terminal
 from tuner.render.words import clauses, listed, place, titled, with_note
-from tuner.trainers.protocol import KeyState
+from tuner.trainers.key_facts import KeyState
 from tuner.units import GIB
 
 _NAMED = 3  # phases of one effect

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from tuner.language import _
 from tuner.render.words import clauses, listed, place
-from tuner.trainers.protocol import Affects, LeftOut
+from tuner.trainers.key_facts import Affects
+from tuner.trainers.protocol import LeftOut
 
 _NAMED = 3  # in one sentence; the others are counted
 

@@ -31,7 +31,7 @@ from tuner.consultation.result import Consultation
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.language import N_, _
-from tuner.trainers.protocol import Affects
+from tuner.trainers.key_facts import Affects
 
 RULE = Rule(
     code="CFG002",

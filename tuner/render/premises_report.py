@@ -11,7 +11,8 @@ from tuner.inputs.settings import Layer
 from tuner.inputs.user_input import LostOverride, Remark
 from tuner.memory.fitting.limits import Fitting
 from tuner.render.report_values import InputPlace
-from tuner.trainers.protocol import Affects, LeftOut
+from tuner.trainers.key_facts import Affects
+from tuner.trainers.protocol import LeftOut
 
 
 class UserSetting(Struct, frozen=True, kw_only=True):

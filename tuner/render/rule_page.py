@@ -16,13 +16,12 @@ from msgspec import Struct
 from tuner.errors import InputError
 from tuner.findings import Rule
 from tuner.language import _, documented
-from tuner.render.all_rules import rules_and_modules
+from tuner.render.all_rules import rules_and_modules, trainer_of_rule
 from tuner.render.columns import left
 from tuner.render.rst import parse_docstring, plain_text, reflow, translated
 from tuner.render.terminal import Terminal
 from tuner.render.words import SEVERITY_COLOURS, clauses, numerics, pasteable, titled
 from tuner.rules.retired import RETIRED
-from tuner.trainers.chosen import TRAINER
 
 _OPTIONS = {"engine_version": "--engine-version", "zero_advantage_ratio": "--zero-advantage-ratio"}
 
@@ -58,18 +57,23 @@ class RulePage(Struct, frozen=True, kw_only=True):
 
 def pages() -> tuple[RulePage, ...]:
     """The pages of all rules and checks, by code."""
-    return tuple(
-        page(rule, module, TRAINER.examples / f"{rule.name}.yaml") for rule, module in rules_and_modules()
-    )
+    return tuple(rule_page(rule, module) for rule, module in rules_and_modules())
 
 
-def page(rule: Rule, module: ModuleType, example: Path) -> RulePage:
+def rule_page(rule: Rule, module: ModuleType) -> RulePage:
+    """The page of a rule or check, with the example of the trainer that has it."""
+    trainer = trainer_of_rule(rule)
+    return page(rule, module, trainer.examples / f"{rule.name}.yaml", trainer.name)
+
+
+def page(rule: Rule, module: ModuleType, example: Path, trainer: str) -> RulePage:
     """The page of one rule.
 
     Args:
         rule: its identity.
         module: the module whose docstring describes it.
         example: its table of cases; it need not exist.
+        trainer: whose keys the table is written in.
     """
     title, sections = parse_docstring(module.__doc__ or "")
     return RulePage(
@@ -77,7 +81,7 @@ def page(rule: Rule, module: ModuleType, example: Path) -> RulePage:
         topic=module.__name__.split(".")[-2] if "." in module.__name__ else "",
         title=_title(rule, title or rule.summary),
         sections=tuple((documented(heading), translated(body)) for heading, body in sections),
-        example=read_example(example) if example.is_file() else None,
+        example=read_example(example, trainer) if example.is_file() else None,
     )
 
 
@@ -87,7 +91,7 @@ def _title(rule: Rule, title: str) -> str:
     return shown.removeprefix(rule.code).lstrip("\uff1a: ")  # a colon of either width
 
 
-def read_example(path: Path) -> Example:
+def read_example(path: Path, trainer: str) -> Example:
     """The bad example of a table of cases, and what is proposed for it where a case says so."""
     table, bases = _read(path), _bases(path.parent)
     bad = _strings(table["bad"])
@@ -96,7 +100,7 @@ def read_example(path: Path) -> Example:
         (),
     )
     return Example(
-        premise=_premise({**bases[table["base"]], **table}),
+        premise=_premise({**bases[table["base"]], **table}, trainer),
         bad=bad,
         instead=_strings(instead),
     )
@@ -118,7 +122,7 @@ def _strings(values: Any) -> tuple[str, ...]:
     return tuple(str(value) for value in values)
 
 
-def _premise(example: dict[str, Any]) -> str:
+def _premise(example: dict[str, Any], trainer: str) -> str:
     gpus = int(example.get("gpus_per_node", 1)) * int(example.get("nodes", 1))
     options = "".join(
         _(" with {option} {value}").format(option=option, value=example[field])
@@ -129,7 +133,7 @@ def _premise(example: dict[str, Any]) -> str:
         model=example["model"],
         gpus=gpus,
         gpu=example["gpu"],
-        trainer=TRAINER.name,
+        trainer=trainer,
         version=example["version"],
         options=options,
     )

@@ -15,7 +15,7 @@ from tuner.render.report_values import SCHEMA_VERSION
 from tuner.render.settings_report import SettingsReport
 from tuner.render.struct_models import model_of
 from tuner.review.project import schema as written
-from tuner.trainers.chosen import TRAINER
+from tuner.trainers.protocol import Trainer
 from tuner.validate.report.schema import ValidationFile
 
 OUTPUTS: dict[str, tuple[type[Struct] | type[BaseModel], str]] = {
@@ -53,9 +53,9 @@ def _output(name: str) -> type[BaseModel]:
     return model_of(output, title) if issubclass(output, Struct) else output
 
 
-def input_schema(version: str) -> dict[str, Any]:
-    """The JSON Schema of a configuration on a bundled release."""
-    return _named(f"{INPUT}:{TRAINER.name}-{version}", TRAINER.input_schema(version))
+def input_schema(trainer: Trainer, version: str) -> dict[str, Any]:
+    """The JSON Schema of a configuration on a bundled release of a trainer."""
+    return _named(f"{INPUT}:{trainer.name}-{version}", trainer.input_schema(version))
 
 
 def _named(name: str, content: dict[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,6 @@ from tuner.render.json_text import json_text
 from tuner.render.premises_report import OpenValue, ScriptRemark
 from tuner.render.report_values import SCHEMA_VERSION, InputPlace, SchemaVersion
 from tuner.render.settings_view import SettingsView
-from tuner.trainers.chosen import TRAINER
 
 
 class ResolvedSetting(Struct, frozen=True, kw_only=True):
@@ -69,7 +68,7 @@ def settings_json(view: SettingsView, *, every: bool) -> str:
     written = SettingsReport(
         tuner_version=__version__,
         source=view.given.source,
-        trainer=TRAINER.name,
+        trainer=view.loaded.trainer.name,
         release=view.loaded.version,
         release_reason=view.release.reason,
         base=view.loaded.base.name,

@@ -10,14 +10,13 @@ from tuner.render.input_notes import lost, not_followed, remarks
 from tuner.render.settings_view import SettingsView
 from tuner.render.terminal import Terminal, plain
 from tuner.render.words import clauses, listed, pasteable, place, titled
-from tuner.trainers.chosen import TRAINER
 
 
 def title(view: SettingsView) -> str:
     """What the settings are of, and what they rest on."""
     return _("{source} on {trainer} {version}, {base}").format(
         source=_(view.given.source),
-        trainer=TRAINER.name,
+        trainer=view.loaded.trainer.name,
         version=view.loaded.version,
         base=view.loaded.base.name,
     )

@@ -16,7 +16,7 @@ from tuner.inputs.log.run_log import is_log
 from tuner.inputs.run_folder import is_run
 from tuner.inputs.several import Input
 from tuner.language import _
-from tuner.trainers.chosen import TRAINER
+from tuner.trainers.registry import trainer_of_file
 from tuner.units import MIB
 
 _YAML_NAMES = (".yaml", ".yml")
@@ -150,7 +150,7 @@ def _may_configure(file: str) -> bool:
         return True  # to be named as what cannot be read
     if file.endswith(_LOG_NAMES) and not is_log(data):
         return False
-    return TRAINER.may_configure(data.decode("utf-8", "replace"), yaml=file.endswith(_YAML_NAMES))
+    return trainer_of_file(data.decode("utf-8", "replace"), yaml=file.endswith(_YAML_NAMES)) is not None
 
 
 def _beginning(file: Path) -> bytes:

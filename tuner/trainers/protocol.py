@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
 
-from tuner.enumeration import Enum
 from tuner.findings import Finding, Rule, Written
 from tuner.hardware import Cluster
 from tuner.inputs.overrides import Argument
 from tuner.inputs.settings import Origin, Settings
 from tuner.inputs.user_input import Remark
 from tuner.inputs.yaml_file import Document
-from tuner.language import N_
 from tuner.model_shape import ModelShape
+from tuner.trainers.key_facts import Affects, KeyChange, KeyClass, KeyState, OfferedKey
 from tuner.workload import ANY_LENGTHS, Lengths, Quantity, ServiceRole, Workload
 
 if TYPE_CHECKING:
@@ -57,22 +56,6 @@ class Base(Struct, frozen=True, kw_only=True):
     missing: str | None = None  # the user's own that a launch names in its place, and that was not to be had
 
 
-class Loaded(Struct, frozen=True, kw_only=True):
-    """A user's configuration on the defaults of the release that it rests on."""
-
-    settings: Settings
-    version: str
-    base: Base
-
-
-class Affects(Enum):
-    """What is missing from the answer where a part of a job is left out."""
-
-    GPU = N_("GPU memory")
-    HOST = N_("host memory")
-    SECONDS = N_("seconds")
-
-
 class LeftOut(Struct, frozen=True, kw_only=True):
     """A part of the job that the estimate does not count, and the setting by which the job has it."""
 
@@ -82,80 +65,6 @@ class LeftOut(Struct, frozen=True, kw_only=True):
     origin: Origin | None  # of the value
     reason: str  # what the trainer does there that is not counted
     affects: Affects
-
-
-class KeyKind(Enum):
-    """What the estimate makes of a key."""
-
-    MODELLED = "modelled"
-    NO_EFFECT = "no effect"
-    NOT_MODELLED = "not modelled"
-
-
-class KeyClass(Struct, frozen=True, kw_only=True):
-    """Keys of a release that the estimate treats alike for one reason."""
-
-    kind: KeyKind
-    name: str = ""
-    reason: str = ""  # why there is no effect, or what is not counted
-    affects: Affects | None = None  # what is missing from the answer where it is not counted
-    keys: tuple[str, ...]
-
-
-class OfferedKey(Struct, frozen=True, kw_only=True):
-    """A key that a shell offers to somebody who types one."""
-
-    key: str
-    default: str  # as an override has it; empty where another key decides it, or it is no number and no word
-    help: str  # what the estimate makes of it; empty where too many keys are offered to say so of each
-
-
-class KeyFate(Enum):
-    """What became of a key between two configurations, or two releases."""
-
-    VALUE = "value"  # the user set it, to another value or in one of both only
-    DEFAULT = "default"  # nobody set it, and the releases have different values
-    RENAMED = "renamed"  # the later release reads another key for the same
-    NEW = "new"  # the earlier release has no such key
-    VANISHED = "vanished"  # the later release has no such key
-    UNREAD = "unread"  # the later release has it and no longer reads it
-    READ = "read"  # the earlier release had it and did not read it
-    MEANING = "meaning"  # both read the same value, and make different things of it
-
-
-class KeyState(Struct, frozen=True, kw_only=True):
-    """A key in one of two configurations."""
-
-    key: str
-    value: object  # None where there is none
-    origin: Origin | None  # None where there is no such key
-    by_user: bool
-    kind: KeyKind | None  # what the estimate makes of it; None where the release has no such key
-    shown: object = None  # the value as it may be shown
-
-
-class KeyChange(Struct, frozen=True, kw_only=True):
-    """A key that differs between two configurations."""
-
-    change: KeyFate
-    before: KeyState
-    after: KeyState
-    touches: bool  # one of both jobs is read by it, or the user set it
-    reason: str = ""  # why a key has no effect, or what is not counted
-
-    @property
-    def by_user(self) -> bool:
-        """Whether the user set it in either."""
-        return self.before.by_user or self.after.by_user
-
-    @property
-    def kind(self) -> KeyKind | None:
-        """The more telling of what the estimate makes of it."""
-        kinds = {self.before.kind, self.after.kind}
-        return next(
-            (kind for kind in (KeyKind.MODELLED, KeyKind.NOT_MODELLED, KeyKind.NO_EFFECT) if kind in kinds),
-            None,
-        )
 
 
 class Behaviour(Struct, frozen=True, kw_only=True):
@@ -169,8 +78,118 @@ Reader = Callable[[str, str | None], Workload]
 """The workload as a bundled release reads it, with a version of the rollout engine or with its own choice."""
 
 
+class Loaded(Protocol):
+    """A user's configuration on the defaults of the release that it rests on: it reads and checks itself.
+
+    What its members are handed as ``workload`` is what :meth:`workload` made of it.
+    """
+
+    @property
+    def trainer(self) -> "Trainer":
+        """The trainer that it configures."""
+
+    @property
+    def settings(self) -> Settings:
+        """Every setting with its origin."""
+
+    @property
+    def version(self) -> str:
+        """The release that it rests on."""
+
+    @property
+    def base(self) -> Base:
+        """The release's configuration that it is laid on."""
+
+    @property
+    def model_key(self) -> str:
+        """The key that names the model that is trained."""
+
+    @property
+    def critic_model_key(self) -> str:
+        """The key that names the critic's model."""
+
+    def model_path(self) -> str | None:
+        """Where the actor's model comes from; None where nobody says."""
+
+    def critic_model_path(self) -> str | None:
+        """Where the critic's model comes from; None without a critic, and where nobody says."""
+
+    def service_paths(self) -> tuple[tuple[ServiceRole, str], ...]:
+        """Where the models come from that judge responses in the job: of a reward model, of teachers."""
+
+    def cluster_size(self) -> tuple[int, int]:
+        """The trainer's GPUs per node, and nodes."""
+
+    def choose_rollout_engine(self, *, requested: str | None, look: bool) -> RolloutEngineChoice | None:
+        """The version of the rollout engine; None where the trainer generates by itself, or not at all.
+
+        The one that is ``requested``, else the installed one if that is to be looked for, else the newest
+        that the release allows.
+
+        Raises:
+            InputError: ``requested`` is no version number, or the release refuses it when it starts.
+        """
+
+    def workload(
+        self,
+        *,
+        model: ModelShape,
+        critic_model: ModelShape | None,
+        cluster: Cluster,
+        rollout_engine_version: str | None = None,
+        lengths: Lengths = ANY_LENGTHS,
+        zero_advantage_ratio: float | None = None,
+        service_models: Mapping[str, ModelShape] = ...,
+    ) -> Workload:
+        """What the release makes of the settings; its own behaviour becomes plain facts in it.
+
+        Raises:
+            InputError: a value has the wrong type or makes no workload.
+            UnsupportedError: the settings ask for what is not modelled.
+        """
+
+    def check(self, workload: Workload) -> list[Finding]:
+        """What the checks of raw settings find: unknown, dead and renamed keys, what the release rejects."""
+
+    def override_writer(self, before: Workload) -> Callable[[Workload], Written]:
+        """A function that writes a proposal as overrides, to be added to the settings of ``before``.
+
+        The function raises ValueError where the release has no keys for the change. What it writes,
+        :meth:`workload` reads as the workload beside it: the proposal, with what the release does of its
+        own accord.
+        """
+
+    def resting_on_defaults(self, workload: Workload) -> tuple[tuple[str, object], ...]:
+        """Keys that decide what fits and that nobody set, with the defaults that are used."""
+
+    def quantities(self, keys: Iterable[str]) -> dict[str, Quantity]:
+        """The quantity behind each of these keys, where the memory model can vary it."""
+
+    def left_out(self, workload: Workload) -> tuple[LeftOut, ...]:
+        """What the settings ask for and the workload does not hold: none with the release's defaults."""
+
+    def keys_of_fields(self, workload: Workload) -> Mapping[tuple[str, ...], tuple[str, ...]]:
+        """The keys that decide each field of the workload, by its path."""
+
+    def deciding_keys(self, place: "FailurePlace", workload: Workload) -> tuple[str, ...]:
+        """The keys that decide how much memory the job takes at a place."""
+
+    def key_state(self, key: str) -> KeyState:
+        """A key as this configuration has it."""
+
+    def changes(self, after: "Loaded") -> tuple[KeyChange, ...]:
+        """The keys that differ from those of another configuration of the same trainer, modelled ones first.
+
+        Both have been read. Keys that touch neither job are among them, marked as such.
+        """
+
+
 class Configuration(Protocol):
     """What the user gave, read once and not yet laid on the defaults of a release."""
+
+    @property
+    def trainer(self) -> "Trainer":
+        """The trainer that it configures."""
 
     def on(self, version: str) -> Loaded:
         """The whole configuration, as a bundled release has it.
@@ -201,13 +220,6 @@ class Trainer(Protocol):
     @property
     def name(self) -> str:
         """What the trainer is called in messages."""
-
-    def model_key(self, settings: Settings) -> str:
-        """The key that names the model that is trained."""
-
-    @property
-    def critic_model_key(self) -> str:
-        """The key that names the critic's model."""
 
     @property
     def rules(self) -> tuple[tuple[Rule, ModuleType], ...]:
@@ -242,6 +254,9 @@ class Trainer(Protocol):
             InputError: ``requested`` is not a version number.
         """
 
+    def recognises(self, document: Document | None, given: Sequence[Argument], *, program: str) -> bool:
+        """Whether a configuration by its keys, or a launch by its program, is surely for this trainer."""
+
     def may_configure(self, text: str, *, yaml: bool) -> bool:
         """Whether a file of a folder looks like a configuration, a launch or a log of the trainer."""
 
@@ -263,93 +278,6 @@ class Trainer(Protocol):
             InputError: a file that the document names or an argument is malformed.
             UnsupportedError: the configuration is for another program of the trainer.
         """
-
-    def model_path(self, settings: Settings) -> str | None:
-        """Where the actor's model comes from; None where nobody says."""
-
-    def critic_model_path(self, settings: Settings) -> str | None:
-        """Where the critic's model comes from; None without a critic, and where nobody says."""
-
-    def service_paths(self, settings: Settings, *, version: str) -> tuple[tuple[ServiceRole, str], ...]:
-        """Where the models come from that judge responses in the job: of a reward model, of teachers."""
-
-    def cluster_size(self, settings: Settings) -> tuple[int, int]:
-        """The trainer's GPUs per node, and nodes."""
-
-    def choose_rollout_engine(
-        self, settings: Settings, *, version: str, requested: str | None, look: bool
-    ) -> RolloutEngineChoice | None:
-        """The version of the rollout engine; None where the trainer generates by itself, or not at all.
-
-        The one that is ``requested``, else the installed one if that is to be looked for, else the newest
-        that the release allows.
-
-        Raises:
-            InputError: ``requested`` is no version number, or the release refuses it when it starts.
-        """
-
-    def read(
-        self,
-        settings: Settings,
-        *,
-        version: str,
-        model: ModelShape,
-        critic_model: ModelShape | None,
-        cluster: Cluster,
-        rollout_engine_version: str | None = None,
-        lengths: Lengths = ANY_LENGTHS,
-        zero_advantage_ratio: float | None = None,
-        service_models: Mapping[str, ModelShape] = ...,
-    ) -> Workload:
-        """The workload that a release makes of its settings; its own behaviour becomes plain facts in it.
-
-        Raises:
-            InputError: a value has the wrong type or makes no workload.
-            UnsupportedError: the settings ask for what is not modelled.
-        """
-
-    def check(self, settings: Settings, workload: Workload, *, version: str) -> list[Finding]:
-        """What the checks of raw settings find: unknown, dead and renamed keys, what the release rejects."""
-
-    def override_writer(
-        self, before: Workload, settings: Settings, *, version: str
-    ) -> Callable[[Workload], Written]:
-        """A function that writes a proposal as overrides, to be added to the settings of ``before``.
-
-        The function raises ValueError where the release has no keys for the change. What it writes,
-        ``read`` reads as the workload beside it: the proposal, with what the release does of its own accord.
-        """
-
-    def resting_on_defaults(
-        self, settings: Settings, workload: Workload, *, version: str
-    ) -> tuple[tuple[str, object], ...]:
-        """Keys that decide what fits and that nobody set, with the defaults that are used.
-
-        ``settings`` and ``version`` are those that ``workload`` was read from.
-        """
-
-    def left_out(self, settings: Settings, workload: Workload, *, version: str) -> tuple[LeftOut, ...]:
-        """What the settings ask for and the workload does not hold: none with the release's defaults.
-
-        ``settings`` and ``version`` are those that ``workload`` was read from.
-        """
-
-    def quantities(self, keys: Iterable[str], *, version: str) -> dict[str, Quantity]:
-        """The quantity behind each of these keys, where the memory model can vary it."""
-
-    def changed_keys(self, before: Loaded, after: Loaded) -> tuple[KeyChange, ...]:
-        """The keys that differ between two configurations which have been read, the modelled ones first.
-
-        Those that touch neither job are among them, marked as such.
-        """
-
-    def keys_of_fields(
-        self, settings: Settings, workload: Workload, *, version: str
-    ) -> Mapping[tuple[str, ...], tuple[str, ...]]:
-        """The keys that decide each field of the workload which was read from the settings, by its path."""
-
-    def key_state(self, loaded: Loaded, key: str) -> KeyState:
-        """A key as one configuration has it."""
 
     def behaviours(self, asked: str, nearest: Workload, read: Reader) -> tuple[Behaviour, ...]:
         """The ways in which a job may run under a release that is not bundled, ``nearest`` first."""
@@ -377,11 +305,5 @@ class Trainer(Protocol):
     def place_of(self, calls: "Sequence[Call]") -> "FailurePlace":
         """Where a job was when it stopped, as the calls of its stack tell, the innermost last."""
 
-    def deciding_keys(
-        self,
-        place: "FailurePlace",
-        version: str,
-        workload: Workload | None = ...,
-        settings: Settings | None = ...,
-    ) -> tuple[str, ...]:
-        """The keys that decide how much memory a job, which may be known, takes at a place."""
+    def deciding_keys(self, place: "FailurePlace", version: str) -> tuple[str, ...]:
+        """The keys by which a release decides how much memory a job of which nothing is known takes there."""

@@ -12,7 +12,7 @@ from tuner.consultation.cluster import NETWORK_BYTES_PER_S
 from tuner.gpus import find_gpu
 from tuner.hardware import Cluster, Gpu
 from tuner.inputs.overrides import on_command_line
-from tuner.trainers.chosen import TRAINER
+from tuner.trainers import verl
 from tuner.trainers.protocol import Loaded
 from tuner.workload import Workload
 
@@ -24,16 +24,14 @@ _card: Callable[[str], Gpu] = lru_cache(maxsize=None)(find_gpu)
 
 @lru_cache(maxsize=4096)
 def _loaded(overrides: tuple[str, ...]) -> Loaded:
-    return TRAINER.parse(None, on_command_line(overrides)).on(RELEASE)
+    return verl.parse(None, on_command_line(overrides)).on(RELEASE)
 
 
 def read(answers: Answers) -> Workload:
     """The workload that ``tuner advise`` makes of these answers."""
     loaded = _loaded(tuple(said for said in form.overrides(answers) if ".path=" not in said))
-    engine = TRAINER.choose_rollout_engine(loaded.settings, version=RELEASE, requested=None, look=False)
-    return TRAINER.read(
-        loaded.settings,
-        version=RELEASE,
+    engine = loaded.choose_rollout_engine(requested=None, look=False)
+    return loaded.workload(
         model=form.model_named(str(answers["model"])),
         critic_model=None,
         cluster=Cluster(

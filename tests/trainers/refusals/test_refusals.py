@@ -20,7 +20,6 @@ from tests.trainers.launches import ALL
 from tests.trainers.refusals.cases import launches_of
 from tests.workloads import QWEN25_7B, cluster
 from tuner.errors import TunerError
-from tuner.trainers import verl
 from tuner.trainers.verl.releases import BUNDLED
 
 RECORD = DATA / "verl-refusals.jsonl"
@@ -51,17 +50,15 @@ def refusals(overrides: tuple[str, ...], release: str) -> list[str]:
         TunerError: the launch cannot be read, which is an answer too.
     """
     loaded = load(None, overrides, version=release)
-    gpus, nodes = verl.cluster_size(loaded.settings)
-    workload = verl.read(
-        loaded.settings,
-        version=release,
+    gpus, nodes = loaded.cluster_size()
+    workload = loaded.workload(
         model=QWEN25_7B,
         critic_model=QWEN25_7B,
         cluster=cluster(gpus_per_node=gpus, nodes=nodes),
     )
     return [
         f"{finding.rule.code}: {finding.message}"
-        for finding in verl.check(loaded.settings, workload, version=release)
+        for finding in loaded.check(workload)
         if finding.refuses and finding.rule.name != NEEDS_THE_MODEL
     ]
 

@@ -5,15 +5,15 @@ from functools import cache
 
 from tuner.render.all_rules import rules_and_modules
 from tuner.render.rst import plain_text
-from tuner.render.rule_page import RulePage, page
-from tuner.trainers.chosen import TRAINER
+from tuner.render.rule_page import RulePage
+from tuner.render.rule_page import rule_page as page_of_rule
 
 
 @cache
 def rule_page(code: str) -> RulePage:
     """The page of the rule with a code, which there is."""
     rule, module = next(pair for pair in rules_and_modules() if pair[0].code == code)
-    return page(rule, module, TRAINER.examples / f"{rule.name}.yaml")
+    return page_of_rule(rule, module)
 
 
 def markdown_of(shown: RulePage) -> str:

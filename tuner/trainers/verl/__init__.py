@@ -1,28 +1,15 @@
 """verl, as :class:`~tuner.trainers.protocol.Trainer` asks for it: the only place that spells its keys."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tuner.inputs.settings import Settings
-from tuner.trainers.protocol import Behaviour, KeyChange, KeyState, Loaded, OfferedKey, Reader
+from tuner.trainers.key_facts import OfferedKey
+from tuner.trainers.protocol import Behaviour, Reader
 from tuner.trainers.verl import checks
-from tuner.trainers.verl.checks import run as check
-from tuner.trainers.verl.coverage.left_out import key_classes, left_out
-from tuner.trainers.verl.load import parse
-from tuner.trainers.verl.read import (
-    choose_rollout_engine,
-    cluster_size,
-    critic_model_key,
-    critic_model_path,
-    model_key,
-    model_path,
-    read,
-    service_paths,
-)
+from tuner.trainers.verl.coverage.left_out import key_classes
+from tuner.trainers.verl.load import parse, recognises
 from tuner.trainers.verl.releases import BUNDLED, choose_release
-from tuner.trainers.verl.unset_defaults import quantities, resting_on_defaults
-from tuner.trainers.verl.write import override_writer
 from tuner.workload import Workload
 
 if TYPE_CHECKING:
@@ -35,38 +22,23 @@ if TYPE_CHECKING:
 __all__ = [
     "behaviours",
     "bundled_releases",
-    "changed_keys",
-    "check",
     "choose_release",
-    "choose_rollout_engine",
-    "cluster_size",
-    "critic_model_key",
-    "critic_model_path",
     "deciding_keys",
     "engine_version_of",
     "examples",
     "input_schema",
     "key_classes",
-    "key_state",
-    "keys_of_fields",
-    "left_out",
     "may_configure",
-    "model_key",
-    "model_path",
     "name",
     "noted_settings",
     "observed",
     "offered_keys",
-    "override_writer",
     "parse",
     "place_of",
     "printed_utilisation",
-    "quantities",
-    "read",
+    "recognises",
     "recorded",
-    "resting_on_defaults",
     "rules",
-    "service_paths",
     "utilisation",
 ]
 
@@ -77,29 +49,6 @@ bundled_releases = BUNDLED
 
 
 # What few commands ask for is loaded when they do.
-
-
-def changed_keys(before: Loaded, after: Loaded) -> tuple[KeyChange, ...]:
-    """What differs, see :func:`tuner.trainers.verl.key_changes.changed_keys`."""
-    from tuner.trainers.verl import key_changes
-
-    return key_changes.changed_keys(before, after)
-
-
-def key_state(loaded: Loaded, key: str) -> KeyState:
-    """What a key is, see :func:`tuner.trainers.verl.key_changes.key_state`."""
-    from tuner.trainers.verl import key_changes
-
-    return key_changes.key_state(loaded, key)
-
-
-def keys_of_fields(
-    settings: Settings, workload: Workload, *, version: str
-) -> Mapping[tuple[str, ...], tuple[str, ...]]:
-    """What decides a field, see :func:`tuner.trainers.verl.field_keys.keys_of_fields`."""
-    from tuner.trainers.verl import field_keys
-
-    return field_keys.keys_of_fields(settings, workload, version=version)
 
 
 def behaviours(asked: str, nearest: Workload, read: Reader) -> tuple[Behaviour, ...]:
@@ -123,13 +72,11 @@ def recorded(record: "RunRecord", observed: "ObservedRun | None", workload: Work
     return observed_record.recorded(record, observed, workload)
 
 
-def deciding_keys(
-    place: "FailurePlace", version: str, workload: Workload | None = None, settings: Settings | None = None
-) -> tuple[str, ...]:
+def deciding_keys(place: "FailurePlace", version: str) -> tuple[str, ...]:
     """What decides the memory at a place, see :func:`tuner.trainers.verl.memory_keys.deciding_keys`."""
     from tuner.trainers.verl import memory_keys
 
-    return memory_keys.deciding_keys(place, version, workload, settings)
+    return memory_keys.deciding_keys(place, version)
 
 
 def input_schema(version: str) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from tuner.inputs.tree import Path, split_key
-from tuner.trainers.protocol import KeyKind
+from tuner.trainers.key_facts import KeyKind
 from tuner.trainers.verl.coverage.left_out import key_classes
 from tuner.trainers.verl.defaults import CONFIGS, has_config, read_defaults
 

@@ -17,6 +17,8 @@ HINT = N_(
 _PPO_SECTIONS = frozenset(
     {"actor_rollout_ref", "critic", "algorithm", "reward_model", "reward", "model_engine"}
 )
+OWN_SECTIONS = frozenset({"actor_rollout_ref", "model_engine"})
+"""Sections that no other trainer has."""
 
 
 class EntryPoint(Struct, frozen=True, kw_only=True):

@@ -12,7 +12,8 @@ from msgspec import Struct
 from tuner.inputs.override_syntax import same
 from tuner.inputs.resolution import ABSENT, Resolved, resolved
 from tuner.inputs.settings import Settings
-from tuner.trainers.protocol import KeyChange, KeyFate, KeyKind, KeyState, Loaded
+from tuner.trainers.key_facts import KeyChange, KeyFate, KeyKind, KeyState
+from tuner.trainers.protocol import Loaded
 from tuner.trainers.verl.coverage.classes import Class, Read, classes
 from tuner.trainers.verl.coverage.no_effect import IdleKeys
 from tuner.trainers.verl.keys import KEYS, key

@@ -6,7 +6,7 @@ from typing import Any
 
 from tuner.inputs.tree import dotted, leaves
 from tuner.language import N_, _
-from tuner.trainers.protocol import KeyKind, OfferedKey
+from tuner.trainers.key_facts import KeyKind, OfferedKey
 from tuner.trainers.verl.coverage.classes import of_key
 from tuner.trainers.verl.defaults import CONFIGS, FINE_TUNING_CONFIGS, has_config, read_defaults
 

@@ -19,6 +19,7 @@ from tuner.trainers.verl.arguments import parsed, user_locations
 from tuner.trainers.verl.defaults import CONFIGS, FINE_TUNING_CONFIGS
 from tuner.trainers.verl.defaults_list import Composition, follow
 from tuner.trainers.verl.entry_points import (
+    OWN_SECTIONS,
     program_of_keys,
     program_started,
     refuse_config,
@@ -83,9 +84,20 @@ def parse(
         program=program,
         folder=folder,
         fork=fork,
-        trainer=trainer or Program.PPO,
+        started=trainer or Program.PPO,
         processes=processes,
     )
+
+
+def recognises(document: Document | None, given: Sequence[Argument], *, program: str) -> bool:
+    """Whether a configuration by its keys, or the program of a launch, is surely for verl or a fork of it."""
+    if program.replace("/", ".").lstrip(".").startswith("verl.") or program_started(program, None):
+        return True
+    sections = {split_key(override_key(argument.text).lstrip("+~"))[0] for argument in given}
+    sections.update({} if document is None else map(str, document.tree))
+    if not sections.isdisjoint(OWN_SECTIONS):
+        return True
+    return _fork_of(document, given, program) is not None
 
 
 def _program_of(composition: Composition, keys: Mapping[Path, Location]) -> Program:

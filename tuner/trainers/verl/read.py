@@ -54,7 +54,7 @@ from tuner.workload import (
 critic_model_key = "critic.model.path"
 #: Where every release has the models of actor and critic, and the one that is fine-tuned.
 _PLACEHOLDERS = ("~/models/deepseek-llm-7b-chat", "~/models/gemma-1.1-7b-it")
-_NONE: Mapping[str, ModelShape] = MappingProxyType({})
+NO_MODELS: Mapping[str, ModelShape] = MappingProxyType({})
 
 
 def read(
@@ -67,7 +67,7 @@ def read(
     rollout_engine_version: str | None = None,
     lengths: Lengths = ANY_LENGTHS,
     zero_advantage_ratio: float | None = None,
-    service_models: Mapping[str, ModelShape] = _NONE,
+    service_models: Mapping[str, ModelShape] = NO_MODELS,
 ) -> Workload:
     """The workload that a release makes of its settings.
 

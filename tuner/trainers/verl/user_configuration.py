@@ -21,7 +21,7 @@ from tuner.inputs.settings import Settings, UnknownKey
 from tuner.inputs.settings import SettingsReader as Reader
 from tuner.inputs.tree import Path, Tree, contains, dotted, leaves, merged, split_key
 from tuner.inputs.user_input import Remark
-from tuner.trainers.protocol import Base, Loaded, ReleaseChoice
+from tuner.trainers.protocol import Base, ReleaseChoice, Trainer
 from tuner.trainers.verl.arguments import parsed, user_locations
 from tuner.trainers.verl.backend import choose_config, missing_config
 from tuner.trainers.verl.defaults import CONFIGS, Defaults, read_defaults
@@ -37,6 +37,7 @@ from tuner.trainers.verl.forks.translate import (
 )
 from tuner.trainers.verl.keys import keys_of
 from tuner.trainers.verl.layers import Layers
+from tuner.trainers.verl.loaded import LoadedConfiguration
 from tuner.trainers.verl.private_defaults import PrivateCopies, PrivateDefaults
 from tuner.trainers.verl.programs import Program
 from tuner.trainers.verl.provenance import default_origin, remarks, told_release
@@ -61,10 +62,17 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
     program: str = ""  # the module or file that the launch starts; empty where nobody says
     folder: str = ""  # where the configuration lies, or is typed; empty where nobody says
     fork: Fork | None = None  # the project that it is for, where that is not verl itself
-    trainer: Program = Program.PPO  # the program of verl that reads it
+    started: Program = Program.PPO  # the program of verl that reads it
     processes: "Processes | None" = None  # that a launch of fine-tuning starts, where it says how many
     copies: PrivateCopies = field(default_factory=PrivateCopies)  # of the defaults, around the folder
     likenesses: Likenesses = field(default_factory=Likenesses)  # of the documents, whatever is added to them
+
+    @property
+    def trainer(self) -> Trainer:
+        """The trainer that it configures."""
+        from tuner.trainers import verl  # which imports this module
+
+        return verl
 
     def trainer_config(self, version: str) -> str:
         """Which of verl's trainer configurations it rests on.
@@ -72,10 +80,10 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         Raises:
             UnsupportedError: the configuration is for another engine of verl.
         """
-        if self.trainer.fine_tunes:
+        if self.started.fine_tunes:
             from tuner.trainers.verl.fine_tuning_config import choose
 
-            return choose(self.trainer, self.composition, self.arguments, version)
+            return choose(self.started, self.composition, self.arguments, version)
         return choose_config(self.composition, self.arguments, self.keys, version)
 
     def adding(self, overrides: Sequence[str]) -> "UserConfiguration":
@@ -89,7 +97,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         keys = user_locations(self.composition.documents, arguments.overrides)
         return replace(self, arguments=arguments, keys=keys)
 
-    def on(self, version: str) -> Loaded:
+    def on(self, version: str) -> LoadedConfiguration:
         """Lay what the user gives on the defaults of a bundled release.
 
         Raises:
@@ -112,7 +120,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
             default_origin=origin,
             # Those of a file that was not to be had would be unknown as well.
             unknown=() if missing else tuple(map(self._of_fork, layers.unknown())),
-            has_key=partial(_has_key, schema, self.trainer),
+            has_key=partial(_has_key, schema, self.started),
         )
         settings.rest_on(defaults.settings)
         if self.fork is not None:
@@ -122,12 +130,12 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
                 unchecked=self.fork.unchecked,
             )
             settings = completed(self.fork, replace(settings, program=program))
-        return Loaded(settings=settings, version=version, base=replace(base, missing=missing))
+        return LoadedConfiguration(settings=settings, version=version, base=replace(base, missing=missing))
 
     @property
     def _overrides(self) -> Iterator[Override]:
         """Overrides that set a value; fine-tuning's config groups have been chosen with the defaults."""
-        if not self.trainer.fine_tunes:
+        if not self.started.fine_tunes:
             yield from self.arguments.overrides
             return
         from tuner.trainers.verl.fine_tuning_config import is_choice
@@ -139,7 +147,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
     def _defaults(self, version: str) -> tuple[Defaults, Base]:
         """Defaults of the trainer, the example or the recipe that is told, and how to ask for them again."""
         trainer = self._trainer_defaults(version)
-        if self.trainer.fine_tunes:
+        if self.started.fine_tunes:
             from tuner.trainers.verl.fine_tuning_launch import base_of
 
             return trainer, base_of(trainer.config)
@@ -176,17 +184,17 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         """The release that the configuration itself tells; None where it tells none."""
         if self.composition.release is not None:
             return self.composition.release
-        if self.trainer.fine_tunes and self._composed is None:
+        if self.started.fine_tunes and self._composed is None:
             from tuner.trainers.verl.fine_tuning_config import told_by_program
 
-            return told_by_program(self.trainer)
+            return told_by_program(self.started)
         return told_release(self.fork, self.program, self._likeness(), self._likened())
 
     def remarks(self, version: str) -> tuple[Remark, ...]:
         """What was taken to be so when the configuration was laid on the defaults of a release."""
         place = next(iter(self.keys.values()), Location(source=COMMAND_LINE))
         private = self._private(version)
-        if self.trainer.fine_tunes:
+        if self.started.fine_tunes:
             from tuner.trainers.verl.fine_tuning_launch import remarks_of
 
             return remarks_of(self.program, self.processes, place.source)
@@ -203,7 +211,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
     def _private(self, version: str) -> PrivateDefaults | None:
         if (
             not self.folder
-            or self.trainer.fine_tunes
+            or self.started.fine_tunes
             or self.composition.release is not None
             or (self.fork is not None and self.fork.renames)
         ):
@@ -218,10 +226,10 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         documents = self.composition.documents
         if not documents or (self.fork is not None and self.fork.renames):
             return None
-        if self.trainer.fine_tunes:
+        if self.started.fine_tunes:
             from tuner.trainers.verl.fine_tuning_config import config_of
 
-            config = config_of(self.trainer, self.composition, self.arguments)
+            config = config_of(self.started, self.composition, self.arguments)
         else:
             config = self.trainer_config(BUNDLED[-1])
         return self.likenesses.of(documents[-1].tree, config)

@@ -5,7 +5,7 @@ from functools import cache
 from tuner.enumeration import Enum
 from tuner.inputs.interpolation import Resolver
 from tuner.inputs.tree import contains, dotted, leaves, split_key
-from tuner.trainers.protocol import KeyClass, KeyKind
+from tuner.trainers.key_facts import KeyClass, KeyKind
 from tuner.trainers.verl.coverage.no_effect import NO_EFFECT, IdleKeys
 from tuner.trainers.verl.coverage.not_modelled import NOT_MODELLED
 from tuner.trainers.verl.coverage.omission import Omission

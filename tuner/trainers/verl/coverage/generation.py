@@ -1,7 +1,7 @@
 """What generates and scores: parts that the estimate leaves out."""
 
 from tuner.language import N_
-from tuner.trainers.protocol import Affects
+from tuner.trainers.key_facts import Affects
 from tuner.trainers.verl.coverage.omission import Omission, OmissionContext, changed, switched
 from tuner.versions import at_least
 

@@ -5,7 +5,8 @@ from functools import cache, lru_cache
 
 from tuner.inputs.settings import Settings
 from tuner.language import _
-from tuner.trainers.protocol import Affects, KeyClass, LeftOut
+from tuner.trainers.key_facts import Affects, KeyClass
+from tuner.trainers.protocol import LeftOut
 from tuner.trainers.verl.coverage.no_effect import NO_EFFECT
 from tuner.trainers.verl.coverage.not_modelled import NOT_MODELLED
 from tuner.trainers.verl.coverage.omission import Omission, OmissionContext

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from tuner.inputs.settings import Settings
 from tuner.language import _
-from tuner.trainers.protocol import Affects
+from tuner.trainers.key_facts import Affects
 from tuner.trainers.verl.coverage.pattern import pattern
 from tuner.workload import Workload
 

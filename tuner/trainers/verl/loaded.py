@@ -1,0 +1,132 @@
+"""A configuration of verl on the defaults of a release: what reads it, checks it and writes to it."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from tuner.findings import Finding, Written
+from tuner.hardware import Cluster
+from tuner.inputs.settings import Settings
+from tuner.model_shape import ModelShape
+from tuner.trainers.key_facts import KeyChange, KeyState
+from tuner.trainers.protocol import Base, LeftOut, Loaded, RolloutEngineChoice, Trainer
+from tuner.trainers.verl import checks, unset_defaults
+from tuner.trainers.verl.coverage import left_out
+from tuner.trainers.verl.read import (
+    NO_MODELS,
+    choose_rollout_engine,
+    cluster_size,
+    critic_model_key,
+    critic_model_path,
+    model_key,
+    model_path,
+    read,
+    service_paths,
+)
+from tuner.trainers.verl.write import override_writer
+from tuner.workload import ANY_LENGTHS, Lengths, Quantity, ServiceRole, Workload
+
+if TYPE_CHECKING:
+    from tuner.workload.place import FailurePlace
+
+
+class LoadedConfiguration(Struct, frozen=True, kw_only=True):
+    """What a user gave, laid on the defaults of a bundled release of verl.
+
+    Its members are those of :class:`tuner.trainers.protocol.Loaded`, where they are described.
+    """
+
+    settings: Settings
+    version: str
+    base: Base
+    critic_model_key: str = critic_model_key
+
+    @property
+    def trainer(self) -> Trainer:  # noqa: D102
+        from tuner.trainers import verl  # which imports this module
+
+        return verl
+
+    @property
+    def model_key(self) -> str:  # noqa: D102
+        return model_key(self.settings)
+
+    def model_path(self) -> str | None:  # noqa: D102
+        return model_path(self.settings)
+
+    def critic_model_path(self) -> str | None:  # noqa: D102
+        return critic_model_path(self.settings)
+
+    def service_paths(self) -> tuple[tuple[ServiceRole, str], ...]:  # noqa: D102
+        return service_paths(self.settings, version=self.version)
+
+    def cluster_size(self) -> tuple[int, int]:  # noqa: D102
+        return cluster_size(self.settings)
+
+    def choose_rollout_engine(  # noqa: D102
+        self, *, requested: str | None, look: bool
+    ) -> RolloutEngineChoice | None:
+        return choose_rollout_engine(self.settings, version=self.version, requested=requested, look=look)
+
+    def workload(  # noqa: D102
+        self,
+        *,
+        model: ModelShape,
+        critic_model: ModelShape | None,
+        cluster: Cluster,
+        rollout_engine_version: str | None = None,
+        lengths: Lengths = ANY_LENGTHS,
+        zero_advantage_ratio: float | None = None,
+        service_models: Mapping[str, ModelShape] = NO_MODELS,
+    ) -> Workload:
+        return read(
+            self.settings,
+            version=self.version,
+            model=model,
+            critic_model=critic_model,
+            cluster=cluster,
+            rollout_engine_version=rollout_engine_version,
+            lengths=lengths,
+            zero_advantage_ratio=zero_advantage_ratio,
+            service_models=service_models,
+        )
+
+    def check(self, workload: Workload) -> list[Finding]:  # noqa: D102
+        return checks.run(self.settings, workload, version=self.version)
+
+    def override_writer(self, before: Workload) -> Callable[[Workload], Written]:  # noqa: D102
+        return override_writer(before, self.settings, version=self.version)
+
+    def resting_on_defaults(self, workload: Workload) -> tuple[tuple[str, object], ...]:  # noqa: D102
+        return unset_defaults.resting_on_defaults(self.settings, workload, version=self.version)
+
+    def quantities(self, keys: Iterable[str]) -> dict[str, Quantity]:  # noqa: D102
+        return unset_defaults.quantities(keys, version=self.version)
+
+    def left_out(self, workload: Workload) -> tuple[LeftOut, ...]:  # noqa: D102
+        return left_out.left_out(self.settings, workload, version=self.version)
+
+    # What few commands ask for is loaded when they do.
+
+    def keys_of_fields(  # noqa: D102
+        self, workload: Workload
+    ) -> Mapping[tuple[str, ...], tuple[str, ...]]:
+        from tuner.trainers.verl import field_keys
+
+        return field_keys.keys_of_fields(self.settings, workload, version=self.version)
+
+    def deciding_keys(self, place: "FailurePlace", workload: Workload) -> tuple[str, ...]:  # noqa: D102
+        from tuner.trainers.verl import memory_keys
+
+        return memory_keys.deciding_keys(place, self.version, workload, self.settings)
+
+    def key_state(self, key: str) -> KeyState:  # noqa: D102
+        from tuner.trainers.verl import key_changes
+
+        return key_changes.key_state(self, key)
+
+    def changes(self, after: Loaded) -> tuple[KeyChange, ...]:  # noqa: D102
+        from tuner.trainers.verl import key_changes
+
+        return key_changes.changed_keys(self, after)
