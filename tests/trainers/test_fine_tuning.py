@@ -15,7 +15,7 @@ from tuner.trainers.verl.defaults import FINE_TUNING_CONFIGS, has_config, read_d
 from tuner.trainers.verl.keys import keys_of
 from tuner.trainers.verl.programs import Program
 from tuner.trainers.verl.releases import BUNDLED
-from tuner.trainers.verl.write import ProposalWriter
+from tuner.trainers.verl.write import proposal_writer
 from tuner.workload import Backend, Checkpointing, HeadKind, Phase, Workload
 
 OWN, ENGINE, MEGATRON = FINE_TUNING_CONFIGS
@@ -147,7 +147,7 @@ def test_a_change_is_written_in_the_trainers_own_keys_and_read_back(
     for name in sorted(names):
         after = CHANGES[name](after)
     loaded = load(None, START[config], version=version)
-    written = ProposalWriter(before, loaded.settings, version=version).written(after)
+    written = proposal_writer(before, loaded.settings, version=version).written(after)
     assert read(config, version, written.overrides) == written.workload
     assert not any("actor_rollout_ref" in override for override in written.overrides)
     for name in names:

@@ -6,10 +6,10 @@ from msgspec.structs import replace
 from tests.loading import load
 from tests.trainers.launches import ACTOR, DYNAMIC, GRPO, MEGATRON, MODEL, ROLLOUT, settings_of, workload_of
 from tuner.errors import UnsupportedError
+from tuner.trainers.proposal_writer import NotExpressible
 from tuner.trainers.verl.keys import KEYS, key
 from tuner.trainers.verl.rollout_engine_versions import choose_version
-from tuner.trainers.verl.source import source_of
-from tuner.trainers.verl.write import NotExpressible, ProposalWriter, with_release_facts
+from tuner.trainers.verl.write import proposal_writer
 from tuner.workload import Backend, RolloutEngine, Workload
 
 OLD = "0.3.0.post1"
@@ -94,17 +94,18 @@ def test_what_is_written_is_read_back(change: dict[str, bool], written: str) -> 
     if "param_offload" not in change:  # the reference is built with the model's switches
         assert after.reference is not None
         after = after.with_reference(engine=replace(after.reference.engine, **change))
-    overrides = ProposalWriter(before, settings, version=OLD).written(after).overrides
+    writer = proposal_writer(before, settings, version=OLD)
+    overrides = writer.written(after).overrides
     assert overrides == (written,)
     read = old(*overrides)
-    assert read == with_release_facts(source_of(settings, OLD), before, after, read)
+    assert read == writer.with_release_facts(after, read)
 
 
 @pytest.mark.parametrize("change", [{"activation_offload": True}, {"reshard_after_forward": False}])
 def test_what_it_has_no_key_for_cannot_be_written(change: dict[str, bool]) -> None:
     before = old()
     with pytest.raises(NotExpressible, match="verl"):
-        ProposalWriter(before, settings_of(FSDP, OLD), version=OLD).written(
+        proposal_writer(before, settings_of(FSDP, OLD), version=OLD).written(
             before.with_actor_engine(**change)
         )
 

@@ -15,8 +15,7 @@ from msgspec.structs import replace
 from tests.trainers.launches import ALL, DYNAMIC, MEGATRON, VERSIONS, settings_of, workload_of
 from tests.trainers.schemas import unknown_keys
 from tuner.dtypes import DType
-from tuner.trainers.verl.fields.batching import ACTOR, BATCH, BATCHING
-from tuner.trainers.verl.fields.field import (
+from tuner.trainers.fields import (
     COUNT,
     DTYPE,
     FLAG,
@@ -28,15 +27,18 @@ from tuner.trainers.verl.fields.field import (
     Plain,
     Ruled,
 )
+from tuner.trainers.proposal_writer import NotExpressible
+from tuner.trainers.verl.fields.batching import ACTOR, BATCH, BATCHING
 from tuner.trainers.verl.fields.fsdp import FSDP, FULL_CHECKPOINTING
 from tuner.trainers.verl.fields.head import HEAD
 from tuner.trainers.verl.fields.megatron import MEGATRON as MEGATRON_FIELDS
 from tuner.trainers.verl.fields.role import EngineContext
 from tuner.trainers.verl.fields.rollout_fields import ROLLOUT
 from tuner.trainers.verl.fields.sync import SYNC
-from tuner.trainers.verl.parts import WorkloadPart, parts
+from tuner.trainers.verl.parts import parts
 from tuner.trainers.verl.source import ROLES, ReleaseSettings, source_of
-from tuner.trainers.verl.write import NotExpressible, ProposalWriter, with_release_facts
+from tuner.trainers.verl.write import proposal_writer
+from tuner.trainers.workload_part import WorkloadPart
 from tuner.units import MIB
 from tuner.workload import Backend, Checkpointing, HeadKind, Workload
 
@@ -217,11 +219,12 @@ def check_read_back(launch: str, version: str, after: Workload) -> bool:
     """Whether there are overrides for a proposal; if so, the release must read them as it."""
     start, own = before(launch, version), source(launch, version)
     try:
-        overrides = ProposalWriter(start, own.settings, version=version).written(after).overrides
+        writer = proposal_writer(start, own.settings, version=version)
+        overrides = writer.written(after).overrides
     except NotExpressible:
         return False
     read = workload_of((*LAUNCHES[launch], *overrides), version)
-    assert read == with_release_facts(own, start, after, read), overrides
+    assert read == writer.with_release_facts(after, read), overrides
     return bool(overrides)
 
 

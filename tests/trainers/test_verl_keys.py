@@ -1,7 +1,8 @@
 import pytest
 
 from tests.trainers.schemas import unknown_keys
-from tuner.trainers.verl.keys import KEYS, Spelling, key
+from tuner.trainers.key_table import Spelling
+from tuner.trainers.verl.keys import KEYS, key
 from tuner.trainers.verl.releases import BUNDLED, ENGINE_PREVIEW, PREVIEWS, reaches
 
 

@@ -12,7 +12,7 @@ from tuner.errors import TunerError
 from tuner.trainers.protocol import Loaded
 from tuner.trainers.verl.defaults import CONFIGS
 from tuner.trainers.verl.read import cluster_size, read
-from tuner.trainers.verl.write import ProposalWriter
+from tuner.trainers.verl.write import proposal_writer
 from tuner.workload import Backend, RolloutEngine, Workload
 
 
@@ -59,5 +59,5 @@ def test_a_change_of_a_real_launch_is_read_back(loaded: list[Loaded]) -> None:
     for launch in [launch for launch in loaded if "actor_rollout_ref" in launch.settings][::25]:
         before = _read(launch)
         after = before.with_rollout(memory_fraction=0.61).with_batch(mini_batch_prompts=24)
-        written = ProposalWriter(before, launch.settings, version=launch.version).written(after).overrides
+        written = proposal_writer(before, launch.settings, version=launch.version).written(after).overrides
         assert len(written) == 2, written

@@ -28,16 +28,17 @@ from tests.trainers.launches import (
     workload_of,
 )
 from tuner.inputs.settings import Settings
+from tuner.trainers.proposal_writer import NotExpressible, ProposalWriter
 from tuner.trainers.verl import write
 from tuner.trainers.verl.read import read
-from tuner.trainers.verl.source import source_of
-from tuner.trainers.verl.write import NotExpressible, ProposalWriter, with_release_facts
+from tuner.trainers.verl.source import ReleaseSettings
+from tuner.trainers.verl.write import proposal_writer
 from tuner.workload import Backend, Checkpointing, HeadKind, Workload
 
 
 def written(overrides: Sequence[str], version: str, after: Workload) -> tuple[str, ...]:
     before = workload_of(overrides, version)
-    return ProposalWriter(before, settings_of(overrides, version), version=version).written(after).overrides
+    return proposal_writer(before, settings_of(overrides, version), version=version).written(after).overrides
 
 
 def change(overrides: Sequence[str], version: str, name: str) -> tuple[str, ...]:
@@ -55,11 +56,12 @@ def check_round_trip(launch: Sequence[str], version: str, names: Sequence[str]) 
         after = CHANGES[name](after)
     original = settings_of(launch, version)
     try:
-        overrides = ProposalWriter(before, original, version=version).written(after).overrides
+        writer = proposal_writer(before, original, version=version)
+        overrides = writer.written(after).overrides
     except NotExpressible:
         return False
     read = workload_of((*launch, *overrides), version)
-    assert read == with_release_facts(source_of(original, version), before, after, read), overrides
+    assert read == writer.with_release_facts(after, read), overrides
     return True
 
 
@@ -87,7 +89,7 @@ def test_changes_together(launch: str, version: str, names: list[str]) -> None:
     check_round_trip(ALL[launch], version, names)
 
 
-def outcome(writer: ProposalWriter, after: Workload) -> tuple[str, ...] | str:
+def outcome(writer: ProposalWriter[ReleaseSettings], after: Workload) -> tuple[str, ...] | str:
     """The overrides, or why there are none."""
     try:
         return writer.written(after).overrides
@@ -109,12 +111,12 @@ def test_what_was_written_before_makes_no_difference(
     launch: str, version: str, proposals: list[list[str]]
 ) -> None:
     before = workload_of(ALL[launch], version)
-    writer = ProposalWriter(before, settings_of(ALL[launch], version), version=version)
+    writer = proposal_writer(before, settings_of(ALL[launch], version), version=version)
     for names in proposals:
         after = before
         for name in names:
             after = CHANGES[name](after)
-        anew = ProposalWriter(before, settings_of(ALL[launch], version), version=version)
+        anew = proposal_writer(before, settings_of(ALL[launch], version), version=version)
         assert outcome(writer, after) == outcome(anew, after), names
 
 
@@ -127,7 +129,7 @@ def test_overrides_that_begin_alike_are_read_once(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(write, "read", counted)
     before = workload_of(DYNAMIC, "0.9.1")
-    writer = ProposalWriter(before, settings_of(DYNAMIC, "0.9.1"), version="0.9.1")
+    writer = proposal_writer(before, settings_of(DYNAMIC, "0.9.1"), version="0.9.1")
     first = CHANGES["all budgets"](before)
     assert len(writer.written(first).overrides) == len(readings) == 1
     assert len(writer.written(CHANGES["fraction"](first)).overrides) == len(readings) == 2
@@ -139,7 +141,7 @@ def test_overrides_that_begin_alike_are_read_once(monkeypatch: pytest.MonkeyPatc
 
 def test_another_value_of_the_same_key_is_read_on_its_own() -> None:
     before = workload_of(DYNAMIC, "0.9.1")
-    writer = ProposalWriter(before, settings_of(DYNAMIC, "0.9.1"), version="0.9.1")
+    writer = proposal_writer(before, settings_of(DYNAMIC, "0.9.1"), version="0.9.1")
     for fraction in (0.3, 0.7, 0.3):
         proposal = before.with_rollout(memory_fraction=fraction)
         assert writer.written(proposal).overrides == (f"{ROLLOUT}.gpu_memory_utilization={fraction}",)

@@ -3,13 +3,14 @@
 from collections.abc import Iterator, Mapping
 
 from tuner.inputs.settings import Settings
+from tuner.trainers.fields import (
+    Plain,
+)
 from tuner.trainers.verl.fields.conversation import MEANINGS as TALKS
-from tuner.trainers.verl.fields.field import Plain
-from tuner.trainers.verl.parts import WorkloadPart, parts
+from tuner.trainers.verl.parts import parts
 from tuner.trainers.verl.source import ReleaseSettings, source_of
+from tuner.trainers.workload_part import Path, WorkloadPart
 from tuner.workload import Workload
-
-Path = tuple[str, ...]
 
 _CONVERSATION: Path = ("batch", "conversation")  # which no row of a table reads
 

@@ -1,82 +1,18 @@
-"""The one table of verl's keys: what is meant, and how each release spells it.
+"""The one table of verl's keys, see :mod:`tuner.trainers.key_table`."""
 
-A meaning such as ``actor.fsdp.param_offload`` maps to the key that a release *reads*. A key that
-stands in a release's schema without being read is not in the table for that release. Behind a key
-stand the releases that read it: ``>=`` the first one, ``<`` the first one that no longer does.
-"""
+from functools import cache
 
-from collections.abc import Iterable, Mapping
-from functools import cache, lru_cache
-
-from msgspec import Struct
-
+from tuner.trainers.key_table import Keys, KeyTable, Names, in_sections, keys_by_meaning, within
 from tuner.trainers.verl.engine_keys import CRITIC_BATCHES, FSDP, MEGATRON, TRAINED_MEGATRON
 from tuner.trainers.verl.programs import Program
 from tuner.trainers.verl.releases import ENGINE_PREVIEW, reaches
 from tuner.trainers.verl.rollout_keys import RECIPES, ROLLOUT
 from tuner.trainers.verl.service_keys import REWARD, REWARD_MEGATRON, REWARD_WORKER
-from tuner.versions import at_least
-
-
-class Spelling(Struct, frozen=True, kw_only=True):
-    """A key and the releases that read it: ``since`` inclusive, ``until`` exclusive, None is open."""
-
-    key: str
-    since: str | None = None
-    until: str | None = None
-
-    def holds(self, version: str) -> bool:
-        """Whether this release reads the key."""
-        return (self.since is None or reaches(version, self.since)) and (
-            self.until is None or not reaches(version, self.until)
-        )
-
-    def below(self, section: "Spelling") -> "Spelling":
-        """The key within a section, read where the release has both."""
-        since = self.since
-        if since is None or (section.since is not None and at_least(section.since, since)):
-            since = section.since
-        return Spelling(key=f"{section.key}.{self.key}", since=since, until=self.until or section.until)
-
-
-def spelling(text: str) -> Spelling:
-    """A key with the bounds behind it: ``"a.b >=0.6.0 <0.9.0"``."""
-    key, *bounds = text.split()
-    since = next((bound[2:] for bound in bounds if bound.startswith(">=")), None)
-    until = next((bound[1:] for bound in bounds if bound.startswith("<")), None)
-    return Spelling(key=key, since=since, until=until)
-
-
-Names = Mapping[str, str | tuple[str, ...]]
-Keys = Mapping[str, tuple[Spelling, ...]]
-
-
-def _keys(names: Names) -> Keys:
-    """Keys by meaning; those that moved between releases are several."""
-    return {
-        meaning: tuple(map(spelling, (keys,) if isinstance(keys, str) else keys))
-        for meaning, keys in names.items()
-    }
-
-
-def _within(section: str, names: Names) -> Keys:
-    """Keys of one section, by meaning."""
-    above = Spelling(key=section)
-    return {meaning: tuple(own.below(above) for own in keys) for meaning, keys in _keys(names).items()}
-
-
-def _engine(meaning: str, sections: Iterable[str], leaves: Iterable[str]) -> Keys:
-    """Keys of an engine's section, which keep their names while the section moves."""
-    above = [spelling(section) for section in sections]
-    return {
-        f"{meaning}.{own.key}": tuple(own.below(section) for section in above)
-        for own in map(spelling, leaves)
-    }
 
 
 def _optimizer(role: str, section: str) -> Keys:
     override = "override_optimizer_config"
-    return _within(
+    return within(
         f"{section}.optim",
         {
             f"{role}.optimizer_offload_fraction": f"{override}.optimizer_offload_fraction >=0.6.0",
@@ -216,29 +152,29 @@ _CRITIC: Names = {
     ),
 }
 KEYS: Keys = {
-    **_keys(_JOB),
-    **_keys(RECIPES),
-    **_within("actor_rollout_ref.model", _MODEL),
-    **_within("actor_rollout_ref.actor", _ACTOR),
-    **_engine("actor.fsdp", ("actor_rollout_ref.actor.fsdp_config",), FSDP),
-    **_engine("actor.megatron", ("actor_rollout_ref.actor.megatron >=0.4.0",), TRAINED_MEGATRON),
+    **keys_by_meaning(_JOB),
+    **keys_by_meaning(RECIPES),
+    **within("actor_rollout_ref.model", _MODEL),
+    **within("actor_rollout_ref.actor", _ACTOR),
+    **in_sections("actor.fsdp", ("actor_rollout_ref.actor.fsdp_config",), FSDP),
+    **in_sections("actor.megatron", ("actor_rollout_ref.actor.megatron >=0.4.0",), TRAINED_MEGATRON),
     **_optimizer("actor", "actor_rollout_ref.actor"),
-    **_within("actor_rollout_ref.ref", _REFERENCE),
-    **_keys({"ref.ulysses": _REFERENCE_ULYSSES}),
-    **_engine("ref.fsdp", ("actor_rollout_ref.ref.fsdp_config",), FSDP),
-    **_engine("ref.megatron", ("actor_rollout_ref.ref.megatron >=0.4.0",), MEGATRON),
-    **_within("critic", _CRITIC),
-    **_engine(
+    **within("actor_rollout_ref.ref", _REFERENCE),
+    **keys_by_meaning({"ref.ulysses": _REFERENCE_ULYSSES}),
+    **in_sections("ref.fsdp", ("actor_rollout_ref.ref.fsdp_config",), FSDP),
+    **in_sections("ref.megatron", ("actor_rollout_ref.ref.megatron >=0.4.0",), MEGATRON),
+    **within("critic", _CRITIC),
+    **in_sections(
         "critic.fsdp",
         ("critic.model.fsdp_config <0.8.0", "critic.fsdp >=0.8.0"),
         (*FSDP, *CRITIC_BATCHES),
     ),
-    **_engine("critic.megatron", ("critic.megatron >=0.4.0",), (*TRAINED_MEGATRON, *CRITIC_BATCHES)),
+    **in_sections("critic.megatron", ("critic.megatron >=0.4.0",), (*TRAINED_MEGATRON, *CRITIC_BATCHES)),
     **_optimizer("critic", "critic"),
-    **_within("actor_rollout_ref.rollout", ROLLOUT),
-    **_keys(REWARD),
-    **_keys(REWARD_WORKER),
-    **_engine("reward.megatron", ("reward_model.megatron >=0.4.0 <0.7.1",), REWARD_MEGATRON),
+    **within("actor_rollout_ref.rollout", ROLLOUT),
+    **keys_by_meaning(REWARD),
+    **keys_by_meaning(REWARD_WORKER),
+    **in_sections("reward.megatron", ("reward_model.megatron >=0.4.0 <0.7.1",), REWARD_MEGATRON),
 }
 
 
@@ -250,24 +186,27 @@ def keys_of(program: Program) -> Keys:
     from tuner.trainers.verl.fine_tuning_keys import SFT, SFT_ENGINE  # few jobs are of it
 
     if program is Program.SFT:
-        return _keys(SFT)
+        return keys_by_meaning(SFT)
     return {
-        **_keys(SFT_ENGINE),
-        **_within("model", _MODEL),
-        **_engine("actor.fsdp", ("engine",), FSDP),
-        **_engine("actor.megatron", ("engine",), TRAINED_MEGATRON),
+        **keys_by_meaning(SFT_ENGINE),
+        **within("model", _MODEL),
+        **in_sections("actor.fsdp", ("engine",), FSDP),
+        **in_sections("actor.megatron", ("engine",), TRAINED_MEGATRON),
         **_optimizer("actor", "optim"),
     }
 
 
-@lru_cache(maxsize=4096)
+@cache
+def table_of(program: Program) -> KeyTable:
+    """The table of a program's keys; it may be asked for what another program alone has."""
+    meanings = (meaning for other in Program for meaning in keys_of(other))
+    return KeyTable(keys_of(program), meanings, reaches)
+
+
 def key(meaning: str, version: str, program: Program = Program.PPO) -> str | None:
     """The key that a release's program reads for a meaning, None where it has no such switch.
 
     Raises:
         KeyError: no program has the meaning.
     """
-    names = keys_of(program).get(meaning)
-    if names is None and not any(meaning in keys_of(other) for other in Program):
-        raise KeyError(meaning)
-    return next((name.key for name in names or () if name.holds(version)), None)
+    return table_of(program).key(meaning, version)

@@ -1,18 +1,14 @@
 """The parts of a workload that settings decide, each with the table of its fields."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, cast
-
-from msgspec import Struct
-from msgspec.structs import replace
+from collections.abc import Iterator
 
 from tuner.trainers.verl.fields import engine as engines
 from tuner.trainers.verl.fields import head as heads
 from tuner.trainers.verl.fields import rollout as rollouts
 from tuner.trainers.verl.fields import sync as syncs
 from tuner.trainers.verl.fields.batching import ACTOR, BATCH, BATCHING, BatchRole, PassContext
+from tuner.trainers.verl.fields.context import ReleaseContext
 from tuner.trainers.verl.fields.engine import engine_fields
-from tuner.trainers.verl.fields.field import Context, Field
 from tuner.trainers.verl.fields.head import HEAD, HeadContext
 from tuner.trainers.verl.fields.megatron import MEGATRON
 from tuner.trainers.verl.fields.role import EngineContext
@@ -23,38 +19,8 @@ from tuner.trainers.verl.fields.sync import SYNC, SyncContext
 from tuner.trainers.verl.programs import Program
 from tuner.trainers.verl.read import batches_by_reference_keys
 from tuner.trainers.verl.source import ReleaseSettings, Role
+from tuner.trainers.workload_part import Path, WorkloadPart
 from tuner.workload import Backend, Engine, Reference, Workload
-
-Path = tuple[str, ...]
-
-
-class WorkloadPart(Struct, frozen=True, kw_only=True):
-    """One struct of a workload: the fields that settings decide, and those that follow from them."""
-
-    path: Path
-    fields: tuple[Field[Any], ...] = ()
-    context: Context | None = None  # what reading and writing its fields takes
-    following: tuple[str, ...] = ()  # fields that are the release's to say, whatever a proposal says
-
-    def of(self, workload: Workload) -> Any:
-        """The part of a workload; None where it has none."""
-        part: Any = workload
-        for name in self.path:
-            part = None if part is None else getattr(part, name)
-        return part
-
-    def differs(self, field: Field[Any], wanted: Workload, read: Workload) -> bool:
-        """Whether a field of this part was ``read`` otherwise than it is ``wanted``."""
-        theirs = self.of(read)
-        return theirs is None or bool(field.value(self.of(wanted)) != field.value(theirs))
-
-    def with_release_facts(self, asked: Workload, read: Workload, also: Iterable[str] = ()) -> Workload:
-        """What was ``asked``, with the fields that follow taken from what a release ``read``."""
-        part = self.of(read)
-        facts = {} if part is None else {name: getattr(part, name) for name in (*self.following, *also)}
-        if not facts:
-            return asked
-        return cast(Workload, _with(asked, self.path, facts))
 
 
 def parts(source: ReleaseSettings, workload: Workload) -> Iterator[WorkloadPart]:
@@ -62,8 +28,8 @@ def parts(source: ReleaseSettings, workload: Workload) -> Iterator[WorkloadPart]
     if source.program.fine_tunes:
         yield from _fine_tuned(source, workload)
         return
-    yield WorkloadPart(path=("batch",), fields=BATCH, context=Context(source=source))
-    yield WorkloadPart(path=("actor",), fields=ACTOR, context=Context(source=source))
+    yield WorkloadPart(path=("batch",), fields=BATCH, context=ReleaseContext(source=source))
+    yield WorkloadPart(path=("actor",), fields=ACTOR, context=ReleaseContext(source=source))
     yield from _passes(source, workload)
     yield from _engines(source, workload)
     yield from _saved(source, workload)
@@ -80,7 +46,7 @@ def _fine_tuned(source: ReleaseSettings, workload: Workload) -> Iterator[Workloa
     """The parts of a job that learns from given sequences."""
     from tuner.trainers.verl.fields.fine_tuning import GIVEN_BATCH  # few jobs are of it
 
-    yield WorkloadPart(path=("batch",), fields=GIVEN_BATCH, context=Context(source=source))
+    yield WorkloadPart(path=("batch",), fields=GIVEN_BATCH, context=ReleaseContext(source=source))
     yield _pass(source, ("actor", "update"), "actor", workload.actor.engine)
     yield _engine(source, workload, "actor", workload.actor.engine)
     yield from _saved(source, workload)
@@ -201,10 +167,3 @@ def _reward(source: ReleaseSettings, workload: Workload) -> Iterator[WorkloadPar
         )
         offload = tuple(field for field in MEGATRON["reward"] if field.path == "param_offload")
         yield WorkloadPart(path=("reward", "engine"), fields=offload, context=engine)
-
-
-def _with(node: Any, path: Path, values: Mapping[str, Any]) -> Any:
-    """A struct with fields of the one at ``path`` changed."""
-    if not path:
-        return replace(node, **values)
-    return replace(node, **{path[0]: _with(getattr(node, path[0]), path[1:], values)})

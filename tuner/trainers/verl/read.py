@@ -18,8 +18,8 @@ from tuner.trainers.verl.fields.batching import (
     read_batching,
     talks,
 )
+from tuner.trainers.verl.fields.context import ReleaseContext
 from tuner.trainers.verl.fields.engine import read_engine
-from tuner.trainers.verl.fields.field import Context
 from tuner.trainers.verl.fields.head import read_head
 from tuner.trainers.verl.fields.images import read_images
 from tuner.trainers.verl.fields.replay import read_replay
@@ -196,7 +196,7 @@ def cluster_size(settings: Settings) -> tuple[int, int]:
 
 def _actor(source: ReleaseSettings, model: ModelShape, gpus: int) -> Actor:
     engine = source.part("actor.engine", read_engine, "actor", model, gpus)
-    context = Context(source=source)
+    context = ReleaseContext(source=source)
     entropy = UPDATE_ENTROPY.read(context)
     squares = source.flag("actor.squares")  # the legacy workers compute it in both passes
     # the update first: a wrong value is named by its own key, not by one that follows it

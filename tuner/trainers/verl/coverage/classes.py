@@ -11,7 +11,7 @@ from tuner.trainers.verl.coverage.not_modelled import NOT_MODELLED
 from tuner.trainers.verl.coverage.omission import Omission
 from tuner.trainers.verl.defaults import CONFIGS, read_defaults
 from tuner.trainers.verl.keys import KEYS
-from tuner.trainers.verl.releases import PREVIEWS
+from tuner.trainers.verl.releases import PREVIEWS, reaches
 from tuner.trainers.verl.service_keys import ONLY_TEACHER, POLICY_SECTION, SERVED, SERVER_SECTIONS, TEACHERS
 
 
@@ -75,12 +75,12 @@ def _spelled(version: str) -> frozenset[str]:
     """The keys that a release's settings are read by, whichever of its workers run."""
     generations = (version, PREVIEWS.get(version, version))
     names = (name for names in KEYS.values() for name in names)
-    read = {name.key for name in names if any(name.holds(generation) for generation in generations)}
+    read = {name.key for name in names if any(name.holds(generation, reaches) for generation in generations)}
     read |= {
         name.key.replace(POLICY_SECTION, section, 1)
         for meaning in SERVED
         for name in KEYS[meaning]
-        if name.holds(version)
+        if name.holds(version, reaches)
         for section in SERVER_SECTIONS
     }
     read.add(f"{TEACHERS}.{ONLY_TEACHER}.model_path")

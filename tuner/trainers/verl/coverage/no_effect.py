@@ -4,7 +4,7 @@ from msgspec import Struct
 
 from tuner.language import N_
 from tuner.trainers.verl.coverage.pattern import pattern
-from tuner.trainers.verl.releases import ENGINE_PREVIEW
+from tuner.trainers.verl.releases import ENGINE_PREVIEW, reaches
 
 _ROLES = "{actor_rollout_ref,critic}.**"
 _ACTOR = "actor_rollout_ref.actor"
@@ -21,7 +21,7 @@ class IdleKeys(Struct, frozen=True, kw_only=True):
 
     def covers(self, key: str, version: str) -> bool:
         """Whether the key belongs to the group in this release."""
-        return any(pattern(text).matches(key, version) for text in self.patterns)
+        return any(pattern(text).matches(key, version, reaches) for text in self.patterns)
 
 
 NO_EFFECT: tuple[IdleKeys, ...] = (

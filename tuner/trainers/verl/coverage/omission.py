@@ -9,6 +9,7 @@ from tuner.inputs.settings import Settings
 from tuner.language import _
 from tuner.trainers.key_facts import Affects
 from tuner.trainers.verl.coverage.pattern import pattern
+from tuner.trainers.verl.releases import reaches
 from tuner.workload import Workload
 
 
@@ -56,7 +57,9 @@ class Omission(Struct, frozen=True, kw_only=True):
 
     def holds(self, version: str) -> bool:
         """Whether the release has any of its keys; one without keys of its own has a trigger that tells."""
-        return not self.patterns or any(pattern(text).releases.holds(version) for text in self.patterns)
+        return not self.patterns or any(
+            pattern(text).releases.holds(version, reaches) for text in self.patterns
+        )
 
     def covers(self, key: str, version: str) -> bool:
         """Whether the key belongs to it in this release."""
@@ -65,7 +68,7 @@ class Omission(Struct, frozen=True, kw_only=True):
 
 @lru_cache(maxsize=1 << 12)  # many configurations set the same keys
 def _covered(patterns: tuple[str, ...], key: str, version: str) -> bool:
-    return any(pattern(text).matches(key, version) for text in patterns)
+    return any(pattern(text).matches(key, version, reaches) for text in patterns)
 
 
 def switched(*keys: str) -> Trigger:

@@ -2,7 +2,7 @@
 
 ``*`` stands for the rest of a name, ``**`` for any number of names, none among them, and ``{a,b}`` for
 either name. As a shell's do not stand for hidden files, they do not for names such as ``_target_``.
-Releases may follow as in :mod:`tuner.trainers.verl.keys`: ``"data.seed >=0.6.0"``.
+Releases may follow as in :mod:`tuner.trainers.key_table`: ``"data.seed >=0.6.0"``.
 """
 
 from functools import cache
@@ -10,7 +10,8 @@ from functools import cache
 from msgspec import Struct
 
 from tuner.inputs.tree import Path, split_key
-from tuner.trainers.verl.keys import Spelling, spelling
+from tuner.trainers.key_table import Reaches, Spelling, spelling
+from tuner.versions import at_least
 
 
 class Pattern(Struct, frozen=True, kw_only=True):
@@ -19,9 +20,9 @@ class Pattern(Struct, frozen=True, kw_only=True):
     names: tuple[frozenset[str], ...]  # the alternatives of each name
     releases: Spelling
 
-    def matches(self, key: str, version: str) -> bool:
+    def matches(self, key: str, version: str, reaches: Reaches = at_least) -> bool:
         """Whether a release knows the key under this pattern."""
-        return self.releases.holds(version) and _match(self.names, split_key(key))
+        return self.releases.holds(version, reaches) and _match(self.names, split_key(key))
 
 
 @cache

@@ -2,16 +2,16 @@
 
 from typing import Literal
 
-from tuner.trainers.verl.fields.field import (
+from tuner.trainers.fields import (
     COUNT,
     FLAG,
     Assignments,
-    Context,
     Field,
     Plain,
     Ruled,
     read_fields,
 )
+from tuner.trainers.verl.fields.context import ReleaseContext
 from tuner.trainers.verl.source import ReleaseSettings
 from tuner.workload import Actor, Backend, Batch, Batching, Engine, Travel
 
@@ -34,7 +34,7 @@ _DEFAULT_BUDGET = {
 }
 
 
-class PassContext(Context, frozen=True, kw_only=True):
+class PassContext(ReleaseContext, frozen=True, kw_only=True):
     """What reading the batching of a pass takes."""
 
     role: BatchRole  # whose keys count
@@ -44,7 +44,7 @@ class PassContext(Context, frozen=True, kw_only=True):
 def read_batch(source: ReleaseSettings) -> Batch:
     """Sizes of one step."""
     source.integer("batch.generated_prompts")  # prompts of one round of filtered generation: checked only
-    sizes = read_fields(BATCH, Context(source=source))
+    sizes = read_fields(BATCH, ReleaseContext(source=source))
     return Batch(
         **sizes,
         travel=_travel(source),
@@ -117,7 +117,7 @@ def read_batching(source: ReleaseSettings, role: BatchRole, engine: Engine) -> B
 # -- sizes of the step -----------------------------------------------------------------------
 
 
-def _prompts(context: Context) -> int:
+def _prompts(context: ReleaseContext) -> int:
     """Prompts of one step; 0 where the asynchronous recipe streams them in mini-batches."""
     source = context.source
     if source.value("batch.prompts") == 0 and source.value("recipe.rollout_nodes") is not None:
@@ -126,17 +126,17 @@ def _prompts(context: Context) -> int:
     return source.integer("batch.prompts", default=1024)
 
 
-def _set_prompts(context: Context, batch: Batch) -> Assignments:
+def _set_prompts(context: ReleaseContext, batch: Batch) -> Assignments:
     return (("batch.prompts", batch.prompts),)
 
 
-def _asks_to_balance(context: Context) -> bool:
+def _asks_to_balance(context: ReleaseContext) -> bool:
     return not context.source.v1_trainer
 
 
-_MINI_BATCH: Plain[Context] = Plain("mini_batch_prompts", "batch.mini_batch_prompts", COUNT, 256)
+_MINI_BATCH: Plain[ReleaseContext] = Plain("mini_batch_prompts", "batch.mini_batch_prompts", COUNT, 256)
 
-BATCH: tuple[Field[Context], ...] = (
+BATCH: tuple[Field[ReleaseContext], ...] = (
     Ruled("prompts", _prompts, _set_prompts),
     Plain("responses_per_prompt", "batch.responses_per_prompt", COUNT, 1),
     _MINI_BATCH,
@@ -151,31 +151,31 @@ BATCH: tuple[Field[Context], ...] = (
 # -- which passes there are, and what they compute -------------------------------------------
 
 
-def _entropy(context: Context) -> bool:
+def _entropy(context: ReleaseContext) -> bool:
     """Whether the update computes entropy: on demand, and before 0.4 always."""
     source = context.source
     asked = source.number("actor.entropy_coeff", default=0.0) != 0 or source.flag("actor.calculate_entropy")
     return asked or not source.since("0.4.0")
 
 
-def _set_entropy(context: Context, actor: Actor) -> Assignments:
+def _set_entropy(context: ReleaseContext, actor: Actor) -> Assignments:
     return (("actor.calculate_entropy", actor.update.entropy),)
 
 
-def _has_log_prob(context: Context) -> bool:
+def _has_log_prob(context: ReleaseContext) -> bool:
     return not context.source.flag("bypass_old_log_prob")
 
 
-def _set_log_prob(context: Context, actor: Actor) -> Assignments:
+def _set_log_prob(context: ReleaseContext, actor: Actor) -> Assignments:
     return (("bypass_old_log_prob", actor.log_prob is None),)
 
 
-UPDATE_ENTROPY: Ruled[Context] = Ruled("update.entropy", _entropy, _set_entropy)
+UPDATE_ENTROPY: Ruled[ReleaseContext] = Ruled("update.entropy", _entropy, _set_entropy)
 #: Whether the actor computes log-probabilities of its own, instead of taking the rollout's.
-LOG_PROB: Ruled[Context] = Ruled(
+LOG_PROB: Ruled[ReleaseContext] = Ruled(
     "log_prob", _has_log_prob, _set_log_prob, of=lambda actor: actor.log_prob is not None
 )
-ACTOR: tuple[Field[Context], ...] = (UPDATE_ENTROPY, LOG_PROB)
+ACTOR: tuple[Field[ReleaseContext], ...] = (UPDATE_ENTROPY, LOG_PROB)
 
 
 # -- batching of a pass ----------------------------------------------------------------------

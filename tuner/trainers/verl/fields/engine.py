@@ -1,7 +1,9 @@
 """Reads the trainer engines: how verl shards, stores and offloads each model."""
 
 from tuner.model_shape import ModelShape
-from tuner.trainers.verl.fields.field import Field
+from tuner.trainers.fields import (
+    Field,
+)
 from tuner.trainers.verl.fields.fsdp import fsdp_fields, read_fsdp, shares_prefetch
 from tuner.trainers.verl.fields.megatron import MEGATRON, read_megatron
 from tuner.trainers.verl.fields.role import EngineContext, read_backend

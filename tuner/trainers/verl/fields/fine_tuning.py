@@ -1,9 +1,17 @@
 """Fields of a job of supervised fine-tuning, where they are other than those of the actor of a PPO job."""
 
 from tuner.model_shape import ModelShape
+from tuner.trainers.fields import (
+    COUNT,
+    Assignments,
+    Field,
+    Plain,
+    Ruled,
+    read_fields,
+)
 from tuner.trainers.verl.fields.batching import read_batching
+from tuner.trainers.verl.fields.context import ReleaseContext
 from tuner.trainers.verl.fields.engine import read_engine
-from tuner.trainers.verl.fields.field import COUNT, Assignments, Context, Field, Plain, Ruled, read_fields
 from tuner.trainers.verl.fields.head import read_head
 from tuner.trainers.verl.fields.saving import read_saving
 from tuner.trainers.verl.programs import Program
@@ -25,7 +33,7 @@ def read_given_batch(source: ReleaseSettings) -> Batch:
     """
     return Batch(
         travel=Travel.STORED,  # every process reads its own
-        **read_fields(GIVEN_BATCH, Context(source=source)),
+        **read_fields(GIVEN_BATCH, ReleaseContext(source=source)),
         responses_per_prompt=1,
         epochs=1,
         max_prompt_tokens=0,
@@ -63,15 +71,15 @@ def _own_head(engine: Engine) -> OutputHead:
     )
 
 
-def _sequences(context: Context) -> int:
+def _sequences(context: ReleaseContext) -> int:
     return context.source.integer("batch.prompts", default=_DEFAULT_SEQUENCES)
 
 
-def _set_sequences(context: Context, batch: Batch) -> Assignments:
+def _set_sequences(context: ReleaseContext, batch: Batch) -> Assignments:
     return (("batch.prompts", batch.prompts),)
 
 
-GIVEN_BATCH: tuple[Field[Context], ...] = (
+GIVEN_BATCH: tuple[Field[ReleaseContext], ...] = (
     Ruled("prompts", _sequences, _set_sequences),
     Ruled("mini_batch_prompts", _sequences, _set_sequences),
     Plain("max_response_tokens", "batch.max_response_tokens", COUNT, _DEFAULT_LENGTH),

@@ -8,8 +8,17 @@ from msgspec.structs import replace
 from tuner.architectures import find_architecture
 from tuner.dtypes import DType
 from tuner.language import _
+from tuner.trainers.fields import (
+    DTYPE,
+    FLAG,
+    Assignments,
+    Field,
+    Form,
+    Plain,
+    Ruled,
+    read_fields,
+)
 from tuner.trainers.verl.fields.adapters import fsdp_lora, lora_rank
-from tuner.trainers.verl.fields.field import DTYPE, FLAG, Assignments, Field, Form, Plain, Ruled, read_fields
 from tuner.trainers.verl.fields.role import BACKEND, EngineContext, bucket_tokens, switches_of
 from tuner.trainers.verl.programs import Program
 from tuner.trainers.verl.source import ROLES, ReleaseSettings, Role

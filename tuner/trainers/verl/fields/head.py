@@ -3,7 +3,15 @@
 from tuner.architectures import find_architecture
 from tuner.dtypes import DType
 from tuner.model_shape import ModelShape
-from tuner.trainers.verl.fields.field import FLAG, Assignments, Context, Field, Plain, Ruled, read_fields
+from tuner.trainers.fields import (
+    FLAG,
+    Assignments,
+    Field,
+    Plain,
+    Ruled,
+    read_fields,
+)
+from tuner.trainers.verl.fields.context import ReleaseContext
 from tuner.trainers.verl.releases import brings_our_head
 from tuner.trainers.verl.source import ReleaseSettings
 from tuner.workload import ENTROPY_CHUNK_TOKENS, Backend, Engine, HeadKind, OutputHead, Scaling
@@ -20,7 +28,7 @@ FOLLOWING = ("scaling", "logits_dtype", "fused_cross_entropy", "fusable", "round
 ENTROPY = ("compiled", "chunk_tokens", "checkpointed")
 
 
-class HeadContext(Context, frozen=True, kw_only=True):
+class HeadContext(ReleaseContext, frozen=True, kw_only=True):
     """What reading an output head takes."""
 
     model: ModelShape

@@ -5,8 +5,15 @@ from typing import Any
 
 from tuner.architectures import Architecture, find_architecture
 from tuner.dtypes import DType
+from tuner.trainers.fields import (
+    FLAG,
+    Assignments,
+    Field,
+    Plain,
+    Ruled,
+    read_fields,
+)
 from tuner.trainers.verl.fields.adapters import megatron_lora
-from tuner.trainers.verl.fields.field import FLAG, Assignments, Field, Plain, Ruled, read_fields
 from tuner.trainers.verl.fields.megatron_grid import GRID, read_grid
 from tuner.trainers.verl.fields.role import BACKEND, EngineContext, bucket_tokens
 from tuner.trainers.verl.source import ROLES, ReleaseSettings, Role

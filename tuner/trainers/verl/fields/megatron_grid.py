@@ -1,7 +1,11 @@
 """The grid of GPUs that Megatron lays a model on: what divides it, and how many layers a stage has."""
 
 from tuner.language import _
-from tuner.trainers.verl.fields.field import COUNT, Field, Plain
+from tuner.trainers.fields import (
+    COUNT,
+    Field,
+    Plain,
+)
 from tuner.trainers.verl.fields.role import EngineContext
 from tuner.workload import Parallelism
 

@@ -3,7 +3,11 @@
 from tuner.errors import UnsupportedError
 from tuner.language import _
 from tuner.model_shape import ModelShape
-from tuner.trainers.verl.fields.field import Assignments, Context, Ruled
+from tuner.trainers.fields import (
+    Assignments,
+    Ruled,
+)
+from tuner.trainers.verl.fields.context import ReleaseContext
 from tuner.trainers.verl.programs import Program
 from tuner.trainers.verl.roles import has_adapters, uses_critic, uses_reference
 from tuner.trainers.verl.source import ReleaseSettings, Role
@@ -18,7 +22,7 @@ _BACKENDS = {
 _UNMODELLED = ("veomni", "torchtitan", "automodel", "mindspeed", "mindspeed_megatron")
 
 
-class EngineContext(Context, frozen=True, kw_only=True):
+class EngineContext(ReleaseContext, frozen=True, kw_only=True):
     """What reading the engine of one role takes."""
 
     role: Role

@@ -7,7 +7,9 @@ from tuner.counted import counted
 from tuner.hardware import Gpu
 from tuner.language import _
 from tuner.model_shape import ModelShape
-from tuner.trainers.verl.fields.field import read_fields
+from tuner.trainers.fields import (
+    read_fields,
+)
 from tuner.trainers.verl.fields.rollout_fields import (
     BESIDE_FRACTION,
     FRACTION,

@@ -4,17 +4,17 @@ from tuner.dtypes import DType, parse_dtype
 from tuner.errors import InputError
 from tuner.hardware import Gpu
 from tuner.serving import sglang, tensorrt_llm, vllm
-from tuner.trainers.verl.fields.field import (
+from tuner.trainers.fields import (
     COUNT,
     FLAG,
     NEGATED_FLAG,
     SIZES,
     Assignments,
-    Context,
     Field,
     Plain,
     Ruled,
 )
+from tuner.trainers.verl.fields.context import ReleaseContext
 from tuner.trainers.verl.source import ReleaseSettings
 from tuner.workload import Rollout, RolloutEngine
 
@@ -26,7 +26,7 @@ _DEFAULT_SEQUENCES = {  # vLLM's depend on its version
 }
 
 
-class RolloutContext(Context, frozen=True, kw_only=True):
+class RolloutContext(ReleaseContext, frozen=True, kw_only=True):
     """What reading the rollout takes."""
 
     rollout_engine: RolloutEngine

@@ -2,7 +2,13 @@
 
 from typing import Literal
 
-from tuner.trainers.verl.fields.field import Assignments, Context, Field, Ruled, read_fields
+from tuner.trainers.fields import (
+    Assignments,
+    Field,
+    Ruled,
+    read_fields,
+)
+from tuner.trainers.verl.fields.context import ReleaseContext
 from tuner.trainers.verl.programs import Program
 from tuner.trainers.verl.source import ReleaseSettings
 from tuner.workload import Backend, Engine, Saving
@@ -13,7 +19,7 @@ SavedRole = Literal["actor", "critic"]
 _USUAL = ("model", "optimizer", "extra")
 
 
-class SavingContext(Context, frozen=True, kw_only=True):
+class SavingContext(ReleaseContext, frozen=True, kw_only=True):
     """What reading the checkpoints of one model takes."""
 
     role: SavedRole

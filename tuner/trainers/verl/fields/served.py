@@ -6,7 +6,9 @@ from tuner.hardware import Gpu
 from tuner.language import _
 from tuner.model_shape import ModelShape
 from tuner.serving import sglang, tensorrt_llm, vllm
-from tuner.trainers.verl.fields.field import read_fields
+from tuner.trainers.fields import (
+    read_fields,
+)
 from tuner.trainers.verl.fields.rollout import expect_gpus, read_rollout_engine
 from tuner.trainers.verl.fields.rollout_fields import ROLLOUT, RolloutContext
 from tuner.trainers.verl.rollout_engine_versions import newest_allowed
@@ -30,7 +32,11 @@ class ServedSource(ReleaseSettings, frozen=True, kw_only=True):
     def of(cls, source: ReleaseSettings, sections: tuple[str, ...]) -> "ServedSource":
         """A source with the rollout's keys in these sections."""
         return cls(
-            settings=source.settings, version=source.version, v1_trainer=source.v1_trainer, sections=sections
+            settings=source.settings,
+            version=source.version,
+            table=source.table,
+            v1_trainer=source.v1_trainer,
+            sections=sections,
         )
 
     def key(self, meaning: str) -> str | None:

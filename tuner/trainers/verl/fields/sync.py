@@ -2,8 +2,16 @@
 
 from tuner.dtypes import DType
 from tuner.model_shape import ModelShape
+from tuner.trainers.fields import (
+    MEBIBYTES,
+    Assignments,
+    Field,
+    Plain,
+    Ruled,
+    read_fields,
+)
 from tuner.trainers.verl.carriers import refuses_large_tensors
-from tuner.trainers.verl.fields.field import MEBIBYTES, Assignments, Context, Field, Plain, Ruled, read_fields
+from tuner.trainers.verl.fields.context import ReleaseContext
 from tuner.trainers.verl.rollout_facts import sync_facts
 from tuner.trainers.verl.source import ReleaseSettings
 from tuner.units import MIB
@@ -13,7 +21,7 @@ from tuner.workload import Backend, Carrier, Engine, Rollout, RolloutEngine, Wei
 FOLLOWING = ("smallest_bucket_bytes", "empties_cache_first", "stages_weights", "carrier", "buckets")
 
 
-class SyncContext(Context, frozen=True, kw_only=True):
+class SyncContext(ReleaseContext, frozen=True, kw_only=True):
     """What reading the weight sync takes."""
 
     model: ModelShape

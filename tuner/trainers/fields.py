@@ -7,17 +7,17 @@ from typing import Any, Generic, TypeVar, Union
 from msgspec import Struct
 
 from tuner.dtypes import DType
-from tuner.trainers.verl.source import ReleaseSettings
+from tuner.trainers.settings_by_meaning import SettingsByMeaning
 from tuner.units import MIB
 
 Assignments = tuple[tuple[str, Any], ...]
-"""What to set: meanings of :mod:`tuner.trainers.verl.keys`, with their values."""
+"""What to set: meanings of the trainer's table of keys, with their values."""
 
 
 class Context(Struct, frozen=True, kw_only=True):
-    """What deciding a field takes: the settings, and what is already known of the job."""
+    """What deciding a field takes: the settings, and in a subclass what is already known of the job."""
 
-    source: ReleaseSettings
+    source: SettingsByMeaning
 
 
 C = TypeVar("C", bound=Context)
@@ -29,7 +29,7 @@ class Form(Struct, frozen=True, kw_only=True):
     ``decode`` takes the settings, a meaning, and the value where the settings say nothing.
     """
 
-    decode: Callable[[ReleaseSettings, str, Any], Any]
+    decode: Callable[[SettingsByMeaning, str, Any], Any]
     encode: Callable[[Any], Any] = lambda value: value
 
 
@@ -37,7 +37,9 @@ def _dtype_name(dtype: DType) -> str:
     return {DType.FLOAT32: "fp32", DType.BFLOAT16: "bf16", DType.FLOAT16: "fp16", DType.FLOAT8: "fp8"}[dtype]
 
 
-def _sizes(source: ReleaseSettings, meaning: str, default: tuple[int, ...] | None) -> tuple[int, ...] | None:
+def _sizes(
+    source: SettingsByMeaning, meaning: str, default: tuple[int, ...] | None
+) -> tuple[int, ...] | None:
     sizes = source.sizes(meaning)
     return default if sizes is None else sizes
 

@@ -1,0 +1,49 @@
+"""A part of a workload: the table of the fields that settings decide, and what a release makes of them."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tuner.trainers.fields import Context, Field
+from tuner.workload import Workload
+
+Path = tuple[str, ...]
+"""Names of fields, from the workload down."""
+
+
+class WorkloadPart(Struct, frozen=True, kw_only=True):
+    """One struct of a workload: the fields that settings decide, and those that follow from them."""
+
+    path: Path
+    fields: tuple[Field[Any], ...] = ()
+    context: Context | None = None  # what reading and writing its fields takes
+    following: tuple[str, ...] = ()  # fields that are the release's to say, whatever a proposal says
+
+    def of(self, workload: Workload) -> Any:
+        """The part of a workload; None where it has none."""
+        part: Any = workload
+        for name in self.path:
+            part = None if part is None else getattr(part, name)
+        return part
+
+    def differs(self, field: Field[Any], wanted: Workload, read: Workload) -> bool:
+        """Whether a field of this part was ``read`` otherwise than it is ``wanted``."""
+        theirs = self.of(read)
+        return theirs is None or bool(field.value(self.of(wanted)) != field.value(theirs))
+
+    def with_release_facts(self, asked: Workload, read: Workload, also: Iterable[str] = ()) -> Workload:
+        """What was ``asked``, with the fields that follow taken from what a release ``read``."""
+        part = self.of(read)
+        facts = {} if part is None else {name: getattr(part, name) for name in (*self.following, *also)}
+        if not facts:
+            return asked
+        return cast(Workload, _with(asked, self.path, facts))
+
+
+def _with(node: Any, path: Path, values: Mapping[str, Any]) -> Any:
+    """A struct with fields of the one at ``path`` changed."""
+    if not path:
+        return replace(node, **values)
+    return replace(node, **{path[0]: _with(getattr(node, path[0]), path[1:], values)})
