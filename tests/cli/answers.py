@@ -24,6 +24,8 @@ from tuner.inputs.settings import Layer, Origin, Settings, UnknownKey
 from tuner.inputs.user_input import UserInput
 from tuner.memory import Estimate, Item, Moment, PhaseEstimate, RolloutMemory, Term
 from tuner.timing import PhaseTime, StepChange, StepTime
+from tuner.trainers.protocol import Base
+from tuner.trainers.verl.loaded import LoadedConfiguration
 from tuner.units import GIB
 from tuner.workload import Phase
 
@@ -305,7 +307,7 @@ def settings() -> Settings:
 def answer(given: Advice | None = None, *, assumed: bool = False) -> Consultation:
     return Consultation(
         given=UserInput(source="config.yaml"),
-        settings=settings(),
+        loaded=LoadedConfiguration(settings=settings(), version="0.9.1", base=Base(name="ppo_trainer")),
         release_reason="asked for 0.9.1",
         model_reason="bundled profile",
         gpu_reason="assumed" if assumed else "--gpu",

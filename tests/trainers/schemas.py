@@ -4,7 +4,6 @@ from collections.abc import Iterable
 
 from tuner.inputs.tree import split_key
 from tuner.trainers.verl.defaults import CONFIGS, read_defaults
-from tuner.trainers.verl.schema import Schema
 
 # Keys of recipes with a configuration of their own, and of schemas that keep a free-form section.
 OUTSIDE = (
@@ -20,7 +19,7 @@ LEGACY_ADDED = ("fsdp_config.model_dtype", "ref.fsdp_config.", "actor_rollout_re
 
 def unknown_keys(names: Iterable[str], version: str) -> list[str]:
     """The keys that neither a configuration of the release nor its dataclasses have."""
-    schemas = [Schema(read_defaults(version, config)) for config in CONFIGS]
+    schemas = [schema_of(read_defaults(version, config)) for config in CONFIGS]
     return [
         name
         for name in names

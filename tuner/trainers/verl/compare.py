@@ -19,7 +19,7 @@ from tuner.inputs.tree import dotted, leaves, shown, split_key
 from tuner.trainers.verl.defaults import CONFIGS, Defaults, read_file
 from tuner.trainers.verl.defaults.build import build
 from tuner.trainers.verl.keys import KEYS, key
-from tuner.trainers.verl.schema import Schema
+from tuner.trainers.verl.schema import schema_of
 
 _NAMED_FILE = re.compile(r"``((?:\w+/)+[\w.]+\.(?:py|yaml))")
 _ROOT = Path(tuner.__file__).parent
@@ -53,7 +53,7 @@ class Wheel:
 
 
 def _has(defaults: Defaults, name: str) -> bool:
-    schema, path = Schema(defaults), split_key(name)
+    schema, path = schema_of(defaults), split_key(name)
     return schema.in_yaml(path) or schema.in_dataclass(path)
 
 

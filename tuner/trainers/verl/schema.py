@@ -1,124 +1,20 @@
-"""Which keys a release knows, and which known key a user may have meant."""
+"""The keys that the bundled releases of verl know."""
 
-from collections.abc import Iterator
-from difflib import SequenceMatcher, get_close_matches
-from functools import cached_property, lru_cache
+from functools import lru_cache, partial
 
-from tuner.inputs.interpolation import is_interpolation
-from tuner.inputs.tree import Path, Tree, contains, dotted, leaves
+from tuner.inputs.tree import Path, contains
+from tuner.trainers.schema import Schema
 from tuner.trainers.verl.defaults import CONFIGS, Defaults, family, has_config, read_defaults
 from tuner.trainers.verl.releases import BUNDLED
 
-_NAME_SIMILARITY = 0.8  # of the last part of a key
-_KEY_SIMILARITY = 0.85  # of a whole key whose sections differ
-_DELIBERATE_SIMILARITY = 0.9  # of a key that the user marked as new with '+'
-_MAIN_SECTIONS = ("data", "trainer", "algorithm", "actor_rollout_ref")  # what a shortened key usually means
-
-
-_REMEMBERED = 1024  # unknown keys of one release: many configurations have the same ones
-
-
-class Schema:
-    """The keys of one release's trainer configuration."""
-
-    def __init__(self, defaults: Defaults) -> None:
-        self.tree: Tree = dict(defaults.tree)
-        self.family = family(defaults.config)
-        self._fields = defaults.fields
-        self._nearest: dict[tuple[Path, bool, bool], Path | None] = {}
-
-    def in_yaml(self, path: Path) -> bool:
-        """Whether the composed configuration has the key, or a free-form section that may hold it."""
-        found, rest = self._descend(path)
-        return not rest or found is None or found == {} or is_interpolation(found)
-
-    def in_dataclass(self, path: Path) -> bool:
-        """Whether the key is a field that the section's dataclass has and its YAML leaves out."""
-        found, rest = self._descend(path)
-        return bool(rest) and isinstance(found, dict) and rest[0] in self._fields_of(found)
-
-    def has(self, path: Path) -> bool:
-        """Whether the release itself has the key: what a free-form section may hold is the user's."""
-        found, rest = self._descend(path)
-        return not rest or (len(rest) == 1 and isinstance(found, dict) and rest[0] in self._fields_of(found))
-
-    def is_section(self, path: Path) -> bool:
-        """Whether the configuration has a section with keys of its own at ``path``."""
-        found, rest = self._descend(path)
-        return not rest and isinstance(found, dict) and bool(found)
-
-    def nearest(self, path: Path, *, deliberate: bool = False, moved: bool = False) -> Path | None:
-        """The known key that ``path`` most likely means.
-
-        Args:
-            path: an unknown key.
-            deliberate: the user marked the key as new; only a sibling that differs by a slip counts.
-            moved: another release has the key, so its name is no slip; only keys of the same name count.
-        """
-        question = path, deliberate, moved
-        if question not in self._nearest:
-            if len(self._nearest) >= _REMEMBERED:
-                self._nearest.clear()
-            self._nearest[question] = self._resembling(path, deliberate=deliberate, moved=moved)
-        return self._nearest[question]
-
-    def _resembling(self, path: Path, *, deliberate: bool, moved: bool) -> Path | None:
-        if deliberate:
-            siblings = {known[-1]: known for known in self._known if known[:-1] == path[:-1]}
-            close = get_close_matches(path[-1], siblings, n=1, cutoff=_DELIBERATE_SIMILARITY)
-            return siblings[close[0]] if close else None
-        endings = [known for known in self._known if known[-len(path) :] == path]
-        if endings:
-            return min(endings, key=lambda known: (known[0] not in _MAIN_SECTIONS, len(known)))
-        names = [path[-1]] if path[-1] in self._by_name else []
-        if not moved:
-            names += _close(path[-1], tuple(self._by_name))
-        named = [known for name in dict.fromkeys(names) for known in self._by_name[name]]
-        rated = [
-            (_shared(path, known), path[-1] == known[-1], self.in_yaml(known), _ratio(path, known), known)
-            for known in named
-        ]
-        # All sections must agree, or the key as a whole must look alike.
-        alike = [rating for rating in rated if rating[0] == len(path) - 1 or rating[3] >= _KEY_SIMILARITY]
-        return max(alike)[-1] if alike else None
-
-    def _fields_of(self, section: Tree) -> tuple[str, ...]:
-        return self._fields.get(str(section.get("_target_")), ())
-
-    def _descend(self, path: Path) -> tuple[object, Path]:
-        """The deepest node on the way to ``path``, and the keys that it lacks."""
-        node: object = self.tree
-        for depth, key in enumerate(path):
-            if not isinstance(node, dict) or key not in node:
-                return node, path[depth:]
-            node = node[key]
-        return node, ()
-
-    @cached_property
-    def _known(self) -> tuple[Path, ...]:
-        return tuple(path for path in self._walk() if path[-1] != "_target_")
-
-    def _walk(self) -> Iterator[Path]:
-        yield from (path for path, _ in leaves(self.tree))
-        sections = {path[:length] for path, _ in leaves(self.tree) for length in range(1, len(path))}
-        for section in sorted(sections):
-            yield section
-            node, _ = self._descend(section)
-            if isinstance(node, dict):
-                yield from ((*section, name) for name in self._fields_of(node) if name not in node)
-
-    @cached_property
-    def _by_name(self) -> dict[str, list[Path]]:
-        by_name: dict[str, list[Path]] = {}
-        for path in self._known:
-            by_name.setdefault(path[-1], []).append(path)
-        return by_name
+_MAIN_SECTIONS = ("data", "trainer", "algorithm", "actor_rollout_ref")
 
 
 @lru_cache(maxsize=16)  # most configurations rest on a few
 def schema_of(defaults: Defaults) -> Schema:
     """The keys of some defaults."""
-    return Schema(defaults)
+    known_in = partial(releases_with, configs=family(defaults.config))
+    return Schema(defaults.tree, defaults.fields, _MAIN_SECTIONS, known_in)
 
 
 @lru_cache(maxsize=4096)  # many configurations have the same unknown keys
@@ -133,17 +29,3 @@ def releases_with(path: Path, configs: tuple[str, ...] = CONFIGS) -> tuple[str, 
             if has_config(version, config)
         )
     )
-
-
-@lru_cache(maxsize=256)  # a configuration is read again with each advice
-def _close(name: str, names: tuple[str, ...]) -> list[str]:
-    return get_close_matches(name, names, n=3, cutoff=_NAME_SIMILARITY)
-
-
-def _shared(path: Path, known: Path) -> int:
-    """How many of the sections of ``path`` are on the way to ``known``."""
-    return sum(section in known[:-1] for section in path[:-1])
-
-
-def _ratio(path: Path, known: Path) -> float:
-    return SequenceMatcher(None, dotted(path), dotted(known)).ratio()

@@ -21,11 +21,13 @@ from tuner.inputs.settings import Settings, UnknownKey
 from tuner.inputs.settings import SettingsReader as Reader
 from tuner.inputs.tree import Path, Tree, contains, dotted, leaves, merged, split_key
 from tuner.inputs.user_input import Remark
+from tuner.trainers.layers import Layers, refuse_group
 from tuner.trainers.protocol import Base, ReleaseChoice, Trainer
+from tuner.trainers.schema import Schema
 from tuner.trainers.verl.arguments import parsed, user_locations
 from tuner.trainers.verl.backend import choose_config, missing_config
 from tuner.trainers.verl.defaults import CONFIGS, Defaults, read_defaults
-from tuner.trainers.verl.defaults_list import Composition
+from tuner.trainers.verl.defaults_list import Composition, bundled_engine
 from tuner.trainers.verl.example_configs import ExampleConfig, example_config
 from tuner.trainers.verl.fingerprint import Likeness, Likenesses
 from tuner.trainers.verl.forks.fork import Fork
@@ -36,7 +38,6 @@ from tuner.trainers.verl.forks.translate import (
     spelled_override,
 )
 from tuner.trainers.verl.keys import keys_of
-from tuner.trainers.verl.layers import Layers
 from tuner.trainers.verl.loaded import LoadedConfiguration
 from tuner.trainers.verl.private_defaults import PrivateCopies, PrivateDefaults
 from tuner.trainers.verl.programs import Program
@@ -44,7 +45,7 @@ from tuner.trainers.verl.provenance import default_origin, remarks, told_release
 from tuner.trainers.verl.recipe import Recipe
 from tuner.trainers.verl.recipes import named, recognise, started_as
 from tuner.trainers.verl.releases import BUNDLED, installed_release
-from tuner.trainers.verl.schema import Schema, releases_with, schema_of
+from tuner.trainers.verl.schema import releases_with, schema_of
 
 if TYPE_CHECKING:
     from tuner.inputs.processes import Processes
@@ -108,7 +109,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         missing = missing_config(self.arguments.config_name, self.composition)
         origin = default_origin(self.fork, self.private_on(version), version)
         schema = schema_of(self._known(defaults))
-        layers = Layers(dict(defaults.tree), schema)
+        layers = Layers(dict(defaults.tree), schema, _check_group)
         for document in self.composition.documents:
             layers.add_document(document)
         for override in self._overrides:
@@ -296,3 +297,10 @@ def _has_key(schema: Schema, program: Program, path: Path) -> bool:
 @cache
 def _read_anywhere(program: Program) -> frozenset[str]:
     return frozenset(own.key for spellings in keys_of(program).values() for own in spellings)
+
+
+def _check_group(override: Override) -> None:
+    """Accept a choice of a config group that is bundled; the choice of the configuration has read it."""
+    group = override.key if override.package is None else f"{override.key}@{override.package}"
+    if override.kind is OverrideKind.DELETE or bundled_engine(group, str(override.value)) is None:
+        refuse_group(override)

@@ -1,6 +1,6 @@
 """Lays documents and overrides on the defaults of a release, and notes the keys that it does not know."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from tuner.errors import InputError, Location, UnsupportedError
@@ -22,8 +22,7 @@ from tuner.inputs.tree import (
 )
 from tuner.inputs.yaml_file import Document
 from tuner.language import _
-from tuner.trainers.verl.defaults_list import bundled_engine
-from tuner.trainers.verl.schema import Schema, releases_with
+from tuner.trainers.schema import Schema
 
 _MOST_COMPARED = 25  # unknown keys that are compared with all that are known, and whose repair is tried
 _REFUSED = (
@@ -32,10 +31,28 @@ _REFUSED = (
 )  # how Hydra does not let a key be named that is not there
 
 
-class Layers:
-    """The tree as it grows, and who set what."""
+def refuse_group(override: Override) -> None:
+    """Raise UnsupportedError for the choice of a config group that is not bundled."""
+    message = _("the config group choice {choice} is not among the bundled defaults").format(
+        choice=shown(override.text)
+    )
+    hint = _("give the composed configuration (.hydra/config.yaml of a run) instead")
+    raise UnsupportedError(message, location=override.location, hint=hint)
 
-    def __init__(self, tree: Tree, schema: Schema) -> None:
+
+class Layers:
+    """The tree as it grows, and who set what.
+
+    Args:
+        tree: the defaults.
+        schema: the keys that the release knows.
+        check_group: accepts or refuses the choice of a config group, which sets no key.
+    """
+
+    def __init__(
+        self, tree: Tree, schema: Schema, check_group: Callable[[Override], None] = refuse_group
+    ) -> None:
+        self._check_group = check_group
         self.tree = dict(tree)
         # Copied sections by their identity, held so that no other object comes to have it.
         self._own: dict[int, Tree] = {id(self.tree): self.tree}
@@ -59,7 +76,7 @@ class Layers:
         """Apply one argument of the command line."""
         path = split_key(override.key)
         if override.package is not None or "/" in override.key:
-            _check_group(override)
+            self._check_group(override)
             return
         if override.kind is OverrideKind.DELETE:
             self._delete(path, override)
@@ -78,7 +95,7 @@ class Layers:
             added = kind in (OverrideKind.ADD, OverrideKind.FORCE_ADD)
             if added and self._schema.in_dataclass(path):
                 continue
-            known_in = releases_with(path, self._schema.family) if position < _MOST_COMPARED else ()
+            known_in = self._schema.known_in(path) if position < _MOST_COMPARED else ()
             nearest = self._spelled_otherwise(path)
             if nearest is None and position < _MOST_COMPARED:
                 nearest = self._resembling(path, deliberate=added, moved=bool(known_in))
@@ -163,14 +180,3 @@ class Layers:
             if self._suspects[suspect][0] not in _REFUSED:  # else Hydra has stopped there
                 del self._suspects[suspect]
         self.tree = without(self.tree, path)
-
-
-def _check_group(override: Override) -> None:
-    """Accept a choice of a config group that is bundled; the choice of the configuration has read it."""
-    group = override.key if override.package is None else f"{override.key}@{override.package}"
-    if override.kind is OverrideKind.DELETE or bundled_engine(group, str(override.value)) is None:
-        message = _("the config group choice {choice} is not among the bundled defaults").format(
-            choice=shown(override.text)
-        )
-        hint = _("give the composed configuration (.hydra/config.yaml of a run) instead")
-        raise UnsupportedError(message, location=override.location, hint=hint)

@@ -8,9 +8,8 @@ from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
 from tuner.inputs.overrides import on_command_line, parse_overrides
-from tuner.trainers.verl.defaults import Defaults
-from tuner.trainers.verl.layers import Layers
-from tuner.trainers.verl.schema import Schema
+from tuner.trainers.layers import Layers
+from tuner.trainers.schema import Schema
 
 TREE = {
     "data": {"size": 4, "files": ["a", "b"], "kwargs": {}, "none": None},
@@ -46,11 +45,8 @@ def test_as_hydra(tmp_path: Path, overrides: list[str]) -> None:
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(TREE))
     with initialize_config_dir(str(tmp_path), version_base=None):
         expected = OmegaConf.to_container(compose("config", overrides=overrides), resolve=False)
-    defaults = Defaults(
-        version="1", config="c", tree=TREE, groups={}, fields={}, wheel="", wheel_sha256="", files=()
-    )
     before = yaml.safe_dump(TREE)
-    layers = Layers(dict(TREE), Schema(defaults))
+    layers = Layers(dict(TREE), Schema(TREE))
     for override in parse_overrides(on_command_line(overrides)).overrides:
         layers.add_override(override)
     assert layers.tree == expected
