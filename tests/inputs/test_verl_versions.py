@@ -7,7 +7,7 @@ import pytest
 
 from tuner import versions
 from tuner.errors import InputError
-from tuner.trainers.verl.releases import BUNDLED, choose_release
+from tuner.trainers.verl.releases import BUNDLED, RELEASES
 from tuner.versions import at_least
 
 
@@ -29,7 +29,7 @@ from tuner.versions import at_least
     ],
 )
 def test_requested(requested: str, version: str, reason: str) -> None:
-    choice = choose_release(requested)
+    choice = RELEASES.choose(requested)
     assert (choice.version, choice.reason) == (version, reason)
     assert choice.unbundled == (requested if "bundled" in reason else None)
 
@@ -37,21 +37,21 @@ def test_requested(requested: str, version: str, reason: str) -> None:
 @pytest.mark.parametrize("requested", ["main", "", "latest", "0.9.1,0.8.0"])
 def test_nonsense(requested: str) -> None:
     with pytest.raises(InputError, match=r"not a verl release; bundled releases: 0\.3\.0\.post1"):
-        choose_release(requested)
+        RELEASES.choose(requested)
 
 
 def test_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(versions, "find_spec", lambda name: ModuleSpec(name, None))
     monkeypatch.setattr(importlib.metadata, "version", {"verl": "0.7.1.post2"}.__getitem__)
-    assert choose_release(None).version == "0.7.1"
-    assert choose_release(None).reason == "verl 0.7.1.post2 is installed"
+    assert RELEASES.choose(None).version == "0.7.1"
+    assert RELEASES.choose(None).reason == "verl 0.7.1.post2 is installed"
 
 
 def test_no_module_of_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(versions, "find_spec", {"verl": None}.__getitem__)
     monkeypatch.setattr(importlib.metadata, "version", {"verl": "0.7.1.post2"}.__getitem__)
-    assert choose_release(None).version == BUNDLED[-1]
-    assert "newest bundled release" in choose_release(None).reason
+    assert RELEASES.choose(None).version == BUNDLED[-1]
+    assert "newest bundled release" in RELEASES.choose(None).reason
 
 
 def test_a_folder_of_its_name_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,8 +60,8 @@ def test_a_folder_of_its_name_is_not_installed(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(versions, "find_spec", lambda name: ModuleSpec(name, None))
     monkeypatch.setattr(importlib.metadata, "version", missing)
-    assert choose_release(None).version == BUNDLED[-1]
-    assert "newest bundled release" in choose_release(None).reason
+    assert RELEASES.choose(None).version == BUNDLED[-1]
+    assert "newest bundled release" in RELEASES.choose(None).reason
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from tuner.inputs.tree import split_key
 from tuner.trainers.verl.defaults import CONFIGS, read_defaults
+from tuner.trainers.verl.schema import schema_of
 
 # Keys of recipes with a configuration of their own, and of schemas that keep a free-form section.
 OUTSIDE = (

@@ -94,8 +94,7 @@ def _compared(words: Sequence[str], premises: Premises, named: SettingsNamed) ->
     from tuner.consultation.diff import compare
 
     of_options = _premises(premises)
-    first, second = of_options
-    inputs = _inputs(words, premises, releases_differ=first.verl_version != second.verl_version)
+    inputs = _inputs(words)
     of_sides = [
         with_project_settings(of_side, project_for(one.config, named))
         for one, of_side in zip(inputs, of_options, strict=True)
@@ -103,11 +102,11 @@ def _compared(words: Sequence[str], premises: Premises, named: SettingsNamed) ->
     return compare(inputs, of_sides)
 
 
-def _inputs(words: Sequence[str], premises: Premises, *, releases_differ: bool) -> "tuple[Input, Input]":
+def _inputs(words: Sequence[str]) -> "tuple[Input, Input]":
     """The two configurations, or one twice.
 
     Raises:
-        InputError: there are more, or nothing to compare one with.
+        InputError: there are more.
     """
     from tuner.files import STANDARD_INPUT
     from tuner.inputs.several import separated
@@ -118,11 +117,6 @@ def _inputs(words: Sequence[str], premises: Premises, *, releases_differ: bool) 
             _("two configurations are compared, not {count}: {names}").format(
                 count=len(inputs), names=", ".join(one.config for one in inputs)
             )
-        )
-    if len(inputs) == 1 and not releases_differ and "," not in (premises.engine_version or ""):
-        raise InputError(
-            _("there is nothing to compare {config} with").format(config=inputs[0].config),
-            hint=_("give a second configuration, or two releases: --verl-version OLDER,NEWER"),
         )
     if [one.config for one in inputs] == [STANDARD_INPUT] * _SIDES:
         raise InputError(_("standard input can be read once"), hint=_("give a file for one of both"))

@@ -8,7 +8,7 @@ from tuner.consultation.comparison import ConfigurationDiff, Side, compared
 from tuner.consultation.job import JobReading, configuration_of, read_job, release_of
 from tuner.consultation.premises import Premises
 from tuner.counted import counted
-from tuner.errors import TunerError
+from tuner.errors import InputError, TunerError
 from tuner.inputs.reading import read_given
 from tuner.inputs.several import Input
 from tuner.inputs.user_input import UserInput, with_shown_lost
@@ -29,6 +29,8 @@ def compare(inputs: Sequence[Input], premises: Sequence[Premises]) -> Configurat
     """
     given = _given(inputs, premises)
     releases = [release_of(one, of_side) for one, of_side in zip(given, premises, strict=True)]
+    if inputs[0] is inputs[1]:
+        _expect_two(inputs[0].config, releases, premises)
     jobs = [
         _read(one, of_side, release) for one, of_side, release in zip(given, premises, releases, strict=True)
     ]
@@ -38,6 +40,16 @@ def compare(inputs: Sequence[Input], premises: Sequence[Premises]) -> Configurat
     )
     engines_named = any(of_side.engine_version is not None for of_side in premises)
     return compared(before, after, keys=keys, engines_named=engines_named)
+
+
+def _expect_two(config: str, releases: Sequence[ReleaseChoice], premises: Sequence[Premises]) -> None:
+    """Raise InputError where one configuration is to be compared with itself, on one release and engine."""
+    first, second = ((release.version, release.unbundled) for release in releases)
+    if first == second and premises[0].engine_version == premises[1].engine_version:
+        raise InputError(
+            _("there is nothing to compare {config} with").format(config=config),
+            hint=_("give a second configuration, or two releases: --verl-version OLDER,NEWER"),
+        )
 
 
 def _given(inputs: Sequence[Input], premises: Sequence[Premises]) -> list[UserInput]:

@@ -9,7 +9,7 @@ from tuner.trainers.protocol import Behaviour, Reader
 from tuner.trainers.verl import checks
 from tuner.trainers.verl.coverage.left_out import key_classes
 from tuner.trainers.verl.load import parse, recognises
-from tuner.trainers.verl.releases import BUNDLED, choose_release
+from tuner.trainers.verl.releases import BUNDLED, RELEASES
 from tuner.workload import Workload
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ name = "verl"
 examples = Path(__file__).parent / "examples"
 rules = checks.RULES
 bundled_releases = BUNDLED
+choose_release = RELEASES.choose
 
 
 # What few commands ask for is loaded when they do.

@@ -11,7 +11,7 @@ from tuner.trainers.protocol import ReleaseChoice
 from tuner.trainers.verl.defaults import FINE_TUNING_CONFIGS, has_config
 from tuner.trainers.verl.defaults_list import Composition
 from tuner.trainers.verl.programs import Program
-from tuner.trainers.verl.releases import BUNDLED, installed_release
+from tuner.trainers.verl.releases import BUNDLED, RELEASES
 
 _OWN, _FSDP, _MEGATRON = FINE_TUNING_CONFIGS
 _CONFIG_OF_ENGINE = {"fsdp": _FSDP, "fsdp2": _FSDP, "fsdp_turbo": _FSDP, "megatron": _MEGATRON}
@@ -58,7 +58,7 @@ def config_of(program: Program, composition: Composition, arguments: Arguments) 
 def told_by_program(program: Program) -> ReleaseChoice | None:
     """The newest release that has a program; None where the newest or the installed one has it."""
     config = _OWN if program is Program.SFT else _FSDP
-    if has_config(installed_release() or BUNDLED[-1], config):
+    if has_config(RELEASES.installed() or BUNDLED[-1], config):
         return None
     newest = next(release for release in reversed(BUNDLED) if has_config(release, config))
     reason = _("the newest bundled release with verl.trainer.{program}").format(program=program.value)

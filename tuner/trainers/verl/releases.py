@@ -1,10 +1,7 @@
 """The verl releases whose defaults travel with this package."""
 
-from tuner.errors import InputError
-from tuner.inputs.secrets import without_secrets
-from tuner.language import _
-from tuner.trainers.protocol import ReleaseChoice
-from tuner.versions import at_least, installed_version, is_version, numbers
+from tuner.trainers.bundled_releases import BundledReleases
+from tuner.versions import at_least
 
 BUNDLED: tuple[str, ...] = (
     "0.3.0.post1",
@@ -52,53 +49,4 @@ def reaches(version: str, bound: str) -> bool:
     return at_least(version, bound)
 
 
-def choose_release(
-    requested: str | None, own: ReleaseChoice | None = None, *, ran: str | None = None
-) -> ReleaseChoice:
-    """The release to rest on: the requested one, else the installed one, else the newest bundled one.
-
-    A release that is not bundled is served by the nearest older one that is.
-
-    Args:
-        requested: what the user asks for.
-        own: what the configuration itself tells: before what is installed where that is certain, else behind.
-        ran: what the record of a run says that it ran with; before all but what is requested.
-
-    Raises:
-        InputError: ``requested`` is not a version number.
-    """
-    if requested is not None:
-        return _nearest(requested, _("asked for {requested}").format(requested=without_secrets(requested)))
-    if ran is not None and is_version(ran):
-        return _nearest(ran, _("the run was recorded with verl {ran}").format(ran=ran))
-    installed = installed_version("verl")
-    if own is not None and (own.certain or installed is None):
-        return own
-    if installed is not None:
-        return _nearest(installed, _("verl {installed} is installed").format(installed=installed))
-    return ReleaseChoice(version=BUNDLED[-1], reason=_("newest bundled release; no verl is installed here"))
-
-
-def installed_release() -> str | None:
-    """The bundled release that stands for the installed one; None where none is installed."""
-    installed = installed_version("verl")
-    return None if installed is None else _nearest(installed, "").version
-
-
-def _nearest(version: str, reason: str) -> ReleaseChoice:
-    family = [bundled for bundled in BUNDLED if bundled.startswith(version.strip().lstrip("v") + ".")]
-    if family:  # "0.9" names no release: its newest bundled one is meant
-        return ReleaseChoice(version=family[-1], reason=reason)
-    if not is_version(version.strip()):
-        hint = _("bundled releases: {bundled}").format(bundled=", ".join(BUNDLED))
-        raise InputError(_("{version!r} is not a verl release").format(version=version), hint=hint)
-    older = [bundled for bundled in BUNDLED if at_least(version, bundled)]
-    taken = older[-1] if older else BUNDLED[0]
-    if numbers(taken) == numbers(version):
-        return ReleaseChoice(version=taken, reason=reason)
-    kind = _("nearest older bundled release") if older else _("oldest bundled release")
-    return ReleaseChoice(
-        version=taken,
-        reason=_("{reason}; {taken} is the {kind}").format(reason=reason, taken=taken, kind=kind),
-        unbundled=version.strip().lstrip("v"),
-    )
+RELEASES = BundledReleases(trainer="verl", versions=BUNDLED)

@@ -44,7 +44,7 @@ from tuner.trainers.verl.programs import Program
 from tuner.trainers.verl.provenance import default_origin, remarks, told_release
 from tuner.trainers.verl.recipe import Recipe
 from tuner.trainers.verl.recipes import named, recognise, started_as
-from tuner.trainers.verl.releases import BUNDLED, installed_release
+from tuner.trainers.verl.releases import BUNDLED, RELEASES
 from tuner.trainers.verl.schema import releases_with, schema_of
 
 if TYPE_CHECKING:
@@ -205,7 +205,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
     def private_on(self, version: str) -> PrivateDefaults | None:
         """The user's own copy of the defaults that a release is run with; another release's is left aside."""
         private = self._private(version)
-        if private is None or version in (private.version, installed_release()):
+        if private is None or version in (private.version, RELEASES.installed()):
             return private
         return None
 

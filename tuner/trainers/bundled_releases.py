@@ -1,0 +1,78 @@
+"""Which release of a trainer a configuration rests on, among those whose defaults travel with the program."""
+
+from msgspec import Struct
+
+from tuner.errors import InputError
+from tuner.inputs.secrets import without_secrets
+from tuner.language import _
+from tuner.trainers.protocol import ReleaseChoice
+from tuner.versions import at_least, installed_version, is_version, numbers
+
+
+class BundledReleases(Struct, frozen=True, kw_only=True):
+    """The releases of a trainer whose defaults travel with the program."""
+
+    trainer: str  # its name, which is that of its Python package as well
+    versions: tuple[str, ...]  # oldest first
+
+    def choose(
+        self, requested: str | None, own: ReleaseChoice | None = None, *, ran: str | None = None
+    ) -> ReleaseChoice:
+        """The release to rest on: the requested one, else the installed one, else the newest bundled one.
+
+        A release that is not bundled is served by the nearest older one that is.
+
+        Args:
+            requested: what the user asks for.
+            own: what the configuration tells: before what is installed where it is certain, else behind.
+            ran: what the record of a run says that it ran with; before all but what is requested.
+
+        Raises:
+            InputError: ``requested`` is not a version number.
+        """
+        if requested is not None:
+            return self._nearest(
+                requested, _("asked for {requested}").format(requested=without_secrets(requested))
+            )
+        if ran is not None and is_version(ran):
+            return self._nearest(
+                ran, _("the run was recorded with {trainer} {ran}").format(trainer=self.trainer, ran=ran)
+            )
+        installed = installed_version(self.trainer)
+        if own is not None and (own.certain or installed is None):
+            return own
+        if installed is not None:
+            return self._nearest(
+                installed,
+                _("{trainer} {installed} is installed").format(trainer=self.trainer, installed=installed),
+            )
+        reason = _("newest bundled release; no {trainer} is installed here").format(trainer=self.trainer)
+        return ReleaseChoice(version=self.versions[-1], reason=reason)
+
+    def installed(self) -> str | None:
+        """The bundled release that stands for the installed one; None where none is installed."""
+        installed = installed_version(self.trainer)
+        return None if installed is None else self._nearest(installed, "").version
+
+    def _nearest(self, version: str, reason: str) -> ReleaseChoice:
+        family = [
+            bundled for bundled in self.versions if bundled.startswith(version.strip().lstrip("v") + ".")
+        ]
+        if family:  # "0.9" names no release: its newest bundled one is meant
+            return ReleaseChoice(version=family[-1], reason=reason)
+        if not is_version(version.strip()):
+            hint = _("bundled releases: {bundled}").format(bundled=", ".join(self.versions))
+            raise InputError(
+                _("{version!r} is not a {trainer} release").format(version=version, trainer=self.trainer),
+                hint=hint,
+            )
+        older = [bundled for bundled in self.versions if at_least(version, bundled)]
+        taken = older[-1] if older else self.versions[0]
+        if numbers(taken) == numbers(version):
+            return ReleaseChoice(version=taken, reason=reason)
+        kind = _("nearest older bundled release") if older else _("oldest bundled release")
+        return ReleaseChoice(
+            version=taken,
+            reason=_("{reason}; {taken} is the {kind}").format(reason=reason, taken=taken, kind=kind),
+            unbundled=version.strip().lstrip("v"),
+        )
