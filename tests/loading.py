@@ -25,7 +25,7 @@ def configuration(path: Path | None, overrides: Sequence[str]) -> UserConfigurat
 def launches_with_config() -> Iterator[tuple[str, list[str]]]:
     """The release of each real launch, and its overrides behind the trainer configuration it names."""
     for launch in launches():
-        version = verl.choose_release(launch["tags"][0].removeprefix("v")).version
+        version = verl.bundled.choose(launch["tags"][0].removeprefix("v")).version
         config = launch["config_name"]
         named = config and config.removesuffix(".yaml") in CONFIGS
         yield version, [*([f"--config-name={config}"] if named else []), *launch["overrides"]]

@@ -14,8 +14,9 @@ from sphinx.util.typing import ExtensionMetadata
 
 from kept_answers import kept
 from tables import table
-from tuner.trainers import verl
 from tuner.trainers.key_facts import KeyClass, KeyKind
+from tuner.trainers.verl import catalogue
+from tuner.trainers.verl.releases import BUNDLED
 
 _LETTERS = {KeyKind.MODELLED: "M", KeyKind.NO_EFFECT: "E", KeyKind.NOT_MODELLED: "N"}
 _DEEP = "actor_rollout_ref"  # a section whose own sections are shown apart
@@ -25,7 +26,7 @@ _DEEP = "actor_rollout_ref"  # a section whose own sections are shown apart
 def classes(release: str) -> tuple[tuple[str, KeyClass], ...]:
     """The classes of a release, each with what it is called."""
     listed = []
-    for kind, members in groupby(verl.key_classes(release), key=lambda row: row.kind):
+    for kind, members in groupby(catalogue.key_classes(release), key=lambda row: row.kind):
         letter = _LETTERS[kind]
         listed += [
             (letter if kind is KeyKind.MODELLED else f"{letter}{n}", row) for n, row in enumerate(members, 1)
@@ -39,7 +40,7 @@ class KeyCounts(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         """One row per release, the newest first."""
         header = ["Release", "Keys", "Modelled", "No effect", "Not modelled"]
-        return table(self, header, [_counts(release) for release in reversed(verl.bundled_releases)])
+        return table(self, header, [_counts(release) for release in reversed(BUNDLED)])
 
 
 def _counts(release: str) -> list[str]:
@@ -61,7 +62,7 @@ class KeyReasons(SphinxDirective):
         everywhere = _keys_by_class()
         rows = [
             [f"``{name}``", row.name, row.reason, *_missing(row), str(len(everywhere.get(name, ())))]
-            for name, row in classes(verl.bundled_releases[-1])
+            for name, row in classes(BUNDLED[-1])
             if row.kind is kind
         ]
         if kind is KeyKind.NO_EFFECT:
@@ -78,7 +79,7 @@ def _missing(row: KeyClass) -> list[str]:
 
 def _keys_by_class() -> dict[str, set[str]]:
     keys: dict[str, set[str]] = {}
-    for release in verl.bundled_releases:
+    for release in BUNDLED:
         for name, row in classes(release):
             keys.setdefault(name, set()).update(row.keys)
     return keys
@@ -108,7 +109,7 @@ def _section(key: str) -> str:
 def _spans() -> dict[str, str]:
     """The class of each key, with the releases where it is not the same in all."""
     by_key: dict[str, list[tuple[str, str]]] = {}
-    for release in verl.bundled_releases:
+    for release in BUNDLED:
         for name, row in classes(release):
             for key in row.keys:
                 by_key.setdefault(key, []).append((name, release))

@@ -10,7 +10,8 @@ import pytest
 
 from tests.cli.runner import ROOT
 from tuner.gpus import gpu_names
-from tuner.trainers import verl
+from tuner.trainers.verl import catalogue
+from tuner.trainers.verl.releases import BUNDLED
 
 OFFERED = {
     "tuner advise --model qwen3-4": {"qwen3-4B", "qwen3-4B-Base"},
@@ -118,15 +119,15 @@ def _of_zsh(answer: str) -> list[str]:
 
 
 def test_keys_are_those_of_the_release_and_their_number_bounds_the_help() -> None:
-    newest = verl.bundled_releases[-1]
-    every = verl.offered_keys(newest, "actor_rollout_ref.")
+    newest = BUNDLED[-1]
+    every = catalogue.offered_keys(newest, "actor_rollout_ref.")
     assert len(every) > 400
     assert not any(key.help for key in every)
-    assert [key.key for key in verl.offered_keys("0.4.1", "actor_rollout_ref.rollout.mode")] == [
+    assert [key.key for key in catalogue.offered_keys("0.4.1", "actor_rollout_ref.rollout.mode")] == [
         "actor_rollout_ref.rollout.mode"
     ]
-    assert verl.offered_keys(newest, "optim.lr")[0].key == "optim.lr"  # of fine-tuning alone
-    assert verl.offered_keys(newest, "no.such") == ()
+    assert catalogue.offered_keys(newest, "optim.lr")[0].key == "optim.lr"  # of fine-tuning alone
+    assert catalogue.offered_keys(newest, "no.such") == ()
 
 
 def test_a_file_goes_before_keys(path: dict[str, str], tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from tests.cli.runner import ROOT, run
-from tuner.trainers import verl
 from tuner.trainers.verl.defaults import CONFIGS, has_config, read_defaults
+from tuner.trainers.verl.releases import BUNDLED
 
 EXAMPLE = ROOT / "docs/examples/qwen2.5-7b-grpo.yaml"
 
@@ -24,7 +24,7 @@ def schema(version: str) -> jsonschema.Draft202012Validator:
 
 
 @pytest.mark.sampled(4)
-@pytest.mark.parametrize("version", verl.bundled_releases)
+@pytest.mark.parametrize("version", BUNDLED)
 def test_every_release_takes_its_own_configurations(version: str) -> None:
     validator = schema(version)
     for config in CONFIGS:

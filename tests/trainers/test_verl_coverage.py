@@ -10,7 +10,7 @@ from tests.trainers.launches import STATIC, VERSIONS
 from tests.trainers.reads import LAUNCHES, keys_read
 from tuner.errors import TunerError
 from tuner.inputs.tree import dotted, leaves
-from tuner.trainers import verl
+from tuner.trainers.verl import catalogue
 from tuner.trainers.verl.coverage.classes import Read, classes
 from tuner.trainers.verl.coverage.no_effect import NO_EFFECT
 from tuner.trainers.verl.coverage.not_modelled import NOT_MODELLED
@@ -46,7 +46,7 @@ def test_every_key_has_one_class(version: str) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS[::3])
 def test_the_documentation_is_given_every_key_once(version: str) -> None:
-    listed = [key for row in verl.key_classes(version) for key in row.keys]
+    listed = [key for row in catalogue.key_classes(version) for key in row.keys]
     assert len(set(listed)) == len(listed)
     assert set(listed) == leaf_keys(version)
 

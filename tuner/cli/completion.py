@@ -53,10 +53,10 @@ def keys(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     from tuner.trainers.registry import DEFAULT
 
     try:
-        release = DEFAULT.choose_release(_release(ctx, named)).version
+        release = DEFAULT.bundled.choose(_release(ctx, named)).version
     except TunerError:  # the command itself will say so
         return []
-    offered = DEFAULT.offered_keys(release, name)
+    offered = () if DEFAULT.catalogue is None else DEFAULT.catalogue.offered_keys(release, name)
     if mark == "~":
         return [(mark + one.key, one.help) for one in offered]
     written = [(f"{mark}{one.key}=", one.help) for one in offered]

@@ -84,14 +84,16 @@ def _input_schema(name: str | None, asked: str | None) -> dict[str, Any]:
     from tuner.trainers.registry import DEFAULT, trainer_named
 
     trainer = DEFAULT if name is None else trainer_named(name)
-    version = trainer.choose_release(asked).version
+    version = trainer.bundled.choose(asked).version
+    if trainer.catalogue is None:
+        raise InputError(_("nothing describes the keys of {trainer}").format(trainer=trainer.name))
     if asked is not None and asked.removeprefix("v") != version:
-        releases = ", ".join(trainer.bundled_releases)
+        releases = ", ".join(trainer.bundled.versions)
         raise InputError(
             _("no keys of {trainer} {version} are bundled").format(trainer=trainer.name, version=asked),
             hint=_("there are those of {releases}").format(releases=releases),
         )
-    return input_schema(trainer, version)
+    return input_schema(trainer.name, version, trainer.catalogue)
 
 
 def _describe(definitions: dict[str, Any]) -> None:

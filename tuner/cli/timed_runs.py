@@ -22,6 +22,7 @@ from tuner.inputs.reading import read_given
 from tuner.language import _
 from tuner.rules.case import figures
 from tuner.timing import PhaseTime, StepTime, interval
+from tuner.trainers.protocol import RunReader
 from tuner.trainers.registry import trainer_named
 from tuner.workload import Phase, Workload
 from tuner.workload.observed_run import ObservedRun
@@ -42,7 +43,7 @@ def timed_runs(source: str, runs: Sequence[MeasuredRun]) -> TimedFile:
         except TunerError as error:
             left_out.append(UnpredictedRecord(case=run.id, reason=error.message))
             continue
-        observed = trainer_named(run.framework).observed([StepMetrics(step=1, values=run.measured)], workload)
+        observed = _reader(run).observed([StepMetrics(step=1, values=run.measured)], workload)
         timed = [] if observed is None else list(timed_phases(run.id, workload, time, observed))
         if not timed:
             left_out.append(
@@ -75,8 +76,8 @@ def _workload(run: MeasuredRun) -> Workload:
         mean_prompt=max(1, round(run.prompt_length_mean)),
         mean_response=max(1, round(run.response_length_mean)),
     )
-    trainer = trainer_named(run.framework)
-    overrides = run.overrides + trainer.noted_settings(run.note or "")
+    reader = _reader(run)
+    overrides = run.overrides + reader.noted_settings(run.note or "")
     given = read_given(overrides[0], overrides[1:])
     release = release_of(given, premises)
 
@@ -84,8 +85,20 @@ def _workload(run: MeasuredRun) -> Workload:
         return read_job(given, premises, card=choose_card(premises), release=release).reading.workload
 
     workload = read(premises)
-    engine = trainer.engine_version_of(run.verl_version, workload)
+    engine = reader.engine_version_of(run.verl_version, workload)
     return workload if engine is None else read(replace(premises, engine_version=engine))
+
+
+def _reader(run: MeasuredRun) -> RunReader:
+    """What reads the metrics of the run's trainer.
+
+    Raises:
+        TunerError: no such trainer is known, or nothing reads its runs.
+    """
+    reader = trainer_named(run.framework).runs
+    if reader is None:
+        raise TunerError(_("nothing reads the runs of {trainer}").format(trainer=run.framework))
+    return reader
 
 
 def timed_phases(
@@ -120,12 +133,11 @@ def timed_phases(
 
 
 def _utilisation(run: MeasuredRun, workload: Workload, time: StepTime) -> Iterator[Utilisation]:
-    trainer = trainer_named(run.framework)
-    printed = trainer.printed_utilisation(run.measured)
+    printed = _reader(run).printed_utilisation(run.measured)
     update = time.phase(Phase.UPDATE_ACTOR)
     if printed is None or update is None:
         return
     computing = update.seconds - dict(update.parts).get(_STATES, 0.0)
-    predicted = trainer.utilisation(workload, computing)
+    predicted = _reader(run).utilisation(workload, computing)
     if predicted is not None:
         yield Utilisation(case=run.id, predicted=predicted, printed=printed)

@@ -13,8 +13,9 @@ from tuner.inputs.reading import read_given
 from tuner.inputs.several import Input
 from tuner.inputs.user_input import UserInput, with_shown_lost
 from tuner.language import _
+from tuner.trainers.bundled_releases import ReleaseChoice
 from tuner.trainers.key_facts import KeyChange
-from tuner.trainers.protocol import Loaded, ReleaseChoice
+from tuner.trainers.protocol import Loaded
 
 
 def compare(inputs: Sequence[Input], premises: Sequence[Premises]) -> ConfigurationDiff:

@@ -93,7 +93,7 @@ def explain_alone(error: OutOfMemory, premises: Premises) -> ExplainedFailure:
     )
     card = None if premises.gpu is None else choose_card(premises).gpu.capacity_bytes
     failure = explain_failure_alone(error, DEFAULT.place_of(error.calls), model=model, capacity=card)
-    version = premises.read("verl_version", premises.verl_version, DEFAULT.choose_release).version
+    version = premises.read("verl_version", premises.verl_version, DEFAULT.bundled.choose).version
     keys = DEFAULT.deciding_keys(failure.place, version)
     return ExplainedFailure(
         failure=failure,

@@ -17,7 +17,8 @@ from tuner.hardware import Cluster
 from tuner.inputs.named_config import with_missing_config
 from tuner.inputs.user_input import UserInput
 from tuner.model_shape import ModelShape
-from tuner.trainers.protocol import Configuration, Loaded, ReleaseChoice, RolloutEngineChoice
+from tuner.trainers.bundled_releases import ReleaseChoice
+from tuner.trainers.protocol import Configuration, Loaded, RolloutEngineChoice
 from tuner.trainers.registry import trainer_of
 from tuner.workload import Workload
 
@@ -63,7 +64,7 @@ def release_of(given: UserInput, premises: Premises) -> ReleaseChoice:
     ran = None if given.record is None else given.record.process.verl
 
     def choose(requested: str | None) -> ReleaseChoice:
-        return trainer.choose_release(requested, own, ran=ran)
+        return trainer.bundled.choose(requested, own, ran=ran)
 
     release = premises.read("verl_version", premises.verl_version, choose)
     return replace(release, reason=premises.reason_with_source("verl_version", release.reason))

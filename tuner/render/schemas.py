@@ -15,7 +15,7 @@ from tuner.render.report_values import SCHEMA_VERSION
 from tuner.render.settings_report import SettingsReport
 from tuner.render.struct_models import model_of
 from tuner.review.project import schema as written
-from tuner.trainers.protocol import Trainer
+from tuner.trainers.protocol import KeyCatalogue
 from tuner.validate.report.schema import ValidationFile
 
 OUTPUTS: dict[str, tuple[type[Struct] | type[BaseModel], str]] = {
@@ -53,9 +53,9 @@ def _output(name: str) -> type[BaseModel]:
     return model_of(output, title) if issubclass(output, Struct) else output
 
 
-def input_schema(trainer: Trainer, version: str) -> dict[str, Any]:
+def input_schema(trainer: str, version: str, catalogue: KeyCatalogue) -> dict[str, Any]:
     """The JSON Schema of a configuration on a bundled release of a trainer."""
-    return _named(f"{INPUT}:{trainer.name}-{version}", trainer.input_schema(version))
+    return _named(f"{INPUT}:{trainer}-{version}", catalogue.input_schema(version))
 
 
 def _named(name: str, content: dict[str, Any]) -> dict[str, Any]:

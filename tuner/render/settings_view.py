@@ -10,7 +10,8 @@ from tuner.inputs.secrets import hidden_value, is_carried
 from tuner.inputs.settings import Settings
 from tuner.inputs.tree import dotted
 from tuner.inputs.user_input import OpenArgument, UserInput, with_shown_lost
-from tuner.trainers.protocol import Loaded, ReleaseChoice
+from tuner.trainers.bundled_releases import ReleaseChoice
+from tuner.trainers.protocol import Loaded
 
 
 class SettingsView(Struct, frozen=True, kw_only=True):

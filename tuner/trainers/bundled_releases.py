@@ -5,8 +5,16 @@ from msgspec import Struct
 from tuner.errors import InputError
 from tuner.inputs.secrets import without_secrets
 from tuner.language import _
-from tuner.trainers.protocol import ReleaseChoice
 from tuner.versions import at_least, installed_version, is_version, numbers
+
+
+class ReleaseChoice(Struct, frozen=True, kw_only=True):
+    """A release of the trainer whose defaults travel with the program, and why it was taken."""
+
+    version: str
+    reason: str
+    unbundled: str | None = None  # the release that was meant, where that one does not travel with it
+    certain: bool = False  # whatever is installed
 
 
 class BundledReleases(Struct, frozen=True, kw_only=True):

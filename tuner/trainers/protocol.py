@@ -18,6 +18,7 @@ from tuner.inputs.settings import Origin, Settings
 from tuner.inputs.user_input import Remark
 from tuner.inputs.yaml_file import Document
 from tuner.model_shape import ModelShape
+from tuner.trainers.bundled_releases import BundledReleases, ReleaseChoice
 from tuner.trainers.key_facts import Affects, KeyChange, KeyClass, KeyState, OfferedKey
 from tuner.workload import ANY_LENGTHS, Lengths, Quantity, ServiceRole, Workload
 
@@ -28,15 +29,6 @@ if TYPE_CHECKING:
     from tuner.out_of_memory.stack import Call
     from tuner.workload.observed_run import ObservedRun
     from tuner.workload.place import FailurePlace
-
-
-class ReleaseChoice(Struct, frozen=True, kw_only=True):
-    """A release of the trainer whose defaults travel with the program, and why it was taken."""
-
-    version: str
-    reason: str
-    unbundled: str | None = None  # the release that was meant, where that one does not travel with it
-    certain: bool = False  # whatever is installed
 
 
 class RolloutEngineChoice(Struct, frozen=True, kw_only=True):
@@ -214,24 +206,32 @@ class Configuration(Protocol):
         """
 
 
-class Trainer(Protocol):
-    """A trainer, as the commands, the renderings and the documentation see it."""
+class RunReader(Protocol):
+    """What a trainer's runs print and record, as the answer needs it."""
 
-    @property
-    def name(self) -> str:
-        """What the trainer is called in messages."""
+    def observed(self, steps: "Sequence[StepMetrics]", workload: Workload) -> "ObservedRun | None":
+        """What the metrics of a run's steps say of the job; None where they say nothing of it."""
 
-    @property
-    def rules(self) -> tuple[tuple[Rule, ModuleType], ...]:
-        """The checks of raw settings, each with the module whose docstring is its page."""
+    def recorded(
+        self, record: "RunRecord", observed: "ObservedRun | None", workload: Workload
+    ) -> "ObservedRun | None":
+        """What a run's log says with what its workers recorded; None where neither says anything."""
 
-    @property
-    def examples(self) -> Path:
-        """The folder with a table of cases for each rule and check, written in the trainer's keys."""
+    def noted_settings(self, note: str) -> tuple[str, ...]:
+        """Overrides of what the note on a published run names by its key as switched on."""
 
-    @property
-    def bundled_releases(self) -> tuple[str, ...]:
-        """The releases whose defaults travel with the program, oldest first."""
+    def engine_version_of(self, asked: str, nearest: Workload) -> str | None:
+        """The rollout engine's version under a release that is not bundled, where ``nearest`` has another."""
+
+    def printed_utilisation(self, metrics: dict[str, float]) -> float | None:
+        """The model FLOP utilisation of the actor's update among a step's metrics; None without."""
+
+    def utilisation(self, workload: Workload, seconds: float) -> float | None:
+        """What the trainer would print of it for an update of so many seconds; None where it counts none."""
+
+
+class KeyCatalogue(Protocol):
+    """What is known of every key of a trainer's bundled releases."""
 
     def key_classes(self, version: str) -> tuple[KeyClass, ...]:
         """Every key of a bundled release's configuration once, by what the estimate makes of it."""
@@ -242,17 +242,33 @@ class Trainer(Protocol):
     def offered_keys(self, version: str, begun: str) -> tuple[OfferedKey, ...]:
         """The keys of a bundled release that begin so, for somebody who types one."""
 
-    def choose_release(
-        self, requested: str | None, own: ReleaseChoice | None = ..., *, ran: str | None = ...
-    ) -> ReleaseChoice:
-        """The release to rest on: the requested one, else the installed one, else the newest bundled one.
 
-        What the configuration tells by its ``own`` stands before the last, and before the installed one
-        where it is certain.
+class Trainer(Protocol):
+    """A trainer, as the commands, the renderings and the documentation see it."""
 
-        Raises:
-            InputError: ``requested`` is not a version number.
-        """
+    @property
+    def name(self) -> str:
+        """What the trainer is called in messages."""
+
+    @property
+    def bundled(self) -> BundledReleases:
+        """The releases whose defaults travel with the program."""
+
+    @property
+    def rules(self) -> tuple[tuple[Rule, ModuleType], ...]:
+        """The checks of raw settings, each with the module whose docstring is its page."""
+
+    @property
+    def examples(self) -> Path:
+        """The folder with a table of cases for each rule and check, written in the trainer's keys."""
+
+    @property
+    def runs(self) -> RunReader | None:
+        """What reads logs and records of runs; None where nothing does."""
+
+    @property
+    def catalogue(self) -> KeyCatalogue | None:
+        """What describes every key; None where nothing does."""
 
     def recognises(self, document: Document | None, given: Sequence[Argument], *, program: str) -> bool:
         """Whether a configuration by its keys, or a launch by its program, is surely for this trainer."""
@@ -281,26 +297,6 @@ class Trainer(Protocol):
 
     def behaviours(self, asked: str, nearest: Workload, read: Reader) -> tuple[Behaviour, ...]:
         """The ways in which a job may run under a release that is not bundled, ``nearest`` first."""
-
-    def engine_version_of(self, asked: str, nearest: Workload) -> str | None:
-        """The rollout engine's version under a release that is not bundled, where ``nearest`` has another."""
-
-    def observed(self, steps: "Sequence[StepMetrics]", workload: Workload) -> "ObservedRun | None":
-        """What the metrics of a run's steps say of the job; None where they say nothing of it."""
-
-    def recorded(
-        self, record: "RunRecord", observed: "ObservedRun | None", workload: Workload
-    ) -> "ObservedRun | None":
-        """What a run's log says with what its workers recorded; None where neither says anything."""
-
-    def noted_settings(self, note: str) -> tuple[str, ...]:
-        """Overrides of what the note on a published run names by its key as switched on."""
-
-    def printed_utilisation(self, metrics: dict[str, float]) -> float | None:
-        """The model FLOP utilisation of the actor's update among a step's metrics; None without."""
-
-    def utilisation(self, workload: Workload, seconds: float) -> float | None:
-        """What the trainer would print of it for an update of so many seconds; None where it counts none."""
 
     def place_of(self, calls: "Sequence[Call]") -> "FailurePlace":
         """Where a job was when it stopped, as the calls of its stack tell, the innermost last."""

@@ -1,12 +1,13 @@
 """A part of a workload: the table of the fields that settings decide, and what a release makes of them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tuner.trainers.fields import Context, Field
+from tuner.trainers.fields import Context, Field, Plain
+from tuner.trainers.settings_by_meaning import SettingsByMeaning
 from tuner.workload import Workload
 
 Path = tuple[str, ...]
@@ -40,6 +41,33 @@ class WorkloadPart(Struct, frozen=True, kw_only=True):
         if not facts:
             return asked
         return cast(Workload, _with(asked, self.path, facts))
+
+
+def keys_of_fields(
+    parts: Iterable[WorkloadPart], source: SettingsByMeaning, workload: Workload
+) -> dict[Path, tuple[str, ...]]:
+    """The keys that decide each field of a workload, by its path; fields without any are left out."""
+    return {path: keys for part in parts for path, keys in _keys_of_part(part, source, workload)}
+
+
+def _keys_of_part(
+    part: WorkloadPart, source: SettingsByMeaning, workload: Workload
+) -> Iterator[tuple[Path, tuple[str, ...]]]:
+    value = part.of(workload)
+    if value is None:
+        return
+    of_part = source if part.context is None else part.context.source  # whose section it is
+    for field in part.fields:
+        try:
+            if isinstance(field, Plain):
+                meanings = [field.key_meaning(part.context)]
+            else:
+                meanings = [meaning for meaning, _value in field.assignments(part.context, value)]
+        except ValueError:  # nothing would give the field this value
+            continue
+        keys = tuple(key for key in map(of_part.key, dict.fromkeys(meanings)) if key is not None)
+        if keys:
+            yield (*part.path, *field.path.split(".")), keys
 
 
 def _with(node: Any, path: Path, values: Mapping[str, Any]) -> Any:

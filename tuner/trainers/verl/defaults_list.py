@@ -11,7 +11,7 @@ from tuner.files import is_there
 from tuner.inputs.tree import Path, nested
 from tuner.inputs.yaml_file import Document
 from tuner.language import _
-from tuner.trainers.protocol import ReleaseChoice
+from tuner.trainers.bundled_releases import ReleaseChoice
 from tuner.trainers.verl.defaults import CONFIG_FOLDER, CONFIGS, FINE_TUNING_CONFIGS, read_defaults
 from tuner.trainers.verl.defaults_choices import Choices
 from tuner.trainers.verl.defaults_entries import DefaultsEntry, entries, header_package

@@ -4,7 +4,7 @@ from typing import Any
 
 from tuner.inputs.tree import Path, split_key
 from tuner.trainers.key_facts import KeyKind
-from tuner.trainers.verl.coverage.left_out import key_classes
+from tuner.trainers.verl.coverage.classes import of_release
 from tuner.trainers.verl.defaults import CONFIGS, has_config, read_defaults
 
 _TYPES = {bool: "boolean", int: "number", float: "number", str: "string", list: "array"}
@@ -59,6 +59,6 @@ def _descriptions(version: str) -> dict[Path, str]:
     }
     return {
         split_key(key): words[row.kind].format(reason=row.reason)
-        for row in key_classes(version)
+        for row in of_release(version)
         for key in row.keys
     }

@@ -7,7 +7,7 @@ from tuner.errors import Location, UnsupportedError
 from tuner.inputs.overrides import Arguments, Override, OverrideKind
 from tuner.inputs.tree import Path, contains, dotted, lookup, split_key
 from tuner.language import _
-from tuner.trainers.protocol import ReleaseChoice
+from tuner.trainers.bundled_releases import ReleaseChoice
 from tuner.trainers.verl.defaults import FINE_TUNING_CONFIGS, has_config
 from tuner.trainers.verl.defaults_list import Composition
 from tuner.trainers.verl.programs import Program

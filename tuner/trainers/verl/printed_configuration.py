@@ -19,7 +19,7 @@ from tuner.inputs.settings import Layer, Origin, Settings
 from tuner.inputs.tree import Path, Tree, contains, dotted, leaves, merged, nested
 from tuner.inputs.yaml_file import Document
 from tuner.language import _, ngettext
-from tuner.trainers.protocol import ReleaseChoice
+from tuner.trainers.bundled_releases import ReleaseChoice
 from tuner.trainers.verl.defaults import (
     CONFIGS,
     FINE_TUNING_CONFIGS,

@@ -4,7 +4,7 @@ from tuner.errors import Location
 from tuner.inputs.settings import Layer, Origin
 from tuner.inputs.user_input import Remark
 from tuner.language import _
-from tuner.trainers.protocol import ReleaseChoice
+from tuner.trainers.bundled_releases import ReleaseChoice
 from tuner.trainers.verl.fingerprint import Likeness
 from tuner.trainers.verl.forks.fork import Fork
 from tuner.trainers.verl.private_defaults import PrivateDefaults

@@ -21,8 +21,9 @@ from tuner.inputs.settings import Settings, UnknownKey
 from tuner.inputs.settings import SettingsReader as Reader
 from tuner.inputs.tree import Path, Tree, contains, dotted, leaves, merged, split_key
 from tuner.inputs.user_input import Remark
+from tuner.trainers.bundled_releases import ReleaseChoice
 from tuner.trainers.layers import Layers, refuse_group
-from tuner.trainers.protocol import Base, ReleaseChoice, Trainer
+from tuner.trainers.protocol import Base, Trainer
 from tuner.trainers.schema import Schema
 from tuner.trainers.verl.arguments import parsed, user_locations
 from tuner.trainers.verl.backend import choose_config, missing_config

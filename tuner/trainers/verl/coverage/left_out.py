@@ -5,7 +5,7 @@ from functools import cache, lru_cache
 
 from tuner.inputs.settings import Settings
 from tuner.language import _
-from tuner.trainers.key_facts import Affects, KeyClass
+from tuner.trainers.key_facts import Affects
 from tuner.trainers.protocol import LeftOut
 from tuner.trainers.verl.coverage.no_effect import NO_EFFECT
 from tuner.trainers.verl.coverage.not_modelled import NOT_MODELLED
@@ -25,13 +25,6 @@ def left_out(settings: Settings, workload: Workload, *, version: str) -> tuple[L
     """
     job = OmissionContext(settings=settings, workload=workload, version=source_of(settings, version).version)
     return tuple(_rows(job))
-
-
-def key_classes(version: str) -> tuple[KeyClass, ...]:
-    """Every key of a bundled release's configurations once, by what the estimate makes of it."""
-    from tuner.trainers.verl.coverage.classes import of_release  # the documentation alone asks
-
-    return of_release(version)
 
 
 def _rows(job: OmissionContext) -> Iterator[LeftOut]:

@@ -1,0 +1,53 @@
+"""What runs of verl print and record; each part is loaded when it is asked for."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tuner.workload import Workload
+
+if TYPE_CHECKING:
+    from tuner.inputs.log.metrics import StepMetrics
+    from tuner.inputs.record.read import RunRecord
+    from tuner.workload.observed_run import ObservedRun
+
+
+def observed(steps: "Sequence[StepMetrics]", workload: Workload) -> "ObservedRun | None":
+    """What a run's metrics say, see :func:`tuner.trainers.verl.step_metrics.observed`."""
+    from tuner.trainers.verl import step_metrics
+
+    return step_metrics.observed(steps, workload)
+
+
+def recorded(record: "RunRecord", observed: "ObservedRun | None", workload: Workload) -> "ObservedRun | None":
+    """What the workers recorded, see :func:`tuner.trainers.verl.observed_record.recorded`."""
+    from tuner.trainers.verl import observed_record
+
+    return observed_record.recorded(record, observed, workload)
+
+
+def noted_settings(note: str) -> tuple[str, ...]:
+    """Settings that a note names, see :func:`tuner.trainers.verl.run_notes.noted_settings`."""
+    from tuner.trainers.verl import run_notes
+
+    return run_notes.noted_settings(note)
+
+
+def engine_version_of(asked: str, nearest: Workload) -> str | None:
+    """The engine's version, see :func:`tuner.trainers.verl.unbundled_releases.engine_version_of`."""
+    from tuner.trainers.verl import unbundled_releases
+
+    return unbundled_releases.engine_version_of(asked, nearest)
+
+
+def printed_utilisation(metrics: dict[str, float]) -> float | None:
+    """What a step printed, see :func:`tuner.trainers.verl.flop_utilisation.printed_utilisation`."""
+    from tuner.trainers.verl import flop_utilisation
+
+    return flop_utilisation.printed_utilisation(metrics)
+
+
+def utilisation(workload: Workload, seconds: float) -> float | None:
+    """What would be printed, see :func:`tuner.trainers.verl.flop_utilisation.utilisation`."""
+    from tuner.trainers.verl import flop_utilisation
+
+    return flop_utilisation.utilisation(workload, seconds)
