@@ -1,1 +1,1 @@
-"""Trainers: what one has to provide, and verl, which provides it in a package of its own."""
+"""Trainers: what one has to provide, what all of them share, and verl, which has a package of its own."""
