@@ -73,7 +73,7 @@ Reader = Callable[[str, str | None], Workload]
 class Loaded(Protocol):
     """A user's configuration on the defaults of the release that it rests on: it reads and checks itself.
 
-    What its members are handed as ``workload`` is what :meth:`workload` made of it.
+    What its members are handed as ``workload`` is what its method of this name made of it.
     """
 
     @property
@@ -147,7 +147,7 @@ class Loaded(Protocol):
         """A function that writes a proposal as overrides, to be added to the settings of ``before``.
 
         The function raises ValueError where the release has no keys for the change. What it writes,
-        :meth:`workload` reads as the workload beside it: the proposal, with what the release does of its
+        ``workload`` reads as the workload beside it: the proposal, with what the release does of its
         own accord.
         """
 
