@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from tuner.dtypes import DType
 from tuner.hardware import Cluster, Gpu
 from tuner.model_shape import MixtureOfExperts, ModelShape, QueryKeyNorm
+from tuner.trainers.verl.batch_fields import TOKEN_BYTES
 from tuner.units import GIB, GIGA, MIB, TERA
 from tuner.workload import (
     Actor,
@@ -117,6 +118,7 @@ def cluster(*, gpu: Gpu = H100, gpus_per_node: int = 8, nodes: int = 1) -> Clust
 def fsdp_engine(*, gpus: int, ulysses: int = 1, backend: Backend = Backend.FSDP2) -> Engine:
     """Fully sharded, fp32 weights, bf16 compute, fp32 reduction, full checkpointing, packed."""
     return Engine(
+        token_bytes=TOKEN_BYTES,
         backend=backend,
         parallel=Parallelism(gpus=gpus, shard=gpus, ulysses=ulysses),
         stored_dtype=DType.FLOAT32,
@@ -133,6 +135,7 @@ def megatron_engine(
 ) -> Engine:
     """bf16 weights, fp32 gradients and optimizer sharded over data parallelism, full recomputation."""
     return Engine(
+        token_bytes=TOKEN_BYTES,
         backend=Backend.MEGATRON,
         parallel=Parallelism(gpus=gpus, tensor=tensor, pipeline=pipeline, context=context, expert=expert),
         stored_dtype=DType.BFLOAT16,

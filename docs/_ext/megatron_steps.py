@@ -24,6 +24,7 @@ from tuner.memory.process.overhead import CUBLAS_WORKSPACES
 from tuner.memory.residents import model_states
 from tuner.model_shape import ModelShape
 from tuner.models import find_model
+from tuner.trainers.verl.batch_fields import TOKEN_BYTES
 from tuner.workload import Backend, Checkpointing, Engine, HeadKind, OutputHead, Parallelism, Scaling
 
 RECOMPUTE = {None: Checkpointing.NONE, "selective": Checkpointing.SELECTIVE, "full": Checkpointing.FULL}
@@ -129,6 +130,7 @@ def steps(stages: tuple[Stage, ...]) -> Iterator[tuple[Stage, dict[str, Any]]]:
 
 def _engine(measured: dict[str, Any]) -> Engine:
     return Engine(
+        token_bytes=TOKEN_BYTES,
         backend=Backend.MEGATRON,
         parallel=Parallelism(
             gpus=measured["world_size"],

@@ -21,6 +21,7 @@ from tuner.memory.batch.micro_batch import PassInput
 from tuner.memory.ledger.symbols import MEANINGS, symbols_of_room
 from tuner.memory.passes.moments import pass_moments
 from tuner.models import find_model
+from tuner.trainers.verl.batch_fields import TOKEN_BYTES
 from tuner.workload import Backend, Checkpointing, Engine, HeadKind, OutputHead, Parallelism
 
 _MODEL = "qwen2.5-7b"  # untied, so that embedding and projection are units of their own
@@ -31,6 +32,7 @@ def _pass(backend: Backend, **changes: object) -> PassInput:
     """A pass over a model with an ordinary engine."""
     megatron = backend is Backend.MEGATRON
     engine = Engine(
+        token_bytes=TOKEN_BYTES,
         backend=backend,
         parallel=Parallelism(gpus=8, tensor=2, pipeline=2) if megatron else Parallelism(gpus=8, shard=8),
         stored_dtype=DType.BFLOAT16 if megatron else DType.FLOAT32,

@@ -28,9 +28,9 @@ from tuner.accuracy import (
 )
 from tuner.accuracy.compare import RESIDUE_LIMIT
 from tuner.memory import Item
-from tuner.memory.batch.fields import FIELDS, LOSS
 from tuner.render.accuracy import accuracy_text
 from tuner.render.terminal import Terminal
+from tuner.trainers.verl.batch_fields import FIELDS, LOSS
 from tuner.units import GIB
 from tuner.workload import Backend
 

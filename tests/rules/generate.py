@@ -18,6 +18,7 @@ from tuner.gpus import find_gpu
 from tuner.hardware import Cluster
 from tuner.model_shape import ModelShape
 from tuner.models import find_model
+from tuner.trainers.verl.batch_fields import TOKEN_BYTES
 from tuner.units import GIGA, MIB
 from tuner.workload import (
     Actor,
@@ -194,6 +195,7 @@ def _engine(draw: Draw, model: ModelShape, cluster: Cluster, backend: Backend) -
     heads = [size for size in sizes if model.heads % size == 0 and model.kv_heads % size == 0]
     lora = Lora(rank=64, parameters=model.parameters // 100) if draw.chance(0.15) else None
     return Engine(
+        token_bytes=TOKEN_BYTES,
         backend=backend,
         parallel=Parallelism(
             gpus=cluster.gpus,
@@ -315,6 +317,7 @@ def _judge(draw: Draw, model: ModelShape, cluster: Cluster) -> Service:
 def _scorer(draw: Draw, model: ModelShape, cluster: Cluster) -> Service:
     """A reward model on the trainer's FSDP, with its weights on the host."""
     engine = Engine(
+        token_bytes=TOKEN_BYTES,
         backend=draw.choice((Backend.FSDP, Backend.FSDP2)),
         parallel=Parallelism(gpus=cluster.gpus, shard=cluster.gpus),
         stored_dtype=DType.BFLOAT16,

@@ -11,6 +11,7 @@ from tuner.model_shape import ModelShape
 from tuner.models import find_config, find_model, shape_from_config
 from tuner.models.adapters import ALL_LINEAR, adapter_parameters
 from tuner.models.first_layers import cut_config
+from tuner.trainers.registry import trainer_named
 from tuner.units import GIB
 from tuner.workload import (
     ENTROPY_CHUNK_TOKENS,
@@ -127,6 +128,7 @@ def _engine(case: MeasuredCase, model: ModelShape) -> Engine:
     stored = parse_dtype(case.model_dtype)
     architecture = find_architecture(model.architecture)
     return Engine(
+        token_bytes=trainer_named("verl").token_bytes,
         backend=Backend(case.strategy),
         parallel=Parallelism(gpus=case.world_size, shard=case.shard, ulysses=case.ulysses),
         stored_dtype=stored,

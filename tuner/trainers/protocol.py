@@ -20,7 +20,7 @@ from tuner.inputs.yaml_file import Document
 from tuner.model_shape import ModelShape
 from tuner.trainers.bundled_releases import BundledReleases, ReleaseChoice
 from tuner.trainers.key_facts import Affects, KeyChange, KeyClass, KeyState, OfferedKey
-from tuner.workload import ANY_LENGTHS, Lengths, Quantity, ServiceRole, Workload
+from tuner.workload import ANY_LENGTHS, Lengths, Quantity, ServiceRole, TokenBytes, Workload
 
 if TYPE_CHECKING:
     from tuner.inputs.log.metrics import StepMetrics
@@ -261,6 +261,10 @@ class Trainer(Protocol):
     @property
     def examples(self) -> Path:
         """The folder with a table of cases for each rule and check, written in the trainer's keys."""
+
+    @property
+    def token_bytes(self) -> TokenBytes:
+        """What a micro-batch has beside activations."""
 
     @property
     def runs(self) -> RunReader | None:

@@ -27,6 +27,7 @@ from tuner.workload.engine import (
     Padding,
     Parallelism,
     SecondFsdp,
+    TokenBytes,
 )
 from tuner.workload.head import ENTROPY_CHUNK_TOKENS, HeadKind, OutputHead, Scaling
 from tuner.workload.job import Quantity, Release, Workload
@@ -84,6 +85,7 @@ __all__ = [
     "Service",
     "ServiceRole",
     "StepPass",
+    "TokenBytes",
     "Travel",
     "WeightSync",
     "Workload",

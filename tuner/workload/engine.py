@@ -1,9 +1,12 @@
 """How a trainer engine shards one model, and what it keeps and computes in."""
 
+from typing import Annotated
+
 from msgspec import Struct
 
 from tuner.dtypes import DType
 from tuner.enumeration import Enum
+from tuner.workload.head import UNPUBLISHED
 
 
 class Backend(Enum):
@@ -87,6 +90,13 @@ class SecondFsdp(Struct, frozen=True, kw_only=True):
     host_copy: HostCopy = HostCopy.PINNED
 
 
+class TokenBytes(Struct, frozen=True, kw_only=True):
+    """What a trainer's micro-batch has beside activations, in bytes for each token."""
+
+    whole: int = 0  # of the fields and the loss of a sequence, all of which each of its ranks has
+    share: int = 0  # of labels and results of the head, which a rank has of its own tokens
+
+
 class Engine(Struct, frozen=True, kw_only=True, cache_hash=True):
     """A trainer engine: one model, sharded, with or without an optimizer."""
 
@@ -145,6 +155,7 @@ class Engine(Struct, frozen=True, kw_only=True, cache_hash=True):
     wraps_otherwise: bool = False  # FSDP: units of a policy of the user's, which are taken for layers
     mtp_module: bool = False  # Megatron: the last stage has a module that predicts a further token
     mtp_trained: bool = False  # and a loss of its own
+    token_bytes: Annotated[TokenBytes, UNPUBLISHED] = TokenBytes()
 
     @property
     def trains_tower(self) -> bool:

@@ -34,12 +34,18 @@ class Scaling(Enum):
 ENTROPY_CHUNK_TOKENS = 2048
 
 
+#: Tokens of a chunk of the fused head written in torch: verl's, fixed in its code. Source: verl
+#: ``utils/experimental/torch_functional.py`` (``FusedLinearForPPO``).
+FUSED_CHUNK_TOKENS = 512
+
+
 class OutputHead(Struct, frozen=True, kw_only=True, cache_hash=True):
     """Everything between the last hidden states and log-probabilities."""
 
     kind: HeadKind
     compiled: bool = True  # entropy runs through torch.compile
     chunk_tokens: int | None = None  # entropy in chunks of this many tokens
+    fused_chunk_tokens: Annotated[int, UNPUBLISHED] = FUSED_CHUNK_TOKENS  # of the fused head written in torch
     checkpointed: bool = False  # entropy recomputed in the backward pass
     scaling: Scaling = Scaling.NONE
     clones_logits: Annotated[bool, UNPUBLISHED] = False  # Megatron: the cross entropy works on a copy of them

@@ -50,6 +50,7 @@ from tuner.workload import (
     Release,
     Rollout,
     RolloutEngine,
+    TokenBytes,
     WeightSync,
     Workload,
 )
@@ -154,6 +155,7 @@ class LoadedMinirl(Struct, frozen=True, kw_only=True):
             reduce_dtype=DType.FLOAT32,
             optimizer_dtype=DType.FLOAT32,
             packed=True,
+            token_bytes=MINIRL.token_bytes,
             **{field.path: field.read(context) for field in ENGINE},
         )
         return Workload(
@@ -286,6 +288,7 @@ class Minirl(Struct, frozen=True, kw_only=True):
     bundled: BundledReleases = BundledReleases(trainer="minirl", versions=("1.0", "1.1"))
     rules: tuple[tuple[Rule, ModuleType], ...] = ((unknown_setting.RULE, unknown_setting),)
     examples: Path = Path(__file__).parent
+    token_bytes: TokenBytes = TokenBytes(whole=100, share=8)
     runs: None = None
     catalogue: None = None
 

@@ -63,7 +63,7 @@ def head_tensors(
     if head.kind is HeadKind.LOGITS:
         return _logits(head, engine, vocab=vocab, tokens=tokens, entropy=entropy, training=training)
     if head.kind is HeadKind.FUSED_TORCH:
-        chunk = min(fused.FUSED_TORCH_CHUNK, tokens)
+        chunk = min(head.fused_chunk_tokens, tokens)
         return (
             _chunk(vocab, chunk, _FLOAT32, ("logits", *_EAGER_KINDS), _("the fused head, chunk by chunk")),
         )

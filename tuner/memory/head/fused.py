@@ -7,24 +7,24 @@ Each takes the tokens, or the vocabulary, piece by piece. :math:`b` are bytes of
 from tuner.memory.ledger.expression import ceil_div, largest, smallest
 from tuner.memory.ledger.stated_terms import Size
 from tuner.units import MIB
-from tuner.workload import HeadKind
+from tuner.workload import HeadKind, OutputHead
 
 SYMBOLS = {
     "b": "bytes of a number in the dtype of the logits",
+    "T_f": "tokens of a chunk of the head written in torch",
 }
 
-FUSED_TORCH_CHUNK = 512  # tokens; fixed in verl's utils/experimental/torch_functional.py
 TRITON_FORWARD_SPLIT = 1024  # vocabulary entries per program; utils/kernel/linear_cross_entropy.py
 TRITON_BACKWARD_SPLIT = 9504  # vocabulary entries per slice of d_logits; the same file
 TUNER_SLICE_BYTES = 304 * MIB  # of a slice of d_logits that lies in a buffer of its own; kernels/slices.py
 
 
-def torch_forward_bytes(*, T: int, V: int) -> int:
+def torch_forward_bytes(*, T: int, V: int, T_f: int) -> int:
     """The head written in torch, forward: float32 logits, softmax and product of one chunk of tokens.
 
     Source: verl ``utils/experimental/torch_functional.py`` (``FusedLinearForPPO``).
     """
-    return 12 * smallest(FUSED_TORCH_CHUNK, T) * V
+    return 12 * smallest(T_f, T) * V
 
 
 def torch_chunk_backward_bytes(*, T: int, V: int, H: int, b: int) -> int:
@@ -39,14 +39,13 @@ def torch_chunk_backward_bytes(*, T: int, V: int, H: int, b: int) -> int:
     return largest(28 * T * V, (16 + b) * T * V + b * (V + T) * H)
 
 
-def torch_chunks_backward_bytes(*, V: int, H: int, b: int) -> int:
+def torch_chunks_backward_bytes(*, V: int, H: int, b: int, T_f: int) -> int:
     """The head written in torch, backward in chunks: the gradients of the chunk before exist as long.
 
     Source: verl ``utils/experimental/torch_functional.py`` (``FusedLinearForPPOFunction``).
     """
-    chunk = FUSED_TORCH_CHUNK
-    gradients = b * (V + chunk) * H
-    return gradients + largest(28 * chunk * V, (16 + b) * chunk * V + gradients)
+    gradients = b * (V + T_f) * H
+    return gradients + largest(28 * T_f * V, (16 + b) * T_f * V + gradients)
 
 
 def triton_forward_bytes(*, T: int, V: int) -> int:
@@ -91,14 +90,14 @@ def liger_bytes(*, T: int, V: int, H: int, b: int) -> int:
     return (b + 4) * ceil_div(T, ceil_div(V, H)) * V
 
 
-def fused_head_size(kind: HeadKind, *, tokens: int, training: bool) -> Size:
+def fused_head_size(head: OutputHead, *, tokens: int, training: bool) -> Size:
     """What sizes the scratch of a fused head."""
-    if kind is HeadKind.FUSED_LIGER:
+    if head.kind is HeadKind.FUSED_LIGER:
         return liger_bytes
-    if kind is HeadKind.FUSED_TUNER:
+    if head.kind is HeadKind.FUSED_TUNER:
         return tuner_backward_bytes if training else triton_forward_bytes
-    if kind is HeadKind.FUSED_TRITON:
+    if head.kind is HeadKind.FUSED_TRITON:
         return triton_backward_bytes if training else triton_forward_bytes
     if not training:
         return torch_forward_bytes
-    return torch_chunks_backward_bytes if tokens > FUSED_TORCH_CHUNK else torch_chunk_backward_bytes
+    return torch_chunks_backward_bytes if tokens > head.fused_chunk_tokens else torch_chunk_backward_bytes

@@ -12,7 +12,12 @@ def size_without_logits(head: OutputHead, *, tokens: int, wraps_language_model: 
     """What sizes a head whose logits never exist: a fused one, or a critic's single column."""
     if head.kind is HeadKind.VALUE:
         return value_head_size(wraps_language_model=wraps_language_model, training=training)
-    return fused_head_size(head.kind, tokens=tokens, training=training)
+    return fused_head_size(head, tokens=tokens, training=training)
+
+
+def head_numbers(head: OutputHead) -> dict[str, float]:
+    """What a head says itself of the symbols of its formulas."""
+    return {"b": head.logits_dtype.bytes, "T_f": head.fused_chunk_tokens}
 
 
 def head_peak_bytes(
@@ -32,4 +37,4 @@ def head_peak_bytes(
         tensors = logit_tensors(head, tokens=tokens, entropy=entropy, training=training)
         return tensor_bytes(tensors, tokens=tokens, chunk=entropy_chunk(head, tokens), columns=vocab)
     size = size_without_logits(head, tokens=tokens, wraps_language_model=vocab > 0, training=training)
-    return bytes_of(size, {"T": tokens, "V": vocab, "H": hidden, "b": head.logits_dtype.bytes})
+    return bytes_of(size, {**head_numbers(head), "T": tokens, "V": vocab, "H": hidden})

@@ -6,7 +6,7 @@ from typing import Any
 from tuner.evidence import Evidence
 from tuner.memory.batch.micro_batch import PassInput
 from tuner.memory.head.logits import copies_bytes, logit_tensors, logits_bytes
-from tuner.memory.head.peak import size_without_logits
+from tuner.memory.head.peak import head_numbers, size_without_logits
 from tuner.memory.head.tensors import Tensors, entropy_chunk, last_chunk, tensor_bytes, tensor_formula
 from tuner.memory.ledger.formula import names
 from tuner.memory.ledger.stated_terms import path_of, stated
@@ -59,7 +59,7 @@ def term_without_logits(micro_batch: PassInput, *, columns: int, training: bool)
         wraps_language_model=not model.value_head,
         training=training,
     )
-    numbers = {"T": micro_batch.tokens, "V": columns, "H": model.hidden, "b": head.logits_dtype.bytes}
+    numbers = {**head_numbers(head), "T": micro_batch.tokens, "V": columns, "H": model.hidden}
     return stated(Item.LOGITS, peak_name(training=training), size, numbers, evidence=Evidence.MODELLED)
 
 

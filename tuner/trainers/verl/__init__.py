@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from tuner.trainers.protocol import Behaviour, Reader
 from tuner.trainers.verl import catalogue, checks, runs
+from tuner.trainers.verl.batch_fields import TOKEN_BYTES
 from tuner.trainers.verl.load import parse, recognises
 from tuner.trainers.verl.releases import RELEASES
 from tuner.workload import Workload
@@ -27,12 +28,14 @@ __all__ = [
     "recognises",
     "rules",
     "runs",
+    "token_bytes",
 ]
 
 name = "verl"
 examples = Path(__file__).parent / "examples"
 rules = checks.RULES
 bundled = RELEASES
+token_bytes = TOKEN_BYTES
 
 
 # What few commands ask for is loaded when they do.

@@ -18,6 +18,7 @@ from tuner.trainers.fields import (
     Ruled,
     read_fields,
 )
+from tuner.trainers.verl.batch_fields import TOKEN_BYTES
 from tuner.trainers.verl.fields.adapters import fsdp_lora, lora_rank
 from tuner.trainers.verl.fields.role import BACKEND, EngineContext, bucket_tokens, switches_of
 from tuner.trainers.verl.programs import Program
@@ -47,6 +48,7 @@ def read_fsdp(context: EngineContext) -> Engine:
     fields = read_fields(fsdp_fields(source, role), context)
     parallel = _expect_ranks(context, Parallelism(gpus=context.gpus, **fields.pop("parallel")))
     return Engine(
+        token_bytes=TOKEN_BYTES,
         **fields,
         parallel=parallel,
         compute_dtype=_compute_dtype(context),

@@ -13,6 +13,7 @@ from tuner.trainers.fields import (
     Ruled,
     read_fields,
 )
+from tuner.trainers.verl.batch_fields import TOKEN_BYTES
 from tuner.trainers.verl.fields.adapters import megatron_lora
 from tuner.trainers.verl.fields.megatron_grid import GRID, read_grid
 from tuner.trainers.verl.fields.role import BACKEND, EngineContext, bucket_tokens
@@ -42,6 +43,7 @@ def read_megatron(context: EngineContext) -> Engine:
     fields = read_fields(MEGATRON[role], context)
     fields["parallel"] = read_grid(context, fields["parallel"])
     return Engine(
+        token_bytes=TOKEN_BYTES,
         **fields,
         stored_dtype=dtype,
         compute_dtype=dtype,

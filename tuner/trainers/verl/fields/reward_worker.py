@@ -3,6 +3,7 @@
 from tuner.dtypes import DType
 from tuner.language import _
 from tuner.model_shape import ModelShape
+from tuner.trainers.verl.batch_fields import TOKEN_BYTES
 from tuner.trainers.verl.fields.megatron import read_megatron
 from tuner.trainers.verl.fields.role import EngineContext, read_backend
 from tuner.trainers.verl.source import ReleaseSettings
@@ -33,6 +34,7 @@ def _fsdp(source: ReleaseSettings, backend: Backend, gpus: int) -> Engine:
     """
     second = backend is Backend.FSDP2
     return Engine(
+        token_bytes=TOKEN_BYTES,
         backend=backend,
         parallel=_parallel(source, gpus),
         stored_dtype=DType.BFLOAT16,
