@@ -12,14 +12,17 @@ from tests.cli.golden import expect
 from tests.cli.runner import ROOT, run
 from tests.workloads import grpo_7b, grpo_32b_megatron, ppo_7b
 from tuner.memory import estimate
-from tuner.memory.host.controller import COPIES, PROCESS
+from tuner.memory.host.controller import PROCESS
 from tuner.render.explain import explanation, written
 from tuner.render.terminal import Terminal
+from tuner.trainers.verl.batch_fields import HELD_BATCH
 from tuner.workload import Workload
 
 CONFIG = str(ROOT / "tests/cli/configs/grpo.yaml")
 PAPER = Terminal(width=80)
 AMOUNT = re.compile(r" +([\d,]+)  \S")
+
+COPIES = HELD_BATCH.copies
 
 
 def explained(workload: Workload, terminal: Terminal = PAPER) -> str:
@@ -136,7 +139,5 @@ def test_json_holds_the_addends_in_host_memory() -> None:
         next(term["bytes"] for term in memory["host_terms"] if term["name"] == f"controller_{name}")
         for name in ("batch", "processes")
     )
-    highest = (
-        2 * offloaded + held * COPIES.high // COPIES.typical + processes * PROCESS.high // PROCESS.typical
-    )
+    highest = 2 * offloaded + held * COPIES[2] // COPIES[1] + processes * PROCESS.high // PROCESS.typical
     assert memory["host_interval_bytes"] == [memory["host_bytes"], highest]

@@ -6,13 +6,16 @@ from msgspec.structs import replace
 from tests import workloads
 from tests.trainers.launches import DYNAMIC, ROLLOUT, VERSIONS, workload_of
 from tuner import memory
-from tuner.memory.host.controller import COPIES, PROCESS
+from tuner.memory.host.controller import PROCESS
 from tuner.memory.ledger.terms import Term
+from tuner.trainers.verl.batch_fields import HELD_BATCH
 from tuner.workload import Controller, Workload
+
+COPIES = HELD_BATCH.copies
 
 
 def controlled(workload: Workload, workers: int = 8) -> Workload:
-    return replace(workload, controller=Controller(agent_workers=workers))
+    return replace(workload, controller=Controller(agent_workers=workers, held=HELD_BATCH))
 
 
 def terms(workload: Workload) -> dict[str, Term]:
@@ -28,7 +31,7 @@ def test_the_batch_in_numbers_per_token() -> None:
     response = (8 + 8 + 4 * columns) * batch.max_response_tokens
     each = 24 * batch.sequence_tokens + 8 * batch.max_prompt_tokens + response
     found = terms(job)["controller_batch"]
-    assert found.bytes == COPIES.typical * batch.sequences * each
+    assert found.bytes == COPIES[1] * batch.sequences * each
     assert (found.low, found.high) == (found.bytes // 3, 2 * found.bytes)
 
 
@@ -54,8 +57,8 @@ def test_a_larger_batch_never_takes_less() -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_agent_workers_of_each_release(version: str) -> None:
     workers = {True: 8, False: 0}[version >= "0.7"]
-    assert workload_of(DYNAMIC, version).controller == Controller(agent_workers=workers)
+    assert workload_of(DYNAMIC, version).controller == Controller(agent_workers=workers, held=HELD_BATCH)
     if version < "0.5":
         return
     more = (f"{ROLLOUT}.agent.num_workers=32", f"{ROLLOUT}.mode=async")
-    assert workload_of((*DYNAMIC, *more), version).controller == Controller(agent_workers=32)
+    assert workload_of((*DYNAMIC, *more), version).controller == Controller(agent_workers=32, held=HELD_BATCH)

@@ -5,8 +5,8 @@ import pytest
 from tests import workloads
 from tests.trainers.launches import ACTOR, MEGATRON, workload_of
 from tuner import memory
-from tuner.memory.host.controller import COPIES
 from tuner.memory.ledger.terms import Term
+from tuner.trainers.verl.batch_fields import HELD_BATCH
 from tuner.workload import Phase, RouterReplay, Workload
 
 FULL = tuple(
@@ -15,6 +15,8 @@ FULL = tuple(
 )
 EXPERTS = 48 * 8  # sparse layers of Qwen3-30B-A3B, which has no others, and experts per token
 TOKENS = 4096  # of the longest sequence
+
+COPIES = HELD_BATCH.copies
 
 
 def job(mode: str, *more: str, version: str = "0.9.1") -> Workload:
@@ -87,5 +89,5 @@ def test_the_reference_knows_nothing_of_them() -> None:
 
 def test_the_controller_holds_them_with_the_batch() -> None:
     found = {term.name: term for term in memory.estimate(job("R3")).host_terms}
-    assert found["controller_routes"].bytes == COPIES.typical * 4096 * TOKENS * EXPERTS * 2
+    assert found["controller_routes"].bytes == COPIES[1] * 4096 * TOKENS * EXPERTS * 2
     assert "controller_routes" not in {term.name for term in memory.estimate(job("disabled")).host_terms}

@@ -10,19 +10,21 @@ from tests import workloads
 from tuner.batching import micro_batch_patches
 from tuner.dtypes import DType
 from tuner.memory import estimate
-from tuner.memory.host.controller import COPIES
 from tuner.memory.host.images import images_on_host
 from tuner.memory.host.node import host_terms
 from tuner.memory.ledger.terms import Estimate, Term
 from tuner.memory.rollout.profile_run import engine_activations, least_activations
 from tuner.models import find_model
 from tuner.timing import step_time
+from tuner.trainers.verl.batch_fields import HELD_BATCH
 from tuner.workload import Backend, Checkpointing, Controller, Images, Phase, RolloutEngine, Workload
 
 MODEL = find_model("Qwen2.5-VL-7B-Instruct")
 assert MODEL.tower is not None
 TOWER = MODEL.tower
 TOKENS = 256  # of an image
+
+COPIES = HELD_BATCH.copies
 
 
 def images(per_prompt: int = 1, tokens: int = TOKENS, **bounds: int) -> Images:
@@ -33,7 +35,7 @@ def images(per_prompt: int = 1, tokens: int = TOKENS, **bounds: int) -> Images:
 
 def job(seen: Images | None = None, **engine: object) -> Workload:
     """GRPO of a multimodal model, with what it sees."""
-    base = replace(workloads.grpo_7b(), model=MODEL, controller=Controller(agent_workers=8))
+    base = replace(workloads.grpo_7b(), model=MODEL, controller=Controller(agent_workers=8, held=HELD_BATCH))
     return base.with_batch(images=seen).with_actor_engine(**engine)
 
 
@@ -177,7 +179,7 @@ def test_the_host_holds_the_pixels_of_every_response() -> None:
     found = {term.name: term for term in host_terms(job(images()))}
     pixels = 512 * 8 * TOKENS * 4 * 1176 * 4
     assert found["controller_images"].bytes == found["controller_images"].low == pixels
-    assert found["controller_images"].high == COPIES.high * pixels
+    assert found["controller_images"].high == COPIES[2] * pixels
     assert "image_cache" not in found
     cached = {term.name for term in host_terms(job(images()).with_rollout(image_cache_bytes=4 << 30))}
     assert "image_cache" in cached

@@ -1,5 +1,7 @@
 """What a step is made of: its phases, its models, and how new weights reach the rollout engine."""
 
+from typing import Annotated
+
 from msgspec import Struct
 
 from tuner.dtypes import DType
@@ -7,7 +9,7 @@ from tuner.enumeration import Enum
 from tuner.model_shape import ModelShape
 from tuner.workload.batch import Pass
 from tuner.workload.engine import Engine
-from tuner.workload.head import OutputHead
+from tuner.workload.head import UNPUBLISHED, OutputHead
 
 
 class Phase(Enum):
@@ -79,10 +81,22 @@ class Critic(Struct, frozen=True, kw_only=True, cache_hash=True):
     saving: Saving | None = None  # as the actor's
 
 
+class HeldBatch(Struct, frozen=True, kw_only=True):
+    """How a controller holds the batch of a step, in bytes for each token, and how many copies there are."""
+
+    sequence_bytes: int  # of prompt and response together
+    prompt_bytes: int  # of the prompt once more
+    response_bytes: int  # of the response once more, beside numbers in float32
+    numbers: int  # of them for each token of a response, beside those of reference and critic
+    copies: tuple[int, int, int]  # the fewest, what is usual, the most
+    copies_source: str
+
+
 class Controller(Struct, frozen=True, kw_only=True):
     """The processes on the host that hold a step's batch, hand it out, and talk to the rollout engine."""
 
     agent_workers: int = 0  # processes that hold conversations with the engine, over all nodes
+    held: Annotated[HeldBatch | None, UNPUBLISHED] = None  # None where nobody says how it holds the batch
 
 
 class Carrier(Struct, frozen=True, kw_only=True):

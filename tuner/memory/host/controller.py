@@ -12,7 +12,7 @@ from tuner.memory.ledger.expression import ceil_div
 from tuner.memory.ledger.terms import Item, Term
 from tuner.memory.process.constant import Constant, heuristic
 from tuner.units import MIB
-from tuner.workload import Workload
+from tuner.workload import HeldBatch, Workload
 
 SYMBOLS = {
     **ROUTE_SYMBOLS,
@@ -20,22 +20,15 @@ SYMBOLS = {
     "L_p": "tokens of the longest prompt",
     "L_r": "tokens of the longest response",
     "S": "sequences of a step",
+    "b_l": "bytes of the batch for each token of a sequence",
+    "b_p": "further ones for each token of a prompt",
+    "b_r": "further ones for each token of a response",
     "c": "copies of the batch",
     "m": "bytes of a process without data",
     "n_a": "agent-loop workers of the node",
     "n_f": "numbers in float32 for each token of a response",
 }
 
-COPIES = Constant(
-    low=1,
-    typical=3,
-    high=6,
-    source=(
-        "copies of the batch on the controller's node, not derived: the one it holds, what workers return "
-        "before it is joined (verl protocol.py, DataProto.concat), and what Ray's object store keeps for "
-        "the ranks of the node (single_controller/ray/base.py); up to each of them twice"
-    ),
-)
 PROCESS = Constant(
     low=400 * MIB,
     typical=800 * MIB,
@@ -46,20 +39,27 @@ PROCESS = Constant(
         "and high end not derived"
     ),
 )
-_COLUMNS = 5  # old log-probabilities, scores, rewards, advantages, returns
 
 
-def held_batch_bytes(*, c: int, S: int, L: int, L_p: int, L_r: int, n_f: int) -> int:
+def copies_of(held: HeldBatch) -> Constant:
+    """How many copies of the batch there are."""
+    low, typical, high = held.copies
+    return Constant(low=low, typical=typical, high=high, source=held.copies_source)
+
+
+def held_batch_bytes(
+    *, c: int, S: int, L: int, L_p: int, L_r: int, n_f: int, b_l: int, b_p: int, b_r: int
+) -> int:
     """A step's batch on the controller's node, padded to the longest prompt and response.
 
-    Ids, mask and positions of the sequence in int64, prompts and responses once more, the mask of the
-    response, and :math:`n_f` numbers in float32 for each token of it; :math:`c` copies. Images are a
+    verl has ids, mask and positions of the sequence in int64, prompts and responses once more, the mask of
+    the response, and :math:`n_f` numbers in float32 for each token of it; :math:`c` copies. Images are a
     term of their own; what else is no number per token is not counted.
 
     Source: verl 0.9.1 ``experimental/agent_loop/agent_loop.py`` (``_postprocess``), ``protocol.py``
     (``DataProto``), ``trainer/ppo/ray_trainer.py``.
     """
-    return c * S * (24 * L + 8 * L_p + (16 + 4 * n_f) * L_r)
+    return c * S * (b_l * L + b_p * L_p + (b_r + 4 * n_f) * L_r)
 
 
 def held_route_bytes(*, c: int, S: int, L: int, M: int, e: int, b_x: int) -> int:
@@ -82,26 +82,40 @@ def process_bytes(*, n_a: int, m: int) -> int:
 
 def controller_terms(workload: Workload) -> tuple[Term, ...]:
     """What the controller and the workers beside it take of the node they share."""
-    controller, batch = workload.controller, workload.batch
+    controller = workload.controller
     if controller is None:
         return ()
-    columns = _COLUMNS + (workload.reference is not None) + (workload.critic is not None)
+    near = {"n_a": ceil_div(controller.agent_workers, workload.cluster.nodes)}
+    held = () if controller.held is None else _held(workload, controller.held)
+    return (
+        *held,
+        heuristic(Item.OVERHEAD, "controller_processes", process_bytes, {"m": PROCESS}, near),
+    )
+
+
+def _held(workload: Workload, held: HeldBatch) -> tuple[Term, ...]:
+    """The batch of a step, and the experts that travel with it."""
+    batch = workload.batch
     sizes: dict[str, float] = {
         "S": batch.sequences,
         "L": batch.sequence_tokens,
         "L_p": batch.max_prompt_tokens,
         "L_r": batch.max_response_tokens,
-        "n_f": columns,
+        "n_f": held.numbers + (workload.reference is not None) + (workload.critic is not None),
+        "b_l": held.sequence_bytes,
+        "b_p": held.prompt_bytes,
+        "b_r": held.response_bytes,
     }
-    near = {"n_a": ceil_div(controller.agent_workers, workload.cluster.nodes)}
+    copies = {"c": copies_of(held)}
     return (
-        heuristic(Item.OVERHEAD, "controller_batch", held_batch_bytes, {"c": COPIES}, sizes),
-        *_routes(workload, sizes),
-        heuristic(Item.OVERHEAD, "controller_processes", process_bytes, {"m": PROCESS}, near),
+        heuristic(Item.OVERHEAD, "controller_batch", held_batch_bytes, copies, sizes),
+        *_routes(workload, sizes, copies),
     )
 
 
-def _routes(workload: Workload, sizes: Mapping[str, float]) -> tuple[Term, ...]:
+def _routes(
+    workload: Workload, sizes: Mapping[str, float], copies: Mapping[str, Constant]
+) -> tuple[Term, ...]:
     """The experts that travel with the batch."""
     replay, moe = workload.actor.replay, workload.model.moe
     if replay is None or moe is None:
@@ -112,4 +126,4 @@ def _routes(workload: Workload, sizes: Mapping[str, float]) -> tuple[Term, ...]:
         "e": moe.experts_per_token,
         "b_x": replay.index_bytes,
     }
-    return (heuristic(Item.OVERHEAD, "controller_routes", held_route_bytes, {"c": COPIES}, numbers),)
+    return (heuristic(Item.OVERHEAD, "controller_routes", held_route_bytes, copies, numbers),)

@@ -1,9 +1,8 @@
 """Host memory of a node that images take: the pixels of a step, and what the rollout engine keeps of them."""
 
-from tuner.memory.host.controller import COPIES
 from tuner.memory.ledger.terms import Item, Term
 from tuner.memory.process.constant import Constant, heuristic
-from tuner.workload import Workload
+from tuner.workload import HeldBatch, Workload
 
 SYMBOLS = {
     "P_h": "patches of all images of a step, each time that they are made",
@@ -12,13 +11,6 @@ SYMBOLS = {
     "n_e": "engines of a node",
     "v": "numbers of a patch",
 }
-
-IMAGE_COPIES = Constant(
-    low=1,
-    typical=1,
-    high=COPIES.high,
-    source="the images that the controller holds; up to as many copies as of the batch",
-)
 
 
 def held_images_bytes(*, c: int, P_h: int, v: int) -> int:
@@ -71,12 +63,17 @@ def images_on_host(workload: Workload) -> tuple[Term, ...]:
 def _held(workload: Workload) -> Term | None:
     """The images of a step; none where no tower of known dimensions sees any."""
     controller, batch, tower = workload.controller, workload.batch, workload.model.tower
-    if controller is None or batch.images is None or tower is None:
+    if controller is None or controller.held is None or batch.images is None or tower is None:
         return None
     times = batch.sequences if controller.agent_workers else batch.prompts
     seen = (batch.images.least_tokens, batch.images.tokens, batch.images.most_tokens)
     tokens = (times * min(count, batch.max_prompt_tokens) for count in seen)
     least, expected, most = (count * tower.patches_per_token for count in tokens)
     patches = Constant(low=least, typical=expected, high=most, source="workload.Images")
-    constants = {"c": IMAGE_COPIES, "P_h": patches}
+    constants = {"c": _image_copies(controller.held), "P_h": patches}
     return heuristic(Item.OVERHEAD, "controller_images", held_images_bytes, constants, {"v": tower.values})
+
+
+def _image_copies(held: HeldBatch) -> Constant:
+    source = "the images that the controller holds; up to as many copies as of the batch"
+    return Constant(low=1, typical=1, high=max(held.copies), source=source)

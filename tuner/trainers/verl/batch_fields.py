@@ -12,7 +12,7 @@ Source: verl ``trainer/ppo/v1/trainer_base.py``, ``workers/engine/fsdp/transform
 from collections.abc import Mapping
 
 from tuner.dtypes import DType
-from tuner.workload import TokenBytes
+from tuner.workload import HeldBatch, TokenBytes
 
 _INT64 = 8
 _FLOAT32 = DType.FLOAT32.bytes
@@ -68,4 +68,20 @@ LOSS: Mapping[str, int] = {
 
 TOKEN_BYTES = TokenBytes(
     whole=sum(FIELDS.values()) + sum(LOSS.values()), share=sum(INPUTS.values()) + sum(RESULTS.values())
+)
+
+#: Ids, mask and positions of the sequence in int64; prompts and responses once more; the mask of responses;
+#: old log-probabilities, scores, rewards, advantages and returns in float32. Source: verl 0.9.1
+#: ``experimental/agent_loop/agent_loop.py`` (``_postprocess``), ``protocol.py`` (``DataProto``).
+HELD_BATCH = HeldBatch(
+    sequence_bytes=3 * _INT64,
+    prompt_bytes=_INT64,
+    response_bytes=2 * _INT64,
+    numbers=5,
+    copies=(1, 3, 6),
+    copies_source=(
+        "copies of the batch on the controller's node, not derived: the one it holds, what workers return "
+        "before it is joined (verl protocol.py, DataProto.concat), and what Ray's object store keeps for "
+        "the ranks of the node (single_controller/ray/base.py); up to each of them twice"
+    ),
 )

@@ -10,6 +10,7 @@ from tuner.hardware import Cluster
 from tuner.inputs.settings import Settings
 from tuner.model_shape import ModelShape
 from tuner.trainers.protocol import RolloutEngineChoice
+from tuner.trainers.verl.batch_fields import HELD_BATCH
 from tuner.trainers.verl.fields.batching import (
     LOG_PROB,
     UPDATE_ENTROPY,
@@ -271,7 +272,7 @@ def _controller(source: ReleaseSettings) -> Controller:
     """Agent-loop workers: since 0.7 always, before where generation is asynchronous."""
     asynchronous = source.since("0.7.0") or source.text("rollout.mode", default="sync") == "async"
     workers = source.integer("rollout.agent_workers", default=8) if source.since("0.5.0") else 0
-    return Controller(agent_workers=workers if asynchronous else 0)
+    return Controller(agent_workers=workers if asynchronous else 0, held=HELD_BATCH)
 
 
 def _value_model(model: ModelShape, engine: Engine) -> ModelShape:
