@@ -55,7 +55,7 @@ def test_follows_a_script_as_bash_runs_it(snippet: str, tmp_path: Path) -> None:
     )
     expected = run.stdout.splitlines()
     assert expected, "the snippet shows nothing"
-    assert shown("unset UNSET_IS_EMPTY_HERE\n" + snippet) == expected
+    assert "\n".join(shown("unset UNSET_IS_EMPTY_HERE\n" + snippet)).splitlines() == expected
 
 
 @pytest.mark.parametrize(

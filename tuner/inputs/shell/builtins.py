@@ -8,6 +8,7 @@ from typing import Protocol
 
 from tuner.errors import Location
 from tuner.inputs.secrets import is_carried, is_secret
+from tuner.inputs.shell.arithmetic import Number
 from tuner.inputs.shell.conditions import Conditions, Status
 from tuner.inputs.shell.exits import ExitShell, LeaveLoop, ReturnFromFunction
 from tuner.inputs.shell.expansion import Expander
@@ -65,6 +66,7 @@ class Builtins:
             "source": self._source,
             ".": self._source,
             "test": self._test,
+            "let": self._let,
             "read": self._read,
             "cd": self._change_folder,
             "pushd": self._change_folder,
@@ -99,13 +101,13 @@ class Builtins:
         if is_secret(name, str(one)) and not is_carried():
             one = Text((Unknown(name=name, text=f"${name}", location=source.location(target)),))
         if index:
-            self._assign_element(name, index.removesuffix("]").strip("\"'"), one, target, expander)
+            self._assign_element(name, one, target, expander, adds=adds)
             return name
         before = variables.get(name)
         if not adds:
             variables[name] = one
         elif isinstance(before, tuple):
-            variables[name] = (text(before[0] if before else "", one), *before[1:])
+            variables[name] = (text((before[0] if before else None) or "", one), *before[1:])
         elif isinstance(before, Text):
             variables[name] = text(before, one)
             self._shell.scope.effort.copy_text(before.weight)
@@ -125,23 +127,47 @@ class Builtins:
             return pairs
         return tuple(field.text for field in expander.fields(node.named_children))
 
-    def _assign_element(self, name: str, index: str, value: Text, target: Node, expander: Expander) -> None:
+    def _assign_element(
+        self, name: str, value: Text, target: Node, expander: Expander, *, adds: bool
+    ) -> None:
         variables = self._shell.scope.variables
         array = variables.get(name)
         if isinstance(array, Mapping):
             key = expander.one(target.named_children[-1]).known
             if key is not None:
-                variables[name] = {**array, key: value}
+                variables[name] = {**array, key: text(array.get(key, ""), value) if adds else value}
             return
-        elements: list[Text] = []
+        elements: list[Text | None] = []
         if array is not None:
             elements = [array] if isinstance(array, Text) else list(array)
         position = expander.number(target.named_children[-1])
+        if position is not None and position < 0:
+            position += len(elements)
         if position is None or not 0 <= position < _MOST_ELEMENTS:
             return
-        elements += [Text()] * (position + 1 - len(elements))
-        elements[position] = value
+        elements += [None] * (position + 1 - len(elements))
+        elements[position] = text(elements[position] or "", value) if adds else value
         variables[name] = tuple(elements)
+
+    def unset(self, word: str, expander: Expander, place: Location) -> None:
+        """``unset name`` and ``unset 'name[index]'``."""
+        name, bracket, index = word.partition("[")
+        scope = self._shell.scope
+        array = scope.variables.get(name)
+        if not bracket or array is None:
+            scope.variables.pop(word, None)
+            scope.functions.pop(word, None)
+            scope.unset.add(word)
+        elif isinstance(array, Mapping):
+            scope.variables[name] = {key: value for key, value in array.items() if key != index[:-1]}
+        elif isinstance(array, tuple):
+            position = expander.computed(index.removesuffix("]"), place)
+            rest = list(array)
+            if position is not None and -len(rest) <= position < len(rest):
+                rest[position] = None
+            while rest and rest[-1] is None:
+                rest.pop()
+            scope.variables[name] = tuple(rest)
 
     def declare(self, node: Node, expander: Expander, source: Source) -> Status:
         """``export``, ``declare``, ``local``, ``readonly``, ``typeset``."""
@@ -239,6 +265,14 @@ class Builtins:
         scope = self._shell.scope
         expander = Expander(scope, source, lambda _: Text())
         return Conditions(scope, source, expander).words([word.text for word in words])
+
+    def _let(self, words: Sequence[Field], place: Location) -> Status:
+        source = parse(place.source, b"", first=place)
+        expander = Expander(self._shell.scope, source, lambda _: Text())
+        value: Number = None
+        for word in words:
+            value = None if word.text.known is None else expander.computed(word.text.known, place)
+        return None if value is None else bool(value)
 
     def _read(self, words: Sequence[Field], place: Location) -> Status:
         for word in words:

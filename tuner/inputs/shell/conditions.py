@@ -83,7 +83,10 @@ class Conditions:
     def _operands(self, nodes: Sequence[Node]) -> list[Text]:
         operands: list[Text] = []
         for node in nodes:
-            if node.type in ("binary_expression", "unary_expression", "parenthesized_expression"):
+            sign = node.children[0] if node.type == "unary_expression" else None
+            if sign is not None and sign.end_byte == node.children[-1].start_byte:  # "-3", which is one word
+                operands.append(text(self._source.of(sign), self._expander.one(node.children[-1])))
+            elif node.type in ("binary_expression", "unary_expression", "parenthesized_expression"):
                 operands += self._operands(node.children)
             elif node.is_named and node.type != "test_operator":
                 operands += [field.text for field in self._expander.fields([node])]

@@ -196,10 +196,11 @@ class Interpreter:
         return True
 
     def _unset(self, node: Node) -> Status:
-        for name in node.named_children:
-            word = self.source.of(name)
-            self.scope.variables.pop(word, None)
-            self.scope.unset.add(word)
+        expander = self.expander()
+        for field in expander.fields(node.named_children):
+            word = field.text.known
+            if word is not None and not word.startswith("-"):
+                self._builtins.unset(word, expander, field.location)
         return True
 
     def _define(self, node: Node) -> Status:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from tuner.inputs.shell import parameters
 from tuner.inputs.shell.arithmetic import Number
-from tuner.inputs.shell.scope import Scope, Value
+from tuner.inputs.shell.scope import Array, Scope, Value, elements
 from tuner.inputs.shell.segments import Expanded, Segment, append, literal
 from tuner.inputs.shell.source import Node, Source
 from tuner.inputs.shell.undecided_parts import UndecidedPart
@@ -114,7 +114,7 @@ class Braced:
         if value is None:
             return () if name in self._scope.unset else (self._unknown(node, name),)
         if isinstance(value, Text):
-            array: tuple[Text, ...] = (value,)
+            array: Array = (value,)
         elif isinstance(value, tuple):
             array = value
         else:
@@ -123,11 +123,12 @@ class Braced:
             key = joined(self._spelled(node.named_children[-1]), "").known
             return (self._unknown(node, name) if key is None else value.get(key, Text()),)
         if index in _SEPARATE:
-            return array
+            return elements(array)
         number = self._number(node.named_children[-1]) if len(node.named_children) > 1 else 0
         if number is None:
             return (self._unknown(node, name),)
-        return (array[number],) if -len(array) <= number < len(array) else (Text(),)
+        element = array[number] if -len(array) <= number < len(array) else None
+        return (element or Text(),)
 
     def _spelled(self, node: Node) -> list[Text]:
         return [segment.text for run in self._expand(node) for segment in run]
@@ -145,7 +146,7 @@ class Braced:
         if named.type == "subscript":
             value = self._scope.variables.get(self._source.of(named).partition("[")[0])
             if isinstance(value, tuple):
-                return _runs([text(str(index)) for index in range(len(value))])
+                return _runs([text(str(index)) for index, item in enumerate(value) if item is not None])
             if value is not None and not isinstance(value, Text):
                 return _runs([text(key) for key in value])
             return _one(self._unknown(node, ""))
@@ -232,14 +233,14 @@ class Braced:
 
     def _unknown(self, node: Node, name: str, because: tuple[UndecidedPart, ...] = ()) -> Text:
         place = self._source.location(node)
-        return Text((Unknown(name=name, text=self._source.of(node), location=place, because=because),))
+        return Text((Unknown(name=name, text=self._source.written(node), location=place, because=because),))
 
 
 def _first(value: Value) -> Text:
     if isinstance(value, Text):
         return value
     if isinstance(value, tuple):
-        return value[0] if value else Text()
+        return (value[0] if value else None) or Text()
     return value.get("0", Text())
 
 

@@ -9,8 +9,16 @@ from tuner.inputs.shell.source import Node, Source
 from tuner.inputs.shell.undecided_parts import UndecidedPart, together
 from tuner.inputs.shell.values import Text, Unknown
 
-Value = Text | tuple[Text, ...] | Mapping[str, Text]
+Array = tuple[Text | None, ...]
+"""An indexed array; None where an index has no element."""
+
+Value = Text | Array | Mapping[str, Text]
 """A scalar, an indexed array, or an associative one."""
+
+
+def elements(array: Array) -> tuple[Text, ...]:
+    """The elements that an array has, in their order."""
+    return tuple(element for element in array if element is not None)
 
 
 @dataclass(frozen=True)
@@ -83,4 +91,5 @@ def _because(value: Value | None) -> tuple[UndecidedPart, ...]:
         return ()
     if isinstance(value, Text):
         return value.because
-    return together(*(item.because for item in (value.values() if isinstance(value, Mapping) else value)))
+    items = value.values() if isinstance(value, Mapping) else elements(value)
+    return together(*(item.because for item in items))

@@ -76,7 +76,7 @@ class Streams:
         printed_inside: list[Text] = []
         self._output, self.given = printed_inside, None
         place = self._shell.source.location(node)
-        spelled = " ".join(self._shell.source.of(node).split())
+        spelled = " ".join(self._shell.source.written(node).split())
         self._substitutions.append(UndecidedPart(kind=UndecidedKind.OUTPUT, text=spelled, location=place))
         try:
             self._shell.deeper(partial(self._shell.apart, partial(self._shell.run_all, node.children)), place)
