@@ -15,8 +15,8 @@ from tuner.inputs.shell.effort import MOST_CHARACTERS, MOST_STEPS, TooMuchError
 from tuner.inputs.shell.exits import ExitShell, LeaveLoop, ReturnFromFunction
 from tuner.inputs.shell.expansion import Expander
 from tuner.inputs.shell.machine import answer
-from tuner.inputs.shell.scope import Function, Scope
-from tuner.inputs.shell.source import Node, Source, parse
+from tuner.inputs.shell.scope import Assumed, Function, Scope
+from tuner.inputs.shell.source import Node, Source, parse_to_follow
 from tuner.inputs.shell.streams import Streams
 from tuner.inputs.shell.undecided_parts import UndecidedKind, UndecidedPart, together
 from tuner.inputs.shell.values import Field, Text, Unknown, text
@@ -36,13 +36,6 @@ class StartedProgram(Struct, frozen=True, kw_only=True):
     doubts: tuple[UndecidedPart, ...] = ()  # what is not run that would tell whether such a branch is taken
 
 
-class Assumed(Struct, frozen=True, kw_only=True):
-    """A test of the machine that was answered as one with GPUs would."""
-
-    text: str
-    location: Location
-
-
 class Interpreter:
     """Follows one script.
 
@@ -53,12 +46,11 @@ class Interpreter:
 
     def __init__(self, scope: Scope, read: Callable[[str], tuple[str, bytes] | None]) -> None:
         self.scope = scope
-        self.source = parse(scope.script, b"")
+        self.source = parse_to_follow(scope.script, b"")
         self.uncertain = 0  # branches around the statement that nobody knows whether they are taken
         self.doubts: list[UndecidedPart] = []  # what is not run that would tell
         self.given_up: list[UndecidedPart] = []  # loops, and commands that other commands print
         self.commands: list[StartedProgram] = []
-        self.assumed: list[Assumed] = []
         self.not_read: list[Unknown] = []
         self._read = read
         self._at: tuple[Source, Node] | None = None  # the last statement
@@ -150,7 +142,9 @@ class Interpreter:
     def evaluate(self, content: str, place: Location) -> Status:
         """Follow a text that the script makes: ``eval``, ``bash -c``."""
         self.scope.effort.parse(len(content))
-        return self._within(parse(place.source, content.encode("utf-8", "surrogateescape"), first=place))
+        return self._within(
+            parse_to_follow(place.source, content.encode("utf-8", "surrogateescape"), first=place)
+        )
 
     def source_file(self, name: Text, arguments: Sequence[Text], place: Location) -> Status:
         """Follow another file in the same scope."""
@@ -166,7 +160,7 @@ class Interpreter:
         before = self.scope.arguments
         self.scope.arguments = tuple(arguments) or before
         try:
-            return self._within(parse(*content))
+            return self._within(parse_to_follow(*content))
         except ReturnFromFunction as left:
             return left.status
         finally:
@@ -295,10 +289,10 @@ class Interpreter:
                     doubts=together(self.doubts),
                 )
             )
-        status, from_machine = answer(values)
+        status, from_machine = answer(values, self.scope.machine)
         if status is None:
             line = " ".join(" ".join(map(str, values)).split())
             self.scope.consulted.append(UndecidedPart(kind=UndecidedKind.STATUS, text=line, location=place))
         if from_machine:
-            self.assumed.append(Assumed(text=" ".join(map(str, values)), location=place))
+            self.scope.assumed.append(Assumed(text=" ".join(map(str, values)), location=place))
         return status

@@ -3,7 +3,10 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from tuner.errors import Location
+from tuner.inputs.machine import GPUS, Machine
 from tuner.inputs.shell.effort import Effort
 from tuner.inputs.shell.source import Node, Source
 from tuner.inputs.shell.undecided_parts import UndecidedPart, together
@@ -30,6 +33,13 @@ class Function:
     location: Location
 
 
+class Assumed(Struct, frozen=True, kw_only=True):
+    """A test of the machine that was answered as the one would that the configuration is read for."""
+
+    text: str
+    location: Location
+
+
 @dataclass
 class Scope:
     """The state of a shell. A copy is a subshell, or one of two branches that may be taken."""
@@ -41,6 +51,8 @@ class Scope:
     unset: set[str] = field(default_factory=set)  # names that the script itself has unset
     effort: Effort = field(default_factory=Effort)  # of all copies together
     consulted: list[UndecidedPart] = field(default_factory=list)  # by conditions and sums, of all copies
+    machine: Machine = GPUS
+    assumed: list[Assumed] = field(default_factory=list)  # of all copies
 
     def copy(self) -> "Scope":
         """An equal state that changes apart from this one."""
@@ -53,6 +65,8 @@ class Scope:
             set(self.unset),
             self.effort,
             self.consulted,
+            self.machine,
+            self.assumed,
         )
 
     def take(self, other: "Scope") -> None:

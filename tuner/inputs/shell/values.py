@@ -20,6 +20,7 @@ class Unknown(Struct, frozen=True, kw_only=True):
     text: str  # as the script has it
     location: Location
     because: tuple[UndecidedPart, ...] = ()  # what is not run that would tell it
+    one_line: bool = False  # it has no end of a line
 
     def __str__(self) -> str:
         return f"${self.name}" if self.name else self.text
