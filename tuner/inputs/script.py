@@ -105,6 +105,7 @@ def _read(path: Path, content: bytes, arguments: Sequence[str], find: _Find) -> 
         script=str(path), arguments=given, machine=asked_machine()
     )  # whose effort is that of all tries
     scope.variables.update((match[1], text(match[2])) for match in variables)
+    scope.exported.update(scope.variables)
     script = without = _followed(source, scope, find)
     if not script.launches and not given and _asks_for_arguments(content):  # what they are is open
         for count in _ASKED_FOR:
@@ -121,7 +122,8 @@ def _read(path: Path, content: bytes, arguments: Sequence[str], find: _Find) -> 
 
 def _followed(source: Source, start: Scope, find: _Find) -> Script:
     """What a script does that starts in a scope, which stays as it is."""
-    scope = replaced(start, variables=dict(start.variables), consulted=[], assumed=[])
+    scope = start.copy()
+    scope.consulted, scope.assumed = [], []
     interpreter = Interpreter(scope, find)
     try:
         interpreter.follow(source)

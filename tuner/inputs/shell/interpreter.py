@@ -10,7 +10,7 @@ from tuner.errors import InputError, Location
 from tuner.inputs.shell.builtins import Builtins
 from tuner.inputs.shell.carriers import PRINTERS, SHELLS, handed_line, shell_position
 from tuner.inputs.shell.conditions import Conditions, Status, opposite
-from tuner.inputs.shell.control import Control
+from tuner.inputs.shell.control import Control, in_background
 from tuner.inputs.shell.effort import MOST_CHARACTERS, MOST_STEPS, TooMuchError
 from tuner.inputs.shell.exits import ExitShell, LeaveLoop, ReturnFromFunction
 from tuner.inputs.shell.expansion import Expander
@@ -217,10 +217,23 @@ class Interpreter:
             elif "redirect" not in child.type and child.type != "comment":
                 words.append(child)
         fields = expander.fields(words)
+        if fields and fields[0].text.known == "exec":
+            return self._exec(fields[1:], environment, node)
         if fields:
             return self._run(fields, environment, self.source.location(node))
         self.scope.variables.update(environment)
         return True
+
+    def _exec(self, words: list[Field], environment: list[tuple[str, Text]], node: Node) -> Status:
+        """``exec program``, behind which nothing runs; without a program only redirections count."""
+        while words and str(words[0].text).startswith("-"):
+            words = words[2:] if words[0].text.known == "-a" else words[1:]
+        if not words:
+            return True
+        status = self._run(words, environment, self.source.location(node))
+        if in_background(node):
+            return status
+        raise ExitShell(status)
 
     def _run(self, words: list[Field], environment: list[tuple[str, Text]], place: Location) -> Status:
         name = words[0].text.known or ""
@@ -267,12 +280,19 @@ class Interpreter:
 
         def run() -> Status:
             self.scope.variables.update(environment)
+            self.scope.exported.update(name for name, _value in environment)
+            values = tuple(word.text for word in rest)
             if any(str(option.text).endswith("c") for option in options):
+                self.scope.enter_process(str(values[1]) if len(values) > 1 else before, values[2:])
                 return self._builtins.evaluate(rest[0].text, rest[0].location)
-            self.scope.arguments = tuple(word.text for word in rest[1:])
+            self.scope.enter_process(str(values[0]), values[1:])
             return self.source_file(rest[0].text, (), place)
 
-        return self.apart(run)
+        before = self.scope.script
+        try:
+            return self.apart(run)
+        finally:
+            self.scope.script = before
 
     def _start(
         self, words: Sequence[Field], environment: Sequence[tuple[str, Text]], place: Location

@@ -7,6 +7,7 @@ from typing import Protocol
 from tuner.errors import Location
 from tuner.inputs.shell.conditions import Status
 from tuner.inputs.shell.expansion import Expander
+from tuner.inputs.shell.folders import absolute
 from tuner.inputs.shell.machine import printed_by_machine
 from tuner.inputs.shell.programs import printed
 from tuner.inputs.shell.scope import Scope
@@ -63,11 +64,21 @@ class Streams:
             return False
         output = printed(str(words[0]).rpartition("/")[2], words[1:], self.given)
         if output is None:
+            output = self._path(words, place)
+        if output is None:
             output = printed_by_machine(words, self._shell.scope.machine, place)
         if output is None:
             output = self._not_known(words, place)
         self._output.append(output)
         return True
+
+    def _path(self, words: Sequence[Text], place: Location) -> Text | None:
+        """What ``realpath name`` and ``readlink -f name`` print; None for other words."""
+        named = [word.known for word in words[1:] if not str(word).startswith("-")]
+        if str(words[0]) not in ("realpath", "readlink") or len(named) != 1 or named[0] is None:
+            return None
+        path = absolute(named[0], self._shell.scope, place)
+        return None if path is None else text(path, "\n")
 
     def _not_known(self, words: Sequence[Text], place: Location) -> Text:
         """What a program prints that is not run: the whole substitution stands for it."""
