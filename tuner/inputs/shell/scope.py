@@ -45,6 +45,7 @@ class Scope:
     consulted: list[UndecidedPart] = field(default_factory=list)  # by conditions and sums, of all copies
     machine: Machine = GPUS
     assumed: list[Assumed] = field(default_factory=list)  # of all copies
+    optional: list[str] = field(default_factory=list)  # names that are taken for empty, of all copies
     decisions: Mapping[str, bool] = field(default_factory=dict)  # tests that are taken to hold or not
     open_loops: int = 0  # around the statement, whose ends nobody knows: what decides in them may change
 
@@ -63,6 +64,7 @@ class Scope:
             self.consulted,
             self.machine,
             self.assumed,
+            self.optional,
             self.decisions,
             self.open_loops,
         )
