@@ -78,7 +78,13 @@ class Conditions:
             return bool(values[-1])
         spelled = self._source.of(nodes[-1])
         if_empty = len(nodes) == 1 and _has_no_effect(nodes[0]) and self._expander.number_if_empty(nodes[0])
-        return self._decide(f"(( {spelled} ))", self._expander.blame(nodes[-1]), if_empty=bool(if_empty))
+        return self._decide(f"(( {spelled} ))", self._settling(nodes[-1]), if_empty=bool(if_empty))
+
+    def _settling(self, expression: Node) -> str:
+        """The variable that settles arithmetic; none where the script itself sets it to what is not known."""
+        name = self._expander.blame(expression)
+        value = self._scope.variables.get(name)
+        return next((unknown.name for unknown in value.unknowns), "") if isinstance(value, Text) else name
 
     def words(self, operands: Sequence[Text]) -> Status:
         """The command ``test`` with its arguments."""
