@@ -73,7 +73,10 @@ def with_ways(first: "Script", follow: Follow) -> "Script":
         for test, other in others.items()
     )
     forced = tuple(test for name, test in read.tests.items() if read.decisions[name] is not test.if_empty)
-    return replace(read.script, launches=_all_launches(first, read.script, ways), ways=ways, forced=forced)
+    launches = _all_launches(first, read.script, ways)
+    if forced:  # a job that starts only if a test ends as it need not is no certain one
+        launches = tuple(replace(launch, certain=False) for launch in launches)
+    return replace(read.script, launches=launches, ways=ways, forced=forced)
 
 
 def _settled(so_far: _Settled, follow: Follow) -> _Settled:
