@@ -84,7 +84,7 @@ def _program(words: Sequence[Field]) -> int | None:
 
 
 def _behind_wrapper(words: Sequence[Field], position: int) -> int:
-    """Where the trainer stands that a module before it starts: ``-m package.launch verl.trainer.main_ppo``."""
+    """Where the trainer stands that another module starts: ``-m package.launch verl.trainer.main_ppo``."""
     following = str(words[position + 1].text) if position + 1 < len(words) else ""
     return position + 1 if _TRAINER.fullmatch(following) else position
 
