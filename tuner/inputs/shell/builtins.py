@@ -3,17 +3,19 @@
 Source: GNU Bash manual, "Shell Builtin Commands".
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from tuner.errors import Location
-from tuner.inputs.secrets import is_carried, is_secret
+from tuner.inputs.shell.arithmetic import Number
 from tuner.inputs.shell.conditions import Conditions, Status
 from tuner.inputs.shell.exits import ExitShell, LeaveLoop, ReturnFromFunction
 from tuner.inputs.shell.expansion import Expander
+from tuner.inputs.shell.folders import absolute
 from tuner.inputs.shell.machine import is_hook
-from tuner.inputs.shell.scope import Scope, Value
-from tuner.inputs.shell.source import Node, Source, parse
+from tuner.inputs.shell.scope import Scope
+from tuner.inputs.shell.source import parse
 from tuner.inputs.shell.values import Field, Text, Unknown, joined, text
 
 _MOST_ELEMENTS = 10_000  # of an array
@@ -51,7 +53,6 @@ class Builtins:
 
     def __init__(self, shell: BuiltinShell) -> None:
         self._shell = shell
-        self.local_names: list[set[str]] = []  # of the functions that are being called
         self._table: dict[str, Builtin] = {
             "true": lambda *_given: True,
             "false": lambda *_given: False,
@@ -65,6 +66,7 @@ class Builtins:
             "source": self._source,
             ".": self._source,
             "test": self._test,
+            "let": self._let,
             "read": self._read,
             "cd": self._change_folder,
             "pushd": self._change_folder,
@@ -76,101 +78,6 @@ class Builtins:
     def named(self, name: str) -> Builtin | None:
         """The builtin of this name, None where there is none."""
         return self._table.get(name) or ((lambda *_given: True) if name in _SILENT else None)
-
-    def assign(self, node: Node, expander: Expander, source: Source) -> str:
-        """``name=value``, ``name+=value``, ``name=(...)``, ``name[key]=value``; gives the name."""
-        target, operator = node.children[0], node.children[1]
-        name, _bracket, index = source.of(target).partition("[")
-        value_node = node.children[2] if len(node.children) > 2 else None
-        adds = operator.type == "+="
-        variables = self._shell.scope.variables
-        value: Value
-        if value_node is not None and value_node.type == "array":
-            value = self._array(value_node, expander, source, variables.get(name))
-            before = variables.get(name)
-            if adds and isinstance(before, tuple) and isinstance(value, tuple):
-                value = (*before, *value)
-                self._shell.scope.effort.copy_values(len(value))
-            elif adds and isinstance(before, Text) and isinstance(value, tuple):
-                value = (before, *value)
-            variables[name] = value
-            return name
-        one = Text() if value_node is None else expander.one(value_node)
-        if is_secret(name, str(one)) and not is_carried():
-            one = Text((Unknown(name=name, text=f"${name}", location=source.location(target)),))
-        if index:
-            self._assign_element(name, index.removesuffix("]").strip("\"'"), one, target, expander)
-            return name
-        before = variables.get(name)
-        if not adds:
-            variables[name] = one
-        elif isinstance(before, tuple):
-            variables[name] = (text(before[0] if before else "", one), *before[1:])
-        elif isinstance(before, Text):
-            variables[name] = text(before, one)
-            self._shell.scope.effort.copy_text(before.weight)
-        else:
-            unset = Unknown(name=name, text=f"${name}", location=source.location(target))
-            variables[name] = one if name in self._shell.scope.unset else text(unset, one)
-        return name
-
-    def _array(self, node: Node, expander: Expander, source: Source, before: Value | None) -> Value:
-        if isinstance(before, dict):
-            pairs = dict(before)
-            for child in node.named_children:
-                key, equals, _value = source.of(child).removeprefix("[").partition("]=")
-                if equals:
-                    whole = expander.one(child)
-                    pairs[key.strip("\"'")] = text((whole.known or "").partition("]=")[2])
-            return pairs
-        return tuple(field.text for field in expander.fields(node.named_children))
-
-    def _assign_element(self, name: str, index: str, value: Text, target: Node, expander: Expander) -> None:
-        variables = self._shell.scope.variables
-        array = variables.get(name)
-        if isinstance(array, Mapping):
-            key = expander.one(target.named_children[-1]).known
-            if key is not None:
-                variables[name] = {**array, key: value}
-            return
-        elements: list[Text] = []
-        if array is not None:
-            elements = [array] if isinstance(array, Text) else list(array)
-        position = expander.number(target.named_children[-1])
-        if position is None or not 0 <= position < _MOST_ELEMENTS:
-            return
-        elements += [Text()] * (position + 1 - len(elements))
-        elements[position] = value
-        variables[name] = tuple(elements)
-
-    def declare(self, node: Node, expander: Expander, source: Source) -> Status:
-        """``export``, ``declare``, ``local``, ``readonly``, ``typeset``."""
-        kind = node.children[0].type
-        options = [source.of(child) for child in node.named_children if source.of(child).startswith("-")]
-        associative = any("A" in option for option in options)
-        for child in node.named_children:
-            if child.type == "variable_assignment":
-                target = source.of(child.children[0]).partition("[")[0]
-                self._make_local(kind, target)
-                if associative:
-                    self._shell.scope.variables[target] = {}
-                self.assign(child, expander, source)
-            elif child.type == "variable_name":
-                target = source.of(child)
-                self._make_local(kind, target)
-                if associative:
-                    self._shell.scope.variables[target] = {}
-                elif kind == "local":
-                    self._shell.scope.variables[target] = Text()
-            elif child.type in ("string", "concatenation", "simple_expansion", "expansion"):
-                name, equals, value = str(expander.one(child)).partition("=")
-                if equals and name.isidentifier():
-                    self._shell.scope.variables[name] = text(value)
-        return True
-
-    def _make_local(self, kind: str, name: str) -> None:
-        if self.local_names and kind in ("local", "declare", "typeset"):
-            self.local_names[-1].add(name)
 
     def _exit(self, words: Sequence[Field], _place: Location) -> Status:
         raise ExitShell(_status(words))
@@ -195,6 +102,8 @@ class Builtins:
     def _set(self, words: Sequence[Field], _place: Location) -> Status:
         for position, word in enumerate(words):
             known = word.text.known
+            if known is not None and (known == "allexport" or re.fullmatch(r"-[a-z]*a[a-z]*", known)):
+                self._shell.scope.exports_all = True
             if known == "--":
                 self._shell.scope.arguments = tuple(each.text for each in words[position + 1 :])
                 return True
@@ -238,7 +147,15 @@ class Builtins:
         source = parse(place.source, b"", first=place)
         scope = self._shell.scope
         expander = Expander(scope, source, lambda _: Text())
-        return Conditions(scope, source, expander).words([word.text for word in words])
+        return Conditions(scope, source, expander, place).words([word.text for word in words])
+
+    def _let(self, words: Sequence[Field], place: Location) -> Status:
+        source = parse(place.source, b"", first=place)
+        expander = Expander(self._shell.scope, source, lambda _: Text())
+        value: Number = None
+        for word in words:
+            value = None if word.text.known is None else expander.computed(word.text.known, place)
+        return None if value is None else bool(value)
 
     def _read(self, words: Sequence[Field], place: Location) -> Status:
         for word in words:
@@ -250,8 +167,14 @@ class Builtins:
         return None
 
     def _change_folder(self, words: Sequence[Field], place: Location) -> Status:
-        target = words[0].text if words else Text((Unknown(name="HOME", text="~", location=place),))
-        if target.known not in (None, ".", "-"):
+        named = [word for word in words if not str(word.text).startswith("-")]
+        target = named[0].text if named else Text((Unknown(name="HOME", text="~", location=place),))
+        if words and not named:  # "cd -"
+            return True
+        folder = None if target.known is None else absolute(target.known, self._shell.scope, place)
+        if folder is not None:
+            self._shell.scope.variables["PWD"] = text(folder)
+        elif target.known != ".":
             self._shell.scope.variables["PWD"] = target
         return True
 

@@ -5,14 +5,16 @@ written, as it does in the shell where no file matches.
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 
+from tuner.errors import Location
 from tuner.inputs.shell.arithmetic import Arithmetic, Number, parsed
+from tuner.inputs.shell.braces import brace_words
 from tuner.inputs.shell.parameter_expansion import Braced
 from tuner.inputs.shell.scope import Scope
 from tuner.inputs.shell.segments import Expanded, Segment, append, literal, quoted, split
-from tuner.inputs.shell.source import Node, Source, parse
+from tuner.inputs.shell.source import Node, Source, parse_to_follow
 from tuner.inputs.shell.undecided_parts import UndecidedPart, together
 from tuner.inputs.shell.values import Field, Text, Unknown, joined, text
 
@@ -22,9 +24,17 @@ _ESCAPE = re.compile(r"\\(?:\n|(.))", re.DOTALL)
 _ESCAPE_IN_STRING = re.compile(r"\\(?:\n|([$`\"\\]))")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ANSI = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", "'": "'", '"': '"', "a": "\a", "e": "\033"}
-_MOST_DIGITS = 18  # of the ends of {1..9}
-_RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)(?:\.\.(-?\d+))?")
 _MOST_FIELDS = 10_000
+_OPERANDS = frozenset(
+    {
+        "arithmetic_expansion",
+        "command_substitution",
+        "expansion",
+        "simple_expansion",
+        "string",
+        "subscript",
+    }
+)
 _BARE = re.compile(r"[A-Za-z0-9_./:=,@%+-]+", re.ASCII)  # a word that stands for itself
 _ALL_AS_ONE = re.compile(
     r"\$\*|\$\{(?:\*|[A-Za-z_0-9]+\[\*\])[^+\-]*\}"
@@ -42,6 +52,7 @@ class Expander:
 
     def __init__(self, scope: Scope, source: Source, substitute: Callable[[Node], Text]) -> None:
         self._scope, self._source, self._substitute = scope, source, substitute
+        self._empty_for_unknown = False  # in arithmetic
 
     # Both know what they are of: kept from the start they would hold it until garbage is looked for.
     @property
@@ -83,7 +94,29 @@ class Expander:
 
     def number(self, node: Node) -> Number:
         """The value of an arithmetic expression."""
+        if node.type in ("word", "concatenation", "string") and not _NAME.fullmatch(self._source.of(node)):
+            words = self._source.of(node).strip('"')  # "i+1" in "${a[i+1]}", where the grammar sees a word
+            return self.computed(words, self._source.location(node))
         return self._arithmetic.value(node)
+
+    def number_if_empty(self, node: Node) -> Number:
+        """The value of an arithmetic expression where all that is not known in it is empty."""
+        self._empty_for_unknown = True
+        try:
+            return self.number(node)
+        finally:
+            self._empty_for_unknown = False
+
+    def blame(self, node: Node) -> str:
+        """The variable that makes an expression unknown; empty where it is none."""
+        return self._blame(node)
+
+    def computed(self, expression: str, place: Location) -> Number:
+        """The value of arithmetic that the script has as a text."""
+        known = joined(
+            (segment.text for run in self.expand_text(f"$(({expression}))", place) for segment in run), ""
+        ).known
+        return None if known is None or not re.fullmatch(r"-?\d+", known) else int(known)
 
     def expand(self, node: Node) -> Expanded:
         """The segments of a word or of a part of one."""
@@ -111,11 +144,7 @@ class Expander:
         if kind == "command_substitution":
             words = self._source.of(node)
             if words.startswith("$((") and words.endswith("))"):  # what the grammar makes of it in a document
-                self._scope.effort.parse(len(words))
-                inner = parse(self._source.file, f"a={words}".encode(), first=self._source.location(node))
-                return Expander(self._scope, inner, self._substitute).expand(
-                    inner.root.children[0].children[-1]
-                )
+                return self.expand_text(words, self._source.location(node))
             return [[Segment(self._substitute(node), splits=True)]]
         if kind == "arithmetic_expansion":
             return [[Segment(self._computed(node), splits=True)]]
@@ -126,7 +155,7 @@ class Expander:
     def unknown(self, node: Node, name: str = "", because: Iterable[UndecidedPart] = ()) -> Text:
         """What nobody can know about a node."""
         place, causes = self._source.location(node), together(because)
-        return Text((Unknown(name=name, text=self._source.of(node), location=place, because=causes),))
+        return Text((Unknown(name=name, text=self._source.written(node), location=place, because=causes),))
 
     def _sequence(self, nodes: Sequence[Node]) -> Expanded:
         expanded: Expanded = [[]]
@@ -207,10 +236,12 @@ class Expander:
         if node.type in ("variable_name", "word"):
             name = self._source.of(node)
             value = text(name) if name[:1].isdigit() else self._braced.value(node, name)
-        elif node.type in ("simple_expansion", "expansion", "command_substitution", "string", "subscript"):
+        elif node.type in _OPERANDS:
             value = self._braced.subscript(node) if node.type == "subscript" else self.one(node)
         else:
             return None
+        if value.known is None and self._empty_for_unknown:
+            return 0
         if value.known is None:
             self._scope.consulted += value.because
             return None
@@ -221,19 +252,30 @@ class Expander:
         if _NAME.fullmatch(name):
             self._scope.variables[name] = self.unknown(node, name) if value is None else text(str(value))
 
-    def _alternatives(self, nodes: Sequence[Node]) -> list[Expanded]:
+    def _alternatives(self, nodes: Sequence[Node]) -> Iterator[Expanded]:
         """A word, or each that a brace expression makes of it."""
-        if len(nodes) == 1 and nodes[0].type == "brace_expression":
-            match = _RANGE.fullmatch(self._source.of(nodes[0])[1:-1])
-            if match is not None and max(map(len, match.groups(""))) <= _MOST_DIGITS:
-                first, last, step = int(match[1]), int(match[2]), abs(int(match[3] or 1)) or 1
-                numbers = range(first, last + 1, step) if first <= last else range(first, last - 1, -step)
-                return [literal(str(number)) for number in numbers[:_MOST_FIELDS]]
-        inside = nodes[0].children if len(nodes) == 1 and nodes[0].type == "concatenation" else list(nodes)
-        plain = all(child.type in ("word", "number", "{", "}") for child in inside)
-        if plain and (match := re.fullmatch(r"([^{}]*)\{([^{}]*,[^{}]*)\}([^{}]*)", self._spelled(nodes))):
-            return [literal(f"{match[1]}{middle}{match[3]}") for middle in match[2].split(",")]
-        return [self._sequence(nodes)]
+        spelled = self._spelled(nodes)
+        words = brace_words(spelled) if "{" in spelled else []
+        if len(words) == 1 and words[0] == spelled:
+            words = []
+        if not words:
+            yield self._sequence(nodes)
+        for word in words:
+            if _BARE.fullmatch(word):
+                yield literal(word)
+            elif word:
+                yield self.expand_text(word, self._source.location(nodes[0]))
+
+    def expand_text(self, word: str, place: Location) -> Expanded:
+        """The segments of a word that is made while the script is followed."""
+        self._scope.effort.parse(len(word))
+        source = parse_to_follow(
+            self._source.file, f"a={word}".encode("utf-8", "surrogateescape"), first=place
+        )
+        assignment = source.root.children[0] if source.root.children else None
+        if assignment is None or assignment.type != "variable_assignment":
+            return literal(word)
+        return Expander(self._scope, source, self._substitute).expand(assignment.children[-1])
 
     def _spelled(self, nodes: Sequence[Node]) -> str:
         return self._source.between(nodes[0].start_byte, nodes[-1].end_byte)

@@ -7,16 +7,18 @@ from functools import partial
 from msgspec import Struct
 
 from tuner.errors import InputError, Location
+from tuner.inputs.shell.assignments import Assignments
+from tuner.inputs.shell.branches import Branches
 from tuner.inputs.shell.builtins import Builtins
 from tuner.inputs.shell.carriers import PRINTERS, SHELLS, handed_line, shell_position
 from tuner.inputs.shell.conditions import Conditions, Status, opposite
-from tuner.inputs.shell.control import Control
 from tuner.inputs.shell.effort import MOST_CHARACTERS, MOST_STEPS, TooMuchError
 from tuner.inputs.shell.exits import ExitShell, LeaveLoop, ReturnFromFunction
 from tuner.inputs.shell.expansion import Expander
+from tuner.inputs.shell.loops import Loops, in_background
 from tuner.inputs.shell.machine import answer
-from tuner.inputs.shell.scope import Function, Scope
-from tuner.inputs.shell.source import Node, Source, parse
+from tuner.inputs.shell.scope import Assumed, Function, Scope
+from tuner.inputs.shell.source import Node, Source, parse_to_follow
 from tuner.inputs.shell.streams import Streams
 from tuner.inputs.shell.undecided_parts import UndecidedKind, UndecidedPart, together
 from tuner.inputs.shell.values import Field, Text, Unknown, text
@@ -36,13 +38,6 @@ class StartedProgram(Struct, frozen=True, kw_only=True):
     doubts: tuple[UndecidedPart, ...] = ()  # what is not run that would tell whether such a branch is taken
 
 
-class Assumed(Struct, frozen=True, kw_only=True):
-    """A test of the machine that was answered as one with GPUs would."""
-
-    text: str
-    location: Location
-
-
 class Interpreter:
     """Follows one script.
 
@@ -53,30 +48,32 @@ class Interpreter:
 
     def __init__(self, scope: Scope, read: Callable[[str], tuple[str, bytes] | None]) -> None:
         self.scope = scope
-        self.source = parse(scope.script, b"")
+        self.source = parse_to_follow(scope.script, b"")
         self.uncertain = 0  # branches around the statement that nobody knows whether they are taken
         self.doubts: list[UndecidedPart] = []  # what is not run that would tell
         self.given_up: list[UndecidedPart] = []  # loops, and commands that other commands print
         self.commands: list[StartedProgram] = []
-        self.assumed: list[Assumed] = []
         self.not_read: list[Unknown] = []
         self._read = read
         self._at: tuple[Source, Node] | None = None  # the last statement
         self._depth = 0
         self._builtins = Builtins(self)
-        self._control = Control(self)
+        self._assignments = Assignments(self)
+        self._branches = Branches(self)
+        self._loops = Loops(self, self._branches)
         self.streams = Streams(self)
         self._table: dict[str, Callable[[Node], Status]] = {
             "command": self._command,
             "compound_statement": self._compound,
-            "declaration_command": lambda node: self._builtins.declare(node, self.expander(), self.source),
+            "declaration_command": lambda node: self._assignments.declare(node, self.expander(), self.source),
             "function_definition": self._define,
             "negated_command": lambda node: opposite(self.statement(node.named_children[0])),
             "subshell": lambda node: self.apart(partial(self.run_all, node.children)),
-            "test_command": lambda node: self._conditions().test(node),
+            "test_command": lambda node: self._conditions(node).test(node),
             "unset_command": self._unset,
             "variable_assignment": self._assign,
-            **self._control.table,
+            **self._branches.table,
+            **self._loops.table,
             **self.streams.table,
         }
 
@@ -100,7 +97,7 @@ class Interpreter:
 
     def take_apart(self) -> None:
         """Follow nothing any more: parts that know each other would stay until garbage is looked for."""
-        for part in (self._builtins, self._control, self.streams, self):
+        for part in (self._assignments, self._builtins, self._branches, self._loops, self.streams, self):
             vars(part).clear()
 
     def statement(self, node: Node) -> Status:
@@ -150,7 +147,9 @@ class Interpreter:
     def evaluate(self, content: str, place: Location) -> Status:
         """Follow a text that the script makes: ``eval``, ``bash -c``."""
         self.scope.effort.parse(len(content))
-        return self._within(parse(place.source, content.encode("utf-8", "surrogateescape"), first=place))
+        return self._within(
+            parse_to_follow(place.source, content.encode("utf-8", "surrogateescape"), first=place)
+        )
 
     def source_file(self, name: Text, arguments: Sequence[Text], place: Location) -> Status:
         """Follow another file in the same scope."""
@@ -166,7 +165,7 @@ class Interpreter:
         before = self.scope.arguments
         self.scope.arguments = tuple(arguments) or before
         try:
-            return self._within(parse(*content))
+            return self._within(parse_to_follow(*content))
         except ReturnFromFunction as left:
             return left.status
         finally:
@@ -183,23 +182,24 @@ class Interpreter:
         finally:
             self.source = before
 
-    def _conditions(self) -> Conditions:
-        return Conditions(self.scope, self.source, self.expander())
+    def _conditions(self, node: Node) -> Conditions:
+        return Conditions(self.scope, self.source, self.expander(), self.source.location(node))
 
     def _compound(self, node: Node) -> Status:
         if node.children[0].type == "((":
-            return self._conditions().arithmetic(node.named_children)
+            return self._conditions(node).arithmetic(node.named_children)
         return self.run_all(node.children)
 
     def _assign(self, node: Node) -> Status:
-        self._builtins.assign(node, self.expander(), self.source)
+        self._assignments.assign(node, self.expander(), self.source)
         return True
 
     def _unset(self, node: Node) -> Status:
-        for name in node.named_children:
-            word = self.source.of(name)
-            self.scope.variables.pop(word, None)
-            self.scope.unset.add(word)
+        expander = self.expander()
+        for field in expander.fields(node.named_children):
+            word = field.text.known
+            if word is not None and not word.startswith("-"):
+                self._assignments.unset(word, expander, field.location)
         return True
 
     def _define(self, node: Node) -> Status:
@@ -222,10 +222,23 @@ class Interpreter:
             elif "redirect" not in child.type and child.type != "comment":
                 words.append(child)
         fields = expander.fields(words)
+        if fields and fields[0].text.known == "exec":
+            return self._exec(fields[1:], environment, node)
         if fields:
             return self._run(fields, environment, self.source.location(node))
         self.scope.variables.update(environment)
         return True
+
+    def _exec(self, words: list[Field], environment: list[tuple[str, Text]], node: Node) -> Status:
+        """``exec program``, behind which nothing runs; without a program only redirections count."""
+        while words and str(words[0].text).startswith("-"):
+            words = words[2:] if words[0].text.known == "-a" else words[1:]
+        if not words:
+            return True
+        status = self._run(words, environment, self.source.location(node))
+        if in_background(node):
+            return status
+        raise ExitShell(status)
 
     def _run(self, words: list[Field], environment: list[tuple[str, Text]], place: Location) -> Status:
         name = words[0].text.known or ""
@@ -251,13 +264,13 @@ class Interpreter:
         before, source, outside = self.scope.arguments, self.source, dict(self.scope.variables)
         self.scope.variables.update(environment)
         self.scope.arguments, self.source = tuple(arguments), function.source
-        self._builtins.local_names.append(set())
+        self._assignments.local_names.append(set())
         try:
             return self.deeper(partial(self.statement, function.body), function.location)
         except ReturnFromFunction as left:
             return left.status
         finally:
-            for name in self._builtins.local_names.pop() | {name for name, _ in environment}:
+            for name in self._assignments.local_names.pop() | {name for name, _ in environment}:
                 self.scope.variables.pop(name, None)
                 if name in outside:
                     self.scope.variables[name] = outside[name]
@@ -272,12 +285,19 @@ class Interpreter:
 
         def run() -> Status:
             self.scope.variables.update(environment)
+            self.scope.exported.update(name for name, _value in environment)
+            values = tuple(word.text for word in rest)
             if any(str(option.text).endswith("c") for option in options):
+                self.scope.enter_process(str(values[1]) if len(values) > 1 else before, values[2:])
                 return self._builtins.evaluate(rest[0].text, rest[0].location)
-            self.scope.arguments = tuple(word.text for word in rest[1:])
+            self.scope.enter_process(str(values[0]), values[1:])
             return self.source_file(rest[0].text, (), place)
 
-        return self.apart(run)
+        before = self.scope.script
+        try:
+            return self.apart(run)
+        finally:
+            self.scope.script = before
 
     def _start(
         self, words: Sequence[Field], environment: Sequence[tuple[str, Text]], place: Location
@@ -294,10 +314,10 @@ class Interpreter:
                     doubts=together(self.doubts),
                 )
             )
-        status, from_machine = answer(values)
+        status, from_machine = answer(values, self.scope.machine)
         if status is None:
             line = " ".join(" ".join(map(str, values)).split())
-            self.scope.consulted.append(UndecidedPart(kind=UndecidedKind.STATUS, text=line, location=place))
+            status = self.scope.decide(UndecidedPart(kind=UndecidedKind.STATUS, text=line, location=place))
         if from_machine:
-            self.assumed.append(Assumed(text=" ".join(map(str, values)), location=place))
+            self.scope.assumed.append(Assumed(text=" ".join(map(str, values)), location=place))
         return status

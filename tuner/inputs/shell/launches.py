@@ -5,6 +5,7 @@ in front of a program and say where it runs; the module or file behind them and 
 counts.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
@@ -13,12 +14,13 @@ from tuner.errors import Location
 from tuner.inputs.processes import Count, Processes
 from tuner.inputs.shell.carriers import PYTHON
 from tuner.inputs.shell.interpreter import StartedProgram
-from tuner.inputs.shell.undecided_parts import UndecidedPart
+from tuner.inputs.shell.undecided_parts import UndecidedPart, together
 from tuner.inputs.shell.values import Field, Text
 
 _DISTRIBUTED = frozenset({"torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch"})
 _STARTERS = frozenset({"torchrun", "accelerate", "deepspeed", "mpirun", "colossalai"})
 _DIGITS = 6  # of a number of processes; longer ones are cut, and refused where the cluster is read
+_TRAINER = re.compile(r"(?:verl|recipe)(?:\.[A-Za-z_]\w*)+")
 _VALUED_OPTIONS = frozenset({"-X", "-W", "--check-hash-based-pycs"})
 
 
@@ -32,6 +34,13 @@ class Launch(Struct, frozen=True, kw_only=True):
     certain: bool  # no branch that nobody knows leads to it
     processes: Processes  # as the options of what starts it say
     doubts: tuple[UndecidedPart, ...] = ()  # what is not run that would tell whether such a branch is taken
+    typed: bool = True  # the way that is read of a script leads to it
+
+    @property
+    def hinges(self) -> tuple[UndecidedPart, ...]:
+        """The tests that decide what it gets, or whether it is started."""
+        causes = together(*(argument.text.because for argument in self.arguments), self.doubts)
+        return tuple(cause for cause in causes if cause.decides_way)
 
 
 def launches(commands: Sequence[StartedProgram]) -> tuple[Launch, ...]:
@@ -41,6 +50,7 @@ def launches(commands: Sequence[StartedProgram]) -> tuple[Launch, ...]:
         words = list(command.words)
         position = _program(words)
         if position is not None:
+            position = _behind_wrapper(words, position)
             started.append(
                 Launch(
                     program=str(words[position].text),
@@ -57,9 +67,13 @@ def launches(commands: Sequence[StartedProgram]) -> tuple[Launch, ...]:
 
 def _program(words: Sequence[Field]) -> int | None:
     """Where the module or file stands that is run; None where no Python program is."""
+    by_uv = False
     for position, word in enumerate(words):
         spelled = str(word.text)
         name = spelled.rpartition("/")[2]
+        by_uv = by_uv or name == "uv"
+        if by_uv and (spelled in ("-m", "--module") or spelled.endswith(".py")):  # "uv run -m module"
+            return _module_or_file(words, position)
         if PYTHON.fullmatch(spelled) or _is_variable_of_python(word):
             return _behind_python(words, position + 1)
         if name in _STARTERS:
@@ -67,6 +81,12 @@ def _program(words: Sequence[Field]) -> int | None:
         if "=" in spelled and "." in spelled.partition("=")[0]:
             return None  # an override already: no program stands behind it
     return None
+
+
+def _behind_wrapper(words: Sequence[Field], position: int) -> int:
+    """Where the trainer stands that another module starts: ``-m package.launch verl.trainer.main_ppo``."""
+    following = str(words[position + 1].text) if position + 1 < len(words) else ""
+    return position + 1 if _TRAINER.fullmatch(following) else position
 
 
 def _is_variable_of_python(word: Field) -> bool:

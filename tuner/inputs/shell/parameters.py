@@ -4,8 +4,9 @@ Source: GNU Bash manual, "Shell Parameter Expansion".
 """
 
 import re
-from fnmatch import translate
 from functools import lru_cache
+
+from tuner.inputs.shell import globs
 
 LONGEST = 4_000  # characters of a string that patterns are tried on
 LONGEST_PATTERN = 400
@@ -24,7 +25,7 @@ _CLASSES = {
 @lru_cache(maxsize=256)
 def pattern(glob: str) -> re.Pattern[str]:
     """A pattern of the shell as a regular expression for a whole string."""
-    return re.compile(translate(glob.replace("[^", "[!")), re.DOTALL)
+    return re.compile(rf"(?:{globs.expression(glob)})\Z", re.DOTALL)
 
 
 def searched(value: str, expression: str) -> bool | None:
@@ -68,8 +69,7 @@ def replaced(value: str, glob: str, by: str, *, operator: str) -> str:
     """``${name/glob/by}`` with ``operator`` ``/``, ``//``, ``/#`` or ``/%``."""
     if len(value) > LONGEST or (not glob and operator in ("/", "//")):
         return value
-    expression = translate(glob.replace("[^", "[!"))
-    core = re.sub(r"^\(\?s:(.*)\)\\[Zz]$", r"(?s:\1)", expression)
+    core = f"(?s:{globs.expression(glob)})"
     anchored = {"/#": rf"\A{core}", "/%": rf"{core}\Z"}.get(operator, core)
     return re.sub(anchored, lambda _: by, value, count=0 if operator == "//" else 1)
 
@@ -84,7 +84,9 @@ def in_case(value: str, operator: str) -> str:
 
 def substring(value: str, offset: int, length: int | None) -> str:
     """``${name:offset}`` and ``${name:offset:length}``."""
-    start = offset if offset >= 0 else max(0, len(value) + offset)
+    start = offset if offset >= 0 else len(value) + offset
+    if start < 0:  # from before its beginning
+        return ""
     if length is None:
         return value[start:]
     return value[start : start + length] if length >= 0 else value[start:length]

@@ -1,12 +1,15 @@
 """What some commands print that only work on text: enough for what stands in ``$(...)`` of launch scripts."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from tuner.inputs.shell.values import Text, joined, text
 
 _MOST_NUMBERS = 10_000
-_ESCAPES = {"\\n": "\n", "\\t": "\t", "\\\\": "\\"}
+_ESCAPE = re.compile(r"\\([ntr\\])")
+_ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\"}
+_DIRECTIVE = re.compile(r"%([sd%])")  # without a width, which can be of any size
+_ECHO_OPTION = re.compile(r"-[neE]+")
 
 
 def printed(name: str, arguments: Sequence[Text], given: Text | None) -> Text | None:
@@ -21,6 +24,8 @@ def printed(name: str, arguments: Sequence[Text], given: Text | None) -> Text | 
         return _echo(arguments)
     if name == "cat" and not arguments:
         return given
+    if name == "wc" and [argument.known for argument in arguments] == ["-l"] and given is not None:
+        return _lines(given)
     program = _PROGRAMS.get(name)
     words = [argument.known for argument in arguments]
     known = [word for word in words if word is not None]
@@ -35,31 +40,46 @@ def printed(name: str, arguments: Sequence[Text], given: Text | None) -> Text | 
 
 
 def _echo(arguments: Sequence[Text]) -> Text:
-    options = 0
-    while options < len(arguments) and arguments[options].known in ("-n", "-e", "-ne", "-en"):
-        options += 1
-    return joined(arguments[options:], " ")
+    options = ""
+    words = list(arguments)
+    while words and _ECHO_OPTION.fullmatch(words[0].known or ""):
+        options += words.pop(0).known or ""
+    line = joined(words, " ")
+    if "e" in options:
+        line = text(*(_escaped(piece) if isinstance(piece, str) else piece for piece in line.pieces))
+    return line if "n" in options else text(line, "\n")
+
+
+def _escaped(words: str) -> str:
+    return _ESCAPE.sub(lambda match: _ESCAPED[match[1]], words)
 
 
 def _printf(words: list[str], _: str | None) -> str | None:
-    form = words[0]
-    if re.search(r"%[^sd%]", form):  # widths can be of any size
+    form, values = words[0], words[1:]
+    if "%" in _DIRECTIVE.sub("", form):
         return None
-    for escape, character in _ESCAPES.items():
-        form = form.replace(escape, character)
-    values = [int(word) if word.lstrip("-").isdigit() else word for word in words[1:]]
-    pieces = form.count("%") - 2 * form.count("%%")
-    return form % tuple(values[:pieces] + [""] * (pieces - len(values)))
+    wanted = sum(match[1] != "%" for match in _DIRECTIVE.finditer(form))
+    rounds = -(-len(values) // wanted) if wanted and values else 1  # the form is used up to the last value
+    rest = iter(values)
+    return "".join(
+        _DIRECTIVE.sub(lambda match: _directed(match, rest), _escaped(form)) for _ in range(rounds)
+    )
+
+
+def _directed(directive: re.Match[str], values: Iterator[str]) -> str:
+    if directive[1] == "%":
+        return "%"
+    return str(int(next(values, "0"))) if directive[1] == "d" else next(values, "")
 
 
 def _basename(words: list[str], _: str | None) -> str:
     name = words[0].rstrip("/").rpartition("/")[2] or "/"
-    return name.removesuffix(words[1]) if len(words) > 1 and name != words[1] else name
+    return (name.removesuffix(words[1]) if len(words) > 1 and name != words[1] else name) + "\n"
 
 
 def _dirname(words: list[str], _: str | None) -> str:
     folder, slash, _name = words[0].rstrip("/").rpartition("/")
-    return folder or ("/" if slash else ".")
+    return (folder or ("/" if slash else ".")) + "\n"
 
 
 def _seq(words: list[str], _: str | None) -> str:
@@ -67,12 +87,14 @@ def _seq(words: list[str], _: str | None) -> str:
     first, step, last = {1: (1, 1, numbers[0])}.get(len(numbers), (numbers[0], 1, numbers[-1]))
     if len(numbers) == 3:
         step = numbers[1]
-    return "\n".join(map(str, range(first, last + (1 if step > 0 else -1), step)[:_MOST_NUMBERS]))
+    numbers_between = range(first, last + (1 if step > 0 else -1), step)[:_MOST_NUMBERS]
+    return "".join(f"{number}\n" for number in numbers_between)
 
 
 def _tr(words: list[str], given: str | None) -> str | None:
     if given is None:
         return None
+    words = [_escaped(word) for word in words]
     if words[0] == "-d":
         return given.translate({ord(character): None for character in words[1]})
     classes = {("[:upper:]", "[:lower:]"): str.lower, ("[:lower:]", "[:upper:]"): str.upper}
@@ -91,14 +113,21 @@ def _expr(words: list[str], _: str | None) -> str | None:
     if len(words) != 3:
         return None
     value = applied(words[1], int(words[0]), int(words[2]))
-    return None if value is None else str(value)
+    return None if value is None else f"{value}\n"
 
 
 def _wc(words: list[str], given: str | None) -> str | None:
     if given is None or len(words) != 1:
         return None
-    lines = given.count("\n") + (1 if given and not given.endswith("\n") else 0)
-    return {"-w": str(len(given.split())), "-l": str(lines)}.get(words[0])
+    return f"{len(given.split())}\n" if words[0] == "-w" else None
+
+
+def _lines(given: Text) -> Text | None:
+    """``wc -l``, which needs to know the ends of lines alone."""
+    if not all(unknown.one_line for unknown in given.unknowns):
+        return None
+    count = sum(piece.count("\n") for piece in given.pieces if isinstance(piece, str))
+    return text(f"{count}\n")
 
 
 def _cut(words: list[str], given: str | None) -> str | None:
@@ -108,8 +137,13 @@ def _cut(words: list[str], given: str | None) -> str | None:
     options = {word[:2]: word[2:] for word in joined_words.split(" ")}
     if set(options) != {"-d", "-f"} or not options["-f"].isdigit():
         return None
-    parts = given.split(options["-d"].strip("'\""))
-    return parts[int(options["-f"]) - 1] if int(options["-f"]) <= len(parts) else ""
+    delimiter, number = options["-d"].strip("'\""), int(options["-f"])
+    parted = [line.split(delimiter) for line in given.splitlines()]
+    # A line without the delimiter is printed whole.
+    chosen = [
+        (parts * number if len(parts) == 1 else [*parts, *[""] * number])[number - 1] for parts in parted
+    ]
+    return "".join(f"{part}\n" for part in chosen)
 
 
 _PROGRAMS: dict[str, Callable[[list[str], str | None], str | None]] = {

@@ -3,14 +3,15 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from tuner.errors import Location
+from tuner.inputs.machine import GPUS, Machine
 from tuner.inputs.shell.effort import Effort
+from tuner.inputs.shell.either import Value, either_array, either_value, elements
 from tuner.inputs.shell.source import Node, Source
 from tuner.inputs.shell.undecided_parts import UndecidedPart, together
-from tuner.inputs.shell.values import Text, Unknown
-
-Value = Text | tuple[Text, ...] | Mapping[str, Text]
-"""A scalar, an indexed array, or an associative one."""
+from tuner.inputs.shell.values import Text, Unknown, text
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,13 @@ class Function:
 
     body: Node
     source: Source
+    location: Location
+
+
+class Assumed(Struct, frozen=True, kw_only=True):
+    """A test of the machine that was answered as the one would that the configuration is read for."""
+
+    text: str
     location: Location
 
 
@@ -31,8 +39,15 @@ class Scope:
     variables: dict[str, Value] = field(default_factory=dict)
     functions: dict[str, Function] = field(default_factory=dict)
     unset: set[str] = field(default_factory=set)  # names that the script itself has unset
+    exported: set[str] = field(default_factory=set)  # names that a process of its own gets
+    exports_all: bool = False  # "set -a"
     effort: Effort = field(default_factory=Effort)  # of all copies together
     consulted: list[UndecidedPart] = field(default_factory=list)  # by conditions and sums, of all copies
+    machine: Machine = GPUS
+    assumed: list[Assumed] = field(default_factory=list)  # of all copies
+    optional: list[str] = field(default_factory=list)  # names that are taken for empty, of all copies
+    decisions: Mapping[str, bool] = field(default_factory=dict)  # tests that are taken to hold or not
+    open_loops: int = 0  # around the statement, whose ends nobody knows: what decides in them may change
 
     def copy(self) -> "Scope":
         """An equal state that changes apart from this one."""
@@ -43,9 +58,32 @@ class Scope:
             dict(self.variables),
             dict(self.functions),
             set(self.unset),
+            set(self.exported),
+            self.exports_all,
             self.effort,
             self.consulted,
+            self.machine,
+            self.assumed,
+            self.optional,
+            self.decisions,
+            self.open_loops,
         )
+
+    def decide(self, test: UndecidedPart, equal: tuple[Unknown, str] | None = None) -> bool | None:
+        """How a test ends that nobody knows, where one of its ends is taken to be so; else None.
+
+        Args:
+            test: what is not known.
+            equal: what is not known and the text that it is where the test holds.
+        """
+        decided = None if self.open_loops else self.decisions.get(test.text)
+        if decided is None:
+            self.consulted.append(test)
+        elif decided and equal is not None:
+            unknown, value = equal
+            if self.variables.get(unknown.name, Text((unknown,))) == Text((unknown,)):
+                self.variables[unknown.name] = text(value)
+        return decided
 
     def take(self, other: "Scope") -> None:
         """Become what another state is."""
@@ -55,7 +93,14 @@ class Scope:
             if mine is not theirs:
                 mine.clear()
                 mine.update(theirs)  # type: ignore[arg-type]
-        self.unset = other.unset
+        self.unset, self.exported = other.unset, other.exported
+
+    def enter_process(self, script: str, arguments: tuple[Text, ...]) -> None:
+        """Become the state of a shell that this one starts, which gets what is exported."""
+        if not self.exports_all:
+            self.variables = {name: self.variables[name] for name in self.exported & self.variables.keys()}
+        self.functions = {}
+        self.script, self.arguments = script, arguments
 
     def merge(self, other: "Scope", place: Location, causes: Iterable[UndecidedPart] = ()) -> None:
         """Become the state after one of two branches, nobody knows which: what differs is unknown.
@@ -70,11 +115,14 @@ class Scope:
             if mine != theirs:
                 because = together(causes, _because(mine), _because(theirs))
                 unknown = Unknown(name=name, text=f"${name}", location=place, because=because)
-                self.variables[name] = Text((unknown,))
+                self.variables[name] = either_value(mine, theirs, unknown)
         self.functions = {**other.functions, **self.functions}
         self.unset &= other.unset
+        self.exported |= other.exported
         if self.arguments != other.arguments:
-            self.arguments = ()
+            because = together(causes, _because(self.arguments), _because(other.arguments))
+            unknown = Unknown(name="", text="$@", location=place, because=because)
+            self.arguments = elements(either_array(self.arguments, other.arguments, unknown))
 
 
 def _because(value: Value | None) -> tuple[UndecidedPart, ...]:
@@ -83,4 +131,5 @@ def _because(value: Value | None) -> tuple[UndecidedPart, ...]:
         return ()
     if isinstance(value, Text):
         return value.because
-    return together(*(item.because for item in (value.values() if isinstance(value, Mapping) else value)))
+    items = value.values() if isinstance(value, Mapping) else elements(value)
+    return together(*(item.because for item in items))

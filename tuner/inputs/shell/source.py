@@ -1,12 +1,15 @@
 """A script's bytes and its syntax tree."""
 
+from bisect import bisect_left
 from functools import cache, lru_cache
 from time import process_time
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tuner.errors import InputError, Location
+from tuner.inputs.shell.respelling import respelled
 from tuner.language import _
 
 Node = Any
@@ -29,6 +32,7 @@ class Source(Struct, frozen=True, kw_only=True):
     root: Node
     first: Location | None = None  # where the text stands in another file
     all_ascii: bool = False  # a byte is a character then, and no column takes a line to count
+    inserted: tuple[int, ...] = ()  # bytes of the content that the file does not have
 
     def location(self, node: Node) -> Location:
         """Where a node begins, 1-based; columns count characters, where the grammar counts bytes."""
@@ -38,6 +42,9 @@ class Source(Struct, frozen=True, kw_only=True):
         column = bytes_before
         if not self.all_ascii:
             column = len(self.between(node.start_byte - bytes_before, node.start_byte))
+        if self.inserted:
+            first = bisect_left(self.inserted, node.start_byte - bytes_before)
+            column -= bisect_left(self.inserted, node.start_byte) - first
         return Location(source=self.file, line=line + 1, column=column + 1)
 
     def between(self, start: int, end: int) -> str:
@@ -48,10 +55,29 @@ class Source(Struct, frozen=True, kw_only=True):
         """The text of a node."""
         return self.between(node.start_byte, node.end_byte)
 
+    def written(self, node: Node) -> str:
+        """The text of a node as the file has it."""
+        places = [place - node.start_byte for place in self.inserted if place >= node.start_byte]
+        content = bytearray(self.content[node.start_byte : node.end_byte])
+        for place in reversed(places):
+            del content[place : place + 1]
+        return content.decode("utf-8", "replace")
+
+
+def parse_to_follow(file: str, content: bytes, *, first: Location | None = None) -> Source:
+    """Parse a script that is to be followed: what the grammar would mistake is spelled otherwise.
+
+    Raises:
+        InputError: it is larger than a script can be, or so far from shell that the parser finds no end.
+    """
+    spelled, inserted = respelled(content.replace(b"\r\n", b"\n"))
+    source = parse(file, spelled, first=first)
+    return replace(source, inserted=inserted) if inserted else source
+
 
 @lru_cache(maxsize=8)  # what a script does, its words and its comments are read one after the other
 def parse(file: str, content: bytes, *, first: Location | None = None) -> Source:
-    """Parse a script.
+    """Parse a script as the file has it.
 
     Raises:
         InputError: it is larger than a script can be, or so far from shell that the parser finds no end.
