@@ -1,7 +1,7 @@
 """Writes a report as JSON, whatever bytes stand in what the user gave, and its long lists entry by entry."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
 from functools import cache
 from types import UnionType
@@ -9,9 +9,8 @@ from typing import Annotated, Any, Union, get_args, get_origin
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import fields
 
-from tuner.workload.head import UNPUBLISHED
+from tuner.render.publication import facts_of, is_table, publication_of
 
 _INDENT = "  "
 
@@ -31,12 +30,9 @@ def json_text(report: Struct, *, indent: int | None = 2) -> str:
 
 
 def published(value: Any) -> Any:
-    """A value as JSON has it: structs with the fields that are published, enumerations by their values."""
+    """A value as JSON has it: structs with the facts that are published, enumerations by their values."""
     if isinstance(value, Struct):
-        return {
-            name: _of_field(getattr(value, name), number=number)
-            for name, number in _published_fields(type(value))
-        }
+        return _facts(value)
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, Mapping):
@@ -45,22 +41,32 @@ def published(value: Any) -> Any:
         return list(map(published, value))
     if hasattr(value, "model_dump"):  # a measured pass, which pydantic has read
         return value.model_dump(mode="json", by_alias=True)
-    return value
+    return value if publication_of(type(value)) is None else _facts(value)
 
 
-def _of_field(value: Any, *, number: bool) -> Any:
-    """The value of a field; a whole number is written as what the field holds, 8.0 among 7.5 and 8.5."""
-    return float(value) if number and isinstance(value, int) else published(value)
+def _facts(value: Any) -> dict[str, Any]:
+    return {name: write(getattr(value, name)) for name, write in _writers(type(value))}
 
 
 @cache
-def _published_fields(struct: type[Struct]) -> tuple[tuple[str, bool], ...]:
-    """The names of the fields that are published, each with whether it holds any number."""
-    return tuple(
-        (field.name, _is_number(field.type))
-        for field in fields(struct)
-        if UNPUBLISHED not in getattr(field.type, "__metadata__", ())
-    )
+def _writers(kind: type) -> tuple[tuple[str, Callable[[Any], Any]], ...]:
+    """The names of the facts that are published, each with what writes it."""
+    return tuple((fact.name, _writer(fact.hint)) for fact in facts_of(kind))
+
+
+def _writer(hint: Any) -> Callable[[Any], Any]:
+    if is_table(hint):
+        return _table
+    return _number if _is_number(hint) else published
+
+
+def _table(pairs: Any) -> Any:
+    return published(dict(pairs))
+
+
+def _number(value: Any) -> Any:
+    """Any number; a whole one is written as what the field holds, 8.0 among 7.5 and 8.5."""
+    return float(value) if isinstance(value, int) else published(value)
 
 
 def _is_number(hint: Any) -> bool:
