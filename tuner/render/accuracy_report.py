@@ -21,8 +21,9 @@ from tuner.accuracy import (
     summarise,
 )
 from tuner.accuracy.recorded_runs import RecordedPeak
+from tuner.memory import Term
+from tuner.render import memory_report  # noqa: F401 - says how a term is published
 from tuner.render.json_text import json_text
-from tuner.render.memory_report import TermReport
 from tuner.render.report_values import SCHEMA_VERSION, SchemaVersion
 
 Error = Annotated[float, Meta(description="predicted / measured - 1")]
@@ -54,7 +55,7 @@ class CaseReport(Struct, frozen=True, kw_only=True):
         int, Meta(description="bytes that something else than the engine held before the pass")
     ]
     moment: Annotated[str, Meta(description="of the predicted peak")]
-    terms: Annotated[tuple[TermReport, ...], Meta(description="addends of predicted_peak_bytes")]
+    terms: Annotated[tuple[Term, ...], Meta(description="addends of predicted_peak_bytes")]
 
 
 class SecondsReport(Struct, frozen=True, kw_only=True):
@@ -175,5 +176,5 @@ def _case(source: str, index: int, row: PassComparison) -> CaseReport:
         added_error=row.added_error,
         foreign_bytes=row.foreign,
         moment=row.moment,
-        terms=tuple(TermReport.of(term) for term in row.terms),
+        terms=row.terms,
     )

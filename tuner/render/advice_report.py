@@ -6,9 +6,10 @@ from msgspec import Meta, Struct
 
 from tuner.advise import Advice, Price, Recommendation, ReleaseRange, Verdict, Without
 from tuner.evidence import Evidence
+from tuner.field_marks import Bytes, BytesInterval, Seconds
 from tuner.findings import Goal, Numerics, Severity
 from tuner.render.memory_report import MemoryReport, memory_report
-from tuner.render.report_values import Bytes, InputPlace, Interval, Seconds
+from tuner.render.report_values import InputPlace
 from tuner.render.time_report import StepTimeReport
 from tuner.render.words import shown_overrides
 from tuner.timing import StepChange
@@ -75,7 +76,7 @@ class ConsideredReport(Struct, frozen=True, kw_only=True):
     name: str
     worst_phase: Phase
     worst_bytes: Bytes
-    interval_bytes: Interval
+    interval_bytes: BytesInterval
     fits: bool
     fits_for_certain: bool
 

@@ -5,10 +5,10 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from tuner.advise.allocation import Explanation, Standing
+from tuner.field_marks import Bytes
 from tuner.memory import Item
 from tuner.memory.failed_allocation.explanation import Confidence
 from tuner.render.allocation import formula
-from tuner.render.report_values import Bytes
 from tuner.workload import Phase
 
 

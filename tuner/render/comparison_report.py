@@ -9,12 +9,13 @@ from tuner.advise import Verdict
 from tuner.advise.comparison import Difference, Effect
 from tuner.consultation.comparison import ConfigurationDiff, KeyEntry, PhaseChange, Side
 from tuner.evidence import Evidence
+from tuner.field_marks import Bytes, BytesInterval
 from tuner.findings import Finding, Severity
 from tuner.inputs.settings import Layer
 from tuner.memory import Item, PhaseEstimate
 from tuner.render.field_words import field_words, value_words
 from tuner.render.json_text import json_text
-from tuner.render.report_values import SCHEMA_VERSION, Bytes, InputPlace, Interval, SchemaVersion
+from tuner.render.report_values import SCHEMA_VERSION, InputPlace, SchemaVersion
 from tuner.render.time_report import StepTimeReport
 from tuner.trainers.chosen import TRAINER
 from tuner.trainers.protocol import KeyFate, KeyKind, KeyState
@@ -39,7 +40,7 @@ class SideReport(Struct, frozen=True, kw_only=True):
     refusals: Annotated[tuple[str, ...], Meta(description="codes of the checks that end the launch")]
     worst_phase: Phase
     worst_bytes: Bytes
-    interval_bytes: Interval
+    interval_bytes: BytesInterval
     capacity_bytes: Bytes
     host_bytes: Annotated[int, Meta(description="bytes of host memory per node")]
     seconds: Annotated[float, Meta(description="of one step, modelled")]

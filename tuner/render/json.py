@@ -10,7 +10,7 @@ from tuner.render.advice_report import combination_report, finding_report, relea
 from tuner.render.allocation_report import allocation_report
 from tuner.render.batches import batch_rows
 from tuner.render.json_text import json_text
-from tuner.render.memory_report import memory_report, symbol_reports
+from tuner.render.memory_report import memory_report, symbols_of
 from tuner.render.observed_report import log_report
 from tuner.render.premises_report import left_out_report, premises_of
 from tuner.render.report import HeadReport, Report
@@ -40,7 +40,7 @@ def report(answer: Consultation) -> Report:
         saving=saving_report(advice.saving, advice.workload.cluster),
         findings=tuple(finding_report(item) for item in advice.recommendations),
         combination=combination_report(advice),
-        symbols=symbol_reports(advice),
+        symbols=symbols_of(advice),
         failed_allocation=None if answer.allocation is None else allocation_report(answer.allocation),
         release_range=None if advice.releases is None else release_report(advice.releases),
         log=None if answer.given.log is None else log_report(answer, answer.given.log),

@@ -1,9 +1,10 @@
 """Writes a report as JSON, whatever bytes stand in what the user gave, and its long lists entry by entry."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from enum import Enum
-from functools import cache
+from functools import cache, partial
+from operator import attrgetter
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
@@ -31,37 +32,54 @@ def json_text(report: Struct, *, indent: int | None = 2) -> str:
 
 def published(value: Any) -> Any:
     """A value as JSON has it: structs with the facts that are published, enumerations by their values."""
-    if isinstance(value, Struct):
-        return _facts(value)
-    if isinstance(value, Enum):
-        return value.value
-    if isinstance(value, Mapping):
-        return {published(key): published(child) for key, child in value.items()}
-    if isinstance(value, (list, tuple)):
-        return list(map(published, value))
-    if hasattr(value, "model_dump"):  # a measured pass, which pydantic has read
-        return value.model_dump(mode="json", by_alias=True)
-    return value if publication_of(type(value)) is None else _facts(value)
+    kind: Hashable = type(value)
+    return _writer_of(kind)(value)
 
 
-def _facts(value: Any) -> dict[str, Any]:
-    return {name: write(getattr(value, name)) for name, write in _writers(type(value))}
+Writer = Callable[[Any], Any]
 
 
-@cache
-def _writers(kind: type) -> tuple[tuple[str, Callable[[Any], Any]], ...]:
-    """The names of the facts that are published, each with what writes it."""
-    return tuple((fact.name, _writer(fact.hint)) for fact in facts_of(kind))
+@cache  # a report has some ten thousand values of a few types
+def _writer_of(kind: Hashable) -> Writer:
+    """What writes the values of a class."""
+    assert isinstance(kind, type)
+    if issubclass(kind, Struct) or publication_of(kind) is not None:
+        return partial(_facts, [(fact.name, _writer(fact.hint)) for fact in facts_of(kind)])
+    if issubclass(kind, Enum):
+        return attrgetter("value")
+    if issubclass(kind, Mapping):
+        return _table
+    if issubclass(kind, (list, tuple)):
+        return _list
+    return _measured if hasattr(kind, "model_dump") else _itself
 
 
-def _writer(hint: Any) -> Callable[[Any], Any]:
+def _writer(hint: Any) -> Writer:
+    """What writes the values of a fact."""
     if is_table(hint):
         return _table
     return _number if _is_number(hint) else published
 
 
-def _table(pairs: Any) -> Any:
-    return published(dict(pairs))
+def _facts(facts: Iterable[tuple[str, Writer]], value: Any) -> dict[str, Any]:
+    return {name: write(getattr(value, name)) for name, write in facts}
+
+
+def _table(pairs: Any) -> dict[Any, Any]:
+    return {published(key): published(child) for key, child in dict(pairs).items()}
+
+
+def _list(values: Iterable[Any]) -> list[Any]:
+    return [published(value) for value in values]
+
+
+def _measured(value: Any) -> Any:
+    """A measured pass, which pydantic has read."""
+    return value.model_dump(mode="json", by_alias=True)
+
+
+def _itself(value: Any) -> Any:
+    return value
 
 
 def _number(value: Any) -> Any:

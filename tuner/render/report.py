@@ -7,10 +7,11 @@ from msgspec import Meta, Struct
 from tuner.advise import CheapestRun, Verdict
 from tuner.consultation.head import HeadRow, HeadSizes, TokenRow
 from tuner.memory import RolloutMemory
+from tuner.memory.derivations import Symbol
 from tuner.render.advice_report import CombinationReport, FindingReport, ReleaseReport
 from tuner.render.allocation_report import AllocationReport
 from tuner.render.batches import BatchRow
-from tuner.render.memory_report import MemoryReport, SymbolReport
+from tuner.render.memory_report import MemoryReport
 from tuner.render.observed_report import LogReport
 from tuner.render.premises_report import LeftOutReport, PremisesReport
 from tuner.render.report_values import SCHEMA_VERSION, SchemaVersion
@@ -51,7 +52,7 @@ class Report(Struct, frozen=True, kw_only=True):
     findings: tuple[FindingReport, ...]
     combination: CombinationReport | None
     symbols: Annotated[
-        tuple[SymbolReport, ...],
+        tuple[Symbol, ...],
         Meta(description="what the symbols of the formulas stand for"),
     ]
     failed_allocation: AllocationReport | None = None

@@ -1,4 +1,4 @@
-"""The schema of a struct: pydantic sees it as a model with the facts that are published, and describes that."""
+"""The schema of a struct: pydantic describes a model with the facts that are published."""
 
 from functools import cache, reduce
 from operator import or_
@@ -15,7 +15,9 @@ from tuner.render.publication import facts_of, publication_of
 def model_of(kind: type, title: str | None = None) -> type[BaseModel]:
     """A model with the published facts of a class; what a fact means is its description."""
     declared = publication_of(kind)
-    definitions: Any = {fact.name: (_translated(fact.hint), _default(fact.default)) for fact in facts_of(kind)}
+    definitions: Any = {
+        fact.name: (_translated(fact.hint), _default(fact.default)) for fact in facts_of(kind)
+    }
     return create_model(
         kind.__name__ if declared is None else declared.name,
         __config__=ConfigDict(extra="forbid", frozen=True, from_attributes=True, title=title),

@@ -5,8 +5,9 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from tuner.evidence import Evidence
+from tuner.field_marks import Bytes, Seconds
 from tuner.findings import Severity
-from tuner.render.report_values import SCHEMA_VERSION, Bytes, InputPlace, SchemaVersion, Seconds
+from tuner.render.report_values import SCHEMA_VERSION, InputPlace, SchemaVersion
 
 
 class FixEdit(Struct, frozen=True, kw_only=True):
