@@ -6,7 +6,7 @@ from tuner import __version__
 from tuner.consultation.head import HeadConsultation, head_rows, token_rows
 from tuner.consultation.result import Consultation
 from tuner.memory.head.logits import published_rule_bytes
-from tuner.render.advice_report import combination_report, finding_report, release_report
+from tuner.render.advice_report import combination_report, finding_report
 from tuner.render.allocation_report import allocation_report
 from tuner.render.batches import batch_rows
 from tuner.render.json_text import json_text
@@ -42,7 +42,7 @@ def report(answer: Consultation) -> Report:
         combination=combination_report(advice),
         symbols=symbols_of(advice),
         failed_allocation=None if answer.allocation is None else allocation_report(answer.allocation),
-        release_range=None if advice.releases is None else release_report(advice.releases),
+        release_range=advice.releases,
         log=None if answer.given.log is None else log_report(answer, answer.given.log),
     )
 

@@ -1,7 +1,7 @@
 """Writes a report as JSON, whatever bytes stand in what the user gave, and its long lists entry by entry."""
 
 import json
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
 from functools import cache, partial
 from operator import attrgetter
@@ -32,17 +32,15 @@ def json_text(report: Struct, *, indent: int | None = 2) -> str:
 
 def published(value: Any) -> Any:
     """A value as JSON has it: structs with the facts that are published, enumerations by their values."""
-    kind: Hashable = type(value)
-    return _writer_of(kind)(value)
+    return _writer_of(value.__class__)(value)
 
 
 Writer = Callable[[Any], Any]
 
 
 @cache  # a report has some ten thousand values of a few types
-def _writer_of(kind: Hashable) -> Writer:
+def _writer_of(kind: type) -> Writer:
     """What writes the values of a class."""
-    assert isinstance(kind, type)
     if issubclass(kind, Struct) or publication_of(kind) is not None:
         return partial(_facts, [(fact.name, _writer(fact.hint)) for fact in facts_of(kind)])
     if issubclass(kind, Enum):

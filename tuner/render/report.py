@@ -4,11 +4,11 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from tuner.advise import CheapestRun, Verdict
+from tuner.advise import CheapestRun, ReleaseRange, Verdict
 from tuner.consultation.head import HeadRow, HeadSizes, TokenRow
 from tuner.memory import RolloutMemory
 from tuner.memory.derivations import Symbol
-from tuner.render.advice_report import CombinationReport, FindingReport, ReleaseReport
+from tuner.render.advice_report import CombinationReport, FindingReport
 from tuner.render.allocation_report import AllocationReport
 from tuner.render.batches import BatchRow
 from tuner.render.memory_report import MemoryReport
@@ -56,7 +56,7 @@ class Report(Struct, frozen=True, kw_only=True):
         Meta(description="what the symbols of the formulas stand for"),
     ]
     failed_allocation: AllocationReport | None = None
-    release_range: Annotated[ReleaseReport | None, Meta(description="null where the release is bundled")] = (
+    release_range: Annotated[ReleaseRange | None, Meta(description="null where the release is bundled")] = (
         None
     )
     log: Annotated[LogReport | None, Meta(description="null where the input is no log of a run")] = None
