@@ -5,12 +5,12 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from tuner.advise import Advice, Combination, Considered, Contribution, Price, Recommendation, ReleaseRange
+from tuner.errors import Location
 from tuner.evidence import Evidence
 from tuner.field_marks import Bytes, Seconds
 from tuner.findings import Goal, Numerics, Severity
 from tuner.render.memory_report import MemoryReport, memory_report
 from tuner.render.publication import extended, publish
-from tuner.render.report_values import InputPlace
 from tuner.render.time_report import StepTimeReport
 from tuner.render.words import shown_overrides
 from tuner.workload import Phase
@@ -29,7 +29,7 @@ class FindingReport(Struct, frozen=True, kw_only=True):
     message: str
     notes: tuple[str, ...]
     keys: tuple[str, ...]
-    location: InputPlace | None
+    location: Location | None
     overrides: tuple[str, ...]
     price: Price | None
     refuses: Annotated[bool, Meta(description="the launch ends for this reason, whatever memory there is")]
@@ -105,7 +105,7 @@ def finding_report(item: Recommendation) -> FindingReport:
         message=finding.message,
         notes=finding.notes,
         keys=finding.keys,
-        location=InputPlace.of(finding.location) if finding.location is not None else None,
+        location=finding.location,
         overrides=shown_overrides(finding, item.overrides),
         price=item.price,
         conflicts=item.conflicts,

@@ -8,6 +8,7 @@ from tuner import __version__, timing
 from tuner.advise import Verdict
 from tuner.advise.comparison import Difference, Effect
 from tuner.consultation.comparison import ConfigurationDiff, KeyEntry, PhaseChange, Side
+from tuner.errors import Location
 from tuner.evidence import Evidence
 from tuner.field_marks import Bytes, BytesInterval
 from tuner.findings import Finding, Severity
@@ -15,7 +16,7 @@ from tuner.inputs.settings import Layer
 from tuner.memory import Item, PhaseEstimate
 from tuner.render.field_words import field_words, value_words
 from tuner.render.json_text import json_text
-from tuner.render.report_values import SCHEMA_VERSION, InputPlace, SchemaVersion
+from tuner.render.report_values import SCHEMA_VERSION, SchemaVersion
 from tuner.render.time_report import StepTimeReport
 from tuner.trainers.chosen import TRAINER
 from tuner.trainers.protocol import KeyFate, KeyKind, KeyState
@@ -122,7 +123,7 @@ class KeyStateReport(Struct, frozen=True, kw_only=True):
     value: Any
     by_user: bool
     layer: Layer | None
-    location: InputPlace | None
+    location: Location | None
     kind: Annotated[KeyKind | None, Meta(description="what the estimate makes of it")]
 
 
@@ -261,16 +262,13 @@ def _key(entry: KeyEntry) -> KeyReport:
 
 def _state(state: KeyState) -> KeyStateReport:
     origin = state.origin
-    location = None if origin is None else origin.location
     return KeyStateReport(
         key=state.key,
         known=origin is not None,
         value=state.shown,
         by_user=state.by_user,
         layer=None if origin is None else origin.layer,
-        location=None
-        if location is None
-        else InputPlace(source=location.source, line=location.line, column=location.column),
+        location=None if origin is None else origin.location,
         kind=state.kind,
     )
 

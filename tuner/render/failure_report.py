@@ -11,13 +11,14 @@ from tuner.advise.card import CardUse
 from tuner.advise.needs import Measure
 from tuner.advise.remedies import Remedy
 from tuner.consultation.failure import ExplainedFailure
+from tuner.consultation.result import ProjectOption
 from tuner.findings import Numerics
 from tuner.inputs.secrets import without_secrets
 from tuner.out_of_memory.kinds import ErrorKind
 from tuner.out_of_memory.stack import Call
+from tuner.render import premises_report  # noqa: F401 - says how options of a project are published
 from tuner.render.allocation_report import AllocationReport, allocation_report
 from tuner.render.json_text import json_text
-from tuner.render.premises_report import ProjectSetting, project_setting
 from tuner.render.report_values import SCHEMA_VERSION, SchemaVersion
 from tuner.timing import StepChange
 from tuner.workload import Phase
@@ -106,7 +107,7 @@ class FailureReport(Struct, frozen=True, kw_only=True):
     need: NeedReport | None
     remedies: tuple[RemedyReport, ...]
     project_settings: Annotated[
-        tuple[ProjectSetting, ...], Meta(description="what the settings say in place of options")
+        tuple[ProjectOption, ...], Meta(description="what the settings say in place of options")
     ]
 
 
@@ -151,7 +152,7 @@ def failure_report(explained: ExplainedFailure) -> FailureReport:
             measure=need.measure, phase=need.phase, limit_bytes=need.limit_bytes, known=need.known
         ),
         remedies=tuple(map(_remedy, failure.remedies)),
-        project_settings=tuple(map(project_setting, explained.from_project)),
+        project_settings=explained.from_project,
     )
 
 

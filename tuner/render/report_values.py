@@ -7,22 +7,10 @@ is added.
 
 from typing import Literal
 
-from msgspec import Struct
-
 from tuner.errors import Location
+from tuner.render.publication import publish
 
 SchemaVersion = Literal["4.2"]
 SCHEMA_VERSION: SchemaVersion = "4.2"
 
-
-class InputPlace(Struct, frozen=True, kw_only=True):
-    """A place in the user's input."""
-
-    source: str
-    line: int | None
-    column: int | None
-
-    @classmethod
-    def of(cls, location: Location) -> "InputPlace":
-        """A place as it is."""
-        return cls(source=location.source, line=location.line, column=location.column)
+publish(Location, "InputPlace", "source", "line", "column", text="A place in the user's input.")

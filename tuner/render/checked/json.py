@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from tuner import __version__
+from tuner.errors import Location
 from tuner.render.checked.context import RenderContext
 from tuner.render.checked.report import (
     CheckedGpu,
@@ -17,7 +18,6 @@ from tuner.render.checked.report import (
 )
 from tuner.render.checked.wording import Marked, marked, page, path_of
 from tuner.render.json_text import escaped, filled, json_text
-from tuner.render.report_values import InputPlace
 from tuner.render.words import shown_overrides
 from tuner.review.input_findings import Fix, InputFindings, JudgedFor
 from tuner.review.review import Review
@@ -97,7 +97,7 @@ def _input(checked: InputFindings) -> CheckedInput:
     problem = checked.problem
     if problem is not None:
         place = problem.location
-        where = InputPlace(source=path_of(place.source), line=place.line, column=place.column)
+        where = Location(source=path_of(place.source), line=place.line, column=place.column)
         return CheckedInput(source=path_of(checked.source), unreadable=problem.message, location=where)
     judged_for = None if checked.judged_for is None else _judged_for(checked.judged_for)
     return CheckedInput(

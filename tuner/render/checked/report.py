@@ -4,10 +4,11 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
+from tuner.errors import Location
 from tuner.evidence import Evidence
 from tuner.field_marks import Bytes, Seconds
 from tuner.findings import Severity
-from tuner.render.report_values import SCHEMA_VERSION, InputPlace, SchemaVersion
+from tuner.render.report_values import SCHEMA_VERSION, SchemaVersion
 
 
 class FixEdit(Struct, frozen=True, kw_only=True):
@@ -106,7 +107,7 @@ class CheckedInput(Struct, frozen=True, kw_only=True):
 
     source: str
     unreadable: Annotated[str | None, Meta(description="why it cannot be used")] = None
-    location: Annotated[InputPlace | None, Meta(description="where it cannot be used")] = None
+    location: Annotated[Location | None, Meta(description="where it cannot be used")] = None
     judged_for: JudgedForReport | None = None
     gpus: Annotated[int, Meta(description="of the whole job; 0 where the input cannot be used")] = 0
     phases: tuple[CheckedPhase, ...] = ()
