@@ -81,12 +81,12 @@ class Contribution(Struct, frozen=True, kw_only=True):
     @property
     def code(self) -> str:
         """The rule's code."""
-        return self.finding.rule.code
+        return self.finding.code
 
     @property
     def name(self) -> str:
         """The rule's name."""
-        return self.finding.rule.name
+        return self.finding.name
 
     @property
     def message(self) -> str:

@@ -70,7 +70,7 @@ class FindingLine(Struct, frozen=True, kw_only=True):
     @property
     def code(self) -> str:
         """The rule's code, such as ``ROL013``."""
-        return self.finding.rule.code
+        return self.finding.code
 
     @property
     def rank(self) -> tuple[int, str, int, int, str]:
