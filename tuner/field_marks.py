@@ -13,6 +13,7 @@ UNPUBLISHED = Meta(extra={"published": False})
 Bytes = Annotated[int, Meta(description="bytes")]
 BytesInterval = Annotated[tuple[int, int], Meta(description="the least and the most bytes")]
 Seconds = Annotated[float, Meta(description="seconds, modelled")]
+MaybeSeconds = Annotated[float | None, Meta(description="seconds; null where there are none")]
 LowSeconds = Annotated[float, Meta(description="the least seconds")]
 HighSeconds = Annotated[float, Meta(description="the most seconds")]
 RatesOf = Annotated[str, Meta(description="the card whose measured rates or tables the seconds rest on")]

@@ -1,6 +1,7 @@
 """Why a job ran out of memory: its error beside what the model says of the job, and what makes room."""
 
 from math import ceil
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -36,6 +37,14 @@ _OF_STATES = (FailedWork.OPTIMIZER, FailedWork.LOADING, FailedWork.GATHERING, Fa
 _SAME = 0.006  # of a setting, by which a message may round it
 
 
+class OtherSetting(NamedTuple):
+    """A setting that the error states otherwise than the configuration."""
+
+    name: str
+    in_error: float
+    in_configuration: float
+
+
 class Failure(Struct, frozen=True, kw_only=True):
     """An error, explained as far as what was given reaches."""
 
@@ -46,7 +55,7 @@ class Failure(Struct, frozen=True, kw_only=True):
     standing: Standing | None = None  # None without a job, or for what is no phase's
     of_another_job: bool = False  # the job has none of the phases that the stack tells
     starts: bool | None = None  # of an engine that did not: whether it does by the model
-    others_settings: tuple[tuple[str, float, float], ...] = ()  # that the error states otherwise: there, here
+    others_settings: tuple[OtherSetting, ...] = ()
     host_bytes: int | None = None  # of a node, by the model
     host_terms: tuple[Term, ...] = ()  # what it adds up from, the largest first
     host_capacity_bytes: int | None = None  # of a node, by the message or an option
@@ -215,7 +224,7 @@ def free_share(error: OutOfMemory) -> int | None:
     return None if free is None or not total else int(100 * free / total)
 
 
-def _others_settings(workload: Workload, error: OutOfMemory) -> tuple[tuple[str, float, float], ...]:
+def _others_settings(workload: Workload, error: OutOfMemory) -> tuple[OtherSetting, ...]:
     """Settings that the error states otherwise than the job: their name, there and here."""
     rollout = workload.generator
     here = {
@@ -225,7 +234,7 @@ def _others_settings(workload: Workload, error: OutOfMemory) -> tuple[tuple[str,
     }
     there = {name: error.figure(name) for name in here}
     return tuple(
-        (name, value, here[name])
+        OtherSetting(name, value, here[name])
         for name, value in there.items()
         if value is not None and abs(value - here[name]) > _SAME * here[name]
     )

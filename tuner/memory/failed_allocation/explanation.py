@@ -8,11 +8,13 @@ interval, and so are the tokens.
 
 from collections.abc import Iterable
 from math import ceil, floor, isqrt
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from tuner.enumeration import Enum
 from tuner.errors import InputError
+from tuner.field_marks import Bytes
 from tuner.language import _
 from tuner.memory.failed_allocation.tensor import Tensor
 from tuner.out_of_memory.allocator import AllocatorMessage, PrintedSize, read_message, read_size
@@ -45,12 +47,14 @@ class FailedAllocation(Struct, frozen=True, kw_only=True):
 
     text: str  # the size as written: "13.91 GiB"
     bytes: int
-    low_bytes: (
-        int  # the least that the tensor can have, by the rounding of message and allocator: one at least
+    low_bytes: Bytes  # that the tensor can have, by the rounding of message and allocator: one at least
+    high_bytes: Bytes
+    free_bytes: Annotated[int | None, Meta(description="bytes free on the card, where the line says so")] = (
+        None
     )
-    high_bytes: int
-    free_bytes: int | None = None  # on the card
-    unused_bytes: int | None = None  # reserved by PyTorch, in no tensor
+    unused_bytes: Annotated[int | None, Meta(description="bytes that PyTorch had reserved but not used")] = (
+        None
+    )
 
 
 class Match(Struct, frozen=True, kw_only=True):
@@ -58,7 +62,7 @@ class Match(Struct, frozen=True, kw_only=True):
 
     tensor: Tensor
     confidence: Confidence
-    tokens: int | None = None  # solved for; None for a tensor without tokens
+    tokens: Annotated[int | None, Meta(description="tokens that give the size; null without tokens")] = None
     low_tokens: int | None = None
     high_tokens: int | None = None
 
