@@ -2,13 +2,11 @@
 
 from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import Meta
 from msgspec.structs import replace
 
 from tuner import __version__
-from tuner.advise.allocation import Standing
-from tuner.advise.card import CardUse
-from tuner.advise.failure import OtherSetting
+from tuner.advise.failure import Failure, OtherSetting
 from tuner.advise.needs import Need
 from tuner.advise.remedies import Remedy
 from tuner.consultation.failure import ExplainedFailure
@@ -16,45 +14,35 @@ from tuner.consultation.result import ProjectOption
 from tuner.inputs.secrets import without_secrets
 from tuner.out_of_memory.reading import OutOfMemory
 from tuner.out_of_memory.stack import Call
-from tuner.render import premises_report  # noqa: F401 - says how options of a project are published
-from tuner.render.allocation_report import AllocationReport, allocation_report
+from tuner.render import allocation_report, premises_report  # noqa: F401 - say how their structs are published
 from tuner.render.json_text import json_text
-from tuner.render.publication import publish
+from tuner.render.publication import extended, publish
 from tuner.render.report_values import SCHEMA_VERSION, SchemaVersion
 from tuner.workload.place import FailurePlace
 
 
-class FailureReport(Struct, frozen=True, kw_only=True):
-    """Everything that ``tuner explain-oom`` found out about one error."""
+class FailureReport(Failure, frozen=True, kw_only=True):
+    """Everything that ``tuner explain-oom`` found out about one error, without what is secret."""
 
     schema_version: SchemaVersion = SCHEMA_VERSION
     tuner_version: str
     source: Annotated[str | None, Meta(description="the configuration; null where none was given")]
     model: str | None
-    error: OutOfMemory
-    place: FailurePlace
-    allocation: Annotated[
-        AllocationReport | None,
-        Meta(description="the tensors of the failed size; null where the error names none"),
-    ]
-    card: Annotated[CardUse | None, Meta(description="what was on the card, by the message")]
-    standing: Annotated[
-        Standing | None, Meta(description="what the model says of the phase; null without a job")
-    ]
-    of_another_job: Annotated[bool, Meta(description="the job has none of the phases that the stack tells")]
-    starts: Annotated[
-        bool | None, Meta(description="of a rollout engine that did not start: whether it does by the model")
-    ]
-    host_bytes: Annotated[int | None, Meta(description="host memory of a node, by the model")]
-    other_settings: tuple[OtherSetting, ...]
     deciding_keys: Annotated[dict[str, object], Meta(description="what decides there, with its value")]
-    need: Need | None
-    remedies: tuple[Remedy, ...]
     project_settings: Annotated[
         tuple[ProjectOption, ...], Meta(description="what the settings say in place of options")
     ]
 
 
+publish(
+    FailureReport,
+    "FailureReport",
+    *("schema_version", "tuner_version", "source", "model", "error", "place", "allocation", "card"),
+    *("standing", "of_another_job", "starts", "host_bytes", "other_settings", "deciding_keys", "need"),
+    *("remedies", "project_settings"),
+    text="Everything that ``tuner explain-oom`` found out about one error.",
+    defaults={"schema_version": SCHEMA_VERSION},
+)
 publish(
     OutOfMemory,
     "ErrorLine",
@@ -92,22 +80,15 @@ def failure_report(explained: ExplainedFailure) -> FailureReport:
     error, place = failure.error, failure.place
     settings = None if answer is None else answer.settings
     workload = None if answer is None else answer.advice.workload
-    return FailureReport(
+    return extended(
+        FailureReport,
+        failure,
         tuner_version=__version__,
         source=None if answer is None else answer.given.source,
         model=explained.model if workload is None else workload.model.name,
         error=replace(error, text=without_secrets(error.text)),
         place=replace(place, phase_call=_shown(place.phase_call), work_call=_shown(place.work_call)),
-        allocation=None if failure.allocation is None else allocation_report(failure.allocation),
-        card=failure.card,
-        standing=failure.standing,
-        of_another_job=failure.of_another_job,
-        starts=failure.starts,
-        host_bytes=failure.host_bytes,
-        other_settings=failure.others_settings,
         deciding_keys={key: None if settings is None else settings.get(key) for key in explained.keys},
-        need=failure.need,
-        remedies=failure.remedies,
         project_settings=explained.from_project,
     )
 

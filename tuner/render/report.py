@@ -5,11 +5,12 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from tuner.advise import CheapestRun, ReleaseRange, Verdict
+from tuner.advise.allocation import Explanation
 from tuner.consultation.head import HeadRow, HeadSizes, TokenRow
 from tuner.memory import RolloutMemory
 from tuner.memory.derivations import Symbol
+from tuner.render import allocation_report  # noqa: F401 - says how an allocation is published
 from tuner.render.advice_report import CombinationReport, FindingReport
-from tuner.render.allocation_report import AllocationReport
 from tuner.render.batches import BatchRow
 from tuner.render.memory_report import MemoryReport
 from tuner.render.observed_report import LogReport
@@ -55,7 +56,7 @@ class Report(Struct, frozen=True, kw_only=True):
         tuple[Symbol, ...],
         Meta(description="what the symbols of the formulas stand for"),
     ]
-    failed_allocation: AllocationReport | None = None
+    failed_allocation: Explanation | None = None
     release_range: Annotated[ReleaseRange | None, Meta(description="null where the release is bundled")] = (
         None
     )
@@ -72,4 +73,4 @@ class HeadReport(Struct, frozen=True, kw_only=True):
     published_rule_bytes: Annotated[int, Meta(description="7 bytes per token and vocabulary entry")]
     model: str | None
     tokens: tuple[TokenRow, ...]
-    failed_allocation: AllocationReport | None = None
+    failed_allocation: Explanation | None = None

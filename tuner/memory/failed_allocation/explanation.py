@@ -8,13 +8,11 @@ interval, and so are the tokens.
 
 from collections.abc import Iterable
 from math import ceil, floor, isqrt
-from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import Struct
 
 from tuner.enumeration import Enum
 from tuner.errors import InputError
-from tuner.field_marks import Bytes
 from tuner.language import _
 from tuner.memory.failed_allocation.tensor import Tensor
 from tuner.out_of_memory.allocator import AllocatorMessage, PrintedSize, read_message, read_size
@@ -47,14 +45,10 @@ class FailedAllocation(Struct, frozen=True, kw_only=True):
 
     text: str  # the size as written: "13.91 GiB"
     bytes: int
-    low_bytes: Bytes  # that the tensor can have, by the rounding of message and allocator: one at least
-    high_bytes: Bytes
-    free_bytes: Annotated[int | None, Meta(description="bytes free on the card, where the line says so")] = (
-        None
-    )
-    unused_bytes: Annotated[int | None, Meta(description="bytes that PyTorch had reserved but not used")] = (
-        None
-    )
+    low_bytes: int  # that the tensor can have, by the rounding of message and allocator: one at least
+    high_bytes: int
+    free_bytes: int | None = None  # on the card
+    unused_bytes: int | None = None  # reserved by PyTorch, in no tensor
 
 
 class Match(Struct, frozen=True, kw_only=True):
@@ -62,9 +56,21 @@ class Match(Struct, frozen=True, kw_only=True):
 
     tensor: Tensor
     confidence: Confidence
-    tokens: Annotated[int | None, Meta(description="tokens that give the size; null without tokens")] = None
+    tokens: int | None = None  # solved for; None for a tensor without tokens
     low_tokens: int | None = None
     high_tokens: int | None = None
+
+    @property
+    def formula(self) -> str:
+        """The product in numbers: ``24,555 tokens x 152,064 vocabulary entries x 4 bytes``."""
+        tensor = self.tensor
+        factors = [f"{count:,} {counted}" for count, counted in tensor.factors]
+        if self.tokens is not None:
+            tokens = _("{tokens:,} tokens").format(tokens=self.tokens)
+            factors = [tokens] * (2 if tensor.quadratic else 1) + factors
+        shared = _(" / {ranks:,} ranks").format(ranks=tensor.ranks) if tensor.ranks > 1 else ""
+        size = _(" x {dtype} bytes").format(dtype=tensor.dtype_bytes) if tensor.dtype_bytes > 1 else ""
+        return " x ".join(factors) + shared + size
 
     @property
     def claimed(self) -> bool:
