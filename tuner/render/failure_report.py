@@ -14,7 +14,7 @@ from tuner.consultation.result import ProjectOption
 from tuner.inputs.secrets import without_secrets
 from tuner.out_of_memory.reading import OutOfMemory
 from tuner.out_of_memory.stack import Call
-from tuner.render import allocation_report, premises_report  # noqa: F401 - say how their structs are published
+from tuner.render import memory_report, premises_report  # noqa: F401 - say how their structs are published
 from tuner.render.json_text import json_text
 from tuner.render.publication import extended, publish
 from tuner.render.report_values import SCHEMA_VERSION, SchemaVersion

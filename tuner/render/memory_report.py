@@ -1,10 +1,11 @@
-"""The memory of a job for a program: phases, moments, terms, and the symbols of their formulas."""
+"""How memory is published: phases, moments, terms, the symbols of their formulas, a failed allocation."""
 
 from typing import Annotated
 
 from msgspec import Meta
 
 from tuner.advise import Advice
+from tuner.advise.allocation import Explanation, TensorMatch
 from tuner.field_marks import BytesInterval, Seconds
 from tuner.memory import Estimate, Moment, PhaseEstimate, Term
 from tuner.memory.derivations import Addend, Symbol, symbols
@@ -97,6 +98,20 @@ publish(
         "number": int | float,
         "symbols": Annotated[dict[str, int], Meta(description="numbers by their names in the formula")],
     },
+)
+
+publish(
+    TensorMatch,
+    "CandidateReport",
+    *("name", "what", "made_by", "item", "phases", "formula", "confidence", "tokens", "low_tokens"),
+    *("high_tokens", "full_tokens", "advice"),
+    text="A tensor that has the size of a failed allocation.",
+)
+publish(
+    Explanation,
+    "AllocationReport",
+    *("text", "low_bytes", "high_bytes", "free_bytes", "unused_bytes", "candidates", "standing"),
+    defaults={"standing": None},
 )
 
 

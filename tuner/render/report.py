@@ -9,7 +9,6 @@ from tuner.advise.allocation import Explanation
 from tuner.consultation.head import HeadRow, HeadSizes, TokenRow
 from tuner.memory import RolloutMemory
 from tuner.memory.derivations import Symbol
-from tuner.render import allocation_report  # noqa: F401 - says how an allocation is published
 from tuner.render.advice_report import CombinationReport, FindingReport
 from tuner.render.batches import BatchRow
 from tuner.render.memory_report import MemoryReport
