@@ -87,6 +87,16 @@ class Finding(Struct, frozen=True, kw_only=True):
     effect: Numerics | None = None  # on the training, where it is another than the rule's own
 
     @property
+    def code(self) -> str:
+        """The rule's code, such as ``ROL013``."""
+        return self.rule.code
+
+    @property
+    def name(self) -> str:
+        """The rule's name."""
+        return self.rule.name
+
+    @property
     def numerics(self) -> Numerics:
         """What following it does to the training, by itself."""
         return self.effect or self.rule.numerics

@@ -10,9 +10,9 @@ import msgspec
 import pytest
 from pydantic import ConfigDict, Field, TypeAdapter, with_config
 
+from tuner.field_marks import UNPUBLISHED
 from tuner.render.json_text import json_text, published
 from tuner.render.struct_models import model_of
-from tuner.workload.head import UNPUBLISHED
 
 
 class Colour(Enum):

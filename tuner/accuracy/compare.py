@@ -4,14 +4,16 @@ import statistics
 from collections.abc import Sequence
 from functools import cached_property
 from math import ceil
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from tuner import memory
 from tuner.accuracy.measured_files import MeasuredCase, MeasuredFile
 from tuner.accuracy.workload import workload_of
 from tuner.evidence import Evidence
+from tuner.field_marks import RelativeError
 from tuner.memory import Item, PhaseEstimate, Term
 from tuner.memory.fsdp.weights_left_gathered import left_gathered
 from tuner.units import MIB
@@ -29,8 +31,9 @@ class PassComparison(Struct, frozen=True, kw_only=True, dict=True):
     """One measured pass beside its prediction, in bytes."""
 
     case: MeasuredCase
-    moment: str  # of the predicted peak
-    terms: tuple[Term, ...]  # the predicted peak's addends, what something else held among them
+    moment: Annotated[str, Meta(description="of the predicted peak")]
+    # what something else held among them
+    terms: Annotated[tuple[Term, ...], Meta(description="addends of predicted_peak_bytes")]
     predicted_added: int
     foreign: int  # held before the pass by something that is not this engine
     interval: tuple[int, int]  # of what the allocator may have reserved by the end of the pass
@@ -46,7 +49,7 @@ class PassComparison(Struct, frozen=True, kw_only=True, dict=True):
         return self.case.peak_allocated_bytes
 
     @property
-    def reserved_in_interval(self) -> bool | None:
+    def reserved_in_interval(self) -> Annotated[bool | None, Meta(description="null where not recorded")]:
         """Whether the most that the allocator had reserved is inside the interval; None: not recorded."""
         reserved = self.case.peak_reserved_bytes
         return None if reserved is None else self.interval[0] <= reserved <= self.interval[1]
@@ -57,12 +60,12 @@ class PassComparison(Struct, frozen=True, kw_only=True, dict=True):
         return self.measured_peak - self.case.allocated_before_bytes
 
     @property
-    def error(self) -> float:
+    def error(self) -> RelativeError:
         """The error of the predicted peak, as a share of the measured one; above 0: predicted too high."""
         return self.predicted_peak / self.measured_peak - 1
 
     @property
-    def added_error(self) -> float:
+    def added_error(self) -> RelativeError:
         """The error of what the pass is predicted to add, as a share of what was measured."""
         return self.predicted_added / self.measured_added - 1
 

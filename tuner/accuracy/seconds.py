@@ -4,9 +4,9 @@ import statistics
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 #: A prediction counts as close where it is no further off, as a share of what was measured.
 CLOSE = 0.15
@@ -27,14 +27,14 @@ class MeasurementOrigin(str, Enum):
 class TimedPhase(Struct, frozen=True, kw_only=True):
     """One phase of a step, or a whole step, whose seconds were predicted and measured."""
 
-    case: str  # names the run or the pass
-    phase: str  # a phase's name, or ``step``
+    case: Annotated[str, Meta(description="the run, or the pass and its place in the file")]
+    phase: Annotated[str, Meta(description="a phase's name, or step")]
     origin: MeasurementOrigin
     model: str
     gpu: str  # name of the card's profile
     gpus: int
     predicted_s: float
-    low_s: float  # ends of the predicted interval
+    low_s: Annotated[float, Meta(description="ends of the predicted interval")]
     high_s: float
     measured_s: float
 
@@ -53,8 +53,8 @@ class Utilisation(Struct, frozen=True, kw_only=True):
     """Model FLOP utilisation of the actor's update, as the trainer counts it."""
 
     case: str
-    predicted: float  # by the trainer's formula, with the predicted seconds
-    printed: float
+    predicted: Annotated[float, Meta(description="with the predicted seconds")]
+    printed: Annotated[float, Meta(description="by the trainer")]
 
 
 class UnpredictedRecord(Struct, frozen=True, kw_only=True):

@@ -1,8 +1,9 @@
 """Which tensor a failed allocation was, and which advice makes that tensor smaller."""
 
 from collections.abc import Collection, Iterable
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from tuner import rules
@@ -10,6 +11,7 @@ from tuner.advise.answer import Advice
 from tuner.dtypes import DType
 from tuner.enumeration import Enum
 from tuner.evidence import Evidence
+from tuner.field_marks import Bytes
 from tuner.findings import Finding
 from tuner.memory.failed_allocation.engine_tensors import engine_tensors
 from tuner.memory.failed_allocation.explanation import (
@@ -63,7 +65,66 @@ class TensorMatch(Struct, frozen=True, kw_only=True):
     """One tensor that has the size, with the names of the rules whose advice makes it smaller."""
 
     match: Match
-    advice: tuple[str, ...] = ()
+    advice: Annotated[tuple[str, ...], Meta(description="rules whose advice makes it smaller")] = ()
+
+    @property
+    def name(self) -> str:
+        """The tensor's name."""
+        return self.match.tensor.name
+
+    @property
+    def what(self) -> str:
+        """What it can be, in words."""
+        return self.match.tensor.what
+
+    @property
+    def made_by(self) -> str:
+        """What makes it, in words."""
+        return self.match.tensor.made_by
+
+    @property
+    def item(self) -> Item:
+        """What it is a part of."""
+        return self.match.tensor.item
+
+    @property
+    def phases(self) -> tuple[Phase, ...]:
+        """The phases that have it."""
+        return self.match.tensor.phases
+
+    @property
+    def formula(self) -> Annotated[str, Meta(description="the product with its numbers")]:
+        """How its size comes about, in words."""
+        return self.match.formula
+
+    @property
+    def confidence(self) -> Confidence:
+        """How much the match says."""
+        return self.match.confidence
+
+    @property
+    def tokens(
+        self,
+    ) -> Annotated[int | None, Meta(description="tokens that give the size; null without tokens")]:
+        """The tokens that are solved for."""
+        return self.match.tokens
+
+    @property
+    def low_tokens(self) -> int | None:
+        """The least of them."""
+        return self.match.low_tokens
+
+    @property
+    def high_tokens(self) -> int | None:
+        """The most of them."""
+        return self.match.high_tokens
+
+    @property
+    def full_tokens(
+        self,
+    ) -> Annotated[int | None, Meta(description="tokens of a full micro-batch; 0 where unknown")]:
+        """The most tokens that the tensor is expected to have."""
+        return self.match.tensor.tokens
 
 
 class Agreement(Enum):
@@ -99,7 +160,38 @@ class Explanation(Struct, frozen=True, kw_only=True):
 
     failed: FailedAllocation
     candidates: tuple[TensorMatch, ...]
-    standing: Standing | None = None  # None without a job
+    standing: Annotated[
+        Standing | None, Meta(description="what the model says of it; null without a job")
+    ] = None
+
+    @property
+    def text(self) -> str:
+        """The size as written."""
+        return self.failed.text
+
+    @property
+    def low_bytes(self) -> Bytes:
+        """The least that the tensor can have."""
+        return self.failed.low_bytes
+
+    @property
+    def high_bytes(self) -> Bytes:
+        """The most that it can have."""
+        return self.failed.high_bytes
+
+    @property
+    def free_bytes(
+        self,
+    ) -> Annotated[int | None, Meta(description="bytes free on the card, where the line says so")]:
+        """What was free."""
+        return self.failed.free_bytes
+
+    @property
+    def unused_bytes(
+        self,
+    ) -> Annotated[int | None, Meta(description="bytes that PyTorch had reserved but not used")]:
+        """What was held back."""
+        return self.failed.unused_bytes
 
 
 def explain_allocation(

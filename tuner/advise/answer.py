@@ -1,8 +1,8 @@
 """The answer: what is wrong, what to change, and what each change costs or gains."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from tuner.advise.refusals import Refusal
 from tuner.advise.releases import ReleaseRange
@@ -74,7 +74,24 @@ class Contribution(Struct, frozen=True, kw_only=True):
 
     finding: Finding
     overrides: tuple[str, ...]
-    without: Without | None = None  # None where it fixes an error, or the others rest on it
+    without: Annotated[
+        Without | None, Meta(description="null where it fixes an error, or the others rest on it")
+    ] = None
+
+    @property
+    def code(self) -> str:
+        """The rule's code."""
+        return self.finding.code
+
+    @property
+    def name(self) -> str:
+        """The rule's name."""
+        return self.finding.name
+
+    @property
+    def message(self) -> str:
+        """What was found."""
+        return self.finding.message
 
 
 class Combination(Struct, frozen=True, kw_only=True):
@@ -86,7 +103,10 @@ class Combination(Struct, frozen=True, kw_only=True):
     workload: Workload
     estimate: Estimate
     time: StepTime
-    change: StepChange | None = None  # from the seconds of the cheapest form that runs; None where none does
+    change: Annotated[
+        StepChange | None,
+        Meta(description="from the seconds of the cheapest form that runs; null where none does"),
+    ] = None
 
     @property
     def step(self) -> Interval:

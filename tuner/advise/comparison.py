@@ -4,15 +4,16 @@ A difference is priced by the second job without it: with the first job's value 
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Annotated, Any
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from tuner.advise.answer import Verdict
 from tuner.advise.differences import changes, merged
 from tuner.advise.reading import Reading
 from tuner.advise.refusals import Refusal, started
 from tuner.advise.verdicts import judged
+from tuner.field_marks import Bytes
 from tuner.findings import Finding
 from tuner.rules.case import Case
 from tuner.timing import StepChange
@@ -85,8 +86,8 @@ class PhaseEffect(Struct, frozen=True, kw_only=True):
     """A phase of the second job without a difference, and with it."""
 
     phase: Phase
-    without_bytes: int
-    with_bytes: int
+    without_bytes: Bytes
+    with_bytes: Bytes
 
     @property
     def change_bytes(self) -> int:
@@ -97,12 +98,12 @@ class PhaseEffect(Struct, frozen=True, kw_only=True):
 class Effect(Struct, frozen=True, kw_only=True):
     """What one difference does to the second job."""
 
-    phases: tuple[PhaseEffect, ...]  # those whose peak changes
-    without_host_bytes: int  # of a node
-    with_host_bytes: int
+    phases: Annotated[tuple[PhaseEffect, ...], Meta(description="those whose peak changes")]
+    without_host_bytes: Bytes  # of a node
+    with_host_bytes: Bytes
     without_seconds: float
     with_seconds: float
-    change: StepChange  # of the seconds by the difference, with what is uncertain of it
+    change: Annotated[StepChange, Meta(description="of the seconds, with its interval")]
 
     @property
     def host_change_bytes(self) -> int:

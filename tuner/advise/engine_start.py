@@ -1,6 +1,8 @@
 """A rollout engine as it was started beside the model of it: its KV cache and its longest sequence."""
 
-from msgspec import Struct
+from typing import Annotated
+
+from msgspec import Meta, Struct
 
 from tuner.advise.answer import Advice
 from tuner.memory import RolloutMemory
@@ -18,9 +20,9 @@ class FigureComparison(Struct, frozen=True, kw_only=True):
 class EngineComparison(Struct, frozen=True, kw_only=True):
     """What the engine printed of one GPU's share; None where it did not, or nothing compares with it."""
 
-    cache_tokens: FigureComparison | None = None
-    cache_bytes: FigureComparison | None = None
-    sequence_tokens: FigureComparison | None = None
+    kv_cache_tokens: Annotated[FigureComparison | None, Meta(description="of one engine")] = None
+    kv_cache_bytes: Annotated[FigureComparison | None, Meta(description="of one GPU")] = None
+    longest_sequence_tokens: FigureComparison | None = None
 
 
 def engine_comparison(advice: Advice, start: EngineStart) -> EngineComparison | None:
@@ -37,9 +39,9 @@ def engine_comparison(advice: Advice, start: EngineStart) -> EngineComparison | 
     if memory is None or workload.services:
         return None
     return EngineComparison(
-        cache_tokens=_beside(_cached_tokens(workload, start), _modelled_tokens(workload, memory)),
-        cache_bytes=_beside(start.cache_bytes, max(0, memory.kv_bytes)),
-        sequence_tokens=_beside(start.sequence_tokens, memory.model_tokens),
+        kv_cache_tokens=_beside(_cached_tokens(workload, start), _modelled_tokens(workload, memory)),
+        kv_cache_bytes=_beside(start.cache_bytes, max(0, memory.kv_bytes)),
+        longest_sequence_tokens=_beside(start.sequence_tokens, memory.model_tokens),
     )
 
 

@@ -1,8 +1,9 @@
 """Why a job ran out of memory: its error beside what the model says of the job, and what makes room."""
 
 from math import ceil
+from typing import Annotated, NamedTuple
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from tuner.advise.allocation import (
     Agreement,
@@ -36,18 +37,37 @@ _OF_STATES = (FailedWork.OPTIMIZER, FailedWork.LOADING, FailedWork.GATHERING, Fa
 _SAME = 0.006  # of a setting, by which a message may round it
 
 
+class OtherSetting(NamedTuple):
+    """A setting that the error states otherwise than the configuration."""
+
+    name: str
+    in_error: float
+    in_configuration: float
+
+
 class Failure(Struct, frozen=True, kw_only=True):
     """An error, explained as far as what was given reaches."""
 
     error: OutOfMemory
     place: FailurePlace
-    allocation: Explanation | None = None  # where the error names a size and there is something to compare
-    card: CardUse | None = None  # where the message says anything of it
-    standing: Standing | None = None  # None without a job, or for what is no phase's
-    of_another_job: bool = False  # the job has none of the phases that the stack tells
-    starts: bool | None = None  # of an engine that did not: whether it does by the model
-    others_settings: tuple[tuple[str, float, float], ...] = ()  # that the error states otherwise: there, here
-    host_bytes: int | None = None  # of a node, by the model
+    allocation: Annotated[
+        Explanation | None,
+        Meta(description="the tensors of the failed size; null where the error names none"),
+    ] = None
+    card: Annotated[CardUse | None, Meta(description="what was on the card, by the message")] = None
+    # None for what is no phase's
+    standing: Annotated[
+        Standing | None, Meta(description="what the model says of the phase; null without a job")
+    ] = None
+    of_another_job: Annotated[
+        bool, Meta(description="the job has none of the phases that the stack tells")
+    ] = False
+    starts: Annotated[
+        bool | None,
+        Meta(description="of a rollout engine that did not start: whether it does by the model"),
+    ] = None
+    other_settings: tuple[OtherSetting, ...] = ()
+    host_bytes: Annotated[int | None, Meta(description="host memory of a node, by the model")] = None
     host_terms: tuple[Term, ...] = ()  # what it adds up from, the largest first
     host_capacity_bytes: int | None = None  # of a node, by the message or an option
     need: Need | None = None
@@ -178,7 +198,7 @@ def _at_start(advice: Advice, error: OutOfMemory, place: FailurePlace, write: Wr
         place=place,
         starts=opened,
         standing=standing(advice, None, None),
-        others_settings=_others_settings(case.workload, error),
+        other_settings=_other_settings(case.workload, error),
         need=need,
         remedies=remedies(advice, need, write),
     )
@@ -215,7 +235,7 @@ def free_share(error: OutOfMemory) -> int | None:
     return None if free is None or not total else int(100 * free / total)
 
 
-def _others_settings(workload: Workload, error: OutOfMemory) -> tuple[tuple[str, float, float], ...]:
+def _other_settings(workload: Workload, error: OutOfMemory) -> tuple[OtherSetting, ...]:
     """Settings that the error states otherwise than the job: their name, there and here."""
     rollout = workload.generator
     here = {
@@ -225,7 +245,7 @@ def _others_settings(workload: Workload, error: OutOfMemory) -> tuple[tuple[str,
     }
     there = {name: error.figure(name) for name in here}
     return tuple(
-        (name, value, here[name])
+        OtherSetting(name, value, here[name])
         for name, value in there.items()
         if value is not None and abs(value - here[name]) > _SAME * here[name]
     )

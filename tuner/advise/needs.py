@@ -1,8 +1,9 @@
 """The settings that decide what a job takes at a place of its step, and how far each has to be changed."""
 
 from collections.abc import Iterator
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from tuner import rules
 from tuner.enumeration import Enum
@@ -42,11 +43,14 @@ class Need(Struct, frozen=True, kw_only=True):
     """Where memory ran out, and how much may be taken there."""
 
     measure: Measure
-    limit_bytes: int  # at most, of a peak and the host; at least, of cache and room
+    limit_bytes: Annotated[int, Meta(description="at most, of a peak and the host; at least, of room")]
     phase: Phase | None = None
     tokens_decide: bool = True  # False: what ran out goes by the model and its shards alone
     trained: bool = True  # False: before the first step, when the optimizer has no moments yet
-    known: bool = True  # how much was missing; False: a tenth of what there is, to have something to compare
+    # how much was missing
+    known: Annotated[
+        bool, Meta(description="false: a tenth of what there is, to have something to compare")
+    ] = True
 
 
 def opens(workload: Workload) -> bool:

@@ -1,14 +1,17 @@
 """A run beside the model: seconds and memory as they were observed and as they are modelled."""
 
 from collections.abc import Iterator
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
+from msgspec.structs import asdict
 
 from tuner.advise.answer import Advice
 from tuner.enumeration import Enum
+from tuner.field_marks import Bytes, MaybeSeconds
 from tuner.timing import Interval, phase_interval
 from tuner.workload import Phase
-from tuner.workload.observed_run import ObservedRun, PhasePeak
+from tuner.workload.observed_run import ObservedRun, PeakMemory, PhasePeak
 
 _SLOWER = 1.5  # times the modelled seconds, and more than the high end of their interval
 _TELLING_SHARE = 0.1  # of a step, below which seconds are not worth a word
@@ -36,43 +39,55 @@ class Observation(Struct, frozen=True, kw_only=True):
     """One sign, with its figures."""
 
     sign: Sign
-    value: float  # a share, but for SLOWER and MORE_MEMORY (times the modelled) and PREEMPTING (per sequence)
+    value: Annotated[
+        float,
+        Meta(description="a share; slower and more_memory: times the modelled; preempting: per sequence"),
+    ]
     phase: Phase | None = None
-    names: tuple[str, ...] = ()  # of the trainer's timers, most seconds first
+    # most seconds first
+    timers: Annotated[tuple[str, ...], Meta(description="the trainer's names of what takes the time")] = ()
     fields: tuple[tuple[str, ...], ...] = ()  # of the workload, that decide it
 
 
 class PhaseComparison(Struct, frozen=True, kw_only=True):
-    """The seconds of one phase; None where the run, or the model, has none."""
+    """The seconds of one phase, as the run has them and as they are modelled."""
 
     phase: Phase
-    observed_seconds: float | None
+    observed_seconds: MaybeSeconds
     modelled: Interval | None
 
     @property
-    def modelled_seconds(self) -> float | None:
+    def modelled_seconds(self) -> MaybeSeconds:
         """Modelled seconds."""
         return None if self.modelled is None else self.modelled.seconds
 
+    @property
+    def modelled_interval_s(
+        self,
+    ) -> Annotated[tuple[float, float] | None, Meta(description="the least and the most modelled seconds")]:
+        """The interval of the modelled seconds."""
+        return None if self.modelled is None else (self.modelled.low_s, self.modelled.high_s)
 
-class MemoryComparison(Struct, frozen=True, kw_only=True):
+
+class MemoryComparison(PeakMemory, frozen=True, kw_only=True):
     """What the allocator of the trainer's process handed out at most, the counted engine included."""
 
-    observed_bytes: int
-    modelled_bytes: int
-    modelled_high_bytes: int  # with the upper end of every term
-    reserved_bytes: int | None
-    modelled_reserved_bytes: tuple[int, int]
+    modelled_bytes: Bytes
+    modelled_high_bytes: Annotated[int, Meta(description="bytes, with the upper end of every term")]
+    modelled_reserved_bytes: Annotated[
+        tuple[int, int], Meta(description="the least and the most bytes that the allocator may hold")
+    ]
 
 
-class PeakComparison(Struct, frozen=True, kw_only=True):
+class PeakComparison(PhasePeak, frozen=True, kw_only=True):
     """Bytes of one phase on the rank that took most; modelled ones are None of a phase without a model."""
 
-    peak: PhasePeak
-    modelled_bytes: int | None  # handed out by the allocator
-    modelled_high_bytes: int | None  # with the upper end of every term
-    modelled_reserved_bytes: tuple[int, int] | None  # the least and the most that the allocator may hold
-    modelled_card_bytes: int | None  # everything on the card
+    modelled_bytes: Annotated[int | None, Meta(description="bytes; null where the model has no such phase")]
+    modelled_high_bytes: Annotated[int | None, Meta(description="bytes, with the upper end of every term")]
+    modelled_reserved_bytes: Annotated[
+        tuple[int, int] | None, Meta(description="the least and the most bytes that it may hold")
+    ]
+    modelled_card_bytes: Annotated[int | None, Meta(description="bytes of everything on the card")]
 
 
 class Observations(Struct, frozen=True, kw_only=True):
@@ -125,10 +140,9 @@ def _memory(advice: Advice, run: ObservedRun) -> MemoryComparison | None:
     phases, engine = advice.estimate.phases, _engine_bytes(advice, run)
     reserved = [phase.reserved_interval for phase in phases]
     return MemoryComparison(
-        observed_bytes=run.memory.allocated_bytes,
+        **asdict(run.memory),
         modelled_bytes=engine + max(phase.allocated_bytes for phase in phases),
         modelled_high_bytes=engine + max(phase.allocated_high_bytes for phase in phases),
-        reserved_bytes=run.memory.reserved_bytes,
         modelled_reserved_bytes=(
             engine + max(low for low, _ in reserved),
             engine + max(high for _, high in reserved),
@@ -147,7 +161,7 @@ def _peak(advice: Advice, run: ObservedRun, peak: PhasePeak) -> PeakComparison:
     phase, engine = advice.estimate.phase(peak.phase), _engine_bytes(advice, run)
     if phase is None:
         return PeakComparison(
-            peak=peak,
+            **asdict(peak),
             modelled_bytes=None,
             modelled_high_bytes=None,
             modelled_reserved_bytes=None,
@@ -155,7 +169,7 @@ def _peak(advice: Advice, run: ObservedRun, peak: PhasePeak) -> PeakComparison:
         )
     low, high = phase.reserved_interval
     return PeakComparison(
-        peak=peak,
+        **asdict(peak),
         modelled_bytes=engine + phase.allocated_bytes,
         modelled_high_bytes=engine + phase.allocated_high_bytes,
         modelled_reserved_bytes=(engine + low, engine + high),
@@ -183,7 +197,7 @@ def _of_time(run: ObservedRun, phases: tuple[PhaseComparison, ...]) -> Iterator[
         others = [(phase.value, seconds) for phase, seconds in of_step if phase not in modelled]
         ranked = sorted([*others, *run.further_seconds], key=lambda other: -other[1])
         names = tuple(name for name, seconds in ranked if seconds >= _TELLING_SHARE / 2 * step)
-        yield Observation(sign=Sign.UNCOUNTED, value=uncounted, names=names)
+        yield Observation(sign=Sign.UNCOUNTED, value=uncounted, timers=names)
 
 
 _CACHE_FIELDS = (("rollout", "memory_fraction"), ("rollout", "max_sequences"))
@@ -208,15 +222,15 @@ def _of_cache(advice: Advice, run: ObservedRun) -> Iterator[Observation]:
 def _of_peaks(peaks: tuple[PeakComparison, ...]) -> Iterator[Observation]:
     """The phases beyond their upper end, and the one that decides what fits where it stays far below."""
     for one in peaks:
-        if one.modelled_bytes and one.peak.allocated_bytes > _MORE * (one.modelled_high_bytes or 0):
-            factor = one.peak.allocated_bytes / one.modelled_bytes
-            yield Observation(sign=Sign.MORE_MEMORY, value=factor, phase=one.peak.phase)
+        if one.modelled_bytes and one.allocated_bytes > _MORE * (one.modelled_high_bytes or 0):
+            factor = one.allocated_bytes / one.modelled_bytes
+            yield Observation(sign=Sign.MORE_MEMORY, value=factor, phase=one.phase)
     highest = max(peaks, key=lambda one: one.modelled_bytes or 0)
-    if highest.modelled_bytes and highest.peak.allocated_bytes < _LESS * highest.modelled_bytes:
-        share = highest.peak.allocated_bytes / highest.modelled_bytes
-        yield Observation(sign=Sign.LESS_MEMORY, value=share, phase=highest.peak.phase)
+    if highest.modelled_bytes and highest.allocated_bytes < _LESS * highest.modelled_bytes:
+        share = highest.allocated_bytes / highest.modelled_bytes
+        yield Observation(sign=Sign.LESS_MEMORY, value=share, phase=highest.phase)
 
 
 def _of_memory(memory: MemoryComparison | None) -> Iterator[Observation]:
-    if memory is not None and memory.observed_bytes > _MORE * memory.modelled_high_bytes:
-        yield Observation(sign=Sign.MORE_MEMORY, value=memory.observed_bytes / memory.modelled_bytes)
+    if memory is not None and memory.allocated_bytes > _MORE * memory.modelled_high_bytes:
+        yield Observation(sign=Sign.MORE_MEMORY, value=memory.allocated_bytes / memory.modelled_bytes)

@@ -1,11 +1,13 @@
 """What a job takes whose release is not known: the range over the behaviours that it may have."""
 
 from collections.abc import Sequence
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
+from tuner.field_marks import Bytes, BytesInterval
 from tuner.memory import Estimate, estimate, mean_tokens_that_fit
-from tuner.workload import Workload
+from tuner.workload import Phase, Workload
 
 _SHORTEST = 1 / 64  # of the maximum length; an eighth is not small enough to say that no length fits
 
@@ -16,14 +18,44 @@ class Considered(Struct, frozen=True, kw_only=True):
     name: str  # completes "it peaks at 70 GiB ..."
     estimate: Estimate
 
+    @property
+    def worst_phase(self) -> Phase:
+        """The phase with the highest peak."""
+        return self.estimate.worst.phase
+
+    @property
+    def worst_bytes(self) -> Bytes:
+        """The highest peak."""
+        return self.estimate.worst.peak_bytes
+
+    @property
+    def interval_bytes(self) -> BytesInterval:
+        """The least and the most bytes of the highest peak."""
+        return self.estimate.worst.interval
+
+    @property
+    def fits(self) -> bool:
+        """Whether the job fits then."""
+        return self.estimate.fits()
+
+    @property
+    def fits_for_certain(self) -> bool:
+        """Whether it does with the high end of every interval."""
+        return self.estimate.fits_for_certain()
+
 
 class ReleaseRange(Struct, frozen=True, kw_only=True):
     """A release that is not bundled, and the job under every behaviour that it may have."""
 
     release: str
-    considered: tuple[Considered, ...]  # first the one that the answer rests on
-    mean_tokens: int | None  # mean sequence length that fits whatever the release does; None where none does
-    certain_tokens: int | None  # the same with the high end of every interval
+    considered: Annotated[tuple[Considered, ...], Meta(description="first the one that the answer rests on")]
+    mean_tokens: Annotated[
+        int | None,
+        Meta(description="mean tokens per sequence that fit with each; null where no length does"),
+    ]
+    certain_tokens: Annotated[
+        int | None, Meta(description="the same, with the high end of every phase's interval")
+    ]
 
     @property
     def least(self) -> Considered:
@@ -38,12 +70,12 @@ class ReleaseRange(Struct, frozen=True, kw_only=True):
     @property
     def against(self) -> Considered | None:
         """The behaviour that fits least; None where the job fits with all."""
-        failing = [behaviour for behaviour in self.considered if not behaviour.estimate.fits()]
+        failing = [behaviour for behaviour in self.considered if not behaviour.fits]
         return max(failing, key=lambda behaviour: behaviour.estimate.worst.peak_bytes, default=None)
 
     def fits_for_certain(self) -> bool:
         """Whether the job fits for certain with all behaviours."""
-        return all(behaviour.estimate.fits_for_certain() for behaviour in self.considered)
+        return all(behaviour.fits_for_certain for behaviour in self.considered)
 
 
 def release_range(release: str, behaviours: Sequence[tuple[str, Workload]]) -> ReleaseRange:

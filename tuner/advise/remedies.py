@@ -1,8 +1,9 @@
 """What makes room where a job ran out of memory: settings, and the bytes there before and after each."""
 
 from collections.abc import Callable, Iterable, Iterator
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from tuner import rules
@@ -39,12 +40,22 @@ class Remedy(Struct, frozen=True, kw_only=True):
     phase: Phase | None  # of a peak
     before_bytes: int
     after_bytes: int
-    enough: bool  # by the model
+    enough: Annotated[bool, Meta(description="by the model, this change alone")]
     seconds_before: float
     seconds_after: float
-    change: StepChange  # of the seconds, with what is uncertain of their difference
+    change: Annotated[StepChange, Meta(description="of the seconds, with its interval")]
     numerics: Numerics
-    yours: bool  # changes the training: for the user to decide
+    yours: Annotated[bool, Meta(description="changes the training: for the user to decide")]
+
+    @property
+    def code(self) -> str:
+        """The rule's code."""
+        return self.rule.code
+
+    @property
+    def name(self) -> str:
+        """The rule's name."""
+        return self.rule.name
 
 
 class _Offer(Struct, frozen=True, kw_only=True):

@@ -77,8 +77,7 @@ def _several(reasons: dict[str, str]) -> str:
 
 def _cards(totals: Totals) -> str:
     return listed(
-        _for_card(judged.gpu, judged.gpu_bytes, judged.gpu_reason, judged.gpu_assumed)
-        for judged in totals.cards.values()
+        _for_card(gpu.name, gpu.memory_bytes, gpu.reason, gpu.assumed) for gpu in totals.cards.values()
     )
 
 

@@ -32,15 +32,15 @@ def timed_record(folder: str) -> tuple[TimedFile, tuple[RecordedPeak, ...]]:
 
 def _peak(case: str, one: PeakComparison) -> RecordedPeak | None:
     """A peak that has both; None of a phase that the model does not have."""
-    if one.modelled_bytes is None or one.modelled_high_bytes is None or not one.peak.allocated_bytes:
+    if one.modelled_bytes is None or one.modelled_high_bytes is None or not one.allocated_bytes:
         return None
     assert one.modelled_reserved_bytes is not None  # known with the others
     return RecordedPeak(
         case=case,
-        phase=one.peak.phase.value,
+        phase=one.phase.value,
         predicted_bytes=one.modelled_bytes,
         predicted_high_bytes=one.modelled_high_bytes,
-        measured_bytes=one.peak.allocated_bytes,
+        measured_bytes=one.allocated_bytes,
         predicted_reserved_bytes=one.modelled_reserved_bytes,
-        measured_reserved_bytes=one.peak.reserved_bytes,
+        measured_reserved_bytes=one.reserved_bytes,
     )

@@ -1,16 +1,18 @@
 """Two configurations side by side, put together from what the model and the trainer say of each."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from tuner import timing
 from tuner.advise import Verdict
 from tuner.advise.comparison import Difference, JudgedJob, differences
+from tuner.field_marks import Bytes
 from tuner.findings import Finding, Severity
 from tuner.inputs.user_input import UserInput
-from tuner.memory import PhaseEstimate
+from tuner.memory import Item, PhaseEstimate
 from tuner.override_text import override_key
 from tuner.timing import Interval, PhaseTime, StepTime, phase_interval
 from tuner.trainers.key_facts import KeyChange, KeyFate, KeyKind
@@ -36,15 +38,30 @@ class Side(Struct, frozen=True, kw_only=True):
     left_out: tuple[LeftOut, ...]
 
 
+class PartChange(Struct, frozen=True, kw_only=True):
+    """One part of a phase's peak."""
+
+    item: Item
+    before_bytes: Bytes
+    after_bytes: Bytes
+    change_bytes: Bytes
+
+
+_PeakBytes = Annotated[int | None, Meta(description="bytes at the peak; null without the phase")]
+_SecondsInterval = Annotated[tuple[float, float], Meta(description="the least and the most seconds")]
+
+
 class PhaseChange(Struct, frozen=True, kw_only=True):
-    """One phase before and after; None where the step does not have it."""
+    """One phase before and after; the parts add up to the peaks."""
 
     phase: Phase
-    before: PhaseEstimate | None
+    before: PhaseEstimate | None  # None where the step does not have it
     after: PhaseEstimate | None
     before_time: Interval | None
     after_time: Interval | None
-    change: timing.StepChange | None  # of its seconds; None where one of both is missing
+    change: Annotated[
+        timing.StepChange | None, Meta(description="of the seconds; null where one of both is missing")
+    ]
 
     @property
     def before_seconds(self) -> float | None:
@@ -57,14 +74,52 @@ class PhaseChange(Struct, frozen=True, kw_only=True):
         return None if self.after_time is None else self.after_time.seconds
 
     @property
-    def before_bytes(self) -> int:
-        """The peak before, 0 without the phase."""
-        return 0 if self.before is None else self.before.peak_bytes
+    def change_seconds(self) -> float:
+        """The seconds by which it is longer; a phase that is missing takes none."""
+        return (self.after_seconds or 0.0) - (self.before_seconds or 0.0)
 
     @property
-    def after_bytes(self) -> int:
-        """The peak after, 0 without the phase."""
-        return 0 if self.after is None else self.after.peak_bytes
+    def before_interval_s(self) -> _SecondsInterval | None:
+        """The interval of the seconds before."""
+        return _ends(self.before_time)
+
+    @property
+    def after_interval_s(self) -> _SecondsInterval | None:
+        """The interval of the seconds after the change."""
+        return _ends(self.after_time)
+
+    @property
+    def before_bytes(self) -> _PeakBytes:
+        """The peak before."""
+        return None if self.before is None else self.before.peak_bytes
+
+    @property
+    def after_bytes(self) -> _PeakBytes:
+        """The peak after the change."""
+        return None if self.after is None else self.after.peak_bytes
+
+    @property
+    def change_bytes(self) -> Bytes:
+        """The bytes by which the peak is higher; a phase that is missing takes none."""
+        return (self.after_bytes or 0) - (self.before_bytes or 0)
+
+    @property
+    def parts(self) -> tuple[PartChange, ...]:
+        """What both peaks add up from."""
+        pairs = ((item, _part(self.before, item), _part(self.after, item)) for item in Item)
+        return tuple(
+            PartChange(item=item, before_bytes=before, after_bytes=after, change_bytes=after - before)
+            for item, before, after in pairs
+            if before or after
+        )
+
+
+def _ends(time: Interval | None) -> tuple[float, float] | None:
+    return None if time is None else (time.low_s, time.high_s)
+
+
+def _part(estimate: PhaseEstimate | None, item: Item) -> int:
+    return 0 if estimate is None else estimate.bytes_of(item)
 
 
 class KeyEntry(Struct, frozen=True, kw_only=True):

@@ -5,12 +5,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from tuner.errors import InputError, Location, cut
 from tuner.inputs.machine import HUAWEI, asked_machine
 from tuner.inputs.named_config import with_config
 from tuner.inputs.overrides import COMMAND_LINE, CONFIG_OPTIONS, Argument, on_command_line
 from tuner.inputs.secrets import taken_override, taken_text, without_secrets
-from tuner.inputs.user_input import LostOverride, OpenArgument, Remark, UserInput, folder_of
+from tuner.inputs.user_input import OpenArgument, Remark, UserInput, folder_of
 from tuner.language import _
 
 if TYPE_CHECKING:
@@ -99,10 +101,7 @@ def launched(file: Path, script: "Script", words: Sequence[str], number: int | N
         remarks=_remarks(script),
         not_followed=not_followed(script, launch, open_arguments, ways),
         ways=ways,
-        lost=tuple(
-            LostOverride(text=_repeated(lost.text), location=lost.location, command=lost.command)
-            for lost in script.lost
-        ),
+        lost=tuple(replace(lost, text=_repeated(lost.text)) for lost in script.lost),
         program=launch.program,
         processes=launch.processes,
         folder=folder_of(str(file)),

@@ -1,28 +1,41 @@
 """Settings with all interpolations resolved: what differs from the release's own, and how to say so again."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Annotated, Any
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
+from tuner.enumeration import Enum
+from tuner.errors import Location
 from tuner.inputs.interpolation import is_interpolation
 from tuner.inputs.override_syntax import has_name, override, same
-from tuner.inputs.settings import Origin, Settings
+from tuner.inputs.settings import Layer, Origin, Settings
 from tuner.inputs.tree import Path, contains, dotted, leaves, lookup
 
-ABSENT = object()
-"""Stands for the value of a key that is not there; no value is the same."""
+
+class Absence(Enum):
+    """What stands for a value that is not there, and is published as null; no value is the same."""
+
+    ABSENT = None
+
+
+ABSENT = Absence.ABSENT
 
 
 class Resolved(Struct, frozen=True, kw_only=True):
     """One leaf of the settings beside what the release has there by itself."""
 
     path: Path
-    value: Any
-    default: Any  # resolved as well; ABSENT where the release has no such key
+    value: Annotated[Any, Meta(description="resolved; what is a secret is the word hidden")]
+    # ABSENT where there is none
+    default: Annotated[
+        Any, Meta(description="the release's own value, resolved; null where it has no such key")
+    ]
     origin: Origin
     by_user: bool  # set in a file or by an override, to whatever value
-    follows: tuple[str, ...] = ()  # the keys that the release takes the value from, where it does so
+    follows: Annotated[
+        tuple[str, ...], Meta(description="the keys that the release takes the value from by itself")
+    ] = ()
 
     @property
     def key(self) -> str:
@@ -30,9 +43,26 @@ class Resolved(Struct, frozen=True, kw_only=True):
         return dotted(self.path)
 
     @property
-    def differs(self) -> bool:
+    def differs(
+        self,
+    ) -> Annotated[bool, Meta(description="from what the release has there by itself")]:
         """Whether the value is another than the release's own."""
         return not same(self.value, self.default)
+
+    @property
+    def known_to_release(self) -> bool:
+        """Whether the release has the key."""
+        return self.default is not ABSENT
+
+    @property
+    def layer(self) -> Layer:
+        """Where the value was set."""
+        return self.origin.layer
+
+    @property
+    def location(self) -> Location | None:
+        """The place where it was set; None where nobody set it."""
+        return self.origin.location
 
 
 def resolved(settings: Settings) -> tuple[Resolved, ...]:

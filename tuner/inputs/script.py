@@ -20,6 +20,7 @@ from tuner.inputs.shell.scope import Assumed, Scope
 from tuner.inputs.shell.source import MOST_BYTES, Source, parse_to_follow
 from tuner.inputs.shell.undecided_parts import UndecidedPart, together
 from tuner.inputs.shell.values import Text, Unknown, text
+from tuner.inputs.user_input import LostOverride
 from tuner.language import _, chosen
 from tuner.units import KIB
 
@@ -35,14 +36,6 @@ _Find = Callable[[str], tuple[str, bytes] | None]
 """The name and the content of a file that a script names; None where there is none."""
 
 
-class Lost(Struct, frozen=True, kw_only=True):
-    """An override that never reaches its program: the line before it does not go on."""
-
-    text: str
-    location: Location
-    command: Location  # where the shell takes what it finds for a command
-
-
 class Script(Struct, frozen=True, kw_only=True):
     """What a launch script does, as far as it can be told without running it."""
 
@@ -51,7 +44,7 @@ class Script(Struct, frozen=True, kw_only=True):
     not_read: tuple[Unknown, ...]  # files that it sources and that are not to be had
     given_up: tuple[UndecidedPart, ...]  # loops without an end, and commands that other commands print
     in_doubt: tuple[UndecidedPart, ...]  # what is not run that decides on commands which may be launches
-    lost: tuple[Lost, ...]
+    lost: tuple[LostOverride, ...]
     steps: int  # that following it took, with all that were tried
     optional: tuple[str, ...] = ()  # variables that nobody sets, and that the script takes for empty then
     nameless: tuple[str, ...] = ()  # variables that nobody sets, and that stand for a program with overrides
@@ -234,13 +227,13 @@ def _doubts(command: StartedProgram) -> tuple[UndecidedPart, ...]:
     return together(*(word.text.because for word in starting), command.doubts)
 
 
-def _lost(command: StartedProgram) -> list[Lost]:
+def _lost(command: StartedProgram) -> list[LostOverride]:
     first = str(command.words[0].text)
     if not is_override(first) or "=" not in first:
         return []
     overrides = [word for word in command.words if is_override(str(word.text))]
     return [
-        Lost(text=str(word.text), location=word.location, command=command.words[0].location)
+        LostOverride(text=str(word.text), location=word.location, command=command.words[0].location)
         for word in overrides
     ]
 

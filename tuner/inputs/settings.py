@@ -3,9 +3,9 @@
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any, TypeVar, overload
+from typing import Annotated, Any, TypeVar, overload
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from tuner.enumeration import Enum
@@ -57,7 +57,7 @@ class UnknownKey(Struct, frozen=True, kw_only=True):
     nearest: str | None  # a key of this release; with a leading '+' where Hydra wants one for it
     location: Location
     refused: bool = False  # Hydra does not start on it: an override without '+', or one that deletes it
-    known_in: tuple[str, ...] = ()  # bundled releases that have the key
+    known_in: Annotated[tuple[str, ...], Meta(description="bundled releases that have this key")] = ()
     reader: str = ""  # the program that lacks it, where that is another than the trainer
 
 

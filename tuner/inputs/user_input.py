@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from tuner.errors import Location
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 
 class OpenArgument(Struct, frozen=True, kw_only=True):
-    """An argument of a launch whose value only a run of the script would tell; it is left out."""
+    """An argument of a launch script that only a run of it would tell; it was left out."""
 
-    key: str  # empty where not even the key is known
-    text: str  # as the script has it
+    key: Annotated[str, Meta(description="empty where not even the key is known")]
+    text: Annotated[str, Meta(description="as the script has it")]
     name: str  # the variable that settles it; empty where none does
     location: Location
 
 
 class Remark(Struct, frozen=True, kw_only=True):
-    """Something that was taken to be so when a script was read."""
+    """Something that was taken to be so when a launch script was followed."""
 
     text: str
     location: Location
@@ -51,11 +51,9 @@ class OtherWay(Struct, frozen=True, kw_only=True):
     """
 
 
-class LostOverride(Struct, frozen=True, kw_only=True):
+class LostOverride(Remark, frozen=True, kw_only=True):
     """An override that a script has and that never reaches the trainer."""
 
-    text: str
-    location: Location
     command: Location  # the line that the shell takes for a command of its own; one may begin several
 
 

@@ -1,8 +1,9 @@
 """What the symbols of an estimate were computed from, down to the dimensions of the model."""
 
 from collections.abc import Iterable, Mapping
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from tuner.memory.estimate import estimate
 from tuner.memory.layer.attention import attention_saved_bytes, linear_attention_saved_bytes
@@ -26,11 +27,21 @@ Entry = tuple[str, float]
 
 
 class Addend(Struct, frozen=True, kw_only=True):
-    """An addend of a symbol that is itself a sum."""
+    """An addend of a number that is itself a sum."""
 
     name: str
     derivation: Derivation
     source: str  # the deriving function
+
+    @property
+    def number(self) -> int:
+        """How much it adds."""
+        return self.derivation.value
+
+    @property
+    def formula(self) -> str:
+        """What the number was computed from."""
+        return self.derivation.formula
 
 
 class Symbol(Struct, frozen=True, kw_only=True):
@@ -41,6 +52,20 @@ class Symbol(Struct, frozen=True, kw_only=True):
     meaning: str
     derivation: Derivation | None  # None for what comes straight from the job
     parts: tuple[Addend, ...]
+
+    @property
+    def formula(
+        self,
+    ) -> Annotated[str, Meta(description="what the number was computed from; empty where it is given")]:
+        """The formula behind the number."""
+        return "" if self.derivation is None else self.derivation.formula
+
+    @property
+    def symbols(
+        self,
+    ) -> Annotated[tuple[tuple[str, int], ...], Meta(description="numbers by their names in the formula")]:
+        """The symbols of the formula."""
+        return () if self.derivation is None else self.derivation.symbols
 
 
 def symbols(workload: Workload, terms: Iterable[Term]) -> tuple[Symbol, ...]:

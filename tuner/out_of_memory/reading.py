@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 from itertools import islice
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from tuner.out_of_memory.allocator import AllocatorMessage, read_message
 from tuner.out_of_memory.kinds import ErrorKind, MatchedWording, said_in
@@ -47,9 +48,9 @@ class OutOfMemory(Struct, frozen=True, kw_only=True):
     """An error and all that the text says around it."""
 
     kind: ErrorKind
-    text: str  # the line
-    line: int  # its number in the text, from 1
-    engine: str = ""  # the rollout engine whose words they are
+    text: Annotated[str, Meta(description="the line, without what a launcher put in front of it")]
+    line: Annotated[int, Meta(description="its number in the text that was given, from 1")]
+    engine: Annotated[str, Meta(description="the rollout engine whose words they are; empty for others")] = ""
     figures: tuple[tuple[str, float], ...] = ()
     allocator: AllocatorMessage | None = None  # of PyTorch's message
     calls: tuple[Call, ...] = ()

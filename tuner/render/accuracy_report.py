@@ -4,12 +4,10 @@ from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
-from msgspec.structs import asdict
 
 from tuner import __version__
 from tuner.accuracy import (
     ComparedFile,
-    MeasuredCase,
     PassComparison,
     Ratios,
     Series,
@@ -21,91 +19,90 @@ from tuner.accuracy import (
     summarise,
 )
 from tuner.accuracy.recorded_runs import RecordedPeak
+from tuner.accuracy.seconds import UnpredictedRecord, Utilisation
+from tuner.render import memory_report  # noqa: F401 - says how a term is published
 from tuner.render.json_text import json_text
-from tuner.render.memory_report import TermReport
+from tuner.render.publication import extended, publish
 from tuner.render.report_values import SCHEMA_VERSION, SchemaVersion
 
-Error = Annotated[float, Meta(description="predicted / measured - 1")]
 
-
-class CaseReport(Struct, frozen=True, kw_only=True):
-    """One measured pass and its prediction."""
+class CaseReport(PassComparison, frozen=True, kw_only=True):
+    """One measured pass and its prediction, with its place, under names that say what is counted."""
 
     source: str
     index: Annotated[int, Meta(description="of the case in its file, from 0")]
-    case: MeasuredCase
-    predicted_peak_bytes: Annotated[
-        int, Meta(description="bytes at the peak of PyTorch's allocator, with foreign_bytes")
-    ]
-    measured_peak_bytes: Annotated[int, Meta(description="bytes at the peak of PyTorch's allocator")]
-    error: Error
-    interval_bytes: Annotated[
+
+    @property
+    def predicted_peak_bytes(
+        self,
+    ) -> Annotated[int, Meta(description="bytes at the peak of PyTorch's allocator, with foreign_bytes")]:
+        """The predicted peak."""
+        return self.predicted_peak
+
+    @property
+    def measured_peak_bytes(
+        self,
+    ) -> Annotated[int, Meta(description="bytes at the peak of PyTorch's allocator")]:
+        """The measured peak."""
+        return self.measured_peak
+
+    @property
+    def interval_bytes(
+        self,
+    ) -> Annotated[
         tuple[int, int],
         Meta(description="the least and the most bytes that PyTorch's allocator may reserve"),
-    ]
-    measured_reserved_bytes: Annotated[
+    ]:
+        """The interval of what is reserved."""
+        return self.interval
+
+    @property
+    def measured_reserved_bytes(
+        self,
+    ) -> Annotated[
         int | None, Meta(description="bytes that it had reserved at most; null where not recorded")
-    ]
-    reserved_in_interval: Annotated[bool | None, Meta(description="null where not recorded")]
-    predicted_added_bytes: Annotated[int, Meta(description="bytes of the peak that the pass adds")]
-    measured_added_bytes: Annotated[int, Meta(description="the peak less what the pass began with")]
-    added_error: Error
-    foreign_bytes: Annotated[
-        int, Meta(description="bytes that something else than the engine held before the pass")
-    ]
-    moment: Annotated[str, Meta(description="of the predicted peak")]
-    terms: Annotated[tuple[TermReport, ...], Meta(description="addends of predicted_peak_bytes")]
+    ]:
+        """What was reserved."""
+        return self.case.peak_reserved_bytes
+
+    @property
+    def predicted_added_bytes(
+        self,
+    ) -> Annotated[int, Meta(description="bytes of the peak that the pass adds")]:
+        """The predicted addition."""
+        return self.predicted_added
+
+    @property
+    def measured_added_bytes(
+        self,
+    ) -> Annotated[int, Meta(description="the peak less what the pass began with")]:
+        """The measured addition."""
+        return self.measured_added
+
+    @property
+    def foreign_bytes(
+        self,
+    ) -> Annotated[int, Meta(description="bytes that something else than the engine held before the pass")]:
+        """What was there already."""
+        return self.foreign
 
 
-class SecondsReport(Struct, frozen=True, kw_only=True):
-    """One phase of a step, or a whole step, whose seconds were measured."""
-
-    source: str
-    case: Annotated[str, Meta(description="the run, or the pass and its place in the file")]
-    phase: Annotated[str, Meta(description="a phase's name, or step")]
-    origin: Annotated[
-        Literal["run", "warm pass", "single pass"],
-        Meta(description="a step of a run, a pass that was repeated, or one call"),
-    ]
-    model: str
-    gpu: str
-    gpus: int
-    predicted_s: float
-    low_s: Annotated[float, Meta(description="ends of the predicted interval")]
-    high_s: float
-    measured_s: float
-
-
-class RecordedReport(Struct, frozen=True, kw_only=True):
-    """The peak of one phase of a recorded run, over all ranks and steps."""
-
-    case: Annotated[str, Meta(description="the run")]
-    phase: str
-    predicted_bytes: Annotated[int, Meta(description="bytes that PyTorch's allocator hands out at most")]
-    predicted_high_bytes: Annotated[int, Meta(description="bytes, with the upper end of every term")]
-    measured_bytes: int
-    error: Error
-    predicted_reserved_bytes: Annotated[
-        tuple[int, int], Meta(description="the least and the most bytes that the allocator holds")
-    ]
-    measured_reserved_bytes: int
-
-
-class UtilisationReport(Struct, frozen=True, kw_only=True):
-    """Model FLOP utilisation of the actor's update, by the trainer's own formula."""
+class SecondsReport(TimedPhase, frozen=True, kw_only=True):
+    """One phase of a step, or a whole step, whose seconds were measured, with its file."""
 
     source: str
-    case: str
-    predicted: Annotated[float, Meta(description="with the predicted seconds")]
-    printed: Annotated[float, Meta(description="by the trainer")]
 
 
-class UnpredictedReport(Struct, frozen=True, kw_only=True):
-    """A record that nothing is predicted for."""
+class UtilisationReport(Utilisation, frozen=True, kw_only=True):
+    """Model FLOP utilisation of the actor's update, with its file."""
 
     source: str
-    case: str
-    reason: str
+
+
+class UnpredictedReport(UnpredictedRecord, frozen=True, kw_only=True):
+    """A record that nothing is predicted for, with its file."""
+
+    source: str
 
 
 class AccuracyReport(Struct, frozen=True, kw_only=True):
@@ -123,8 +120,50 @@ class AccuracyReport(Struct, frozen=True, kw_only=True):
     utilisation: tuple[UtilisationReport, ...]
     left_out: tuple[UnpredictedReport, ...]
     recorded: Annotated[
-        tuple[RecordedReport, ...], Meta(description="peaks of the phases of recorded runs")
+        tuple[RecordedPeak, ...], Meta(description="peaks of the phases of recorded runs")
     ] = ()
+
+
+publish(
+    CaseReport,
+    "CaseReport",
+    *("source", "index", "case", "predicted_peak_bytes", "measured_peak_bytes", "error", "interval_bytes"),
+    *("measured_reserved_bytes", "reserved_in_interval", "predicted_added_bytes", "measured_added_bytes"),
+    *("added_error", "foreign_bytes", "moment", "terms"),
+    text="One measured pass and its prediction.",
+)
+publish(
+    SecondsReport,
+    "SecondsReport",
+    *("source", "case", "phase", "origin", "model", "gpu", "gpus", "predicted_s", "low_s", "high_s"),
+    "measured_s",
+    text="One phase of a step, or a whole step, whose seconds were measured.",
+    types={
+        "origin": Annotated[
+            Literal["run", "warm pass", "single pass"],
+            Meta(description="a step of a run, a pass that was repeated, or one call"),
+        ]
+    },
+)
+publish(
+    RecordedPeak,
+    "RecordedReport",
+    *("case", "phase", "predicted_bytes", "predicted_high_bytes", "measured_bytes", "error"),
+    *("predicted_reserved_bytes", "measured_reserved_bytes"),
+    text="The peak of one phase of a recorded run, over all ranks and steps.",
+)
+publish(
+    UtilisationReport,
+    "UtilisationReport",
+    *("source", "case", "predicted", "printed"),
+    text="Model FLOP utilisation of the actor's update, by the trainer's own formula.",
+)
+publish(
+    UnpredictedReport,
+    "UnpredictedReport",
+    *("source", "case", "reason"),
+    text="A record that nothing is predicted for.",
+)
 
 
 def accuracy_json(
@@ -136,44 +175,24 @@ def accuracy_json(
     written = AccuracyReport(
         tuner_version=__version__,
         cases=tuple(
-            _case(file.source, index, row) for file in files for index, row in enumerate(file.comparisons)
+            extended(CaseReport, row, source=file.source, index=index)
+            for file in files
+            for index, row in enumerate(file.comparisons)
         ),
         summary=summarise(comparisons) if comparisons else None,
-        seconds=tuple(_seconds(file.source, phase) for file in timed for phase in file.phases),
+        seconds=tuple(
+            extended(SecondsReport, phase, source=file.source) for file in timed for phase in file.phases
+        ),
         seconds_summary=ratios(phases),
         series=series(phases),
         utilisation=tuple(
-            UtilisationReport(source=file.source, **asdict(one))
+            extended(UtilisationReport, one, source=file.source)
             for file in timed
             for one in file.utilisations
         ),
         left_out=tuple(
-            UnpredictedReport(source=file.source, **asdict(one)) for file in timed for one in file.left_out
+            extended(UnpredictedReport, one, source=file.source) for file in timed for one in file.left_out
         ),
-        recorded=tuple(RecordedReport(**asdict(peak), error=peak.error) for peak in peaks),
+        recorded=tuple(peaks),
     )
     return json_text(written)
-
-
-def _seconds(source: str, timed: TimedPhase) -> SecondsReport:
-    return SecondsReport(source=source, **{**asdict(timed), "origin": timed.origin.value})
-
-
-def _case(source: str, index: int, row: PassComparison) -> CaseReport:
-    return CaseReport(
-        source=source,
-        index=index,
-        case=row.case,
-        predicted_peak_bytes=row.predicted_peak,
-        measured_peak_bytes=row.measured_peak,
-        error=row.error,
-        interval_bytes=row.interval,
-        measured_reserved_bytes=row.case.peak_reserved_bytes,
-        reserved_in_interval=row.reserved_in_interval,
-        predicted_added_bytes=row.predicted_added,
-        measured_added_bytes=row.measured_added,
-        added_error=row.added_error,
-        foreign_bytes=row.foreign,
-        moment=row.moment,
-        terms=tuple(TermReport.of(term) for term in row.terms),
-    )

@@ -36,7 +36,7 @@ def allocation_text(explanation: Explanation, terminal: Terminal) -> str:
         return "\n".join([nothing, *_beside_the_verdict(explanation, terminal)])
     first, *others = explanation.candidates
     lines = [terminal.prose(f"{title}: {named(first.match)}").replace(title, head, 1)]
-    lines.append(terminal.prose(f"= {formula(first.match)}", indent=_INDENT * 2, first=_INDENT))
+    lines.append(terminal.prose(f"= {first.match.formula}", indent=_INDENT * 2, first=_INDENT))
     lines.append(
         terminal.prose(_("Made by {made_by}.").format(made_by=first.match.tensor.made_by), indent=_INDENT)
     )
@@ -48,7 +48,7 @@ def allocation_text(explanation: Explanation, terminal: Terminal) -> str:
     ]
     lines += [
         terminal.prose(
-            _("or {named} = {formula}").format(named=named(match), formula=formula(match)),
+            _("or {named} = {formula}").format(named=named(match), formula=match.formula),
             indent=_INDENT * 2,
             first=_INDENT,
         )
@@ -80,19 +80,6 @@ def _beside_the_verdict(explanation: Explanation, terminal: Terminal) -> list[st
         terminal.prose(_("The model says that {fits}: {peak}.").format(fits=fits, peak=peak), indent=_INDENT),
         terminal.prose(_("What could explain the error: {causes}.").format(causes=causes), indent=_INDENT),
     ]
-
-
-def formula(match: Match) -> str:
-    """The product with the numbers put in: ``24,555 tokens x 152,064 vocabulary entries x 4 bytes``."""
-    tensor = match.tensor
-    factors = [f"{count:,} {counted}" for count, counted in tensor.factors]
-    if match.tokens is not None:
-        factors = [_("{tokens:,} tokens").format(tokens=match.tokens)] * (
-            2 if tensor.quadratic else 1
-        ) + factors
-    shared = _(" / {ranks:,} ranks").format(ranks=tensor.ranks) if tensor.ranks > 1 else ""
-    size = _(" x {dtype} bytes").format(dtype=tensor.dtype_bytes) if tensor.dtype_bytes > 1 else ""
-    return " x ".join(factors) + shared + size
 
 
 def named(match: Match) -> str:

@@ -64,7 +64,7 @@ def _changes(comparison: ConfigurationDiff) -> bool:
     before, after = comparison.before.job.case.time, comparison.after.job.case.time
     if not same_seconds(before.seconds, after.seconds):
         return True
-    return any(abs(one.after_bytes - one.before_bytes) >= SHOWN_BYTES for one in comparison.phases)
+    return any(abs(one.change_bytes) >= SHOWN_BYTES for one in comparison.phases)
 
 
 def _unchanged() -> str:
@@ -92,9 +92,9 @@ def _phase(phase: PhaseChange, capacity: int) -> tuple[str, ...]:
     timed = ("", "", "")
     if phase.before_seconds is not None or phase.after_seconds is not None:
         timed = times(phase.before_seconds, phase.after_seconds, phase.change)
-    if phase.after_bytes > capacity:
+    if (phase.after_bytes or 0) > capacity:
         name = f"**{name}**"
-    return (name, *amounts(*peaks), bar(phase.after_bytes / capacity), *timed)
+    return (name, *amounts(*peaks), bar((phase.after_bytes or 0) / capacity), *timed)
 
 
 def _notes(comparison: ConfigurationDiff) -> Iterator[str]:

@@ -6,20 +6,19 @@ from msgspec import Meta, Struct
 
 from tuner import __version__, timing
 from tuner.advise import Verdict
-from tuner.advise.comparison import Difference, Effect
+from tuner.advise.comparison import Difference, Effect, PhaseEffect
 from tuner.consultation.comparison import ConfigurationDiff, KeyEntry, PhaseChange, Side
-from tuner.evidence import Evidence
-from tuner.findings import Finding, Severity
+from tuner.errors import Location
+from tuner.field_marks import Bytes, BytesInterval
+from tuner.findings import Finding
 from tuner.inputs.settings import Layer
-from tuner.memory import Item, PhaseEstimate
 from tuner.render.field_words import field_words, value_words
 from tuner.render.json_text import json_text
-from tuner.render.report_values import SCHEMA_VERSION, Bytes, InputPlace, Interval, SchemaVersion
+from tuner.render.publication import extended, publish
+from tuner.render.report_values import SCHEMA_VERSION, SchemaVersion
 from tuner.render.time_report import StepTimeReport
-from tuner.trainers.key_facts import KeyFate, KeyKind, KeyState
+from tuner.trainers.key_facts import KeyChange, KeyKind, KeyState
 from tuner.workload import Phase
-
-SecondsInterval = Annotated[tuple[float, float], Meta(description="the least and the most seconds")]
 
 
 class SideReport(Struct, frozen=True, kw_only=True):
@@ -38,59 +37,12 @@ class SideReport(Struct, frozen=True, kw_only=True):
     refusals: Annotated[tuple[str, ...], Meta(description="codes of the checks that end the launch")]
     worst_phase: Phase
     worst_bytes: Bytes
-    interval_bytes: Interval
+    interval_bytes: BytesInterval
     capacity_bytes: Bytes
     host_bytes: Annotated[int, Meta(description="bytes of host memory per node")]
     seconds: Annotated[float, Meta(description="of one step, modelled")]
     step_time: StepTimeReport
     left_out: Annotated[tuple[str, ...], Meta(description="parts of the job that are not counted")]
-
-
-class PartChange(Struct, frozen=True, kw_only=True):
-    """One part of a phase's peak."""
-
-    item: Item
-    before_bytes: Bytes
-    after_bytes: Bytes
-    change_bytes: Bytes
-
-
-class PhaseDiffReport(Struct, frozen=True, kw_only=True):
-    """One phase before and after; the parts add up to the peaks."""
-
-    phase: Phase
-    before_bytes: Annotated[int | None, Meta(description="bytes at the peak; null without the phase")]
-    after_bytes: Annotated[int | None, Meta(description="bytes at the peak; null without the phase")]
-    change_bytes: Bytes
-    parts: tuple[PartChange, ...]
-    before_seconds: float | None
-    after_seconds: float | None
-    change_seconds: float
-    before_interval_s: SecondsInterval | None
-    after_interval_s: SecondsInterval | None
-    change: Annotated[
-        timing.StepChange | None,
-        Meta(description="of the seconds; null where one of both is missing"),
-    ]
-
-
-class PhaseEffectReport(Struct, frozen=True, kw_only=True):
-    """A phase of the second job without a difference, and with it."""
-
-    phase: Phase
-    without_bytes: Bytes
-    with_bytes: Bytes
-
-
-class EffectReport(Struct, frozen=True, kw_only=True):
-    """What one difference does to the second job."""
-
-    phases: Annotated[tuple[PhaseEffectReport, ...], Meta(description="those whose peak changes")]
-    without_host_bytes: Bytes
-    with_host_bytes: Bytes
-    without_seconds: float
-    with_seconds: float
-    change: Annotated[timing.StepChange, Meta(description="of the seconds, with its interval")]
 
 
 class FieldReport(Struct, frozen=True, kw_only=True):
@@ -109,40 +61,34 @@ class DifferenceReport(Struct, frozen=True, kw_only=True):
     overrides: Annotated[
         tuple[str, ...], Meta(description="give the second job the first one's values; empty: no key does")
     ]
-    effect: Annotated[EffectReport | None, Meta(description="null where the two values make no job together")]
+    effect: Annotated[Effect | None, Meta(description="null where the two values make no job together")]
 
 
-class KeyStateReport(Struct, frozen=True, kw_only=True):
-    """A key in one of both configurations."""
+class KeyStateReport(KeyState, frozen=True, kw_only=True):
+    """A key in one of both configurations, with its value as it may be shown."""
 
-    key: str
-    known: Annotated[bool, Meta(description="the configuration has the key")]
-    value: Any
-    by_user: bool
-    layer: Layer | None
-    location: InputPlace | None
-    kind: Annotated[KeyKind | None, Meta(description="what the estimate makes of it")]
+    @property
+    def known(self) -> Annotated[bool, Meta(description="the configuration has the key")]:
+        """Whether it is there."""
+        return self.origin is not None
+
+    @property
+    def layer(self) -> Layer | None:
+        """Where the value was set."""
+        return None if self.origin is None else self.origin.layer
+
+    @property
+    def location(self) -> Location | None:
+        """The place where it was set."""
+        return None if self.origin is None else self.origin.location
 
 
-class KeyReport(Struct, frozen=True, kw_only=True):
-    """A key that differs and touches one of both jobs."""
+class KeyReport(KeyChange, frozen=True, kw_only=True):
+    """A key that differs and touches one of both jobs, with what that does."""
 
-    change: KeyFate
     before: KeyStateReport
     after: KeyStateReport
-    reason: Annotated[str, Meta(description="why it has no effect, or what is not counted")]
     differences: tuple[DifferenceReport, ...]
-
-
-class SpokenReport(Struct, frozen=True, kw_only=True):
-    """An error or a warning of one configuration alone."""
-
-    code: str
-    name: str
-    severity: Severity
-    evidence: Evidence
-    message: str
-    keys: tuple[str, ...]
 
 
 class ComparisonReport(Struct, frozen=True, kw_only=True):
@@ -153,7 +99,7 @@ class ComparisonReport(Struct, frozen=True, kw_only=True):
     before: SideReport
     after: SideReport
     worse: Annotated[bool, Meta(description="the second no longer starts or fits as the first one does")]
-    phases: tuple[PhaseDiffReport, ...]
+    phases: tuple[PhaseChange, ...]
     change_seconds: Annotated[float, Meta(description="of one step, modelled")]
     change: Annotated[timing.StepChange, Meta(description="of the seconds, with its interval")]
     change_host_bytes: Bytes
@@ -162,8 +108,41 @@ class ComparisonReport(Struct, frozen=True, kw_only=True):
     behaviours: Annotated[
         tuple[DifferenceReport, ...], Meta(description="what differs without a key that shows it")
     ]
-    findings_before: Annotated[tuple[SpokenReport, ...], Meta(description="of the first alone")]
-    findings_after: Annotated[tuple[SpokenReport, ...], Meta(description="of the second alone")]
+    findings_before: Annotated[tuple[Finding, ...], Meta(description="of the first alone")]
+    findings_after: Annotated[tuple[Finding, ...], Meta(description="of the second alone")]
+
+
+publish(PhaseEffect, "PhaseEffectReport")
+publish(Effect, "EffectReport", text="What one difference does to the second job.")
+publish(
+    PhaseChange,
+    "PhaseDiffReport",
+    *("phase", "before_bytes", "after_bytes", "change_bytes", "parts", "before_seconds", "after_seconds"),
+    *("change_seconds", "before_interval_s", "after_interval_s", "change"),
+)
+publish(
+    KeyStateReport,
+    "KeyStateReport",
+    *("key", "known", "value", "by_user", "layer", "location", "kind"),
+    text="A key in one of both configurations.",
+    types={
+        "value": Any,
+        "kind": Annotated[KeyKind | None, Meta(description="what the estimate makes of it")],
+    },
+)
+publish(
+    KeyReport,
+    "KeyReport",
+    *("change", "before", "after", "reason", "differences"),
+    text="A key that differs and touches one of both jobs.",
+    types={"reason": Annotated[str, Meta(description="why it has no effect, or what is not counted")]},
+)
+publish(
+    Finding,
+    "SpokenReport",
+    *("code", "name", "severity", "evidence", "message", "keys"),
+    text="An error or a warning of one configuration alone.",
+)
 
 
 def comparison_json(comparison: ConfigurationDiff) -> str:
@@ -179,15 +158,15 @@ def comparison_report(comparison: ConfigurationDiff) -> ComparisonReport:
         before=_side(before),
         after=_side(after),
         worse=comparison.is_worse,
-        phases=tuple(map(_phase, comparison.phases)),
+        phases=comparison.phases,
         change_seconds=after.job.case.time.seconds - before.job.case.time.seconds,
         change=comparison.change,
         change_host_bytes=after.job.case.estimate.host_bytes - before.job.case.estimate.host_bytes,
         keys=tuple(map(_key, comparison.keys)),
         passed_over=comparison.passed_over,
         behaviours=tuple(map(_difference, comparison.behaviours)),
-        findings_before=tuple(map(_finding, comparison.silent)),
-        findings_after=tuple(map(_finding, comparison.spoken)),
+        findings_before=comparison.silent,
+        findings_after=comparison.spoken,
     )
 
 
@@ -217,60 +196,19 @@ def _side(side: Side) -> SideReport:
     )
 
 
-def _phase(phase: PhaseChange) -> PhaseDiffReport:
-    before, after = phase.before, phase.after
-    return PhaseDiffReport(
-        phase=phase.phase,
-        before_bytes=None if before is None else before.peak_bytes,
-        after_bytes=None if after is None else after.peak_bytes,
-        change_bytes=phase.after_bytes - phase.before_bytes,
-        parts=tuple(
-            PartChange(item=item, before_bytes=one, after_bytes=other, change_bytes=other - one)
-            for item in Item
-            for one, other in [(_part(before, item), _part(after, item))]
-            if one or other
-        ),
-        before_seconds=phase.before_seconds,
-        after_seconds=phase.after_seconds,
-        change_seconds=(phase.after_seconds or 0.0) - (phase.before_seconds or 0.0),
-        before_interval_s=_ends(phase.before_time),
-        after_interval_s=_ends(phase.after_time),
-        change=phase.change,
-    )
-
-
-def _ends(time: timing.Interval | None) -> tuple[float, float] | None:
-    return None if time is None else (time.low_s, time.high_s)
-
-
-def _part(estimate: PhaseEstimate | None, item: Item) -> int:
-    return 0 if estimate is None else estimate.bytes_of(item)
-
-
 def _key(entry: KeyEntry) -> KeyReport:
-    return KeyReport(
-        change=entry.change.change,
-        before=_state(entry.change.before),
-        after=_state(entry.change.after),
-        reason=entry.change.reason,
+    change = entry.change
+    return extended(
+        KeyReport,
+        change,
+        before=_state(change.before),
+        after=_state(change.after),
         differences=tuple(map(_difference, entry.differences)),
     )
 
 
 def _state(state: KeyState) -> KeyStateReport:
-    origin = state.origin
-    location = None if origin is None else origin.location
-    return KeyStateReport(
-        key=state.key,
-        known=origin is not None,
-        value=state.shown,
-        by_user=state.by_user,
-        layer=None if origin is None else origin.layer,
-        location=None
-        if location is None
-        else InputPlace(source=location.source, line=location.line, column=location.column),
-        kind=state.kind,
-    )
+    return extended(KeyStateReport, state, value=state.shown)
 
 
 def _difference(difference: Difference) -> DifferenceReport:
@@ -285,32 +223,5 @@ def _difference(difference: Difference) -> DifferenceReport:
             for field in difference.fields
         ),
         overrides=difference.overrides,
-        effect=None if difference.effect is None else _effect(difference.effect),
-    )
-
-
-def _effect(effect: Effect) -> EffectReport:
-    return EffectReport(
-        phases=tuple(
-            PhaseEffectReport(
-                phase=phase.phase, without_bytes=phase.without_bytes, with_bytes=phase.with_bytes
-            )
-            for phase in effect.phases
-        ),
-        without_host_bytes=effect.without_host_bytes,
-        with_host_bytes=effect.with_host_bytes,
-        without_seconds=effect.without_seconds,
-        with_seconds=effect.with_seconds,
-        change=effect.change,
-    )
-
-
-def _finding(finding: Finding) -> SpokenReport:
-    return SpokenReport(
-        code=finding.rule.code,
-        name=finding.rule.name,
-        severity=finding.severity,
-        evidence=finding.evidence,
-        message=finding.message,
-        keys=finding.keys,
+        effect=difference.effect,
     )

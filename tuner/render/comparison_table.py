@@ -34,7 +34,7 @@ def phase_table(comparison: ConfigurationDiff, terminal: Terminal) -> Iterator[s
         if phase.before_seconds is not None or phase.after_seconds is not None:
             cells += _times(phase.before_seconds, phase.after_seconds, phase.change, terminal)
         line = _named(phase.phase.value, cells)
-        if phase.after_bytes > capacity:
+        if (phase.after_bytes or 0) > capacity:
             line = terminal.style(line, "bold", "red") + _(" over {card}").format(card=gib(capacity))
         yield line
     host = _amounts(before.estimate.host_bytes, after.estimate.host_bytes, terminal)

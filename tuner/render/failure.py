@@ -12,7 +12,7 @@ from tuner.dtypes import DType
 from tuner.inputs.secrets import without_secrets
 from tuner.language import N_, _
 from tuner.out_of_memory.stack import Call
-from tuner.render.allocation import formula, named, notes
+from tuner.render.allocation import named, notes
 from tuner.render.columns import left
 from tuner.render.failure_figures import card_words, causes, model_words
 from tuner.render.failure_words import MEANINGS, WORK, said_of_kind, work_of
@@ -111,7 +111,7 @@ def _tensors(failure: Failure) -> Iterator[tuple[str, str]]:
         yield _("tensor"), _("No tensor of this configuration has this size.")
         return
     first, *others = allocation.candidates
-    words = [f"{named(first.match)} = {formula(first.match)}"]
+    words = [f"{named(first.match)} = {first.match.formula}"]
     words.append(_("made by {made_by}").format(made_by=first.match.tensor.made_by))
     text = full_stop(clauses(words))
     spread = notes(allocation.failed, Candidate(match=first.match))
@@ -129,7 +129,7 @@ def _tensors(failure: Failure) -> Iterator[tuple[str, str]]:
         yield (
             _("or"),
             full_stop(
-                clauses([f"{named(candidate.match)} = {formula(candidate.match)}", _told(candidate, first)])
+                clauses([f"{named(candidate.match)} = {candidate.match.formula}", _told(candidate, first)])
             ),
         )
 

@@ -80,7 +80,7 @@ def causes(failure: Failure) -> Iterator[str]:
     told = set()
     if failure.of_another_job:
         yield _("This configuration has no such phase: the error is of a job that was set otherwise.")
-    for name, there, here in failure.others_settings:
+    for name, there, here in failure.other_settings:
         yield _(_OTHERWISE[name]).format(there=there, here=here)
     if card is not None:
         if card.other_card and card.total_bytes is not None:

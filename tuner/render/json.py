@@ -6,11 +6,10 @@ from tuner import __version__
 from tuner.consultation.head import HeadConsultation, head_rows, token_rows
 from tuner.consultation.result import Consultation
 from tuner.memory.head.logits import published_rule_bytes
-from tuner.render.advice_report import combination_report, finding_report, release_report
-from tuner.render.allocation_report import allocation_report
+from tuner.render.advice_report import combination_report, finding_report
 from tuner.render.batches import batch_rows
 from tuner.render.json_text import json_text
-from tuner.render.memory_report import memory_report, symbol_reports
+from tuner.render.memory_report import memory_report, symbols_of
 from tuner.render.observed_report import log_report
 from tuner.render.premises_report import left_out_report, premises_of
 from tuner.render.report import HeadReport, Report
@@ -40,9 +39,9 @@ def report(answer: Consultation) -> Report:
         saving=saving_report(advice.saving, advice.workload.cluster),
         findings=tuple(finding_report(item) for item in advice.recommendations),
         combination=combination_report(advice),
-        symbols=symbol_reports(advice),
-        failed_allocation=None if answer.allocation is None else allocation_report(answer.allocation),
-        release_range=None if advice.releases is None else release_report(advice.releases),
+        symbols=symbols_of(advice),
+        failed_allocation=answer.allocation,
+        release_range=advice.releases,
         log=None if answer.given.log is None else log_report(answer, answer.given.log),
     )
 
@@ -54,7 +53,7 @@ def advice_json(answer: Consultation) -> str:
 
 def head_report(asked: HeadConsultation) -> HeadReport:
     """The table of the output head."""
-    sizes, model, allocation = asked.sizes, asked.model, asked.allocation
+    sizes, model = asked.sizes, asked.model
     return HeadReport(
         tuner_version=__version__,
         sizes=sizes,
@@ -62,7 +61,7 @@ def head_report(asked: HeadConsultation) -> HeadReport:
         published_rule_bytes=published_rule_bytes(tokens=sizes.tokens, vocab=sizes.vocab),
         model=model.name if model is not None else None,
         tokens=token_rows(sizes, model) if model is not None else (),
-        failed_allocation=None if allocation is None else allocation_report(allocation),
+        failed_allocation=asked.allocation,
     )
 
 

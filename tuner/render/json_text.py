@@ -1,17 +1,17 @@
 """Writes a report as JSON, whatever bytes stand in what the user gave, and its long lists entry by entry."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
-from functools import cache
+from functools import cache, partial
+from operator import attrgetter
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import fields
 
-from tuner.workload.head import UNPUBLISHED
+from tuner.render.publication import facts_of, is_table, publication_of
 
 _INDENT = "  "
 
@@ -31,36 +31,58 @@ def json_text(report: Struct, *, indent: int | None = 2) -> str:
 
 
 def published(value: Any) -> Any:
-    """A value as JSON has it: structs with the fields that are published, enumerations by their values."""
-    if isinstance(value, Struct):
-        return {
-            name: _of_field(getattr(value, name), number=number)
-            for name, number in _published_fields(type(value))
-        }
-    if isinstance(value, Enum):
-        return value.value
-    if isinstance(value, Mapping):
-        return {published(key): published(child) for key, child in value.items()}
-    if isinstance(value, (list, tuple)):
-        return list(map(published, value))
-    if hasattr(value, "model_dump"):  # a measured pass, which pydantic has read
-        return value.model_dump(mode="json", by_alias=True)
+    """A value as JSON has it: structs with the facts that are published, enumerations by their values."""
+    return _writer_of(value.__class__)(value)
+
+
+Writer = Callable[[Any], Any]
+
+
+@cache  # a report has some ten thousand values of a few types
+def _writer_of(kind: type) -> Writer:
+    """What writes the values of a class."""
+    if issubclass(kind, Struct) or publication_of(kind) is not None:
+        return partial(_facts, [(fact.name, _writer(fact.hint)) for fact in facts_of(kind)])
+    if issubclass(kind, Enum):
+        return attrgetter("value")
+    if issubclass(kind, Mapping):
+        return _table
+    if issubclass(kind, (list, tuple)):
+        return _list
+    return _measured if hasattr(kind, "model_dump") else _itself
+
+
+def _writer(hint: Any) -> Writer:
+    """What writes the values of a fact."""
+    if is_table(hint):
+        return _table
+    return _number if _is_number(hint) else published
+
+
+def _facts(facts: Iterable[tuple[str, Writer]], value: Any) -> dict[str, Any]:
+    return {name: write(getattr(value, name)) for name, write in facts}
+
+
+def _table(pairs: Any) -> dict[Any, Any]:
+    return {published(key): published(child) for key, child in dict(pairs).items()}
+
+
+def _list(values: Iterable[Any]) -> list[Any]:
+    return [published(value) for value in values]
+
+
+def _measured(value: Any) -> Any:
+    """A measured pass, which pydantic has read."""
+    return value.model_dump(mode="json", by_alias=True)
+
+
+def _itself(value: Any) -> Any:
     return value
 
 
-def _of_field(value: Any, *, number: bool) -> Any:
-    """The value of a field; a whole number is written as what the field holds, 8.0 among 7.5 and 8.5."""
-    return float(value) if number and isinstance(value, int) else published(value)
-
-
-@cache
-def _published_fields(struct: type[Struct]) -> tuple[tuple[str, bool], ...]:
-    """The names of the fields that are published, each with whether it holds any number."""
-    return tuple(
-        (field.name, _is_number(field.type))
-        for field in fields(struct)
-        if UNPUBLISHED not in getattr(field.type, "__metadata__", ())
-    )
+def _number(value: Any) -> Any:
+    """Any number; a whole one is written as what the field holds, 8.0 among 7.5 and 8.5."""
+    return float(value) if isinstance(value, int) else published(value)
 
 
 def _is_number(hint: Any) -> bool:

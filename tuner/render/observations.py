@@ -103,15 +103,15 @@ def memory_table(peaks: Sequence[PeakComparison], terminal: Terminal) -> Iterato
     for one in peaks:
         reserved = one.modelled_reserved_bytes
         cells = (
-            _gib(one.peak.allocated_bytes),
+            _gib(one.allocated_bytes),
             _gib(one.modelled_bytes),
-            _gib(one.peak.reserved_bytes),
+            _gib(one.reserved_bytes),
             "-" if reserved is None else gib_interval(reserved),
-            _gib(one.peak.card_bytes),
+            _gib(one.card_bytes),
             _gib(one.modelled_card_bytes),
         )
         widths = (width for _name, width in _memory_head())
-        yield _row(one.peak.phase.value, "".join(map(right, cells, widths)))
+        yield _row(one.phase.value, "".join(map(right, cells, widths)))
 
 
 def _memory_groups() -> tuple[tuple[str, int], ...]:
@@ -161,7 +161,7 @@ def _memory(run: ObservedRun, memory: MemoryComparison, *, beside_engine: bool) 
     assert run.memory is not None  # else there is nothing beside it
     parts = [
         _("Memory: {observed} allocated at most, {modelled} modelled").format(
-            observed=gib(memory.observed_bytes),
+            observed=gib(memory.allocated_bytes),
             modelled=up_to(memory.modelled_bytes, memory.modelled_high_bytes),
         )
     ]
@@ -189,22 +189,23 @@ def _memory(run: ObservedRun, memory: MemoryComparison, *, beside_engine: bool) 
 def _engine(engine: EngineComparison) -> Iterator[str]:
     """What the rollout engine printed when it was started."""
     parts = []
-    if engine.cache_tokens is not None:
+    if engine.kv_cache_tokens is not None:
         parts.append(
             _("a KV cache of {observed:,} tokens, {modelled:,} modelled").format(
-                observed=engine.cache_tokens.observed, modelled=engine.cache_tokens.modelled
+                observed=engine.kv_cache_tokens.observed, modelled=engine.kv_cache_tokens.modelled
             )
         )
-    if engine.cache_bytes is not None:
+    if engine.kv_cache_bytes is not None:
         parts.append(
             _("{observed} for the KV cache of one GPU, {modelled} modelled").format(
-                observed=gib(engine.cache_bytes.observed), modelled=gib(engine.cache_bytes.modelled)
+                observed=gib(engine.kv_cache_bytes.observed), modelled=gib(engine.kv_cache_bytes.modelled)
             )
         )
-    if engine.sequence_tokens is not None:
+    if engine.longest_sequence_tokens is not None:
         parts.append(
             _("sequences of up to {observed:,} tokens, {modelled:,} modelled").format(
-                observed=engine.sequence_tokens.observed, modelled=engine.sequence_tokens.modelled
+                observed=engine.longest_sequence_tokens.observed,
+                modelled=engine.longest_sequence_tokens.modelled,
             )
         )
     if parts:
@@ -213,7 +214,7 @@ def _engine(engine: EngineComparison) -> Iterator[str]:
 
 def _sign(sign: Observation, run: RunComparison) -> str:
     keys = (key for field in sign.fields for key in run.keys.get(field, ()))
-    names = _(" ({names})").format(names=listed(sign.names)) if sign.names else ""
+    names = _(" ({names})").format(names=listed(sign.timers)) if sign.timers else ""
     of_phase = sign.sign is Sign.MORE_MEMORY and sign.phase is not None
     return _(_PHASE_TOOK_MORE if of_phase else _SIGNS[sign.sign]).format(
         phase="" if sign.phase is None else sign.phase.value,

@@ -1,72 +1,73 @@
 """What an answer rests on, for a program: settings, defaults, reasons, and what was left open or out."""
 
-from collections.abc import Sequence
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct, field
 
 from tuner.consultation.result import Consultation, ProjectOption
+from tuner.errors import Location
 from tuner.inputs.secrets import shown_value
-from tuner.inputs.settings import Layer
-from tuner.inputs.user_input import LostOverride, Remark
+from tuner.inputs.settings import Origin, UnknownKey
+from tuner.inputs.user_input import OpenArgument, Remark
 from tuner.memory.fitting.limits import Fitting
-from tuner.render.report_values import InputPlace
+from tuner.render.publication import extended, publish
 from tuner.trainers.key_facts import Affects
 from tuner.trainers.protocol import LeftOut
 
 
-class UserSetting(Struct, frozen=True, kw_only=True):
+class UserSetting(Origin, frozen=True, kw_only=True):
     """A key that the user set, in a file or as an override."""
 
     key: str
     value: Any
-    layer: Layer
-    location: InputPlace | None
-    text: str
 
 
-class UnknownKeyReport(Struct, frozen=True, kw_only=True):
-    """A key that the release does not have; it was not taken into account."""
+class OpenValue(OpenArgument, frozen=True, kw_only=True):
+    """An argument of a launch script that only a run of it would tell, with the variable that settles it."""
 
-    key: str
-    nearest: str | None
-    known_in: Annotated[tuple[str, ...], Meta(description="bundled releases that have this key")]
-    location: InputPlace
-
-
-class OpenValue(Struct, frozen=True, kw_only=True):
-    """An argument of a launch script that only a run of it would tell; it was left out."""
-
-    key: Annotated[str, Meta(description="empty where not even the key is known")]
-    text: Annotated[str, Meta(description="as the script has it")]
-    variable: Annotated[str, Meta(description="NAME=value behind the script settles it; empty: none does")]
-    location: InputPlace
+    @property
+    def variable(
+        self,
+    ) -> Annotated[str, Meta(description="NAME=value behind the script settles it; empty: none does")]:
+        """The name of the variable."""
+        return self.name
 
 
-class ScriptRemark(Struct, frozen=True, kw_only=True):
-    """Something that was taken to be so when a launch script was followed."""
+class LeftOutReport(LeftOut, frozen=True, kw_only=True):
+    """A part of the job that the estimate does not count, with the place of the setting that it has it by."""
 
-    text: str
-    location: InputPlace
-
-
-class LeftOutReport(Struct, frozen=True, kw_only=True):
-    """A part of the job that the estimate does not count, and the setting by which the job has it."""
-
-    name: Annotated[str, Meta(description='completes "the job fits, without ..."')]
-    key: str
-    value: Any
-    location: InputPlace | None
-    reason: str
-    affects: Annotated[Affects, Meta(description="what is missing from the answer")]
+    @property
+    def location(self) -> Location | None:
+        """Where the setting was made."""
+        return None if self.origin is None else self.origin.location
 
 
-class ProjectSetting(Struct, frozen=True, kw_only=True):
-    """What the settings of a project say in place of an option."""
-
-    option: str
-    value: Any
-    location: InputPlace
+publish(UserSetting, "UserSetting", "key", "value", "layer", "location", "text")
+publish(
+    UnknownKey,
+    "UnknownKeyReport",
+    *("key", "nearest", "known_in", "location"),
+    text="A key that the release does not have; it was not taken into account.",
+)
+publish(
+    OpenValue,
+    "OpenValue",
+    *("key", "text", "variable", "location"),
+    text="An argument of a launch script that only a run of it would tell; it was left out.",
+)
+publish(Remark, "ScriptRemark", "text", "location")
+publish(
+    LeftOutReport,
+    "LeftOutReport",
+    *("name", "key", "value", "location", "reason", "affects"),
+    text="A part of the job that the estimate does not count, and the setting by which the job has it.",
+    types={
+        "name": Annotated[str, Meta(description='completes "the job fits, without ..."')],
+        "value": Any,
+        "affects": Annotated[Affects, Meta(description="what is missing from the answer")],
+    },
+)
+publish(ProjectOption, "ProjectSetting", types={"value": Any})
 
 
 class PremisesReport(Struct, frozen=True, kw_only=True):
@@ -94,7 +95,7 @@ class PremisesReport(Struct, frozen=True, kw_only=True):
     headroom: Annotated[float, Meta(description="share of the card that proposals leave free")]
     settings: tuple[UserSetting, ...]
     project_settings: Annotated[
-        tuple[ProjectSetting, ...], Meta(description="options that the settings of the project give")
+        tuple[ProjectOption, ...], Meta(description="options that the settings of the project give")
     ] = ()
     resting_on_defaults: Annotated[
         dict[str, Any], Meta(description="decisive keys that nobody set, with the defaults used")
@@ -103,14 +104,14 @@ class PremisesReport(Struct, frozen=True, kw_only=True):
         dict[str, Fitting],
         Meta(description="of these keys: the values with which every phase fits"),
     ] = field(default_factory=dict)
-    unknown_keys: tuple[UnknownKeyReport, ...]
+    unknown_keys: tuple[UnknownKey, ...]
     open_values: tuple[OpenValue, ...] = ()
     lost_overrides: Annotated[
-        tuple[ScriptRemark, ...], Meta(description="of a launch script: these never reach the trainer")
+        tuple[Remark, ...], Meta(description="of a launch script: these never reach the trainer")
     ] = ()
-    script_remarks: tuple[ScriptRemark, ...] = ()
+    script_remarks: tuple[Remark, ...] = ()
     not_followed: Annotated[
-        tuple[ScriptRemark, ...],
+        tuple[Remark, ...],
         Meta(description="of a launch script: what is not run, and what of the reading rests on it"),
     ] = ()
 
@@ -136,44 +137,25 @@ def premises_of(answer: Consultation) -> PremisesReport:
         gpus_reason=answer.gpus_reason,
         headroom=answer.advice.headroom,
         settings=_settings(answer),
-        project_settings=tuple(map(project_setting, answer.from_project)),
+        project_settings=answer.from_project,
         resting_on_defaults=dict(answer.resting),
         fitting_values=dict(answer.fitting),
-        unknown_keys=tuple(
-            UnknownKeyReport(
-                key=unknown.key,
-                nearest=unknown.nearest,
-                known_in=unknown.known_in,
-                location=InputPlace.of(unknown.location),
-            )
-            for unknown in answer.settings.unknown
-        ),
-        open_values=tuple(
-            OpenValue(
-                key=value.key, text=value.text, variable=value.name, location=InputPlace.of(value.location)
-            )
-            for value in answer.given.unsettled
-        ),
-        lost_overrides=_remarks(answer.given.lost),
-        script_remarks=_remarks(answer.given.remarks),
-        not_followed=_remarks(answer.given.not_followed),
-    )
-
-
-def _remarks(remarks: Sequence[LostOverride] | Sequence[Remark]) -> tuple[ScriptRemark, ...]:
-    return tuple(
-        ScriptRemark(text=remark.text, location=InputPlace.of(remark.location)) for remark in remarks
+        unknown_keys=answer.settings.unknown,
+        open_values=tuple(extended(OpenValue, value) for value in answer.given.unsettled),
+        lost_overrides=answer.given.lost,
+        script_remarks=answer.given.remarks,
+        not_followed=answer.given.not_followed,
     )
 
 
 def _settings(answer: Consultation) -> tuple[UserSetting, ...]:
     settings = (answer.settings.setting(key) for key in answer.settings.user_keys)
     return tuple(
-        UserSetting(
+        extended(
+            UserSetting,
+            setting.origin,
             key=setting.key,
             value=answer.settings.shown(setting.key, setting.value),
-            layer=setting.origin.layer,
-            location=InputPlace.of(setting.origin.location) if setting.origin.location is not None else None,
             text=answer.settings.shown_override(setting.origin.text),
         )
         for setting in settings
@@ -183,17 +165,4 @@ def _settings(answer: Consultation) -> tuple[UserSetting, ...]:
 
 def left_out_report(part: LeftOut) -> LeftOutReport:
     """A part of the job that is not counted."""
-    location = None if part.origin is None else part.origin.location
-    return LeftOutReport(
-        name=part.name,
-        key=part.key,
-        value=shown_value(part.key, part.value, known=True),
-        location=None if location is None else InputPlace.of(location),
-        reason=part.reason,
-        affects=part.affects,
-    )
-
-
-def project_setting(said: ProjectOption) -> ProjectSetting:
-    """What the settings of a project say in place of an option."""
-    return ProjectSetting(option=said.option, value=said.value, location=InputPlace.of(said.location))
+    return extended(LeftOutReport, part, value=shown_value(part.key, part.value, known=True))

@@ -4,13 +4,14 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from tuner.advise import CheapestRun, Verdict
+from tuner.advise import CheapestRun, ReleaseRange, Verdict
+from tuner.advise.allocation import Explanation
 from tuner.consultation.head import HeadRow, HeadSizes, TokenRow
 from tuner.memory import RolloutMemory
-from tuner.render.advice_report import CombinationReport, FindingReport, ReleaseReport
-from tuner.render.allocation_report import AllocationReport
+from tuner.memory.derivations import Symbol
+from tuner.render.advice_report import CombinationReport, FindingReport
 from tuner.render.batches import BatchRow
-from tuner.render.memory_report import MemoryReport, SymbolReport
+from tuner.render.memory_report import MemoryReport
 from tuner.render.observed_report import LogReport
 from tuner.render.premises_report import LeftOutReport, PremisesReport
 from tuner.render.report_values import SCHEMA_VERSION, SchemaVersion
@@ -51,11 +52,11 @@ class Report(Struct, frozen=True, kw_only=True):
     findings: tuple[FindingReport, ...]
     combination: CombinationReport | None
     symbols: Annotated[
-        tuple[SymbolReport, ...],
+        tuple[Symbol, ...],
         Meta(description="what the symbols of the formulas stand for"),
     ]
-    failed_allocation: AllocationReport | None = None
-    release_range: Annotated[ReleaseReport | None, Meta(description="null where the release is bundled")] = (
+    failed_allocation: Explanation | None = None
+    release_range: Annotated[ReleaseRange | None, Meta(description="null where the release is bundled")] = (
         None
     )
     log: Annotated[LogReport | None, Meta(description="null where the input is no log of a run")] = None
@@ -71,4 +72,4 @@ class HeadReport(Struct, frozen=True, kw_only=True):
     published_rule_bytes: Annotated[int, Meta(description="7 bytes per token and vocabulary entry")]
     model: str | None
     tokens: tuple[TokenRow, ...]
-    failed_allocation: AllocationReport | None = None
+    failed_allocation: Explanation | None = None

@@ -5,31 +5,12 @@ number when a field is removed, changes its meaning or may be null where it coul
 is added.
 """
 
-from typing import Annotated, Literal
-
-from msgspec import Meta, Struct
+from typing import Literal
 
 from tuner.errors import Location
+from tuner.render.publication import publish
 
 SchemaVersion = Literal["4.2"]
 SCHEMA_VERSION: SchemaVersion = "4.2"
 
-Bytes = Annotated[int, Meta(description="bytes")]
-Interval = Annotated[tuple[int, int], Meta(description="the least and the most bytes")]
-Seconds = Annotated[float, Meta(description="seconds, modelled")]
-LowSeconds = Annotated[float, Meta(description="the least seconds")]
-HighSeconds = Annotated[float, Meta(description="the most seconds")]
-RatesOf = Annotated[str, Meta(description="the card whose measured rates or tables the seconds rest on")]
-
-
-class InputPlace(Struct, frozen=True, kw_only=True):
-    """A place in the user's input."""
-
-    source: str
-    line: int | None
-    column: int | None
-
-    @classmethod
-    def of(cls, location: Location) -> "InputPlace":
-        """A place as it is."""
-        return cls(source=location.source, line=location.line, column=location.column)
+publish(Location, "InputPlace", "source", "line", "column", text="A place in the user's input.")

@@ -1,58 +1,63 @@
 """The seconds of a job for a program: those of each phase, of the step, and of a checkpoint."""
 
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
-from msgspec import Meta, Struct
+from msgspec import Meta
 
 from tuner.evidence import Evidence
+from tuner.field_marks import HighSeconds, LowSeconds, RatesOf, Seconds
 from tuner.hardware import Cluster
-from tuner.render.report_values import HighSeconds, LowSeconds, RatesOf, Seconds
+from tuner.render.publication import extended, publish
 from tuner.timing import Interval, PhaseTime, StepTime, phase_interval
 from tuner.timing.saving import SavingTime, storage_bytes_per_s
-from tuner.workload import Batch, Phase
+from tuner.workload import Batch
 
 
-class TimePart(Struct, frozen=True, kw_only=True):
+class TimePart(NamedTuple):
     """What some of a phase's seconds are spent on."""
 
     name: str
     seconds: Seconds
 
 
-class PhaseTimeReport(Struct, frozen=True, kw_only=True):
-    """The time of one phase."""
+class PhaseTimeReport(PhaseTime, frozen=True, kw_only=True, eq=False):
+    """The time of one phase, with its interval."""
 
-    phase: Phase
-    seconds: Seconds
     parts: tuple[TimePart, ...]
-    low_s: LowSeconds
-    high_s: HighSeconds
-    evidence: Annotated[Evidence, Meta(description="what most of the seconds rest on")]
-    rates_of: RatesOf
+    interval: Interval
+
+    @property
+    def low_s(self) -> LowSeconds:
+        """The lower end of the interval."""
+        return self.interval.low_s
+
+    @property
+    def high_s(self) -> HighSeconds:
+        """The upper end of the interval."""
+        return self.interval.high_s
+
+    @property
+    def evidence(self) -> Annotated[Evidence, Meta(description="what most of the seconds rest on")]:
+        """What stands behind the seconds."""
+        return self.interval.evidence
+
+    @property
+    def rates_of(self) -> RatesOf:
+        """The card that was measured."""
+        return self.interval.rates_of
 
 
-class SavingTimeReport(Struct, frozen=True, kw_only=True):
+class SavingTimeReport(SavingTime, frozen=True, kw_only=True):
     """What a checkpoint takes each time that one is written; it is no part of the step's seconds."""
 
     waits: Annotated[PhaseTimeReport, Meta(description="in which training stands still")]
-    background_s: Annotated[Seconds, Meta(description="in which files are written while training goes on")]
-    written_bytes: Annotated[int, Meta(description="of all ranks, every model that is saved")]
     storage_bytes_per_s: Annotated[float, Meta(description="what a node writes")]
     storage_assumed: Annotated[bool, Meta(description="nobody said how fast the storage is")]
-    every_steps: Annotated[int | None, Meta(description="null: at the end of the job alone")]
-    step_seconds: Annotated[
-        float | None, Meta(description="spread over the steps from one checkpoint to the next")
-    ]
 
 
-class StepTimeReport(Struct, frozen=True, kw_only=True):
+class StepTimeReport(Interval, frozen=True, kw_only=True):
     """The time of the whole step."""
 
-    seconds: Seconds
-    low_s: LowSeconds
-    high_s: HighSeconds
-    evidence: Annotated[Evidence, Meta(description="what most of the seconds rest on")]
-    rates_of: RatesOf
     lengths_assumed: Annotated[
         bool,
         Meta(description="nobody said how long responses are; the interval does not count that"),
@@ -61,14 +66,22 @@ class StepTimeReport(Struct, frozen=True, kw_only=True):
     @classmethod
     def of(cls, interval: Interval, batch: Batch) -> "StepTimeReport":
         """The interval of a step's seconds, at the lengths of a job."""
-        return cls(
-            seconds=interval.seconds,
-            low_s=interval.low_s,
-            high_s=interval.high_s,
-            evidence=interval.evidence,
-            rates_of=interval.rates_of,
-            lengths_assumed=batch.known_mean_tokens is None,
-        )
+        return extended(cls, interval, lengths_assumed=batch.known_mean_tokens is None)
+
+
+publish(TimePart, "TimePart", *TimePart._fields)
+publish(
+    PhaseTimeReport,
+    "PhaseTimeReport",
+    *("phase", "seconds", "parts", "low_s", "high_s", "evidence", "rates_of"),
+    text="The time of one phase.",
+)
+publish(
+    SavingTimeReport,
+    "SavingTimeReport",
+    *("waits", "background_s", "written_bytes", "storage_bytes_per_s", "storage_assumed"),
+    *("every_steps", "step_seconds"),
+)
 
 
 def phase_times(time: StepTime, cluster: Cluster) -> tuple[PhaseTimeReport, ...]:
@@ -77,28 +90,18 @@ def phase_times(time: StepTime, cluster: Cluster) -> tuple[PhaseTimeReport, ...]
 
 
 def _phase_time(phase: PhaseTime, cluster: Cluster) -> PhaseTimeReport:
-    interval = phase_interval(phase, cluster)
-    return PhaseTimeReport(
-        phase=phase.phase,
-        seconds=phase.seconds,
-        parts=tuple(TimePart(name=name, seconds=seconds) for name, seconds in phase.parts),
-        low_s=interval.low_s,
-        high_s=interval.high_s,
-        evidence=interval.evidence,
-        rates_of=interval.rates_of,
-    )
+    parts = tuple(TimePart(name, seconds) for name, seconds in phase.parts)
+    return extended(PhaseTimeReport, phase, parts=parts, interval=phase_interval(phase, cluster))
 
 
 def saving_report(saving: SavingTime | None, cluster: Cluster) -> SavingTimeReport | None:
     """What a checkpoint takes; None of a job that writes none."""
     if saving is None:
         return None
-    return SavingTimeReport(
+    return extended(
+        SavingTimeReport,
+        saving,
         waits=_phase_time(saving.waits, cluster),
-        background_s=saving.background_s,
-        written_bytes=saving.written_bytes,
         storage_bytes_per_s=storage_bytes_per_s(cluster),
         storage_assumed=cluster.storage_bytes_per_s is None,
-        every_steps=saving.every_steps,
-        step_seconds=saving.step_seconds,
     )

@@ -3,10 +3,13 @@
 No terminal and no output format is known here.
 """
 
-from msgspec import Struct
+from typing import Annotated
+
+from msgspec import Meta, Struct
 
 from tuner.enumeration import Enum
 from tuner.errors import Location
+from tuner.field_marks import Bytes, Seconds
 from tuner.findings import Finding, Severity
 
 _RANK = {severity: rank for rank, severity in enumerate(Severity)}
@@ -15,8 +18,8 @@ _RANK = {severity: rank for rank, severity in enumerate(Severity)}
 class Edit(Struct, frozen=True, kw_only=True):
     """A piece of a file and what stands there afterwards."""
 
-    start: int  # bytes from the beginning of the file
-    end: int  # behind the last byte that is replaced
+    start: Annotated[int, Meta(description="bytes from the beginning of the file")]
+    end: Annotated[int, Meta(description="behind the last byte that is replaced")]
     text: str
 
 
@@ -26,7 +29,12 @@ class Fix(Struct, frozen=True, kw_only=True):
     title: str  # what it does, in one line
     source: str  # the file
     edits: tuple[Edit, ...]  # in the order of the file; none touches another
-    safe: bool  # the training computes the same with it
+    safe: Annotated[
+        bool,
+        Meta(
+            description="the training computes the same: tuner check --fix may apply it, else --unsafe-fixes"
+        ),
+    ]
     hides: bool = False  # it stands beside what may be a secret: its lines are not shown
     tried: bool = False  # --fix was tried on the file with this finding
     refused: str = ""  # why --fix leaves the finding; empty where it fixes it, or nobody tried
@@ -62,7 +70,7 @@ class FindingLine(Struct, frozen=True, kw_only=True):
     @property
     def code(self) -> str:
         """The rule's code, such as ``ROL013``."""
-        return self.finding.rule.code
+        return self.finding.code
 
     @property
     def rank(self) -> tuple[int, str, int, int, str]:
@@ -97,30 +105,37 @@ class InputProblem(Struct, frozen=True, kw_only=True):
     location: Location
 
 
+class CheckedGpu(Struct, frozen=True, kw_only=True):
+    """The card that files were checked for."""
+
+    name: str
+    memory_bytes: Annotated[int, Meta(description="bytes that processes can have")]
+    reason: Annotated[str, Meta(description="which option named it, or how it was found")]
+    assumed: Annotated[bool, Meta(description="nothing named the card")]
+
+
 class JudgedFor(Struct, frozen=True, kw_only=True):
-    """The release, the card and the engine that one input was judged for, and why these."""
+    """What one input was judged for, and why."""
 
     trainer: str
     release: str
     release_reason: str
-    engine: str | None  # "vllm 0.18.0"; None where the trainer generates by itself
+    # such as "vllm 0.18.0"
+    engine: Annotated[str | None, Meta(description="null where the trainer generates by itself")]
     engine_reason: str | None
-    gpu: str
-    gpu_bytes: int  # that processes can have
-    gpu_reason: str
-    gpu_assumed: bool  # nothing named the card
+    gpu: CheckedGpu
 
 
 class PhaseUse(Struct, frozen=True, kw_only=True):
     """Memory and seconds of one phase on one GPU."""
 
     phase: str  # "update_actor"
-    peak_bytes: int
-    low_bytes: int
-    high_bytes: int
-    seconds: float | None  # None where no time is known of it
-    low_s: float | None
-    high_s: float | None
+    peak_bytes: Bytes
+    low_bytes: Bytes
+    high_bytes: Bytes
+    seconds: Seconds | None  # None where no time is known of it
+    low_s: Seconds | None
+    high_s: Seconds | None
 
 
 class InputFindings(Struct, frozen=True, kw_only=True):
@@ -136,7 +151,8 @@ class InputFindings(Struct, frozen=True, kw_only=True):
     problem: InputProblem | None = None  # nothing else is known where there is one
     judged_for: JudgedFor | None = None
     phases: tuple[PhaseUse, ...] = ()  # in the order of a step
-    gpus: int = 0  # of the whole job
-    step_s: float | None = None  # seconds of one step, modelled; None where the job does not run
-    low_s: float | None = None
-    high_s: float | None = None
+    gpus: Annotated[int, Meta(description="of the whole job; 0 where the input cannot be used")] = 0
+    # None where the job does not run
+    step_s: Annotated[Seconds | None, Meta(description="seconds of one step")] = None
+    low_s: Seconds | None = None
+    high_s: Seconds | None = None

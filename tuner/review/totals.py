@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from tuner.enumeration import Enum
 from tuner.findings import Severity
-from tuner.review.input_findings import Fix, InputFindings, JudgedFor, SilencedBy
+from tuner.review.input_findings import CheckedGpu, Fix, InputFindings, JudgedFor, SilencedBy
 
 
 class Fixable(Enum):
@@ -33,7 +33,7 @@ class Totals:
         self.left_out = 0  # findings that the settings do not ask for
         self.releases: dict[str, str] = {}  # trainers with their release, and why it was taken the last time
         self.engines: dict[str, str] = {}  # rollout engines in the same way
-        self.cards: dict[str, JudgedFor] = {}  # of each card the first, in the order of the last
+        self.cards: dict[str, CheckedGpu] = {}  # of each card the first, in the order of the last
         self.last: JudgedFor | None = None
         self.baselines: dict[str, None] = {}  # that the settings name, in the order of the inputs
         for checked in inputs:
@@ -59,7 +59,7 @@ class Totals:
         self.releases[f"{judged.trainer} {judged.release}"] = judged.release_reason
         if judged.engine is not None:
             self.engines[judged.engine] = judged.engine_reason or ""
-        self.cards[judged.gpu] = self.cards.pop(judged.gpu, judged)
+        self.cards[judged.gpu.name] = self.cards.pop(judged.gpu.name, judged.gpu)
         self.last = judged
 
 

@@ -7,6 +7,7 @@ from math import ceil
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tuner.field_marks import Seconds
 from tuner.hardware import Cluster, MeasuredGpu
 from tuner.timing import fsdp
 from tuner.timing.corrections import OperatorFamily, correction
@@ -27,7 +28,7 @@ class PhaseTime(Struct, frozen=True, kw_only=True, eq=False, dict=True):
     """
 
     phase: Phase
-    seconds: float
+    seconds: Seconds
     parts: tuple[tuple[str, float], ...]
     job: TimedPasses | None = None  # of a pass of the trainer, whose kernels a host launches
     engine: EngineHost | None = None  # of a rollout, whose steps a host prepares

@@ -26,10 +26,12 @@ Source: verl 0.9.1 ``utils/checkpoint/fsdp_checkpoint_manager.py`` and ``megatro
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from tuner.dtypes import DType
+from tuner.field_marks import Seconds
 from tuner.hardware import Cluster
 from tuner.model_shape import ModelShape
 from tuner.timing import assumptions as assume
@@ -48,13 +50,15 @@ Saved = tuple[ModelShape, Engine, Saving]
 class SavingTime(Struct, frozen=True, kw_only=True):
     """What a checkpoint takes, each time that the job writes one."""
 
-    waits: PhaseTime  # in which training stands still
-    background_s: float  # in which files are written while training goes on
-    written_bytes: int  # of all ranks
-    every_steps: int | None  # None: at the end of the job alone
+    waits: Annotated[PhaseTime, Meta(description="in which training stands still")]
+    background_s: Annotated[Seconds, Meta(description="in which files are written while training goes on")]
+    written_bytes: Annotated[int, Meta(description="of all ranks, every model that is saved")]
+    every_steps: Annotated[int | None, Meta(description="null: at the end of the job alone")]
 
     @property
-    def step_seconds(self) -> float | None:
+    def step_seconds(
+        self,
+    ) -> Annotated[float | None, Meta(description="spread over the steps from one checkpoint to the next")]:
         """What it comes to in a step, spread over those from one checkpoint to the next."""
         return None if self.every_steps is None else self.waits.seconds / self.every_steps
 

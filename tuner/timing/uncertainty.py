@@ -9,10 +9,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from math import hypot, sqrt
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from tuner.evidence import Evidence
+from tuner.field_marks import HighSeconds, LowSeconds, RatesOf, Seconds
 from tuner.hardware import Cluster, Gpu
 from tuner.timing import spreads
 from tuner.timing.corrections import OperatorFamily as Corrected
@@ -25,11 +27,11 @@ from tuner.workload import Phase
 class Interval(Struct, frozen=True, kw_only=True):
     """Modelled seconds with the least and the most that they may be, and what they rest on."""
 
-    seconds: float
-    low_s: float
-    high_s: float
-    evidence: Evidence
-    rates_of: str  # the card whose measured rates or tables they rest on
+    seconds: Seconds
+    low_s: LowSeconds
+    high_s: HighSeconds
+    evidence: Annotated[Evidence, Meta(description="what most of the seconds rest on")]
+    rates_of: RatesOf
 
 
 class StepChange(Struct, frozen=True, kw_only=True):

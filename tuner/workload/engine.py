@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from tuner.dtypes import DType
 from tuner.enumeration import Enum
-from tuner.workload.head import UNPUBLISHED
+from tuner.field_marks import UNPUBLISHED
 
 
 class Backend(Enum):

@@ -2,13 +2,11 @@
 
 from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import Struct
 
 from tuner.dtypes import DType
 from tuner.enumeration import Enum
-
-#: Marks a field that the published report leaves out.
-UNPUBLISHED = Meta(extra={"published": False})
+from tuner.field_marks import UNPUBLISHED
 
 
 class HeadKind(Enum):

@@ -1,6 +1,8 @@
 """The place in a job at which it stopped, as the stack of calls tells it."""
 
-from msgspec import Struct
+from typing import Annotated
+
+from msgspec import Meta, Struct
 
 from tuner.enumeration import Enum
 from tuner.out_of_memory.stack import Call
@@ -31,8 +33,10 @@ class FailedWork(Enum):
 class FailurePlace(Struct, frozen=True, kw_only=True):
     """Where a job was in its step, and with what, each with the call that says so."""
 
-    phases: tuple[Phase, ...] = ()  # it was in one of them; none where no call says
-    before_steps: bool = False  # the job was still starting
+    phases: Annotated[
+        tuple[Phase, ...], Meta(description="one of which it was; none where no call says")
+    ] = ()
+    before_steps: Annotated[bool, Meta(description="the job was still starting")] = False
     phase_call: Call | None = None
     work: FailedWork | None = None
     work_call: Call | None = None

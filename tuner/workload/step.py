@@ -6,10 +6,11 @@ from msgspec import Struct
 
 from tuner.dtypes import DType
 from tuner.enumeration import Enum
+from tuner.field_marks import UNPUBLISHED
 from tuner.model_shape import ModelShape
 from tuner.workload.batch import Pass
 from tuner.workload.engine import Engine
-from tuner.workload.head import UNPUBLISHED, OutputHead
+from tuner.workload.head import OutputHead
 
 
 class Phase(Enum):

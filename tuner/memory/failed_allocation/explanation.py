@@ -45,9 +45,7 @@ class FailedAllocation(Struct, frozen=True, kw_only=True):
 
     text: str  # the size as written: "13.91 GiB"
     bytes: int
-    low_bytes: (
-        int  # the least that the tensor can have, by the rounding of message and allocator: one at least
-    )
+    low_bytes: int  # that the tensor can have, by the rounding of message and allocator: one at least
     high_bytes: int
     free_bytes: int | None = None  # on the card
     unused_bytes: int | None = None  # reserved by PyTorch, in no tensor
@@ -61,6 +59,18 @@ class Match(Struct, frozen=True, kw_only=True):
     tokens: int | None = None  # solved for; None for a tensor without tokens
     low_tokens: int | None = None
     high_tokens: int | None = None
+
+    @property
+    def formula(self) -> str:
+        """The product in numbers: ``24,555 tokens x 152,064 vocabulary entries x 4 bytes``."""
+        tensor = self.tensor
+        factors = [f"{count:,} {counted}" for count, counted in tensor.factors]
+        if self.tokens is not None:
+            tokens = _("{tokens:,} tokens").format(tokens=self.tokens)
+            factors = [tokens] * (2 if tensor.quadratic else 1) + factors
+        shared = _(" / {ranks:,} ranks").format(ranks=tensor.ranks) if tensor.ranks > 1 else ""
+        size = _(" x {dtype} bytes").format(dtype=tensor.dtype_bytes) if tensor.dtype_bytes > 1 else ""
+        return " x ".join(factors) + shared + size
 
     @property
     def claimed(self) -> bool:

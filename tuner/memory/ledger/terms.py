@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 from functools import cached_property
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from tuner.enumeration import Enum
 from tuner.evidence import Evidence
+from tuner.field_marks import Bytes, BytesInterval
 from tuner.workload import Phase
 
 
@@ -38,11 +40,15 @@ class Term(Struct, frozen=True, kw_only=True):
 
     item: Item
     name: str  # stable identifier, e.g. "kv_cache"
-    bytes: int
+    bytes: Bytes
     evidence: Evidence = Evidence.EXACT
-    formula: str = ""  # in the names of ``symbols``; neighbours are multiplied: "T V b"
-    symbols: tuple[tuple[str, float], ...] = ()
-    source: str = ""  # the deriving function, "memory.head.logits.head_peak_bytes"; its docstring is its page
+    # such as "T V b"
+    formula: Annotated[str, Meta(description="in the names of symbols; neighbours are multiplied")] = ""
+    symbols: Annotated[
+        tuple[tuple[str, float], ...], Meta(description="numbers by their names in the formula")
+    ] = ()
+    # such as "memory.head.logits.head_peak_bytes"; its docstring is its page
+    source: Annotated[str, Meta(description="the function whose text derives the formula")] = ""
     low_bytes: int | None = None  # ends of the interval of a size that is not derived; None: exactly bytes
     high_bytes: int | None = None
 
@@ -61,6 +67,11 @@ class Term(Struct, frozen=True, kw_only=True):
         """The most bytes it may have."""
         return self.bytes if self.high_bytes is None else self.high_bytes
 
+    @property
+    def interval_bytes(self) -> BytesInterval:
+        """The least and the most bytes it may have."""
+        return self.low, self.high
+
 
 class Moment(Struct, frozen=True, kw_only=True, dict=True):
     """An instant within a phase; the terms are what is allocated then."""
@@ -69,7 +80,7 @@ class Moment(Struct, frozen=True, kw_only=True, dict=True):
     terms: tuple[Term, ...]
 
     @cached_property
-    def bytes(self) -> int:
+    def bytes(self) -> Bytes:
         """Everything resident at this instant."""
         return sum([term.bytes for term in self.terms])
 
@@ -147,7 +158,7 @@ class PhaseEstimate(Struct, frozen=True, kw_only=True, dict=True):
         return max(self.moments, key=lambda moment: moment.bytes)
 
     @cached_property
-    def peak_bytes(self) -> int:
+    def peak_bytes(self) -> Bytes:
         """Bytes at the peak, everything on the card counted."""
         return self.resident.bytes + max([moment.bytes for moment in self.own])
 
@@ -163,7 +174,9 @@ class PhaseEstimate(Struct, frozen=True, kw_only=True, dict=True):
         return sum(term.bytes for term in self.peak.terms if term.item in items)
 
     @property
-    def allocated_bytes(self) -> int:
+    def allocated_bytes(
+        self,
+    ) -> Annotated[int, Meta(description="bytes at the peak of the trainer's own allocator")]:
         """Peak of what the trainer's own PyTorch allocator hands out (no engine, no context)."""
         return max(sum(term.bytes for term in moment.terms if term.of_allocator) for moment in self.moments)
 
@@ -182,12 +195,17 @@ class Estimate(Struct, frozen=True, kw_only=True, dict=True):
     """The memory of one GPU through one step."""
 
     phases: tuple[PhaseEstimate, ...]
-    capacity_bytes: int
-    host_bytes: int  # host memory per node: offloaded states and copies
-    host_terms: tuple[Term, ...] = ()  # what it adds up from
-    host_capacity_bytes: int | None = None  # host memory that a node has; None where nobody said
+    capacity_bytes: Bytes
+    # offloaded states and copies
+    host_bytes: Annotated[int, Meta(description="bytes of host memory per node")]
+    host_terms: Annotated[tuple[Term, ...], Meta(description="what the host memory adds up from")] = ()
+    host_capacity_bytes: Annotated[
+        int | None, Meta(description="bytes of host memory that a node has; null where nobody said")
+    ] = None
     problems: tuple[str, ...] = ()  # why the job cannot run whatever a GPU holds, e.g. no room for a KV cache
-    doubts: tuple[str, ...] = ()  # why it may not run although it can
+    doubts: Annotated[
+        tuple[str, ...], Meta(description="why the job may not run although every phase fits")
+    ] = ()
 
     @cached_property
     def worst(self) -> PhaseEstimate:

@@ -16,7 +16,7 @@ from tuner.inputs.user_input import UserInput
 from tuner.language import _
 from tuner.override_text import override_key
 from tuner.render import does_not_fit, lost_override, not_modelled
-from tuner.review.input_findings import FindingLine, InputFindings, JudgedFor, PhaseUse
+from tuner.review.input_findings import CheckedGpu, FindingLine, InputFindings, JudgedFor, PhaseUse
 from tuner.timing import phase_interval
 
 
@@ -151,10 +151,12 @@ def _judged_for(answer: Consultation) -> JudgedFor:
         release_reason=answer.release_reason,
         engine=None if engine is None else f"{engine.name} {engine.version}",
         engine_reason=None if engine is None else engine.reason,
-        gpu=gpu.name,
-        gpu_bytes=gpu.capacity_bytes,
-        gpu_reason=answer.gpu_reason,
-        gpu_assumed=answer.gpu_assumed,
+        gpu=CheckedGpu(
+            name=gpu.name,
+            memory_bytes=gpu.capacity_bytes,
+            reason=answer.gpu_reason,
+            assumed=answer.gpu_assumed,
+        ),
     )
 
 

@@ -83,12 +83,12 @@ def _input(checked: InputFindings) -> Iterator[str]:
         text = _("Each phase on one of {gpus} GPUs, {gpu} with {capacity}, with {programs}:")
         yield text.format(
             gpus=checked.gpus,
-            gpu=cell(judged.gpu),
-            capacity=gib(judged.gpu_bytes),
+            gpu=cell(judged.gpu.name),
+            capacity=gib(judged.gpu.memory_bytes),
             programs=cell(listed(programs)),
         )
         titles = (_("Phase"), _("Peak"), _("Share of the card"), _("Seconds"))
-        yield table(titles, [_phase(phase, judged.gpu_bytes) for phase in checked.phases])
+        yield table(titles, [_phase(phase, judged.gpu.memory_bytes) for phase in checked.phases])
 
 
 def _row(line: FindingLine, checked: InputFindings) -> tuple[str, ...]:

@@ -4,31 +4,22 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
+from tuner.errors import Location
 from tuner.evidence import Evidence
 from tuner.findings import Severity
-from tuner.render.report_values import SCHEMA_VERSION, Bytes, InputPlace, SchemaVersion, Seconds
+from tuner.render.checked.wording import path_of
+from tuner.render.publication import publish
+from tuner.render.report_values import SCHEMA_VERSION, SchemaVersion
+from tuner.review.input_findings import CheckedGpu, Edit, Fix, InputFindings, JudgedFor, PhaseUse
 
 
-class FixEdit(Struct, frozen=True, kw_only=True):
-    """A piece of a file and what stands there afterwards."""
+class FixReport(Fix, frozen=True, kw_only=True):
+    """Edits of one file that fix a finding, with the file as it is seen from the working folder."""
 
-    start: Annotated[int, Meta(description="bytes from the beginning of the file")]
-    end: Annotated[int, Meta(description="behind the last byte that is replaced")]
-    text: str
-
-
-class FixReport(Struct, frozen=True, kw_only=True):
-    """Edits of one file that fix a finding."""
-
-    title: str
-    path: str
-    safe: Annotated[
-        bool,
-        Meta(
-            description="the training computes the same: tuner check --fix may apply it, else --unsafe-fixes"
-        ),
-    ]
-    edits: tuple[FixEdit, ...]
+    @property
+    def path(self) -> str:
+        """The file."""
+        return path_of(self.source)
 
 
 class CheckLine(Struct, frozen=True, kw_only=True):
@@ -68,50 +59,21 @@ class SilencedLine(Struct, frozen=True, kw_only=True):
     reason: str
 
 
-class CheckedGpu(Struct, frozen=True, kw_only=True):
-    """The card that files were checked for."""
+class CheckedInput(InputFindings, frozen=True, kw_only=True):
+    """One input that was checked, as it is seen from the working folder."""
 
-    name: str
-    memory_bytes: Annotated[int, Meta(description="bytes that processes can have")]
-    reason: Annotated[str, Meta(description="which option named it, or how it was found")]
-    assumed: Annotated[bool, Meta(description="nothing named the card")]
+    @property
+    def unreadable(self) -> Annotated[str | None, Meta(description="why it cannot be used")]:
+        """The message on it."""
+        return None if self.problem is None else self.problem.message
 
-
-class JudgedForReport(Struct, frozen=True, kw_only=True):
-    """What one input was judged for, and why."""
-
-    trainer: str
-    release: str
-    release_reason: str
-    engine: Annotated[str | None, Meta(description="null where the trainer generates by itself")]
-    engine_reason: str | None
-    gpu: CheckedGpu
-
-
-class CheckedPhase(Struct, frozen=True, kw_only=True):
-    """Memory and seconds of one phase on one GPU."""
-
-    phase: str
-    peak_bytes: Bytes
-    low_bytes: Bytes
-    high_bytes: Bytes
-    seconds: Seconds | None
-    low_s: Seconds | None
-    high_s: Seconds | None
-
-
-class CheckedInput(Struct, frozen=True, kw_only=True):
-    """One input that was checked."""
-
-    source: str
-    unreadable: Annotated[str | None, Meta(description="why it cannot be used")] = None
-    location: Annotated[InputPlace | None, Meta(description="where it cannot be used")] = None
-    judged_for: JudgedForReport | None = None
-    gpus: Annotated[int, Meta(description="of the whole job; 0 where the input cannot be used")] = 0
-    phases: tuple[CheckedPhase, ...] = ()
-    step_s: Annotated[Seconds | None, Meta(description="seconds of one step")] = None
-    low_s: Seconds | None = None
-    high_s: Seconds | None = None
+    @property
+    def location(self) -> Annotated[Location | None, Meta(description="where it cannot be used")]:
+        """The place of what cannot be used."""
+        if self.problem is None:
+            return None
+        place = self.problem.location
+        return Location(source=path_of(place.source), line=place.line, column=place.column)
 
 
 class CheckReport(Struct, frozen=True, kw_only=True):
@@ -129,3 +91,25 @@ class CheckReport(Struct, frozen=True, kw_only=True):
     findings: tuple[CheckLine, ...]
     silenced: tuple[SilencedLine, ...]
     unreadable: Annotated[tuple[str, ...], Meta(description="messages on files that cannot be used")]
+
+
+publish(Edit, "FixEdit")
+publish(
+    FixReport,
+    "FixReport",
+    *("title", "path", "safe", "edits"),
+    text="Edits of one file that fix a finding.",
+)
+publish(JudgedFor, "JudgedForReport")
+publish(PhaseUse, "CheckedPhase")
+publish(
+    CheckedInput,
+    "CheckedInput",
+    *("source", "unreadable", "location", "judged_for", "gpus", "phases", "step_s", "low_s", "high_s"),
+    text="One input that was checked.",
+    defaults={
+        **dict.fromkeys(("unreadable", "location", "judged_for", "step_s", "low_s", "high_s")),
+        "gpus": 0,
+        "phases": (),
+    },
+)
