@@ -4,10 +4,9 @@ from collections.abc import Iterator
 
 from tuner.language import _, ngettext
 from tuner.render.checked.context import RenderContext, separated
-from tuner.render.checked.rule_help import escaped
 from tuner.render.checked.wording import help_text, page, path_of, stated
-from tuner.render.numbers import gib, percent
-from tuner.render.terminal import plain
+from tuner.render.document.markdown import code, outside, table
+from tuner.render.numbers import EMPTY, FULL, LIMIT, gib, percent, share_bar
 from tuner.render.words import counted, full_stop, listed
 from tuner.review.input_findings import FindingLine, InputFindings, PhaseUse
 from tuner.review.review import Review
@@ -15,9 +14,7 @@ from tuner.rules.wording import duration
 from tuner.units import MIB
 
 MOST_BYTES = MIB - 1024  # GitHub takes summaries below 1 MiB; room for the sentence on what is left out
-_CELLS = 20  # of a whole card
-_FULL, _EMPTY, _LIMIT = "\u2588", "\u2591", "\u2503"
-_ASCII = str.maketrans({_FULL: "#", _EMPTY: "-", _LIMIT: "!"})
+_ASCII = str.maketrans({FULL: "#", EMPTY: "-", LIMIT: "!"})
 
 
 def parts(review: Review, context: RenderContext) -> Iterator[str]:
@@ -70,7 +67,7 @@ def _input(checked: InputFindings) -> Iterator[str]:
     yield f"### {code(path_of(checked.source))}"
     if checked.problem is not None:
         error = _("error")
-        yield f"**{error}**: {cell(checked.problem.message)}"
+        yield f"**{error}**: {outside(checked.problem.message)}"
         return
     if checked.lines:
         titles = (_("Finding"), _("Line"), _("Message"), _("Override"))
@@ -83,9 +80,9 @@ def _input(checked: InputFindings) -> Iterator[str]:
         text = _("Each phase on one of {gpus} GPUs, {gpu} with {capacity}, with {programs}:")
         yield text.format(
             gpus=checked.gpus,
-            gpu=cell(judged.gpu),
+            gpu=outside(judged.gpu),
             capacity=gib(judged.gpu_bytes),
-            programs=cell(listed(programs)),
+            programs=outside(listed(programs)),
         )
         titles = (_("Phase"), _("Peak"), _("Share of the card"), _("Seconds"))
         yield table(titles, [_phase(phase, judged.gpu_bytes) for phase in checked.phases])
@@ -96,11 +93,11 @@ def _row(line: FindingLine, checked: InputFindings) -> tuple[str, ...]:
     name = f"[{rule.code}]({page(rule)})" if page(rule) else rule.code
     position = "" if place.line is None else str(place.line)
     if place.source != checked.source:
-        position = f"{cell(path_of(place.source))}:{position}"
+        position = f"{outside(path_of(place.source))}:{position}"
     return (
         f"{_(line.finding.severity.value)} {name} {rule.name}",
         position,
-        cell(stated(line)),
+        outside(stated(line)),
         code(help_text(line)) if line.overrides else "",
     )
 
@@ -108,30 +105,4 @@ def _row(line: FindingLine, checked: InputFindings) -> tuple[str, ...]:
 def _phase(phase: PhaseUse, capacity: int) -> tuple[str, ...]:
     share = phase.peak_bytes / capacity
     seconds = "" if phase.seconds is None else duration(phase.seconds)
-    return (f"`{phase.phase}`", gib(phase.peak_bytes), f"{bar(share)} {percent(share)}", seconds)
-
-
-def bar(share: float) -> str:
-    """A share of the card in blocks; what is above the card stands behind a mark."""
-    filled = min(_CELLS, round(share * _CELLS))
-    over = min(_CELLS, round(max(0.0, share - 1) * _CELLS))
-    return _FULL * filled + _EMPTY * (_CELLS - filled) + (_LIMIT + _FULL * over if share > 1 else "")
-
-
-def table(titles: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
-    """Rows of cells that are Markdown already."""
-    lines = [titles, tuple("---" for _title in titles), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def cell(text: str) -> str:
-    """A user's text as one cell of a table. An @ would call somebody, so it gets a space of no width."""
-    return escaped(plain(text)).replace("@", "@\u200b")
-
-
-def code(text: str) -> str:
-    """A user's text as code in a cell of a table."""
-    shown = plain(text).replace("|", "\\|")
-    marks = "``" if "`" in shown else "`"
-    space = " " if "`" in shown else ""
-    return f"{marks}{space}{shown}{space}{marks}"
+    return (f"`{phase.phase}`", gib(phase.peak_bytes), f"{share_bar(share)} {percent(share)}", seconds)
