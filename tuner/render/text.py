@@ -80,9 +80,12 @@ def _full(answer: Consultation, terminal: Terminal, *, explain: bool) -> str:
 def _failed_allocation(answer: Consultation, terminal: Terminal) -> str:
     if answer.allocation is None:
         return ""
-    from tuner.render.allocation import allocation_text  # few runs ask for it, and it has much behind it
+    from tuner.render.allocation import allocation_parts  # few runs ask for it, and it has much behind it
+    from tuner.render.document.parts import AnswerDocument
+    from tuner.render.document.terminal import terminal_text
 
-    return allocation_text(answer.allocation, terminal)
+    section = tuple(allocation_parts(answer.allocation))
+    return terminal_text(AnswerDocument(sections=(section,)), terminal).rstrip()
 
 
 def _observed(answer: Consultation, terminal: Terminal) -> str:

@@ -1,7 +1,7 @@
 """Writes a document as Markdown, for a pull request, the summary of a step or a wiki."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 
 from tuner.render.document.marks import Mark, Medium, pieces, words
@@ -98,17 +98,11 @@ def _paste(part: Paste) -> str:
 
 
 def _entry(part: Entry) -> str:
-    """The name and what is said of it in one line; what can be pasted as code."""
+    """What is said of a thing in one line, and what can be pasted behind it as code."""
     details = [detail for detail in part.details if detail.only in (None, Medium.PAGE)]
-    texts = [text for detail in details for text in _clauses(detail)]
-    return f"- {clauses([inline(part.text), *texts])}"
-
-
-def _clauses(detail: Paragraph | Paste) -> Iterator[str]:
-    if isinstance(detail, Paragraph):
-        yield inline(detail.text)
-    else:
-        yield " ".join(map(code, detail.lines))
+    texts = [detail.text for detail in details if isinstance(detail, Paragraph)]
+    pasted = [line for detail in details if isinstance(detail, Paste) for line in detail.lines]
+    return "- " + " ".join([clauses(map(inline, (part.text, *texts))), *map(code, pasted)])
 
 
 def _facts(part: Facts) -> str:
