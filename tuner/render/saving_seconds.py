@@ -4,14 +4,13 @@ from tuner.advise import Advice
 from tuner.hardware import Cluster
 from tuner.language import _
 from tuner.render.numbers import gib, seconds
-from tuner.render.terminal import Terminal
 from tuner.rules.wording import duration
 from tuner.timing import phase_interval
 from tuner.timing.saving import storage_bytes_per_s
 from tuner.units import GIGA
 
 
-def saving_seconds(advice: Advice, terminal: Terminal) -> str:
+def saving_seconds(advice: Advice) -> str:
     """How long training waits for a checkpoint, what of that falls on a step; empty for a job without any."""
     saving, cluster = advice.saving, advice.workload.cluster
     if saving is None:
@@ -29,7 +28,7 @@ def saving_seconds(advice: Advice, terminal: Terminal) -> str:
         text = _("{text} Files take {background} s more, while training goes on.").format(
             text=text, background=duration(saving.background_s)
         )
-    return terminal.prose(text, indent="    ", first="  ")
+    return text
 
 
 def _rate(cluster: Cluster) -> str:

@@ -4,14 +4,13 @@ from tuner.advise import Advice
 from tuner.language import _
 from tuner.render.lengths import assumed_lengths
 from tuner.render.numbers import phase_seconds, seconds
-from tuner.render.terminal import Terminal
 from tuner.render.words import clauses, listed
 from tuner.timing import phase_interval
 
 _LEAST = 0.005  # of the step; a shorter phase is not named
 
 
-def step_seconds(advice: Advice, terminal: Terminal) -> str:
+def step_seconds(advice: Advice) -> str:
     """The step, then its phases, the longest first; empty for a job without seconds."""
     time, cluster = advice.time, advice.workload.cluster
     if time.seconds <= 0:
@@ -22,7 +21,6 @@ def step_seconds(advice: Advice, terminal: Terminal) -> str:
         if phase.seconds >= _LEAST * time.seconds
     )
     step = clauses([seconds(advice.step, cluster.gpu.name), *assumed_lengths(advice.workload)])
-    text = _("Step time: {step}. It is the sum of its phases, in seconds: {phases}.").format(
+    return _("Step time: {step}. It is the sum of its phases, in seconds: {phases}.").format(
         step=step, phases=phases
     )
-    return terminal.prose(text, indent="    ", first="  ")

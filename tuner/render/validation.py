@@ -181,8 +181,8 @@ def _part(part: PartReport) -> tuple[Part, ...]:
 
 def _figures(items: Sequence[Measurement], *, only: Medium | None = None) -> Table:
     columns = (
-        Column(width=_NAME),
-        Column(title=_("predicted"), width=_AMOUNT, align="right"),
+        Column(width=_NAME - 1),
+        Column(title=_("predicted"), width=_AMOUNT + 1, align="right"),
         Column(title=_("measured"), width=_AMOUNT, align="right"),
         Column(title=pgettext("of a prediction", "error"), width=_ERROR, align="right"),
         Column(title=either(page=_("outcome")), before=" "),

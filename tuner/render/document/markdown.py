@@ -8,6 +8,7 @@ from tuner.render.document.marks import Mark, Medium, pieces, words
 from tuner.render.document.parts import (
     AnswerDocument,
     Bullet,
+    Drawing,
     Entry,
     Facts,
     Heading,
@@ -17,10 +18,11 @@ from tuner.render.document.parts import (
     Paste,
     Table,
 )
-from tuner.render.terminal import plain
+from tuner.render.terminal import Terminal, plain
 from tuner.render.words import clauses, sentence, titled
 
 _STRONG = frozenset((Mark.STRONG, Mark.BAD))
+_WIDE = 100  # columns of what is laid out for a terminal
 _RULES = {"left": "---", "right": "---:"}
 
 
@@ -128,6 +130,10 @@ def _cell(text: str) -> str:
     return re.sub(r"(?<!\\)\|", r"\\|", inline(text.replace("\n", "; ")))
 
 
+def _drawing(part: Drawing) -> str:
+    return f"```text\n{part.draw(Terminal(width=_WIDE))}\n```"
+
+
 _WRITERS: dict[type[Part], Callable[..., str]] = {
     Heading: _heading,
     Headline: _headline,
@@ -137,4 +143,5 @@ _WRITERS: dict[type[Part], Callable[..., str]] = {
     Entry: _entry,
     Facts: _facts,
     Table: _table,
+    Drawing: _drawing,
 }

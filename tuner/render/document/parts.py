@@ -3,11 +3,13 @@
 Indents are steps of two columns and are seen on a terminal alone.
 """
 
+from collections.abc import Callable
 from typing import Literal
 
 from msgspec import Struct
 
 from tuner.render.document.marks import Mark, Medium
+from tuner.render.terminal import Terminal
 
 
 class Heading(Struct, frozen=True, kw_only=True):
@@ -102,7 +104,17 @@ class Table(Struct, frozen=True, kw_only=True):
     only: Medium | None = None
 
 
-Part = Heading | Headline | Paragraph | Bullet | Paste | Entry | Facts | Table
+class Drawing(Struct, frozen=True, kw_only=True):
+    """What is laid out for the width that there is: bars, sums that are written out.
+
+    A page has it as a wide terminal does.
+    """
+
+    draw: Callable[[Terminal], str]
+    only: Medium | None = None
+
+
+Part = Heading | Headline | Paragraph | Bullet | Paste | Entry | Facts | Table | Drawing
 
 
 class AnswerDocument(Struct, frozen=True, kw_only=True):

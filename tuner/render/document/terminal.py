@@ -8,6 +8,7 @@ from tuner.render.document.painting import prose, styled
 from tuner.render.document.parts import (
     AnswerDocument,
     Bullet,
+    Drawing,
     Entry,
     Facts,
     Heading,
@@ -82,6 +83,10 @@ def _table(part: Table, terminal: Terminal) -> Iterator[str]:
     return table_lines(part, terminal)
 
 
+def _drawing(part: Drawing, terminal: Terminal) -> Iterator[str]:
+    yield part.draw(terminal)
+
+
 _WRITERS: dict[type[Part], Callable[..., Iterator[str]]] = {
     Heading: _heading,
     Headline: _headline,
@@ -91,4 +96,5 @@ _WRITERS: dict[type[Part], Callable[..., Iterator[str]]] = {
     Entry: _entry,
     Facts: _facts,
     Table: _table,
+    Drawing: _drawing,
 }

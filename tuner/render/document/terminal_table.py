@@ -15,36 +15,39 @@ _STEP = "  "
 def table_lines(table: Table, terminal: Terminal) -> Iterator[str]:
     """The head, and the lines of each row."""
     margin = _STEP * table.level
-    shown = [
-        (place, column)
+    places = [
+        place
         for place, column in enumerate(table.columns)
         if column.only in (None, Medium.TERMINAL) and not column.below
     ]
-    yield styled(
-        (margin + _head([column for _place, column in shown], terminal)).rstrip(), Mark.DIM, terminal
-    )
+    shown = [table.columns[place] for place in places]
+    for head in _heads(shown, terminal):
+        yield styled((margin + head).rstrip(), Mark.DIM, terminal)
     for row in table.rows:
-        cells = [row.cells[place] for place, _column in shown]
-        first = shown[0][1]
-        if columns(words(cells[0], Medium.TERMINAL)) >= first.width:
+        cells = [row.cells[place] for place in places]
+        if columns(words(cells[0], Medium.TERMINAL)) > shown[0].width:
             yield prose(cells[0], terminal, indent=margin + _STEP, first=margin)
             cells[0] = ""
-        line = margin + _cells(cells, [column for _place, column in shown], terminal)
-        yield styled(line.rstrip(), row.mark, terminal) + words(row.note, Medium.TERMINAL)
+        line = (margin + _cells(cells, shown, terminal)).rstrip()
+        yield styled(line, row.mark, terminal) + words(row.note, Medium.TERMINAL)
         yield from _below(row, table, terminal)
 
 
-def _head(shown: Sequence[Column], terminal: Terminal) -> str:
+def _heads(shown: Sequence[Column], terminal: Terminal) -> Iterator[str]:
+    """The titles; groups stand above those of their columns, or in their place where these have none."""
+    above = any(column.group and words(column.title, Medium.TERMINAL) for column in shown)
     text = ""
     for group, members in groupby(shown, key=lambda column: column.group):
-        listed = list(members)
-        if group:
-            width = sum(column.width + columns(_before(column, terminal)) for column in listed)
-            text += right(group, width)
+        of_group = list(members)
+        if group or above:
+            text += right(
+                group, sum(column.width + columns(_before(column, terminal)) for column in of_group)
+            )
         else:
-            titles = [column.title for column in listed]
-            text += _cells(titles, listed, terminal)
-    return text
+            text += _cells([column.title for column in of_group], of_group, terminal)
+    yield text
+    if above:
+        yield _cells([column.title for column in shown], shown, terminal)
 
 
 def _cells(cells: Sequence[str], shown: Sequence[Column], terminal: Terminal) -> str:
