@@ -11,6 +11,7 @@ import pytest
 from msgspec import Struct
 from msgspec.structs import asdict
 
+from tests.cli import answers
 from tests.cli.runner import run
 from tests.cli.test_commands import CONFIG
 from tests.cli.test_diff import ACTOR, GRPO, PPO
@@ -20,6 +21,7 @@ from tuner.consultation.diff import compare
 from tuner.consultation.failure import explain_of_job, read_error
 from tuner.consultation.premises import Premises
 from tuner.inputs.several import separated
+from tuner.render.advice import advice_document
 from tuner.render.comparison import comparison_document
 from tuner.render.document.markdown import markdown
 from tuner.render.document.marks import Mark, Medium, given, marked, pieces, strong, words
@@ -31,6 +33,8 @@ from tuner.render.validation import validation_document
 
 RENDER = Path(__file__).parents[2] / "tuner/render"
 GPU = ("--gpu", "h100-sxm")
+#: Fields of parts that only a terminal or only a page shows, and a table's titles, which both lay out anew.
+OF_ONE_MEDIUM = ("about", "label", "note", "columns")
 COLOURED = [
     ("diff", "/dev/null", *PPO, f"{ACTOR}.grad_clip=0.5", "--verl-version", "0.7.1,0.9.1", *GPU),
     ("diff", CONFIG, "--verl-version", "0.7.1,0.9.1", "--full", *GPU),
@@ -45,7 +49,10 @@ def documents() -> dict[str, AnswerDocument]:
     explained = explain_of_job(
         read_error(STACK + line()), JOB[0], (JOB[1], *LARGE), Premises(gpu="h100-sxm", verl_version="0.9.1")
     )
+    answer = answers.answer()
     return {
+        "advise": advice_document(answer),
+        "advise --full": advice_document(answer, full=True),
         "diff": comparison_document(compare((one, other), upgrade)),
         "validate": validation_document(report()),
         "explain-oom": failure_document(explained),
@@ -64,7 +71,7 @@ def _said(value: object) -> Iterator[str]:
         fields = asdict(value)
         if fields.get("only") is None:
             for name, field in fields.items():
-                if name not in ("label", "before", "align", "group", "note", "columns"):
+                if name not in OF_ONE_MEDIUM:
                     yield from _said(field)
     elif isinstance(value, tuple):
         for item in value:
@@ -79,11 +86,11 @@ def squeezed(text: str) -> str:
     return re.sub(r"[^\w%+-]", "", html.unescape(text)).casefold().replace("_", "")
 
 
-@pytest.mark.parametrize("name", ["diff", "validate", "explain-oom"])
+@pytest.mark.parametrize("name", ["advise", "advise --full", "diff", "validate", "explain-oom"])
 def test_every_writer_says_the_same(name: str) -> None:
     document = documents()[name]
     texts = list(filter(None, map(squeezed, said(document))))
-    assert len(texts) > 15
+    assert len(texts) > 12
     for written in (terminal_text(document, Terminal()), markdown(document)):
         missing = [text for text in texts if text not in squeezed(written)]
         assert not missing
@@ -124,6 +131,14 @@ def test_an_explanation_is_written_for_a_pull_request() -> None:
     assert found.code == 0
     assert found.out.startswith("### Out of GPU memory; the error names no size.\n\n- ")
     assert "- optimizer-offload: " in found.out
+
+
+def test_advice_is_written_for_a_pull_request() -> None:
+    found = run("advise", CONFIG, *GPU, "-f", "markdown")
+    assert found.code == 0
+    assert found.out.startswith("## Qwen2.5-7B-Instruct on 8 x h100-sxm: fits\n\nrollout peaks at ")
+    assert "\n```\nactor_rollout_ref." in found.out
+    assert "\n### What matters most\n\n- " in found.out
 
 
 def test_only_what_draws_on_a_terminal_imports_rich() -> None:

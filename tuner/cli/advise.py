@@ -37,11 +37,11 @@ def advise(
     premises: Premises,
     named: SettingsNamed,
     output_format: Annotated[
-        Literal["text", "json", "html"],
+        Literal["text", "json", "html", "markdown"],
         typer.Option(
             "--output-format",
             "-f",
-            help=_("Text to read, JSON with everything in bytes, or an HTML page with pictures."),
+            help=_("Text to read, JSON with everything in bytes, an HTML page with pictures, or Markdown."),
         ),
     ] = "text",
     fail_on: Annotated[

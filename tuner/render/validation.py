@@ -116,6 +116,7 @@ def _counted(outcomes: Sequence[Outcome]) -> str:
 
 def _verdict(validation: Validation) -> tuple[Part, ...]:
     word, outcome = _headline(validation)
+    counts = " ".join(_counts(validation))
     subject = either(
         terminal=plain(f"{validation.model}, {validation.trainer}, {validation.source}"),
         page=f"{code(validation.source)}, {given(validation.trainer)}.",
@@ -124,7 +125,7 @@ def _verdict(validation: Validation) -> tuple[Part, ...]:
         Headline(
             word=marked(word, _MARKS[outcome] if outcome is not Outcome.NOT_MEASURABLE else Mark.STRONG),
             about=given(validation.model),
-            text=" ".join(_counts(validation)),
+            text=either(terminal=counts, page=sentence(counts)),
         ),
         Paragraph(text=subject, level=1),
         _overrides(validation.overrides, level=1),

@@ -19,7 +19,7 @@ from tuner.render.document.parts import (
     Table,
 )
 from tuner.render.terminal import Terminal, plain
-from tuner.render.words import clauses, sentence, titled
+from tuner.render.words import clauses, titled
 
 _STRONG = frozenset((Mark.STRONG, Mark.BAD))
 _WIDE = 100  # columns of what is laid out for a terminal
@@ -84,7 +84,7 @@ def _heading(part: Heading) -> str:
 
 def _headline(part: Headline) -> str:
     word = words(part.word, Medium.PAGE).lower()
-    return f"## {titled(inline(part.about), word)}\n\n{sentence(inline(part.text))}"
+    return f"## {titled(inline(part.about), word)}\n\n{inline(part.text)}"
 
 
 def _paragraph(part: Paragraph) -> str:
