@@ -5,7 +5,6 @@ in it as characters of Unicode's private use, which :func:`tuner.render.terminal
 user wrote.
 """
 
-import re
 from collections.abc import Iterator
 
 from tuner.enumeration import Enum
@@ -46,7 +45,8 @@ OF_SEVERITY = {
 _FIRST, _END = 0xE000, "\ue0ff"
 _MARKS = tuple(Mark)
 _OPENING = {mark: chr(_FIRST + number) for number, mark in enumerate(_MARKS)}
-_BOUNDS = re.compile(rf"([{chr(_FIRST)}-{_END}])")
+_OPENED = {char: mark for mark, char in _OPENING.items()}
+_WITHOUT = dict.fromkeys(map(ord, (*_OPENED, _END)))
 _MEDIA = {Mark.TERMINAL: Medium.TERMINAL, Mark.PAGE: Medium.PAGE}
 
 Piece = tuple[str, tuple[Mark, ...]]
@@ -79,19 +79,28 @@ def either(*, terminal: str = "", page: str = "") -> str:
 
 def pieces(text: str, medium: Medium) -> Iterator[Piece]:
     """The pieces of a text that a medium shows, each with the marks that it stands under, outermost first."""
-    if _BOUNDS.search(text) is None:
+    if text.isprintable():  # no mark is
         yield text, ()
         return
     above: list[Mark] = []
-    for piece in _BOUNDS.split(text):
-        if piece == _END:
-            above.pop()
-        elif piece and _FIRST <= ord(piece[0]) < _FIRST + len(_MARKS):
-            above.append(_MARKS[ord(piece[0]) - _FIRST])
-        elif piece and all(_MEDIA.get(mark, medium) is medium for mark in above):
-            yield piece, tuple(mark for mark in above if mark not in _MEDIA)
+    begin = 0
+    for place, char in enumerate(text):
+        if char == _END or char in _OPENED:
+            if place > begin and all(_MEDIA.get(mark, medium) is medium for mark in above):
+                yield text[begin:place], tuple(mark for mark in above if mark not in _MEDIA)
+            begin = place + 1
+            if char == _END:
+                above.pop()
+            else:
+                above.append(_OPENED[char])
+    if begin < len(text):
+        yield text[begin:], ()
 
 
 def words(text: str, medium: Medium) -> str:
     """The text that a medium shows, without marks."""
-    return "".join(piece for piece, _marks in pieces(text, medium))
+    if text.isprintable():
+        return text
+    if any(_OPENING[mark] in text for mark in _MEDIA):
+        return "".join(piece for piece, _marks in pieces(text, medium))
+    return text.translate(_WITHOUT)

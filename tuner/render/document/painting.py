@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from itertools import groupby
 
-from tuner.render.document.marks import ARROW, Mark, Medium, pieces
+from tuner.render.document.marks import ARROW, Mark, Medium, pieces, words
 from tuner.render.terminal import Terminal
 
 Style = tuple[str, ...]
@@ -23,12 +23,14 @@ _STYLES: dict[Mark, Style] = {
 def prose(text: str, terminal: Terminal, *, indent: str = "", first: str | None = None) -> str:
     """A marked text, wrapped by what is seen of it and then painted."""
     first = indent if first is None else first
-    spoken = list(_spoken(text, terminal))
-    wrapped = terminal.prose("".join(piece for piece, _style in spoken), indent=indent, first=first)
-    if not terminal.colour or not any(style for _piece, style in spoken):
+    seen = words(text, Medium.TERMINAL)
+    if not terminal.unicode:
+        seen = seen.replace(ARROW, terminal.arrow)
+    wrapped = terminal.prose(seen, indent=indent, first=first)
+    if not terminal.colour or text.isprintable():
         return wrapped
     # Wrapping moves blanks alone: the other characters keep their order, and with it their styles.
-    styles = iter([style for piece, style in spoken for char in piece if not char.isspace()])
+    styles = _styles(text, terminal)
     lines = wrapped.split("\n")
     margins = [first, *[indent] * (len(lines) - 1)]
     return "\n".join(
@@ -37,10 +39,12 @@ def prose(text: str, terminal: Terminal, *, indent: str = "", first: str | None 
     )
 
 
-def _spoken(text: str, terminal: Terminal) -> Iterator[tuple[str, Style]]:
+def _styles(text: str, terminal: Terminal) -> Iterator[Style]:
+    """The style of each character that is seen and no blank."""
     for piece, marks in pieces(text, Medium.TERMINAL):
-        names = dict.fromkeys(name for mark in marks for name in _STYLES.get(mark, ()))
-        yield (piece if terminal.unicode else piece.replace(ARROW, terminal.arrow)), tuple(names)
+        style = tuple(dict.fromkeys(name for mark in marks for name in _STYLES.get(mark, ())))
+        shown = piece if terminal.unicode else piece.replace(ARROW, terminal.arrow)
+        yield from (style for char in shown if not char.isspace())
 
 
 def _painted(line: str, styles: Iterator[Style], terminal: Terminal) -> str:

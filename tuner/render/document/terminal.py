@@ -18,7 +18,6 @@ from tuner.render.document.parts import (
     Paste,
     Table,
 )
-from tuner.render.document.terminal_table import table_lines
 from tuner.render.terminal import Terminal
 from tuner.render.words import titled
 
@@ -80,6 +79,8 @@ def _facts(part: Facts, terminal: Terminal) -> Iterator[str]:
 
 
 def _table(part: Table, terminal: Terminal) -> Iterator[str]:
+    from tuner.render.document.terminal_table import table_lines  # the short advice has no table
+
     return table_lines(part, terminal)
 
 
