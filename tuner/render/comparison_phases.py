@@ -54,7 +54,7 @@ def _columns() -> tuple[Column, ...]:
 def _group(name: str, titles: tuple[str, ...], widths: tuple[int, ...]) -> Iterator[Column]:
     arrows = ("", f" {ARROW} ", "")
     for title, width, arrow in zip(titles, widths, arrows, strict=True):
-        yield Column(title=title, group=name, width=width, align="right", before=arrow)
+        yield Column(title=either(page=title), group=name, width=width, align="right", before=arrow)
 
 
 def _phase(phase: PhaseChange, comparison: ConfigurationDiff) -> Row:
