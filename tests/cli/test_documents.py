@@ -24,7 +24,7 @@ from tuner.inputs.several import separated
 from tuner.render.advice import advice_document
 from tuner.render.comparison import comparison_document
 from tuner.render.document.markdown import markdown
-from tuner.render.document.marks import Mark, Medium, given, marked, pieces, strong, words
+from tuner.render.document.marks import Mark, Medium, given, link, marked, pieces, strong, words
 from tuner.render.document.parts import AnswerDocument, Heading, Paragraph
 from tuner.render.document.terminal import terminal_text
 from tuner.render.failure import failure_document
@@ -151,3 +151,11 @@ def _imports_rich(path: Path) -> bool:
     names = [one.name for node in nodes if isinstance(node, ast.Import) for one in node.names]
     names += [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]
     return any(name.partition(".")[0] == "rich" for name in names)
+
+
+def test_a_link_has_its_address_on_a_page_alone() -> None:
+    text = f"error {link('CFG101', 'https://docs.example/cfg')} dead-key"
+    document = AnswerDocument(sections=((Paragraph(text=text),),))
+    assert markdown(document) == "error [CFG101](https://docs.example/cfg) dead-key\n"
+    assert terminal_text(document, Terminal()) == "error CFG101 dead-key\n"
+    assert link("CFG101", "") == "CFG101"

@@ -129,8 +129,7 @@ def _engine_memory(rollout: RolloutMemory, advice: Advice) -> Iterator[str]:
 
 def _aside(advice: Advice) -> Iterator[str]:
     """What the bars do not show: the KV cache, the seconds, checkpoints, freed blocks, the host."""
-    from tuner.render.saving_seconds import saving_seconds  # the short answer has none of it
-    from tuner.render.step_seconds import step_seconds
+    from tuner.render.step_seconds import saving_seconds, step_seconds  # the short answer has none of it
 
     if advice.rollout is not None:
         yield from _engine_memory(advice.rollout, advice)

@@ -13,7 +13,6 @@ from tuner.render.fitting import unset
 from tuner.render.input_notes import lost, not_followed, open_values, project_options, remarks
 from tuner.render.left_out import named
 from tuner.render.lengths import images, premise
-from tuner.render.named_in_paths import named_in_paths
 from tuner.render.numbers import gib, parameters, tokens
 from tuner.render.releases import not_known
 from tuner.render.terminal import plain
@@ -54,8 +53,7 @@ def _job(answer: Consultation) -> str:
 def _short_rows(answer: Consultation) -> Rows:
     workload = answer.advice.workload
     yield from _of_release(answer)
-    for text in named_in_paths(workload):
-        yield _("model"), text
+    yield from _named_in_paths(workload)
     yield from _unset(answer)
     yield from _settled(answer)
     yield from _network(workload.cluster)
@@ -149,6 +147,14 @@ def _sequences(answer: Consultation) -> Rows:
     yield _("lengths"), premise(workload, answer.of_run)
     if workload.batch.images is not None:
         yield _("images"), images(workload.batch.images)
+
+
+def _named_in_paths(workload: Workload) -> Rows:
+    """The models, of the actor and of the critic, that were told by a longer name that contains theirs."""
+    text = _("{model} is taken, whose name stands in {part}; --model NAME where it is another")
+    for model in dict.fromkeys([workload.model, *([workload.critic.model] if workload.critic else [])]):
+        if model.contained_in:
+            yield _("model"), text.format(model=model.name, part=model.contained_in)
 
 
 def _unset(answer: Consultation) -> Rows:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 
-from tuner.render.document.marks import Mark, Medium, pieces, words
+from tuner.render.document.marks import Mark, Medium, linked, pieces, words
 from tuner.render.document.parts import (
     AnswerDocument,
     Bullet,
@@ -47,7 +47,9 @@ def inline(text: str) -> str:
 
 
 def _piece(text: str, marks: Sequence[Mark]) -> str:
-    if Mark.CODE in marks:
+    if Mark.LINK in marks:
+        text = "[{}]({})".format(*linked(text))
+    elif Mark.CODE in marks:
         text = code(text)
     elif Mark.GIVEN in marks:
         text = outside(text)

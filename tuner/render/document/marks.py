@@ -26,6 +26,7 @@ class Mark(Enum):
     DIM = "dim"
     CODE = "code"
     GIVEN = "given"  # by a user or a file: nothing in it is markup
+    LINK = "link"  # with its address behind it
     GOOD = "good"
     DOUBTFUL = "doubtful"
     BAD = "bad"
@@ -42,7 +43,7 @@ OF_SEVERITY = {
     Severity.WARNING: Mark.WARNING,
     Severity.ADVICE: Mark.ADVICE,
 }
-_FIRST, _END = 0xE000, "\ue0ff"
+_FIRST, _AT, _END = 0xE000, "\ue0fe", "\ue0ff"
 _MARKS = tuple(Mark)
 _OPENING = {mark: chr(_FIRST + number) for number, mark in enumerate(_MARKS)}
 _OPENED = {char: mark for mark, char in _OPENING.items()}
@@ -70,6 +71,17 @@ def code(text: str) -> str:
 def given(text: str) -> str:
     """A text that a user or a file may have a part in."""
     return marked(plain(text), Mark.GIVEN)
+
+
+def link(text: str, address: str) -> str:
+    """A text that leads to an address, where there is one."""
+    return marked(f"{text}{_AT}{plain(address)}", Mark.LINK) if address else text
+
+
+def linked(text: str) -> tuple[str, str]:
+    """What is seen of a piece under the mark of a link, and its address."""
+    seen, _at, address = text.partition(_AT)
+    return seen, address
 
 
 def either(*, terminal: str = "", page: str = "") -> str:
@@ -101,6 +113,6 @@ def words(text: str, medium: Medium) -> str:
     """The text that a medium shows, without marks."""
     if text.isprintable():
         return text
-    if any(_OPENING[mark] in text for mark in _MEDIA):
-        return "".join(piece for piece, _marks in pieces(text, medium))
+    if any(_OPENING[mark] in text for mark in (*_MEDIA, Mark.LINK)):
+        return "".join(linked(piece)[0] for piece, _marks in pieces(text, medium))
     return text.translate(_WITHOUT)

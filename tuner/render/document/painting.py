@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from itertools import groupby
 
-from tuner.render.document.marks import ARROW, Mark, Medium, pieces, words
+from tuner.render.document.marks import ARROW, Mark, Medium, linked, pieces, words
 from tuner.render.terminal import Terminal
 
 Style = tuple[str, ...]
@@ -43,7 +43,8 @@ def _styles(text: str, terminal: Terminal) -> Iterator[Style]:
     """The style of each character that is seen and no blank."""
     for piece, marks in pieces(text, Medium.TERMINAL):
         style = tuple(dict.fromkeys(name for mark in marks for name in _STYLES.get(mark, ())))
-        shown = piece if terminal.unicode else piece.replace(ARROW, terminal.arrow)
+        seen, _address = linked(piece)
+        shown = seen if terminal.unicode else seen.replace(ARROW, terminal.arrow)
         yield from (style for char in shown if not char.isspace())
 
 
