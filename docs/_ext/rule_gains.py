@@ -14,6 +14,8 @@ from tuner.consultation.consult import consult
 from tuner.consultation.premises import Premises
 from tuner.consultation.result import Consultation
 from tuner.memory import mean_tokens_that_fit
+from tuner.render.document.parts import AnswerDocument
+from tuner.render.document.terminal import terminal_text
 from tuner.render.recommendations import recommendation
 from tuner.render.terminal import Terminal
 from tuner.render.words import pasteable
@@ -90,7 +92,8 @@ def said(name: str) -> str:
     """The entry that the example of a rule has in the advice, in the reader's language."""
     answer, item = _asked(name, language.chosen())
     capacity = answer.advice.estimate.capacity_bytes
-    return recommendation(item, 1, Terminal(width=WIDTH), capacity_bytes=capacity)
+    parts = tuple(recommendation(item, 1, capacity_bytes=capacity))
+    return terminal_text(AnswerDocument(sections=(parts,)), Terminal(width=WIDTH)).rstrip("\n")
 
 
 @cache

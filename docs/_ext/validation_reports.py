@@ -20,9 +20,10 @@ from sphinx.util.typing import ExtensionMetadata, OptionSpec
 from rule_pages import catalogue
 from run_command import COLUMNS
 from tables import table
+from tuner.render.document.terminal import terminal_text
 from tuner.render.numbers import gib, quantity, share
 from tuner.render.terminal import Terminal
-from tuner.render.validation import prediction, validation_text
+from tuner.render.validation import prediction, validation_document
 from tuner.validate.parts import ValidationPart
 from tuner.validate.report.schema import (
     JudgedRecommendation,
@@ -245,7 +246,7 @@ class ValidationOutput(_Recorded):
         runs = {path.stem: file for path, file in self.runs().items()}
         if name not in runs:
             raise self.error(f"no run {name} is recorded in {_FOLDER}")
-        lines = validation_text(runs[name], Terminal(width=COLUMNS)).rstrip().splitlines()
+        lines = terminal_text(validation_document(runs[name]), Terminal(width=COLUMNS)).rstrip().splitlines()
         head = self.options.get("head", len(lines))
         text = "\n".join(lines[:head] + (["..."] if head < len(lines) else []))
         return [nodes.literal_block(text, text, language="text")]

@@ -16,8 +16,9 @@ from tests.cli.runner import Result, process, run
 from tests.cli.test_commands import GIVEN
 from tuner.cli.formats import FORMATS
 from tuner.render import checked
-from tuner.render.checked.markdown import MOST_BYTES, cell, code
+from tuner.render.checked.markdown import MOST_BYTES
 from tuner.render.checked.wording import SITE
+from tuner.render.document.markdown import code, outside
 from tuner.render.schemas import schema
 
 SARIF = Path(__file__).parents[1] / "data/sarif/sarif-schema-2.1.0.json"
@@ -273,7 +274,7 @@ def test_markdown_shows_phases_as_a_table_and_nothing_of_a_value_as_markup(folde
     assert any(line.endswith(f"with verl {judged['release']}, {judged['engine']}:") for line in lines)
     phases = [line.split("|")[1].strip(" `") for line in tables if "█" in line]
     assert phases == [phase["phase"] for phase in report(folder)["inputs"][0]["phases"]]
-    assert cell("a|b @me <b> *x* a_b\x1b") == "a\\|b @\u200bme \\<b\\> \\*x\\* a_b\\\\x1b"
+    assert outside("a|b @me <b> *x* a_b\x1b") == "a\\|b @\u200bme \\<b\\> \\*x\\* a_b\\\\x1b"
     assert code("a|b `c`") == "`` a\\|b `c` ``"
 
 

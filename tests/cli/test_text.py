@@ -5,14 +5,16 @@ from msgspec.structs import replace
 
 from tests.cli import answers
 from tests.cli.golden import expect
-from tuner.advise import Verdict
+from tuner.advise import Advice, Verdict
 from tuner.consultation.result import Consultation
 from tuner.memory import Item, Moment, PhaseEstimate, Term
+from tuner.render.advice import advice_document
 from tuner.render.bars import PARTS, chart
+from tuner.render.document.parts import AnswerDocument
+from tuner.render.document.terminal import terminal_text
 from tuner.render.recommendations import price
 from tuner.render.terminal import Terminal, plain
-from tuner.render.text import advice_text
-from tuner.render.verdict import verdict
+from tuner.render.verdict import verdict as verdict_parts
 from tuner.render.words import pasteable
 from tuner.trainers.key_facts import Affects
 from tuner.trainers.protocol import LeftOut, RolloutEngineChoice
@@ -28,6 +30,16 @@ def bars(text: str) -> dict[str, str]:
     names = "|".join(phase.value for phase in Phase)
     matches = (re.match(rf"  ({names}) +[\d.]+ GiB(?: +\d+%)? (.*)", line) for line in text.splitlines())
     return {match[1]: match[2] for match in matches if match}
+
+
+def advice_text(
+    answer: Consultation, terminal: Terminal, *, full: bool = False, explain: bool = False
+) -> str:
+    return terminal_text(advice_document(answer, full=full, explain=explain), terminal)
+
+
+def verdict(advice: Advice, terminal: Terminal) -> str:
+    return terminal_text(AnswerDocument(sections=(tuple(verdict_parts(advice)),)), terminal).rstrip("\n")
 
 
 def full_text(answer: Consultation, terminal: Terminal = PAPER) -> str:
@@ -244,13 +256,13 @@ def test_no_advice_is_said_too() -> None:
 def test_a_price_counts_both_phases_and_time() -> None:
     cost = answers.recommendations()[1].price
     assert cost is not None
-    said = price(cost, PAPER, capacity_bytes=round(79.6 * GIB))
+    said = price(cost, capacity_bytes=round(79.6 * GIB))
     assert (
         said
         == "update_actor 86.9 → 61.2 GiB; then the expected peak fits; step 4% longer (3% to 6%, modelled)"
     )
     unchanged = replace(cost, phase=Phase.ROLLOUT, before_bytes=GIB, after_bytes=GIB, seconds_after=100.1)
-    said = price(unchanged, PAPER, capacity_bytes=100 * GIB)
+    said = price(unchanged, capacity_bytes=100 * GIB)
     assert said == "worst phase 86.9 → 61.2 GiB; same step time (modelled)"
 
 

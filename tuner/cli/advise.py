@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from tuner.cli import options
+from tuner.cli.documents import write_documents
 from tuner.cli.exit_codes import FINDINGS
 from tuner.cli.option_groups import with_premises
 from tuner.cli.project_settings import SettingsNamed, project_for, with_project_settings
@@ -36,11 +37,11 @@ def advise(
     premises: Premises,
     named: SettingsNamed,
     output_format: Annotated[
-        Literal["text", "json", "html"],
+        Literal["text", "json", "html", "markdown"],
         typer.Option(
             "--output-format",
             "-f",
-            help=_("Text to read, JSON with everything in bytes, or an HTML page with pictures."),
+            help=_("Text to read, JSON with everything in bytes, an HTML page with pictures, or Markdown."),
         ),
     ] = "text",
     fail_on: Annotated[
@@ -95,7 +96,7 @@ def advise(
     Says where memory is tight, phase by phase, and gives advice with its price and the override to paste.
     """
     from tuner.consultation.consult import EFFECTS, consult
-    from tuner.render.terminal import Terminal, write
+    from tuner.render.terminal import write
 
     options.refuse_misspelled((config, *(overrides or ())), with_premises(advise))
     failed = None
@@ -128,9 +129,9 @@ def advise(
 
         write(sys.stdout, advice_html(answer))
     else:
-        from tuner.render.text import advice_text
+        from tuner.render.advice import advice_document
 
-        write(sys.stdout, advice_text(answer, Terminal.of(sys.stdout, color), full=full, explain=explain))
+        write_documents([advice_document(answer, full=full, explain=explain)], output_format, color)
     if write_to is not None:
         from tuner.cli.block_writing import write_block
 

@@ -8,6 +8,7 @@ import typer
 from msgspec.structs import replace
 
 from tuner.cli import options
+from tuner.cli.documents import write_documents
 from tuner.cli.exit_codes import FINDINGS
 from tuner.cli.option_groups import with_premises
 from tuner.cli.project_settings import SettingsNamed, project_for, with_project_settings
@@ -70,22 +71,17 @@ def diff(
     Names the keys and behaviours that differ, and what each does to the memory and seconds of the job.
     Two releases, or two versions of the rollout engine, are given with a comma: --verl-version 0.7.1,0.9.1.
     """
-    from tuner.render.terminal import Terminal, write
-
     options.refuse_misspelled(inputs, with_premises(diff))
     comparison = _compared(inputs, premises, named)
     if output_format == "json":
         from tuner.render.comparison_report import comparison_json
+        from tuner.render.terminal import write
 
         write(sys.stdout, comparison_json(comparison))
-    elif output_format == "markdown":
-        from tuner.render.comparison_markdown import comparison_markdown
-
-        write(sys.stdout, comparison_markdown(comparison))
     else:
-        from tuner.render.comparison_text import comparison_text
+        from tuner.render.comparison import comparison_document
 
-        write(sys.stdout, comparison_text(comparison, Terminal.of(sys.stdout, color), full=full))
+        write_documents([comparison_document(comparison, full=full)], output_format, color)
     if fail_on == "worse" and comparison.is_worse:
         raise typer.Exit(FINDINGS)
 

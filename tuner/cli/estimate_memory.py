@@ -96,9 +96,12 @@ def estimate_memory(
         return
     terminal = Terminal.of(sys.stdout, color)
     if asked.allocation is not None:
-        from tuner.render.allocation import allocation_text
+        from tuner.render.allocation import allocation_parts
+        from tuner.render.document.parts import AnswerDocument
+        from tuner.render.document.terminal import terminal_text
 
-        write(sys.stdout, allocation_text(asked.allocation, terminal) + "\n\n")
+        section = tuple(allocation_parts(asked.allocation))
+        write(sys.stdout, terminal_text(AnswerDocument(sections=(section,)), terminal) + "\n")
     from tuner.render.head_table import head_text
 
     write(sys.stdout, head_text(asked.sizes, asked.model, terminal))

@@ -1,11 +1,12 @@
 """``tuner explain-oom``: why a job ran out of memory, from what it printed."""
 
 import sys
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from tuner.cli import options
+from tuner.cli.documents import write_documents
 from tuner.cli.option_groups import with_premises
 from tuner.cli.project_settings import SettingsNamed, project_for, with_project_settings
 from tuner.consultation.premises import Premises
@@ -45,7 +46,10 @@ def explain_oom(
     ],
     premises: Premises,
     named: SettingsNamed,
-    output_format: options.TextOrJson = "text",
+    output_format: Annotated[
+        Literal["text", "json", "markdown"],
+        typer.Option("--output-format", "-f", help=_("Text to read, JSON with everything, or Markdown.")),
+    ] = "text",
     color: options.Colour = "auto",
     verbose: options.Verbose = False,
 ) -> None:
@@ -57,7 +61,6 @@ def explain_oom(
     from tuner.consultation.failure import explain_alone, explain_of_job, read_error
     from tuner.errors import InputError
     from tuner.files import STANDARD_INPUT
-    from tuner.render.terminal import Terminal, write
 
     options.refuse_misspelled((config or "", *(overrides or ())), with_premises(explain_oom))
     if message == config == "-":
@@ -74,9 +77,10 @@ def explain_oom(
     )
     if output_format == "json":
         from tuner.render.failure_report import failure_json
+        from tuner.render.terminal import write
 
         write(sys.stdout, failure_json(explained))
     else:
-        from tuner.render.failure import failure_text
+        from tuner.render.failure import failure_document
 
-        write(sys.stdout, failure_text(explained, Terminal.of(sys.stdout, color)))
+        write_documents([failure_document(explained)], output_format, color)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from tuner.cli import options, validate_options
+from tuner.cli.documents import write_documents
 from tuner.cli.exit_codes import FINDINGS, INTERRUPTED
 from tuner.cli.option_groups import with_premises
 from tuner.cli.project_settings import SettingsNamed, project_for, with_project_settings
@@ -84,11 +85,12 @@ def validate(
     try:
         files = on_all_nodes(request, ray)
     except CannotRunError as error:
+        from tuner.render.document.terminal import terminal_text
         from tuner.render.terminal import Terminal, write
-        from tuner.render.validation import plan_text
+        from tuner.render.validation import plan_document
 
         stream = sys.stderr if output_format == "json" else sys.stdout
-        write(stream, plan_text(error.plans, Terminal.of(stream, color)))
+        write(stream, terminal_text(plan_document(error.plans), Terminal.of(stream, color)))
         raise
     written = [] if output is None else _write_reports(files, output)
     _print(files, output_format, color)
@@ -176,20 +178,21 @@ def _say_written(path: "Path") -> None:
     typer.echo(_("wrote {path}").format(path=plain(path)), err=True)
 
 
-def _print(files: "Sequence[ValidationFile]", output_format: str, color: options.ColourName) -> None:
-    from tuner.render.terminal import Terminal, write
-    from tuner.render.validation import validation_json, validation_text
-    from tuner.render.validation_markdown import validation_markdown
+def _print(
+    files: "Sequence[ValidationFile]",
+    output_format: Literal["text", "json", "markdown"],
+    color: options.ColourName,
+) -> None:
+    from tuner.render.validation import validation_document, validation_json
 
     if not files:
         return  # the first node prints
     if output_format == "json":
+        from tuner.render.terminal import write
+
         write(sys.stdout, validation_json(files))
-    elif output_format == "markdown":
-        write(sys.stdout, "\n".join(validation_markdown(file) for file in files))
     else:
-        terminal = Terminal.of(sys.stdout, color)
-        write(sys.stdout, "\n".join(validation_text(file, terminal) for file in files))
+        write_documents(map(validation_document, files), output_format, color)
 
 
 def _exit_code(files: "Sequence[ValidationFile]") -> int:

@@ -1,15 +1,17 @@
 """A failed allocation in words: the tensor, its formula with the numbers put in, and what helps."""
 
+from collections.abc import Iterator
+
 from tuner.advise.allocation import Agreement, Explanation, Misfit, TensorMatch
 from tuner.language import N_, _
 from tuner.memory.failed_allocation.explanation import Confidence, FailedAllocation, Match
+from tuner.render.document.marks import strong
+from tuner.render.document.parts import Heading, Paragraph, Part
 from tuner.render.numbers import exact, gib
-from tuner.render.terminal import Terminal
 from tuner.render.words import clauses, full_stop, listed
 from tuner.rules.wording import ends
 
 _OTHERS = 3  # further candidates that are named
-_INDENT = "  "
 _PLAIN = "{named}"
 _VERDICTS = {
     Confidence.EXACT: _PLAIN,
@@ -27,59 +29,53 @@ CAUSES = {
 }
 
 
-def allocation_text(explanation: Explanation, terminal: Terminal) -> str:
+def allocation_parts(explanation: Explanation) -> Iterator[Part]:
     """The section that stands before the verdict."""
     title = _("Failed allocation of {failed}").format(failed=explanation.failed.text)
-    head = terminal.style(title, "bold")
     if not explanation.candidates:
-        nothing = f"{head}\n{_INDENT}" + _("No tensor of this configuration has this size.")
-        return "\n".join([nothing, *_beside_the_verdict(explanation, terminal)])
+        yield Heading(text=title)
+        yield Paragraph(text=_("No tensor of this configuration has this size."), level=1)
+    else:
+        yield from _candidates(explanation, title)
+    for text in _beside_the_verdict(explanation):
+        yield Paragraph(text=text, level=1)
+
+
+def _candidates(explanation: Explanation, title: str) -> Iterator[Paragraph]:
+    """The likeliest tensor with its formula, and others of which as much or more is known."""
     first, *others = explanation.candidates
-    lines = [terminal.prose(f"{title}: {named(first.match)}").replace(title, head, 1)]
-    lines.append(terminal.prose(f"= {first.match.formula}", indent=_INDENT * 2, first=_INDENT))
-    lines.append(
-        terminal.prose(_("Made by {made_by}.").format(made_by=first.match.tensor.made_by), indent=_INDENT)
-    )
-    lines += [terminal.prose(note, indent=_INDENT) for note in notes(explanation.failed, first)]
+    yield Paragraph(text=f"{strong(title)}: {named(first.match)}")
+    yield Paragraph(text=f"= {first.match.formula}", level=1, further=1)
+    made = _("Made by {made_by}.").format(made_by=first.match.tensor.made_by)
+    for text in (made, *notes(explanation.failed, first)):
+        yield Paragraph(text=text, level=1)
     also = [
         explained.match
         for explained in others
         if explained.match.confidence is first.match.confidence or explained.match.claimed
     ]
-    lines += [
-        terminal.prose(
-            _("or {named} = {formula}").format(named=named(match), formula=match.formula),
-            indent=_INDENT * 2,
-            first=_INDENT,
-        )
-        for match in also[:_OTHERS]
-    ]
-    lines += _beside_the_verdict(explanation, terminal)
-    return "\n".join(lines)
+    for match in also[:_OTHERS]:
+        text = _("or {named} = {formula}").format(named=named(match), formula=match.formula)
+        yield Paragraph(text=text, level=1, further=1)
 
 
-def _beside_the_verdict(explanation: Explanation, terminal: Terminal) -> list[str]:
+def _beside_the_verdict(explanation: Explanation) -> Iterator[str]:
     """How the error goes with what the model says of the job."""
     standing = explanation.standing
     if standing is None:
-        return []
+        return
     peak = _("{phase} peaks at {peak} of {capacity}").format(
         phase=standing.phase.value, peak=gib(standing.peak_bytes), capacity=gib(standing.capacity_bytes)
     )
     if standing.agreement is Agreement.AGREES:
-        return [
-            terminal.prose(
-                _("The model says that {peak}: the error agrees.").format(peak=peak), indent=_INDENT
-            )
-        ]
+        yield _("The model says that {peak}: the error agrees.").format(peak=peak)
+        return
     fits = (
         _("it fits") if standing.agreement is Agreement.CONTRADICTS else _("another phase is over the card")
     )
     causes = clauses(_(CAUSES[cause]) for cause in standing.causes)
-    return [
-        terminal.prose(_("The model says that {fits}: {peak}.").format(fits=fits, peak=peak), indent=_INDENT),
-        terminal.prose(_("What could explain the error: {causes}.").format(causes=causes), indent=_INDENT),
-    ]
+    yield _("The model says that {fits}: {peak}.").format(fits=fits, peak=peak)
+    yield _("What could explain the error: {causes}.").format(causes=causes)
 
 
 def named(match: Match) -> str:

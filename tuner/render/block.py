@@ -5,10 +5,11 @@ from collections.abc import Iterator, Sequence
 from tuner.advise import Advice, Combination, Contribution
 from tuner.findings import Severity
 from tuner.language import _
+from tuner.render.document.marks import ARROW, strong
+from tuner.render.document.parts import Entry, Heading, Paragraph, Part, Paste
 from tuner.render.left_out import without
 from tuner.render.lengths import assumed_lengths
 from tuner.render.numbers import change, gib, percent, same_gib, same_time, seconds_change
-from tuner.render.terminal import Terminal
 from tuner.render.words import clauses, listed, pasteable, titled
 from tuner.timing import StepChange
 from tuner.trainers.protocol import LeftOut
@@ -17,13 +18,15 @@ from tuner.units import GIB
 _LEAST_BYTES = 0.05 * GIB  # a smaller change of the worst phase is not shown
 
 
-def block(advice: Advice, terminal: Terminal, left_out: Sequence[LeftOut] = ()) -> str:
-    """The overrides of all accepted advice, and the job that the trainer reads from them, without what."""
+def block(advice: Advice, left_out: Sequence[LeftOut] = ()) -> Iterator[tuple[Part, ...]]:
+    """The job that the trainer reads from the overrides of all accepted advice, without what; then these."""
     together = advice.combination
     if together is None:
-        return _none(advice, terminal)
-    lines = [_outcome(advice, together, terminal, left_out), ""]
-    return "\n".join(lines) + "\n" + pasted(together.overrides)
+        yield (Paragraph(text=_none(advice), further=1),)
+        return
+    text = titled(strong(_("Paste this")), _outcome(advice, together, left_out).replace("->", ARROW))
+    yield (Paragraph(text=text, further=1),)
+    yield (Paste(lines=tuple(pasted(together.overrides).split("\n"))),)
 
 
 def pasted(overrides: Sequence[str]) -> str:
@@ -31,22 +34,16 @@ def pasted(overrides: Sequence[str]) -> str:
     return " \\\n".join(pasteable(override) for override in overrides)
 
 
-def contributions(advice: Advice, terminal: Terminal) -> str:
+def contributions(advice: Advice) -> Iterator[Part]:
     """The findings behind the block, each with its overrides and with what would be lost without it."""
     together = advice.combination
     if together is None:
-        return ""
-    lines = [terminal.style(_("What each part of the block brings"), "bold")]
+        return
+    yield Heading(text=_("What each part of the block brings"))
     for part in together.contributions:
-        lines += _contribution(part, together, terminal)
-    return "\n".join(lines)
-
-
-def _contribution(part: Contribution, together: Combination, terminal: Terminal) -> Iterator[str]:
-    rule = part.finding.rule
-    text = titled(f"{rule.code} {rule.name}", _lost(part, together))
-    yield terminal.prose(text, indent="    ", first="  ")
-    yield from (f"      {pasteable(text)}" for text in part.overrides)
+        rule = part.finding.rule
+        text = titled(f"{rule.code} {rule.name}", _lost(part, together))
+        yield Entry(text=text, details=(Paste(lines=tuple(map(pasteable, part.overrides)), level=3),))
 
 
 def _lost(part: Contribution, together: Combination) -> str:
@@ -71,7 +68,7 @@ def _lost(part: Contribution, together: Combination) -> str:
     return clauses(words) or _("makes room for the others")
 
 
-def _outcome(advice: Advice, together: Combination, terminal: Terminal, left_out: Sequence[LeftOut]) -> str:
+def _outcome(advice: Advice, together: Combination, left_out: Sequence[LeftOut]) -> str:
     worst, before = together.estimate.worst, advice.estimate.worst
     low_high = _("up to {most} of {capacity}").format(
         most=gib(worst.interval[1]), capacity=gib(together.estimate.capacity_bytes)
@@ -91,11 +88,7 @@ def _outcome(advice: Advice, together: Combination, terminal: Terminal, left_out
         words += assumed_lengths(advice.workload)
     if any(refusal.yours or not refusal.overrides for refusal in advice.refusals):
         words.append(_("once the launch is no longer refused"))
-    text = clauses(words).replace("->", terminal.arrow)
-    title = _("Paste this")
-    return terminal.prose(titled(title, text), indent="  ", first="").replace(
-        title, terminal.style(title, "bold"), 1
-    )
+    return clauses(words)
 
 
 def _peaks(before: int, after: int) -> str:
@@ -121,7 +114,7 @@ def _compared(advice: Advice, *, same: bool, change: StepChange | None) -> str:
     return _("{change}, as in the job that starts") if same else _("{change} than the job that starts")
 
 
-def _none(advice: Advice, terminal: Terminal) -> str:
+def _none(advice: Advice) -> str:
     """Why there is nothing to paste."""
     other = advice.if_reweighted
     if any(refusal.stands for refusal in advice.refusals):
@@ -144,4 +137,4 @@ def _none(advice: Advice, terminal: Terminal) -> str:
         text = _("Nothing to paste: nothing that leaves the training as it is makes the job fit for certain.")
     else:
         text = _("Nothing to paste: no change is worth a percent of the step.")
-    return terminal.prose(text, indent="  ", first="")
+    return text

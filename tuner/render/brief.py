@@ -6,24 +6,27 @@ from tuner.advise import Advice, Recommendation
 from tuner.findings import Finding, Goal, Severity
 from tuner.language import _
 from tuner.override_text import override_key
+from tuner.render.document.marks import OF_SEVERITY, Medium, either, given, marked, strong
+from tuner.render.document.parts import Entry, Heading, Paragraph, Part
 from tuner.render.recommendations import Sorted, price, sorted_advice
-from tuner.render.terminal import Terminal, plain
-from tuner.render.words import SEVERITY_COLOURS, full_stop, listed, numerics, sentence, titled
+from tuner.render.terminal import plain
+from tuner.render.words import full_stop, listed, numerics, sentence, titled
 
 _MOST = 3
 
 
-def brief(advice: Advice, terminal: Terminal) -> str:
+def brief(advice: Advice) -> Iterator[tuple[Part, ...]]:
     """Three findings in a few lines each, then the names of the others that bring something here."""
     by_use = sorted_advice(advice)
     chosen = _chosen(advice, by_use)
-    lines = [terminal.style(_("What matters most"), "bold")] if chosen else []
     codes = [item.finding.rule.code for item in (*by_use.shown, *by_use.yours)]
-    for finding, item in chosen:
-        more = max(0, codes.count(finding.rule.code) - 1)
-        lines.append(_entry(finding, item, advice, terminal, more=more))
-    rest = list(_rest(advice, by_use, {finding.rule.code for finding, _ in chosen}, terminal))
-    return "\n".join([*lines, *([""] if lines and rest else []), *rest])
+    entries = (
+        _entry(finding, item, advice, more=max(0, codes.count(finding.rule.code) - 1))
+        for finding, item in chosen
+    )
+    if chosen:
+        yield Heading(text=_("What matters most")), *entries
+    yield tuple(_rest(advice, by_use, {finding.rule.code for finding, _ in chosen}))
 
 
 def _chosen(advice: Advice, by_use: Sorted) -> list[tuple[Finding, Recommendation | None]]:
@@ -51,10 +54,8 @@ def _chosen(advice: Advice, by_use: Sorted) -> list[tuple[Finding, Recommendatio
     return list(listed.values())[:_MOST]
 
 
-def _entry(
-    finding: Finding, item: Recommendation | None, advice: Advice, terminal: Terminal, *, more: int
-) -> str:
-    severity = terminal.style(_(finding.severity.value), SEVERITY_COLOURS[finding.severity])
+def _entry(finding: Finding, item: Recommendation | None, advice: Advice, *, more: int) -> Entry:
+    severity = marked(_(finding.severity.value), OF_SEVERITY[finding.severity])
     text = sentence(plain(finding.message))
     if item is None:  # the message is about the job with the others
         lowered = text[0].lower() + text[1:] if text[1:2].islower() else text
@@ -62,7 +63,7 @@ def _entry(
     if more:
         text += _(" {more} more like it.").format(more=more)
     if item is not None and item.price is not None:
-        cost = price(item.price, terminal, capacity_bytes=advice.estimate.capacity_bytes)
+        cost = price(item.price, capacity_bytes=advice.estimate.capacity_bytes)
         text += _(" Alone: {cost}.").format(cost=cost)
     if item is not None and item.yours:
         effect = numerics(item.numerics)
@@ -71,11 +72,12 @@ def _entry(
             if item.overrides
             else _(" Yours to decide.")
         )
-    head = f"  {severity} {finding.rule.code} {terminal.style(finding.rule.name, 'bold')}"
-    return f"{head}\n{terminal.prose(text, indent='    ')}"
+    head = f"{severity} {finding.rule.code} {strong(finding.rule.name)}"
+    shown = either(terminal=head, page=titled(head, given(text)))
+    return Entry(text=shown, details=(Paragraph(text=given(text), level=2, only=Medium.TERMINAL),))
 
 
-def _rest(advice: Advice, by_use: Sorted, told: set[str], terminal: Terminal) -> Iterator[str]:
+def _rest(advice: Advice, by_use: Sorted, told: set[str]) -> Iterator[Paragraph]:
     refused = {refusal.finding.rule.code for refusal in advice.refusals}
     block = () if advice.combination is None else advice.combination.contributions
     in_block = [part.finding for part in block if part.finding.rule.code not in told | refused]
@@ -92,8 +94,8 @@ def _rest(advice: Advice, by_use: Sorted, told: set[str], terminal: Terminal) ->
         (_("Yours to decide"), yours),
     ):
         if findings:
-            yield terminal.prose(full_stop(titled(words, _names(findings))), indent="  ", first="")
-    yield terminal.prose(_("Everything with its price and its premises: --full."), indent="  ", first="")
+            yield Paragraph(text=full_stop(titled(words, _names(findings))), further=1)
+    yield Paragraph(text=_("Everything with its price and its premises: --full."), further=1)
 
 
 def _set_by_block(item: Recommendation, advice: Advice) -> bool:

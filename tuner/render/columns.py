@@ -5,7 +5,12 @@ from tuner.language import ENGLISH, chosen
 
 def columns(text: str) -> int:
     """The columns that a text takes on a screen: two for a Chinese character."""
-    if chosen() == ENGLISH or text.isascii():
+    return len(text) if chosen() == ENGLISH else cells(text)
+
+
+def cells(text: str) -> int:
+    """The columns of a text that a user may have written, in whatever language."""
+    if text.isascii():
         return len(text)
     from rich.cells import cell_len
 

@@ -3,10 +3,10 @@
 from tuner.advise.comparison import Difference, Effect, FieldChange
 from tuner.inputs.override_syntax import override_value
 from tuner.language import _
-from tuner.render.comparison_table import SHOWN_BYTES, same_seconds
+from tuner.render.comparison_phases import SHOWN_BYTES, same_seconds
+from tuner.render.document.marks import ARROW
 from tuner.render.field_words import field_words, value_words
 from tuner.render.numbers import percent
-from tuner.render.terminal import Terminal
 from tuner.render.words import clauses, listed, place, titled, with_note
 from tuner.trainers.key_facts import KeyState
 from tuner.units import GIB
@@ -30,11 +30,11 @@ def state_words(state: KeyState) -> str:
     return value if location is None else with_note(value, place(location))
 
 
-def difference_words(difference: Difference, terminal: Terminal) -> str:
+def difference_words(difference: Difference) -> str:
     """What the fields say of the job, alike ones of several models at once."""
     alike: dict[tuple[str, str], list[FieldChange]] = {}
     for field in difference.fields:
-        values = f"{_value(field, field.before)} {terminal.arrow} {_value(field, field.after)}"
+        values = f"{_value(field, field.before)} {ARROW} {_value(field, field.after)}"
         alike.setdefault((field.path[-1], values), []).append(field)
     return clauses(
         titled(field_words(*(field.path for field in fields)), values)

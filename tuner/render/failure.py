@@ -13,12 +13,12 @@ from tuner.inputs.secrets import without_secrets
 from tuner.language import N_, _
 from tuner.out_of_memory.stack import Call
 from tuner.render.allocation import named, notes
-from tuner.render.columns import left
+from tuner.render.document.marks import ARROW, Mark, given
+from tuner.render.document.parts import AnswerDocument, Entry, Facts, Heading, Paragraph, Part, Paste
 from tuner.render.failure_figures import card_words, causes, model_words
 from tuner.render.failure_words import MEANINGS, WORK, said_of_kind, work_of
 from tuner.render.input_notes import project_options
 from tuner.render.numbers import change, step_change
-from tuner.render.terminal import Terminal, plain
 from tuner.render.words import clauses, full_stop, listed, numerics, pasteable, sentence, titled, with_note
 from tuner.units import MEGA
 
@@ -28,16 +28,15 @@ _REMEDIES = 4
 _MORE_TOKENS = 4  # times the tokens of the likeliest tensor: what needs more is hardly it
 
 
-def failure_text(explained: ExplainedFailure, terminal: Terminal) -> str:
+def failure_document(explained: ExplainedFailure) -> AnswerDocument:
     """The whole explanation."""
-    failure = explained.failure
-    lines = [terminal.style(terminal.prose(said_of_kind(failure)), "bold")]
-    for name, text in _rows(explained):
-        indent = " " * (_LABEL + 2)
-        lines.append(terminal.prose(plain(text), indent=indent, first=f"  {left(name, _LABEL)}"))
-    if failure.remedies:
-        lines += ["", *_remedies(explained, terminal)]
-    return "\n".join(lines) + "\n"
+    rows = tuple((name, given(text)) for name, text in _rows(explained))
+    return AnswerDocument(
+        sections=(
+            (Heading(text=said_of_kind(explained.failure)), Facts(rows=rows, width=_LABEL)),
+            tuple(_remedies(explained)) if explained.failure.remedies else (),
+        )
+    )
 
 
 def _rows(explained: ExplainedFailure) -> Iterator[tuple[str, str]]:
@@ -172,25 +171,25 @@ def _meaning(failure: Failure) -> str:
 # -- what makes room ------------------------------------------------------------------------------
 
 
-def _remedies(explained: ExplainedFailure, terminal: Terminal) -> Iterator[str]:
+def _remedies(explained: ExplainedFailure) -> Iterator[Part]:
     failure = explained.failure
-    title = terminal.style(_("What makes room, priced by the model"), "bold")
+    yield Heading(text=_("What makes room, priced by the model"))
     need = failure.need
     if need is not None and not need.known:
-        title += "\n" + terminal.prose(
-            _("How much was missing is not known; what follows frees a tenth."), indent="  "
-        )
-    yield title
+        text = _("How much was missing is not known; what follows frees a tenth.")
+        yield Paragraph(text=text, level=1)
     for remedy in failure.remedies[:_REMEDIES]:
-        yield terminal.prose(titled(remedy.rule.name, _price(remedy)), indent="    ", first="  ").replace(
-            "->", terminal.arrow
+        lines = tuple(map(pasteable, remedy.overrides))
+        yield Entry(
+            text=titled(remedy.rule.name, _price(remedy)),
+            details=(Paste(lines=lines, level=3, mark=Mark.STRONG),),
         )
-        yield from (f"      {terminal.style(pasteable(text), 'bold')}" for text in remedy.overrides)
     more = [remedy.rule.name for remedy in failure.remedies[_REMEDIES:]]
     if more:
-        yield terminal.prose(_("Also: {names}.").format(names=listed(dict.fromkeys(more))), indent="  ")
+        yield Paragraph(text=_("Also: {names}.").format(names=listed(dict.fromkeys(more))), level=1)
     if need is not None and need.known and not any(remedy.enough for remedy in failure.remedies):
-        yield terminal.prose(_("None of them is enough alone; tuner advise puts them together."), indent="  ")
+        text = _("None of them is enough alone; tuner advise puts them together.")
+        yield Paragraph(text=text, level=1)
 
 
 _MEASURES = {
@@ -211,7 +210,7 @@ def _price(remedy: Remedy) -> str:
     words.append(step_change(remedy.seconds_before, remedy.seconds_after, remedy.change))
     if remedy.yours:
         words.append(_("numerics: {numerics}").format(numerics=numerics(remedy.numerics)))
-    return full_stop(clauses(words))
+    return full_stop(clauses(words)).replace("->", ARROW)
 
 
 def _to_give(explained: ExplainedFailure) -> str:

@@ -4,22 +4,25 @@ It asks for nothing from outside, has no script, prints as it stands, and carrie
 """
 
 from base64 import b64encode
+from collections.abc import Iterable
 from gzip import compress
 from html import escape
 
 from tuner.consultation.result import Consultation
 from tuner.language import _, chosen
+from tuner.render.advice import batches, sums
 from tuner.render.bars import PARTS
-from tuner.render.batches import batch_table
 from tuner.render.block import block, contributions
-from tuner.render.explain import explanation
+from tuner.render.document.marks import Medium, words
+from tuner.render.document.parts import AnswerDocument, Paragraph, Part
+from tuner.render.document.terminal import terminal_text
 from tuner.render.json import advice_json
 from tuner.render.picture import phase_picture
+from tuner.render.premises import premises
 from tuner.render.recommendations import recommendations
 from tuner.render.step_seconds import step_seconds
 from tuner.render.terminal import Terminal
-from tuner.render.text import premises_text
-from tuner.render.verdict import verdict
+from tuner.render.verdict import subject, verdict
 
 _COLUMNS = 100
 _STYLE = """
@@ -39,13 +42,9 @@ details { margin-top: 1rem; } summary { cursor: pointer; font-weight: 600; }
 
 def advice_html(answer: Consultation) -> str:
     """The whole answer as a document."""
-    advice, terminal = answer.advice, Terminal(width=_COLUMNS)
+    advice = answer.advice
     together = advice.combination
-    title = _("{model} on {gpus} x {gpu}").format(
-        model=advice.workload.model.name,
-        gpus=advice.workload.cluster.gpus,
-        gpu=advice.workload.cluster.gpu.name,
-    )
+    title = words(subject(advice), Medium.PAGE)
     pictures = [(_("As it is"), advice.estimate)]
     if together is not None:
         pictures.append((_("With the block pasted"), together.estimate))
@@ -56,19 +55,20 @@ def advice_html(answer: Consultation) -> str:
         for name, estimate in pictures
     )
     phases, language = _("GPU memory by phase, per GPU"), chosen().replace("_", "-")
-    said = verdict(advice, terminal, answer.left_out, node_said=answer.node_said)
+    said = _written([tuple(verdict(advice, answer.left_out, node_said=answer.node_said))])
+    seconds = (Paragraph(text=step_seconds(advice), level=1, further=1),)
     sections = [
         f"<h1>{escape(title)}</h1>",
         f'<pre class="verdict">{escape(said)}</pre>',
         f'<h2>{phases}</h2><div class="pictures">{drawn}</div>',
-        _section(_("Seconds of a step"), step_seconds(advice, terminal)),
-        _section(_("What to paste"), block(advice, terminal)),
-        _section(_("Findings"), recommendations(advice, terminal)),
-        # Its first line is the title.
-        _section(_("What each part of the block brings"), contributions(advice, terminal).partition("\n")[2]),
-        _folded(_("What was taken to be so"), premises_text(answer, terminal)),
-        _folded(_("Batch sizes, in sequences"), batch_table(advice.workload, terminal)),
-        _folded(_("The sum of every phase"), explanation(advice.workload, advice.estimate, terminal)),
+        _section(_("Seconds of a step"), [seconds]),
+        _section(_("What to paste"), block(advice)),
+        _section(_("Findings"), recommendations(advice)),
+        # Its first part is the title.
+        _section(_("What each part of the block brings"), [tuple(contributions(advice))[1:]]),
+        _folded(_("What was taken to be so"), tuple(premises(answer))),
+        _folded(_("Batch sizes, in sequences"), (batches(advice),)),
+        _folded(_("The sum of every phase"), (sums(advice),)),
         _attached(advice_json(answer)),
     ]
     content = "\n".join(filter(None, sections))
@@ -85,12 +85,19 @@ def _named(svg: str, name: str) -> str:
     return svg.replace("<svg ", f'<svg role="img" aria-label="{label}" ', 1)
 
 
-def _section(title: str, text: str) -> str:
+def _written(sections: Iterable[tuple[Part, ...]]) -> str:
+    """Parts as a terminal of some width has them."""
+    document = AnswerDocument(sections=tuple(sections))
+    return terminal_text(document, Terminal(width=_COLUMNS)).rstrip("\n")
+
+
+def _section(title: str, sections: Iterable[tuple[Part, ...]]) -> str:
+    text = _written(sections)
     return f"<h2>{title}</h2><pre>{escape(text)}</pre>" if text else ""
 
 
-def _folded(title: str, text: str) -> str:
-    return f"<details><summary>{title}</summary><pre>{escape(text)}</pre></details>"
+def _folded(title: str, parts: tuple[Part, ...]) -> str:
+    return f"<details><summary>{title}</summary><pre>{escape(_written([parts]))}</pre></details>"
 
 
 def _attached(json: str) -> str:

@@ -8,6 +8,9 @@ from tuner.units import GIB, GIGA, KIB, KILO, MEGA, MIB, TERA
 
 _TIMES = ((10, 1, "s", 1), (1, 1, "s", 2), (1 / KILO, KILO, "ms", 1))  # least, per second, unit, decimals
 
+_CELLS = 20  # of a whole card
+FULL, EMPTY, LIMIT = "\u2588", "\u2591", "\u2503"
+
 
 def gib(count_bytes: int, *, decimals: int = 1) -> str:
     """Bytes as GiB: ``"79.6 GiB"``."""
@@ -52,6 +55,13 @@ def _gib_ends(interval: tuple[int, int]) -> tuple[str, str]:
 def percent(share: float) -> str:
     """A share as a whole percentage: ``"12%"``."""
     return f"{share * 100:.0f}%"
+
+
+def share_bar(value: float) -> str:
+    """A share of the card in blocks; what is above the card stands behind a mark."""
+    filled = min(_CELLS, round(value * _CELLS))
+    over = min(_CELLS, round(max(0.0, value - 1) * _CELLS))
+    return FULL * filled + EMPTY * (_CELLS - filled) + (LIMIT + FULL * over if value > 1 else "")
 
 
 def share(value: float, *, signed: bool = True) -> str:

@@ -1,4 +1,4 @@
-"""A run beside the model, as text: seconds by phase, memory, and what follows from both."""
+"""A run beside the model: seconds by phase, memory, and what follows from both."""
 
 from collections.abc import Iterator, Sequence
 
@@ -8,9 +8,9 @@ from tuner.consultation.result import Consultation, RunComparison
 from tuner.inputs.user_input import UserInput
 from tuner.language import N_, _, ngettext
 from tuner.out_of_memory.kinds import ErrorKind
-from tuner.render.columns import left, right
+from tuner.render.document.marks import given
+from tuner.render.document.parts import Column, Heading, Paragraph, Part, Row, Table
 from tuner.render.numbers import gib, gib_interval, percent
-from tuner.render.terminal import Terminal, plain
 from tuner.render.words import clauses, full_stop, listed
 from tuner.rules.wording import ends, seconds_ends, up_to
 from tuner.timing import Interval
@@ -57,22 +57,29 @@ _SIGNS = {
 }
 
 
-def observed_text(answer: Consultation, terminal: Terminal) -> str:
+def observed(answer: Consultation) -> tuple[Part, ...]:
     """What the log says beside its configuration; empty where the input is no log."""
-    log = answer.given.log
-    if log is None:
-        return ""
-    lines = [terminal.style(_title(answer), "bold")]
-    if answer.run is not None:
-        if answer.run.observations.run.seconds:
-            lines += seconds_table(answer.run.observations, terminal)
-        if answer.run.observations.peaks:
-            lines += memory_table(answer.run.observations.peaks, terminal)
-        lines += (_prose(text, terminal) for text in sentences(answer.run))
-    if answer.engine is not None:
-        lines += (_prose(text, terminal) for text in _engine(answer.engine))
-    lines += (_prose(text, terminal) for text in _of_log(answer.given))
-    return "\n".join(lines) if len(lines) > 1 else ""
+    if answer.given.log is None:
+        return ()
+    parts = [*_of_run(answer), *_sentences(answer)]
+    return (Heading(text=_title(answer)), *parts) if parts else ()
+
+
+def _of_run(answer: Consultation) -> Iterator[Part]:
+    if answer.run is None:
+        return
+    beside = answer.run.observations
+    if beside.run.seconds:
+        yield seconds_table(beside)
+    if beside.peaks:
+        yield memory_table(beside.peaks)
+
+
+def _sentences(answer: Consultation) -> Iterator[Part]:
+    texts = [] if answer.run is None else list(sentences(answer.run))
+    texts += [] if answer.engine is None else _engine(answer.engine)
+    for text in (*texts, *_of_log(answer.given)):
+        yield Paragraph(text=given(text), level=1, further=1)
 
 
 def _title(answer: Consultation) -> str:
@@ -86,23 +93,36 @@ def _title(answer: Consultation) -> str:
     ).format(first=run.first_step, last=run.last_step)
 
 
-def seconds_table(beside: Observations, terminal: Terminal) -> Iterator[str]:
-    """The lines of a table: the seconds of every phase and of the step, observed and modelled."""
-    head = right(_("observed"), _SECONDS_WIDTH) + right(_("modelled"), _SECONDS_WIDTH)
-    head += right(_("interval"), _INTERVAL_WIDTH)
-    yield terminal.style(_row(_("phase"), head), "dim")
-    for phase in beside.phases:
-        yield _row(phase.phase.value, _cells(phase.observed_seconds, phase.modelled))
-    yield _row(_("step"), _cells(beside.run.step_seconds, beside.modelled_step))
+def seconds_table(beside: Observations) -> Table:
+    """The seconds of every phase and of the step, observed and modelled."""
+    columns = (
+        Column(title=_("phase"), width=_NAME_WIDTH),
+        Column(title=_("observed"), width=_SECONDS_WIDTH, align="right"),
+        Column(title=_("modelled"), width=_SECONDS_WIDTH, align="right"),
+        Column(title=_("interval"), width=_INTERVAL_WIDTH, align="right"),
+    )
+    rows = [_timed(phase.phase.value, phase.observed_seconds, phase.modelled) for phase in beside.phases]
+    rows.append(_timed(_("step"), beside.run.step_seconds, beside.modelled_step))
+    return Table(columns=columns, rows=tuple(rows))
 
 
-def memory_table(peaks: Sequence[PeakComparison], terminal: Terminal) -> Iterator[str]:
-    """The lines of a table: the highest memory of every phase, observed and modelled, in GiB."""
-    yield terminal.style(_row("", "".join(right(name, width) for name, width in _memory_groups())), "dim")
-    yield terminal.style(_row(_("GiB"), "".join(right(name, width) for name, width in _memory_head())), "dim")
-    for one in peaks:
-        reserved = one.modelled_reserved_bytes
-        cells = (
+def memory_table(peaks: Sequence[PeakComparison]) -> Table:
+    """The highest memory of every phase, observed and modelled, in GiB."""
+    widths = (_GIB_WIDTH, _GIB_WIDTH), (_GIB_WIDTH, _INTERVAL_WIDTH), (_GIB_WIDTH, _GIB_WIDTH)
+    groups = zip((_("allocated"), _("reserved"), _("on the card")), widths, strict=True)
+    columns = (
+        Column(title=title, group=group, width=width, align="right")
+        for group, pair in groups
+        for title, width in zip((_("observed"), _("modelled")), pair, strict=True)
+    )
+    return Table(columns=(Column(title=_("GiB"), width=_NAME_WIDTH), *columns), rows=tuple(map(_peak, peaks)))
+
+
+def _peak(one: PeakComparison) -> Row:
+    reserved = one.modelled_reserved_bytes
+    return Row(
+        cells=(
+            one.phase.value,
             _gib(one.allocated_bytes),
             _gib(one.modelled_bytes),
             _gib(one.reserved_bytes),
@@ -110,36 +130,17 @@ def memory_table(peaks: Sequence[PeakComparison], terminal: Terminal) -> Iterato
             _gib(one.card_bytes),
             _gib(one.modelled_card_bytes),
         )
-        widths = (width for _name, width in _memory_head())
-        yield _row(one.phase.value, "".join(map(right, cells, widths)))
-
-
-def _memory_groups() -> tuple[tuple[str, int], ...]:
-    first = 2 * _GIB_WIDTH
-    return (_("allocated"), first), (_("reserved"), _GIB_WIDTH + _INTERVAL_WIDTH), (_("on the card"), first)
-
-
-def _memory_head() -> tuple[tuple[str, int], ...]:
-    beside = (_("observed"), _GIB_WIDTH), (_("modelled"), _GIB_WIDTH)
-    return *beside, (_("observed"), _GIB_WIDTH), (_("modelled"), _INTERVAL_WIDTH), *beside
+    )
 
 
 def _gib(size: int | None) -> str:
     return "-" if size is None else f"{size / GIB:.1f}"
 
 
-def _row(name: str, cells: str) -> str:
-    return f"  {left(name, _NAME_WIDTH)}{cells}".rstrip()
-
-
-def _cells(observed: float | None, modelled: Interval | None) -> str:
+def _timed(name: str, observed: float | None, modelled: Interval | None) -> Row:
     seconds = (observed, None if modelled is None else modelled.seconds)
-    cells = "".join(("-" if one is None else f"{one:.1f} s").rjust(_SECONDS_WIDTH) for one in seconds)
-    return cells if modelled is None else cells + right(ends(*seconds_ends(modelled)), _INTERVAL_WIDTH)
-
-
-def _prose(text: str, terminal: Terminal) -> str:
-    return terminal.prose(plain(text), indent="    ", first="  ")
+    interval = "" if modelled is None else ends(*seconds_ends(modelled))
+    return Row(cells=(name, *("-" if one is None else f"{one:.1f} s" for one in seconds), interval))
 
 
 def sentences(run: RunComparison) -> Iterator[str]:
@@ -226,9 +227,9 @@ def _sign(sign: Observation, run: RunComparison) -> str:
     )
 
 
-def _of_log(given: UserInput) -> Iterator[str]:
+def _of_log(user_input: UserInput) -> Iterator[str]:
     """How the job ended, and what of the log was not read."""
-    log = given.log
+    log = user_input.log
     assert log is not None  # else nothing is said of it
     error = log.out_of_memory
     if error is not None and error.kind is not ErrorKind.KILLED:
@@ -236,7 +237,7 @@ def _of_log(given: UserInput) -> Iterator[str]:
         yield _(
             "The job ran out of memory ({place}): {error}. tuner explain-oom {source} --message {source} "
             "says what was too large."
-        ).format(place=place, error=error.text.rstrip("."), source=given.source)
+        ).format(place=place, error=error.text.rstrip("."), source=user_input.source)
     if log.cut_bytes:
         yield _("{size} MiB in the middle of the log were not read.").format(size=round(log.cut_bytes / MIB))
     if log.unread:

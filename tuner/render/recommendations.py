@@ -1,16 +1,17 @@
 """Advice in words: what, why, its price, and the override to paste; sorted by whose it is to decide."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
 from tuner.advise import Advice, Price, Recommendation
 from tuner.findings import Severity
 from tuner.language import _, ngettext
+from tuner.render.document.marks import ARROW, OF_SEVERITY, Mark, given, marked, strong
+from tuner.render.document.parts import Paragraph, Part, Paste
 from tuner.render.numbers import change, gib, same_gib, step_change
-from tuner.render.terminal import Terminal, plain
+from tuner.render.terminal import plain
 from tuner.render.words import (
-    SEVERITY_COLOURS,
     clauses,
     listed,
     numerics,
@@ -22,7 +23,6 @@ from tuner.render.words import (
 )
 
 _LEAST = 0.01  # of the step; what gains less is listed in one line
-_INDENT = "    "
 
 
 class Sorted(Struct, frozen=True, kw_only=True):
@@ -61,43 +61,25 @@ def _is_certain(cost: Price) -> bool:
     return cost.change is not None and (cost.change.is_gain or cost.change.is_loss)
 
 
-def recommendations(advice: Advice, terminal: Terminal) -> str:
+def recommendations(advice: Advice) -> Iterator[tuple[Part, ...]]:
     """All advice by rank, then what is the user's to decide, and what gains nothing."""
     by_use = sorted_advice(advice)
-    parts = []
     if by_use.shown:
-        parts.append(_list(_("Advice"), _counts(by_use.shown), by_use.shown, advice, terminal))
+        yield from _list(_("Advice"), _counts(by_use.shown), by_use.shown, advice)
     if by_use.yours:
         why = _("changes the training, or costs more than it brings; never part of what is to be pasted")
-        parts.append(
-            _list(_("Yours to decide"), why, by_use.yours, advice, terminal, after=len(by_use.shown))
-        )
+        yield from _list(_("Yours to decide"), why, by_use.yours, advice, after=len(by_use.shown))
     if by_use.idle:
-        parts.append(idle_line(by_use.idle, terminal))
-    return "\n\n".join(parts)
-
-
-def idle_line(items: Iterable[Recommendation], terminal: Terminal) -> str:
-    """Advice that gains nothing here, in one sentence."""
-    names = listed(f"{item.finding.rule.code} {item.finding.rule.name}" for item in items)
-    return terminal.prose(_("Gains nothing here: {names}.").format(names=names), indent="  ", first="")
+        names = listed(f"{item.finding.rule.code} {item.finding.rule.name}" for item in by_use.idle)
+        yield (Paragraph(text=_("Gains nothing here: {names}.").format(names=names), further=1),)
 
 
 def _list(
-    title: str,
-    text: str,
-    items: Sequence[Recommendation],
-    advice: Advice,
-    terminal: Terminal,
-    *,
-    after: int = 0,
-) -> str:
-    head = terminal.prose(titled(title, text), indent="  ", first="")
-    entries = [
-        recommendation(item, number, terminal, capacity_bytes=advice.estimate.capacity_bytes)
-        for number, item in enumerate(items, start=after + 1)
-    ]
-    return "\n\n".join([head.replace(title, terminal.style(title, "bold"), 1), *entries])
+    title: str, text: str, items: Sequence[Recommendation], advice: Advice, *, after: int = 0
+) -> Iterator[tuple[Part, ...]]:
+    yield (Paragraph(text=titled(strong(title), text), further=1),)
+    for number, item in enumerate(items, start=after + 1):
+        yield tuple(recommendation(item, number, capacity_bytes=advice.estimate.capacity_bytes))
 
 
 def _counts(items: Sequence[Recommendation]) -> str:
@@ -112,32 +94,26 @@ def _counts(items: Sequence[Recommendation]) -> str:
     return _("{counts}; largest gain first").format(counts=said) if len(items) > 1 else said
 
 
-def recommendation(item: Recommendation, number: int, terminal: Terminal, *, capacity_bytes: int) -> str:
+def recommendation(item: Recommendation, number: int, *, capacity_bytes: int) -> Iterator[Part]:
     """One entry. Only prose is wrapped: an override can always be copied whole."""
     finding = item.finding
-    severity = terminal.style(_(finding.severity.value), "bold", SEVERITY_COLOURS[finding.severity])
-    lines = [
-        f"{number:>3} {severity} {finding.rule.code} {terminal.style(finding.rule.name, 'bold')}",
-        terminal.prose(sentence(plain(finding.message)), indent=_INDENT),
-    ]
+    severity = strong(marked(_(finding.severity.value), OF_SEVERITY[finding.severity]))
+    name = f"{severity} {finding.rule.code} {strong(finding.rule.name)}"
+    yield Paragraph(text=name, label=f"{number:>3} ", further=2)
+    yield Paragraph(text=given(sentence(plain(finding.message))), level=2)
     if finding.location is not None:
-        lines.append(_INDENT + _("set in {place}").format(place=plain(place(finding.location))))
+        yield Paragraph(text=_("set in {place}").format(place=given(place(finding.location))), level=2)
     if item.price is not None:
-        arrow = price(item.price, terminal, capacity_bytes=capacity_bytes)
-        lines.append(terminal.prose(arrow, indent=_INDENT))
-    lines.append(terminal.style(terminal.prose(_trust(item), indent=_INDENT), "dim"))
-    notes = (sentence(plain(note)) for note in finding.notes)
-    lines += [terminal.prose(note, indent=_INDENT + "  ", first=f"{_INDENT}- ") for note in notes]
+        yield Paragraph(text=price(item.price, capacity_bytes=capacity_bytes), level=2)
+    yield Paragraph(text=_trust(item), level=2, mark=Mark.DIM)
+    for note in finding.notes:
+        yield Paragraph(text=given(sentence(plain(note))), label="    - ", level=2, further=1)
     if item.conflicts:
-        others = listed(item.conflicts)
-        lines.append(
-            terminal.prose(_("Instead of, not with: {others}.").format(others=others), indent=_INDENT)
-        )
-    lines += [
-        f"{_INDENT}  {terminal.style(pasteable(text), 'bold')}"
-        for text in shown_overrides(finding, item.overrides)
-    ]
-    return "\n".join(lines)
+        text = _("Instead of, not with: {others}.").format(others=listed(item.conflicts))
+        yield Paragraph(text=text, level=2)
+    lines = tuple(map(pasteable, shown_overrides(finding, item.overrides)))
+    if lines:
+        yield Paste(lines=lines, level=3, mark=Mark.STRONG)
 
 
 def _trust(item: Recommendation) -> str:
@@ -149,7 +125,7 @@ def _trust(item: Recommendation) -> str:
     )
 
 
-def price(cost: Price, terminal: Terminal, *, capacity_bytes: int) -> str:
+def price(cost: Price, *, capacity_bytes: int) -> str:
     """Memory in the rule's phase and in the worst phase, and the modelled time of a step."""
     parts = []
     if not same_gib(cost.before_bytes, cost.after_bytes):
@@ -166,4 +142,4 @@ def price(cost: Price, terminal: Terminal, *, capacity_bytes: int) -> str:
     ]
     if cost.seconds_before is not None and cost.seconds_after is not None:
         parts.append(step_change(cost.seconds_before, cost.seconds_after, cost.change))
-    return clauses(parts).replace("->", terminal.arrow)
+    return clauses(parts).replace("->", ARROW)

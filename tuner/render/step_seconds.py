@@ -1,17 +1,20 @@
-"""The seconds of a step and its phases in words, with their intervals and what they rest on."""
+"""The seconds of a step, its phases and a checkpoint in words, with their intervals and what they rest on."""
 
 from tuner.advise import Advice
+from tuner.hardware import Cluster
 from tuner.language import _
 from tuner.render.lengths import assumed_lengths
-from tuner.render.numbers import phase_seconds, seconds
-from tuner.render.terminal import Terminal
+from tuner.render.numbers import gib, phase_seconds, seconds
 from tuner.render.words import clauses, listed
+from tuner.rules.wording import duration
 from tuner.timing import phase_interval
+from tuner.timing.saving import storage_bytes_per_s
+from tuner.units import GIGA
 
 _LEAST = 0.005  # of the step; a shorter phase is not named
 
 
-def step_seconds(advice: Advice, terminal: Terminal) -> str:
+def step_seconds(advice: Advice) -> str:
     """The step, then its phases, the longest first; empty for a job without seconds."""
     time, cluster = advice.time, advice.workload.cluster
     if time.seconds <= 0:
@@ -22,7 +25,34 @@ def step_seconds(advice: Advice, terminal: Terminal) -> str:
         if phase.seconds >= _LEAST * time.seconds
     )
     step = clauses([seconds(advice.step, cluster.gpu.name), *assumed_lengths(advice.workload)])
-    text = _("Step time: {step}. It is the sum of its phases, in seconds: {phases}.").format(
+    return _("Step time: {step}. It is the sum of its phases, in seconds: {phases}.").format(
         step=step, phases=phases
     )
-    return terminal.prose(text, indent="    ", first="  ")
+
+
+def saving_seconds(advice: Advice) -> str:
+    """How long training waits for a checkpoint, what of that falls on a step; empty for a job without any."""
+    saving, cluster = advice.saving, advice.workload.cluster
+    if saving is None:
+        return ""
+    waits = phase_interval(saving.waits, cluster)
+    text = _("Checkpoint: {seconds} each; {written} are written at {rate}.").format(
+        seconds=seconds(waits, cluster.gpu.name), written=gib(saving.written_bytes), rate=_rate(cluster)
+    )
+    if saving.step_seconds is not None and saving.every_steps is not None:
+        every = _("every step") if saving.every_steps == 1 else _("every {steps:,} steps")
+        text = _("{text} It comes {every}, {spread} s a step on top of the step's.").format(
+            text=text, every=every.format(steps=saving.every_steps), spread=duration(saving.step_seconds)
+        )
+    if saving.background_s:
+        text = _("{text} Files take {background} s more, while training goes on.").format(
+            text=text, background=duration(saving.background_s)
+        )
+    return text
+
+
+def _rate(cluster: Cluster) -> str:
+    rate = storage_bytes_per_s(cluster) / GIGA
+    if cluster.storage_bytes_per_s is None:
+        return _("{rate:,.4g} GB/s for each node (assumed; give --storage)").format(rate=rate)
+    return _("{rate:,.4g} GB/s for each node").format(rate=rate)

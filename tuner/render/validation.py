@@ -1,13 +1,25 @@
-"""A validation in words: verdict, recommendations, figures by part, notes, machine."""
+"""A validation: verdict, recommendations, figures by part, notes, machine."""
 
 from collections.abc import Iterator, Sequence
 
 from tuner.language import _, pgettext
-from tuner.render.columns import columns, left, right
+from tuner.render.document.marks import Mark, Medium, code, either, given, marked, strong
+from tuner.render.document.parts import (
+    AnswerDocument,
+    Bullet,
+    Column,
+    Heading,
+    Headline,
+    Paragraph,
+    Part,
+    Paste,
+    Row,
+    Table,
+)
 from tuner.render.numbers import gib, percent, quantity, share
 from tuner.render.progress import ended
-from tuner.render.terminal import Terminal, plain
-from tuner.render.words import clauses, listed, nothing_to_advise, pasteable, sentence, titled
+from tuner.render.terminal import plain
+from tuner.render.words import clauses, listed, nothing_to_advise, pasteable, sentence
 from tuner.validate.plans import PartPlan
 from tuner.validate.report.schema import (
     JudgedRecommendation,
@@ -18,9 +30,8 @@ from tuner.validate.report.schema import (
     ValidationFile,
 )
 
-_NAME, _AMOUNT, _ERROR = 32, 14, 8  # columns; the verdict stands behind them, up to column 80
-_COLOURS = {Outcome.CONFIRMED: "green", Outcome.REFUTED: "red", Outcome.NOT_MEASURABLE: "dim"}
-_INDENT = "    "
+_NAME, _AMOUNT, _ERROR = 32, 14, 8  # columns of a terminal; the verdict stands behind them, up to column 80
+_MARKS = {Outcome.CONFIRMED: Mark.GOOD, Outcome.REFUTED: Mark.BAD, Outcome.NOT_MEASURABLE: Mark.DIM}
 
 
 def validation_json(files: Sequence[ValidationFile]) -> str:
@@ -29,39 +40,39 @@ def validation_json(files: Sequence[ValidationFile]) -> str:
     return texts[0] if len(texts) == 1 else "[" + ",\n".join(texts) + "]"
 
 
-def validation_text(file: ValidationFile, terminal: Terminal) -> str:
-    """The whole report for a terminal."""
+def validation_document(file: ValidationFile) -> AnswerDocument:
+    """The whole report."""
     validation = file.validation
-    sections = [
-        _verdict(validation, terminal),
-        _recommendations(validation.recommendations, terminal),
-        *(_part(part, terminal) for part in validation.parts),
-        _notes(file, terminal),
-        _machine(validation, terminal),
-    ]
-    return "\n\n".join(section for section in sections if section) + "\n"
+    return AnswerDocument(
+        sections=(
+            _verdict(validation),
+            *_recommendations(validation.recommendations),
+            *map(_part, validation.parts),
+            _list(_("Notes"), file.notes, dash=True),
+            _list(_("Machine"), tuple(_machine(validation)), dash=False),
+        )
+    )
 
 
-def plan_text(plans: Sequence[PartPlan], terminal: Terminal) -> str:
+def plan_document(plans: Sequence[PartPlan]) -> AnswerDocument:
     """What would run, with the seconds expected."""
-    lines = [terminal.style(_("What would run"), "bold")]
+    parts: list[Part] = [Heading(text=_("What would run"))]
     for plan in plans:
         if plan.reason:
-            text = _("{part}: left out, {reason}").format(part=plan.part.value, reason=plan.reason)
-            lines.append(terminal.prose(plain(text), indent=_INDENT, first="  "))
+            text = _("{part}: left out, {reason}").format(part=plan.part.value, reason=given(plan.reason))
+            parts.append(Paragraph(text=text, level=1, further=1))
             continue
         total = sum(planned.seconds for planned in plan.planned)
-        lines.append("  " + _("{part}: about {total:.0f} s").format(part=plan.part.value, total=total))
-        lines += [
-            terminal.prose(
-                f"{plain(planned.title)}, {planned.seconds:.0f} s", indent=_INDENT + "  ", first=_INDENT
-            )
+        text = _("{part}: about {total:.0f} s").format(part=plan.part.value, total=total)
+        parts.append(Paragraph(text=text, level=1))
+        parts += (
+            Paragraph(text=f"{given(planned.title)}, {planned.seconds:.0f} s", level=2, further=1)
             for planned in plan.planned
-        ]
-    return "\n".join(lines) + "\n"
+        )
+    return AnswerDocument(sections=(tuple(parts),))
 
 
-def headline(validation: Validation) -> tuple[str, Outcome]:
+def _headline(validation: Validation) -> tuple[str, Outcome]:
     """The verdict in a word, and what colours it."""
     if validation.refuted:
         return _("REFUTED"), Outcome.REFUTED
@@ -70,7 +81,7 @@ def headline(validation: Validation) -> tuple[str, Outcome]:
     return _("NOTHING JUDGED"), Outcome.NOT_MEASURABLE
 
 
-def counts(validation: Validation) -> Iterator[str]:
+def _counts(validation: Validation) -> Iterator[str]:
     """How many predicted figures and recommendations hold, a sentence each."""
     claims = [
         item.outcome for part in validation.parts for item in part.measurements if item.outcome is not None
@@ -103,73 +114,95 @@ def _counted(outcomes: Sequence[Outcome]) -> str:
     return listed(f"{outcomes.count(kind)} {_(kind.value)}" for kind in Outcome)
 
 
-def _verdict(validation: Validation, terminal: Terminal) -> str:
-    word, outcome = headline(validation)
-    text = terminal.prose(titled(word, " ".join(counts(validation))))
-    subject = f"{validation.model}, {validation.trainer}, {validation.source}"
-    return "\n".join(
-        [
-            text.replace(word, terminal.style(word, "bold", _COLOURS[outcome]), 1),
-            terminal.prose(plain(subject), indent="  "),
-            *(f"  {plain(pasteable(override))}" for override in validation.overrides),
-        ]
+def _verdict(validation: Validation) -> tuple[Part, ...]:
+    word, outcome = _headline(validation)
+    counts = " ".join(_counts(validation))
+    subject = either(
+        terminal=plain(f"{validation.model}, {validation.trainer}, {validation.source}"),
+        page=f"{code(validation.source)}, {given(validation.trainer)}.",
+    )
+    return (
+        Headline(
+            word=marked(word, _MARKS[outcome] if outcome is not Outcome.NOT_MEASURABLE else Mark.STRONG),
+            about=given(validation.model),
+            text=either(terminal=counts, page=sentence(counts)),
+        ),
+        Paragraph(text=subject, level=1),
+        _overrides(validation.overrides, level=1),
     )
 
 
-def _recommendations(items: Sequence[JudgedRecommendation], terminal: Terminal) -> str:
+def _overrides(overrides: Sequence[str], *, level: int) -> Paste:
+    return Paste(lines=tuple(map(pasteable, overrides)), level=level, only=Medium.TERMINAL)
+
+
+def _recommendations(items: Sequence[JudgedRecommendation]) -> Iterator[tuple[Part, ...]]:
+    """On a page the claims are a table; a terminal has room for their figures as well."""
     if not items:
-        return terminal.style(nothing_to_advise(), "bold")
-    entries = [_recommendation(item, number, terminal) for number, item in enumerate(items, start=1)]
-    return "\n\n".join([terminal.style(_("Recommendations"), "bold"), *entries])
+        yield (Heading(text=nothing_to_advise(), only=Medium.TERMINAL),)
+        return
+    titles = (_("recommendation"), _("claim"), _("outcome"), _("reason"))
+    rows = tuple(
+        Row(
+            cells=(
+                f"{given(item.code)} {given(item.name)}",
+                given(item.claim),
+                _mark(item.outcome),
+                given(sentence(item.reason)),
+            )
+        )
+        for item in items
+    )
+    claims = Table(columns=tuple(Column(title=title) for title in titles), rows=rows, only=Medium.PAGE)
+    yield Heading(text=_("Recommendations")), claims
+    for number, item in enumerate(items, start=1):
+        yield tuple(_recommendation(item, number))
 
 
-def _recommendation(item: JudgedRecommendation, number: int, terminal: Terminal) -> str:
-    outcome = terminal.style(_(item.outcome.value), *_style(item.outcome))
-    lines = [
-        f"{number:>3} {outcome}: {plain(item.code)} {terminal.style(plain(item.name), 'bold')}",
-        terminal.prose(_("Claim: {claim}.").format(claim=plain(item.claim)), indent=_INDENT),
-        terminal.prose(sentence(plain(item.reason)), indent=_INDENT),
-        *_table(item.measurements, terminal),
-        *(f"{_INDENT}  {plain(pasteable(override))}" for override in item.overrides),
-    ]
-    return "\n".join(lines)
+def _recommendation(item: JudgedRecommendation, number: int) -> Iterator[Part]:
+    name = f"{given(item.code)} {strong(given(item.name))}"
+    yield Paragraph(
+        text=f"{_mark(item.outcome)}: {name}", label=f"{number:>3} ", further=2, only=Medium.TERMINAL
+    )
+    for text in (_("Claim: {claim}.").format(claim=given(item.claim)), given(sentence(item.reason))):
+        yield Paragraph(text=text, level=2, only=Medium.TERMINAL)
+    if item.measurements:
+        yield _figures(item.measurements, only=Medium.TERMINAL)
+    yield _overrides(item.overrides, level=3)
 
 
-def _style(outcome: Outcome) -> tuple[str, ...]:
-    return (_COLOURS[outcome],) if outcome is Outcome.NOT_MEASURABLE else ("bold", _COLOURS[outcome])
+def _mark(outcome: Outcome) -> str:
+    return marked(_(outcome.value), _MARKS[outcome])
 
 
-def _part(part: PartReport, terminal: Terminal) -> str:
-    title = terminal.style(terminal.prose(plain(ended(part)), indent="  ", first=""), "bold")
-    return "\n".join([title, *_table(part.measurements, terminal)])
+def _part(part: PartReport) -> tuple[Part, ...]:
+    title = Heading(text=given(ended(part)), further=1)
+    return (title, _figures(part.measurements)) if part.measurements else (title,)
 
 
-def _table(items: Sequence[Measurement], terminal: Terminal) -> Iterator[str]:
-    if items:
-        amounts = right(_("predicted"), _AMOUNT) + right(_("measured"), _AMOUNT)
-        head = " " * (2 + _NAME) + amounts + right(pgettext("of a prediction", "error"), _ERROR)
-        yield terminal.style(head, "dim")
-    for item in items:
-        yield from _figure(item, terminal)
+def _figures(items: Sequence[Measurement], *, only: Medium | None = None) -> Table:
+    columns = (
+        Column(width=_NAME - 1),
+        Column(title=_("predicted"), width=_AMOUNT + 1, align="right"),
+        Column(title=_("measured"), width=_AMOUNT, align="right"),
+        Column(title=pgettext("of a prediction", "error"), width=_ERROR, align="right"),
+        Column(title=either(page=_("outcome")), before=" "),
+        Column(below=True),
+    )
+    return Table(columns=columns, rows=tuple(map(_figure, items)), only=only)
 
 
-def _figure(item: Measurement, terminal: Terminal) -> Iterator[str]:
-    """One row; a long name has a line of its own, and so has what the row does not say."""
-    name = plain(item.what)
-    if columns(name) > _NAME - 1:
-        yield terminal.prose(name, indent=_INDENT, first="  ")
-        name = ""
-    predicted = prediction(item)
-    error = "" if item.error is None else share(item.error)
-    measured = quantity(item.measured, item.unit)
-    row = f"  {left(name, _NAME)}{predicted:>{_AMOUNT}}{measured:>{_AMOUNT}}{error:>{_ERROR}}"
-    outcome = item.outcome
-    if outcome is None:
-        yield row.rstrip()
-    else:
-        yield f"{row} {terminal.style(_(outcome.value), *_style(outcome))}"
-    for remark in remarks(item):
-        yield terminal.style(terminal.prose(plain(remark), indent=_INDENT + "  ", first=_INDENT), "dim")
+def _figure(item: Measurement) -> Row:
+    return Row(
+        cells=(
+            given(item.what),
+            prediction(item),
+            quantity(item.measured, item.unit),
+            "" if item.error is None else share(item.error),
+            "" if item.outcome is None else _mark(item.outcome),
+            "\n".join(map(given, _remarks(item))),
+        )
+    )
 
 
 def prediction(item: Measurement) -> str:
@@ -187,7 +220,7 @@ def _interval(item: Measurement) -> tuple[str, str] | None:
     return None if low == high else (low, high)
 
 
-def remarks(item: Measurement) -> Iterator[str]:
+def _remarks(item: Measurement) -> Iterator[str]:
     """What decides about a figure, and how it came about where it was not measured directly."""
     interval = _interval(item)
     if interval is not None:
@@ -199,19 +232,13 @@ def remarks(item: Measurement) -> Iterator[str]:
         yield _("extrapolated: {extrapolated}").format(extrapolated=item.extrapolated)
 
 
-def _notes(file: ValidationFile, terminal: Terminal) -> str:
-    if not file.notes:
-        return ""
-    notes = [terminal.prose(plain(note), indent="    ", first="  - ") for note in file.notes]
-    return "\n".join([terminal.style(_("Notes"), "bold"), *notes])
+def _list(title: str, texts: Sequence[str], *, dash: bool) -> tuple[Part, ...]:
+    if not texts:
+        return ()
+    return Heading(text=title), *(Bullet(text=given(text), dash=dash) for text in texts)
 
 
-def _machine(validation: Validation, terminal: Terminal) -> str:
-    lines = [terminal.prose(plain(line), indent=_INDENT, first="  ") for line in machine_lines(validation)]
-    return "\n".join([terminal.style(_("Machine"), "bold"), *lines])
-
-
-def machine_lines(validation: Validation) -> Iterator[str]:
+def _machine(validation: Validation) -> Iterator[str]:
     """What the figures were measured on, and when."""
     machine = validation.machine
     cards = (

@@ -6,11 +6,13 @@ from tuner.advise import Advice, Refusal, Verdict
 from tuner.language import _
 from tuner.memory import Estimate
 from tuner.render.bars import PARTS
+from tuner.render.document.marks import Mark, given, marked
+from tuner.render.document.parts import Headline, Paragraph, Part, Paste
 from tuner.render.left_out import seconds_without, without
 from tuner.render.lengths import average
 from tuner.render.numbers import gib, peak, percent
 from tuner.render.releases import against
-from tuner.render.terminal import Terminal, plain
+from tuner.render.terminal import plain
 from tuner.render.words import (
     clauses,
     full_stop,
@@ -25,21 +27,31 @@ from tuner.render.words import (
 from tuner.trainers.protocol import LeftOut
 
 _LARGEST = 3  # parts named when the job does not fit
-_GLUE = "\u2060"  # a word joiner, which no text to be wrapped holds
 
 
-def verdict(
-    advice: Advice, terminal: Terminal, left_out: Sequence[LeftOut] = (), *, node_said: bool = True
-) -> str:
+def verdict(advice: Advice, left_out: Sequence[LeftOut] = (), *, node_said: bool = True) -> Iterator[Part]:
     """What refuses the launch, else whether it fits, without what; then the reasons, with what lifts them.
 
     Args:
         advice: the answer.
-        terminal: where it is told.
         left_out: parts of the job that the verdict does not count.
         node_said: whether somebody says that such nodes are there, and not the configuration alone.
     """
-    word, colour = _word(advice)
+    if not node_said:
+        yield from _too_large_a_node(advice)
+    yield _headline(advice, left_out)
+    for refusal in advice.refusals:
+        yield from _refusal(refusal)
+    estimate = advice.estimate
+    if estimate.worst.peak_bytes > estimate.capacity_bytes:
+        yield Paragraph(text=_largest_parts(estimate), level=1)
+    for reason in (*estimate.problems, *estimate.doubts):
+        yield Paragraph(text=given(reason), level=1)
+
+
+def _headline(advice: Advice, left_out: Sequence[LeftOut]) -> Headline:
+    word, mark = _word(advice)
+    shown = marked(word, mark)
     if advice.verdict is Verdict.WILL_NOT_START:
         codes = listed(dict.fromkeys(item.finding.rule.code for item in advice.refusals))
         text = _("the launch is refused ({codes}). {once_it_starts}").format(
@@ -47,36 +59,29 @@ def verdict(
         )
     else:
         text = _of_memory(advice)
-    # The words are one piece while the line is wrapped, so that they can be painted in one.
-    left = "" if advice.verdict is Verdict.WILL_NOT_START else _left(advice, left_out)
-    text = titled(f"{word.replace(' ', _GLUE)}{left}", f"{text}{seconds_without(left_out)}")
-    lines = [terminal.prose(text).replace(_GLUE, " ")]
-    lines[0] = lines[0].replace(word, terminal.style(word, "bold", colour), 1)
-    if not node_said:
-        lines[:0] = _too_large_a_node(advice, terminal)
-    for refusal in advice.refusals:
-        lines += _refusal(refusal, terminal)
-    estimate = advice.estimate
-    if estimate.worst.peak_bytes > estimate.capacity_bytes:
-        lines.append(terminal.prose(_largest_parts(estimate), indent="  "))
-    reasons = (*estimate.problems, *estimate.doubts)
-    lines += [terminal.prose(plain(reason), indent="  ") for reason in reasons]
-    return "\n".join(lines)
+        shown += _left(advice, left_out)
+    return Headline(word=shown, about=subject(advice), text=f"{text}{seconds_without(left_out)}")
 
 
-def _too_large_a_node(advice: Advice, terminal: Terminal) -> Iterator[str]:
+def subject(advice: Advice) -> str:
+    """The model and the cards."""
+    cluster = advice.workload.cluster
+    return _("{model} on {gpus} x {gpu}").format(
+        model=given(advice.workload.model.name), gpus=cluster.gpus, gpu=given(cluster.gpu.name)
+    )
+
+
+def _too_large_a_node(advice: Advice) -> Iterator[Paragraph]:
     """Says that the job cannot start on the machines that the card comes in; empty where it can."""
     cluster = advice.workload.cluster
     most = cluster.gpu.per_node
     if most is None or cluster.gpus_per_node <= most:
         return
-    word = _("CANNOT START")
     text = _(
         "the job wants {gpus} GPUs on one node, and the largest known ones have {most} {gpu}. Where larger "
         "ones are there, --gpus-per-node {gpus} says so; all that follows is said of them."
     ).format(most=most, gpu=cluster.gpu.name, gpus=cluster.gpus_per_node)
-    said = terminal.prose(titled(word.replace(" ", _GLUE), text)).replace(_GLUE, " ")
-    yield said.replace(word, terminal.style(word, "bold", "red"), 1)
+    yield Paragraph(text=titled(marked(_("CANNOT START"), Mark.BAD), text))
 
 
 def _left(advice: Advice, left_out: Sequence[LeftOut]) -> str:
@@ -103,7 +108,7 @@ def _memory_words(advice: Advice) -> str:
     }[advice.memory_verdict]
 
 
-def _refusal(refusal: Refusal, terminal: Terminal) -> Iterator[str]:
+def _refusal(refusal: Refusal) -> Iterator[Part]:
     """Why, where it was set, and what lifts it."""
     finding = refusal.finding
     message = sentence(plain(finding.message))
@@ -111,23 +116,18 @@ def _refusal(refusal: Refusal, terminal: Terminal) -> Iterator[str]:
         message = _("{message} (set in {place}).").format(
             message=message[:-1], place=plain(place(finding.location))
         )
-    text = titled(f"{finding.rule.code} {finding.rule.name}", message)
-    yield terminal.prose(text, indent="    ", first="  ")
+    text = titled(f"{finding.rule.code} {finding.rule.name}", given(message))
+    yield Paragraph(text=text, level=1, further=1)
     if refusal.finding.set_aside:
-        yield terminal.prose(
-            _("Take it away or fix it; the figures are those of the job without it."), indent="    "
-        )
+        text = _("Take it away or fix it; the figures are those of the job without it.")
+        yield Paragraph(text=text, level=2)
     if not refusal.overrides:
         return
     if refusal.yours:
-        yield terminal.prose(
-            _("Yours to decide, numerics: {numerics}; for one:").format(numerics=numerics(refusal.numerics)),
-            indent="    ",
-        )
-    yield from (
-        f"      {terminal.style(pasteable(text), 'bold')}"
-        for text in shown_overrides(finding, refusal.overrides)
-    )
+        text = _("Yours to decide, numerics: {numerics}; for one:")
+        yield Paragraph(text=text.format(numerics=numerics(refusal.numerics)), level=2)
+    lines = tuple(map(pasteable, shown_overrides(finding, refusal.overrides)))
+    yield Paste(lines=lines, level=3, mark=Mark.STRONG)
 
 
 def _of_memory(advice: Advice) -> str:
@@ -158,18 +158,18 @@ def _doubtful(estimate: Estimate) -> list[str]:
     return [listed(words)] if words else []
 
 
-def _word(advice: Advice) -> tuple[str, str]:
-    """The verdict in words, and their colour."""
+def _word(advice: Advice) -> tuple[str, Mark]:
+    """The verdict in words, and what they are marked with."""
     if advice.verdict is Verdict.DOES_NOT_FIT:
         fits_card = advice.estimate.worst.peak_bytes <= advice.estimate.capacity_bytes
         cannot_start = fits_card and not advice.estimate.host_is_short
-        return (_("CANNOT START") if cannot_start else _("WILL NOT FIT")), "red"
+        return (_("CANNOT START") if cannot_start else _("WILL NOT FIT")), Mark.BAD
     return {
-        Verdict.WILL_NOT_START: (_("WILL NOT START"), "red"),
-        Verdict.FITS: (_("FITS"), "green"),
-        Verdict.FITS_ALONE: (_("FITS IF NOTHING ELSE USES THE GPU"), "yellow"),
-        Verdict.DEPENDS_ON_RELEASE: (_("MAY NOT FIT"), "yellow"),
-        Verdict.FITS_WHILE_SHORT: (_("FITS WHILE SHORT"), "yellow"),
+        Verdict.WILL_NOT_START: (_("WILL NOT START"), Mark.BAD),
+        Verdict.FITS: (_("FITS"), Mark.GOOD),
+        Verdict.FITS_ALONE: (_("FITS IF NOTHING ELSE USES THE GPU"), Mark.DOUBTFUL),
+        Verdict.DEPENDS_ON_RELEASE: (_("MAY NOT FIT"), Mark.DOUBTFUL),
+        Verdict.FITS_WHILE_SHORT: (_("FITS WHILE SHORT"), Mark.DOUBTFUL),
     }[advice.verdict]
 
 

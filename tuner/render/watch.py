@@ -11,6 +11,7 @@ from tuner.inputs.record.peaks import phase_peaks, seconds_by_step
 from tuner.inputs.record.read import RunRecord
 from tuner.language import _, ngettext
 from tuner.render.columns import left, right
+from tuner.render.document.terminal_table import table_lines
 from tuner.render.numbers import gib
 from tuner.render.observations import memory_table, seconds_table, sentences
 from tuner.render.terminal import Terminal, plain
@@ -147,9 +148,9 @@ def _beside(answer: Consultation, terminal: Terminal) -> Iterator[str]:
     beside = answer.run.observations
     lines: list[str] = []
     if beside.run.seconds:
-        lines += seconds_table(beside, terminal)
+        lines += table_lines(seconds_table(beside), terminal)
     if beside.peaks:
-        lines += memory_table(beside.peaks, terminal)
+        lines += table_lines(memory_table(beside.peaks), terminal)
     title = ngettext(
         "Observed beside modelled, in step {last}",
         "Observed beside modelled, medians of steps {first} to {last}",

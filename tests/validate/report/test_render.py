@@ -9,12 +9,13 @@ from hypothesis import strategies as st
 
 from tests.cli.golden import expect
 from tests.validate.parts import MACHINE, figure, verdict
+from tuner.render.document.markdown import markdown
+from tuner.render.document.terminal import terminal_text
 from tuner.render.numbers import quantity
 from tuner.render.progress import Bars, Lines, progress_on
 from tuner.render.schemas import schema
 from tuner.render.terminal import Terminal
-from tuner.render.validation import plan_text, validation_json, validation_text
-from tuner.render.validation_markdown import validation_markdown
+from tuner.render.validation import plan_document, validation_document, validation_json
 from tuner.units import GIB
 from tuner.validate.children.outcome import CallFailure, Failed
 from tuner.validate.parts import ValidationPart
@@ -73,6 +74,10 @@ def report(**changes: Any) -> ValidationFile:
     )
 
 
+def validation_text(file: ValidationFile, terminal: Terminal) -> str:
+    return terminal_text(validation_document(file), terminal)
+
+
 def test_a_memory_limit_is_said() -> None:
     limited = validation_text(report(memory_limit_bytes=60 * GIB), Terminal())
     assert "at most 60.0 GiB of each GPU taken" in limited
@@ -119,7 +124,7 @@ def test_invisible_characters_are_escaped() -> None:
 
 
 def test_markdown_has_whole_tables() -> None:
-    text = validation_markdown(report())
+    text = markdown(validation_document(report()))
     assert text.startswith("## qwen3-4b: refuted\n")
     tables = [line for line in text.splitlines() if line.startswith("|")]
     assert "a\\|b" in text
@@ -146,7 +151,7 @@ def test_the_plan_says_what_and_how_long() -> None:
         ),
         PartPlan(part=ValidationPart.COLLECTIVES, reason="one GPU only"),
     )
-    assert plan_text(plans, Terminal()).splitlines() == [
+    assert terminal_text(plan_document(plans), Terminal()).splitlines() == [
         "What would run",
         "  machine: about 7 s",
         "    rates, 3 s",

@@ -2,13 +2,12 @@
 
 from collections.abc import Iterator
 
-from rich.cells import cell_len
-
 from tuner.language import _
 from tuner.render.checked.concise import judged
 from tuner.render.checked.context import RenderContext, separated
 from tuner.render.checked.fix_diff import fix_diff
 from tuner.render.checked.wording import help_text, page, where
+from tuner.render.columns import cells
 from tuner.render.terminal import Terminal, plain
 from tuner.render.words import SEVERITY_COLOURS, sentence, titled
 from tuner.review.input_findings import Excerpt, FindingLine, Fix
@@ -48,12 +47,12 @@ def _frame(line: FindingLine, excerpt: Excerpt, terminal: Terminal) -> list[str]
     before = ("" if excerpt.shown is None else "... ") + _shown(excerpt.text[first : excerpt.start])
     value = _shown(excerpt.text[excerpt.start : excerpt.end])
     after = _shown(excerpt.text[excerpt.end : last]) + ("" if excerpt.shown is None else " ...")
-    carets = terminal.style("^" * max(1, cell_len(value)), SEVERITY_COLOURS[line.finding.severity])
+    carets = terminal.style("^" * max(1, cells(value)), SEVERITY_COLOURS[line.finding.severity])
     margin = " " * (len(number) + 1)
     return [
         f"{margin}{bar}",
         f"{terminal.style(number, 'cyan')} {bar} {before}{value}{after}",
-        f"{margin}{bar} {' ' * cell_len(before)}{carets}",
+        f"{margin}{bar} {' ' * cells(before)}{carets}",
     ]
 
 

@@ -4,20 +4,19 @@ from collections.abc import Iterator
 
 from tuner.language import _, ngettext
 from tuner.render.checked.context import RenderContext, separated
-from tuner.render.checked.rule_help import escaped
 from tuner.render.checked.wording import help_text, page, path_of, stated
-from tuner.render.numbers import gib, percent
-from tuner.render.terminal import plain
+from tuner.render.document.markdown import markdown
+from tuner.render.document.marks import code, given, link, strong
+from tuner.render.document.parts import AnswerDocument, Column, Heading, Paragraph, Part, Row, Table
+from tuner.render.numbers import EMPTY, FULL, LIMIT, gib, percent, share_bar
 from tuner.render.words import counted, full_stop, listed
-from tuner.review.input_findings import FindingLine, InputFindings, PhaseUse
+from tuner.review.input_findings import FindingLine, InputFindings, JudgedFor, PhaseUse
 from tuner.review.review import Review
 from tuner.rules.wording import duration
 from tuner.units import MIB
 
 MOST_BYTES = MIB - 1024  # GitHub takes summaries below 1 MiB; room for the sentence on what is left out
-_CELLS = 20  # of a whole card
-_FULL, _EMPTY, _LIMIT = "\u2588", "\u2591", "\u2503"
-_ASCII = str.maketrans({_FULL: "#", _EMPTY: "-", _LIMIT: "!"})
+_ASCII = str.maketrans({FULL: "#", EMPTY: "-", LIMIT: "!"})
 
 
 def parts(review: Review, context: RenderContext) -> Iterator[str]:
@@ -47,12 +46,17 @@ def _texts(review: Review) -> Iterator[str]:
 
 def _paragraphs(review: Review) -> Iterator[str]:
     """The heading with the count, then one part for each input."""
+    for parts in (_head(review), *map(_input, review.inputs)):
+        yield markdown(AnswerDocument(sections=(tuple(parts),))).rstrip("\n")
+
+
+def _head(review: Review) -> Iterator[Part]:
     counts = [counted(count, severity) for severity, count in review.counts.items()]
     unreadable = review.totals.unusable
     if unreadable:
         text = ngettext("{count} input that cannot be used", "{count} inputs that cannot be used", unreadable)
         counts.append(text.format(count=unreadable))
-    head = [f"## tuner check: {listed(counts) or _('no findings')}"]
+    yield Heading(text=f"tuner check: {listed(counts) or _('no findings')}", rank=2)
     if review.skipped:
         skipped = len(review.skipped)
         text = ngettext(
@@ -60,78 +64,61 @@ def _paragraphs(review: Review) -> Iterator[str]:
             "{count} files of folders are no configurations",
             skipped,
         )
-        head.append(full_stop(text.format(count=skipped)))
-    yield "\n\n".join(head)
-    for checked in review.inputs:
-        yield "\n\n".join(_input(checked))
+        yield Paragraph(text=full_stop(text.format(count=skipped)))
 
 
-def _input(checked: InputFindings) -> Iterator[str]:
-    yield f"### {code(path_of(checked.source))}"
+def _input(checked: InputFindings) -> Iterator[Part]:
+    yield Heading(text=code(path_of(checked.source)))
     if checked.problem is not None:
-        error = _("error")
-        yield f"**{error}**: {cell(checked.problem.message)}"
+        yield Paragraph(text=f"{strong(_('error'))}: {given(checked.problem.message)}")
         return
     if checked.lines:
         titles = (_("Finding"), _("Line"), _("Message"), _("Override"))
-        yield table(titles, [_row(line, checked) for line in checked.lines])
+        columns = tuple(Column(title=title) for title in titles)
+        yield Table(columns=columns, rows=tuple(_row(line, checked) for line in checked.lines))
     else:
-        yield full_stop(_("No findings"))
-    judged = checked.judged_for
-    if judged is not None and checked.phases:
-        programs = [f"{judged.trainer} {judged.release}", *([judged.engine] if judged.engine else [])]
-        text = _("Each phase on one of {gpus} GPUs, {gpu} with {capacity}, with {programs}:")
-        yield text.format(
-            gpus=checked.gpus,
-            gpu=cell(judged.gpu.name),
-            capacity=gib(judged.gpu.memory_bytes),
-            programs=cell(listed(programs)),
-        )
-        titles = (_("Phase"), _("Peak"), _("Share of the card"), _("Seconds"))
-        yield table(titles, [_phase(phase, judged.gpu.memory_bytes) for phase in checked.phases])
+        yield Paragraph(text=full_stop(_("No findings")))
+    if checked.judged_for is not None and checked.phases:
+        yield from _phases(checked, checked.judged_for)
 
 
-def _row(line: FindingLine, checked: InputFindings) -> tuple[str, ...]:
+def _phases(checked: InputFindings, judged: JudgedFor) -> Iterator[Part]:
+    programs = [f"{judged.trainer} {judged.release}", *([judged.engine] if judged.engine else [])]
+    text = _("Each phase on one of {gpus} GPUs, {gpu} with {capacity}, with {programs}:").format(
+        gpus=checked.gpus,
+        gpu=given(judged.gpu.name),
+        capacity=gib(judged.gpu.memory_bytes),
+        programs=given(listed(programs)),
+    )
+    yield Paragraph(text=text)
+    columns = (
+        Column(title=_("Phase")),
+        Column(title=_("Peak"), align="right"),
+        Column(title=_("Share of the card")),
+        Column(title=_("Seconds"), align="right"),
+    )
+    capacity = judged.gpu.memory_bytes
+    yield Table(columns=columns, rows=tuple(_phase(phase, capacity) for phase in checked.phases))
+
+
+def _row(line: FindingLine, checked: InputFindings) -> Row:
     rule, place = line.finding.rule, line.location
-    name = f"[{rule.code}]({page(rule)})" if page(rule) else rule.code
+    name = link(rule.code, page(rule))
     position = "" if place.line is None else str(place.line)
     if place.source != checked.source:
-        position = f"{cell(path_of(place.source))}:{position}"
-    return (
-        f"{_(line.finding.severity.value)} {name} {rule.name}",
-        position,
-        cell(stated(line)),
-        code(help_text(line)) if line.overrides else "",
+        position = f"{given(path_of(place.source))}:{position}"
+    return Row(
+        cells=(
+            f"{_(line.finding.severity.value)} {name} {rule.name}",
+            position,
+            given(stated(line)),
+            code(help_text(line)) if line.overrides else "",
+        )
     )
 
 
-def _phase(phase: PhaseUse, capacity: int) -> tuple[str, ...]:
+def _phase(phase: PhaseUse, capacity: int) -> Row:
     share = phase.peak_bytes / capacity
     seconds = "" if phase.seconds is None else duration(phase.seconds)
-    return (f"`{phase.phase}`", gib(phase.peak_bytes), f"{bar(share)} {percent(share)}", seconds)
-
-
-def bar(share: float) -> str:
-    """A share of the card in blocks; what is above the card stands behind a mark."""
-    filled = min(_CELLS, round(share * _CELLS))
-    over = min(_CELLS, round(max(0.0, share - 1) * _CELLS))
-    return _FULL * filled + _EMPTY * (_CELLS - filled) + (_LIMIT + _FULL * over if share > 1 else "")
-
-
-def table(titles: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
-    """Rows of cells that are Markdown already."""
-    lines = [titles, tuple("---" for _title in titles), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def cell(text: str) -> str:
-    """A user's text as one cell of a table. An @ would call somebody, so it gets a space of no width."""
-    return escaped(plain(text)).replace("@", "@\u200b")
-
-
-def code(text: str) -> str:
-    """A user's text as code in a cell of a table."""
-    shown = plain(text).replace("|", "\\|")
-    marks = "``" if "`" in shown else "`"
-    space = " " if "`" in shown else ""
-    return f"{marks}{space}{shown}{space}{marks}"
+    bar = f"{share_bar(share)} {percent(share)}"
+    return Row(cells=(code(phase.phase), gib(phase.peak_bytes), bar, seconds))

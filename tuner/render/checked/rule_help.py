@@ -4,6 +4,7 @@ import re
 from functools import cache
 
 from tuner.render.all_rules import rules_and_modules
+from tuner.render.document.markdown import escaped
 from tuner.render.rst import plain_text
 from tuner.render.rule_page import RulePage
 from tuner.render.rule_page import rule_page as page_of_rule
@@ -41,8 +42,3 @@ def _words(text: str) -> str:
     return "".join(
         f"`{piece}`" if number % 2 else escaped(plain_text(piece)) for number, piece in enumerate(pieces)
     )
-
-
-def escaped(text: str) -> str:
-    """A text with what Markdown would take for markup written so that it is shown."""
-    return re.sub(r"([\\`*\[\]<>|#~]|(?<![^\W_])_|_(?![^\W_]))", r"\\\1", text)

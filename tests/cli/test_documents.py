@@ -1,0 +1,161 @@
+"""Answers as documents: what one writer of them says, the others say."""
+
+import ast
+import html
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+from msgspec import Struct
+from msgspec.structs import asdict
+
+from tests.cli import answers
+from tests.cli.runner import run
+from tests.cli.test_commands import CONFIG
+from tests.cli.test_diff import ACTOR, GRPO, PPO
+from tests.cli.test_explain_oom import JOB, LARGE, STACK, line
+from tests.validate.report.test_render import report
+from tuner.consultation.diff import compare
+from tuner.consultation.failure import explain_of_job, read_error
+from tuner.consultation.premises import Premises
+from tuner.inputs.several import separated
+from tuner.render.advice import advice_document
+from tuner.render.comparison import comparison_document
+from tuner.render.document.markdown import markdown
+from tuner.render.document.marks import Mark, Medium, given, link, marked, pieces, strong, words
+from tuner.render.document.parts import AnswerDocument, Heading, Paragraph
+from tuner.render.document.terminal import terminal_text
+from tuner.render.failure import failure_document
+from tuner.render.terminal import Terminal
+from tuner.render.validation import validation_document
+
+RENDER = Path(__file__).parents[2] / "tuner/render"
+GPU = ("--gpu", "h100-sxm")
+#: Fields of parts that only a terminal or only a page shows, and a table's titles, which both lay out anew.
+OF_ONE_MEDIUM = ("about", "label", "note", "columns")
+COLOURED = [
+    ("diff", "/dev/null", *PPO, f"{ACTOR}.grad_clip=0.5", "--verl-version", "0.7.1,0.9.1", *GPU),
+    ("diff", CONFIG, "--verl-version", "0.7.1,0.9.1", "--full", *GPU),
+    ("explain-oom", "--message", "CUDA error: out of memory", *JOB),
+]
+
+
+@cache
+def documents() -> dict[str, AnswerDocument]:
+    upgrade = [Premises(gpu="h100-sxm", verl_version=release) for release in ("0.7.1", "0.9.1")]
+    one, other = separated(("/dev/null", *GRPO, CONFIG))
+    explained = explain_of_job(
+        read_error(STACK + line()), JOB[0], (JOB[1], *LARGE), Premises(gpu="h100-sxm", verl_version="0.9.1")
+    )
+    answer = answers.answer()
+    return {
+        "advise": advice_document(answer),
+        "advise --full": advice_document(answer, full=True),
+        "diff": comparison_document(compare((one, other), upgrade)),
+        "validate": validation_document(report()),
+        "explain-oom": failure_document(explained),
+    }
+
+
+def said(document: AnswerDocument) -> Iterator[str]:
+    """All that is for every medium, piece by piece."""
+    for section in document.sections:
+        for part in section:
+            yield from _said(part)
+
+
+def _said(value: object) -> Iterator[str]:
+    if isinstance(value, Struct):
+        fields = asdict(value)
+        if fields.get("only") is None:
+            for name, field in fields.items():
+                if name not in OF_ONE_MEDIUM:
+                    yield from _said(field)
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from _said(item)
+    elif isinstance(value, str):
+        on_page = {piece for piece, _marks in pieces(value, Medium.PAGE)}
+        yield from (piece for piece, _marks in pieces(value, Medium.TERMINAL) if piece in on_page)
+
+
+def squeezed(text: str) -> str:
+    """Letters and digits alone: neither line breaks nor markup."""
+    return re.sub(r"[^\w%+-]", "", html.unescape(text)).casefold().replace("_", "")
+
+
+@pytest.mark.parametrize("name", ["advise", "advise --full", "diff", "validate", "explain-oom"])
+def test_every_writer_says_the_same(name: str) -> None:
+    document = documents()[name]
+    texts = list(filter(None, map(squeezed, said(document))))
+    assert len(texts) > 12
+    for written in (terminal_text(document, Terminal()), markdown(document)):
+        missing = [text for text in texts if text not in squeezed(written)]
+        assert not missing
+
+
+@pytest.mark.parametrize("words", COLOURED, ids=range(len(COLOURED)))
+def test_colours_change_no_line(words: tuple[str, ...]) -> None:
+    coloured = run(*words, "--color", "always").out
+    assert "\x1b[" in coloured
+    assert re.sub(r"\x1b\[[\d;]*m", "", coloured) == run(*words, "--color", "never").out
+
+
+def test_an_arrow_takes_the_columns_that_a_terminal_gives_it() -> None:
+    text = terminal_text(documents()["diff"], Terminal(unicode=False))
+    assert text.isascii()
+    assert max(len(one) for one in text.splitlines() if " -> " in one) <= 80
+
+
+def test_marks_stand_around_words_and_over_a_break_of_the_line() -> None:
+    text = f"{strong('a bold beginning that is long')} and {marked('red', Mark.ERROR)}"
+    shown = terminal_text(
+        AnswerDocument(sections=((Paragraph(text=text, level=1),),)), Terminal(width=20, colour=True)
+    )
+    assert (
+        shown == "  \x1b[1ma bold beginning\x1b[0m\n  \x1b[1mthat is long\x1b[0m and\n  \x1b[31mred\x1b[0m\n"
+    )
+
+
+def test_what_a_user_wrote_is_no_mark_and_no_markup() -> None:
+    odd = given(f"{strong('x')} **y** <b> \x1b[1m")
+    document = AnswerDocument(sections=((Heading(text=odd),),))
+    assert words(odd, Medium.TERMINAL) == "\\ue000x\\ue0ff **y** <b> \\x1b[1m"
+    assert markdown(document) == "### \\\\ue000x\\\\ue0ff \\*\\*y\\*\\* \\<b\\> \\\\x1b\\[1m\n"
+
+
+def test_an_explanation_is_written_for_a_pull_request() -> None:
+    found = run("explain-oom", "--message", "CUDA error: out of memory", *JOB, "-f", "markdown")
+    assert found.code == 0
+    assert found.out.startswith("### Out of GPU memory; the error names no size.\n\n- ")
+    assert "- optimizer-offload: " in found.out
+
+
+def test_advice_is_written_for_a_pull_request() -> None:
+    found = run("advise", CONFIG, *GPU, "-f", "markdown")
+    assert found.code == 0
+    assert found.out.startswith("## Qwen2.5-7B-Instruct on 8 x h100-sxm: fits\n\nrollout peaks at ")
+    assert "\n```\nactor_rollout_ref." in found.out
+    assert "\n### What matters most\n\n- " in found.out
+
+
+def test_only_what_draws_on_a_terminal_imports_rich() -> None:
+    importing = {path.relative_to(RENDER).as_posix() for path in RENDER.rglob("*.py") if _imports_rich(path)}
+    assert importing == {"columns.py", "live.py", "progress.py"}
+
+
+def _imports_rich(path: Path) -> bool:
+    nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+    names = [one.name for node in nodes if isinstance(node, ast.Import) for one in node.names]
+    names += [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]
+    return any(name.partition(".")[0] == "rich" for name in names)
+
+
+def test_a_link_has_its_address_on_a_page_alone() -> None:
+    text = f"error {link('CFG101', 'https://docs.example/cfg')} dead-key"
+    document = AnswerDocument(sections=((Paragraph(text=text),),))
+    assert markdown(document) == "error [CFG101](https://docs.example/cfg) dead-key\n"
+    assert terminal_text(document, Terminal()) == "error CFG101 dead-key\n"
+    assert link("CFG101", "") == "CFG101"

@@ -1,0 +1,165 @@
+"""The advice as a document: in short, or all of it."""
+
+from collections.abc import Iterator
+from functools import partial
+
+from tuner.advise import Advice
+from tuner.consultation.result import Consultation
+from tuner.counted import counted
+from tuner.language import _
+from tuner.memory import Estimate, RolloutMemory
+from tuner.memory.rollout.share import FRACTION_MEANS
+from tuner.render.bars import chart
+from tuner.render.block import block, contributions
+from tuner.render.brief import brief
+from tuner.render.document.parts import AnswerDocument, Drawing, Heading, Paragraph, Part
+from tuner.render.numbers import gib
+from tuner.render.premises import premises, premises_in_short
+from tuner.render.recommendations import recommendations
+from tuner.render.verdict import verdict
+from tuner.render.words import full_stop
+from tuner.workload import RolloutEngine
+
+
+def advice_document(answer: Consultation, *, full: bool = False, explain: bool = False) -> AnswerDocument:
+    """The answer in short: verdict, phases, what to paste, three findings.
+
+    Args:
+        answer: to be told.
+        full: all premises, findings and prices instead.
+        explain: the sum of every phase, written out, as well.
+    """
+    if full or explain:
+        return AnswerDocument(sections=tuple(_full(answer, explain=explain)))
+    advice = answer.advice
+    return AnswerDocument(
+        sections=(
+            _failed_allocation(answer),
+            tuple(verdict(advice, answer.left_out, node_said=answer.node_said)),
+            tuple(premises_in_short(answer)),
+            (Drawing(draw=partial(chart, advice.estimate)),),
+            _observed(answer),
+            *block(advice, answer.left_out),
+            *brief(advice),
+        )
+    )
+
+
+def _full(answer: Consultation, *, explain: bool) -> Iterator[tuple[Part, ...]]:
+    advice = answer.advice
+    yield _failed_allocation(answer)
+    yield tuple(verdict(advice, answer.left_out, node_said=answer.node_said))
+    yield tuple(premises(answer))
+    yield (
+        Heading(text=_("GPU memory by phase, per GPU")),
+        Drawing(draw=partial(chart, advice.estimate)),
+    )
+    yield tuple(Paragraph(text=text, level=1, further=1) for text in _aside(advice))
+    yield _observed(answer)
+    if explain:
+        yield (sums(advice),)
+    yield Heading(text=_("Batch sizes, in sequences")), batches(advice)
+    yield from recommendations(advice)
+    yield tuple(contributions(advice))
+    yield from block(advice, answer.left_out)
+
+
+def _failed_allocation(answer: Consultation) -> tuple[Part, ...]:
+    if answer.allocation is None:
+        return ()
+    from tuner.render.allocation import allocation_parts  # few runs ask for it, and it has much behind it
+
+    return tuple(allocation_parts(answer.allocation))
+
+
+def _observed(answer: Consultation) -> tuple[Part, ...]:
+    if answer.given.log is None:
+        return ()
+    from tuner.render.observations import observed  # no other input asks for it
+
+    return observed(answer)
+
+
+def batches(advice: Advice) -> Drawing:
+    """The batch sizes of every pass."""
+    from tuner.render.batches import batch_table  # an answer in short has none of it
+
+    return Drawing(draw=partial(batch_table, advice.workload))
+
+
+def sums(advice: Advice) -> Drawing:
+    """The sum of every phase, written out."""
+    from tuner.render.explain import explanation  # the same
+
+    return Drawing(draw=partial(explanation, advice.workload, advice.estimate))
+
+
+def _engine_memory(rollout: RolloutMemory, advice: Advice) -> Iterator[str]:
+    """The KV cache of the rollout engine, and what its memory fraction is a share of."""
+    room, longest = advice.workload.batch.room_tokens, advice.workload.batch.sequence_tokens
+    length = _("full length") if room == longest else _("{room:,} tokens").format(room=room)
+    if rollout.kv_tokens > 0:
+        cache = _(
+            "KV cache: {kv} hold {kv_tokens:,} tokens per replica, {sequences} of {length} at a time (at "
+            "most {max_sequences:,} are admitted)."
+        ).format(
+            kv=gib(rollout.kv_bytes),
+            kv_tokens=rollout.kv_tokens,
+            sequences=counted(rollout.concurrent_sequences, "sequence"),
+            length=length,
+            max_sequences=advice.workload.generator.max_sequences,
+        )
+        if rollout.preempted_sequences:
+            cache += _(
+                " When all {running_sequences:,} that run grow to {length}, {preempted_sequences:,} "
+                "are preempted and computed again."
+            ).format(
+                running_sequences=rollout.running_sequences,
+                length=length,
+                preempted_sequences=rollout.preempted_sequences,
+            )
+        yield cache
+    rollout_engine = advice.workload.generator
+    if rollout_engine.engine is not RolloutEngine.TRANSFORMERS:
+        means = FRACTION_MEANS[rollout_engine.fraction_of]
+        yield _("The engine's memory fraction of {memory_fraction:.2f} is {means}.").format(
+            memory_fraction=rollout_engine.memory_fraction, means=_(means)
+        )
+
+
+def _aside(advice: Advice) -> Iterator[str]:
+    """What the bars do not show: the KV cache, the seconds, checkpoints, freed blocks, the host."""
+    from tuner.render.step_seconds import saving_seconds, step_seconds  # the short answer has none of it
+
+    if advice.rollout is not None:
+        yield from _engine_memory(advice.rollout, advice)
+    yield from filter(None, [step_seconds(advice), saving_seconds(advice)])
+    widest = max(advice.estimate.phases, key=lambda phase: phase.reserved_interval[1])
+    kept = widest.reserved_interval[1] - widest.allocated_bytes
+    if kept > 0:
+        yield _(
+            "Cache: PyTorch may keep up to {kept} of freed blocks beyond {phase}'s peak, which "
+            "nvidia-smi shows as used; a request that fails gets them."
+        ).format(kept=gib(kept), phase=widest.phase.value)
+    if advice.estimate.host_bytes > 0:
+        yield _host(advice.estimate)
+
+
+def _host(estimate: Estimate) -> str:
+    """Host memory of a node, and whether it may be more than there is."""
+    limit, most = estimate.host_capacity_bytes, estimate.host_high_bytes
+    host = gib(estimate.host_bytes)
+    if limit is None:
+        text = _("Host memory per node: {host} for offloaded states and copies").format(host=host)
+    else:
+        text = _("Host memory per node: {host} of {limit} for offloaded states and copies").format(
+            host=host, limit=gib(limit)
+        )
+    if most == estimate.host_bytes:
+        return full_stop(text)
+    pinned = _("{text}, up to {most} where pinned memory is rounded up to powers of two").format(
+        text=text, most=gib(most)
+    )
+    if limit is None or estimate.host_is_short or most <= limit:
+        return full_stop(pinned)
+    return _("{pinned}, which is more than a node has.").format(pinned=pinned)

@@ -1,0 +1,260 @@
+"""What an answer takes to be so: in a few lines, or all of it with where each comes from."""
+
+import re
+from collections.abc import Iterator
+
+from tuner.consultation.result import Consultation
+from tuner.counted import counted
+from tuner.hardware import Cluster, MeasuredGpu
+from tuner.language import N_, _
+from tuner.render.document.marks import Mark, given, marked
+from tuner.render.document.parts import Facts, Paragraph, Part
+from tuner.render.fitting import unset
+from tuner.render.input_notes import lost, not_followed, open_values, project_options, remarks
+from tuner.render.left_out import named
+from tuner.render.lengths import images, premise
+from tuner.render.numbers import gib, parameters, tokens
+from tuner.render.releases import not_known
+from tuner.render.terminal import plain
+from tuner.render.words import clauses, listed, titled, with_note
+from tuner.units import BITS, GIGA
+from tuner.workload import Workload
+
+_LABEL = 10  # width of the premises' names
+_NOT_FOLLOWED = 3  # things that are not run, in short
+_BUNDLED = re.compile(r"\bconfig\.json of (?P<model>\S+) on (?P<site>\S+)")  # where a bundled model's stands
+
+Rows = Iterator[tuple[str, str]]
+
+
+def premises_in_short(answer: Consultation) -> Iterator[Part]:
+    """What was taken to be so, in a few lines; the reasons are in the full answer."""
+    if answer.gpu_assumed:
+        yield _assumed(answer)
+    yield Paragraph(text=given(_job(answer)), level=1, further=1)
+    for name, text in _short_rows(answer):
+        yield Paragraph(text=titled(name, given(text)), level=1, further=1)
+
+
+def _job(answer: Consultation) -> str:
+    """The trainer, its engine, the model and the cards."""
+    workload, engine = answer.advice.workload, answer.rollout_engine
+    cluster = workload.cluster
+    nodes = counted(cluster.nodes, "node")
+    words = [
+        listed([str(workload.release), workload.actor.engine.backend.value]),
+        *([f"{engine.name} {engine.version}"] if engine is not None else []),
+        with_note(workload.model.name, parameters(workload.model.parameters)),
+        _("{gpus} x {gpu} on {nodes}").format(gpus=cluster.gpus, gpu=cluster.gpu.name, nodes=nodes),
+    ]
+    return clauses(words)
+
+
+def _short_rows(answer: Consultation) -> Rows:
+    workload = answer.advice.workload
+    yield from _of_release(answer)
+    yield from _named_in_paths(workload)
+    yield from _unset(answer)
+    yield from _settled(answer)
+    yield from _network(workload.cluster)
+    yield from _basis(answer)
+    yield from _of_script(answer, most=_NOT_FOLLOWED)
+    yield from _sequences(answer)
+    yield from _left_out(answer)
+
+
+def premises(answer: Consultation) -> Iterator[Part]:
+    """Everything that was taken to be so, with where it comes from."""
+    if answer.gpu_assumed:
+        yield _assumed(answer)
+    yield Facts(rows=tuple((name, given(text)) for name, text in _full_rows(answer)), width=_LABEL)
+
+
+def _full_rows(answer: Consultation) -> Rows:
+    from tuner.render.services import service_rows  # not in short
+
+    workload = answer.advice.workload
+    cluster = workload.cluster
+    yield (
+        _("trainer"),
+        _("{release}, {backend} ({reason})").format(
+            release=workload.release,
+            backend=workload.actor.engine.backend.value,
+            reason=answer.release_reason,
+        ),
+    )
+    yield from _of_release(answer)
+    yield from _rollout_engine(answer)
+    yield from _models(answer)
+    yield from service_rows(workload)
+    yield _("GPUs"), _gpus(answer)
+    yield from _settled(answer)
+    if cluster.gpu.measured is not None:
+        yield _("measured"), _measured(cluster.gpu.measured)
+    yield from _network(cluster)
+    yield _("batch"), _batch(workload)
+    yield from _sequences(answer)
+    yield from _of_script(answer)
+    if answer.given.remarks:
+        yield _("script"), remarks(answer.given)
+    yield from _unset(answer)
+    yield from _left_out(answer)
+
+
+def _assumed(answer: Consultation) -> Paragraph:
+    memory = gib(answer.advice.workload.cluster.gpu.memory_bytes)
+    text = _("no GPU was named and none was found; {memory} are taken. Give --gpu NAME.")
+    shown = titled(marked(_("ASSUMED"), Mark.DOUBTFUL), text.format(memory=memory))
+    return Paragraph(text=shown, level=1)
+
+
+def _of_release(answer: Consultation) -> Rows:
+    if answer.advice.releases is not None:
+        yield _("not known"), not_known(answer.advice)
+
+
+def _models(answer: Consultation) -> Rows:
+    workload = answer.advice.workload
+    model = workload.model
+    text = _("{model}, {parameters} parameters ({model_reason})")
+    yield (
+        _("model"),
+        text.format(
+            model=model.name, parameters=parameters(model.parameters), model_reason=_model_reason(answer)
+        ),
+    )
+    if workload.critic is not None:
+        critic = workload.critic.model
+        text = _("{critic}, {parameters} parameters")
+        yield _("critic"), text.format(critic=critic.name, parameters=parameters(critic.parameters))
+
+
+def _gpus(answer: Consultation) -> str:
+    cluster = answer.advice.workload.cluster
+    gpu = _("{gpus} x {gpu}, {capacity} each, on {nodes}").format(
+        gpus=cluster.gpus,
+        gpu=cluster.gpu.name,
+        capacity=gib(cluster.gpu.capacity_bytes),
+        nodes=counted(cluster.nodes, "node"),
+    )
+    return _("{gpu} ({gpu_reason}; number from {gpus_reason})").format(
+        gpu=gpu, gpu_reason=answer.gpu_reason, gpus_reason=answer.gpus_reason
+    )
+
+
+def _sequences(answer: Consultation) -> Rows:
+    workload = answer.advice.workload
+    yield _("lengths"), premise(workload, answer.of_run)
+    if workload.batch.images is not None:
+        yield _("images"), images(workload.batch.images)
+
+
+def _named_in_paths(workload: Workload) -> Rows:
+    """The models, of the actor and of the critic, that were told by a longer name that contains theirs."""
+    text = _("{model} is taken, whose name stands in {part}; --model NAME where it is another")
+    for model in dict.fromkeys([workload.model, *([workload.critic.model] if workload.critic else [])]):
+        if model.contained_in:
+            yield _("model"), text.format(model=model.name, part=model.contained_in)
+
+
+def _unset(answer: Consultation) -> Rows:
+    """The values that nobody set, where any decides."""
+    if answer.resting:
+        yield _("not set"), unset(answer)
+
+
+def _left_out(answer: Consultation) -> Rows:
+    if answer.left_out:
+        yield _("left out"), named(answer.left_out)
+
+
+def _settled(answer: Consultation) -> Rows:
+    """What the settings of the project say in place of options."""
+    if answer.from_project:
+        yield _("settings"), project_options(answer.from_project)
+
+
+def _network(cluster: Cluster) -> Rows:
+    """What is taken of the network, where the job needs one."""
+    if cluster.nodes < 2:
+        return
+    rate = cluster.network_bytes_per_s * BITS / GIGA
+    text = _("{rate:,.4g} Gb/s for each GPU (assumed); give --network")
+    known = _("{rate:,.4g} Gb/s for each GPU")
+    yield _("network"), (text if cluster.network_assumed else known).format(rate=rate)
+
+
+def _basis(answer: Consultation) -> Rows:
+    """What the settings rest on, where that is not the trainer as it was released."""
+    settings = answer.settings
+    if settings.program is not None:
+        yield _("project"), settings.program.name
+    if settings.default_origin.location is not None:
+        yield _("laid on"), str(settings.default_origin.location)
+
+
+def _of_script(answer: Consultation, *, most: int | None = None) -> Rows:
+    """What a launch script loses, what it leaves open, and what of the reading rests on what is not run."""
+    for name, text in ((_("LOST"), lost(answer.given)), (_("open"), open_values(answer.given))):
+        if text:
+            yield name, plain(text)
+    for text in not_followed(answer.given, most=most):
+        yield _("script"), plain(text)
+
+
+def _rollout_engine(answer: Consultation) -> Rows:
+    chosen = answer.rollout_engine
+    if chosen is not None:
+        text = _("{name} {version} ({reason})")
+        yield _("engine"), text.format(name=chosen.name, version=chosen.version, reason=chosen.reason)
+
+
+_MEASURED = {
+    "usable_bytes": N_("usable memory"),
+    "context_bytes": N_("the context of a process"),
+    "memory_bytes_per_s": N_("bandwidth of the memory"),
+    "dense_bf16_flop_per_s": N_("rate of matrix products"),
+    "link_bytes_per_s": N_("bandwidth between GPUs"),
+    "host_bytes_per_s": N_("bandwidth to the host"),
+    "products_factor": N_("products of a layer"),
+    "attention_factor": N_("attention"),
+    "elementwise_factor": N_("element-wise kernels"),
+    "head_factor": N_("the output projection"),
+    "host_factor": N_("launching on the host"),
+    "engine_factor": N_("the rollout engine's work on the host"),
+    "engine_sequence_factor": N_("the same for each sequence"),
+}
+
+
+def _measured(measured: MeasuredGpu) -> str:
+    """What the GPU's figures are read off, and with what."""
+    figures = [_(text) for name, text in _MEASURED.items() if getattr(measured, name) is not None]
+    versions = listed(f"{name} {version}" for name, version in measured.versions)
+    return _("on such a card on {date} ({versions}): {figures}").format(
+        date=measured.date, versions=versions, figures=listed(figures)
+    )
+
+
+def _batch(workload: Workload) -> str:
+    batch = workload.batch
+    if workload.rollout is None:
+        return _("{sequences} of up to {most} tokens").format(
+            sequences=counted(batch.sequences, "sequence"), most=tokens(batch.sequence_tokens)
+        )
+    return _(
+        "{prompts} x {responses}, mini-batch of {mini_prompts}, up to {max_prompt_tokens} + "
+        "{max_response_tokens} tokens"
+    ).format(
+        prompts=counted(batch.prompts, "prompt"),
+        responses=counted(batch.responses_per_prompt, "response"),
+        mini_prompts=counted(batch.mini_batch_prompts, "prompt"),
+        max_prompt_tokens=tokens(batch.max_prompt_tokens),
+        max_response_tokens=tokens(batch.max_response_tokens),
+    )
+
+
+def _model_reason(answer: Consultation) -> str:
+    """Which option or key named the model, and where its dimensions stand."""
+    return _BUNDLED.sub(
+        lambda match: _("config.json of {model} on {site}").format(**match.groupdict()), answer.model_reason
+    )
