@@ -14,6 +14,7 @@ from msgspec.structs import fields
 from tuner.workload.head import UNPUBLISHED
 
 _INDENT = "  "
+_AS_THEY_ARE = frozenset({str, int, float, bool, type(None)})  # most of a report
 
 
 def json_text(report: Struct, *, indent: int | None = 2) -> str:
@@ -32,6 +33,8 @@ def json_text(report: Struct, *, indent: int | None = 2) -> str:
 
 def published(value: Any) -> Any:
     """A value as JSON has it: structs with the fields that are published, enumerations by their values."""
+    if type(value) in _AS_THEY_ARE:
+        return value
     if isinstance(value, Struct):
         return {
             name: _of_field(getattr(value, name), number=number)
