@@ -94,6 +94,17 @@ def pytest_collection_finish() -> None:
     gc.freeze()  # modules and tests stay to the end: to look at them over and over takes a third of the time
 
 
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """What a file leaves behind, such as answers to be asked for again, stays to the end as well.
+
+    Else every later collection looks at it: where a test asks for one, for a second and more by the end.
+    """
+    made, collections, _ = gc.get_count()
+    if (nextitem is None or nextitem.path != item.path) and (made > COLLECT_AFTER // 4 or collections):
+        gc.collect()
+        gc.freeze()
+
+
 def _skip_without_a_gpu(items: list[pytest.Item]) -> None:
     if items:
         import torch

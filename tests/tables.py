@@ -6,7 +6,7 @@ about the rule it names, and only that rule is judged on it.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +145,11 @@ def given(base: Base, overrides: Sequence[str] = ()) -> list[str]:
 
 def scene(base: Base, overrides: Sequence[str] = (), *, lengths: Lengths | None = None) -> Scene:
     """Load, read and resolve a base with overrides on top, as the command line does."""
+    return _scene(base, tuple(overrides), lengths)
+
+
+@lru_cache(maxsize=1000)  # several laws ask of the same one
+def _scene(base: Base, overrides: tuple[str, ...], lengths: Lengths | None) -> Scene:
     loaded = load(None, given(base, overrides), version=base.version)
     critic = loaded.critic_model_path()
     per_node, nodes = loaded.cluster_size()

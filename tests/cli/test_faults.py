@@ -112,7 +112,7 @@ def expect_told(result: Result, *parts: str) -> None:
     assert all(part in told[0] for part in parts)
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("name", COMMANDS)
 @pytest.mark.parametrize(
     ("behind", "said"),
@@ -129,7 +129,7 @@ def test_standard_output_takes_nothing(name: str, behind: str, said: str, given:
         assert result == ever
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("name", COMMANDS)
 @pytest.mark.parametrize("behind", ["2>/dev/full", "2>&-"], ids=["full", "closed"])
 def test_standard_error_takes_nothing(name: str, behind: str, given: dict[str, str]) -> None:
@@ -141,13 +141,13 @@ def test_standard_error_takes_nothing(name: str, behind: str, given: dict[str, s
     assert is_same(name, result, Result(code=result.code, out=ever.out, err=""))
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_both_take_nothing(name: str, given: dict[str, str]) -> None:
     assert shell(command(name, given), ">/dev/full 2>&1") == Result(code=2, out="", err="")
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_reader_who_has_gone_is_no_error(name: str, given: dict[str, str]) -> None:
     words = command(name, given)
@@ -156,7 +156,7 @@ def test_a_reader_who_has_gone_is_no_error(name: str, given: dict[str, str]) -> 
     assert "error: standard" not in result.err
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_working_directory_that_is_gone(name: str, given: dict[str, str], tmp_path: Path) -> None:
     words = command(name, given)
@@ -190,7 +190,7 @@ def python(script: str, *words: str) -> Result:
     return Result(code=done.returncode, out=done.stdout, err=done.stderr)
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(18)
 @pytest.mark.parametrize("name", COMMANDS)
 @pytest.mark.parametrize("files", [3, 4, 6])
 def test_too_many_open_files(name: str, files: int, given: dict[str, str]) -> None:

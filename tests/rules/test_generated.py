@@ -85,7 +85,7 @@ def test_no_proposal_makes_its_own_goal_worse(judged: Judged) -> None:
                 assert proposed.peak_bytes(finding.phase) <= case.peak_bytes(finding.phase), finding.message
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(20)
 def test_every_rule_is_silent_on_its_own_proposal(judged: Judged) -> None:
     for case, findings in judged:
         for finding in findings:
@@ -94,7 +94,7 @@ def test_every_rule_is_silent_on_its_own_proposal(judged: Judged) -> None:
                 assert again is None, f"{finding.message}, then {again and again.message}"
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(20)
 def test_a_combination_breaks_nothing(judged: Judged) -> None:
     for case, _ in judged[: SIZE // 5]:
         combination = advice_of(case.workload).combination
@@ -109,7 +109,7 @@ def test_a_combination_breaks_nothing(judged: Judged) -> None:
             assert combination.time.seconds <= case.time.seconds
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(20)
 def test_a_combination_leaves_nothing_to_combine(judged: Judged) -> None:
     for case, _ in judged[: SIZE // 10]:
         first = advice_of(case.workload)

@@ -40,6 +40,12 @@ _HEADER = (
     r"(?:(?:proxy-)?authorization|x-api-key|api-key|x-auth-token|x-access-token|private-token|job-token"
     r"|x-goog-api-key|x-vault-token|ocp-apim-subscription-key|set-cookie|cookie)"
 )
+# "api-key" and "subscription-key" in any case, but not "unknown-key", which reports are full of.
+_KEY_MARKERS = tuple(
+    letters + word
+    for letters in ("pi", "Pi", "pI", "PI", "on", "On", "oN", "ON")
+    for word in ("-Key", "-key", "-KEY")
+)
 _SCHEME = r"(?:bearer|basic|token|digest|apikey|negotiate)"
 
 SHAPES: Sequence[CredentialShape] = (
@@ -108,8 +114,14 @@ SHAPES: Sequence[CredentialShape] = (
     ),
     CredentialShape("SendGrid", ("SG.",), r"SG\.[\w-]{16,}\.[\w-]{16,}", GITLEAKS),
     CredentialShape("Twilio", ("SK",), rf"{_START}SK[0-9a-f]{{32}}", GITLEAKS),
-    CredentialShape("Mailgun", ("key-",), rf"{_START}key-[0-9a-f]{{32}}", GITLEAKS),
-    CredentialShape("Mailchimp", ("-us",), rf"{_START}[0-9a-f]{{32}}-us\d{{1,2}}", GITLEAKS),
+    # It begins with what is always there, to which a search leaps: many a report has such a word.
+    CredentialShape("Mailgun", ("key-",), r"key-(?<![A-Za-z0-9]key-)[0-9a-f]{32}", GITLEAKS),
+    CredentialShape(
+        "Mailchimp",
+        tuple(f"-us{digit}" for digit in range(10)),
+        rf"{_START}[0-9a-f]{{32}}-us\d{{1,2}}",
+        GITLEAKS,
+    ),
     CredentialShape("Databricks", ("dapi",), r"dapi[0-9a-f]{32}(?:-\d)?", GITLEAKS),
     CredentialShape("DigitalOcean", ("_v1_",), r"do[opr]_v1_[0-9a-f]{40,}", GITLEAKS),
     CredentialShape("Vault", ("hvs.", "hvb.", "hvr."), r"\bhv[sbr]\.[\w-]{20,}", GITLEAKS),
@@ -154,7 +166,7 @@ SHAPES: Sequence[CredentialShape] = (
     ),
     CredentialShape(
         "header",
-        ("uthorization", "UTHORIZATION", "-Key", "-key", "-KEY", "-Token", "-token", "-TOKEN", "ookie"),
+        ("uthorization", "UTHORIZATION", *_KEY_MARKERS, "-Token", "-token", "-TOKEN", "ookie"),
         rf"(?P<shown>(?i:{_HEADER})[\"']?\s*[:=]\s*[\"']?)(?i:{_SCHEME}\s+)?"
         rf"(?:(?![,;}}\]]){_OF_VALUE})+(?:; ?(?:(?![,;}}\]]){_OF_VALUE})+)*",
         RFC,
