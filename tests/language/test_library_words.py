@@ -15,7 +15,7 @@ USAGES = {
     ("advise", "x", "--nodes", "0"): "错误：'--nodes' 的值无效：0 不在范围 x>=1 内。",
     ("advise", "x", "--headroom", "a"): "错误：'--headroom' 的值无效：'a' 不是数。",
     ("advise", "x", "--headroom", "3"): "错误：'--headroom' 的值无效：3.0 不在范围 0.0<=x<=0.9 内。",
-    ("advise", "x", "-f", "pdf"): "'pdf' 不是以下之一：'text', 'json', 'html'。",
+    ("advise", "x", "-f", "pdf"): "'pdf' 不是以下之一：'text', 'json', 'html', 'markdown'。",
     ("advise", "x", "--gpu"): "错误：选项 '--gpu' 需要一个值。",
     ("rule", "--all=3"): "错误：选项 '--all' 不接受值。",
     ("rule", "a", "b", "c"): "错误：多余的参数：b c",
