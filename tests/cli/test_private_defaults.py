@@ -34,7 +34,7 @@ def tree_of(version: str) -> Tree:
 
 @pytest.fixture(autouse=True)
 def nothing_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tuner.trainers.verl.releases.installed_version", lambda name: None)
+    monkeypatch.setattr("tuner.trainers.bundled_releases.installed_version", lambda name: None)
 
 
 @pytest.fixture

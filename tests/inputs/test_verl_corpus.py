@@ -7,19 +7,19 @@ from typing import Any
 from tests.corpus import launches
 from tests.loading import configuration, load
 from tuner.errors import TunerError, UnsupportedError
-from tuner.trainers.protocol import Loaded
 from tuner.trainers.verl.defaults import CONFIGS
+from tuner.trainers.verl.loaded import LoadedConfiguration
 
 
 @cache
-def outcomes() -> list[tuple[dict[str, Any], Loaded | TunerError]]:
+def outcomes() -> list[tuple[dict[str, Any], LoadedConfiguration | TunerError]]:
     """Each launch on each release that has it, with what loading it gave."""
     return [
         (launch, outcome(launch, tag.removeprefix("v"))) for launch in launches() for tag in launch["tags"]
     ]
 
 
-def outcome(launch: dict[str, Any], version: str) -> Loaded | TunerError:
+def outcome(launch: dict[str, Any], version: str) -> LoadedConfiguration | TunerError:
     try:
         return load(None, arguments(launch), version=version)
     except TunerError as error:
@@ -42,7 +42,7 @@ def fine_tunes(launch: dict[str, Any]) -> bool:
 
 
 def test_every_launch_of_a_ppo_trainer_loads_on_its_engine() -> None:
-    loaded = [(launch, result) for launch, result in outcomes() if isinstance(result, Loaded)]
+    loaded = [(launch, result) for launch, result in outcomes() if isinstance(result, LoadedConfiguration)]
     assert len(loaded) > 350
     for launch, result in loaded:
         assert not is_other_entry_point(launch), launch["path"]
@@ -55,7 +55,7 @@ def test_every_launch_of_a_ppo_trainer_loads_on_its_engine() -> None:
 
 def test_every_launch_of_fine_tuning_loads_on_the_configuration_of_its_trainer() -> None:
     loaded = [(launch, result) for launch, result in outcomes() if fine_tunes(launch)]
-    tuned = [(launch, result) for launch, result in loaded if isinstance(result, Loaded)]
+    tuned = [(launch, result) for launch, result in loaded if isinstance(result, LoadedConfiguration)]
     assert len(tuned) == len(loaded) - 1  # one is of an engine that is not modelled
     for launch, result in tuned:
         own = launch["entry"].endswith("fsdp_sft_trainer")
@@ -67,7 +67,7 @@ def test_every_launch_of_fine_tuning_loads_on_the_configuration_of_its_trainer()
 
 def test_every_other_launch_ends_in_the_message_that_names_the_reason() -> None:
     for launch, result in outcomes():
-        if isinstance(result, Loaded):
+        if isinstance(result, LoadedConfiguration):
             continue
         if is_other_entry_point(launch):
             reason = "which is not modelled; advice is for verl's PPO and GRPO trainers"
@@ -85,7 +85,7 @@ def test_launches_of_the_trainer_itself_have_few_unknown_keys() -> None:
     reported = [
         (launch["path"], key.key)
         for launch, result in outcomes()
-        if isinstance(result, Loaded) and launch["entry"] == "verl.trainer.main_ppo"
+        if isinstance(result, LoadedConfiguration) and launch["entry"] == "verl.trainer.main_ppo"
         for key in result.settings.unknown
     ]
     assert 0 < len(reported) < 20, reported
