@@ -12,7 +12,7 @@ from tuner.inputs.script import read_script
 from tuner.inputs.shell.expansion import Expander
 from tuner.inputs.shell.interpreter import Interpreter
 from tuner.inputs.shell.scope import Scope
-from tuner.inputs.shell.source import parse
+from tuner.inputs.shell.source import parse_to_follow
 from tuner.inputs.shell.values import text
 
 BASH = shutil.which("bash")
@@ -27,7 +27,7 @@ def followed(script: str, *arguments: str) -> Interpreter:
     interpreter = Interpreter(
         Scope(script="run.sh", arguments=tuple(text(word) for word in arguments)), lambda _: None
     )
-    interpreter.follow(parse("run.sh", script.encode()))
+    interpreter.follow(parse_to_follow("run.sh", script.encode()))
     return interpreter
 
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace as replaced
 from functools import lru_cache
 from pathlib import Path
 
@@ -10,12 +11,12 @@ from msgspec.structs import replace
 
 from tuner.errors import InputError, Location
 from tuner.files import is_there, read_bytes
+from tuner.inputs.machine import Machine, asked_machine
 from tuner.inputs.secrets import is_carried
-from tuner.inputs.shell.effort import Effort
-from tuner.inputs.shell.interpreter import Assumed, Interpreter, StartedProgram
+from tuner.inputs.shell.interpreter import Interpreter, StartedProgram
 from tuner.inputs.shell.launches import Launch, launches
-from tuner.inputs.shell.scope import Scope
-from tuner.inputs.shell.source import MOST_BYTES, Source, parse
+from tuner.inputs.shell.scope import Assumed, Scope
+from tuner.inputs.shell.source import MOST_BYTES, Source, parse_to_follow
 from tuner.inputs.shell.undecided_parts import UndecidedPart, together
 from tuner.inputs.shell.values import Text, Unknown, text
 from tuner.language import _, chosen
@@ -64,7 +65,7 @@ def read_script(path: Path, content: bytes, arguments: Sequence[str]) -> Script:
     Raises:
         InputError: it cannot be followed to its end.
     """
-    reading = _reading(path, content, tuple(arguments), chosen(), is_carried())
+    reading = _reading(path, content, tuple(arguments), asked_machine(), chosen(), is_carried())
     if reading.script is None or any(_beside(path, name) != file for name, file in reading.files.items()):
         reading.script, reading.files = None, {}
 
@@ -84,7 +85,12 @@ class _Reading(Struct):
 
 @lru_cache(maxsize=16)  # a script is read for its launches, and with each of its fixes to try them
 def _reading(
-    path: Path, content: bytes, arguments: tuple[str, ...], language: str, with_secrets: bool
+    path: Path,
+    content: bytes,
+    arguments: tuple[str, ...],
+    machine: Machine,
+    language: str,
+    with_secrets: bool,
 ) -> _Reading:
     """What was read of a script, with remarks in the language that is chosen; empty before it was read."""
     return _Reading()
@@ -94,14 +100,18 @@ def _read(path: Path, content: bytes, arguments: Sequence[str], find: _Find) -> 
     """Follow a script, which gets the files that it names by ``find``."""
     variables = [match for word in arguments if (match := _VARIABLE.fullmatch(word))]
     given = tuple(text(word) for word in arguments if not _VARIABLE.fullmatch(word))
-    source = parse(str(path), content)
-    effort = Effort()  # of all tries together
-    script = without = _followed(path, source, given, variables, effort, find)
+    source = parse_to_follow(str(path), content)
+    scope = Scope(
+        script=str(path), arguments=given, machine=asked_machine()
+    )  # whose effort is that of all tries
+    scope.variables.update((match[1], text(match[2])) for match in variables)
+    scope.exported.update(scope.variables)
+    script = without = _followed(source, scope, find)
     if not script.launches and not given and _asks_for_arguments(content):  # what they are is open
         for count in _ASKED_FOR:
             asked_for = _open_arguments(path, count)
             try:
-                script = _followed(path, source, asked_for, variables, effort, find)
+                script = _followed(source, replaced(scope, arguments=asked_for), find)
             except InputError:  # it goes on and on with them
                 return without
             if script.launches:
@@ -110,22 +120,18 @@ def _read(path: Path, content: bytes, arguments: Sequence[str], find: _Find) -> 
     return without
 
 
-def _followed(
-    path: Path,
-    source: Source,
-    arguments: tuple[Text, ...],
-    variables: Sequence[re.Match[str]],
-    effort: Effort,
-    find: _Find,
-) -> Script:
-    scope = Scope(script=str(path), arguments=arguments, effort=effort)
-    scope.variables.update((match[1], text(match[2])) for match in variables)
+def _followed(source: Source, start: Scope, find: _Find) -> Script:
+    """What a script does that starts in a scope, which stays as it is."""
+    scope = start.copy()
+    scope.consulted, scope.assumed = [], []
     interpreter = Interpreter(scope, find)
     try:
         interpreter.follow(source)
     except RecursionError:
-        raise InputError(_("the script is nested too deeply"), location=Location(source=str(path))) from None
-    commands, assumed, not_read = interpreter.commands, interpreter.assumed, interpreter.not_read
+        raise InputError(
+            _("the script is nested too deeply"), location=Location(source=scope.script)
+        ) from None
+    commands, assumed, not_read = interpreter.commands, scope.assumed, interpreter.not_read
     given_up = tuple(interpreter.given_up)
     interpreter.take_apart()
     started = [launch for launch in launches(commands) if _gets_overrides(launch)]
@@ -136,7 +142,7 @@ def _followed(
         given_up=given_up,
         in_doubt=() if started else together(*map(_doubts, commands)),
         lost=tuple(lost for command in commands for lost in _lost(command)),
-        steps=effort.steps,
+        steps=scope.effort.steps,
     )
 
 

@@ -3,6 +3,7 @@
 Source: GNU Bash manual, "Shell Builtin Commands".
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
@@ -10,10 +11,12 @@ from tuner.errors import Location
 from tuner.inputs.secrets import is_carried, is_secret
 from tuner.inputs.shell.arithmetic import Number
 from tuner.inputs.shell.conditions import Conditions, Status
+from tuner.inputs.shell.either import Value
 from tuner.inputs.shell.exits import ExitShell, LeaveLoop, ReturnFromFunction
 from tuner.inputs.shell.expansion import Expander
+from tuner.inputs.shell.folders import absolute
 from tuner.inputs.shell.machine import is_hook
-from tuner.inputs.shell.scope import Scope, Value
+from tuner.inputs.shell.scope import Scope
 from tuner.inputs.shell.source import Node, Source, parse
 from tuner.inputs.shell.values import Field, Text, Unknown, joined, text
 
@@ -174,16 +177,21 @@ class Builtins:
         kind = node.children[0].type
         options = [source.of(child) for child in node.named_children if source.of(child).startswith("-")]
         associative = any("A" in option for option in options)
+        exports = kind == "export" or any("x" in option for option in options)
         for child in node.named_children:
             if child.type == "variable_assignment":
                 target = source.of(child.children[0]).partition("[")[0]
                 self._make_local(kind, target)
+                if exports:
+                    self._shell.scope.exported.add(target)
                 if associative:
                     self._shell.scope.variables[target] = {}
                 self.assign(child, expander, source)
             elif child.type == "variable_name":
                 target = source.of(child)
                 self._make_local(kind, target)
+                if exports:
+                    self._shell.scope.exported.add(target)
                 if associative:
                     self._shell.scope.variables[target] = {}
                 elif kind == "local":
@@ -192,6 +200,7 @@ class Builtins:
                 name, equals, value = str(expander.one(child)).partition("=")
                 if equals and name.isidentifier():
                     self._shell.scope.variables[name] = text(value)
+                    self._shell.scope.exported.update({name} if exports else ())
         return True
 
     def _make_local(self, kind: str, name: str) -> None:
@@ -221,6 +230,8 @@ class Builtins:
     def _set(self, words: Sequence[Field], _place: Location) -> Status:
         for position, word in enumerate(words):
             known = word.text.known
+            if known is not None and (known == "allexport" or re.fullmatch(r"-[a-z]*a[a-z]*", known)):
+                self._shell.scope.exports_all = True
             if known == "--":
                 self._shell.scope.arguments = tuple(each.text for each in words[position + 1 :])
                 return True
@@ -284,8 +295,14 @@ class Builtins:
         return None
 
     def _change_folder(self, words: Sequence[Field], place: Location) -> Status:
-        target = words[0].text if words else Text((Unknown(name="HOME", text="~", location=place),))
-        if target.known not in (None, ".", "-"):
+        named = [word for word in words if not str(word.text).startswith("-")]
+        target = named[0].text if named else Text((Unknown(name="HOME", text="~", location=place),))
+        if words and not named:  # "cd -"
+            return True
+        folder = None if target.known is None else absolute(target.known, self._shell.scope, place)
+        if folder is not None:
+            self._shell.scope.variables["PWD"] = text(folder)
+        elif target.known != ".":
             self._shell.scope.variables["PWD"] = target
         return True
 

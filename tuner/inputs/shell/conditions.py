@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 
 from tuner.inputs.shell.arithmetic import parsed
 from tuner.inputs.shell.expansion import Expander
-from tuner.inputs.shell.machine import names_other_accelerator
+from tuner.inputs.shell.machine import has, is_of_other
 from tuner.inputs.shell.parameters import LONGEST, LONGEST_PATTERN, pattern, searched
-from tuner.inputs.shell.scope import Scope
+from tuner.inputs.shell.scope import Assumed, Scope
 from tuner.inputs.shell.source import Node, Source
 from tuner.inputs.shell.values import Text, text
 
@@ -24,6 +24,8 @@ _COMPARISONS: dict[str, Callable[[int, int], bool]] = {
     "-gt": lambda a, b: a > b,
     "-ge": lambda a, b: a >= b,
 }
+
+_OF_DEVICES = frozenset({"-e", "-c", "-d", "-f", "-x", "-r", "-s"})
 
 
 class Conditions:
@@ -73,6 +75,8 @@ class Conditions:
             return self._compared(operands[0], known[1], operands[2], pattern_=False)
         if len(operands) == 2 and known[0] in ("-n", "-z"):
             return _filled(self._consult(operands[1]), known[0])
+        if len(operands) == 2 and known[0] in _OF_DEVICES:
+            return self._of_file(known[0], operands[1])
         return _filled(self._consult(operands[0]), "-n") if len(operands) == 1 else None
 
     def _consult(self, operand: Text) -> Text:
@@ -120,7 +124,7 @@ class Conditions:
         if operator not in ("=", "==", "!=", "=~", "<", ">"):
             return None
         if left.known is None or right.known is None:
-            if names_other_accelerator(left.known or right.known or "") and operator != "!=":
+            if is_of_other(self._scope.machine, left.known or right.known or "") and operator != "!=":
                 return False
             return None
         if operator in ("<", ">"):
@@ -137,7 +141,15 @@ class Conditions:
             return self._source.of(operand) in self._scope.variables
         if operator in ("-n", "-z"):
             return _filled(self._consult(self._expander.one(operand)), operator)
-        return None  # of a file
+        return self._of_file(operator, self._expander.one(operand), operand)
+
+    def _of_file(self, operator: str, name: Text, place: Node | None = None) -> Status:
+        """A test of a file, which only the machine can tell."""
+        there = has(self._scope.machine, str(name)) if operator in _OF_DEVICES else None
+        if there is not None:
+            where = self._source.location(place or self._source.root)
+            self._scope.assumed.append(Assumed(text=f"{operator} {name}", location=where))
+        return there
 
 
 def _filled(value: Text, operator: str) -> Status:

@@ -262,7 +262,7 @@ class Control:
 
     def _give_up(self, loop: Node) -> None:
         """Note a loop that goes on, unless it runs beside the script."""
-        if not _in_background(loop):
+        if not in_background(loop):
             body, source = loop.child_by_field_name("body"), self._shell.source
             head = " ".join(source.between(loop.start_byte, body.start_byte).split()).removesuffix(";")
             cause = UndecidedPart(kind=UndecidedKind.LOOP, text=head, location=source.location(loop))
@@ -278,7 +278,7 @@ class Control:
         return True
 
 
-def _in_background(node: Node) -> bool:
+def in_background(node: Node) -> bool:
     """Whether ``&`` stands behind a statement, or behind one that it is a part of."""
     while node is not None:
         following = node.next_sibling

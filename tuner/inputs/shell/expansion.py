@@ -14,7 +14,7 @@ from tuner.inputs.shell.braces import brace_words
 from tuner.inputs.shell.parameter_expansion import Braced
 from tuner.inputs.shell.scope import Scope
 from tuner.inputs.shell.segments import Expanded, Segment, append, literal, quoted, split
-from tuner.inputs.shell.source import Node, Source, parse
+from tuner.inputs.shell.source import Node, Source, parse_to_follow
 from tuner.inputs.shell.undecided_parts import UndecidedPart, together
 from tuner.inputs.shell.values import Field, Text, Unknown, joined, text
 
@@ -254,7 +254,9 @@ class Expander:
     def expand_text(self, word: str, place: Location) -> Expanded:
         """The segments of a word that is made while the script is followed."""
         self._scope.effort.parse(len(word))
-        source = parse(self._source.file, f"a={word}".encode("utf-8", "surrogateescape"), first=place)
+        source = parse_to_follow(
+            self._source.file, f"a={word}".encode("utf-8", "surrogateescape"), first=place
+        )
         assignment = source.root.children[0] if source.root.children else None
         if assignment is None or assignment.type != "variable_assignment":
             return literal(word)

@@ -10,13 +10,13 @@ from tuner.errors import InputError, Location
 from tuner.inputs.shell.builtins import Builtins
 from tuner.inputs.shell.carriers import PRINTERS, SHELLS, handed_line, shell_position
 from tuner.inputs.shell.conditions import Conditions, Status, opposite
-from tuner.inputs.shell.control import Control
+from tuner.inputs.shell.control import Control, in_background
 from tuner.inputs.shell.effort import MOST_CHARACTERS, MOST_STEPS, TooMuchError
 from tuner.inputs.shell.exits import ExitShell, LeaveLoop, ReturnFromFunction
 from tuner.inputs.shell.expansion import Expander
 from tuner.inputs.shell.machine import answer
-from tuner.inputs.shell.scope import Function, Scope
-from tuner.inputs.shell.source import Node, Source, parse
+from tuner.inputs.shell.scope import Assumed, Function, Scope
+from tuner.inputs.shell.source import Node, Source, parse_to_follow
 from tuner.inputs.shell.streams import Streams
 from tuner.inputs.shell.undecided_parts import UndecidedKind, UndecidedPart, together
 from tuner.inputs.shell.values import Field, Text, Unknown, text
@@ -36,13 +36,6 @@ class StartedProgram(Struct, frozen=True, kw_only=True):
     doubts: tuple[UndecidedPart, ...] = ()  # what is not run that would tell whether such a branch is taken
 
 
-class Assumed(Struct, frozen=True, kw_only=True):
-    """A test of the machine that was answered as one with GPUs would."""
-
-    text: str
-    location: Location
-
-
 class Interpreter:
     """Follows one script.
 
@@ -53,12 +46,11 @@ class Interpreter:
 
     def __init__(self, scope: Scope, read: Callable[[str], tuple[str, bytes] | None]) -> None:
         self.scope = scope
-        self.source = parse(scope.script, b"")
+        self.source = parse_to_follow(scope.script, b"")
         self.uncertain = 0  # branches around the statement that nobody knows whether they are taken
         self.doubts: list[UndecidedPart] = []  # what is not run that would tell
         self.given_up: list[UndecidedPart] = []  # loops, and commands that other commands print
         self.commands: list[StartedProgram] = []
-        self.assumed: list[Assumed] = []
         self.not_read: list[Unknown] = []
         self._read = read
         self._at: tuple[Source, Node] | None = None  # the last statement
@@ -150,7 +142,9 @@ class Interpreter:
     def evaluate(self, content: str, place: Location) -> Status:
         """Follow a text that the script makes: ``eval``, ``bash -c``."""
         self.scope.effort.parse(len(content))
-        return self._within(parse(place.source, content.encode("utf-8", "surrogateescape"), first=place))
+        return self._within(
+            parse_to_follow(place.source, content.encode("utf-8", "surrogateescape"), first=place)
+        )
 
     def source_file(self, name: Text, arguments: Sequence[Text], place: Location) -> Status:
         """Follow another file in the same scope."""
@@ -166,7 +160,7 @@ class Interpreter:
         before = self.scope.arguments
         self.scope.arguments = tuple(arguments) or before
         try:
-            return self._within(parse(*content))
+            return self._within(parse_to_follow(*content))
         except ReturnFromFunction as left:
             return left.status
         finally:
@@ -223,10 +217,23 @@ class Interpreter:
             elif "redirect" not in child.type and child.type != "comment":
                 words.append(child)
         fields = expander.fields(words)
+        if fields and fields[0].text.known == "exec":
+            return self._exec(fields[1:], environment, node)
         if fields:
             return self._run(fields, environment, self.source.location(node))
         self.scope.variables.update(environment)
         return True
+
+    def _exec(self, words: list[Field], environment: list[tuple[str, Text]], node: Node) -> Status:
+        """``exec program``, behind which nothing runs; without a program only redirections count."""
+        while words and str(words[0].text).startswith("-"):
+            words = words[2:] if words[0].text.known == "-a" else words[1:]
+        if not words:
+            return True
+        status = self._run(words, environment, self.source.location(node))
+        if in_background(node):
+            return status
+        raise ExitShell(status)
 
     def _run(self, words: list[Field], environment: list[tuple[str, Text]], place: Location) -> Status:
         name = words[0].text.known or ""
@@ -273,12 +280,19 @@ class Interpreter:
 
         def run() -> Status:
             self.scope.variables.update(environment)
+            self.scope.exported.update(name for name, _value in environment)
+            values = tuple(word.text for word in rest)
             if any(str(option.text).endswith("c") for option in options):
+                self.scope.enter_process(str(values[1]) if len(values) > 1 else before, values[2:])
                 return self._builtins.evaluate(rest[0].text, rest[0].location)
-            self.scope.arguments = tuple(word.text for word in rest[1:])
+            self.scope.enter_process(str(values[0]), values[1:])
             return self.source_file(rest[0].text, (), place)
 
-        return self.apart(run)
+        before = self.scope.script
+        try:
+            return self.apart(run)
+        finally:
+            self.scope.script = before
 
     def _start(
         self, words: Sequence[Field], environment: Sequence[tuple[str, Text]], place: Location
@@ -295,10 +309,10 @@ class Interpreter:
                     doubts=together(self.doubts),
                 )
             )
-        status, from_machine = answer(values)
+        status, from_machine = answer(values, self.scope.machine)
         if status is None:
             line = " ".join(" ".join(map(str, values)).split())
             self.scope.consulted.append(UndecidedPart(kind=UndecidedKind.STATUS, text=line, location=place))
         if from_machine:
-            self.assumed.append(Assumed(text=" ".join(map(str, values)), location=place))
+            self.scope.assumed.append(Assumed(text=" ".join(map(str, values)), location=place))
         return status

@@ -57,9 +57,13 @@ def launches(commands: Sequence[StartedProgram]) -> tuple[Launch, ...]:
 
 def _program(words: Sequence[Field]) -> int | None:
     """Where the module or file stands that is run; None where no Python program is."""
+    by_uv = False
     for position, word in enumerate(words):
         spelled = str(word.text)
         name = spelled.rpartition("/")[2]
+        by_uv = by_uv or name == "uv"
+        if by_uv and (spelled in ("-m", "--module") or spelled.endswith(".py")):  # "uv run -m module"
+            return _module_or_file(words, position)
         if PYTHON.fullmatch(spelled) or _is_variable_of_python(word):
             return _behind_python(words, position + 1)
         if name in _STARTERS:

@@ -1,17 +1,29 @@
-"""What a script asks the machine, and how a machine with NVIDIA or AMD GPUs answers."""
+"""What a script asks the machine, and how a machine with the accelerators of the question answers."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from tuner.inputs.shell.values import Text
+from tuner.errors import Location
+from tuner.inputs.machine import AMD, HUAWEI, NVIDIA, Machine
+from tuner.inputs.shell.values import Text, Unknown, text
 
-_OTHER_ACCELERATOR = re.compile(r"npu|ascend|cann\b", re.IGNORECASE)
-_GPU = re.compile(r"\bnvidia-smi\b|\bnvcc\b|torch\.cuda\b|\bcuda\b", re.IGNORECASE)
+# What tells of an accelerator: tools, modules of Python, files of devices and of drivers.
+_TELLING = {
+    HUAWEI: re.compile(r"npu|ascend|cann\b|davinci", re.IGNORECASE),
+    AMD: re.compile(r"rocm|\bamd-smi\b|\bhip(?:cc|config)\b|torch\.version\.hip\b|/dev/kfd", re.IGNORECASE),
+    NVIDIA: re.compile(r"\bnvidia\b|nvidia-|/nvidia|\bnvcc\b|\bcuda\b|version\.cuda\b", re.IGNORECASE),
+}
+_CUDA_OF_TORCH = re.compile(r"torch\.cuda\b")  # which AMD's cards answer to as well
+_TOOLS = re.compile(r"(?:npu|nvidia|rocm|amd)-smi|rocminfo|nvcc|hipcc|hipconfig")
 _ASKING = frozenset(
-    {"grep", "pgrep", "which", "command", "type", "hash", "nc", "diff", "cmp", "python", "python3"}
+    {
+        *("grep", "pgrep", "which", "command", "type", "hash", "nc", "diff", "cmp"),
+        *("python", "python3", "lspci", "ls"),
+    }
 )
-
-
+_PYTHON = frozenset({"python", "python3"})
+_COUNT = re.compile(r"print\(\s*torch\.(?:cuda|npu)\.device_count\(\)\s*\)\s*;?\s*")
+_LISTING = re.compile(r"-L|--list-gpus|--query-gpu=(?:name|gpu_name|index|uuid|gpu_uuid|memory\.total)")
 _HOOK = re.compile(r"\b(?:conda|mamba|micromamba|pixi|pyenv|direnv|brew|ssh-agent|module|modulecmd|lmod)\b")
 
 
@@ -20,24 +32,59 @@ def is_hook(text: str) -> bool:
     return _HOOK.search(text) is not None
 
 
-def names_other_accelerator(text: str) -> bool:
-    """Whether a text speaks of an accelerator that is no GPU."""
-    return _OTHER_ACCELERATOR.search(text) is not None
+def has(machine: Machine, what: str) -> bool | None:
+    """Whether a machine has a tool, a module or a file; None for what tells of no accelerator."""
+    if _CUDA_OF_TORCH.search(what) and not _TELLING[HUAWEI].search(what):
+        return machine.vendor in (NVIDIA, AMD)
+    vendors = [vendor for vendor, telling in _TELLING.items() if telling.search(what)]
+    return vendors[0] == machine.vendor if vendors else None
 
 
-def answer(words: Sequence[Text]) -> tuple[bool | None, bool]:
-    """Whether a program succeeds, and whether that is taken from the GPU that is assumed.
+def is_of_other(machine: Machine, words: str) -> bool:
+    """Whether a text speaks of an accelerator that is no GPU, where the machine has GPUs."""
+    return machine.vendor != HUAWEI and _TELLING[HUAWEI].search(words) is not None
+
+
+def answer(words: Sequence[Text], machine: Machine) -> tuple[bool | None, bool]:
+    """Whether a program succeeds, and whether that is taken from the machine that is assumed.
 
     A program that does work is taken to succeed, as the script is written for; one that only asks has an
-    answer that nobody knows, unless it asks for a GPU or for another accelerator.
+    answer that nobody knows, unless it asks for an accelerator.
     """
     name = str(words[0]).rpartition("/")[2] if words else ""
     asks = name in _ASKING and not any(str(word) == "-m" or str(word).endswith(".py") for word in words)
-    if not asks and not name.startswith(("npu", "nvidia")):
+    is_tool = _TOOLS.fullmatch(name) is not None
+    if not asks and not is_tool:
         return True, False
-    line = " ".join(map(str, words))
-    if names_other_accelerator(line) and (asks or name.startswith("npu")):
-        return False, True
-    if _GPU.search(line) and (asks or name.startswith("nvidia")):
-        return True, True
-    return (None if asks else True), False
+    there = has(machine, " ".join(map(str, words)))
+    return (there, True) if there is not None else (None if asks else True, False)
+
+
+def printed_by_machine(words: Sequence[Text], machine: Machine, place: Location) -> Text | None:
+    """What a program prints that asks the machine; None where that is not known.
+
+    A script of Python that imports and does nothing else prints nothing.
+    """
+    name = str(words[0]).rpartition("/")[2]
+    known = [word.known or "" for word in words]
+    if name in _PYTHON and len(words) == 3 and known[1] == "-c":
+        code = known[2]
+        if code and "print" not in code and "write" not in code:
+            return Text()
+        counts = _COUNT.search(code)
+        if counts is None or counts[0] != code[code.index("print") :] or machine.per_node is None:
+            return None
+        return text(f"{machine.per_node if has(machine, code) else 0}\n")
+    if name in ("which", "command", "type") and has(machine, " ".join(known)) is False:
+        return Text()
+    if name == "nvidia-smi" and machine.vendor != NVIDIA:
+        return Text()
+    lists = name == "nvidia-smi" and any(map(_LISTING.fullmatch, known))
+    return text(*_lines(machine.per_node, place)) if lists and machine.per_node is not None else None
+
+
+def _lines(count: int, place: Location) -> Iterator[str | Unknown]:
+    """A line for each card, of which nobody knows what it says."""
+    for number in range(count):
+        yield Unknown(name="", text=f"$(GPU {number})", location=place, one_line=True)
+        yield "\n"

@@ -4,10 +4,11 @@ from collections.abc import Callable, Sequence
 
 from tuner.inputs.shell import parameters
 from tuner.inputs.shell.arithmetic import Number
-from tuner.inputs.shell.scope import Array, Scope, Value, elements
+from tuner.inputs.shell.either import Array, Value, elements
+from tuner.inputs.shell.scope import Scope
 from tuner.inputs.shell.segments import Expanded, Segment, append, literal
 from tuner.inputs.shell.source import Node, Source
-from tuner.inputs.shell.undecided_parts import UndecidedPart
+from tuner.inputs.shell.undecided_parts import UndecidedPart, together
 from tuner.inputs.shell.values import Text, Unknown, joined, text
 
 _NAMES = ("variable_name", "special_variable_name", "subscript")
@@ -57,11 +58,15 @@ class Braced:
     def value(self, node: Node, name: str) -> Text:
         """A variable as one string: of an array, its first element."""
         if name == "#":
-            return text(str(len(self._scope.arguments)))
+            return self._count(node, self._scope.arguments)
         if name.isdecimal():
             position, arguments = int(name[:6]), (text(self._scope.script), *self._scope.arguments)
+            if _several(arguments[: position + 1]):
+                return self._unknown(node, "", together(*(value.because for value in arguments)))
             return arguments[position] if position < len(arguments) else Text()
         value = self._scope.variables.get(name)
+        if value is None and name == "BASH_SOURCE":
+            return text(self._source.file)
         if value is None:
             return Text() if name in self._scope.unset else self._unknown(node, name)
         return value if isinstance(value, Text) else _first(value)
@@ -111,6 +116,8 @@ class Braced:
     def _elements(self, node: Node) -> tuple[Text, ...]:
         name, index = self._source.of(node).partition("[")[0], self._index(node)
         value = self._scope.variables.get(name)
+        if value is None and name == "BASH_SOURCE":
+            value = text(self._source.file)
         if value is None:
             return () if name in self._scope.unset else (self._unknown(node, name),)
         if isinstance(value, Text):
@@ -125,7 +132,7 @@ class Braced:
         if index in _SEPARATE:
             return elements(array)
         number = self._number(node.named_children[-1]) if len(node.named_children) > 1 else 0
-        if number is None:
+        if number is None or _several(elements(array[: number + 1] if number >= 0 else array[number:])):
             return (self._unknown(node, name),)
         element = array[number] if -len(array) <= number < len(array) else None
         return (element or Text(),)
@@ -135,11 +142,17 @@ class Braced:
 
     def _length(self, node: Node, named: Node, values: Expanded) -> Text:
         if named.type == "subscript" and self._index(named) in _SEPARATE:
-            elements = self._elements(named)
-            unknown = len(elements) == 1 and elements[0].known is None
-            return self._unknown(node, "", elements[0].because) if unknown else text(str(len(elements)))
+            return self._count(node, self._elements(named))
         whole = _joined(values)
         return self._unknown(node, "", whole.because) if whole.known is None else text(str(len(whole.known)))
+
+    def _count(self, node: Node, values: Sequence[Text]) -> Text:
+        """How many values there are."""
+        open_ended = _several(values) or (
+            len(values) == 1 and node.type == "expansion" and values[0].known is None
+        )
+        because = together(*(value.because for value in values))
+        return self._unknown(node, "", because) if open_ended else text(str(len(values)))
 
     def _indirect(self, node: Node, named: Node, rest: Sequence[Node]) -> Expanded:
         """``${!name}``: the variable that another one names; ``${!array[@]}``: its keys."""
@@ -234,6 +247,11 @@ class Braced:
     def _unknown(self, node: Node, name: str, because: tuple[UndecidedPart, ...] = ()) -> Text:
         place = self._source.location(node)
         return Text((Unknown(name=name, text=self._source.written(node), location=place, because=because),))
+
+
+def _several(values: Sequence[Text]) -> bool:
+    """Whether there may be more or fewer values than these."""
+    return any(unknown.several for value in values for unknown in value.unknowns)
 
 
 def _first(value: Value) -> Text:

@@ -3,22 +3,15 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from tuner.errors import Location
+from tuner.inputs.machine import GPUS, Machine
 from tuner.inputs.shell.effort import Effort
+from tuner.inputs.shell.either import Value, either_array, either_value, elements
 from tuner.inputs.shell.source import Node, Source
 from tuner.inputs.shell.undecided_parts import UndecidedPart, together
 from tuner.inputs.shell.values import Text, Unknown
-
-Array = tuple[Text | None, ...]
-"""An indexed array; None where an index has no element."""
-
-Value = Text | Array | Mapping[str, Text]
-"""A scalar, an indexed array, or an associative one."""
-
-
-def elements(array: Array) -> tuple[Text, ...]:
-    """The elements that an array has, in their order."""
-    return tuple(element for element in array if element is not None)
 
 
 @dataclass(frozen=True)
@@ -27,6 +20,13 @@ class Function:
 
     body: Node
     source: Source
+    location: Location
+
+
+class Assumed(Struct, frozen=True, kw_only=True):
+    """A test of the machine that was answered as the one would that the configuration is read for."""
+
+    text: str
     location: Location
 
 
@@ -39,8 +39,12 @@ class Scope:
     variables: dict[str, Value] = field(default_factory=dict)
     functions: dict[str, Function] = field(default_factory=dict)
     unset: set[str] = field(default_factory=set)  # names that the script itself has unset
+    exported: set[str] = field(default_factory=set)  # names that a process of its own gets
+    exports_all: bool = False  # "set -a"
     effort: Effort = field(default_factory=Effort)  # of all copies together
     consulted: list[UndecidedPart] = field(default_factory=list)  # by conditions and sums, of all copies
+    machine: Machine = GPUS
+    assumed: list[Assumed] = field(default_factory=list)  # of all copies
 
     def copy(self) -> "Scope":
         """An equal state that changes apart from this one."""
@@ -51,8 +55,12 @@ class Scope:
             dict(self.variables),
             dict(self.functions),
             set(self.unset),
+            set(self.exported),
+            self.exports_all,
             self.effort,
             self.consulted,
+            self.machine,
+            self.assumed,
         )
 
     def take(self, other: "Scope") -> None:
@@ -63,7 +71,14 @@ class Scope:
             if mine is not theirs:
                 mine.clear()
                 mine.update(theirs)  # type: ignore[arg-type]
-        self.unset = other.unset
+        self.unset, self.exported = other.unset, other.exported
+
+    def enter_process(self, script: str, arguments: tuple[Text, ...]) -> None:
+        """Become the state of a shell that this one starts, which gets what is exported."""
+        if not self.exports_all:
+            self.variables = {name: self.variables[name] for name in self.exported & self.variables.keys()}
+        self.functions = {}
+        self.script, self.arguments = script, arguments
 
     def merge(self, other: "Scope", place: Location, causes: Iterable[UndecidedPart] = ()) -> None:
         """Become the state after one of two branches, nobody knows which: what differs is unknown.
@@ -78,11 +93,14 @@ class Scope:
             if mine != theirs:
                 because = together(causes, _because(mine), _because(theirs))
                 unknown = Unknown(name=name, text=f"${name}", location=place, because=because)
-                self.variables[name] = Text((unknown,))
+                self.variables[name] = either_value(mine, theirs, unknown)
         self.functions = {**other.functions, **self.functions}
         self.unset &= other.unset
+        self.exported |= other.exported
         if self.arguments != other.arguments:
-            self.arguments = ()
+            because = together(causes, _because(self.arguments), _because(other.arguments))
+            unknown = Unknown(name="", text="$@", location=place, because=because)
+            self.arguments = elements(either_array(self.arguments, other.arguments, unknown))
 
 
 def _because(value: Value | None) -> tuple[UndecidedPart, ...]:

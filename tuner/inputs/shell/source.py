@@ -6,6 +6,7 @@ from time import process_time
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tuner.errors import InputError, Location
 from tuner.inputs.shell.respelling import respelled
@@ -63,9 +64,20 @@ class Source(Struct, frozen=True, kw_only=True):
         return content.decode("utf-8", "replace")
 
 
+def parse_to_follow(file: str, content: bytes, *, first: Location | None = None) -> Source:
+    """Parse a script that is to be followed: what the grammar would mistake is spelled otherwise.
+
+    Raises:
+        InputError: it is larger than a script can be, or so far from shell that the parser finds no end.
+    """
+    spelled, inserted = respelled(content.replace(b"\r\n", b"\n"))
+    source = parse(file, spelled, first=first)
+    return replace(source, inserted=inserted) if inserted else source
+
+
 @lru_cache(maxsize=8)  # what a script does, its words and its comments are read one after the other
 def parse(file: str, content: bytes, *, first: Location | None = None) -> Source:
-    """Parse a script.
+    """Parse a script as the file has it.
 
     Raises:
         InputError: it is larger than a script can be, or so far from shell that the parser finds no end.
@@ -75,7 +87,7 @@ def parse(file: str, content: bytes, *, first: Location | None = None) -> Source
             _("{size:,} bytes are more than a launch script has").format(size=len(content)), location=first
         )
     # Scripts edited on Windows; the shell itself would stumble over the carriage returns.
-    content, inserted = respelled(content.replace(b"\r\n", b"\n"))
+    content = content.replace(b"\r\n", b"\n")
     try:
         root = _tree(content)
     except ValueError as error:
@@ -85,9 +97,7 @@ def parse(file: str, content: bytes, *, first: Location | None = None) -> Source
             ),
             location=first or Location(source=file, line=1, column=1),
         ) from error
-    return Source(
-        file=file, content=content, root=root, first=first, all_ascii=content.isascii(), inserted=inserted
-    )
+    return Source(file=file, content=content, root=root, first=first, all_ascii=content.isascii())
 
 
 def _tree(content: bytes) -> Node:

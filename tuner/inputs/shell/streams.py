@@ -7,15 +7,21 @@ from typing import Protocol
 from tuner.errors import Location
 from tuner.inputs.shell.conditions import Status
 from tuner.inputs.shell.expansion import Expander
+from tuner.inputs.shell.folders import absolute
+from tuner.inputs.shell.machine import printed_by_machine
 from tuner.inputs.shell.programs import printed
+from tuner.inputs.shell.scope import Scope
 from tuner.inputs.shell.source import Node, Source
 from tuner.inputs.shell.undecided_parts import UndecidedKind, UndecidedPart
 from tuner.inputs.shell.values import Text, Unknown, joined, text
+
+_OUTWARDS = frozenset({">", ">>", ">|", "&>", "&>>", ">&"})
 
 
 class StreamShell(Protocol):
     """What streams need of the interpreter."""
 
+    scope: Scope
     source: Source
 
     def statement(self, node: Node) -> Status:
@@ -58,9 +64,21 @@ class Streams:
             return False
         output = printed(str(words[0]).rpartition("/")[2], words[1:], self.given)
         if output is None:
+            output = self._path(words, place)
+        if output is None:
+            output = printed_by_machine(words, self._shell.scope.machine, place)
+        if output is None:
             output = self._not_known(words, place)
         self._output.append(output)
         return True
+
+    def _path(self, words: Sequence[Text], place: Location) -> Text | None:
+        """What ``realpath name`` and ``readlink -f name`` print; None for other words."""
+        named = [word.known for word in words[1:] if not str(word).startswith("-")]
+        if str(words[0]) not in ("realpath", "readlink") or len(named) != 1 or named[0] is None:
+            return None
+        path = absolute(named[0], self._shell.scope, place)
+        return None if path is None else text(path, "\n")
 
     def _not_known(self, words: Sequence[Text], place: Location) -> Text:
         """What a program prints that is not run: the whole substitution stands for it."""
@@ -104,8 +122,10 @@ class Streams:
         return status
 
     def _redirected(self, node: Node) -> Status:
-        before = self.given
+        before, output = self.given, self._output
         behind: list[Node] = []
+        if output is not None and any(map(self._leads_away, node.children)):
+            self._output = []
         for child in node.children:
             if child.type == "heredoc_redirect":
                 bodies = [inner for inner in child.named_children if inner.type == "heredoc_body"]
@@ -119,7 +139,17 @@ class Streams:
         try:
             return self._shell.run_all([node.children[0], *behind])
         finally:
-            self.given = before
+            self.given, self._output = before, output
+
+    def _leads_away(self, node: Node) -> bool:
+        """Whether a redirection takes the standard output elsewhere: ``> file``, ``>&2``."""
+        if node.type != "file_redirect":
+            return False
+        kinds = [child.type for child in node.children]
+        if "file_descriptor" in kinds and self._shell.source.of(node.children[0]) != "1":
+            return False
+        operator = next((kind for kind in kinds if kind in _OUTWARDS), "")
+        return bool(operator) and self._shell.source.of(node.children[-1]) != "1"
 
     def _document(self, node: Node) -> Text:
         """The text between ``<< EOF`` and ``EOF``."""
