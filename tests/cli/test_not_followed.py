@@ -16,6 +16,7 @@ GPU = ("--gpu", "h100-sxm")
 SOURCED = "is not run: what it sets is not known"
 PRINTS = "is not run: what it prints decides"
 SUCCEEDS = "is not run: whether it succeeds decides"
+READ_AS_NOT = "is not known, and read as if not:"
 
 
 def said(folder: Path, before: str, further: str = "", *, within: str = "{}") -> list[tuple[int, str]]:
@@ -62,17 +63,33 @@ def said(folder: Path, before: str, further: str = "", *, within: str = "{}") ->
         (
             'if [ "$(hostname)" = big ]; then T=8; else T=4; fi',
             "actor_rollout_ref.rollout.tensor_model_parallel_size=$T",
-            [(1, f"$(hostname) {PRINTS} actor_rollout_ref.rollout.tensor_model_parallel_size")],
+            [
+                (
+                    1,
+                    f"whether $(hostname) = big {READ_AS_NOT} "
+                    "actor_rollout_ref.rollout.tensor_model_parallel_size=4; if so: "
+                    "actor_rollout_ref.rollout.tensor_model_parallel_size=8",
+                )
+            ],
         ),
         (
             "K=$(uname -n)\ncase $K in a*) T=1 ;; b) T=2 ;; esac",
             "trainer.nnodes=$T",
-            [(1, f"$(uname -n) {PRINTS} trainer.nnodes")],
+            [
+                (2, f"whether $(uname -n) = a* {READ_AS_NOT} trainer.nnodes=$T; if so: trainer.nnodes=1"),
+                (2, f"whether $(uname -n) = b {READ_AS_NOT} trainer.nnodes=$T; if so: trainer.nnodes=2"),
+            ],
         ),
         (
             "K=$(wc -l < hosts)\nif ((K > 1)); then T=$K; fi",
             "trainer.nnodes=${T:-1}",
-            [(1, f"$(wc -l < hosts) {PRINTS} trainer.nnodes")],
+            [
+                (
+                    2,
+                    f"whether (( K > 1 )) {READ_AS_NOT} trainer.nnodes=1; if so: "
+                    "trainer.nnodes=$(wc -l < hosts)",
+                )
+            ],
         ),
         (
             'R=False\npython3 -c "import flash_attn" && R=True',
@@ -80,7 +97,9 @@ def said(folder: Path, before: str, further: str = "", *, within: str = "{}") ->
             [
                 (
                     2,
-                    f"python3 -c import flash_attn {SUCCEEDS} actor_rollout_ref.model.use_remove_padding",
+                    "python3 -c import flash_attn is not run, and taken to fail: "
+                    "actor_rollout_ref.model.use_remove_padding=False; if it succeeds: "
+                    "actor_rollout_ref.model.use_remove_padding=True",
                 )
             ],
         ),
@@ -140,12 +159,12 @@ def test_a_short_answer_names_three_and_counts_the_others(tmp_path: Path) -> Non
 def test_a_script_without_a_launch_names_what_may_start_one(tmp_path: Path) -> None:
     script = tmp_path / "run.sh"
     script.write_text(
-        f"LAUNCH=(python3)\nif [ $(cat kind) = a ]; then LAUNCH=(uv run python3); fi\n"
+        f"LAUNCH=(true)\nread kind < $(cat file)\nLAUNCH=($(cat $kind))\n"
         f'"${{LAUNCH[@]}}" {LAUNCH.removeprefix("python3 ")} trainer.experiment_name=$(date)\n'
     )
     result = run("advise", str(script), *GPU)
     assert (result.code, result.err.count("\n")) == (2, 1)
-    assert f"not run, and it decides: $(cat kind) ({script}:2:6); give the arguments" in result.err
+    assert f"not run, and it decides: $(cat $kind) ({script}:3:9); give the arguments" in result.err
 
 
 def test_a_comparison_says_what_either_side_does_not_run(tmp_path: Path) -> None:

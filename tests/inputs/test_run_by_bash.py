@@ -27,7 +27,8 @@ SCRIPTS = (
     "N=$(nvidia-smi -L | wc -l); M=$(nvidia-smi --query-gpu=name --format=csv,noheader | wc -l)\n"
     "K=$(python3 -c 'import torch; print(torch.cuda.device_count())')\npython3 -m a.b x.n=$N x.m=$M x.k=$K",
     "if command -v npu-smi > /dev/null 2>&1; then d=npu; else d=gpu; fi\npython3 -m a.b x.d=$d",
-    "if [ -e /dev/davinci0 ] || [[ -d /usr/local/Ascend ]]; then d=npu; else d=gpu; fi\npython3 -m a.b x.d=$d",
+    "if [ -e /dev/davinci0 ] || [[ -d /usr/local/Ascend ]]; then d=npu; else d=gpu; fi\n"
+    "python3 -m a.b x.d=$d",
     "which npu-smi &> /dev/null && D=npu; python3 -m a.b x.d=${D:-gpu}",
     'LAUNCH=(python3)\nif [ "${USE_UV:-1}" != 0 ]; then LAUNCH=(uv run --extra vllm python3); fi\n'
     '"${LAUNCH[@]}" -m a.b x.y=1 "$@"',
@@ -45,7 +46,8 @@ SCRIPTS = (
     'HERE="$(cd "$(dirname "${BASH_SOURCE[0]}")/part" && pwd -P)"\npython3 -m a.b x.y="$HERE"',
     'source part/../part/inner.sh q "r s" z.z=1',
     "set -a; ROOT=all; set +a\nbash part/inner.sh 1 2",
-    'warn() { echo "$1" >&2; }\nV=$(warn no; echo 3; echo lost > /dev/null; echo 4 >> log)\npython3 -m a.b x.y=$V',
+    'warn() { echo "$1" >&2; }\nV=$(warn no; echo 3; echo lost > /dev/null; echo 4 >> log)\n'
+    "python3 -m a.b x.y=$V",
     "[[ ${BASH_SOURCE[0]} == $0 ]] && A=(x.main=1)\npython3 -m a.b x.y=1 ${A[@]}",
     'bash -c "python3 -m a.b x.y=\\$1 x.z=\\$0" zero one',
 )

@@ -73,6 +73,7 @@ def pasted(words: Sequence[str]) -> UserInput:
 def launched(file: Path, script: "Script", words: Sequence[str], number: int | None) -> UserInput:
     """One launch of a script."""
     from tuner.inputs.not_followed import not_followed
+    from tuner.inputs.other_ways import other_ways
 
     launch = _chosen(file, script, number)
     arguments: list[Argument] = []
@@ -89,12 +90,14 @@ def launched(file: Path, script: "Script", words: Sequence[str], number: int | N
             arguments.append(Argument(text=_spelled(field), location=field.location))
     passed = {argument.text for argument in arguments}
     further = [word for word in on_command_line(words) if _is_override(word.text) and word.text not in passed]
+    ways = tuple(other_ways(script, launch))
     given = UserInput(
         source=str(file),
         arguments=(*arguments, *further),
         unsettled=tuple(unsettled),
         remarks=_remarks(script),
-        not_followed=not_followed(script, launch, open_arguments),
+        not_followed=not_followed(script, launch, open_arguments, ways),
+        ways=ways,
         lost=tuple(
             LostOverride(text=_repeated(lost.text), location=lost.location, command=lost.command)
             for lost in script.lost
@@ -111,6 +114,9 @@ def _chosen(file: Path, script: "Script", number: int | None) -> "Launch":
     launches = script.launches
     if not launches:
         raise _without_launch(script, place)
+    typed = [launch for launch in launches if launch.typed]
+    if number is None and len(typed) == 1:
+        return typed[0]
     if number is None and len(launches) > 1:
         listed = _("; ").join(
             _("--launch {number}: {program}, line {line}").format(
@@ -136,6 +142,10 @@ def _without_launch(script: "Script", place: Location) -> InputError:
     from tuner.inputs.not_followed import named
 
     hint = _("give the arguments and variables that it needs: run.sh ARGUMENT... NAME=value...")
+    if script.nameless:
+        hint = _(
+            "nobody sets {names}, which stands for the program: give {name}=VALUE behind the script"
+        ).format(names=_(", ").join(f"${name}" for name in script.nameless), name=script.nameless[0])
     if script.in_doubt:
         hint = _("not run, and it decides: {commands}; {hint}").format(
             commands=named(script.in_doubt[:_NAMED]), hint=hint

@@ -4,10 +4,11 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from tuner.errors import cut
+from tuner.inputs.other_ways import forced, remark
 from tuner.inputs.secrets import without_secrets
 from tuner.inputs.shell.control import MOST_ROUNDS
 from tuner.inputs.shell.undecided_parts import UndecidedKind, UndecidedPart
-from tuner.inputs.user_input import Remark
+from tuner.inputs.user_input import OtherWay, Remark
 from tuner.language import _
 
 if TYPE_CHECKING:
@@ -20,7 +21,10 @@ _NAMED = 3  # settings that one command decides
 
 
 def not_followed(
-    script: "Script", launch: "Launch", open_arguments: Iterable[tuple[str, "Field"]]
+    script: "Script",
+    launch: "Launch",
+    open_arguments: Iterable[tuple[str, "Field"]],
+    ways: Iterable[OtherWay] = (),
 ) -> tuple[Remark, ...]:
     """What of the reading of a launch rests on commands that are not run, each command once.
 
@@ -28,6 +32,7 @@ def not_followed(
         script: that has the launch.
         launch: the one that is read.
         open_arguments: those whose values are not known, with their keys.
+        ways: on which the script would start another job.
     """
     decided: dict[UndecidedPart, list[str]] = {}
     for key, field in open_arguments:
@@ -36,7 +41,8 @@ def not_followed(
     for cause in launch.doubts:
         decided.setdefault(cause, []).append(_("whether the trainer is started here"))
     remarks = [*map(_alone, script.given_up), *(_deciding(*item) for item in decided.items())]
-    return tuple(dict.fromkeys(sorted(remarks, key=lambda remark: remark.location.line or 0)))
+    remarks += [*map(forced, script.forced), *map(remark, ways)]
+    return tuple(dict.fromkeys(sorted(remarks, key=lambda said: said.location.line or 0)))
 
 
 def named(causes: Iterable[UndecidedPart]) -> str:
@@ -63,6 +69,8 @@ def _deciding(cause: UndecidedPart, decided: list[str]) -> Remark:
     said = _("{command} is not run: what it prints decides {settings}")
     if cause.kind is UndecidedKind.STATUS:
         said = _("{command} is not run: whether it succeeds decides {settings}")
+    if cause.kind is UndecidedKind.TEST:
+        said = _("whether {command} is not known: it decides {settings}")
     settings = _(", ").join(_few(list(dict.fromkeys(decided))))
     return Remark(text=said.format(command=_shown(cause), settings=settings), location=cause.location)
 

@@ -1,7 +1,7 @@
 """Reads a launch script: the programs that it would start, with the arguments that they would get."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace as replaced
 from functools import lru_cache
 from pathlib import Path
@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from tuner.errors import InputError, Location
 from tuner.files import is_there, read_bytes
 from tuner.inputs.machine import Machine, asked_machine
+from tuner.inputs.script_ways import Way, with_ways
 from tuner.inputs.secrets import is_carried
 from tuner.inputs.shell.interpreter import Interpreter, StartedProgram
 from tuner.inputs.shell.launches import Launch, launches
@@ -27,6 +28,7 @@ _VARIABLE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 _ASKED_FOR = (1, 2, 3, 4, 6, 9)  # arguments that a script may end without
 _ARGUMENT = re.compile(rb"\$\{?[#1-9]")
 _LARGEST_TRIED = 64 * KIB  # of a script that is followed once for each number of arguments
+_MOST_OPTIONAL = 8
 _FOLDERS_UP = 8  # above the script, in which a file that it names is looked for
 
 _Find = Callable[[str], tuple[str, bytes] | None]
@@ -51,6 +53,17 @@ class Script(Struct, frozen=True, kw_only=True):
     in_doubt: tuple[UndecidedPart, ...]  # what is not run that decides on commands which may be launches
     lost: tuple[Lost, ...]
     steps: int  # that following it took, with all that were tried
+    optional: tuple[str, ...] = ()  # variables that nobody sets, and that the script takes for empty then
+    nameless: tuple[str, ...] = ()  # variables that nobody sets, and that stand for a program with overrides
+    ways: tuple[Way, ...] = ()  # that it goes where a test ends otherwise
+    forced: tuple[UndecidedPart, ...] = ()  # tests that are taken to end as they have to for a launch
+
+    @property
+    def hinges(self) -> tuple[UndecidedPart, ...]:
+        """The tests that decide what is launched."""
+        if not self.launches:
+            return tuple(cause for cause in self.in_doubt if cause.decides_way)
+        return together(*(launch.hinges for launch in self.launches))
 
 
 def read_script(path: Path, content: bytes, arguments: Sequence[str]) -> Script:
@@ -103,27 +116,52 @@ def _read(path: Path, content: bytes, arguments: Sequence[str], find: _Find) -> 
     source = parse_to_follow(str(path), content)
     scope = Scope(
         script=str(path), arguments=given, machine=asked_machine()
-    )  # whose effort is that of all tries
+    )  # its effort is that of all tries
     scope.variables.update((match[1], text(match[2])) for match in variables)
     scope.exported.update(scope.variables)
-    script = without = _followed(source, scope, find)
-    if not script.launches and not given and _asks_for_arguments(content):  # what they are is open
-        for count in _ASKED_FOR:
-            asked_for = _open_arguments(path, count)
-            try:
-                script = _followed(source, replaced(scope, arguments=asked_for), find)
-            except InputError:  # it goes on and on with them
-                return without
+    as_typed = _on_every_way(source, scope, find)
+    if as_typed.launches:
+        return as_typed
+    try:
+        for further in _further_scopes(scope, as_typed, content):
+            script = _on_every_way(source, further, find)
             if script.launches:
-                started = (_without_open_arguments(launch, asked_for) for launch in script.launches)
+                open_arguments = () if given else further.arguments
+                started = (_without_open_arguments(launch, open_arguments) for launch in script.launches)
                 return replace(script, launches=tuple(started))
-    return without
+    except InputError:  # it goes on and on with them
+        pass
+    return as_typed
+
+
+def _on_every_way(source: Source, scope: Scope, find: _Find) -> Script:
+    """What a script does that starts in a scope, on the way that is read, with the others beside it."""
+
+    def follow(decisions: Mapping[str, bool]) -> Script:
+        return _followed(source, replaced(scope, decisions=decisions), find)
+
+    return with_ways(follow({}), follow)
+
+
+def _further_scopes(scope: Scope, as_typed: Script, content: bytes) -> Iterator[Scope]:
+    """Scopes in which what a script may need is open: a variable that it takes for empty, or arguments."""
+    path = Path(scope.script)
+    for names in (*((name,) for name in as_typed.optional), as_typed.optional):
+        unknown = {
+            name: Unknown(name=name, text=f"${name}", location=Location(source=str(path))) for name in names
+        }
+        if unknown:
+            variables = {name: Text((value,)) for name, value in unknown.items()}
+            yield replaced(scope, variables={**scope.variables, **variables})
+    if not scope.arguments and _asks_for_arguments(content):
+        for count in _ASKED_FOR:
+            yield replaced(scope, arguments=_open_arguments(path, count))
 
 
 def _followed(source: Source, start: Scope, find: _Find) -> Script:
     """What a script does that starts in a scope, which stays as it is."""
     scope = start.copy()
-    scope.consulted, scope.assumed = [], []
+    scope.consulted, scope.assumed, scope.optional = [], [], []
     interpreter = Interpreter(scope, find)
     try:
         interpreter.follow(source)
@@ -143,7 +181,22 @@ def _followed(source: Source, start: Scope, find: _Find) -> Script:
         in_doubt=() if started else together(*map(_doubts, commands)),
         lost=tuple(lost for command in commands for lost in _lost(command)),
         steps=scope.effort.steps,
+        optional=tuple(dict.fromkeys(scope.optional))[:_MOST_OPTIONAL],
+        nameless=tuple(dict.fromkeys(name for command in commands for name in _nameless(command))),
     )
+
+
+def _nameless(command: StartedProgram) -> Iterator[str]:
+    """The variable that stands for a program with overrides and that nobody sets: ``$COMMAND a.b=1``."""
+    first, *rest = command.words
+    names = [unknown.name for unknown in first.text.unknowns]
+    if (
+        len(first.text.pieces) == 1
+        and names
+        and names[0]
+        and any(is_override(str(word.text)) for word in rest)
+    ):
+        yield names[0]
 
 
 def _asks_for_arguments(content: bytes) -> bool:

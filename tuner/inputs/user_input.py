@@ -34,6 +34,23 @@ class Remark(Struct, frozen=True, kw_only=True):
     location: Location
 
 
+class OtherWay(Struct, frozen=True, kw_only=True):
+    """A job that a script would start instead, if a test that nobody knows ended otherwise."""
+
+    test: str  # as the script has it
+    is_program: bool  # the test is whether this program succeeds
+    name: str  # the variable that settles it; empty where none does
+    location: Location  # of the test
+    holds: bool  # on this way
+    program: str  # that is started then
+    arguments: tuple[Argument, ...]  # that it gets, with a word in place of what is not known in them
+    changes: tuple[tuple[str, str | None, str | None], ...]
+    """Each key that differs, with its value as it is read and as it is on this way; None where it is not set.
+
+    The key of the program is empty, and that of its processes ``--nproc_per_node``.
+    """
+
+
 class LostOverride(Struct, frozen=True, kw_only=True):
     """An override that a script has and that never reaches the trainer."""
 
@@ -51,6 +68,7 @@ class UserInput(Struct, frozen=True, kw_only=True):
     unsettled: tuple[OpenArgument, ...] = ()
     remarks: tuple[Remark, ...] = ()
     not_followed: tuple[Remark, ...] = ()  # what of the reading rests on something that is not run
+    ways: tuple[OtherWay, ...] = ()  # jobs that a script would start instead
     lost: tuple[LostOverride, ...] = ()
     log: "RunLog | None" = None  # what else the log says that the configuration was read from
     record: "RunRecord | None" = None  # of the run whose configuration it is, where its workers left one
@@ -59,6 +77,12 @@ class UserInput(Struct, frozen=True, kw_only=True):
     folder: str = ""  # where it lies or is typed: what it names is looked for there; empty for standard input
     text: str = ""  # what was read; empty of a command as it is typed and of a log
     within: bool = False  # the launch stands inside of a file for another program
+
+    @property
+    def open_keys(self) -> frozenset[str]:
+        """The keys that the arguments do not settle: nobody knows their values, or another way has others."""
+        changed = {key for way in self.ways for key, _here, _there in way.changes}
+        return frozenset(changed | {argument.key for argument in self.unsettled})
 
 
 def with_shown_lost(given: UserInput, shown: Callable[[str], str]) -> UserInput:

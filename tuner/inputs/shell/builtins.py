@@ -275,7 +275,7 @@ class Builtins:
         source = parse(place.source, b"", first=place)
         scope = self._shell.scope
         expander = Expander(scope, source, lambda _: Text())
-        return Conditions(scope, source, expander).words([word.text for word in words])
+        return Conditions(scope, source, expander, place).words([word.text for word in words])
 
     def _let(self, words: Sequence[Field], place: Location) -> Status:
         source = parse(place.source, b"", first=place)

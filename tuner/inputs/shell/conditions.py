@@ -3,15 +3,18 @@
 Source: GNU Bash manual, "Bash Conditional Expressions".
 """
 
+import re
 from collections.abc import Callable, Sequence
 
+from tuner.errors import Location
 from tuner.inputs.shell.arithmetic import parsed
 from tuner.inputs.shell.expansion import Expander
 from tuner.inputs.shell.machine import has, is_of_other
 from tuner.inputs.shell.parameters import LONGEST, LONGEST_PATTERN, pattern, searched
 from tuner.inputs.shell.scope import Assumed, Scope
 from tuner.inputs.shell.source import Node, Source
-from tuner.inputs.shell.values import Text, text
+from tuner.inputs.shell.undecided_parts import UndecidedKind, UndecidedPart
+from tuner.inputs.shell.values import Text, Unknown, text
 
 Status = bool | None
 """Whether a command succeeds; None where nobody knows."""
@@ -25,14 +28,23 @@ _COMPARISONS: dict[str, Callable[[int, int], bool]] = {
     "-ge": lambda a, b: a >= b,
 }
 
-_OF_DEVICES = frozenset({"-e", "-c", "-d", "-f", "-x", "-r", "-s"})
+_OF_FILES = frozenset({"-e", "-c", "-d", "-f", "-x", "-r", "-s", "-w", "-L", "-h", "-S", "-p", "-b"})
+_EQUALITIES = frozenset({"==", "!=", "<=", ">="})
+_GLOB = re.compile(r"[*?\[]|[@!+]\(")
 
 
 class Conditions:
-    """Judges the tests of one source in one scope."""
+    """Judges the tests of one source in one scope.
 
-    def __init__(self, scope: Scope, source: Source, expander: Expander) -> None:
-        self._scope, self._source, self._expander = scope, source, expander
+    Args:
+        scope: the variables, and which tests that nobody knows are taken to hold or not.
+        source: the file that the tests stand in.
+        expander: of their operands.
+        place: where they stand.
+    """
+
+    def __init__(self, scope: Scope, source: Source, expander: Expander, place: Location) -> None:
+        self._scope, self._source, self._expander, self._place = scope, source, expander, place
 
     def test(self, node: Node) -> Status:
         """``[ ... ]``, ``[[ ... ]]`` and what stands inside; ``(( ... ))``."""
@@ -50,14 +62,29 @@ class Conditions:
             return self._binary(node)
         if kind == "unary_expression":
             operator, operand = self._source.of(node.children[0]), node.children[-1]
-            return opposite(self.test(operand)) if operator == "!" else self._unary(operator, operand)
-        value = self._consult(self._expander.one(node))
-        return None if value.known is None else bool(value.known)
+            if operator == "!":
+                return opposite(self.test(operand))
+            if operator == "-v":
+                return self._source.of(operand) in self._scope.variables
+            return self._unary(operator, self._expander.one(operand))
+        return self._filled(self._expander.one(node))
 
     def arithmetic(self, nodes: Sequence[Node]) -> Status:
         """``(( ... ))``: whether the last expression is not 0."""
         values = [self._expander.number(node) for node in nodes]
-        return None if not values or values[-1] is None else bool(values[-1])
+        if not values:
+            return None
+        if values[-1] is not None:
+            return bool(values[-1])
+        spelled = self._source.of(nodes[-1])
+        if_empty = len(nodes) == 1 and _has_no_effect(nodes[0]) and self._expander.number_if_empty(nodes[0])
+        return self._decide(f"(( {spelled} ))", self._settling(nodes[-1]), if_empty=bool(if_empty))
+
+    def _settling(self, expression: Node) -> str:
+        """The variable that settles arithmetic; none where the script itself sets it to what is not known."""
+        name = self._expander.blame(expression)
+        value = self._scope.variables.get(name)
+        return next((unknown.name for unknown in value.unknowns), "") if isinstance(value, Text) else name
 
     def words(self, operands: Sequence[Text]) -> Status:
         """The command ``test`` with its arguments."""
@@ -73,11 +100,9 @@ class Conditions:
             return opposite(self.words(operands[1:]))
         if len(operands) == 3 and known[1] is not None:
             return self._compared(operands[0], known[1], operands[2], pattern_=False)
-        if len(operands) == 2 and known[0] in ("-n", "-z"):
-            return _filled(self._consult(operands[1]), known[0])
-        if len(operands) == 2 and known[0] in _OF_DEVICES:
-            return self._of_file(known[0], operands[1])
-        return _filled(self._consult(operands[0]), "-n") if len(operands) == 1 else None
+        if len(operands) == 2 and known[0] is not None:
+            return self._unary(known[0], operands[1])
+        return self._filled(operands[0]) if len(operands) == 1 else None
 
     def _consult(self, operand: Text) -> Text:
         """An operand, after noting what is not run that would tell it."""
@@ -114,50 +139,111 @@ class Conditions:
         return opposite(status) if negated else status
 
     def _compared(self, left: Text, operator: str, right: Text, *, pattern_: bool) -> Status:
+        if operator == "!=":
+            return opposite(self._compared(left, "=", right, pattern_=pattern_))
+        if operator not in _COMPARISONS and operator not in ("=", "==", "=~", "<", ">"):
+            return None
         for side in (left, right):
             self._consult(side)
-        if operator in _COMPARISONS:
-            numbers = [parsed(side.known) if side.known is not None else None for side in (left, right)]
-            if numbers[0] is None or numbers[1] is None:
-                return None
-            return _COMPARISONS[operator](numbers[0], numbers[1])
-        if operator not in ("=", "==", "!=", "=~", "<", ">"):
-            return None
-        if left.known is None or right.known is None:
-            if is_of_other(self._scope.machine, left.known or right.known or "") and operator != "!=":
-                return False
-            return None
-        if operator in ("<", ">"):
-            return left.known < right.known if operator == "<" else left.known > right.known
-        if operator == "=~":
-            return searched(left.known, right.known)
-        if pattern_ and (len(left.known) > LONGEST or len(right.known) > LONGEST_PATTERN):
-            return None
-        equal = bool(pattern(right.known).match(left.known)) if pattern_ else left.known == right.known
-        return equal if operator != "!=" else not equal
+        if left.known is not None and right.known is not None:
+            return _judged(left.known, operator, right.known, pattern_=pattern_)
+        if is_of_other(self._scope.machine, left.known or right.known or "") and operator in (
+            "=",
+            "==",
+            "=~",
+        ):
+            return False
+        operator = "=" if operator == "==" else operator
+        empty = _judged(_without_unknowns(left), operator, _without_unknowns(right), pattern_=pattern_)
+        name = next((unknown.name for unknown in (*left.unknowns, *right.unknowns)), "")
+        equal = None
+        if operator == "=" and right.known is not None and not (pattern_ and _GLOB.search(right.known)):
+            equal = _alone(left, right.known)
+        return self._decide(
+            f"{_shown(left)} {operator} {_shown(right)}", name, if_empty=bool(empty), equal=equal
+        )
 
-    def _unary(self, operator: str, operand: Node) -> Status:
-        if operator == "-v":
-            return self._source.of(operand) in self._scope.variables
-        if operator in ("-n", "-z"):
-            return _filled(self._consult(self._expander.one(operand)), operator)
-        return self._of_file(operator, self._expander.one(operand), operand)
+    def matches(self, value: Text, glob: Text) -> Status:
+        """Whether a branch of ``case`` is taken by one of its patterns."""
+        return self._compared(value, "=", glob, pattern_=True)
 
-    def _of_file(self, operator: str, name: Text, place: Node | None = None) -> Status:
-        """A test of a file, which only the machine can tell."""
-        there = has(self._scope.machine, str(name)) if operator in _OF_DEVICES else None
+    def _decide(
+        self, spelled: str, name: str, *, if_empty: bool, equal: tuple[Unknown, str] | None = None
+    ) -> Status:
+        """A test that nobody knows, which may be taken to hold or not."""
+        test = UndecidedPart(
+            kind=UndecidedKind.TEST, text=spelled, location=self._place, name=name, if_empty=if_empty
+        )
+        return self._scope.decide(test, equal)
+
+    def _unary(self, operator: str, operand: Text) -> Status:
+        if operator == "-n":
+            return self._filled(operand)
+        if operator == "-z":
+            return opposite(self._filled(operand))
+        there = has(self._scope.machine, str(operand)) if operator in _OF_FILES else None
         if there is not None:
-            where = self._source.location(place or self._source.root)
-            self._scope.assumed.append(Assumed(text=f"{operator} {name}", location=where))
-        return there
+            self._scope.assumed.append(Assumed(text=f"{operator} {operand}", location=self._place))
+            return there
+        if operator not in _OF_FILES:
+            return None
+        self._consult(operand)
+        return self._decide(f"{operator} {operand}", "", if_empty=False)
+
+    def _filled(self, value: Text) -> Status:
+        """Whether a value is not empty."""
+        self._consult(value)
+        if value.known is not None:
+            return bool(value.known)
+        if value.size:
+            return True
+        equal = _alone(value, "")
+        filled = self._decide(f"-n {_shown(value)}", value.unknowns[0].name, if_empty=False)
+        if filled is False and equal is not None:
+            self._scope.variables[equal[0].name] = Text()
+        return filled
 
 
-def _filled(value: Text, operator: str) -> Status:
-    if value.known is None:
-        if all(isinstance(piece, str) for piece in value.pieces) or value.size:
-            return operator == "-n"
+def _judged(left: str, operator: str, right: str, *, pattern_: bool) -> Status:
+    """A comparison of two strings."""
+    if operator in _COMPARISONS:
+        numbers = parsed(left), parsed(right)
+        if numbers[0] is None or numbers[1] is None:
+            return None
+        return _COMPARISONS[operator](numbers[0], numbers[1])
+    if operator in ("<", ">"):
+        return left < right if operator == "<" else left > right
+    if operator == "=~":
+        return searched(left, right)
+    if pattern_ and (len(left) > LONGEST or len(right) > LONGEST_PATTERN):
         return None
-    return bool(value.known) is (operator == "-n")
+    return bool(pattern(right).match(left)) if pattern_ else left == right
+
+
+def _without_unknowns(value: Text) -> str:
+    return "".join(piece for piece in value.pieces if isinstance(piece, str))
+
+
+def _alone(value: Text, text_: str) -> tuple[Unknown, str] | None:
+    """The variable that a value is, with the text that it would be."""
+    piece = value.pieces[0] if len(value.pieces) == 1 else None
+    return (piece, text_) if isinstance(piece, Unknown) and piece.name and not piece.several else None
+
+
+def _shown(value: Text) -> str:
+    """An operand as a reader needs it: an empty one and one with blanks in quotes."""
+    spelled = str(value)
+    return spelled if value.known is None or re.fullmatch(r"\S+", spelled) else f'"{spelled}"'
+
+
+def _has_no_effect(node: Node) -> bool:
+    """Whether arithmetic assigns nothing."""
+    nodes = [node]
+    for inner in nodes:
+        nodes += inner.children
+        if inner.type in ("++", "--") or (inner.type.endswith("=") and inner.type not in _EQUALITIES):
+            return False
+    return True
 
 
 def opposite(status: Status) -> Status:

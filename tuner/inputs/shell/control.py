@@ -12,13 +12,25 @@ from tuner.errors import Location
 from tuner.inputs.shell.conditions import Conditions, Status, both, either, opposite
 from tuner.inputs.shell.exits import ExitShell, LeaveLoop, ReturnFromFunction
 from tuner.inputs.shell.expansion import Expander
-from tuner.inputs.shell.parameters import LONGEST, LONGEST_PATTERN, pattern
 from tuner.inputs.shell.scope import Scope
 from tuner.inputs.shell.source import Node, Source
 from tuner.inputs.shell.undecided_parts import UndecidedKind, UndecidedPart, together
-from tuner.inputs.shell.values import Text
+from tuner.inputs.shell.values import Text, text
 
 MOST_ROUNDS = 1_000  # of one loop
+
+
+class Outlet(Protocol):
+    """What branches print to."""
+
+    def outside(self) -> int:
+        """How much is printed before a branch."""
+
+    def printed_since(self, outside: int) -> Text:
+        """Take back what a branch printed."""
+
+    def print_either(self, one: Text, two: Text, place: Location, causes: tuple[UndecidedPart, ...]) -> None:
+        """Print what one of two branches does."""
 
 
 class ControlShell(Protocol):
@@ -26,6 +38,7 @@ class ControlShell(Protocol):
 
     scope: Scope
     source: Source
+    streams: Outlet
     uncertain: int  # branches around the statement that nobody knows whether they are taken
     doubts: list[UndecidedPart]  # what would tell whether these are taken
     given_up: list[UndecidedPart]  # loops that were followed no further
@@ -46,25 +59,50 @@ class Control:
     def __init__(self, shell: ControlShell) -> None:
         self._shell = shell
         self.table: dict[str, Callable[[Node], Status]] = {
-            "c_style_for_statement": self._counted,
+            "c_style_for_statement": partial(self._in_open_loop, self._counted),
             "case_statement": self._case,
             "for_statement": self._for,
             "if_statement": lambda node: self._branches(self._clauses(node)),
             "list": self._list,
-            "while_statement": self._while,
+            "while_statement": partial(self._in_open_loop, self._while),
         }
 
     def _list(self, node: Node) -> Status:
         left, operator, right = node.children[0], node.children[1].type, node.children[-1]
         before = len(self._shell.scope.consulted)
+        if operator == "||" and left.type == "list" and left.children[1].type == "&&":
+            return self._either_command(node, left, right)
         first = self._shell.statement(left)
+        return self._joined(node, first, operator, right, self._consulted(before))
+
+    def _joined(
+        self, node: Node, first: Status, operator: str, right: Node, causes: tuple[UndecidedPart, ...]
+    ) -> Status:
+        """What stands behind ``&&`` or ``||``, after the status of what stands before it."""
         if first is None:
-            second = self._maybe(partial(self._shell.statement, right), self._consulted(before))
+            second = self._maybe(node, partial(self._shell.statement, right), causes)
         elif first is (operator == "&&"):
             second = self._shell.statement(right)
         else:
             return first
         return both(first, second) if operator == "&&" else either(first, second)
+
+    def _either_command(self, node: Node, chain: Node, right: Node) -> Status:
+        """``condition && command || other``: one of the two, where the command succeeds."""
+        before = len(self._shell.scope.consulted)
+        condition = self._shell.statement(chain.children[0])
+        causes = self._consulted(before)
+        if condition is False:
+            return self._shell.statement(right)
+
+        def run() -> Status:
+            within = len(self._shell.scope.consulted)
+            status = self._shell.statement(chain.children[-1])
+            return self._joined(node, status, "||", right, self._consulted(within))
+
+        if condition:
+            return run()
+        return self._either(node, run, partial(self._shell.statement, right), causes)
 
     def _clauses(self, node: Node) -> list[tuple[list[Node], list[Node]]]:
         """Conditions with what stands under them; the last one of an ``else`` has no condition."""
@@ -113,28 +151,29 @@ class Control:
         causes: tuple[UndecidedPart, ...],
     ) -> Status:
         """Follow two branches of which one is taken."""
-        other = self._shell.scope.copy()
+        outside, other = self._shell.streams.outside(), self._shell.scope.copy()
         one_left = self._branch(first, causes)
+        one_output = self._shell.streams.printed_since(outside)
         before = self._shell.scope.copy()
         self._shell.scope.take(other)
         two_left = self._branch(second, causes)
+        two_output = self._shell.streams.printed_since(outside)
+        location = self._shell.source.location(place)
         if two_left and not one_left:
             self._shell.scope.take(before)
+            self._shell.streams.print_either(one_output, one_output, location, causes)
         elif not one_left:
-            self._shell.scope.merge(before, self._shell.source.location(place), causes)
-        elif two_left:
-            raise two_left
+            self._shell.scope.merge(before, location, causes)
+            self._shell.streams.print_either(one_output, two_output, location, causes)
+        else:
+            self._shell.streams.print_either(two_output, two_output, location, causes)
+            if two_left:
+                raise two_left
         return None
 
-    def _maybe(self, run: Callable[[], Status], causes: tuple[UndecidedPart, ...]) -> Status:
+    def _maybe(self, place: Node, run: Callable[[], Status], causes: tuple[UndecidedPart, ...]) -> Status:
         """Follow what may run or not."""
-        before = self._shell.scope.copy()
-        left = self._branch(run, causes)
-        if left:
-            self._shell.scope.take(before)
-        else:
-            self._shell.scope.merge(before, Location(source=self._shell.source.file), causes)
-        return None
+        return self._either(place, run, lambda: None, causes)
 
     def _branch(
         self, run: Callable[[], Status], causes: tuple[UndecidedPart, ...]
@@ -153,14 +192,16 @@ class Control:
 
     def _case(self, node: Node) -> Status:
         value = self._shell.expander().one(node.child_by_field_name("value"))
-        causes = value.because
+        before = len(self._shell.scope.consulted)
         items = [child for child in node.children if child.type == "case_item"]
         for position, item in enumerate(items):
             matches = self._matches(value, item)
             if matches is None:
                 rest = items[position:]
-                runs = [partial(self._item, item) for item in rest]
-                return self._any(node, runs, causes)
+                for other in rest[1:]:  # what decides between these is asked for as well
+                    self._matches(value, other)
+                causes = together(value.because, self._consulted(before))
+                return self._any(node, [partial(self._item, item) for item in rest], causes)
             if matches:
                 return self._item(item)
         return True
@@ -169,23 +210,18 @@ class Control:
         self, node: Node, runs: Sequence[Callable[[], Status]], causes: tuple[UndecidedPart, ...]
     ) -> Status:
         if len(runs) == 1:
-            return self._maybe(runs[0], causes)
+            return self._maybe(node, runs[0], causes)
         return self._either(node, runs[0], partial(self._any, node, runs[1:], causes), causes)
 
     def _matches(self, value: Text, item: Node) -> Status:
-        known = value.known
-        patterns = [
-            self._shell.expander().one(child).known
-            if child.type != "extglob_pattern"
-            else self._shell.source.of(child)
-            for child in _patterns(item)
-        ]
-        if patterns == ["*"]:
-            return True
-        too_long = any(len(each) > LONGEST_PATTERN for each in patterns if each is not None)
-        if known is None or None in patterns or too_long or len(known) > LONGEST:
-            return None
-        return any(pattern(each).match(known) is not None for each in patterns if each is not None)
+        conditions = self._conditions(item)
+        matches: Status = False
+        for child in _patterns(item):
+            glob = self._shell.expander().one(child)
+            if child.type == "extglob_pattern":
+                glob = text(self._shell.source.of(child))
+            matches = True if glob.known == "*" else either(matches, conditions.matches(value, glob))
+        return matches
 
     def _item(self, item: Node) -> Status:
         closing = next((place for place, child in enumerate(item.children) if child.type == ")"), 0)
@@ -227,16 +263,26 @@ class Control:
         self._arithmetic(first)
         for _ in range(MOST_ROUNDS):
             before = len(self._shell.scope.consulted)
-            status = Conditions(self._shell.scope, self._shell.source, self._shell.expander()).arithmetic(
-                condition
-            )
+            status = self._conditions(node).arithmetic(condition)
             if status is None:
-                return self._maybe(partial(self._round, body), self._consulted(before))
+                return self._maybe(node, partial(self._round, body), self._consulted(before))
             if not status or not self._round(body):
                 return True
             self._arithmetic(step)
         self._give_up(node)
         return True
+
+    def _conditions(self, node: Node) -> Conditions:
+        source = self._shell.source
+        return Conditions(self._shell.scope, source, self._shell.expander(), source.location(node))
+
+    def _in_open_loop(self, follow: Callable[[Node], Status], node: Node) -> Status:
+        """Follow a loop whose rounds may differ in what decides."""
+        self._shell.scope.open_loops += 1
+        try:
+            return follow(node)
+        finally:
+            self._shell.scope.open_loops -= 1
 
     def _arithmetic(self, nodes: Iterable[Node]) -> None:
         for node in nodes:
@@ -254,7 +300,7 @@ class Control:
             status = self._shell.run_all(conditions)
             status = opposite(status) if until else status
             if status is None:
-                return self._maybe(partial(self._round, body), self._consulted(before))
+                return self._maybe(node, partial(self._round, body), self._consulted(before))
             if not status or not self._round(body):
                 return True
         self._give_up(node)

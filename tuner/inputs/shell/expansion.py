@@ -52,6 +52,7 @@ class Expander:
 
     def __init__(self, scope: Scope, source: Source, substitute: Callable[[Node], Text]) -> None:
         self._scope, self._source, self._substitute = scope, source, substitute
+        self._empty_for_unknown = False  # in arithmetic
 
     # Both know what they are of: kept from the start they would hold it until garbage is looked for.
     @property
@@ -97,6 +98,18 @@ class Expander:
             words = self._source.of(node).strip('"')  # "i+1" in "${a[i+1]}", where the grammar sees a word
             return self.computed(words, self._source.location(node))
         return self._arithmetic.value(node)
+
+    def number_if_empty(self, node: Node) -> Number:
+        """The value of an arithmetic expression where all that is not known in it is empty."""
+        self._empty_for_unknown = True
+        try:
+            return self.number(node)
+        finally:
+            self._empty_for_unknown = False
+
+    def blame(self, node: Node) -> str:
+        """The variable that makes an expression unknown; empty where it is none."""
+        return self._blame(node)
 
     def computed(self, expression: str, place: Location) -> Number:
         """The value of arithmetic that the script has as a text."""
@@ -227,6 +240,8 @@ class Expander:
             value = self._braced.subscript(node) if node.type == "subscript" else self.one(node)
         else:
             return None
+        if value.known is None and self._empty_for_unknown:
+            return 0
         if value.known is None:
             self._scope.consulted += value.because
             return None

@@ -65,7 +65,7 @@ class Interpreter:
             "function_definition": self._define,
             "negated_command": lambda node: opposite(self.statement(node.named_children[0])),
             "subshell": lambda node: self.apart(partial(self.run_all, node.children)),
-            "test_command": lambda node: self._conditions().test(node),
+            "test_command": lambda node: self._conditions(node).test(node),
             "unset_command": self._unset,
             "variable_assignment": self._assign,
             **self._control.table,
@@ -177,12 +177,12 @@ class Interpreter:
         finally:
             self.source = before
 
-    def _conditions(self) -> Conditions:
-        return Conditions(self.scope, self.source, self.expander())
+    def _conditions(self, node: Node) -> Conditions:
+        return Conditions(self.scope, self.source, self.expander(), self.source.location(node))
 
     def _compound(self, node: Node) -> Status:
         if node.children[0].type == "((":
-            return self._conditions().arithmetic(node.named_children)
+            return self._conditions(node).arithmetic(node.named_children)
         return self.run_all(node.children)
 
     def _assign(self, node: Node) -> Status:
@@ -312,7 +312,7 @@ class Interpreter:
         status, from_machine = answer(values, self.scope.machine)
         if status is None:
             line = " ".join(" ".join(map(str, values)).split())
-            self.scope.consulted.append(UndecidedPart(kind=UndecidedKind.STATUS, text=line, location=place))
+            status = self.scope.decide(UndecidedPart(kind=UndecidedKind.STATUS, text=line, location=place))
         if from_machine:
             self.scope.assumed.append(Assumed(text=" ".join(map(str, values)), location=place))
         return status

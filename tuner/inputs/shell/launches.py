@@ -13,7 +13,7 @@ from tuner.errors import Location
 from tuner.inputs.processes import Count, Processes
 from tuner.inputs.shell.carriers import PYTHON
 from tuner.inputs.shell.interpreter import StartedProgram
-from tuner.inputs.shell.undecided_parts import UndecidedPart
+from tuner.inputs.shell.undecided_parts import UndecidedPart, together
 from tuner.inputs.shell.values import Field, Text
 
 _DISTRIBUTED = frozenset({"torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch"})
@@ -32,6 +32,13 @@ class Launch(Struct, frozen=True, kw_only=True):
     certain: bool  # no branch that nobody knows leads to it
     processes: Processes  # as the options of what starts it say
     doubts: tuple[UndecidedPart, ...] = ()  # what is not run that would tell whether such a branch is taken
+    typed: bool = True  # the way that is read of a script leads to it
+
+    @property
+    def hinges(self) -> tuple[UndecidedPart, ...]:
+        """The tests that decide what it gets, or whether it is started."""
+        causes = together(*(argument.text.because for argument in self.arguments), self.doubts)
+        return tuple(cause for cause in causes if cause.decides_way)
 
 
 def launches(commands: Sequence[StartedProgram]) -> tuple[Launch, ...]:

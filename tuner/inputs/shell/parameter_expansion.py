@@ -187,6 +187,8 @@ class Braced:
         if operator[-1] == "?":
             return _one(self._unknown(named, name))
         operand = self._operand(rest)
+        if name not in self._scope.unset and name.isidentifier() and _joined(operand).known == "":
+            self._scope.optional.append(name)
         if operator[-1] == "=":
             self._scope.variables[name] = _joined(operand)
         return operand

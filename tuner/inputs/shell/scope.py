@@ -11,7 +11,7 @@ from tuner.inputs.shell.effort import Effort
 from tuner.inputs.shell.either import Value, either_array, either_value, elements
 from tuner.inputs.shell.source import Node, Source
 from tuner.inputs.shell.undecided_parts import UndecidedPart, together
-from tuner.inputs.shell.values import Text, Unknown
+from tuner.inputs.shell.values import Text, Unknown, text
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,9 @@ class Scope:
     consulted: list[UndecidedPart] = field(default_factory=list)  # by conditions and sums, of all copies
     machine: Machine = GPUS
     assumed: list[Assumed] = field(default_factory=list)  # of all copies
+    optional: list[str] = field(default_factory=list)  # names that are taken for empty, of all copies
+    decisions: Mapping[str, bool] = field(default_factory=dict)  # tests that are taken to hold or not
+    open_loops: int = 0  # around the statement, whose ends nobody knows: what decides in them may change
 
     def copy(self) -> "Scope":
         """An equal state that changes apart from this one."""
@@ -61,7 +64,26 @@ class Scope:
             self.consulted,
             self.machine,
             self.assumed,
+            self.optional,
+            self.decisions,
+            self.open_loops,
         )
+
+    def decide(self, test: UndecidedPart, equal: tuple[Unknown, str] | None = None) -> bool | None:
+        """How a test ends that nobody knows, where one of its ends is taken to be so; else None.
+
+        Args:
+            test: what is not known.
+            equal: what is not known and the text that it is where the test holds.
+        """
+        decided = None if self.open_loops else self.decisions.get(test.text)
+        if decided is None:
+            self.consulted.append(test)
+        elif decided and equal is not None:
+            unknown, value = equal
+            if self.variables.get(unknown.name, Text((unknown,))) == Text((unknown,)):
+                self.variables[unknown.name] = text(value)
+        return decided
 
     def take(self, other: "Scope") -> None:
         """Become what another state is."""

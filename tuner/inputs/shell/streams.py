@@ -12,7 +12,7 @@ from tuner.inputs.shell.machine import printed_by_machine
 from tuner.inputs.shell.programs import printed
 from tuner.inputs.shell.scope import Scope
 from tuner.inputs.shell.source import Node, Source
-from tuner.inputs.shell.undecided_parts import UndecidedKind, UndecidedPart
+from tuner.inputs.shell.undecided_parts import UndecidedKind, UndecidedPart, together
 from tuner.inputs.shell.values import Text, Unknown, joined, text
 
 _OUTWARDS = frozenset({">", ">>", ">|", "&>", "&>>", ">&"})
@@ -57,6 +57,26 @@ class Streams:
         """Take what a builtin prints."""
         if self._output is not None:
             self._output.append(text(output, "\n"))
+
+    def outside(self) -> int:
+        """How much is printed before a branch."""
+        return len(self._output or ())
+
+    def printed_since(self, outside: int) -> Text:
+        """Take back what a branch printed."""
+        printed_inside = joined((self._output or [])[outside:], "")
+        del (self._output or [])[outside:]
+        return printed_inside
+
+    def print_either(self, one: Text, two: Text, place: Location, causes: tuple[UndecidedPart, ...]) -> None:
+        """Print what one of two branches does."""
+        if self._output is None or not (one.pieces or two.pieces):
+            return
+        if one != two:
+            spelled = self._substitutions[-1].text if self._substitutions else ""
+            because = together(causes, one.because, two.because)
+            one = Text((Unknown(name="", text=spelled, location=place, because=because),))
+        self._output.append(one)
 
     def printed_by(self, words: Sequence[Text], place: Location) -> bool:
         """Take what a program prints; False where nobody reads it."""

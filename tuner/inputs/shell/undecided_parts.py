@@ -7,7 +7,7 @@ from msgspec import Struct
 from tuner.enumeration import Enum
 from tuner.errors import Location
 
-_MOST_CAUSES = 8  # of one value
+_MOST_CAUSES = 16  # of one value
 
 
 class UndecidedKind(Enum):
@@ -17,6 +17,7 @@ class UndecidedKind(Enum):
     STATUS = "status"  # whether a command succeeds
     LOOP = "loop"  # it has no end that can be seen
     SOURCED = "sourced"  # commands that other commands print
+    TEST = "test"  # whether a condition holds
 
 
 class UndecidedPart(Struct, frozen=True, kw_only=True):
@@ -25,6 +26,13 @@ class UndecidedPart(Struct, frozen=True, kw_only=True):
     kind: UndecidedKind
     text: str  # as the script has it
     location: Location
+    name: str = ""  # the variable that would settle a test; empty where none does
+    if_empty: bool = False  # how a test ends where all that is not known in it is empty
+
+    @property
+    def decides_way(self) -> bool:
+        """Whether a script goes one of two ways by it."""
+        return self.kind in (UndecidedKind.TEST, UndecidedKind.STATUS)
 
 
 def together(*causes: Iterable[UndecidedPart]) -> tuple[UndecidedPart, ...]:

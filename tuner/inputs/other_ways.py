@@ -1,0 +1,97 @@
+"""What a launch would be if the script went another way, by a test that nobody knows."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from tuner.errors import cut
+from tuner.inputs.overrides import Argument
+from tuner.inputs.script_ways import same_job, settings
+from tuner.inputs.secrets import taken_override, without_secrets
+from tuner.inputs.shell.undecided_parts import UndecidedKind, UndecidedPart
+from tuner.inputs.user_input import OtherWay, Remark
+from tuner.language import _
+
+if TYPE_CHECKING:
+    from tuner.inputs.script import Script
+    from tuner.inputs.shell.launches import Launch
+
+_CHARACTERS = 100  # of a test
+_NAMED = 3  # settings of one way
+_PROGRAM = ""  # the key of what is started
+
+
+def other_ways(script: "Script", launch: "Launch") -> Iterator[OtherWay]:
+    """Each other way that leads to another job than a launch is, in the order of the script."""
+    for way in script.ways:
+        other = _same_place(launch, way.launches)
+        if other is None or same_job(launch, other):
+            continue
+        here, there = settings(launch), settings(other)
+        changed = [key for key in dict.fromkeys((*there, *here)) if here.get(key) != there.get(key)]
+        yield OtherWay(
+            test=cut(without_secrets(way.test.text), _CHARACTERS),
+            is_program=way.test.kind is UndecidedKind.STATUS,
+            name=way.test.name,
+            location=way.test.location,
+            holds=way.holds,
+            program=other.program,
+            arguments=tuple(
+                Argument(text=taken_override(str(argument.text)), location=argument.location)
+                for argument in other.arguments
+            ),
+            changes=tuple((key, _said(here, key), _said(there, key)) for key in changed),
+        )
+
+
+def _same_place(launch: "Launch", others: tuple["Launch", ...]) -> "Launch | None":
+    """The launch of another way that takes the place of one: at its line, or the only one that there is."""
+    at_place = [other for other in others if other.location == launch.location]
+    return next(iter(at_place or (others if len(others) == 1 else ())), None)
+
+
+def _said(values: dict[str, str], key: str) -> str | None:
+    value = values.get(key)
+    return None if value is None else taken_override(f"{key}={value}").removeprefix(f"{key}=")
+
+
+def remark(way: OtherWay) -> Remark:
+    """A way in a sentence: what decides, what is read, and what the other way means."""
+    if way.is_program:
+        form = _("{test} is not run, and taken to fail: {here}; if it succeeds: {there}")
+        if not way.holds:
+            form = _("{test} is not run, and taken to succeed: {here}; if it fails: {there}")
+    else:
+        form = _("whether {test} is not known, and read as if not: {here}; if so: {there}")
+        if not way.holds:
+            form = _("whether {test} is not known, and read as if so: {here}; if not: {there}")
+    text = form.format(
+        test=way.test,
+        here=_listed([(key, here) for key, here, _there in way.changes]),
+        there=_listed([(key, there) for key, _here, there in way.changes]),
+    )
+    if way.name:
+        text = _("{remark}; {name}=VALUE behind the script settles it").format(remark=text, name=way.name)
+    return Remark(text=text, location=way.location)
+
+
+def forced(test: UndecidedPart) -> Remark:
+    """A test that is taken to end as it has to for the job to start."""
+    form = _("the trainer starts only if {test}, which is taken to be so")
+    if test.if_empty:
+        form = _("the trainer starts only if not {test}, which is taken to be so")
+    if test.kind is UndecidedKind.STATUS:
+        form = _("{test} is not run: whether it succeeds decides whether the trainer is started here")
+    return Remark(text=form.format(test=cut(without_secrets(test.text), _CHARACTERS)), location=test.location)
+
+
+def _listed(values: list[tuple[str, str | None]]) -> str:
+    named = [_one(key, value) for key, value in values[:_NAMED]]
+    if len(values) > _NAMED:
+        named.append(_("{count} more").format(count=len(values) - _NAMED))
+    return _(", ").join(named)
+
+
+def _one(key: str, value: str | None) -> str:
+    if key == _PROGRAM:
+        return value or ""
+    return _("no {key}").format(key=key) if value is None else cut(f"{key}={value}", _CHARACTERS)
