@@ -5,6 +5,7 @@ in front of a program and say where it runs; the module or file behind them and 
 counts.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
@@ -19,6 +20,7 @@ from tuner.inputs.shell.values import Field, Text
 _DISTRIBUTED = frozenset({"torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch"})
 _STARTERS = frozenset({"torchrun", "accelerate", "deepspeed", "mpirun", "colossalai"})
 _DIGITS = 6  # of a number of processes; longer ones are cut, and refused where the cluster is read
+_TRAINER = re.compile(r"(?:verl|recipe)(?:\.[A-Za-z_]\w*)+")
 _VALUED_OPTIONS = frozenset({"-X", "-W", "--check-hash-based-pycs"})
 
 
@@ -48,6 +50,7 @@ def launches(commands: Sequence[StartedProgram]) -> tuple[Launch, ...]:
         words = list(command.words)
         position = _program(words)
         if position is not None:
+            position = _behind_wrapper(words, position)
             started.append(
                 Launch(
                     program=str(words[position].text),
@@ -78,6 +81,12 @@ def _program(words: Sequence[Field]) -> int | None:
         if "=" in spelled and "." in spelled.partition("=")[0]:
             return None  # an override already: no program stands behind it
     return None
+
+
+def _behind_wrapper(words: Sequence[Field], position: int) -> int:
+    """Where the trainer stands that another module starts: ``-m package.launch verl.trainer.main_ppo``."""
+    following = str(words[position + 1].text) if position + 1 < len(words) else ""
+    return position + 1 if _TRAINER.fullmatch(following) else position
 
 
 def _is_variable_of_python(word: Field) -> bool:
