@@ -169,6 +169,19 @@ def test_a_job_that_starts_only_if_a_test_holds_says_so(tmp_path: Path) -> None:
     assert remarks(content) == ["3: the trainer starts only if $STAGE = train, which is taken to be so"]
 
 
+def test_a_job_behind_two_tests_is_found(tmp_path: Path) -> None:
+    content = config(
+        tmp_path,
+        f'D=$(cat device)\nif [ -n "$D" ] && [ "$D" = cuda ]; then {LAUNCH} trainer.nnodes=2\n'
+        f'elif [ -n "$D" ] && [ "$D" = rocm ]; then {LAUNCH} trainer.nnodes=3; fi\n',
+    )
+    assert values(content, "trainer.nnodes") == [2]
+    assert remarks(content)[:2] == [
+        "2: the trainer starts only if $(cat device) = cuda, which is taken to be so",
+        "2: the trainer starts only if -n $(cat device), which is taken to be so",
+    ]
+
+
 def test_many_tests_are_followed_one_by_one_and_not_in_all_combinations(tmp_path: Path) -> None:
     count = 10
     tests = "\n".join(f'[ "$T{number}" = 1 ] && A+=(trainer.k{number}=1)' for number in range(count))

@@ -12,8 +12,12 @@ from tuner.inputs.script import read_script
 
 BASH = shutil.which("bash")
 TELL = 'printf "%s\\0" "${0##*/}" "$@" >> "$RECORD"; printf "\\n\\0" >> "$RECORD"'
+ASKED = (
+    '[ "$1" = - ] && { echo cuda; exit; }\n'
+    '[ "$1" = -c ] && { case $2 in *npu*) exit 1;; *) echo 4; exit 0;; esac; }\n'
+)
 STUBS = {
-    "python3": f'[ "$1" = -c ] && {{ case $2 in *npu*) exit 1;; *) echo 4; exit 0;; esac; }}; {TELL}',
+    "python3": f"{ASKED}{TELL}",
     "torchrun": TELL,
     "uv": TELL,
     "nvidia-smi": 'for i in 0 1 2 3; do echo "GPU $i"; done',
@@ -29,6 +33,8 @@ SCRIPTS = (
     "if command -v npu-smi > /dev/null 2>&1; then d=npu; else d=gpu; fi\npython3 -m a.b x.d=$d",
     "if [ -e /dev/davinci0 ] || [[ -d /usr/local/Ascend ]]; then d=npu; else d=gpu; fi\n"
     "python3 -m a.b x.d=$d",
+    "D=$(python3 - <<'EOF'\nfrom verl.utils.device import get_device_name\nprint(get_device_name())\nEOF\n)\n"
+    '[ -n "$D" ] && [ "$D" == cuda ] && python3 -m a.b x.d=$D\n[ "$D" == npu ] && python3 -m a.c x.d=$D',
     "which npu-smi &> /dev/null && D=npu; python3 -m a.b x.d=${D:-gpu}",
     'LAUNCH=(python3)\nif [ "${USE_UV:-1}" != 0 ]; then LAUNCH=(uv run --extra vllm python3); fi\n'
     '"${LAUNCH[@]}" -m a.b x.y=1 "$@"',

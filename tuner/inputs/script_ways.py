@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _MOST_ROUNDS = 8  # in which tests come up that others lead to
 _MOST_TESTS = 12
+_MOST_TRIED = 24
 
 Follow = Callable[[Mapping[str, bool]], "Script"]
 """Follows the script once more, with tests that are taken to hold or not."""
@@ -58,14 +59,10 @@ def with_ways(first: "Script", follow: Follow) -> "Script":
     if not first.hinges:
         return first
     try:
-        read = _settled(_Settled(script=first, tests={}, decisions={}), follow)
+        read = _starting(_settled(_Settled(script=first, tests={}, decisions={}), follow), follow)
+        if read is None:
+            return first
         others = {test: read.other(test, follow) for test in list(read.tests)[:_MOST_TESTS]}
-        if not read.script.launches:  # as it is typed it ends before: another way starts the job
-            starting = next((other for other in others.values() if other.script.launches), None)
-            if starting is None:
-                return first
-            read = starting
-            others = {test: read.other(test, follow) for test in list(read.tests)[:_MOST_TESTS]}
     except InputError:  # it goes on and on
         return first
     ways = tuple(
@@ -77,6 +74,24 @@ def with_ways(first: "Script", follow: Follow) -> "Script":
     if forced:  # a job that starts only if a test ends as it need not is no certain one
         launches = tuple(replace(launch, certain=False) for launch in launches)
     return replace(read.script, launches=launches, ways=ways, forced=forced)
+
+
+def _starting(as_typed: _Settled, follow: Follow) -> _Settled | None:
+    """The script with as few tests as can be ending otherwise than as typed, so that it starts a job.
+
+    None where so few are not enough.
+    """
+    tried = 0
+    ways = [as_typed]
+    for way in ways:
+        if way.script.launches:
+            return way
+        for test in way.tests:
+            tried += 1
+            if tried > _MOST_TRIED:
+                return None
+            ways.append(way.other(test, follow))
+    return None
 
 
 def _settled(so_far: _Settled, follow: Follow) -> _Settled:

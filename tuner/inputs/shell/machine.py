@@ -23,6 +23,7 @@ _ASKING = frozenset(
 )
 _PYTHON = frozenset({"python", "python3"})
 _COUNT = re.compile(r"print\(\s*torch\.(?:cuda|npu)\.device_count\(\)\s*\)\s*;?\s*")
+_DEVICE = re.compile(r"print\(\s*get_device_name\(\)\s*\)\s*;?\s*")  # of verl.utils.device
 _LISTING = re.compile(r"-L|--list-gpus|--query-gpu=(?:name|gpu_name|index|uuid|gpu_uuid|memory\.total)")
 _HOOK = re.compile(r"\b(?:conda|mamba|micromamba|pixi|pyenv|direnv|brew|ssh-agent|module|modulecmd|lmod)\b")
 
@@ -60,27 +61,44 @@ def answer(words: Sequence[Text], machine: Machine) -> tuple[bool | None, bool]:
     return (there, True) if there is not None else (None if asks else True, False)
 
 
-def printed_by_machine(words: Sequence[Text], machine: Machine, place: Location) -> Text | None:
+def printed_by_machine(
+    words: Sequence[Text], machine: Machine, place: Location, given: Text | None = None
+) -> Text | None:
     """What a program prints that asks the machine; None where that is not known.
 
-    A script of Python that imports and does nothing else prints nothing.
+    Args:
+        words: the program and its arguments.
+        machine: that is asked.
+        place: where.
+        given: the program's standard input, None where nobody says.
     """
     name = str(words[0]).rpartition("/")[2]
     known = [word.known or "" for word in words]
+    code = None
     if name in _PYTHON and len(words) == 3 and known[1] == "-c":
         code = known[2]
-        if code and "print" not in code and "write" not in code:
-            return Text()
-        counts = _COUNT.search(code)
-        if counts is None or counts[0] != code[code.index("print") :] or machine.per_node is None:
-            return None
-        return text(f"{machine.per_node if has(machine, code) else 0}\n")
+    elif name in _PYTHON and known[1:] in ([], ["-"]) and given is not None:
+        code = given.known
+    if code:
+        return _printed_by_python(code, machine)
     if name in ("which", "command", "type") and has(machine, " ".join(known)) is False:
         return Text()
     if name == "nvidia-smi" and machine.vendor != NVIDIA:
         return Text()
     lists = name == "nvidia-smi" and any(map(_LISTING.fullmatch, known))
     return text(*_lines(machine.per_node, place)) if lists and machine.per_node is not None else None
+
+
+def _printed_by_python(code: str, machine: Machine) -> Text | None:
+    """What a few lines of Python print: those that only import print nothing."""
+    if "print" not in code and "write" not in code:
+        return Text()
+    printed = code[code.index("print") :] if "print" in code else ""
+    if _DEVICE.fullmatch(printed):
+        return text("npu\n" if machine.vendor == HUAWEI else "cuda\n")
+    if _COUNT.fullmatch(printed) and machine.per_node is not None:
+        return text(f"{machine.per_node if has(machine, code) else 0}\n")
+    return None
 
 
 def _lines(count: int, place: Location) -> Iterator[str | Unknown]:

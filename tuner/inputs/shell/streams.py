@@ -86,7 +86,7 @@ class Streams:
         if output is None:
             output = self._path(words, place)
         if output is None:
-            output = printed_by_machine(words, self._shell.scope.machine, place)
+            output = printed_by_machine(words, self._shell.scope.machine, place, self.given)
         if output is None:
             output = self._not_known(words, place)
         self._output.append(output)
