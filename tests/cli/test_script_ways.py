@@ -177,8 +177,8 @@ def test_a_job_behind_two_tests_is_found(tmp_path: Path) -> None:
     )
     assert values(content, "trainer.nnodes") == [2]
     assert remarks(content)[:2] == [
-        "2: the trainer starts only if $(cat device) = cuda, which is taken to be so",
         "2: the trainer starts only if -n $(cat device), which is taken to be so",
+        "2: the trainer starts only if $(cat device) = cuda, which is taken to be so",
     ]
 
 

@@ -97,7 +97,10 @@ def _starting(as_typed: _Settled, follow: Follow) -> _Settled | None:
 def _settled(so_far: _Settled, follow: Follow) -> _Settled:
     """Decide what matters as if all that is not known were empty, until nothing more comes up."""
     for _ in range(_MOST_ROUNDS):
-        new = {test.text: test for test in so_far.script.hinges if test.text not in so_far.decisions}
+        new: dict[str, UndecidedPart] = {}
+        for test in so_far.script.hinges:
+            if test.text not in so_far.decisions:
+                new.setdefault(test.text, test)  # the first place of several
         if not new:
             break
         decisions = {**so_far.decisions, **{name: test.if_empty for name, test in new.items()}}
