@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tuner.errors import InputError, Location, cut
+from tuner.inputs.machine import HUAWEI, asked_machine
 from tuner.inputs.named_config import with_config
 from tuner.inputs.overrides import COMMAND_LINE, CONFIG_OPTIONS, Argument, on_command_line
 from tuner.inputs.secrets import taken_override, taken_text, without_secrets
@@ -195,12 +196,12 @@ def _spelled(field: "Field") -> str:
 
 
 def _remarks(script: "Script") -> tuple[Remark, ...]:
+    form = _("taken as on a machine with GPUs: {test}")
+    if asked_machine().vendor == HUAWEI:
+        form = _("taken as on a machine with Ascend NPUs: {test}")
     return (
         *(
-            Remark(
-                text=_("taken as on a machine with GPUs: {test}").format(test=_repeated(assumed.text)),
-                location=assumed.location,
-            )
+            Remark(text=form.format(test=_repeated(assumed.text)), location=assumed.location)
             for assumed in script.assumed
         ),
         *(
