@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from tuner.errors import cut
 from tuner.inputs.other_ways import forced, remark
 from tuner.inputs.secrets import without_secrets
-from tuner.inputs.shell.control import MOST_ROUNDS
+from tuner.inputs.shell.loops import MOST_ROUNDS
 from tuner.inputs.shell.undecided_parts import UndecidedKind, UndecidedPart
 from tuner.inputs.user_input import OtherWay, Remark
 from tuner.language import _

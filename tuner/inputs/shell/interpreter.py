@@ -7,13 +7,15 @@ from functools import partial
 from msgspec import Struct
 
 from tuner.errors import InputError, Location
+from tuner.inputs.shell.assignments import Assignments
+from tuner.inputs.shell.branches import Branches
 from tuner.inputs.shell.builtins import Builtins
 from tuner.inputs.shell.carriers import PRINTERS, SHELLS, handed_line, shell_position
 from tuner.inputs.shell.conditions import Conditions, Status, opposite
-from tuner.inputs.shell.control import Control, in_background
 from tuner.inputs.shell.effort import MOST_CHARACTERS, MOST_STEPS, TooMuchError
 from tuner.inputs.shell.exits import ExitShell, LeaveLoop, ReturnFromFunction
 from tuner.inputs.shell.expansion import Expander
+from tuner.inputs.shell.loops import Loops, in_background
 from tuner.inputs.shell.machine import answer
 from tuner.inputs.shell.scope import Assumed, Function, Scope
 from tuner.inputs.shell.source import Node, Source, parse_to_follow
@@ -56,19 +58,22 @@ class Interpreter:
         self._at: tuple[Source, Node] | None = None  # the last statement
         self._depth = 0
         self._builtins = Builtins(self)
-        self._control = Control(self)
+        self._assignments = Assignments(self)
+        self._branches = Branches(self)
+        self._loops = Loops(self, self._branches)
         self.streams = Streams(self)
         self._table: dict[str, Callable[[Node], Status]] = {
             "command": self._command,
             "compound_statement": self._compound,
-            "declaration_command": lambda node: self._builtins.declare(node, self.expander(), self.source),
+            "declaration_command": lambda node: self._assignments.declare(node, self.expander(), self.source),
             "function_definition": self._define,
             "negated_command": lambda node: opposite(self.statement(node.named_children[0])),
             "subshell": lambda node: self.apart(partial(self.run_all, node.children)),
             "test_command": lambda node: self._conditions(node).test(node),
             "unset_command": self._unset,
             "variable_assignment": self._assign,
-            **self._control.table,
+            **self._branches.table,
+            **self._loops.table,
             **self.streams.table,
         }
 
@@ -92,7 +97,7 @@ class Interpreter:
 
     def take_apart(self) -> None:
         """Follow nothing any more: parts that know each other would stay until garbage is looked for."""
-        for part in (self._builtins, self._control, self.streams, self):
+        for part in (self._assignments, self._builtins, self._branches, self._loops, self.streams, self):
             vars(part).clear()
 
     def statement(self, node: Node) -> Status:
@@ -186,7 +191,7 @@ class Interpreter:
         return self.run_all(node.children)
 
     def _assign(self, node: Node) -> Status:
-        self._builtins.assign(node, self.expander(), self.source)
+        self._assignments.assign(node, self.expander(), self.source)
         return True
 
     def _unset(self, node: Node) -> Status:
@@ -194,7 +199,7 @@ class Interpreter:
         for field in expander.fields(node.named_children):
             word = field.text.known
             if word is not None and not word.startswith("-"):
-                self._builtins.unset(word, expander, field.location)
+                self._assignments.unset(word, expander, field.location)
         return True
 
     def _define(self, node: Node) -> Status:
@@ -259,13 +264,13 @@ class Interpreter:
         before, source, outside = self.scope.arguments, self.source, dict(self.scope.variables)
         self.scope.variables.update(environment)
         self.scope.arguments, self.source = tuple(arguments), function.source
-        self._builtins.local_names.append(set())
+        self._assignments.local_names.append(set())
         try:
             return self.deeper(partial(self.statement, function.body), function.location)
         except ReturnFromFunction as left:
             return left.status
         finally:
-            for name in self._builtins.local_names.pop() | {name for name, _ in environment}:
+            for name in self._assignments.local_names.pop() | {name for name, _ in environment}:
                 self.scope.variables.pop(name, None)
                 if name in outside:
                     self.scope.variables[name] = outside[name]

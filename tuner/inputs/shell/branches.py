@@ -1,7 +1,7 @@
-"""Branches and loops of a script, where what decides may not be known.
+"""Branches of a script, where what decides may not be known.
 
 Of two branches of which nobody knows which is taken both are followed, each on a copy of the variables,
-and what they leave different is unknown afterwards. A loop whose end is not known is followed for one round.
+and what they leave different is unknown afterwards.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -9,15 +9,13 @@ from functools import partial
 from typing import Protocol
 
 from tuner.errors import Location
-from tuner.inputs.shell.conditions import Conditions, Status, both, either, opposite
+from tuner.inputs.shell.conditions import Conditions, Status, both, either
 from tuner.inputs.shell.exits import ExitShell, LeaveLoop, ReturnFromFunction
 from tuner.inputs.shell.expansion import Expander
 from tuner.inputs.shell.scope import Scope
 from tuner.inputs.shell.source import Node, Source
-from tuner.inputs.shell.undecided_parts import UndecidedKind, UndecidedPart, together
+from tuner.inputs.shell.undecided_parts import UndecidedPart, together
 from tuner.inputs.shell.values import Text, text
-
-MOST_ROUNDS = 1_000  # of one loop
 
 
 class Outlet(Protocol):
@@ -33,15 +31,14 @@ class Outlet(Protocol):
         """Print what one of two branches does."""
 
 
-class ControlShell(Protocol):
-    """What branches and loops need of the interpreter."""
+class BranchShell(Protocol):
+    """What branches need of the interpreter."""
 
     scope: Scope
     source: Source
     streams: Outlet
     uncertain: int  # branches around the statement that nobody knows whether they are taken
     doubts: list[UndecidedPart]  # what would tell whether these are taken
-    given_up: list[UndecidedPart]  # loops that were followed no further
 
     def statement(self, node: Node) -> Status:
         """Follow one statement."""
@@ -53,18 +50,15 @@ class ControlShell(Protocol):
         """What expands words at this point."""
 
 
-class Control:
-    """Branches and loops of one interpreter."""
+class Branches:
+    """Branches of one interpreter."""
 
-    def __init__(self, shell: ControlShell) -> None:
+    def __init__(self, shell: BranchShell) -> None:
         self._shell = shell
         self.table: dict[str, Callable[[Node], Status]] = {
-            "c_style_for_statement": partial(self._in_open_loop, self._counted),
             "case_statement": self._case,
-            "for_statement": self._for,
             "if_statement": lambda node: self._branches(self._clauses(node)),
             "list": self._list,
-            "while_statement": partial(self._in_open_loop, self._while),
         }
 
     def _list(self, node: Node) -> Status:
@@ -73,14 +67,14 @@ class Control:
         if operator == "||" and left.type == "list" and left.children[1].type == "&&":
             return self._either_command(node, left, right)
         first = self._shell.statement(left)
-        return self._joined(node, first, operator, right, self._consulted(before))
+        return self._joined(node, first, operator, right, self.consulted(before))
 
     def _joined(
         self, node: Node, first: Status, operator: str, right: Node, causes: tuple[UndecidedPart, ...]
     ) -> Status:
         """What stands behind ``&&`` or ``||``, after the status of what stands before it."""
         if first is None:
-            second = self._maybe(node, partial(self._shell.statement, right), causes)
+            second = self.maybe(node, partial(self._shell.statement, right), causes)
         elif first is (operator == "&&"):
             second = self._shell.statement(right)
         else:
@@ -91,14 +85,14 @@ class Control:
         """``condition && command || other``: one of the two, where the command succeeds."""
         before = len(self._shell.scope.consulted)
         condition = self._shell.statement(chain.children[0])
-        causes = self._consulted(before)
+        causes = self.consulted(before)
         if condition is False:
             return self._shell.statement(right)
 
         def run() -> Status:
             within = len(self._shell.scope.consulted)
             status = self._shell.statement(chain.children[-1])
-            return self._joined(node, status, "||", right, self._consulted(within))
+            return self._joined(node, status, "||", right, self.consulted(within))
 
         if condition:
             return run()
@@ -135,11 +129,11 @@ class Control:
                     condition[0],
                     partial(self._shell.run_all, body),
                     partial(self._branches, rest),
-                    self._consulted(before),
+                    self.consulted(before),
                 )
         return True
 
-    def _consulted(self, before: int) -> tuple[UndecidedPart, ...]:
+    def consulted(self, before: int) -> tuple[UndecidedPart, ...]:
         """What would tell a status that is not known: all that was consulted behind so many."""
         return together(self._shell.scope.consulted[before:])
 
@@ -171,7 +165,7 @@ class Control:
                 raise two_left
         return None
 
-    def _maybe(self, place: Node, run: Callable[[], Status], causes: tuple[UndecidedPart, ...]) -> Status:
+    def maybe(self, place: Node, run: Callable[[], Status], causes: tuple[UndecidedPart, ...]) -> Status:
         """Follow what may run or not."""
         return self._either(place, run, lambda: None, causes)
 
@@ -200,7 +194,7 @@ class Control:
                 rest = items[position:]
                 for other in rest[1:]:  # what decides between these is asked for as well
                     self._matches(value, other)
-                causes = together(value.because, self._consulted(before))
+                causes = together(value.because, self.consulted(before))
                 return self._any(node, [partial(self._item, item) for item in rest], causes)
             if matches:
                 return self._item(item)
@@ -210,11 +204,11 @@ class Control:
         self, node: Node, runs: Sequence[Callable[[], Status]], causes: tuple[UndecidedPart, ...]
     ) -> Status:
         if len(runs) == 1:
-            return self._maybe(node, runs[0], causes)
+            return self.maybe(node, runs[0], causes)
         return self._either(node, runs[0], partial(self._any, node, runs[1:], causes), causes)
 
     def _matches(self, value: Text, item: Node) -> Status:
-        conditions = self._conditions(item)
+        conditions = self.conditions(item)
         matches: Status = False
         for child in _patterns(item):
             glob = self._shell.expander().one(child)
@@ -227,111 +221,10 @@ class Control:
         closing = next((place for place, child in enumerate(item.children) if child.type == ")"), 0)
         return self._shell.run_all(item.children[closing + 1 :])
 
-    def _for(self, node: Node) -> Status:
-        name = self._shell.source.of(node.child_by_field_name("variable"))
-        body = node.child_by_field_name("body")
-        words = [
-            child
-            for child in node.named_children
-            if child.type not in ("variable_name", "do_group", "comment") and child != body
-        ]
-        has_list = any(child.type == "in" for child in node.children)
-        fields = (
-            [field.text for field in self._shell.expander().fields(words)]
-            if has_list
-            else self._shell.scope.arguments
-        )
-        for value in fields[:MOST_ROUNDS]:
-            self._shell.scope.variables[name] = value
-            if not self._round(body):
-                return True
-        if len(fields) > MOST_ROUNDS:
-            self._give_up(node)
-        return True
-
-    def _counted(self, node: Node) -> Status:
-        parts: list[list[Node]] = [[]]
-        body = node.child_by_field_name("body")
-        for child in node.children:
-            if child.type == "))":
-                break
-            if child.type == ";":
-                parts.append([])
-            elif child.is_named:
-                parts[-1].append(child)
-        first, condition, step = [*parts, [], [], []][:3]
-        self._arithmetic(first)
-        for _ in range(MOST_ROUNDS):
-            before = len(self._shell.scope.consulted)
-            status = self._conditions(node).arithmetic(condition)
-            if status is None:
-                return self._maybe(node, partial(self._round, body), self._consulted(before))
-            if not status or not self._round(body):
-                return True
-            self._arithmetic(step)
-        self._give_up(node)
-        return True
-
-    def _conditions(self, node: Node) -> Conditions:
+    def conditions(self, node: Node) -> Conditions:
+        """What judges the tests of a statement."""
         source = self._shell.source
         return Conditions(self._shell.scope, source, self._shell.expander(), source.location(node))
-
-    def _in_open_loop(self, follow: Callable[[Node], Status], node: Node) -> Status:
-        """Follow a loop whose rounds may differ in what decides."""
-        self._shell.scope.open_loops += 1
-        try:
-            return follow(node)
-        finally:
-            self._shell.scope.open_loops -= 1
-
-    def _arithmetic(self, nodes: Iterable[Node]) -> None:
-        for node in nodes:
-            if node.type == "variable_assignment":
-                self._shell.statement(node)
-            else:
-                self._shell.expander().number(node)
-
-    def _while(self, node: Node) -> Status:
-        body = node.child_by_field_name("body")
-        conditions = [child for child in node.named_children if child != body]
-        until = node.children[0].type == "until"
-        for _ in range(MOST_ROUNDS):
-            before = len(self._shell.scope.consulted)
-            status = self._shell.run_all(conditions)
-            status = opposite(status) if until else status
-            if status is None:
-                return self._maybe(node, partial(self._round, body), self._consulted(before))
-            if not status or not self._round(body):
-                return True
-        self._give_up(node)
-        return True
-
-    def _give_up(self, loop: Node) -> None:
-        """Note a loop that goes on, unless it runs beside the script."""
-        if not in_background(loop):
-            body, source = loop.child_by_field_name("body"), self._shell.source
-            head = " ".join(source.between(loop.start_byte, body.start_byte).split()).removesuffix(";")
-            cause = UndecidedPart(kind=UndecidedKind.LOOP, text=head, location=source.location(loop))
-            if cause not in self._shell.given_up:
-                self._shell.given_up.append(cause)
-
-    def _round(self, body: Node) -> bool:
-        """Follow a loop's body once; False where the loop is left."""
-        try:
-            self._shell.run_all(body.children)
-        except LeaveLoop as left:
-            return not left.ends
-        return True
-
-
-def in_background(node: Node) -> bool:
-    """Whether ``&`` stands behind a statement, or behind one that it is a part of."""
-    while node is not None:
-        following = node.next_sibling
-        if following is not None and following.type == "&":
-            return True
-        node = node.parent
-    return False
 
 
 def _patterns(item: Node) -> list[Node]:

@@ -1,0 +1,142 @@
+"""Loops of a script: one whose end is not known is followed for one round."""
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Protocol
+
+from tuner.inputs.shell.branches import Branches, BranchShell
+from tuner.inputs.shell.conditions import Status, opposite
+from tuner.inputs.shell.exits import LeaveLoop
+from tuner.inputs.shell.source import Node
+from tuner.inputs.shell.undecided_parts import UndecidedKind, UndecidedPart
+
+MOST_ROUNDS = 1_000  # of one loop
+
+
+class LoopShell(BranchShell, Protocol):
+    """What loops need of the interpreter."""
+
+    given_up: list[UndecidedPart]  # loops that were followed no further
+
+
+class Loops:
+    """Loops of one interpreter.
+
+    Args:
+        shell: the interpreter.
+        branches: of the same one.
+    """
+
+    def __init__(self, shell: LoopShell, branches: Branches) -> None:
+        self._shell, self._branches = shell, branches
+        self.table: dict[str, Callable[[Node], Status]] = {
+            "c_style_for_statement": partial(self._in_open_loop, self._counted),
+            "for_statement": self._for,
+            "while_statement": partial(self._in_open_loop, self._while),
+        }
+
+    def _for(self, node: Node) -> Status:
+        name = self._shell.source.of(node.child_by_field_name("variable"))
+        body = node.child_by_field_name("body")
+        words = [
+            child
+            for child in node.named_children
+            if child.type not in ("variable_name", "do_group", "comment") and child != body
+        ]
+        has_list = any(child.type == "in" for child in node.children)
+        fields = (
+            [field.text for field in self._shell.expander().fields(words)]
+            if has_list
+            else self._shell.scope.arguments
+        )
+        for value in fields[:MOST_ROUNDS]:
+            self._shell.scope.variables[name] = value
+            if not self._round(body):
+                return True
+        if len(fields) > MOST_ROUNDS:
+            self._give_up(node)
+        return True
+
+    def _counted(self, node: Node) -> Status:
+        parts: list[list[Node]] = [[]]
+        body = node.child_by_field_name("body")
+        for child in node.children:
+            if child.type == "))":
+                break
+            if child.type == ";":
+                parts.append([])
+            elif child.is_named:
+                parts[-1].append(child)
+        first, condition, step = [*parts, [], [], []][:3]
+        self._arithmetic(first)
+        for _ in range(MOST_ROUNDS):
+            before = len(self._shell.scope.consulted)
+            status = self._branches.conditions(node).arithmetic(condition)
+            if status is None:
+                return self._branches.maybe(
+                    node, partial(self._round, body), self._branches.consulted(before)
+                )
+            if not status or not self._round(body):
+                return True
+            self._arithmetic(step)
+        self._give_up(node)
+        return True
+
+    def _in_open_loop(self, follow: Callable[[Node], Status], node: Node) -> Status:
+        """Follow a loop whose rounds may differ in what decides."""
+        self._shell.scope.open_loops += 1
+        try:
+            return follow(node)
+        finally:
+            self._shell.scope.open_loops -= 1
+
+    def _arithmetic(self, nodes: Iterable[Node]) -> None:
+        for node in nodes:
+            if node.type == "variable_assignment":
+                self._shell.statement(node)
+            else:
+                self._shell.expander().number(node)
+
+    def _while(self, node: Node) -> Status:
+        body = node.child_by_field_name("body")
+        conditions = [child for child in node.named_children if child != body]
+        until = node.children[0].type == "until"
+        for _ in range(MOST_ROUNDS):
+            before = len(self._shell.scope.consulted)
+            status = self._shell.run_all(conditions)
+            status = opposite(status) if until else status
+            if status is None:
+                return self._branches.maybe(
+                    node, partial(self._round, body), self._branches.consulted(before)
+                )
+            if not status or not self._round(body):
+                return True
+        self._give_up(node)
+        return True
+
+    def _give_up(self, loop: Node) -> None:
+        """Note a loop that goes on, unless it runs beside the script."""
+        if not in_background(loop):
+            body, source = loop.child_by_field_name("body"), self._shell.source
+            head = " ".join(source.between(loop.start_byte, body.start_byte).split()).removesuffix(";")
+            cause = UndecidedPart(kind=UndecidedKind.LOOP, text=head, location=source.location(loop))
+            if cause not in self._shell.given_up:
+                self._shell.given_up.append(cause)
+
+    def _round(self, body: Node) -> bool:
+        """Follow a loop's body once; False where the loop is left."""
+        try:
+            self._shell.run_all(body.children)
+        except LeaveLoop as left:
+            return not left.ends
+        return True
+
+
+def in_background(node: Node) -> bool:
+    """Whether ``&`` stands behind a statement, or behind one that it is a part of."""
+    while node is not None:
+        following = node.next_sibling
+        if following is not None and following.type == "&":
+            return True
+        node = node.parent
+    return False
