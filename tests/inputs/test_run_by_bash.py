@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tuner.inputs.machine import Machine, read_for
+from tuner.inputs.machine import TargetMachine, read_for
 from tuner.inputs.script import read_script
 
 BASH = shutil.which("bash")
@@ -69,7 +69,7 @@ def test_a_program_gets_what_bash_gives_it(
     (folder / "part/inner.sh").write_text(INNER)
     (folder / "run.sh").write_text(content)
     monkeypatch.chdir(folder)
-    with read_for(Machine(per_node=4)):
+    with read_for(TargetMachine(per_node=4)):
         (launch,) = read_script(Path("run.sh"), content.encode(), ()).launches
     arguments = [str(argument.text) for argument in launch.arguments]
     assert arguments

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from tuner.errors import InputError, Location, cut
-from tuner.inputs.machine import HUAWEI, asked_machine
+from tuner.inputs.machine import HUAWEI, target_machine
 from tuner.inputs.named_config import with_config
 from tuner.inputs.overrides import COMMAND_LINE, CONFIG_OPTIONS, Argument, on_command_line
 from tuner.inputs.secrets import taken_override, taken_text, without_secrets
@@ -75,8 +75,8 @@ def pasted(words: Sequence[str]) -> UserInput:
 
 def launched(file: Path, script: "Script", words: Sequence[str], number: int | None) -> UserInput:
     """One launch of a script."""
+    from tuner.inputs.alternative_launches import alternative_launches
     from tuner.inputs.not_followed import not_followed
-    from tuner.inputs.other_ways import other_ways
 
     launch = _chosen(file, script, number)
     arguments: list[Argument] = []
@@ -93,14 +93,14 @@ def launched(file: Path, script: "Script", words: Sequence[str], number: int | N
             arguments.append(Argument(text=_spelled(field), location=field.location))
     passed = {argument.text for argument in arguments}
     further = [word for word in on_command_line(words) if _is_override(word.text) and word.text not in passed]
-    ways = tuple(other_ways(script, launch))
+    alternatives = tuple(alternative_launches(script, launch))
     given = UserInput(
         source=str(file),
         arguments=(*arguments, *further),
         unsettled=tuple(unsettled),
         remarks=_remarks(script),
-        not_followed=not_followed(script, launch, open_arguments, ways),
-        ways=ways,
+        not_followed=not_followed(script, launch, open_arguments, alternatives),
+        alternatives=alternatives,
         lost=tuple(replace(lost, text=_repeated(lost.text)) for lost in script.lost),
         program=launch.program,
         processes=launch.processes,
@@ -114,7 +114,7 @@ def _chosen(file: Path, script: "Script", number: int | None) -> "Launch":
     launches = script.launches
     if not launches:
         raise _without_launch(script, place)
-    typed = [launch for launch in launches if launch.typed]
+    typed = [launch for launch in launches if launch.on_default_path]
     if number is None and len(typed) == 1:
         return typed[0]
     if number is None and len(launches) > 1:
@@ -196,7 +196,7 @@ def _spelled(field: "Field") -> str:
 
 def _remarks(script: "Script") -> tuple[Remark, ...]:
     form = _("taken as on a machine with GPUs: {test}")
-    if asked_machine().vendor == HUAWEI:
+    if target_machine().vendor == HUAWEI:
         form = _("taken as on a machine with Ascend NPUs: {test}")
     return (
         *(

@@ -11,25 +11,25 @@ HUAWEI = "huawei"
 NVIDIA = "nvidia"
 
 
-class Machine(Struct, frozen=True, kw_only=True):
+class TargetMachine(Struct, frozen=True, kw_only=True):
     """What a launch script would find where it runs."""
 
     vendor: str = NVIDIA  # of its accelerators, as a profile of a card has it
     per_node: int | None = None  # accelerators of one node; None where nobody says
 
 
-GPUS = Machine()
+GPUS = TargetMachine()
 
-_asked: ContextVar[Machine] = ContextVar("asked_machine", default=GPUS)
+_asked: ContextVar[TargetMachine] = ContextVar("target_machine", default=GPUS)
 
 
-def asked_machine() -> Machine:
+def target_machine() -> TargetMachine:
     """The machine that is asked about: one with GPUs where nobody says."""
     return _asked.get()
 
 
 @contextmanager
-def read_for(machine: Machine) -> Iterator[None]:
+def read_for(machine: TargetMachine) -> Iterator[None]:
     """Read scripts as a machine would answer them."""
     before = _asked.set(machine)
     try:

@@ -4,11 +4,11 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from tuner.errors import cut
-from tuner.inputs.other_ways import forced, remark
+from tuner.inputs.alternative_launches import forced, remark
 from tuner.inputs.secrets import without_secrets
 from tuner.inputs.shell.loops import MOST_ROUNDS
 from tuner.inputs.shell.undecided_parts import UndecidedKind, UndecidedPart
-from tuner.inputs.user_input import OtherWay, Remark
+from tuner.inputs.user_input import AlternativeLaunch, Remark
 from tuner.language import _
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def not_followed(
     script: "Script",
     launch: "Launch",
     open_arguments: Iterable[tuple[str, "Field"]],
-    ways: Iterable[OtherWay] = (),
+    alternatives: Iterable[AlternativeLaunch] = (),
 ) -> tuple[Remark, ...]:
     """What of the reading of a launch rests on commands that are not run, each command once.
 
@@ -32,7 +32,7 @@ def not_followed(
         script: that has the launch.
         launch: the one that is read.
         open_arguments: those whose values are not known, with their keys.
-        ways: on which the script would start another job.
+        alternatives: other jobs that the script would start if a test ended otherwise.
     """
     decided: dict[UndecidedPart, list[str]] = {}
     for key, field in open_arguments:
@@ -41,7 +41,7 @@ def not_followed(
     for cause in launch.doubts:
         decided.setdefault(cause, []).append(_("whether the trainer is started here"))
     remarks = [*map(_alone, script.given_up), *(_deciding(*item) for item in decided.items())]
-    remarks += [*map(forced, script.forced), *map(remark, ways)]
+    remarks += [*map(forced, script.forced), *map(remark, alternatives)]
     return tuple(dict.fromkeys(sorted(remarks, key=lambda said: said.location.line or 0)))
 
 

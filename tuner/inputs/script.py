@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from tuner.errors import InputError, Location
 from tuner.files import is_there, read_bytes
-from tuner.inputs.machine import Machine, asked_machine
-from tuner.inputs.script_ways import Way, with_ways
+from tuner.inputs.execution_paths import ExecutionPath, execution_paths
+from tuner.inputs.machine import TargetMachine, target_machine
 from tuner.inputs.secrets import is_carried
 from tuner.inputs.shell.interpreter import Interpreter, StartedProgram
 from tuner.inputs.shell.launches import Launch, launches
@@ -48,7 +48,7 @@ class Script(Struct, frozen=True, kw_only=True):
     steps: int  # that following it took, with all that were tried
     optional: tuple[str, ...] = ()  # variables that nobody sets, and that the script takes for empty then
     nameless: tuple[str, ...] = ()  # variables that nobody sets, and that stand for a program with overrides
-    ways: tuple[Way, ...] = ()  # that it goes where a test ends otherwise
+    paths: tuple[ExecutionPath, ...] = ()  # that it goes where a test ends otherwise
     forced: tuple[UndecidedPart, ...] = ()  # tests that are taken to end as they have to for a launch
 
     @property
@@ -71,7 +71,7 @@ def read_script(path: Path, content: bytes, arguments: Sequence[str]) -> Script:
     Raises:
         InputError: it cannot be followed to its end.
     """
-    reading = _reading(path, content, tuple(arguments), asked_machine(), chosen(), is_carried())
+    reading = _reading(path, content, tuple(arguments), target_machine(), chosen(), is_carried())
     if reading.script is None or any(_beside(path, name) != file for name, file in reading.files.items()):
         reading.script, reading.files = None, {}
 
@@ -94,7 +94,7 @@ def _reading(
     path: Path,
     content: bytes,
     arguments: tuple[str, ...],
-    machine: Machine,
+    machine: TargetMachine,
     language: str,
     with_secrets: bool,
 ) -> _Reading:
@@ -108,7 +108,7 @@ def _read(path: Path, content: bytes, arguments: Sequence[str], find: _Find) -> 
     given = tuple(text(word) for word in arguments if not _VARIABLE.fullmatch(word))
     source = parse_to_follow(str(path), content)
     scope = Scope(
-        script=str(path), arguments=given, machine=asked_machine()
+        script=str(path), arguments=given, machine=target_machine()
     )  # its effort is that of all tries
     scope.variables.update((match[1], text(match[2])) for match in variables)
     scope.exported.update(scope.variables)
@@ -133,7 +133,15 @@ def _on_every_way(source: Source, scope: Scope, find: _Find) -> Script:
     def follow(decisions: Mapping[str, bool]) -> Script:
         return _followed(source, replaced(scope, decisions=decisions), find)
 
-    return with_ways(follow({}), follow)
+    first = follow({})
+    paths = execution_paths(first, follow)
+    if paths is None:
+        return first
+    try:
+        read = follow(paths.decisions)
+    except InputError:  # all tries together take too much
+        return first
+    return replace(read, launches=paths.launches, paths=paths.others, forced=paths.forced)
 
 
 def _further_scopes(scope: Scope, as_typed: Script, content: bytes) -> Iterator[Scope]:

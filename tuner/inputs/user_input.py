@@ -34,7 +34,7 @@ class Remark(Struct, frozen=True, kw_only=True):
     location: Location
 
 
-class OtherWay(Struct, frozen=True, kw_only=True):
+class AlternativeLaunch(Struct, frozen=True, kw_only=True):
     """A job that a script would start instead, if a test that nobody knows ended otherwise."""
 
     test: str  # as the script has it
@@ -66,7 +66,7 @@ class UserInput(Struct, frozen=True, kw_only=True):
     unsettled: tuple[OpenArgument, ...] = ()
     remarks: tuple[Remark, ...] = ()
     not_followed: tuple[Remark, ...] = ()  # what of the reading rests on something that is not run
-    ways: tuple[OtherWay, ...] = ()  # jobs that a script would start instead
+    alternatives: tuple[AlternativeLaunch, ...] = ()  # jobs that a script would start instead
     lost: tuple[LostOverride, ...] = ()
     log: "RunLog | None" = None  # what else the log says that the configuration was read from
     record: "RunRecord | None" = None  # of the run whose configuration it is, where its workers left one
@@ -79,7 +79,7 @@ class UserInput(Struct, frozen=True, kw_only=True):
     @property
     def open_keys(self) -> frozenset[str]:
         """The keys that the arguments do not settle: nobody knows their values, or another way has others."""
-        changed = {key for way in self.ways for key, _here, _there in way.changes}
+        changed = {key for way in self.alternatives for key, _here, _there in way.changes}
         return frozenset(changed | {argument.key for argument in self.unsettled})
 
 

@@ -34,7 +34,7 @@ class Launch(Struct, frozen=True, kw_only=True):
     certain: bool  # no branch that nobody knows leads to it
     processes: Processes  # as the options of what starts it say
     doubts: tuple[UndecidedPart, ...] = ()  # what is not run that would tell whether such a branch is taken
-    typed: bool = True  # the way that is read of a script leads to it
+    on_default_path: bool = True  # the way that is read of a script leads to it
 
     @property
     def hinges(self) -> tuple[UndecidedPart, ...]:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from tuner.errors import Location
-from tuner.inputs.machine import AMD, HUAWEI, NVIDIA, Machine
+from tuner.inputs.machine import AMD, HUAWEI, NVIDIA, TargetMachine
 from tuner.inputs.shell.values import Text, Unknown, text
 
 # What tells of an accelerator: tools, modules of Python, files of devices and of drivers.
@@ -33,7 +33,7 @@ def is_hook(text: str) -> bool:
     return _HOOK.search(text) is not None
 
 
-def has(machine: Machine, what: str) -> bool | None:
+def has(machine: TargetMachine, what: str) -> bool | None:
     """Whether a machine has a tool, a module or a file; None for what tells of no accelerator."""
     if _CUDA_OF_TORCH.search(what) and not _TELLING[HUAWEI].search(what):
         return machine.vendor in (NVIDIA, AMD)
@@ -41,12 +41,12 @@ def has(machine: Machine, what: str) -> bool | None:
     return vendors[0] == machine.vendor if vendors else None
 
 
-def is_of_other(machine: Machine, words: str) -> bool:
+def is_of_other(machine: TargetMachine, words: str) -> bool:
     """Whether a text speaks of an accelerator that is no GPU, where the machine has GPUs."""
     return machine.vendor != HUAWEI and _TELLING[HUAWEI].search(words) is not None
 
 
-def answer(words: Sequence[Text], machine: Machine) -> tuple[bool | None, bool]:
+def answer(words: Sequence[Text], machine: TargetMachine) -> tuple[bool | None, bool]:
     """Whether a program succeeds, and whether that is taken from the machine that is assumed.
 
     A program that does work is taken to succeed, as the script is written for; one that only asks has an
@@ -62,7 +62,7 @@ def answer(words: Sequence[Text], machine: Machine) -> tuple[bool | None, bool]:
 
 
 def printed_by_machine(
-    words: Sequence[Text], machine: Machine, place: Location, given: Text | None = None
+    words: Sequence[Text], machine: TargetMachine, place: Location, given: Text | None = None
 ) -> Text | None:
     """What a program prints that asks the machine; None where that is not known.
 
@@ -89,7 +89,7 @@ def printed_by_machine(
     return text(*_lines(machine.per_node, place)) if lists and machine.per_node is not None else None
 
 
-def _printed_by_python(code: str, machine: Machine) -> Text | None:
+def _printed_by_python(code: str, machine: TargetMachine) -> Text | None:
     """What a few lines of Python print: those that only import print nothing."""
     if "print" not in code and "write" not in code:
         return Text()

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from msgspec import Struct
 
 from tuner.errors import Location
-from tuner.inputs.machine import GPUS, Machine
+from tuner.inputs.machine import GPUS, TargetMachine
 from tuner.inputs.shell.effort import Effort
 from tuner.inputs.shell.either import Value, either_array, either_value, elements
 from tuner.inputs.shell.source import Node, Source
@@ -43,7 +43,7 @@ class Scope:
     exports_all: bool = False  # "set -a"
     effort: Effort = field(default_factory=Effort)  # of all copies together
     consulted: list[UndecidedPart] = field(default_factory=list)  # by conditions and sums, of all copies
-    machine: Machine = GPUS
+    machine: TargetMachine = GPUS
     assumed: list[Assumed] = field(default_factory=list)  # of all copies
     optional: list[str] = field(default_factory=list)  # names that are taken for empty, of all copies
     decisions: Mapping[str, bool] = field(default_factory=dict)  # tests that are taken to hold or not

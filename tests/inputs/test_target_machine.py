@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tuner.inputs.machine import AMD, HUAWEI, NVIDIA, Machine, read_for
+from tuner.inputs.machine import AMD, HUAWEI, NVIDIA, TargetMachine, read_for
 from tuner.inputs.script import read_script
 
 PROBES = {
@@ -22,7 +22,7 @@ PROBES = {
 }
 
 
-def read(script: str, machine: Machine) -> list[str]:
+def read(script: str, machine: TargetMachine) -> list[str]:
     """What the one launch of a script gets on a machine."""
     with read_for(machine):
         (launch,) = read_script(Path("run.sh"), script.encode(), ()).launches
@@ -34,7 +34,7 @@ def read(script: str, machine: Machine) -> list[str]:
 def test_a_probe_finds_what_the_machine_has(probe: str, vendor: str) -> None:
     script = f"if {probe}; then X=there; else X=gone; fi\npython3 -m a.b x.y=$X"
     expected = "there" if PROBES[probe] == vendor else "gone"
-    assert read(script, Machine(vendor=vendor)) == [f"x.y={expected}"]
+    assert read(script, TargetMachine(vendor=vendor)) == [f"x.y={expected}"]
 
 
 @pytest.mark.parametrize(("vendor", "device"), [(AMD, "cuda"), (HUAWEI, "npu"), (NVIDIA, "cuda")])
@@ -44,7 +44,7 @@ def test_the_device_that_verl_names_is_that_of_the_cards(vendor: str, device: st
         'case "$D" in cuda) N=8 ;; npu) N=16 ;; esac\npython3 -m a.b x.n=$N x.d=$D'
     )
     count = "16" if device == "npu" else "8"
-    assert read(script, Machine(vendor=vendor)) == [f"x.n={count}", f"x.d={device}"]
+    assert read(script, TargetMachine(vendor=vendor)) == [f"x.n={count}", f"x.d={device}"]
 
 
 @pytest.mark.parametrize(
@@ -58,16 +58,16 @@ def test_the_device_that_verl_names_is_that_of_the_cards(vendor: str, device: st
 )
 def test_cards_are_counted_where_their_number_is_said(count: str) -> None:
     script = f"N=$({count})\npython3 -m a.b x.n=$N x.m=$((N * 2))"
-    assert read(script, Machine(per_node=4)) == ["x.n=4", "x.m=8"]
-    assert read(script, Machine())[0] == f"x.n=$({count})"
+    assert read(script, TargetMachine(per_node=4)) == ["x.n=4", "x.m=8"]
+    assert read(script, TargetMachine())[0] == f"x.n=$({count})"
 
 
 def test_what_a_card_is_called_is_not_made_up() -> None:
-    (argument,) = read("python3 -m a.b x.n=$(nvidia-smi -L)", Machine(per_node=1))
+    (argument,) = read("python3 -m a.b x.n=$(nvidia-smi -L)", TargetMachine(per_node=1))
     assert argument.startswith("x.n=$(")
 
 
 def test_the_same_script_is_read_anew_for_another_machine() -> None:
     script = "D=$(command -v npu-smi > /dev/null && echo npu || echo gpu)\npython3 -m a.b x.d=$D"
-    assert read(script, Machine(vendor=HUAWEI)) == ["x.d=npu"]
-    assert read(script, Machine()) == ["x.d=gpu"]
+    assert read(script, TargetMachine(vendor=HUAWEI)) == ["x.d=npu"]
+    assert read(script, TargetMachine()) == ["x.d=gpu"]

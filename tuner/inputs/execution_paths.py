@@ -1,4 +1,4 @@
-"""The ways that a script may go by tests that nobody knows, as far as they lead to another job.
+"""Execution paths of a script, by tests that nobody knows, as far as they lead to another job.
 
 A script is followed once with all of them open: what two branches leave different is unknown then. The tests
 that unknown values of a launch rest on, or the launch itself, are the ones that matter. The way that is read
@@ -8,7 +8,7 @@ each test, not for each combination of them.
 """
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -17,18 +17,28 @@ from tuner.errors import InputError
 from tuner.inputs.shell.launches import Launch
 from tuner.inputs.shell.undecided_parts import UndecidedPart
 
-if TYPE_CHECKING:
-    from tuner.inputs.script import Script
-
 _MOST_ROUNDS = 8  # in which tests come up that others lead to
-_MOST_TESTS = 12
-_MOST_TRIED = 24
+_MOST_TESTS = 12  # that are decided; what further ones decide stays unknown
+_MOST_TRIED = 24  # of which one at least has to end otherwise for a job to start
 
-Follow = Callable[[Mapping[str, bool]], "Script"]
+
+class FollowedScript(Protocol):
+    """A script that was followed, with some tests decided."""
+
+    @property
+    def launches(self) -> tuple[Launch, ...]:
+        """What it starts."""
+
+    @property
+    def hinges(self) -> tuple[UndecidedPart, ...]:
+        """The tests, still open, that decide what it starts."""
+
+
+Follow = Callable[[Mapping[str, bool]], FollowedScript]
 """Follows the script once more, with tests that are taken to hold or not."""
 
 
-class Way(Struct, frozen=True, kw_only=True):
+class ExecutionPath(Struct, frozen=True, kw_only=True):
     """Where a script goes if one test ends otherwise than it is taken to."""
 
     test: UndecidedPart
@@ -36,87 +46,101 @@ class Way(Struct, frozen=True, kw_only=True):
     launches: tuple[Launch, ...]
 
 
-class _Settled(Struct, frozen=True, kw_only=True):
+class ExecutionPaths(Struct, frozen=True, kw_only=True):
+    """The path of a script that is read, and those beside it."""
+
+    decisions: Mapping[str, bool]  # how the tests end on the path that is read
+    launches: tuple[Launch, ...]
+    others: tuple[ExecutionPath, ...]
+    forced: tuple[UndecidedPart, ...]  # tests that are taken to end as they have to for a launch
+
+
+class _Execution(Struct, frozen=True, kw_only=True):
     """A script that was followed with every test decided that matters."""
 
-    script: "Script"
+    script: FollowedScript
     tests: dict[str, UndecidedPart]
     decisions: dict[str, bool]
 
-    def other(self, test: str, follow: Follow) -> "_Settled":
-        """The same with one test ending otherwise."""
+    def other(self, test: str, follow: Follow) -> "_Execution":
+        """An execution of the script in which one test ends otherwise."""
         decisions = {**self.decisions, test: not self.decisions[test]}
-        return _settled(_Settled(script=follow(decisions), tests=self.tests, decisions=decisions), follow)
+        return _with_decisions(
+            _Execution(script=follow(decisions), tests=self.tests, decisions=decisions), follow
+        )
 
 
-def with_ways(first: "Script", follow: Follow) -> "Script":
-    """A script on the way that is read, with the other ways; as it is where no test matters.
+def execution_paths(first: FollowedScript, follow: Follow) -> ExecutionPaths | None:
+    """The path of a script that is read, with the others; None where no test matters, or none is enough.
 
     Args:
         first: the script, followed with every test open.
         follow: follows it again.
     """
     if not first.hinges:
-        return first
+        return None
     try:
-        read = _starting(_settled(_Settled(script=first, tests={}, decisions={}), follow), follow)
+        read = _launching(_with_decisions(_Execution(script=first, tests={}, decisions={}), follow), follow)
         if read is None:
-            return first
-        others = {test: read.other(test, follow) for test in list(read.tests)[:_MOST_TESTS]}
+            return None
+        executions = {test: read.other(test, follow) for test in read.tests}
     except InputError:  # it goes on and on
-        return first
-    ways = tuple(
-        Way(test=read.tests[test], holds=other.decisions[test], launches=other.script.launches)
-        for test, other in others.items()
+        return None
+    others = tuple(
+        ExecutionPath(test=read.tests[test], holds=other.decisions[test], launches=other.script.launches)
+        for test, other in executions.items()
     )
     forced = tuple(test for name, test in read.tests.items() if read.decisions[name] is not test.if_empty)
-    launches = _all_launches(first, read.script, ways)
+    launches = _all_launches(first, read.script, others)
     if forced:  # a job that starts only if a test ends as it need not is no certain one
         launches = tuple(replace(launch, certain=False) for launch in launches)
-    return replace(read.script, launches=launches, ways=ways, forced=forced)
+    return ExecutionPaths(decisions=read.decisions, launches=launches, others=others, forced=forced)
 
 
-def _starting(as_typed: _Settled, follow: Follow) -> _Settled | None:
+def _launching(as_typed: _Execution, follow: Follow) -> _Execution | None:
     """The script with as few tests as can be ending otherwise than as typed, so that it starts a job.
 
     None where so few are not enough.
     """
     tried = 0
-    ways = [as_typed]
-    for way in ways:
-        if way.script.launches:
-            return way
-        for test in way.tests:
+    executions = [as_typed]
+    for execution in executions:
+        if execution.script.launches:
+            return execution
+        for test in execution.tests:
             tried += 1
             if tried > _MOST_TRIED:
                 return None
-            ways.append(way.other(test, follow))
+            executions.append(execution.other(test, follow))
     return None
 
 
-def _settled(so_far: _Settled, follow: Follow) -> _Settled:
+def _with_decisions(so_far: _Execution, follow: Follow) -> _Execution:
     """Decide what matters as if all that is not known were empty, until nothing more comes up."""
     for _ in range(_MOST_ROUNDS):
         new: dict[str, UndecidedPart] = {}
         for test in so_far.script.hinges:
             if test.text not in so_far.decisions:
                 new.setdefault(test.text, test)  # the first place of several
+        new = dict(list(new.items())[: _MOST_TESTS - len(so_far.decisions)])
         if not new:
             break
         decisions = {**so_far.decisions, **{name: test.if_empty for name, test in new.items()}}
-        so_far = _Settled(script=follow(decisions), tests={**so_far.tests, **new}, decisions=decisions)
+        so_far = _Execution(script=follow(decisions), tests={**so_far.tests, **new}, decisions=decisions)
     return so_far
 
 
-def _all_launches(first: "Script", read: "Script", ways: tuple[Way, ...]) -> tuple[Launch, ...]:
-    """The launches of the way that is read, and those that only other ways have, in the script's order."""
+def _all_launches(
+    first: FollowedScript, read: FollowedScript, paths: tuple[ExecutionPath, ...]
+) -> tuple[Launch, ...]:
+    """The launches of the path that is read, and those that only others have, in the script's order."""
     by_place = {launch.location: launch for launch in read.launches}
-    elsewhere = {launch.location: launch for way in ways for launch in way.launches}
+    elsewhere = {launch.location: launch for path in paths for launch in path.launches}
     for launch in first.launches:
         if launch.location not in by_place:
             other = elsewhere.get(launch.location, launch)
             if not any(same_job(other, one) for one in read.launches):
-                by_place[launch.location] = replace(other, typed=False)
+                by_place[launch.location] = replace(other, on_default_path=False)
     order = [launch.location for launch in first.launches]
     rest = [place for place in by_place if place not in order]
     return tuple(by_place[place] for place in (*order, *rest) if place in by_place)

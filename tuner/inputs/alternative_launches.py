@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tuner.errors import cut
+from tuner.inputs.execution_paths import same_job, settings
 from tuner.inputs.overrides import Argument
-from tuner.inputs.script_ways import same_job, settings
 from tuner.inputs.secrets import taken_override, without_secrets
 from tuner.inputs.shell.undecided_parts import UndecidedKind, UndecidedPart
-from tuner.inputs.user_input import OtherWay, Remark
+from tuner.inputs.user_input import AlternativeLaunch, Remark
 from tuner.language import _
 
 if TYPE_CHECKING:
@@ -20,15 +20,15 @@ _NAMED = 3  # settings of one way
 _PROGRAM = ""  # the key of what is started
 
 
-def other_ways(script: "Script", launch: "Launch") -> Iterator[OtherWay]:
+def alternative_launches(script: "Script", launch: "Launch") -> Iterator[AlternativeLaunch]:
     """Each other way that leads to another job than a launch is, in the order of the script."""
-    for way in script.ways:
+    for way in script.paths:
         other = _same_place(launch, way.launches)
         if other is None or same_job(launch, other):
             continue
         here, there = settings(launch), settings(other)
         changed = [key for key in dict.fromkeys((*there, *here)) if here.get(key) != there.get(key)]
-        yield OtherWay(
+        yield AlternativeLaunch(
             test=cut(without_secrets(way.test.text), _CHARACTERS),
             is_program=way.test.kind is UndecidedKind.STATUS,
             name=way.test.name,
@@ -54,7 +54,7 @@ def _said(values: dict[str, str], key: str) -> str | None:
     return None if value is None else taken_override(f"{key}={value}").removeprefix(f"{key}=")
 
 
-def remark(way: OtherWay) -> Remark:
+def remark(way: AlternativeLaunch) -> Remark:
     """A way in a sentence: what decides, what is read, and what the other way means."""
     if way.is_program:
         form = _("{test} is not run, and taken to fail: {here}; if it succeeds: {there}")
