@@ -9,6 +9,7 @@ from tuner.errors import InputError
 from tuner.evidence import Evidence
 from tuner.gpus import counted, find_gpu, namesakes
 from tuner.hardware import Cluster, Gpu
+from tuner.inputs.machine import TargetMachine
 from tuner.language import _
 from tuner.trainers.protocol import Loaded
 from tuner.units import GIB, GIGA, parse_rate
@@ -56,6 +57,11 @@ def choose_card(premises: Premises) -> ChosenGpu:
         else premises.source_of("gpu")
     )
     return ChosenGpu(gpu=gpu, reason=reason, assumed=False, per_node=count)
+
+
+def machine_of(card: ChosenGpu, premises: Premises) -> TargetMachine:
+    """The machine that a launch script asks, as the card that is judged for has it."""
+    return TargetMachine(vendor=card.gpu.vendor, per_node=card.per_node or premises.gpus_per_node)
 
 
 def choose_cluster(loaded: Loaded, premises: Premises, card: ChosenGpu) -> tuple[Cluster, str]:

@@ -4,11 +4,12 @@ from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tuner.advise import Advice, advise
-from tuner.consultation.cluster import choose_card, recorded_card
+from tuner.consultation.cluster import choose_card, machine_of, recorded_card
 from tuner.consultation.job import JobReading, read_job, release_of
 from tuner.consultation.premises import OPTIONS, Premises
 from tuner.consultation.result import Consultation, ProjectOption, RunComparison
 from tuner.findings import Numerics
+from tuner.inputs.machine import read_for
 from tuner.inputs.reading import read_given
 from tuner.inputs.user_input import UserInput, with_shown_lost
 from tuner.memory.fitting.limits import values_that_fit
@@ -70,7 +71,8 @@ def _job(
 ) -> tuple[JobReading, ObservedRun | None, tuple[str, ...]]:
     """The job, its run where something tells of one, and the names of the lengths that come from it."""
     card = choose_card(premises)
-    given = read_given(source, words, launch=premises.launch, content=content)
+    with read_for(machine_of(card, premises)):
+        given = read_given(source, words, launch=premises.launch, content=content)
     if given.record is not None:
         card = recorded_card(given.record, premises) or card
     release = release_of(given, premises)

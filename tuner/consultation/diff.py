@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 
 from tuner.advise.comparison import judge
-from tuner.consultation.cluster import choose_card
+from tuner.consultation.cluster import choose_card, machine_of
 from tuner.consultation.comparison import ConfigurationDiff, Side, compared
 from tuner.consultation.job import JobReading, configuration_of, read_job, release_of
 from tuner.consultation.premises import Premises
 from tuner.counted import counted
 from tuner.errors import InputError, TunerError
+from tuner.inputs.machine import read_for
 from tuner.inputs.reading import read_given
 from tuner.inputs.several import Input
 from tuner.inputs.user_input import UserInput, with_shown_lost
@@ -56,10 +57,13 @@ def _expect_two(config: str, releases: Sequence[ReleaseChoice], premises: Sequen
 def _given(inputs: Sequence[Input], premises: Sequence[Premises]) -> list[UserInput]:
     """What they hold; one that stands for both is read once."""
     first, second = inputs
-    given = read_given(first.config, first.words, launch=premises[0].launch)
-    if second is first:
-        return [given, given]
-    return [given, read_given(second.config, second.words, launch=premises[1].launch)]
+    given = _read_input(first, premises[0])
+    return [given, given if second is first else _read_input(second, premises[1])]
+
+
+def _read_input(one: Input, premises: Premises) -> UserInput:
+    with read_for(machine_of(choose_card(premises), premises)):
+        return read_given(one.config, one.words, launch=premises.launch)
 
 
 def _read(given: UserInput, premises: Premises, release: ReleaseChoice) -> JobReading:

@@ -101,6 +101,7 @@ def launched(file: Path, script: "Script", words: Sequence[str], number: int | N
         remarks=_remarks(script),
         not_followed=not_followed(script, launch, open_arguments, alternatives),
         alternatives=alternatives,
+        machine=target_machine(),
         lost=tuple(replace(lost, text=_repeated(lost.text)) for lost in script.lost),
         program=launch.program,
         processes=launch.processes,

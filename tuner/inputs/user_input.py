@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from tuner.errors import Location
 from tuner.files import STANDARD_INPUT
+from tuner.inputs.machine import GPUS, TargetMachine
 from tuner.inputs.overrides import Argument
 from tuner.inputs.yaml_file import Document
 
@@ -68,6 +69,7 @@ class UserInput(Struct, frozen=True, kw_only=True):
     not_followed: tuple[Remark, ...] = ()  # what of the reading rests on something that is not run
     alternatives: tuple[AlternativeLaunch, ...] = ()  # jobs that a script would start instead
     lost: tuple[LostOverride, ...] = ()
+    machine: TargetMachine = GPUS  # that a script was read for
     log: "RunLog | None" = None  # what else the log says that the configuration was read from
     record: "RunRecord | None" = None  # of the run whose configuration it is, where its workers left one
     program: str = ""  # the module or file that a command or script starts; empty where none is seen

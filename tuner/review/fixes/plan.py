@@ -110,7 +110,9 @@ def editable(
         raise CannotEditError(_("the file has been changed meanwhile"))
     if is_shell(given.source, given.text):
         path = Path(given.source)
-        script = LaunchScript(path=path, data=data, arguments=tuple(words), number=launch or 1)
+        script = LaunchScript(
+            path=path, data=data, arguments=tuple(words), number=launch or 1, machine=given.machine
+        )
         return ScriptFile(script=script)
     if _is_record(given):
         raise CannotEditError(_("the record of a run stays as it is"))

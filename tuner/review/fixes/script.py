@@ -9,6 +9,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tuner.inputs.machine import GPUS, TargetMachine, read_for
 from tuner.inputs.script import Script, is_override, read_script
 from tuner.inputs.shell.launches import Launch
 from tuner.inputs.shell.source import Node, Source, parse
@@ -107,6 +108,7 @@ class LaunchScript(Struct, frozen=True, kw_only=True, dict=True):
     data: bytes
     arguments: tuple[str, ...] = ()
     number: int = 1  # of the launch
+    machine: TargetMachine = GPUS  # that it asks
 
     @property
     def content(self) -> bytes:
@@ -122,7 +124,8 @@ class LaunchScript(Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def read(self) -> Script:
         """What the script does."""
-        return read_script(self.path, self.content, self.arguments)
+        with read_for(self.machine):
+            return read_script(self.path, self.content, self.arguments)
 
     @cached_property
     def source(self) -> Source:
