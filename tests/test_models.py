@@ -15,7 +15,7 @@ from tuner.architectures import model_types
 from tuner.errors import InputError, TunerError, UnsupportedError
 from tuner.model_shape import QueryKeyNorm
 from tuner.models import find_model, model_names, shape_from_config
-from tuner.models.profile import read_profile
+from tuner.models.library import read_profile
 from tuner.models.shape import read_config
 
 FILES = sorted((shipped.profiles() / "models").glob("*.yaml"))

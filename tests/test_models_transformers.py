@@ -11,7 +11,7 @@ from tuner import shipped
 from tuner.architectures import find_architecture, model_types
 from tuner.errors import InputError
 from tuner.models import shape_from_config
-from tuner.models.profile import read_profile
+from tuner.models.library import read_profile
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")

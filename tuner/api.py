@@ -15,7 +15,7 @@ from tuner.consultation.head import consult_head
 from tuner.consultation.premises import Premises
 from tuner.errors import InputError, TunerError, UnsupportedError
 from tuner.files import STANDARD_INPUT, is_there
-from tuner.inputs.several import Input
+from tuner.inputs.named_inputs import Input
 from tuner.language import _
 from tuner.render.all_rules import known_rules
 from tuner.render.checked.json import reported

@@ -20,7 +20,7 @@ from sphinx.util.typing import ExtensionMetadata
 from tables import table
 from tuner.accuracy import read_measured, workload_of
 from tuner.dtypes import DType
-from tuner.memory.residents.engines import Residents
+from tuner.memory.residents import Residents
 from tuner.memory.rollout.kv_cache import kv_bytes_per_token
 from tuner.models import find_model
 from tuner.units import MIB

@@ -13,7 +13,7 @@ from sphinx.util.typing import ExtensionMetadata
 from folded import folded
 from recorded_updates import DATA, cases, peak, seconds, warm
 from tables import table
-from tuner.inside_verl.patches import PATCHES
+from tuner.inside_verl.installing import PATCHES
 from tuner.inside_verl.patching import RELEASES
 from tuner.inside_verl.settings import SETTINGS, EnvironmentSwitch
 

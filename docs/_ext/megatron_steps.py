@@ -16,12 +16,11 @@ from typing import Any
 from msgspec.structs import replace
 
 from tuner.dtypes import DType
-from tuner.memory import Moment
+from tuner.memory import Moment, residents
 from tuner.memory.batch.micro_batch import PassInput
 from tuner.memory.megatron.passes import training_moments
 from tuner.memory.megatron.stages import in_flight, stage_layers
 from tuner.memory.process.overhead import CUBLAS_WORKSPACES
-from tuner.memory.residents import model_states
 from tuner.model_shape import ModelShape
 from tuner.models import find_model
 from tuner.trainers.verl.batch_fields import TOKEN_BYTES
@@ -62,7 +61,7 @@ class Stage:
     @property
     def states(self) -> int:
         """Weights, gradient buffer and optimizer states."""
-        parts = (model_states.parameters, model_states.gradients, model_states.optimizer)
+        parts = (residents.parameters, residents.gradients, residents.optimizer)
         return sum(part(self.model, self.engine).bytes for part in parts)
 
     def compare(self, step: dict[str, Any]) -> Compared:

@@ -19,7 +19,7 @@ from tuner import memory
 from tuner.dtypes import DType
 from tuner.memory.batch.micro_batch import PassInput
 from tuner.memory.ledger.symbols import MEANINGS, symbols_of_room
-from tuner.memory.passes.moments import pass_moments
+from tuner.memory.passes import pass_moments
 from tuner.models import find_model
 from tuner.trainers.verl.batch_fields import TOKEN_BYTES
 from tuner.workload import Backend, Checkpointing, Engine, HeadKind, OutputHead, Parallelism

@@ -20,7 +20,7 @@ from tests.validate.report.test_render import report
 from tuner.consultation.diff import compare
 from tuner.consultation.failure import explain_of_job, read_error
 from tuner.consultation.premises import Premises
-from tuner.inputs.several import separated
+from tuner.inputs.named_inputs import separated
 from tuner.render.advice import advice_document
 from tuner.render.comparison import comparison_document
 from tuner.render.document.markdown import markdown

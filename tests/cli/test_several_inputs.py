@@ -8,7 +8,7 @@ import pytest
 from tests.cli.runner import Result, run
 from tests.cli.test_commands import CONFIG, GIVEN
 from tests.cli.test_scripts import OVERRIDES, SCRIPT
-from tuner.inputs.several import Input, separated
+from tuner.inputs.named_inputs import Input, separated
 
 LOST = SCRIPT.replace(
     "    actor_rollout_ref.rollout.n=$N", "    # responses\n    actor_rollout_ref.rollout.n=$N"

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from tests.docs.small_site import build
-from tuner.inside_verl.patches import PATCHES
+from tuner.inside_verl.installing import PATCHES
 from tuner.inside_verl.settings import SETTINGS
 
 RECORD = "heads-in-verl-2xh100.json"

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tuner.inputs import yaml_file, yaml_nodes
-from tuner.inputs.log.ends import END_BYTES
+from tuner.inputs.log.lines import END_BYTES
 from tuner.nesting import MAX_DEPTH
 from tuner.review import paths
 from tuner.trainers.verl import defaults_files

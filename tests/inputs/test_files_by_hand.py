@@ -6,8 +6,8 @@ import pytest
 
 from tests.inputs.test_shell import shown
 from tuner.errors import InputError, Location
+from tuner.inputs.launch_input import with_config, with_missing_config
 from tuner.inputs.manifest import Piece, is_launch, laid_out, launching_document, on_one_line, script_in
-from tuner.inputs.named_config import with_config, with_missing_config
 from tuner.inputs.overrides import Argument
 from tuner.inputs.python_file import script_in_python
 from tuner.inputs.reading import read_given

@@ -12,7 +12,7 @@ import pytest
 
 from tests.inputs.logs import by_ray, log, printed, step_line
 from tests.trainers.launches import DYNAMIC
-from tuner.inputs.log.ends import read_ends
+from tuner.inputs.log.lines import read_ends
 from tuner.inputs.log.metrics import MOST_STEPS, last_steps, read_step
 from tuner.inputs.log.run_log import RunLog, is_log, read_log
 from tuner.inputs.tree import lookup

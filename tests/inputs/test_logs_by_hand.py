@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 
 from tuner.inputs.log.command import last_command
-from tuner.inputs.log.ends import Ends, read_ends
 from tuner.inputs.log.engine import engine_start, engine_version
-from tuner.inputs.log.lines import LONGEST, LogLine, lines_of
+from tuner.inputs.log.lines import LONGEST, Ends, LogLine, lines_of, read_ends
 from tuner.inputs.log.mapping import begins_mapping, read_mapping
 from tuner.inputs.log.metrics import MOST_STEPS, StepMetrics, last_steps, read_step
 from tuner.inputs.log.run_log import is_log, read_log

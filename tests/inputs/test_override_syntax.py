@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tuner.inputs.override_syntax import has_name, override_value, same
 from tuner.inputs.overrides import on_command_line, parse_overrides
 from tuner.inputs.yaml_file import parse_yaml
-from tuner.inputs.yaml_written import on_one_line
+from tuner.inputs.yaml_nodes import on_one_line
 
 _TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs", "Zl", "Zp"]), max_size=12)
 _LEAVES = st.none() | st.booleans() | st.integers(-(10**15), 10**15) | st.floats(allow_nan=False) | _TEXT

@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from torch.distributed.fsdp import fully_shard
 
 from tests.inside_verl.stand_in import SOURCES
-from tuner.inside_verl import worker_log
+from tuner.inside_verl import verl_process
 from tuner.inside_verl.head import patches
-from tuner.inside_verl.head.labels import next_tokens
+from tuner.inside_verl.head.forward import next_tokens
 from tuner.inside_verl.head.megatron import cross_entropy
 from tuner.inside_verl.head.patches import PATCHES
 from tuner.inside_verl.patching import apply_when_imported
@@ -37,7 +37,7 @@ def worker(fake_verl: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """A worker of verl that imported its patches before ours; afterwards the models are as before."""
     fake_verl("0.9.1", SOURCES)
     module = importlib.import_module("verl.workers.engine.fsdp.transformer_impl")
-    monkeypatch.setattr(worker_log, "say", lambda line: None)
+    monkeypatch.setattr(verl_process, "say", lambda line: None)
     kept = {kind: kind.forward for kind in (*KINDS.values(), Seeing, ScalingInPlace)}
     apply_when_imported(PATCHES, lambda *_: None)
     yield module

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tuner.errors import TunerError
-from tuner.inside_verl import installing, worker_log
+from tuner.inside_verl import installing, verl_process
 from tuner.inside_verl.patching import RELEASES, WITH_ENGINE, WITH_LEGACY, Patch, apply_when_imported
 from tuner.trainers.verl.defaults import read_defaults
 
@@ -133,7 +133,7 @@ def test_a_bad_value_names_the_variable_and_what_it_may_be(
 
 def test_the_line_is_seen_where_verl_shows_warnings_alone(caplog: pytest.LogCaptureFixture) -> None:
     assert not logging.getLogger().isEnabledFor(logging.INFO)
-    worker_log.say("here")
+    verl_process.say("here")
     assert caplog.messages == ["tuner.inside_verl: here"]
 
 

@@ -17,9 +17,8 @@ from tuner.inside_verl.head import megatron
 from tuner.inside_verl.head.choice import give_head
 from tuner.inside_verl.head.patches import PATCHES
 from tuner.inside_verl.head.policy import loss_handoff
-from tuner.inside_verl.head.policy.plan import PlannedLoss
+from tuner.inside_verl.head.policy.plan import PlannedLoss, RowNumbers
 from tuner.inside_verl.head.policy.results import planned_results
-from tuner.inside_verl.head.policy.rows import RowNumbers
 from tuner.inside_verl.losses import WholeBatchLoss
 from tuner.inside_verl.patching import apply_when_imported
 from tuner.kernels import linear_cross_entropy, policy_chunks

@@ -8,7 +8,7 @@ import pytest
 
 from tuner.inside_verl.patching import RELEASES
 from tuner.inside_verl.record.patches import PATCHES
-from tuner.inside_verl.record.steps import StepNumbers
+from tuner.inside_verl.record.recorder import StepNumbers
 from tuner.workload import Phase
 
 ROLLOUT, OLD, REF, VALUES = Phase.ROLLOUT, Phase.OLD_LOG_PROB, Phase.REF_LOG_PROB, Phase.VALUES

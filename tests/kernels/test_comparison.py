@@ -11,7 +11,7 @@ from torch import Tensor
 
 from tests.kernels.exact import DEVICE, IGNORED, Case, error, exact_d_logits, exact_outputs, random_case
 from tuner.kernels import tiles
-from tuner.kernels.comparison import HEADS, IMPLEMENTATIONS, entropies, fused, verl_log_prob_and_entropy
+from tuner.kernels.comparison import HEADS, IMPLEMENTATIONS, from_logits, fused, verl_log_prob_and_entropy
 from tuner.workload import HeadKind, OutputHead, Scaling
 
 Outputs = tuple[Tensor, Tensor]
@@ -43,7 +43,7 @@ def traced(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
 def _traced_where_there_is_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """As compiled up to the C++ that torch would write for a CPU: 20 s to build, and no GPU runs it."""
     if DEVICE == "cpu":
-        monkeypatch.setattr(entropies, "_compiled", traced)
+        monkeypatch.setattr(from_logits, "_compiled", traced)
 
 
 def labelled(sizes: tuple[int, int, int], dtype: torch.dtype) -> Case:

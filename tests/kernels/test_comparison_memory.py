@@ -18,7 +18,7 @@ from tuner.kernels import comparison
 from tuner.kernels.benchmark.timing import peak_bytes
 from tuner.kernels.comparison import HEADS, verl_log_prob_and_entropy
 from tuner.kernels.comparison.fused import CHUNK_TOKENS
-from tuner.memory.head.peak import head_peak_bytes
+from tuner.memory.head.terms import head_peak_bytes
 from tuner.trace.storages import Storages
 from tuner.workload import HeadKind, OutputHead, Scaling
 

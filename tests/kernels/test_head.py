@@ -10,7 +10,7 @@ from tests.kernels.exact import DEVICE, IGNORED, Case, error, exact_d_logits, ex
 from tuner.kernels import Mode, linear_cross_entropy, ops, slices, tiles
 from tuner.kernels.checks import Look
 from tuner.kernels.head_statistics import Parts
-from tuner.kernels.plans import choose_plan
+from tuner.kernels.measured_tiles import choose_plan
 from tuner.kernels.rows import Rows
 from tuner.kernels.tiles import Path, TileWork
 

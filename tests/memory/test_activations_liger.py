@@ -26,7 +26,7 @@ pytest.importorskip("transformers")
 pytest.importorskip("liger_kernel")
 
 from tuner.trace import count  # noqa: E402
-from tuner.validate.training.worker import liger  # noqa: E402
+from tuner.validate.training.worker import model  # noqa: E402
 
 # Messages of transformers and of Liger about what they do not find are not about the counts.
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -74,7 +74,7 @@ def fused(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     build: Callable[[Any], Any] = count.text_decoder
 
     def text_decoder(config: Any) -> Any:
-        liger.restore_modules()
+        model.restore_modules()
         decoder = build(config)
         _fuse(decoder)
         return decoder
@@ -87,13 +87,13 @@ def fused(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(count, "text_decoder", text_decoder)
     with launching_nothing(monkeypatch):
         yield
-    liger.restore_modules()
+    model.restore_modules()
 
 
 def _fuse(decoder: Any) -> None:
     """Nemotron's patch is the one that wants the whole model, with the decoder inside."""
     if decoder.config.model_type != "nemotron":
-        liger.fuse_layers(decoder)
+        model.fuse_layers(decoder)
         return
     from liger_kernel.transformers.monkey_patch import apply_liger_kernel_to_nemotron
 

@@ -22,7 +22,7 @@ from tuner.architectures import layer_traits, model_types
 from tuner.memory.layer import activations
 from tuner.model_shape import ModelShape
 from tuner.models import shape_from_config
-from tuner.models.profile import read_profile
+from tuner.models.library import read_profile
 from tuner.workload import Checkpointing, Engine, Lora
 
 pytest.importorskip("torch")

@@ -12,9 +12,8 @@ from msgspec.structs import fields, replace
 
 from tests import workloads
 from tuner import memory
-from tuner.memory import Estimate, Item, Moment, PhaseEstimate, Term
+from tuner.memory import Estimate, Item, Moment, PhaseEstimate, Term, residents
 from tuner.memory.process.overhead import ENGINE_KERNELS
-from tuner.memory.residents import model_states
 from tuner.memory.rollout.capacity import rollout_memory
 from tuner.memory.rollout.process import engine_buffers, engine_process
 from tuner.workload import Batching, FractionOf, Parallelism, Pass, Phase, Workload
@@ -101,7 +100,7 @@ def test_shards_add_up_to_the_whole(ranks: int) -> None:
     workload = workloads.grpo_7b()
     engine = replace(workload.actor.engine, parallel=Parallelism(gpus=ranks, shard=ranks))
     whole = workload.model.parameters * engine.stored_dtype.bytes
-    part = model_states.parameters(workload.model, engine).bytes
+    part = residents.parameters(workload.model, engine).bytes
     assert whole <= part * ranks < whole + ranks * engine.stored_dtype.bytes
 
 
@@ -110,10 +109,10 @@ def test_plain_fsdp_states_equal_the_closed_form() -> None:
     workload = workloads.grpo_7b()
     engine = replace(workload.actor.engine, param_offload=False, optimizer_offload=False, lora=None)
     shard = -(-workload.model.parameters // engine.parallel.shard)
-    assert model_states.parameters(workload.model, engine).bytes == 4 * shard
-    assert model_states.gradients(workload.model, engine).bytes == 4 * shard
-    assert model_states.optimizer(workload.model, engine).bytes == 8 * shard
-    assert model_states.optimizer_step(workload.model, engine).bytes == 4 * shard
+    assert residents.parameters(workload.model, engine).bytes == 4 * shard
+    assert residents.gradients(workload.model, engine).bytes == 4 * shard
+    assert residents.optimizer(workload.model, engine).bytes == 8 * shard
+    assert residents.optimizer_step(workload.model, engine).bytes == 4 * shard
 
 
 def test_deferred_gradients_do_not_shrink_with_more_gpus() -> None:
@@ -143,8 +142,7 @@ def test_offloaded_states_leave_the_other_phases_only() -> None:
     saved = _peak(workload, Phase.ROLLOUT) - _peak(offloaded, Phase.ROLLOUT)
     engine = workload.actor.engine
     states = (
-        model_states.parameters(workload.model, engine).bytes
-        + model_states.optimizer(workload.model, engine).bytes
+        residents.parameters(workload.model, engine).bytes + residents.optimizer(workload.model, engine).bytes
     )
     assert saved == states
     assert _peak(workload, Phase.UPDATE_ACTOR) == _peak(offloaded, Phase.UPDATE_ACTOR)

@@ -4,7 +4,7 @@ from math import ceil
 
 import pytest
 
-from tuner.memory.ledger.expression import Expression, ceil_div, largest, smallest
+from tuner.memory.ledger.formula import Expression, ceil_div, largest, smallest
 
 A, B, C = map(Expression.symbol, ("a", "b", "c"))
 

@@ -19,7 +19,7 @@ from tuner.memory.batch.fields import batch_token_bytes
 from tuner.memory.batch.micro_batch import PassInput
 from tuner.memory.fsdp.units import has_held_weights
 from tuner.memory.layer import activations
-from tuner.memory.passes.moments import pass_moments
+from tuner.memory.passes import pass_moments
 from tuner.models import shape_from_config
 from tuner.workload import Backend, Checkpointing, Engine, HeadKind, OutputHead, Parallelism
 

@@ -11,7 +11,7 @@ from tuner.dtypes import DType
 from tuner.memory.batch.micro_batch import PassInput
 from tuner.memory.layer.checkpointing import layers_held, layers_held_in_backward
 from tuner.memory.ledger.terms import Moment, Term
-from tuner.memory.passes.moments import as_counted, pass_moments
+from tuner.memory.passes import as_counted, pass_moments
 from tuner.model_shape import ModelShape
 from tuner.models import find_model
 from tuner.workload import Backend, Checkpointing, Engine, HeadKind, Lora, OutputHead, Parallelism

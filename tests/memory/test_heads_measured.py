@@ -11,7 +11,7 @@ from tuner.memory.head.fused import TUNER_SLICE_BYTES
 from tuner.units import MIB
 from tuner.validate.head.settings import HeadShape, HeadUse
 from tuner.workload import HeadKind, OutputHead
-from tuner.workload.head_names import COMPARED_HEADS
+from tuner.workload.head import COMPARED_HEADS
 
 WAYS = COMPARED_HEADS
 

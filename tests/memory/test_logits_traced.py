@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tuner.memory.head.peak import head_peak_bytes
+from tuner.memory.head.terms import head_peak_bytes
 from tuner.workload import HeadKind, OutputHead, Scaling
 
 torch = pytest.importorskip("torch")

@@ -5,11 +5,11 @@ from msgspec.structs import replace
 
 from tests import workloads
 from tuner.dtypes import DType
+from tuner.memory import residents
 from tuner.memory.estimate import estimate
 from tuner.memory.ledger.terms import Item
 from tuner.memory.megatron.grid import local_parameters, optimizer_share, rank_parameters, stage_parameters
 from tuner.memory.megatron.stages import stage_layers, stage_sizes
-from tuner.memory.residents import model_states
 from tuner.model_shape import LatentAttention, MixtureOfExperts, ModelShape, QueryKeyNorm
 from tuner.workload import Backend, Engine, Lora, Parallelism, Phase
 
@@ -95,10 +95,10 @@ def test_a_rank_holds_what_megatron_core_builds(
     seen = engine(**grid, stage=stage)
     local = local_parameters(model, seen)
     assert (local.total, local.expert) == (total, expert)
-    assert model_states.parameters(model, seen).bytes == 2 * total
-    gradients = model_states.gradients(model, seen).bytes
+    assert residents.parameters(model, seen).bytes == 2 * total
+    gradients = residents.gradients(model, seen).bytes
     assert 4 * (buffers - PADDING) <= gradients <= 4 * buffers
-    states = model_states.optimizer(model, seen).bytes
+    states = residents.optimizer(model, seen).bytes
     assert optimizer - 12 * PADDING <= states <= optimizer
 
 
@@ -183,14 +183,12 @@ def test_data_parallelism_divides_the_optimizer_and_not_the_gradients() -> None:
     model = workloads.grpo_32b_megatron().model
     two, eight = (engine(gpus=gpus, tensor=2) for gpus in (2, 8))
     local = local_parameters(model, two).total
-    assert (
-        model_states.parameters(model, two).bytes == model_states.parameters(model, eight).bytes == 2 * local
-    )
-    assert model_states.gradients(model, two).bytes == model_states.gradients(model, eight).bytes == 4 * local
-    assert model_states.optimizer(model, two).bytes == 12 * local
-    assert model_states.optimizer(model, eight).bytes == 12 * -(-local // 4)
+    assert residents.parameters(model, two).bytes == residents.parameters(model, eight).bytes == 2 * local
+    assert residents.gradients(model, two).bytes == residents.gradients(model, eight).bytes == 4 * local
+    assert residents.optimizer(model, two).bytes == 12 * local
+    assert residents.optimizer(model, eight).bytes == 12 * -(-local // 4)
     whole = replace(eight, distributed_optimizer=False)
-    assert model_states.optimizer(model, whole).bytes == 12 * local
+    assert residents.optimizer(model, whole).bytes == 12 * local
 
 
 def test_context_parallelism_divides_the_optimizer_too() -> None:
@@ -219,24 +217,24 @@ def test_experts_are_shared_by_the_ranks_that_hold_the_same() -> None:
 def test_optimizer_bytes_per_parameter(changes: dict[str, object], per_parameter: int) -> None:
     model = workloads.QWEN25_7B
     share = optimizer_share(model, engine())
-    assert model_states.optimizer(model, replace(engine(), **changes)).bytes == per_parameter * share
+    assert residents.optimizer(model, replace(engine(), **changes)).bytes == per_parameter * share
 
 
 def test_gradients_in_the_compute_dtype_are_copied_for_the_step() -> None:
     model, whole = workloads.QWEN25_7B, engine()
     half = replace(whole, reduce_dtype=DType.BFLOAT16)
-    assert model_states.gradients(model, half).bytes * 2 == model_states.gradients(model, whole).bytes
-    assert model_states.optimizer_step(model, whole).bytes == 0
-    assert model_states.optimizer_step(model, half).bytes == 4 * optimizer_share(model, half)
-    assert model_states.optimizer_step(model, replace(half, main_weight_bytes=2)).bytes == 0
+    assert residents.gradients(model, half).bytes * 2 == residents.gradients(model, whole).bytes
+    assert residents.optimizer_step(model, whole).bytes == 0
+    assert residents.optimizer_step(model, half).bytes == 4 * optimizer_share(model, half)
+    assert residents.optimizer_step(model, replace(half, main_weight_bytes=2)).bytes == 0
 
 
 def test_adapters_train_alone() -> None:
     model, grid = workloads.QWEN25_7B, engine(gpus=8, tensor=2)
     lora = replace(grid, lora=Lora(rank=32, parameters=80_000_000))
-    assert model_states.gradients(model, lora).bytes == 4 * 40_000_000
-    assert model_states.optimizer(model, lora).bytes == 12 * 10_000_000
-    extra = model_states.parameters(model, lora).bytes - model_states.parameters(model, grid).bytes
+    assert residents.gradients(model, lora).bytes == 4 * 40_000_000
+    assert residents.optimizer(model, lora).bytes == 12 * 10_000_000
+    extra = residents.parameters(model, lora).bytes - residents.parameters(model, grid).bytes
     assert extra == 2 * 40_000_000
 
 

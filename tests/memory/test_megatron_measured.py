@@ -6,9 +6,9 @@ from statistics import median
 import pytest
 
 from docs._ext.megatron_steps import Stage, read_stages, steps
+from tuner.memory import residents
 from tuner.memory.megatron.stages import in_flight
 from tuner.memory.process.overhead import CUBLAS_WORKSPACES
-from tuner.memory.residents import model_states
 
 DATA = Path(__file__).parents[2] / "docs" / "validation" / "data" / "megatron-core-0.18.2-4xh200.json"
 
@@ -23,7 +23,7 @@ ALL = read_stages(DATA)
 @pytest.mark.parametrize("stage", ALL, ids=named)
 def test_weights_and_gradient_buffer(stage: Stage) -> None:
     found = stage.measured["parameter_bytes"] + stage.measured["gradient_buffer_bytes"]
-    parts = (model_states.parameters, model_states.gradients)
+    parts = (residents.parameters, residents.gradients)
     expected = sum(part(stage.model, stage.engine).bytes for part in parts)
     assert expected == pytest.approx(found, rel=0.0005)
 
@@ -31,7 +31,7 @@ def test_weights_and_gradient_buffer(stage: Stage) -> None:
 @pytest.mark.parametrize("stage", ALL, ids=named)
 def test_main_weights_and_moments(stage: Stage) -> None:
     left = stage.measured["first_step_bytes"] - CUBLAS_WORKSPACES.typical
-    expected = model_states.optimizer(stage.model, stage.engine).bytes
+    expected = residents.optimizer(stage.model, stage.engine).bytes
     assert expected == pytest.approx(stage.measured["main_parameter_bytes"] + left, rel=0.01)
 
 

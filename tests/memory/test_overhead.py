@@ -20,7 +20,7 @@ from tuner.memory.process.communicators import (
 from tuner.memory.process.constant import Constant
 from tuner.memory.process.overhead import COMMUNICATOR_OVER_LINKS, CONTEXT, communicator
 from tuner.memory.process.terms import communicators_term
-from tuner.memory.residents.engines import Residents
+from tuner.memory.residents import Residents
 from tuner.units import GIGA, MIB
 from tuner.workload import Engine, Parallelism, Workload
 

@@ -12,10 +12,9 @@ from tests.rules.generate import any_workload
 from tests.workloads import megatron_engine
 from tuner import memory
 from tuner.batching import micro_batches, overshoot
-from tuner.memory import Item
+from tuner.memory import Item, residents
 from tuner.memory.fsdp import states
 from tuner.memory.megatron.grid import rank_parameters, stage_parameters
-from tuner.memory.residents import model_states
 from tuner.model_shape import ModelShape
 from tuner.models import find_model
 from tuner.workload import Backend, Batching, Checkpointing, Engine, Pass, Phase, Scaling, Workload
@@ -195,14 +194,14 @@ def test_the_shards_of_all_ranks_are_the_whole(job: Workload) -> None:
     stored = states.stored_parameters(model, engine) * engine.stored_dtype.bytes
     trained = states.trained_parameters(model, engine)
     parts = (
-        (model_states.parameters(model, engine).bytes, stored, engine.stored_dtype.bytes),
+        (residents.parameters(model, engine).bytes, stored, engine.stored_dtype.bytes),
         (
-            model_states.gradients(model, engine).bytes,
+            residents.gradients(model, engine).bytes,
             trained * engine.stored_dtype.bytes,
             engine.stored_dtype.bytes,
         ),
         (
-            model_states.optimizer(model, engine).bytes,
+            residents.optimizer(model, engine).bytes,
             2 * trained * engine.optimizer_dtype.bytes,
             2 * engine.optimizer_dtype.bytes,
         ),

@@ -19,7 +19,7 @@ from tuner.accuracy import MeasuredCase, read_measured, workload_of
 from tuner.dtypes import DType
 from tuner.memory.fsdp.weights_left_gathered import left_gathered, left_gathered_parameters
 from tuner.memory.ledger.recorded_numbers import RecordedNumber, recorded_workload
-from tuner.memory.residents.engines import Residents, states_of
+from tuner.memory.residents import Residents, states_of
 from tuner.memory.weight_sync.transfer import trainer_while_sending
 from tuner.units import MIB
 from tuner.workload import Backend, Engine, Phase, Workload

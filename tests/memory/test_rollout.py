@@ -20,8 +20,7 @@ from tuner.memory.process.overhead import (
     NCCL_CODE,
     NCCL_KERNEL,
 )
-from tuner.memory.rollout.at_start import cache_share, least_shares
-from tuner.memory.rollout.capacity import rollout_memory, start_problems
+from tuner.memory.rollout.capacity import cache_share, least_shares, rollout_memory, start_problems
 from tuner.memory.rollout.profile_run import engine_activations
 from tuner.memory.rollout.terms import asleep_terms, awake_terms, waking_terms
 from tuner.memory.rollout.weights import engine_weights

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from tests.memory.test_megatron_passes import given
 from tests.workloads import QWEN3_30B_A3B
-from tuner.memory.batch.routes import Routes
+from tuner.memory.batch.micro_batch import Routes
 from tuner.memory.megatron.routes import route_terms, routes_at_step
 
 REPLAYED = Routes(layers=48, replayed=True, index_bytes=2, pass_tokens=9000, kept_through_step=True)

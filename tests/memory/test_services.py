@@ -12,7 +12,7 @@ from tuner import memory
 from tuner.dtypes import DType
 from tuner.memory import Item, Term
 from tuner.memory.process.overhead import CONTEXT, ENGINE_BUFFERS, ENGINE_KERNELS
-from tuner.memory.rollout.at_start import held_at_start
+from tuner.memory.rollout.capacity import held_at_start
 from tuner.memory.rollout.services import services_at_rest
 from tuner.model_shape import ModelShape
 from tuner.timing import step_time

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.rules import generate
-from tuner.memory.residents.engines import _residents
+from tuner.memory.residents import _residents
 from tuner.memory.rollout.share import _sizes
 from tuner.timing.weight_sync import _moving_parts
 from tuner.workload import Workload

@@ -7,7 +7,7 @@ from tests import workloads
 from tuner import memory
 from tuner.dtypes import DType
 from tuner.memory.ledger.terms import Term
-from tuner.memory.residents.engines import states_of
+from tuner.memory.residents import states_of
 from tuner.memory.weight_sync.transfer import gathered_tensor, sync_moments
 from tuner.units import MIB
 from tuner.workload import Backend, Engine, Phase, WeightSync, Workload

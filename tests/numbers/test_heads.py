@@ -15,8 +15,8 @@ from tests.cli.golden import expect
 from tests.numbers.test_numbers import FOLDER
 from tuner.dtypes import DType
 from tuner.memory.head.logits import logit_tensors
-from tuner.memory.head.peak import head_peak_bytes
 from tuner.memory.head.tensors import tensor_bytes
+from tuner.memory.head.terms import head_peak_bytes
 from tuner.memory.megatron.head import head_tensors
 from tuner.workload import HeadKind, OutputHead, Scaling
 

@@ -9,9 +9,7 @@ from tests.cli.runner import ROOT, Result, run
 from tests.cli.test_commands import CONFIG, GIVEN
 from tuner.inputs.yaml_file import parse_yaml
 from tuner.review.suppression.comments import suppressions
-from tuner.review.suppression.files import comments_of
-from tuner.review.suppression.in_scripts import comments_in_script
-from tuner.review.suppression.in_yaml import comments_in_yaml
+from tuner.review.suppression.in_files import comments_in_script, comments_in_yaml, comments_of
 
 YAML = """\
 # tuner: file-ignore[MEM001] all of it

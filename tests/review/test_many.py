@@ -19,7 +19,7 @@ from tests.cli.runner import ROOT, run
 from tuner import rules
 from tuner.cli import judging_many
 from tuner.cli.judging_many import with_bar
-from tuner.inputs.several import Input
+from tuner.inputs.named_inputs import Input
 from tuner.render.checked import context
 from tuner.review import many
 from tuner.review.input_findings import InputFindings

@@ -11,7 +11,7 @@ from tests.cli.runner import run
 from tests.cli.test_commands import CONFIG, GIVEN
 from tests.cli.test_scripts import SCRIPT
 from tuner.errors import InputError
-from tuner.inputs.several import Input
+from tuner.inputs.named_inputs import Input
 from tuner.review.paths import expanded
 from tuner.trainers import verl
 

@@ -17,7 +17,7 @@ from tests.cli.runner import ROOT, Result, run
 from tuner.cli import judging_many
 from tuner.cli.formats import FORMATS
 from tuner.errors import Location
-from tuner.inputs.several import Input
+from tuner.inputs.named_inputs import Input
 from tuner.review import likeness, many, result_store, spool
 from tuner.review.input_findings import InputFindings, InputProblem
 from tuner.review.likeness import by_likeness

@@ -10,12 +10,10 @@ from msgspec.structs import replace
 from tests.rules.test_advise import finding
 from tests.trainers.launches import PPO, workload_of
 from tests.workloads import grpo_7b
-from tuner.advise.answer import Verdict
+from tuner.advise.answer import Verdict, verdict
 from tuner.advise.pricing import is_worse, rank, shortage
-from tuner.advise.reading import Reading
+from tuner.advise.reading import Reading, ReleaseRange
 from tuner.advise.refusals import started
-from tuner.advise.releases import ReleaseRange
-from tuner.advise.verdicts import verdict
 from tuner.findings import Finding, Goal, Severity, Written
 from tuner.rules.case import Case
 from tuner.workload import Workload

@@ -14,7 +14,7 @@ from tuner.hardware import Cluster, MeasuredGpu
 from tuner.timing import assumptions as assume
 from tuner.timing import communication
 from tuner.timing.communication import OverlapTime, side_by_side_seconds
-from tuner.timing.measured_collectives import Collective, Collectives
+from tuner.timing.measured_tables import Collective, Collectives
 from tuner.timing.operators import collectives_of
 
 TABLE = Collectives(

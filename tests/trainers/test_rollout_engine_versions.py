@@ -14,8 +14,7 @@ from tuner import memory, versions
 from tuner.errors import InputError, UnsupportedError
 from tuner.memory.host.node import host_terms
 from tuner.memory.process.overhead import COMMUNICATOR_OVER_LINKS, CONTEXT
-from tuner.memory.rollout.at_start import cache_share
-from tuner.memory.rollout.capacity import rollout_memory
+from tuner.memory.rollout.capacity import cache_share, rollout_memory
 from tuner.model_shape import ModelShape
 from tuner.models import find_model
 from tuner.serving.vllm import default_sequences

@@ -7,7 +7,7 @@ from typing import Any
 from tests.cli.runner import ROOT
 from tuner.consultation.consult import consult, model_config
 from tuner.consultation.premises import Premises
-from tuner.validate.children.outcome import Failed
+from tuner.validate.children.call import Failed
 from tuner.validate.children.servers import ServedFunction
 from tuner.validate.parts import ValidationPart
 from tuner.validate.plans import PartPlan

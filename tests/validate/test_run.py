@@ -11,8 +11,7 @@ from tests.validate.parts import MACHINE, Clock, FakePart, Heard, figure, only, 
 from tuner.accuracy import MeasuredCase, read_measured
 from tuner.validate import plans
 from tuner.validate.children import processes
-from tuner.validate.children.outcome import CallFailure, Failed
-from tuner.validate.children.setup import Setup
+from tuner.validate.children.call import CallFailure, Failed, Setup
 from tuner.validate.parts import ValidationPart
 from tuner.validate.plans import plan
 from tuner.validate.report.schema import Outcome, PartReport, Status, ValidationFile

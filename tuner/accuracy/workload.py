@@ -10,7 +10,7 @@ from tuner.hardware import Cluster
 from tuner.model_shape import ModelShape
 from tuner.models import find_config, find_model, shape_from_config
 from tuner.models.adapters import ALL_LINEAR, adapter_parameters
-from tuner.models.first_layers import cut_config
+from tuner.models.shape import cut_config
 from tuner.trainers.registry import trainer_named
 from tuner.units import GIB
 from tuner.workload import (

@@ -18,14 +18,14 @@ from tuner.advise.answer import (
     Recommendation,
     Verdict,
     Without,
+    judged,
+    verdict,
 )
 from tuner.advise.combine import cheapest_run, combine
 from tuner.advise.differences import with_conflicts
 from tuner.advise.pricing import Cheapest, rank, recommend
-from tuner.advise.reading import Reading
+from tuner.advise.reading import Considered, Reading, ReleaseRange, release_range
 from tuner.advise.refusals import Refusal, Started, started
-from tuner.advise.releases import Considered, ReleaseRange, release_range
-from tuner.advise.verdicts import judged, verdict
 from tuner.findings import Numerics, Written
 from tuner.rules.case import Case
 from tuner.rules.rollout_engine import starts

@@ -4,11 +4,12 @@ from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta, Struct
 
+from tuner.advise.reading import ReleaseRange
 from tuner.advise.refusals import Refusal
-from tuner.advise.releases import ReleaseRange
 from tuner.enumeration import Enum
 from tuner.findings import Finding, Numerics
-from tuner.memory import Estimate, RolloutMemory
+from tuner.memory import Estimate, RolloutMemory, mean_tokens_that_fit
+from tuner.rules.case import Case
 from tuner.timing import Interval, StepChange, StepTime, step_interval
 from tuner.workload import Phase, Workload
 
@@ -162,3 +163,27 @@ class Advice(Struct, frozen=True, kw_only=True):
         from tuner.timing.saving import saving_time  # few answers tell them
 
         return saving_time(self.workload)
+
+
+def verdict(case: Case, mean_tokens: int | None, releases: ReleaseRange | None = None) -> Verdict:
+    """Whether a workload fits its card, all sequences taken at their maximum length.
+
+    One that does not may fit while its sequences are short: unless they are known to be longer on average.
+    The headroom is not asked: it is what proposals leave free, not what the job needs. Where the release is
+    not bundled, a job fits if it does so whatever that release may do.
+    """
+    if not case.estimate.fits():
+        known = case.workload.batch.known_mean_tokens
+        too_long = mean_tokens is None or (known is not None and known > mean_tokens)
+        return Verdict.DOES_NOT_FIT if too_long else Verdict.FITS_WHILE_SHORT
+    if releases is not None and releases.against is not None:
+        return Verdict.DEPENDS_ON_RELEASE
+    certain = case.estimate.fits_for_certain() and (releases is None or releases.fits_for_certain())
+    return Verdict.FITS if certain else Verdict.FITS_ALONE
+
+
+def judged(case: Case, releases: ReleaseRange | None) -> tuple[Verdict, int | None]:
+    """The verdict, and the mean sequence length that still fits; None where no length does."""
+    fits = case.estimate.fits()
+    mean_tokens = case.workload.batch.sequence_tokens if fits else mean_tokens_that_fit([case.workload])
+    return verdict(case, mean_tokens, releases), mean_tokens

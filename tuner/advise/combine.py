@@ -6,7 +6,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tuner import rules
-from tuner.advise.answer import Combination, Contribution, Recommendation, Verdict, Without
+from tuner.advise.answer import Combination, Contribution, Recommendation, Verdict, Without, judged
 from tuner.advise.differences import merged
 from tuner.advise.merge import (
     Merged,
@@ -22,7 +22,6 @@ from tuner.advise.merge import (
 from tuner.advise.pricing import Cheapest, is_worse, shortage
 from tuner.advise.reading import Reading
 from tuner.advise.refusals import Started
-from tuner.advise.verdicts import judged
 from tuner.findings import Finding, Numerics, Severity
 from tuner.override_text import ADDS, DELETES, override_key
 from tuner.rules.case import Case

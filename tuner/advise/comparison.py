@@ -8,11 +8,10 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from tuner.advise.answer import Verdict
+from tuner.advise.answer import Verdict, judged
 from tuner.advise.differences import changes, merged
 from tuner.advise.reading import Reading
 from tuner.advise.refusals import Refusal, started
-from tuner.advise.verdicts import judged
 from tuner.field_marks import Bytes
 from tuner.findings import Finding
 from tuner.rules.case import Case

@@ -13,7 +13,7 @@ from tuner.errors import Location
 from tuner.evidence import Evidence
 from tuner.files import STANDARD_INPUT
 from tuner.findings import Severity
-from tuner.inputs.several import Input
+from tuner.inputs.named_inputs import Input
 from tuner.render.all_rules import known_rules
 from tuner.render.checked.lines import checked
 from tuner.review import budget
@@ -24,7 +24,7 @@ from tuner.review.input_findings import FindingLine, InputFindings
 from tuner.review.project.read import PlacedBudget
 from tuner.review.project.selection import ALL, Selection
 from tuner.review.suppression.apply import Applied, without_ignored
-from tuner.review.suppression.files import comments_of
+from tuner.review.suppression.in_files import comments_of
 from tuner.review.unshown import unshown_lines
 
 EVERYTHING = Selection(select=(ALL,), ignore=(), min_evidence=Evidence.HEURISTIC)

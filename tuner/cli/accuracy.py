@@ -71,7 +71,7 @@ def _read(files: Sequence[str]) -> "tuple[list[ComparedFile], list[TimedFile], l
     peaks: list[RecordedPeak] = []
     for file in files:
         if is_there(file, Path.is_dir):
-            from tuner.cli.timed_record import timed_record
+            from tuner.cli.timed_runs import timed_record
 
             seconds, recorded = timed_record(file)
             timed.append(seconds)

@@ -8,8 +8,7 @@ import typer
 
 from tuner.cli import options
 from tuner.cli.exit_codes import BAD_INPUT, FINDINGS
-from tuner.cli.finding_options import FindingOptions
-from tuner.cli.fix_options import FixOptions
+from tuner.cli.finding_options import FindingOptions, FixOptions
 from tuner.cli.formats import MARKED, OutputFormats, targets, write_formats
 from tuner.cli.option_groups import with_premises
 from tuner.cli.project_settings import SettingsNamed
@@ -67,7 +66,7 @@ def check(
     from tuner.cli.judging_many import counted_files, judged_inputs
     from tuner.consultation.cluster import choose_card
     from tuner.findings import Severity
-    from tuner.inputs.several import separated
+    from tuner.inputs.named_inputs import separated
     from tuner.render.terminal import write
     from tuner.review.paths import expanded
     from tuner.review.review import Review

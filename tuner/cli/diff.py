@@ -18,7 +18,7 @@ from tuner.language import _
 
 if TYPE_CHECKING:
     from tuner.consultation.comparison import ConfigurationDiff
-    from tuner.inputs.several import Input
+    from tuner.inputs.named_inputs import Input
 
 EXAMPLES = options.examples(
     "tuner diff run.sh RESPONSES=8 --verl-version 0.7.1,0.9.1 --gpu 8xh100-sxm",
@@ -105,7 +105,7 @@ def _inputs(words: Sequence[str]) -> "tuple[Input, Input]":
         InputError: there are more.
     """
     from tuner.files import STANDARD_INPUT
-    from tuner.inputs.several import separated
+    from tuner.inputs.named_inputs import separated
 
     inputs = separated(words)
     if len(inputs) > _SIDES:

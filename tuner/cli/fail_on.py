@@ -10,7 +10,7 @@ from tuner.consultation.premises import Premises
 from tuner.consultation.result import Consultation
 from tuner.files import STANDARD_INPUT, is_there
 from tuner.findings import Severity
-from tuner.inputs.several import Input
+from tuner.inputs.named_inputs import Input
 
 
 def fails(

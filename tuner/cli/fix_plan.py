@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from tuner.cli.baselines import UnknownLines
 from tuner.cli.judging import Judging, drafted
 from tuner.files import STANDARD_INPUT, file_names_read, is_there, read_bytes
-from tuner.inputs.several import Input
+from tuner.inputs.named_inputs import Input
 from tuner.inputs.yaml_file import MAX_BYTES
 from tuner.language import _
 from tuner.review.fixes.apply import (

@@ -7,13 +7,13 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from tuner.cli.fix_options import FixOptions
+from tuner.cli.finding_options import FixOptions
 from tuner.cli.fix_plan import Fixer, FixPlan, real_path
 from tuner.cli.judging import Judging
 from tuner.cli.judging_many import of_each
 from tuner.cli.streams import OUTPUT
 from tuner.errors import InputError
-from tuner.inputs.several import Input
+from tuner.inputs.named_inputs import Input
 from tuner.language import _, ngettext
 from tuner.part_files import remove_leftovers
 from tuner.render.terminal import plain, silence, write

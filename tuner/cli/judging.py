@@ -14,8 +14,8 @@ from tuner.consultation.premises import Premises
 from tuner.errors import Location, TunerError, cut
 from tuner.evidence import Evidence
 from tuner.findings import Severity
+from tuner.inputs.named_inputs import Input
 from tuner.inputs.secrets import without_secrets
-from tuner.inputs.several import Input
 from tuner.render.all_rules import known_rules
 from tuner.render.terminal import plain
 from tuner.review.fixes.apply import DraftedFindings

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from tuner.cli.judging import Judging, judged
 from tuner.files import STANDARD_INPUT, is_there
-from tuner.inputs.several import Input
+from tuner.inputs.named_inputs import Input
 from tuner.language import ENGLISH, chosen
 from tuner.review.input_findings import InputFindings
 from tuner.review.likeness import by_likeness

@@ -18,12 +18,11 @@ from tuner.language import _
 from tuner.render.input_notes import project_options
 from tuner.render.progress import progress_on
 from tuner.validate.children import here
-from tuner.validate.children.setup import Setup
+from tuner.validate.children.call import Setup
 from tuner.validate.nodes import torchrun
 from tuner.validate.nodes.ray_tasks import on_ray
 from tuner.validate.parts import ValidationPart
-from tuner.validate.plans import PartPlan, plan, workers
-from tuner.validate.progress import Progress
+from tuner.validate.plans import PartPlan, Progress, plan, workers
 from tuner.validate.report.schema import ValidationFile
 from tuner.validate.run import Run
 from tuner.validate.session import Options, Subject

@@ -10,8 +10,8 @@ from tuner.consultation.premises import Premises
 from tuner.counted import counted
 from tuner.errors import InputError, TunerError
 from tuner.inputs.machine import read_for
+from tuner.inputs.named_inputs import Input
 from tuner.inputs.reading import read_given
-from tuner.inputs.several import Input
 from tuner.inputs.user_input import UserInput, with_shown_lost
 from tuner.language import _
 from tuner.trainers.bundled_releases import ReleaseChoice

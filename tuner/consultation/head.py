@@ -10,12 +10,12 @@ from tuner.dtypes import DType, parse_dtype
 from tuner.errors import InputError
 from tuner.language import _
 from tuner.memory.failed_allocation.explanation import parse_failed_allocation
-from tuner.memory.head.peak import head_peak_bytes
+from tuner.memory.head.terms import head_peak_bytes
 from tuner.memory.layer.activations import all_layers_saved_bytes, layer_input_bytes
 from tuner.model_shape import ModelShape
 from tuner.units import KIB, parse_count
 from tuner.workload import Backend, Checkpointing, Engine, OutputHead, Parallelism
-from tuner.workload.head_names import COMPARED_HEADS
+from tuner.workload.head import COMPARED_HEADS
 
 _DEFAULT_HIDDEN = 3584
 

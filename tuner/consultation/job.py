@@ -14,7 +14,7 @@ from tuner.consultation.premises import Premises
 from tuner.errors import TunerError
 from tuner.findings import Finding, Written
 from tuner.hardware import Cluster
-from tuner.inputs.named_config import with_missing_config
+from tuner.inputs.launch_input import with_missing_config
 from tuner.inputs.user_input import UserInput
 from tuner.model_shape import ModelShape
 from tuner.trainers.bundled_releases import ReleaseChoice

@@ -1,4 +1,4 @@
-"""A launch of a script, or a command as it is typed, as what is given: its arguments, and what is open."""
+"""A launch as what is given: its arguments, the configuration that it names, and what is open."""
 
 import re
 from collections.abc import Sequence
@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from tuner.errors import InputError, Location, cut
+from tuner.files import is_there
 from tuner.inputs.machine import HUAWEI, target_machine
-from tuner.inputs.named_config import with_config
-from tuner.inputs.overrides import COMMAND_LINE, CONFIG_OPTIONS, Argument, on_command_line
+from tuner.inputs.overrides import COMMAND_LINE, CONFIG_OPTIONS, Argument, on_command_line, option_value
 from tuner.inputs.secrets import taken_override, taken_text, without_secrets
 from tuner.inputs.user_input import OpenArgument, Remark, UserInput, folder_of
+from tuner.inputs.yaml_file import read_yaml
 from tuner.language import _
 
 if TYPE_CHECKING:
@@ -20,11 +21,46 @@ if TYPE_CHECKING:
     from tuner.inputs.shell.launches import Launch
     from tuner.inputs.shell.values import Field
 
+
+_FOLDERS_UP = 8  # above a script, in which a configuration that it names is looked for
+
+
 _VARIABLE = re.compile(r"[A-Za-z_]\w*=")
 _LISTED = 10  # launches in one message
 _NAMED = 3  # commands that are not run, in one message
 _UNKNOWN = "unknown"  # stands in a text for a part of it that nobody knows
 _OF_A_NUMBER = re.compile(r"[\d._eE+-]*")
+
+
+def with_config(given: UserInput, folder: Path) -> UserInput:
+    """The input laid on the user's own file that ``--config-name`` names, where it can be found."""
+    name = option_value(given.arguments, "config_name")
+    path = option_value(given.arguments, "config_path")
+    if name is None or path is None:
+        return given
+    relative = Path(path.text.rpartition("$")[2].partition("/")[2] if "$" in path.text else path.text)
+    file_name = name.text if name.text.endswith(".yaml") else f"{name.text}.yaml"
+    for start in (Path.cwd(), folder, *list(folder.absolute().parents)[:_FOLDERS_UP]):
+        file = start / relative / file_name
+        if is_there(file, Path.is_file):
+            document = read_yaml(file)
+            remark = Remark(text=_("laid on {file}").format(file=file), location=name.location)
+            return replace(given, document=document, remarks=(*given.remarks, remark))
+    return given
+
+
+def with_missing_config(given: UserInput, name: str) -> UserInput:
+    """The input with a configuration among what is open: the launch names it, and no file has it."""
+    option = option_value(given.arguments, "config_name")
+    missing = OpenArgument(
+        key="--config-name",
+        text=_("{name}, which was not found here; the trainer's own configuration is taken").format(
+            name=name
+        ),
+        name="",
+        location=Location(source=given.source) if option is None else option.location,
+    )
+    return replace(given, unsettled=(missing, *given.unsettled))
 
 
 def pasted(words: Sequence[str]) -> UserInput:

@@ -12,9 +12,8 @@ from msgspec.structs import replace
 
 from tuner.errors import InputError, Location
 from tuner.files import STANDARD_INPUT, is_there, opened
-from tuner.inputs.form import SHELL_NAMES, YAML_NAMES, is_command, is_shell
-from tuner.inputs.launch_input import launched, pasted
-from tuner.inputs.named_config import with_config
+from tuner.inputs.launch_input import launched, pasted, with_config
+from tuner.inputs.named_inputs import SHELL_NAMES, YAML_NAMES, is_command, is_shell
 from tuner.inputs.overrides import Argument, on_command_line
 from tuner.inputs.secrets import taken_override
 from tuner.inputs.user_input import Remark, UserInput, folder_of
@@ -63,7 +62,7 @@ def read_given(
     log = None
     with opened(file, most=MAX_BYTES + 1, of_folder=of_folder()) as (start, stream):
         if not config.endswith(YAML_NAMES + SHELL_NAMES):
-            from tuner.inputs.log.ends import read_ends
+            from tuner.inputs.log.lines import read_ends
             from tuner.inputs.log.run_log import is_log, read_log
 
             log = read_ends(start, stream) if is_log(start) else None
@@ -144,7 +143,7 @@ def _of_yaml(
         remarks, document = (*remarks, _taken(file, Path(config))), read_yaml(file)
     log = None
     if is_wandb(document.tree) and document.source != STANDARD_INPUT:
-        from tuner.inputs.log.summary import summary_beside
+        from tuner.inputs.log.run_log import summary_beside
 
         log = summary_beside(Path(document.source))
     return UserInput(

@@ -15,8 +15,22 @@ from tuner.inputs.yaml_file import Document
 
 if TYPE_CHECKING:
     from tuner.inputs.log.run_log import RunLog
-    from tuner.inputs.processes import Processes
     from tuner.inputs.record.read import RunRecord
+
+
+class Count(Struct, frozen=True, kw_only=True):
+    """One number, and how and where it was given."""
+
+    value: int
+    text: str  # "torchrun --nproc_per_node=8"
+    location: Location
+
+
+class Processes(Struct, frozen=True, kw_only=True):
+    """The processes of a launch; None where it does not say."""
+
+    per_node: Count | None = None
+    nodes: Count | None = None
 
 
 class OpenArgument(Struct, frozen=True, kw_only=True):

@@ -37,6 +37,16 @@ FLOAT_BEGINS = "-+0123456789."
 _REPLACED = (_STANDARD_TAG + "float", _STANDARD_TAG + "timestamp")
 
 
+_SCALARS: dict[str, Callable[[yaml.constructor.SafeConstructor, yaml.ScalarNode], Any]] = {
+    "null": yaml.constructor.SafeConstructor.construct_yaml_null,
+    "bool": yaml.constructor.SafeConstructor.construct_yaml_bool,
+    "int": yaml.constructor.SafeConstructor.construct_yaml_int,
+    "float": yaml.constructor.SafeConstructor.construct_yaml_float,
+    "str": yaml.constructor.SafeConstructor.construct_yaml_str,
+}
+_WIDE = 2**31  # no line is broken
+
+
 @cache
 def loader() -> Any:
     """The C loader where PyYAML has it, with OmegaConf's idea of a scalar."""
@@ -204,10 +214,25 @@ def _parts(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-_SCALARS: dict[str, Callable[[yaml.constructor.SafeConstructor, yaml.ScalarNode], Any]] = {
-    "null": yaml.constructor.SafeConstructor.construct_yaml_null,
-    "bool": yaml.constructor.SafeConstructor.construct_yaml_bool,
-    "int": yaml.constructor.SafeConstructor.construct_yaml_int,
-    "float": yaml.constructor.SafeConstructor.construct_yaml_float,
-    "str": yaml.constructor.SafeConstructor.construct_yaml_str,
-}
+class _Dumper(yaml.SafeDumper):
+    """Puts text in quotation marks that the reader would take for a number, and writes no anchors."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    style = None if text.isprintable() else '"'
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_implicit_resolver("tag:yaml.org,2002:float", FLOAT, list(FLOAT_BEGINS))
+_Dumper.add_representer(str, _text)
+
+
+def on_one_line(value: Any) -> str:
+    """A value in flow style."""
+    text: str = yaml.dump(
+        value, Dumper=_Dumper, default_flow_style=True, width=_WIDE, allow_unicode=True, sort_keys=False
+    )
+    return text.removesuffix("...\n").rstrip("\n")

@@ -1,11 +1,16 @@
-"""Putting in place what the settings ask for, once in a process."""
+"""Every function of verl that is replaced, and how each is put in place, once in a process."""
 
-from tuner.inside_verl.patches import PATCHES
+from tuner.inside_verl.head import patches as head
 from tuner.inside_verl.patching import RELEASES, Patch, State, apply_when_imported
-from tuner.inside_verl.release import running_release
+from tuner.inside_verl.record import patches as record
 from tuner.inside_verl.settings import SETTINGS
-from tuner.inside_verl.worker_log import say
+from tuner.inside_verl.skip import patches as skip
+from tuner.inside_verl.verl_process import running_release, say
 from tuner.language import _
+
+# Those of one attribute wrap one another in this order: the record sees what the skip left.
+PATCHES = (*head.PATCHES, *skip.PATCHES, *record.PATCHES)
+
 
 _state: State | None = None
 

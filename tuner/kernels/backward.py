@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from tuner.kernels import reference, rows, slices, tiles, vocab_parallel
-from tuner.kernels.plans import choose_plan
+from tuner.kernels.measured_tiles import choose_plan
 from tuner.kernels.reference import Statistics
 from tuner.kernels.slices import Slice
 from tuner.kernels.tiles import Path, Plan, TileWork

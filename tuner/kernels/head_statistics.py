@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from tuner.kernels import reference, vocab_parallel
-from tuner.kernels.plans import choose_plan
+from tuner.kernels.measured_tiles import choose_plan
 from tuner.kernels.reference import Statistics
 from tuner.kernels.rows import Rows
 from tuner.kernels.tiles import Path, TileWork

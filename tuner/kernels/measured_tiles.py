@@ -1,4 +1,4 @@
-"""Which tile was fastest on a card like this one: read from ``measured_tiles.json``, never timed in a run.
+"""Kernels and tile of a pass: what was fastest on a card like this, by ``measured_tiles.json``, never timed.
 
 T: rows (tokens). H: hidden size. V: vocabulary entries.
 
@@ -17,7 +17,9 @@ from pathlib import Path as FilePath
 from typing import Any
 
 import torch
+from torch import Tensor
 
+from tuner.kernels import tiles
 from tuner.kernels.tiles import Path, Plan, Tile, TileWork
 
 FILE = FilePath(__file__).with_name("measured_tiles.json")
@@ -111,3 +113,18 @@ def fastest(card: TunedCard, work: TileWork, sizes: Sizes, allowed: Collection[P
         return None
     best = min(candidates, key=lambda candidate: float(candidate["milliseconds"]))
     return Plan(path=Path(best["path"]), tile=Tile.of(best["tile"], card.processors))
+
+
+def choose_plan(work: TileWork, hidden_TH: Tensor, weight_VH: Tensor) -> Plan:
+    """Path and tile of a pass over these matrices, whose last dimension is contiguous.
+
+    A choice from a table: one that a timing makes while it runs would change the order of the sums, and
+    the bits with it.
+    """
+    paths = tiles.possible_paths(hidden_TH, weight_VH)
+    if hidden_TH.is_cuda and hidden_TH.element_size() == 2 and Path.REFERENCE not in paths:
+        sizes = (hidden_TH.shape[0], hidden_TH.shape[1], weight_VH.shape[0])
+        card = card_of(hidden_TH.device)
+        if plan := fastest(card, work, sizes, paths):
+            return plan
+    return Plan(path=paths[0], tile=tiles.default_tile(paths[0], hidden_TH))

@@ -5,20 +5,17 @@ from functools import cached_property, lru_cache
 
 from tuner import batching
 from tuner.language import _
-from tuner.memory.batch.micro_batch import PassInput
+from tuner.memory.batch.micro_batch import PassInput, routes_of
 from tuner.memory.batch.padding import padding_doubt
-from tuner.memory.batch.routes import routes_of
 from tuner.memory.fsdp.kept_inputs import kept_inputs
 from tuner.memory.host.node import host_terms
 from tuner.memory.ledger.terms import Estimate, Moment, PhaseEstimate, Term
 from tuner.memory.megatron import stages
-from tuner.memory.passes.moments import as_counted, pass_moments
-from tuner.memory.passes.upper_end import with_upper_ends
+from tuner.memory.passes import as_counted, pass_moments, with_upper_ends
 from tuner.memory.process.constant import Constant
 from tuner.memory.process.freed_blocks import freed_blocks
-from tuner.memory.residents.engines import Residents, States
-from tuner.memory.rollout.at_start import cache_share
-from tuner.memory.rollout.capacity import start_doubt, start_problems
+from tuner.memory.residents import Residents, States
+from tuner.memory.rollout.capacity import cache_share, start_doubt, start_problems
 from tuner.memory.rollout.services import services_at_rest, services_judging
 from tuner.memory.rollout.terms import asleep_terms, awake_terms, waking_terms
 from tuner.memory.saving import save_doubt, save_moments

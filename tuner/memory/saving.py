@@ -12,14 +12,13 @@ from tuner.evidence import Evidence
 from tuner.language import _
 from tuner.memory.fsdp.states import stored_parameters
 from tuner.memory.fsdp.units import is_unsharded
-from tuner.memory.ledger.expression import ceil_div, largest
-from tuner.memory.ledger.pinned_memory import pinned
-from tuner.memory.ledger.stated_terms import Size, stated
+from tuner.memory.ledger.formula import ceil_div, largest
+from tuner.memory.ledger.stated_terms import Size, pinned, stated
 from tuner.memory.ledger.terms import Item, Moment, PhaseEstimate, Term
 from tuner.memory.megatron import grid
 from tuner.memory.megatron import states as megatron_states
 from tuner.memory.process.constant import Constant, heuristic
-from tuner.memory.residents.engines import States
+from tuner.memory.residents import States
 from tuner.memory.weight_sync.tensor_sizes import largest_tensor_parameters
 from tuner.memory.weight_sync.transfer import (
     converted_tensor_bytes,

@@ -4,21 +4,18 @@ import os
 from collections.abc import Iterator, Mapping
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tuner import shipped
+from tuner import resources, shipped
 from tuner.errors import InputError, Location
 from tuner.files import is_there, read_bytes
 from tuner.language import _
 from tuner.model_shape import ModelShape
 from tuner.models.shape import shape_from_config
 from tuner.units import MIB
-
-if TYPE_CHECKING:
-    from tuner.models.profile import ModelProfile
 
 _WITHIN = (
     ".",
@@ -28,6 +25,36 @@ _WITHIN = (
 )  # where a trainer's checkpoint has the configuration
 _MOST_BYTES = 4 * MIB  # a quantized checkpoint that lists its layers has 0.3 MiB
 _CACHE_PREFIX = "models--"  # Hugging Face cache: models--<organisation>--<name>/snapshots/<hash>
+
+
+class ModelProfile(Struct, frozen=True, kw_only=True):
+    """One file of ``profiles/models``.
+
+    In the file, ``names`` share ``config``, the keys of ``config.json`` that the dimensions
+    depend on; each of the optional ``variants`` has further names and the keys that differ.
+    """
+
+    configs: Mapping[str, Mapping[str, Any]]  # by listed name
+    source: str
+
+    def find(self, name: str) -> str | None:
+        """The listed spelling of a name in any case, None when it is not listed."""
+        return next((listed for listed in self.configs if listed.lower() == name.lower()), None)
+
+
+def read_profile(file: Path) -> ModelProfile:
+    """Read one profile.
+
+    Raises:
+        InputError: not YAML, or not of the form that :class:`ModelProfile` describes.
+    """
+    named: resources.Kinds = {"names": list, "config": dict}
+    content = resources.read_profile(file, required={**named, "source": str}, optional={"variants": list})
+    own, configs = content["config"], dict.fromkeys(content["names"], content["config"])
+    for variant in content.get("variants", []):
+        resources.check_keys(variant, file=file, required=named, optional={})
+        configs |= dict.fromkeys(variant["names"], own | variant["config"])
+    return ModelProfile(configs=configs, source=content["source"])
 
 
 class FoundConfig(Struct, frozen=True, kw_only=True):
@@ -184,7 +211,6 @@ def _near(name: str) -> tuple[str, ...]:
 @lru_cache(maxsize=256)
 def _find_in_profiles(name: str) -> FoundConfig | None:
     # Looking through the texts first leaves one file to parse instead of all.
-    from tuner.models.profile import read_profile
 
     for file in _files(likely=name):
         if name.lower() in file.read_text(encoding="utf-8").lower():
@@ -220,8 +246,6 @@ def _contained(path: str) -> FoundConfig | None:
 @cache
 def _profiles() -> "tuple[ModelProfile, ...]":
     """All profiles; a search for what is near goes through them more than once."""
-    from tuner.models.profile import read_profile
-
     return tuple(read_profile(file) for file in _files())
 
 

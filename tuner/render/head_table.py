@@ -12,7 +12,7 @@ from tuner.render.terminal import Terminal, plain
 from tuner.workload import (
     ENTROPY_CHUNK_TOKENS,
 )
-from tuner.workload.head_names import head_label
+from tuner.workload.head import head_label
 
 _COLUMN = 11
 _gib = partial(gib, decimals=2)  # the leanest ways take some 10 MiB

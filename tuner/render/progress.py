@@ -13,8 +13,8 @@ from rich.text import Text
 from tuner.language import _
 from tuner.render.terminal import plain, write
 from tuner.render.words import listed
-from tuner.validate import progress
-from tuner.validate.children.outcome import Failed
+from tuner.validate import plans
+from tuner.validate.children.call import Failed
 from tuner.validate.parts import ValidationPart
 from tuner.validate.plans import PartPlan
 from tuner.validate.report.schema import PartReport, Status
@@ -23,7 +23,7 @@ _BAR = 24  # columns
 _MESSAGE = 160  # characters of a failure
 
 
-def progress_on(stream: TextIO) -> progress.Progress:
+def progress_on(stream: TextIO) -> plans.Progress:
     """Bars where the stream is a terminal that can draw them, else lines."""
     if stream.isatty() and os.environ.get("TERM") != "dumb":
         return Bars(stream)

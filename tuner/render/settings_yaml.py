@@ -5,7 +5,7 @@ from typing import Any
 
 from tuner.inputs.resolution import to_say
 from tuner.inputs.tree import Path, dotted, split_key
-from tuner.inputs.yaml_written import on_one_line
+from tuner.inputs.yaml_nodes import on_one_line
 from tuner.language import _
 from tuner.render.settings_text import not_known, title
 from tuner.render.settings_view import SettingsView

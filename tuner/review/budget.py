@@ -38,7 +38,7 @@ from tuner.errors import InputError, Location
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.language import N_, _
-from tuner.review.project.globs import matches
+from tuner.review.project.discovery import matches
 from tuner.review.project.read import PlacedBudget
 from tuner.rules.wording import around, duration, gib, up_to
 from tuner.timing import Interval, step_interval

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from tuner.errors import InputError, Location
 from tuner.files import is_there, read_bytes
-from tuner.inputs.form import is_shell
+from tuner.inputs.named_inputs import is_shell
 from tuner.inputs.overrides import COMMAND_LINE
 from tuner.inputs.secrets import has_secret
 from tuner.inputs.settings import Settings

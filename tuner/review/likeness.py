@@ -11,7 +11,7 @@ from heapq import merge
 from pathlib import Path
 
 from tuner.files import STANDARD_INPUT
-from tuner.inputs.several import Input
+from tuner.inputs.named_inputs import Input
 from tuner.review.spool import Spool
 
 _NUMBERS = re.compile(rb"[0-9]+")

@@ -13,7 +13,7 @@ from functools import partial
 from multiprocessing import active_children, get_context
 from typing import TypeVar
 
-from tuner.inputs.several import Input
+from tuner.inputs.named_inputs import Input
 from tuner.lifetime import begin_in_pool, start_silent_tracker
 
 FEW = 48  # inputs that one process judges in less time than others take to start and to learn the defaults

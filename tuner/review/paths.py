@@ -11,10 +11,9 @@ from msgspec.structs import replace
 
 from tuner.errors import InputError, Location
 from tuner.files import STANDARD_INPUT, is_there
-from tuner.inputs.form import SHELL_NAMES
 from tuner.inputs.log.run_log import is_log
+from tuner.inputs.named_inputs import SHELL_NAMES, Input
 from tuner.inputs.run_folder import is_run
-from tuner.inputs.several import Input
 from tuner.language import _
 from tuner.trainers.registry import trainer_of_file
 from tuner.units import MIB

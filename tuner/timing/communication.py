@@ -12,7 +12,7 @@ from msgspec import Struct
 from tuner.hardware import Cluster
 from tuner.timing import assumptions as assume
 from tuner.timing.job import Parts
-from tuner.timing.measured_collectives import Collective
+from tuner.timing.measured_tables import Collective
 from tuner.timing.operators import collectives_of
 from tuner.timing.rates import link_bytes_per_s
 

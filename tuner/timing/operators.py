@@ -13,9 +13,8 @@ from msgspec import Struct
 from tuner import shipped
 from tuner.hardware import Gpu
 from tuner.timing.cards import carried_share
-from tuner.timing.interpolation import neighbours
-from tuner.timing.measured_collectives import Collectives
 from tuner.timing.measured_reads import CacheReads, WeightReads
+from tuner.timing.measured_tables import Collectives, neighbours
 
 #: The card whose shares stand in for those of a card without a table.
 REFERENCE = "h100-sxm"

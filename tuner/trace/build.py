@@ -11,7 +11,7 @@ from typing import Any
 from tuner.errors import InputError, Location, TunerError, UnsupportedError
 from tuner.language import _
 from tuner.models import FoundConfig
-from tuner.models.implemented_types import extra
+from tuner.models.shape import extra
 
 # What a configuration may hold beside the architecture: code and kernels to fetch, and number formats,
 # which are the trainer's to choose.

@@ -24,8 +24,8 @@ from tuner.workload import ANY_LENGTHS, Lengths, Quantity, ServiceRole, TokenByt
 
 if TYPE_CHECKING:
     from tuner.inputs.log.metrics import StepMetrics
-    from tuner.inputs.processes import Processes
     from tuner.inputs.record.read import RunRecord
+    from tuner.inputs.user_input import Processes
     from tuner.out_of_memory.stack import Call
     from tuner.workload.observed_run import ObservedRun
     from tuner.workload.place import FailurePlace

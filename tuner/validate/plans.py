@@ -1,14 +1,16 @@
-"""The parts of a validation: their modules, and what each would run."""
+"""The parts of a validation: their modules, what each would run, and who is told while they run."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from tuner.validate.children.call import Failed
 from tuner.validate.children.servers import ServedFunction
 from tuner.validate.collectives import part as collectives
 from tuner.validate.head import part as head
 from tuner.validate.machine import part as machine
 from tuner.validate.parts import ValidationPart
+from tuner.validate.report.schema import PartReport
 from tuner.validate.rollout import part as rollout
 from tuner.validate.search import part as search
 from tuner.validate.session import NotHereError, Options, Planned, Session, Subject
@@ -69,3 +71,28 @@ def _plan(subject: Subject, options: Options, part: ValidationPart) -> PartPlan:
         return PartPlan(part=part, planned=PARTS[part].plan(subject, options))
     except NotHereError as reason:
         return PartPlan(part=part, reason=str(reason))
+
+
+class Progress(Protocol):
+    """Told what the run is doing."""
+
+    def begin(self, planned: Sequence[PartPlan], budget_s: float) -> None:
+        """The run begins."""
+
+    def part(self, part: ValidationPart) -> None:
+        """A part begins."""
+
+    def call(self, title: str, expected_s: float, left_s: float) -> None:
+        """Something is run; ``left_s`` of the whole budget is left."""
+
+    def returned(self, failed: Failed | None) -> None:
+        """What was run has returned, or failed."""
+
+    def done(self, report: PartReport) -> None:
+        """A part has ended."""
+
+    def warn(self, text: str) -> None:
+        """Something that a person should know at once."""
+
+    def end(self) -> None:
+        """The run has ended."""

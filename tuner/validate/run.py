@@ -14,12 +14,10 @@ from tuner.advise import Recommendation
 from tuner.language import _
 from tuner.validate import plans
 from tuner.validate.children import processes
-from tuner.validate.children.outcome import CallFailure, Failed
+from tuner.validate.children.call import CallFailure, Failed, Setup
 from tuner.validate.children.servers import ServedFunction
-from tuner.validate.children.setup import Setup
 from tuner.validate.parts import ValidationPart
-from tuner.validate.plans import PartPlan
-from tuner.validate.progress import Progress
+from tuner.validate.plans import PartPlan, Progress
 from tuner.validate.report.schema import (
     JudgedRecommendation,
     Machine,
@@ -29,8 +27,7 @@ from tuner.validate.report.schema import (
     Validation,
     ValidationFile,
 )
-from tuner.validate.report.unjudged_advice import unjudged
-from tuner.validate.report.verdicts import joined
+from tuner.validate.report.verdicts import joined, unjudged
 from tuner.validate.session import (
     Options,
     OutOfBudgetError,

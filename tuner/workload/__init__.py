@@ -32,8 +32,7 @@ from tuner.workload.engine import (
 from tuner.workload.head import ENTROPY_CHUNK_TOKENS, HeadKind, OutputHead, Scaling
 from tuner.workload.job import Quantity, Release, Workload
 from tuner.workload.passes import Role, StepPass
-from tuner.workload.rollout import CacheSizing, FractionOf, Rollout, RolloutEngine
-from tuner.workload.services import Service, ServiceRole
+from tuner.workload.rollout import CacheSizing, FractionOf, Rollout, RolloutEngine, Service, ServiceRole
 from tuner.workload.step import (
     Actor,
     Carrier,

@@ -11,8 +11,7 @@ from tuner.hardware import Cluster
 from tuner.model_shape import ModelShape
 from tuner.workload.batch import Batch, Batching, Pass
 from tuner.workload.passes import StepPass, step_passes
-from tuner.workload.rollout import Rollout
-from tuner.workload.services import Service, ServiceRole
+from tuner.workload.rollout import Rollout, Service, ServiceRole
 from tuner.workload.step import Actor, Controller, Critic, Phase, Reference, WeightSync
 
 

@@ -7,7 +7,7 @@ from tuner.model_shape import ModelShape
 from tuner.workload.batch import Batching, Pass
 from tuner.workload.engine import Engine
 from tuner.workload.head import HeadKind, OutputHead
-from tuner.workload.services import Service
+from tuner.workload.rollout import Service
 from tuner.workload.step import Actor, Critic, Phase, Reference
 
 _VALUE_HEAD = OutputHead(kind=HeadKind.VALUE)

@@ -9,7 +9,7 @@ from calculator.paths import Branch, folded, leaves
 from tuner.memory.layer.backward_stages import BackwardStage
 from tuner.memory.ledger.terms import Moment, Term
 from tuner.memory.process.constant import Constant
-from tuner.memory.residents.engines import States
+from tuner.memory.residents import States
 
 Pick = Callable[[Any], Any]
 

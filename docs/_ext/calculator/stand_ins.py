@@ -29,6 +29,7 @@ from calculator.numbers import Fraction, Number
 from calculator.paths import Explorer
 from tuner.evidence import Evidence
 from tuner.hardware import Gpu
+from tuner.memory import residents as residents
 from tuner.memory import saving
 from tuner.memory.batch.micro_batch import PassInput
 from tuner.memory.estimate import _Step
@@ -36,12 +37,11 @@ from tuner.memory.fsdp import shared_backward, shared_terms, units, weights_left
 from tuner.memory.fsdp.fsdp1 import passes as fsdp1
 from tuner.memory.fsdp.fsdp2 import passes as fsdp2
 from tuner.memory.layer import activations, backward_stages
-from tuner.memory.ledger import expression
+from tuner.memory.ledger import formula
 from tuner.memory.ledger.terms import Moment, Term
 from tuner.memory.process import communicators
 from tuner.memory.process import terms as process_terms
-from tuner.memory.residents import engines as residents
-from tuner.memory.residents.engines import Residents, States
+from tuner.memory.residents import Residents, States
 from tuner.memory.rollout import kv_cache, share
 from tuner.memory.rollout import process as rollout_process
 from tuner.memory.rollout import terms as rollout_terms
@@ -226,8 +226,8 @@ def _stands_in(explorer: Explorer, cached_layers: Callable[[], Any]) -> Iterator
     yield from _communicators(explorer)
     yield activations, "layer_evidence", lambda model: Evidence.MODELLED
     yield kv_cache, "cached_layers", lambda model, rollout: cached_layers()
-    fraction = vars(expression)["_fraction"]
-    yield expression, "_fraction", lambda number: _as_fraction(number, fraction)
+    fraction = vars(formula)["_fraction"]
+    yield formula, "_fraction", lambda number: _as_fraction(number, fraction)
     yield functools.cached_property, "__get__", _remembering(explorer)
 
 

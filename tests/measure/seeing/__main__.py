@@ -30,7 +30,7 @@ from measure.seeing.tiny import tiny_case, tiny_config
 
 from tuner.accuracy import MeasuredCase, workload_of
 from tuner.models import find_config
-from tuner.models.first_layers import cut_config
+from tuner.models.shape import cut_config
 from tuner.validate.training.passes import PlannedPass, planned_passes
 from tuner.validate.training.settings import ModelSettings, PassFailed
 from tuner.validate.training.worker.measure import measure_passes

@@ -9,7 +9,7 @@ from msgspec import structs
 from tuner.accuracy import MeasuredCase, workload_of
 from tuner.model_shape import ModelShape
 from tuner.models import find_config, shape_from_config
-from tuner.models.first_layers import cut_config
+from tuner.models.shape import cut_config
 from tuner.validate.training.settings import ModelSettings, PassSettings
 
 _TINY = {

@@ -10,8 +10,7 @@ import pytest
 from tests.cli.runner import ROOT
 from tests.validate.called import called
 from tuner.validate.children import here, processes
-from tuner.validate.children.outcome import CallFailure, Failed
-from tuner.validate.children.setup import Setup
+from tuner.validate.children.call import CallFailure, Failed, Setup
 
 CPU = Setup(device="cpu")
 LONG = 120.0
@@ -21,7 +20,7 @@ import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # also where the tests run in a shell's background
 from tests.validate.called import called
 from tuner.validate.children import processes
-from tuner.validate.children.setup import Setup
+from tuner.validate.children.call import Setup
 processes.run(called("waits_with_a_child"), (sys.argv[1],),
               setup=Setup(device="cpu"), timeout_s=300)
 """
@@ -40,7 +39,7 @@ import sys
 from tuner.validate import plans
 from tuner.validate.children import here, processes, servers
 from tuner.validate.children.servers import Server, ServedFunction
-from tuner.validate.children.setup import Setup
+from tuner.validate.children.call import Setup
 device, driver, server, *names = sys.argv[1:]
 servers._driver_is_here = lambda: driver == "driver"
 here.look(Setup(device=device), plans.workers())
@@ -116,7 +115,7 @@ def test_a_worker_is_called(capfd: pytest.CaptureFixture[str]) -> None:
 LOCKS = """
 from tests.validate.called import called
 from tuner.validate.children import processes
-from tuner.validate.children.setup import Setup
+from tuner.validate.children.call import Setup
 print(processes.run(called("locks"), (), setup=Setup(device="cpu"), timeout_s=100))
 """
 
@@ -130,7 +129,7 @@ def test_nothing_is_said_of_what_a_child_left() -> None:
 JOINED = """
 from tests.validate.called import called
 from tuner.validate.children import processes
-from tuner.validate.children.setup import Setup
+from tuner.validate.children.call import Setup
 setup = Setup(device="cpu")
 print(processes.run(called("places"), (), setup=setup, timeout_s=100, world=2))
 """

@@ -15,9 +15,8 @@ from tuner.memory.fsdp.order import UnitOrder
 from tuner.models import shape_from_config
 from tuner.units import GIB, GIGA, MIB
 from tuner.validate.children import processes
-from tuner.validate.children.outcome import CallFailure, Failed
+from tuner.validate.children.call import CallFailure, Failed, Setup
 from tuner.validate.children.servers import ServedFunction
-from tuner.validate.children.setup import Setup
 from tuner.validate.collectives import part, switches
 from tuner.validate.collectives.readings import CollectiveReadings, CommunicatorBytes, Exchanged
 from tuner.validate.report.schema import Measurement, Outcome

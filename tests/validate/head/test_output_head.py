@@ -22,12 +22,11 @@ from tuner.findings import Finding, Severity
 from tuner.kernels.benchmark.problem import ProblemShape, random_problem
 from tuner.kernels.benchmark.timing import LEAST_ROUNDS
 from tuner.kernels.comparison import HEADS, verl_log_prob_and_entropy
-from tuner.memory.head.peak import head_peak_bytes
+from tuner.memory.head.terms import head_peak_bytes
 from tuner.rules.kernels.eager_entropy import RULE
 from tuner.units import MIB
 from tuner.validate.children import processes
-from tuner.validate.children.outcome import CallFailure, Failed
-from tuner.validate.children.setup import Setup
+from tuner.validate.children.call import CallFailure, Failed, Setup
 from tuner.validate.head import part
 from tuner.validate.head.settings import (
     HeadFigures,

@@ -14,7 +14,7 @@ from tuner.hardware import Gpu, MeasuredGpu
 from tuner.memory.process.overhead import CONTEXT, CUBLAS_WORKSPACES
 from tuner.timing.corrections import OperatorFamily
 from tuner.units import GIGA, MIB, TERA
-from tuner.validate.children.outcome import CallFailure, Failed
+from tuner.validate.children.call import CallFailure, Failed
 from tuner.validate.machine import families, part
 from tuner.validate.machine.readings import MachineReadings, OperatorRate, OperatorSizes, ProcessBytes, Rate
 from tuner.validate.report.profile import PROFILE_FIGURES
@@ -233,7 +233,7 @@ def test_the_operators_worker_runs_on_a_cpu(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.gpu
 def test_a_gpu_is_read() -> None:
     from tuner.validate.children import processes
-    from tuner.validate.children.setup import Setup
+    from tuner.validate.children.call import Setup
 
     found = processes.run(part.WORKER, (), setup=Setup(device="cuda"), timeout_s=60)
     assert isinstance(found, MachineReadings), found

@@ -11,7 +11,7 @@ from tests.validate.parts import MACHINE
 from tests.validate.report.test_render import report
 from tuner.errors import InputError
 from tuner.validate.children import processes
-from tuner.validate.children.setup import Setup
+from tuner.validate.children.call import Setup
 from tuner.validate.nodes.merged_reports import merged
 from tuner.validate.nodes.ray_tasks import on_ray
 from tuner.validate.nodes.torchrun import TorchrunProcess, launched

@@ -17,7 +17,7 @@ from tuner.render.schemas import schema
 from tuner.render.terminal import Terminal
 from tuner.render.validation import plan_document, validation_document, validation_json
 from tuner.units import GIB
-from tuner.validate.children.outcome import CallFailure, Failed
+from tuner.validate.children.call import CallFailure, Failed
 from tuner.validate.parts import ValidationPart
 from tuner.validate.plans import PartPlan
 from tuner.validate.report.schema import Outcome, PartReport, Status, Validation, ValidationFile

@@ -22,9 +22,8 @@ from tuner.model_shape import LatentAttention
 from tuner.timing import assumptions as assume
 from tuner.units import GIB, MIB
 from tuner.validate.children import processes
-from tuner.validate.children.outcome import CallFailure, Failed
+from tuner.validate.children.call import CallFailure, Failed, Setup
 from tuner.validate.children.servers import ServedFunction
-from tuner.validate.children.setup import Setup
 from tuner.validate.report.schema import JudgedRecommendation, Machine, Measurement, Outcome
 from tuner.validate.report.verdicts import joined
 from tuner.validate.rollout import part

@@ -17,14 +17,12 @@ from tuner.consultation.consult import consult, model_config
 from tuner.consultation.premises import Premises
 from tuner.units import GIB
 from tuner.validate.children import processes
-from tuner.validate.children.outcome import CallFailure, Failed
+from tuner.validate.children.call import CallFailure, Failed, Setup
 from tuner.validate.children.servers import ServedFunction
-from tuner.validate.children.setup import Setup
 from tuner.validate.report.schema import JudgedRecommendation, Machine, Measurement, Outcome
 from tuner.validate.search import part
-from tuner.validate.search.bisection import Search
-from tuner.validate.search.out_of_memory import told_by_allocator
-from tuner.validate.search.sizes import LEAST_TOKENS, predicted_limit, resized, snapped
+from tuner.validate.search.bisection import LEAST_TOKENS, Search, predicted_limit, resized, snapped
+from tuner.validate.search.part import told_by_allocator
 from tuner.validate.session import NotHereError, Options, OutOfBudgetError, Subject
 from tuner.validate.training.passes import planned_passes
 from tuner.validate.training.settings import ModelSettings, PassFigures, PassSettings

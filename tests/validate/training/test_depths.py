@@ -12,7 +12,7 @@ from tuner.accuracy import MeasuredCase, workload_of
 from tuner.memory import Item, PhaseEstimate, Term
 from tuner.memory.ledger.terms import Moment
 from tuner.models import find_config, find_model, shape_from_config
-from tuner.models.first_layers import cut_config
+from tuner.models.shape import cut_config
 from tuner.validate.training import depths
 from tuner.validate.training.depths import Depths, predictions
 from tuner.validate.training.passes import PlannedPass, planned_passes

@@ -15,10 +15,10 @@ from tests.memory.test_accuracy import PASS
 from tuner.accuracy import MeasuredCase, workload_of
 from tuner.memory.vision import activations
 from tuner.models import find_config, find_model, shape_from_config
-from tuner.models.first_layers import cut_config
+from tuner.models.shape import cut_config
 from tuner.trace.storages import Storages
 from tuner.validate.training.configured_passes import not_here
-from tuner.validate.training.images import prompt_images, sequences_with_images
+from tuner.validate.training.fitted_job import prompt_images, sequences_with_images
 from tuner.validate.training.passes import PlannedPass, planned_passes
 from tuner.validate.training.settings import ModelSettings
 from tuner.validate.training.worker import measure

@@ -17,13 +17,13 @@ from tuner.accuracy import MeasuredCase, compare, workload_of
 from tuner.architectures import find_architecture, model_types
 from tuner.models import find_config, shape_from_config
 from tuner.validate.children import processes
-from tuner.validate.children.setup import Setup
+from tuner.validate.children.call import Setup
 from tuner.validate.report.schema import Outcome
 from tuner.validate.report.verdicts import PEAK_TOLERANCE
 from tuner.validate.training import configured_passes, part
 from tuner.validate.training.passes import PlannedPass, planned_passes
 from tuner.validate.training.settings import ModelSettings, PassFigures
-from tuner.validate.training.worker import liger, measure
+from tuner.validate.training.worker import measure, model
 from tuner.validate.training.worker.engine import TrainingEngine
 from tuner.validate.training.worker.model import empty_model
 from tuner.workload import Phase
@@ -57,7 +57,7 @@ def not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def _nothing_is_left() -> Iterator[None]:
     yield
-    liger.restore_modules()
+    model.restore_modules()
     if dist.is_initialized():
         dist.destroy_process_group()
 

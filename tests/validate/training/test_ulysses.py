@@ -20,11 +20,11 @@ from tests.validate.training.test_passes_on_cpu import CONFIG, HEAD, PASSES, set
 from tuner.accuracy import MeasuredCase, workload_of
 from tuner.dtypes import DType
 from tuner.models import find_config, shape_from_config
-from tuner.models.first_layers import cut_config
+from tuner.models.shape import cut_config
 from tuner.validate.children import processes
+from tuner.validate.children.call import Setup
 from tuner.validate.children.servers import ServedFunction, Server
-from tuner.validate.children.setup import Setup
-from tuner.validate.search.sizes import LEAST_TOKENS, resized, snapped
+from tuner.validate.search.bisection import LEAST_TOKENS, resized, snapped
 from tuner.validate.training import part
 from tuner.validate.training.passes import PlannedPass, planned_passes
 from tuner.validate.training.settings import ModelSettings, PassFigures, PassSettings

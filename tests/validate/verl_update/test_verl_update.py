@@ -21,8 +21,7 @@ from tuner.models import find_config
 from tuner.render.schemas import schema
 from tuner.units import GIB
 from tuner.validate.children import processes
-from tuner.validate.children.outcome import CallFailure, Failed
-from tuner.validate.children.setup import Setup
+from tuner.validate.children.call import CallFailure, Failed, Setup
 from tuner.validate.report.schema import Machine, Measurement, Outcome
 from tuner.validate.session import NotHereError, Options, OutOfBudgetError, Subject
 from tuner.validate.training.passes import PlannedPass

@@ -1,12 +1,83 @@
-"""The lines of a log, cut to a length that a line of metrics has."""
+"""The lines of a log at its two ends: a run says there how it began and how it went."""
 
+import io
+from collections import deque
 from collections.abc import Iterator
+from typing import BinaryIO
 
 from msgspec import Struct
 
-from tuner.inputs.log.ends import Ends
+from tuner.units import MIB
+
+END_BYTES = 16 * MIB  # of the beginning, and of the end
+_MOST_BYTES = 1024 * MIB  # of a pipe, which cannot be read from its end
+_PIECE = MIB
+
 
 LONGEST = 64 * 1024  # bytes of a line; one with the metrics of a step has some 8,000
+
+
+class Ends(Struct, frozen=True, kw_only=True):
+    """A text, or its beginning and its end where it is too large to be read as a whole."""
+
+    beginning: bytes
+    end: bytes = b""  # empty where the beginning is all
+    cut_bytes: int = 0  # between the two
+    unread: bool = False  # the pipe goes on behind the end
+
+
+def read_ends(start: bytes, stream: BinaryIO, *, end_bytes: int = END_BYTES) -> Ends:
+    """Read a stream to its end, and keep no more of it than its two ends.
+
+    Args:
+        start: what was already read of it.
+        stream: the rest.
+        end_bytes: how much of each end is kept.
+    """
+    beginning = start + stream.read(max(0, end_bytes - len(start)))
+    rest = _size_behind(stream)
+    if rest is None:
+        return _of_pipe(beginning, stream, end_bytes)
+    cut = max(0, rest - end_bytes)
+    stream.seek(cut, io.SEEK_CUR)
+    end = stream.read(end_bytes)
+    return _whole(beginning, end) if cut == 0 else Ends(beginning=beginning, end=end, cut_bytes=cut)
+
+
+def _size_behind(stream: BinaryIO) -> int | None:
+    """The bytes that were not read yet; None where only reading would tell."""
+    try:
+        if not stream.seekable():
+            return None
+        place = stream.tell()
+        end = stream.seek(0, io.SEEK_END)
+        stream.seek(place)
+    except OSError:
+        return None
+    return max(0, end - place)
+
+
+def _of_pipe(beginning: bytes, stream: BinaryIO, end_bytes: int) -> Ends:
+    kept: deque[bytes] = deque()
+    held = cut = 0
+    while len(beginning) + cut + held < _MOST_BYTES:
+        piece = stream.read(_PIECE)
+        if not piece:
+            break
+        kept.append(piece)
+        held += len(piece)
+        while held - len(kept[0]) >= end_bytes:
+            dropped = len(kept.popleft())
+            held, cut = held - dropped, cut + dropped
+    unread = len(beginning) + cut + held >= _MOST_BYTES
+    end = b"".join(kept)
+    if cut == 0 and not unread:
+        return _whole(beginning, end)
+    return Ends(beginning=beginning, end=end, cut_bytes=cut, unread=unread)
+
+
+def _whole(beginning: bytes, end: bytes) -> Ends:
+    return Ends(beginning=beginning + end)
 
 
 class LogLine(Struct, frozen=True, kw_only=True):

@@ -1,22 +1,27 @@
-"""Reads the log of a run: what it was configured with, what its steps reported, how it ended."""
+"""What a run says of itself: its log, with configuration, steps and end, or the summary that wandb keeps."""
 
 import ast
+import json
 import re
 from collections.abc import Sequence
+from pathlib import Path
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tuner.errors import InputError, Location
+from tuner.files import is_there, read_bytes
 from tuner.inputs.log.command import StartingCommand, last_command
-from tuner.inputs.log.ends import Ends
 from tuner.inputs.log.engine import engine_start, engine_version
-from tuner.inputs.log.lines import LogLine, lines_of
+from tuner.inputs.log.lines import Ends, LogLine, lines_of
 from tuner.inputs.log.mapping import PrintedMapping, begins_mapping, read_mapping
-from tuner.inputs.log.metrics import MOST_STEPS, StepMetrics, last_steps, read_step
+from tuner.inputs.log.metrics import LARGEST, LONGEST_NAME, MOST_STEPS, StepMetrics, last_steps, read_step
 from tuner.inputs.secrets import without_secrets
 from tuner.inputs.tree import leaves
+from tuner.language import _
 from tuner.out_of_memory.printed_lines import cleaned
 from tuner.out_of_memory.reading import MOST_BEFORE, MOST_BEHIND, OutOfMemory, read_out_of_memory
+from tuner.units import MIB
 from tuner.workload.observed_run import EngineStart
 
 # One of which a log has in its first mebibyte, at the begin of a line or behind what a progress bar printed.
@@ -35,6 +40,11 @@ _MOST_MAPPINGS = 16
 _MOST_ARGUMENTS = 1000
 _MOST_STEP_LINES = 4 * MOST_STEPS  # a step may be repeated, or told in several lines
 _MOST_ERROR_CHARACTERS = 8 * 1024 * 1024  # at the end, where an error is looked for
+
+
+NAME = "wandb-summary.json"
+_STEP = "_step"  # which wandb counts; verl hands it its own
+_MOST_BYTES = 4 * MIB
 
 
 class RunLog(Struct, frozen=True, kw_only=True):
@@ -157,3 +167,34 @@ def _out_of_memory(lines: Sequence[LogLine], first: int) -> OutOfMemory | None:
         return None
     number = lines[min(begin + error.line, len(lines)) - 1].number
     return replace(error, line=number or 0)
+
+
+def summary_beside(config: Path) -> RunLog | None:
+    """The last step of the run whose configuration wandb has kept in a file; None without a summary.
+
+    Raises:
+        InputError: the summary cannot be read.
+
+    Source: wandb 0.19, ``wandb/sdk/wandb_summary.py``: what was logged last, by the names it was logged with.
+    """
+    file = config.with_name(NAME)
+    if not is_there(file, Path.is_file):
+        return None
+    try:
+        content = json.loads(read_bytes(file, most=_MOST_BYTES))
+    except (ValueError, RecursionError):
+        content = None
+    if not isinstance(content, dict):
+        raise InputError(
+            _("not a JSON object"),
+            location=Location(source=str(file)),
+            hint=_("take it away to go by {config} alone").format(config=config.name),
+        )
+    values = {
+        name: float(value)
+        for name, value in content.items()
+        if isinstance(value, int | float) and abs(value) <= LARGEST and len(name) <= LONGEST_NAME
+    }
+    step = values.get(_STEP, 0.0)
+    steps = (StepMetrics(step=int(max(0.0, step)), values=values),) if values else ()
+    return RunLog(configuration=None, steps=steps)

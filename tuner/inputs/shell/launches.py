@@ -11,11 +11,11 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 
 from tuner.errors import Location
-from tuner.inputs.processes import Count, Processes
 from tuner.inputs.shell.carriers import PYTHON
 from tuner.inputs.shell.interpreter import StartedProgram
 from tuner.inputs.shell.undecided_parts import UndecidedPart, together
 from tuner.inputs.shell.values import Field, Text
+from tuner.inputs.user_input import Count, Processes
 
 _DISTRIBUTED = frozenset({"torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch"})
 _STARTERS = frozenset({"torchrun", "accelerate", "deepspeed", "mpirun", "colossalai"})

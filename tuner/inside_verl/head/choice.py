@@ -6,7 +6,7 @@ from types import MethodType
 from typing import Any
 
 from tuner.inside_verl.head.forward import with_head
-from tuner.inside_verl.worker_log import say
+from tuner.inside_verl.verl_process import say
 from tuner.language import _
 
 MARK = "__tuner_head__"  # on a forward pass that has the head

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from tuner.inside_verl.head.mode import kernel_mode
 from tuner.inside_verl.head.policy.coverage import ACTOR
 from tuner.inside_verl.head.policy.loss_handoff import WAY
+from tuner.inside_verl.head.projection import kernel_mode
 from tuner.inside_verl.settings import HEAD
 from tuner.kernels import linear_cross_entropy
 

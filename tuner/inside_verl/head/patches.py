@@ -5,7 +5,7 @@ from typing import Any
 
 from tuner.inside_verl.patching import WITH_ENGINE, WITH_LEGACY, Patch, made_by
 from tuner.inside_verl.settings import HEAD
-from tuner.inside_verl.worker_log import say
+from tuner.inside_verl.verl_process import say
 from tuner.language import N_, _
 from tuner.versions import at_least, installed_version
 

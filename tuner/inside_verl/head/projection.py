@@ -8,10 +8,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tuner.inside_verl.head.mode import kernel_mode
 from tuner.inside_verl.head.policy.loss_handoff import WAY
 from tuner.inside_verl.head.policy.results import planned_results
-from tuner.kernels import linear_cross_entropy
+from tuner.inside_verl.settings import HEAD
+from tuner.kernels import Mode, linear_cross_entropy
+
+
+def kernel_mode() -> Mode:
+    """What is kept of the logits, by the environment of this process."""
+    return Mode.SAVED_LOGITS if HEAD.read() == "saved" else Mode.RECOMPUTE
 
 
 @dataclass

@@ -11,9 +11,9 @@ from functools import wraps
 from typing import Any
 
 from tuner.inside_verl.record.batch import told_step, validates
+from tuner.inside_verl.record.configuration import write_worker_configuration
 from tuner.inside_verl.record.process import recorder
 from tuner.inside_verl.record.worker import gpus_of_node, is_critic, worker_of
-from tuner.inside_verl.record.worker_configuration import write_worker_configuration
 from tuner.workload.step import Phase
 
 _STEP_ARGUMENTS = ("global_steps", "global_step")  # of update_weights, of save_checkpoint

@@ -12,7 +12,7 @@ import msgspec
 
 from tuner import __version__
 from tuner.inputs.record.form import SUFFIX, VERSION, Line, RecordProcess
-from tuner.inside_verl.release import running_release
+from tuner.inside_verl.verl_process import running_release
 
 
 class RecordWriter:

@@ -4,8 +4,8 @@ import functools
 from typing import Any
 
 from tuner.errors import TunerError
-from tuner.inside_verl.configuration import configured
 from tuner.inside_verl.settings import SKIP_ZERO_ADVANTAGE
+from tuner.inside_verl.verl_process import configured
 from tuner.language import N_, _
 
 # Policy losses (verl 0.5.0 to 0.9.1, trainer/ppo/core_algos.py) in which each token's loss is its advantage

@@ -1,18 +1,21 @@
 """The command behind ``python -m tuner.kernels.benchmark``, once it is known that it can run."""
 
+import os
 import shlex
 import sys
 import warnings
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import date
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import perf_counter
 
 import torch
 from rich.console import Console
 
 from tuner.kernels.benchmark.adversarial import CASES
-from tuner.kernels.benchmark.cold import cold_caches
 from tuner.kernels.benchmark.comparison_heads import COMPARISON, DEFAULT_COMPARISON
 from tuner.kernels.benchmark.hard_logits import measure_hard_logits
 from tuner.kernels.benchmark.heads import HEADS, Head
@@ -25,10 +28,34 @@ from tuner.kernels.benchmark.report import AdversarialReport, BenchmarkReport, S
 from tuner.kernels.benchmark.rivals import RIVAL_NAMES, Missing, find_rivals
 from tuner.kernels.benchmark.tables import WIDTH, write_tables
 
+_VARIABLES = {
+    "TRITON_CACHE_DIR": "triton",
+    "TORCHINDUCTOR_CACHE_DIR": "inductor",
+    "CUTE_DSL_CACHE_DIR": "cute",
+}
+
+
 HARD_SHAPES = {
     "cuda": ("1024x896x151936", "1024x896x129920"),
     "cpu": ("33x16x203",),
 }
+
+
+@contextmanager
+def cold_caches() -> Iterator[None]:
+    """Within it Triton, torch's compiler and CuTe DSL find nothing that they compiled before."""
+    before = {name: os.environ.get(name) for name in _VARIABLES}
+    with TemporaryDirectory(prefix="tuner-benchmark-", ignore_cleanup_errors=True) as folder:
+        for name, part in _VARIABLES.items():
+            os.environ[name] = str(Path(folder, part))
+        try:
+            yield
+        finally:
+            for name, value in before.items():
+                if value is None:
+                    del os.environ[name]
+                else:
+                    os.environ[name] = value
 
 
 class BadArgumentError(Exception):

@@ -20,11 +20,10 @@ from tuner.kernels.benchmark.outcome import (
     wrong_results,
 )
 from tuner.kernels.benchmark.problem import ProblemShape, random_problem, with_policy
-from tuner.kernels.benchmark.products import bare_products, burst, warm_up
 from tuner.kernels.benchmark.progress import StepCounter
 from tuner.kernels.benchmark.report import HeadSource, HeadStatus, Passes, ShapeReport, Task, Times
 from tuner.kernels.benchmark.rivals import Missing
-from tuner.kernels.benchmark.speed import speeds
+from tuner.kernels.benchmark.speed import bare_products, burst, speeds, warm_up
 from tuner.kernels.benchmark.timing import Call, Timed, interleaved, peak_bytes, seconds
 from tuner.units import GIB
 

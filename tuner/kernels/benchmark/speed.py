@@ -1,13 +1,66 @@
-"""What the times of a head come to: shares of the bare products', and the ratio to verl's kernel."""
+"""The matrix products alone, the floor under every head, and the speed of the heads beside them.
 
-from collections.abc import Mapping, Sequence
+T: rows (tokens). V: vocabulary entries. H: hidden size. N: entries of a slice.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import torch
 
 from tuner.kernels.benchmark.heads import Head
-from tuner.kernels.benchmark.problem import ProblemShape
-from tuner.kernels.benchmark.products import BURST_FLOP
+from tuner.kernels.benchmark.problem import Problem, ProblemShape
 from tuner.kernels.benchmark.report import Passes, Speed, Times
 from tuner.kernels.benchmark.rivals import VERL_TRITON
 from tuner.kernels.benchmark.timing import Timed
+
+WIDTH = 8192  # vocabulary entries of one slice
+_BURST = 8192  # rows, columns and depth of the product that shows the device's rate
+BURST_FLOP = 2 * _BURST**3
+_WARM_PRODUCTS = 30  # 50 ms on an H200: longer than its clocks take to follow the load
+
+
+def bare_products(problem: Problem) -> dict[str, Callable[[], object]]:
+    """Each product over the whole vocabulary in slices, the results kept or overwritten."""
+    hidden_TH, weight_VH = problem.hidden_TH.detach(), problem.weight_VH.detach()
+    logits_TN = hidden_TH.new_empty((hidden_TH.shape[0], WIDTH)).normal_()
+    d_hidden_TH, d_weight_NH = torch.empty_like(hidden_TH), weight_VH.new_empty((WIDTH, weight_VH.shape[1]))
+    slices = weight_VH.split(WIDTH)
+
+    def logits() -> None:
+        for part_NH in slices:
+            torch.mm(hidden_TH, part_NH.T, out=logits_TN[:, : len(part_NH)])
+
+    def d_hidden() -> None:
+        for part_NH in slices:
+            torch.mm(logits_TN[:, : len(part_NH)], part_NH, out=d_hidden_TH)
+
+    def d_weight() -> None:
+        for part_NH in slices:
+            torch.mm(logits_TN[:, : len(part_NH)].T, hidden_TH, out=d_weight_NH[: len(part_NH)])
+
+    return {"bare logits": logits, "bare d_hidden": d_hidden, "bare d_weight": d_weight}
+
+
+def burst(device: str) -> Callable[[], object]:
+    """A product that shows the device's rate: ``BURST_FLOP`` operations."""
+    left, right = (torch.randn(_BURST, _BURST, device=device, dtype=torch.bfloat16) for _ in range(2))
+    return lambda: left @ right
+
+
+def warm_up(device: str) -> Callable[[], object]:
+    """A call to make before each timed one: products for so long that the clocks are those of steady work.
+
+    Nothing on a CPU, where no times are told.
+    """
+    if not device.startswith("cuda"):
+        return lambda: None
+    product = burst(device)
+
+    def run() -> None:
+        for _ in range(_WARM_PRODUCTS):
+            product()
+
+    return run
 
 
 def speeds(shape: ProblemShape, heads: Sequence[Head], times: Mapping[str, Timed]) -> dict[str, Speed]:

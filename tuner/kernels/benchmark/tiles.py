@@ -18,8 +18,8 @@ import torch
 from tuner.kernels import measured_tiles, tiles
 from tuner.kernels.benchmark.machine import describe_machine
 from tuner.kernels.benchmark.problem import ProblemShape
-from tuner.kernels.benchmark.products import warm_up
 from tuner.kernels.benchmark.shapes import DEFAULT_SHAPES
+from tuner.kernels.benchmark.speed import warm_up
 from tuner.kernels.benchmark.tile_passes import PassMatrices, passes, right_plans
 from tuner.kernels.benchmark.timing import Call, interleaved, milliseconds
 from tuner.kernels.tiles import Path, Plan, Tile, TileWork

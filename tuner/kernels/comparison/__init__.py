@@ -12,11 +12,10 @@ from typing import Protocol
 from torch import Tensor
 from torch.nn import functional
 
-from tuner.kernels.comparison.entropies import entropy_function
+from tuner.kernels.comparison.from_logits import by_kernel, entropy_function, row_by_row
 from tuner.kernels.comparison.fused import fused_in_torch
-from tuner.kernels.comparison.log_probs import by_kernel, row_by_row
 from tuner.workload import HeadKind, OutputHead, Scaling
-from tuner.workload.head_names import COMPARED_HEADS
+from tuner.workload.head import COMPARED_HEADS
 
 __all__ = ["HEADS", "IMPLEMENTATIONS", "Implementation", "verl_log_prob_and_entropy"]
 

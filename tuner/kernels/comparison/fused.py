@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tuner.kernels.comparison.log_probs import by_kernel
+from tuner.kernels.comparison.from_logits import by_kernel
 
 CHUNK_TOKENS = 512  # verl's, the same in all releases
 

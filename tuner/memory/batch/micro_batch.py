@@ -1,12 +1,54 @@
-"""One micro-batch of a pass, and an instant of it."""
+"""One micro-batch of a pass: its tokens, and the experts of each that travel with the batch."""
+
+from math import ceil
 
 from msgspec import Struct
 
-from tuner.memory.batch.routes import Routes
+from tuner import batching
 from tuner.memory.ledger.terms import Moment, Term
 from tuner.memory.process.constant import Constant
 from tuner.model_shape import ModelShape
-from tuner.workload import Engine, HeadKind, OutputHead
+from tuner.workload import Actor, Batch, Engine, HeadKind, OutputHead, Phase, StepPass
+
+SYMBOLS = {
+    "M": "layers that the batch has experts of",
+    "b_x": "bytes of an expert's index in the batch",
+}
+
+
+class Routes(Struct, frozen=True, kw_only=True):
+    """The experts of each token that a pass records or replays."""
+
+    layers: int  # that the batch has them of
+    index_bytes: int  # of one index in the batch
+    replayed: bool  # False: recorded
+    pass_tokens: int  # of all micro-batches of the pass on this GPU
+    kept_through_step: bool = False  # until the optimizer's step is done
+
+
+def route_layers(model: ModelShape, *, from_rollout: bool) -> int:
+    """Layers that the batch has experts of: all where the rollout engine says them, else the sparse ones.
+
+    Source: vLLM ``model_executor/layers/fused_moe/routed_experts_capturer.py``; verl 0.9.1
+    ``utils/megatron/router_replay_utils.py`` (``set_router_replay_data``).
+    """
+    return int(model.layers if from_rollout else model.sparse_layers)
+
+
+def routes_of(step_pass: StepPass, actor: Actor, batch: Batch) -> Routes | None:
+    """What a pass records or replays; only the actor's own passes do."""
+    replay = actor.replay
+    if replay is None or step_pass.phase not in (Phase.OLD_LOG_PROB, Phase.UPDATE_ACTOR):
+        return None
+    sequences = batching.pass_sequences(batch, step_pass)
+    split = step_pass.engine.parallel.sequence_split
+    return Routes(
+        layers=route_layers(step_pass.model, from_rollout=replay.from_rollout),
+        index_bytes=replay.index_bytes,
+        replayed=replay.from_rollout or step_pass.training,
+        pass_tokens=ceil(sequences * batch.sequence_tokens / split),
+        kept_through_step=replay.kept_through_step,
+    )
 
 
 class PassInput(Struct, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ trained parameters of all units whose gradients are not reduced; :math:`b_c` byt
 """
 
 from tuner.dtypes import DType
-from tuner.memory.ledger.expression import ceil_div
+from tuner.memory.ledger.formula import ceil_div
 from tuner.model_shape import ModelShape
 from tuner.workload import Backend, Engine
 

@@ -6,7 +6,7 @@ of the states, :math:`b_s` bytes of the stored dtype, :math:`b_o` bytes of an op
 
 from math import ceil
 
-from tuner.memory.ledger.expression import ceil_div
+from tuner.memory.ledger.formula import ceil_div
 from tuner.memory.ledger.stated_terms import stated
 from tuner.memory.ledger.terms import Item, Term
 from tuner.model_shape import ModelShape

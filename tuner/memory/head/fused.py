@@ -4,7 +4,7 @@ Each takes the tokens, or the vocabulary, piece by piece. :math:`b` are bytes of
 :math:`T` the tokens, :math:`V` vocabulary entries, :math:`H` the hidden width.
 """
 
-from tuner.memory.ledger.expression import ceil_div, largest, smallest
+from tuner.memory.ledger.formula import ceil_div, largest, smallest
 from tuner.memory.ledger.stated_terms import Size
 from tuner.units import MIB
 from tuner.workload import HeadKind, OutputHead

@@ -5,7 +5,7 @@ parallel size.
 """
 
 from tuner.memory.batch.micro_batch import PassInput
-from tuner.memory.ledger.expression import ceil_div
+from tuner.memory.ledger.formula import ceil_div
 from tuner.memory.ledger.terms import Item, Moment, Term
 from tuner.memory.process.constant import Constant, heuristic
 from tuner.workload import HeadKind

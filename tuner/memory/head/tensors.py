@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from tuner.enumeration import Enum
-from tuner.memory.ledger.expression import Expression
+from tuner.memory.ledger.formula import Expression
 from tuner.workload import OutputHead
 
 

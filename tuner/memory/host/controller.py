@@ -6,9 +6,9 @@ prompt and its response.
 
 from collections.abc import Mapping
 
-from tuner.memory.batch.routes import SYMBOLS as ROUTE_SYMBOLS
-from tuner.memory.batch.routes import route_layers
-from tuner.memory.ledger.expression import ceil_div
+from tuner.memory.batch.micro_batch import SYMBOLS as ROUTE_SYMBOLS
+from tuner.memory.batch.micro_batch import route_layers
+from tuner.memory.ledger.formula import ceil_div
 from tuner.memory.ledger.terms import Item, Term
 from tuner.memory.process.constant import Constant, heuristic
 from tuner.units import MIB

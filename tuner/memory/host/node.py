@@ -14,9 +14,8 @@ from math import ceil
 from tuner.memory.fsdp import states as fsdp_states
 from tuner.memory.host.controller import controller_terms
 from tuner.memory.host.images import images_on_host
-from tuner.memory.ledger.expression import as_written, ceil_div
-from tuner.memory.ledger.pinned_memory import MOST, pinned
-from tuner.memory.ledger.stated_terms import Size
+from tuner.memory.ledger.formula import as_written, ceil_div
+from tuner.memory.ledger.stated_terms import MOST, Size, pinned
 from tuner.memory.ledger.terms import Item, Term
 from tuner.memory.megatron import states as megatron_states
 from tuner.memory.rollout.services import served

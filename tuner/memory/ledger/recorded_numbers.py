@@ -10,8 +10,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from tuner.memory.ledger.expression import Expression
-from tuner.memory.ledger.formula import names
+from tuner.memory.ledger.formula import Expression, names
 from tuner.model_shape import ModelShape
 from tuner.workload import Workload
 

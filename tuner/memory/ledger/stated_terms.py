@@ -2,6 +2,8 @@
 
 The parameters of such a function are the symbols of its formula. Called with numbers it gives bytes; called
 with formulas it gives its text. A condition is no symbol: it is bound beforehand by ``functools.partial``.
+
+Source: torch ``ATen/core/CachingHostAllocator.h``.
 """
 
 import inspect
@@ -11,13 +13,20 @@ from math import ceil
 from types import FunctionType
 from typing import Any, cast
 
+from msgspec.structs import replace
+
 from tuner.evidence import Evidence
-from tuner.memory.ledger.expression import Expression
-from tuner.memory.ledger.formula import names
+from tuner.memory.ledger.formula import Expression, names
 from tuner.memory.ledger.terms import Item, Term
 
 Size = Callable[..., Any]
 """Bytes by symbols, all of them keyword parameters."""
+
+
+_Statement = tuple[tuple[str, ...], str, tuple[str, ...], str]
+"""The parameters of a function, its formula, the symbols that are left in it, and where it stands."""
+#: Times the tensor: the next power of two.
+MOST = 2
 
 
 def stated(
@@ -100,10 +109,6 @@ def is_stated(function: Callable[..., Any]) -> bool:
     )
 
 
-_Statement = tuple[tuple[str, ...], str, tuple[str, ...], str]
-"""The parameters of a function, its formula, the symbols that are left in it, and where it stands."""
-
-
 def _statement_of(size: Size) -> _Statement:
     """What decides the text of a formula is the function, and the conditions that are bound beforehand."""
     if type(size) is partial:
@@ -124,3 +129,9 @@ def _keywords(size: Size) -> tuple[str, ...]:
     code = cast(FunctionType, size).__code__
     first = code.co_argcount
     return code.co_varnames[first : first + code.co_kwonlyargcount]
+
+
+def pinned(item: Item, name: str, size: Size, numbers: Mapping[str, float], *, most: int = MOST) -> Term:
+    """A term of the host, up to ``most`` times as large as its tensors."""
+    exact = stated(item, name, size, numbers)
+    return replace(exact, low_bytes=exact.bytes, high_bytes=most * exact.bytes)

@@ -7,7 +7,7 @@ from tuner.evidence import Evidence
 from tuner.memory.batch.micro_batch import PassInput
 from tuner.memory.head.tensors import LogitTensor, Tensors, TokenSpan, logit_sized
 from tuner.memory.head.terms import peak_name, tensors_term, term_without_logits
-from tuner.memory.ledger.expression import ceil_div
+from tuner.memory.ledger.formula import ceil_div
 from tuner.memory.ledger.stated_terms import Size, stated
 from tuner.memory.ledger.terms import Item, Term
 from tuner.workload import HeadKind, OutputHead, Scaling

@@ -12,7 +12,7 @@ token that its layer keeps, :math:`V` vocabulary, :math:`T_p` tensor parallel si
 from math import ceil
 
 from tuner.memory.batch.micro_batch import PassInput
-from tuner.memory.ledger.expression import ceil_div
+from tuner.memory.ledger.formula import ceil_div
 from tuner.memory.ledger.terms import Item, Term
 from tuner.memory.megatron import grid, layers
 from tuner.memory.megatron.terms import is_last, tokens_in_flight

@@ -5,10 +5,9 @@ Symbols: :math:`T` tokens of the rank, :math:`C` ranks that share a sequence, :m
 """
 
 from tuner.evidence import Evidence
-from tuner.memory.batch.micro_batch import PassInput
-from tuner.memory.batch.routes import SYMBOLS as ROUTE_SYMBOLS
-from tuner.memory.batch.routes import Routes
-from tuner.memory.ledger.expression import ceil_div
+from tuner.memory.batch.micro_batch import SYMBOLS as ROUTE_SYMBOLS
+from tuner.memory.batch.micro_batch import PassInput, Routes
+from tuner.memory.ledger.formula import ceil_div
 from tuner.memory.ledger.stated_terms import stated
 from tuner.memory.ledger.terms import Item, Term
 from tuner.memory.megatron.stages import stage_layers

@@ -10,7 +10,7 @@ from math import ceil
 from tuner.evidence import Evidence
 from tuner.memory.batch.micro_batch import PassInput
 from tuner.memory.layer import activations
-from tuner.memory.ledger.expression import ceil_div, largest
+from tuner.memory.ledger.formula import ceil_div, largest
 from tuner.memory.ledger.stated_terms import Size, bytes_of, stated
 from tuner.memory.ledger.terms import Item, Term
 from tuner.memory.megatron.layers import backward_sizes, forward_bytes, imbalance_bytes, layer_bytes

@@ -7,9 +7,10 @@ from math import ceil
 from msgspec import Struct
 
 from tuner.language import N_, _
-from tuner.memory.rollout.at_start import cache_share, least_shares
+from tuner.memory.ledger.terms import Term
+from tuner.memory.residents import Residents
 from tuner.memory.rollout.kv_cache import block_tokens, kv_bytes_per_sequence, kv_bytes_per_token
-from tuner.memory.rollout.services import at_service_start, served
+from tuner.memory.rollout.services import at_service_start, served, services_at_rest
 from tuner.memory.rollout.share import CacheShare, least_cores
 from tuner.workload import RolloutEngine, ServiceRole, Workload
 
@@ -18,6 +19,27 @@ _SERVICES = {
     ServiceRole.REWARD: N_("the reward model's engine"),
     ServiceRole.TEACHER: N_("the teacher's engine"),
 }
+
+
+def held_at_start(workload: Workload) -> tuple[Term, ...]:
+    """What is on the card while the rollout engine sizes its cache; nothing on GPUs of its own.
+
+    The trainer before its first pass, and the engine of a reward model, which starts earlier and sleeps.
+    """
+    if not workload.generator.colocated:
+        return ()
+    return (*Residents.of(workload).at_start, *services_at_rest(workload))
+
+
+@lru_cache(maxsize=256)  # the engine's terms ask for it, and so do its capacity and the time model
+def cache_share(workload: Workload) -> CacheShare:
+    """The share of a workload's engine, with typical sizes of what is not derived."""
+    return CacheShare(workload, held_at_start(workload))
+
+
+def least_shares(workload: Workload) -> tuple[CacheShare, ...]:
+    """The most cache of a workload's engine, by each core that it may run."""
+    return least_cores(workload, held_at_start(workload))
 
 
 class RolloutMemory(Struct, frozen=True, kw_only=True):

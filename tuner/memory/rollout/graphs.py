@@ -9,7 +9,7 @@ from math import ceil
 
 from msgspec import Struct
 
-from tuner.memory.ledger.expression import ceil_div, smallest
+from tuner.memory.ledger.formula import ceil_div, smallest
 from tuner.memory.ledger.terms import Item, Term
 from tuner.memory.process.constant import heuristic
 from tuner.memory.process.overhead import ASCEND_GRAPHS, GRAPH_LAYER, GRAPH_PIECE, GRAPH_POOL

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from tuner.dtypes import DType
 from tuner.evidence import Evidence
-from tuner.memory.ledger.expression import ceil_div, largest
+from tuner.memory.ledger.formula import ceil_div, largest
 from tuner.memory.ledger.stated_terms import Size, bytes_of, stated
 from tuner.memory.ledger.terms import Item, Term
 from tuner.memory.rollout.encoder import encoder_numbers, profiled_tower

@@ -20,7 +20,7 @@ from functools import lru_cache
 from msgspec.structs import replace
 
 from tuner.memory.ledger.terms import Item, Term
-from tuner.memory.residents.engines import Residents
+from tuner.memory.residents import Residents
 from tuner.memory.rollout.share import CacheShare
 from tuner.memory.rollout.terms import asleep_terms, awake_terms
 from tuner.workload import Service, Workload

@@ -15,7 +15,7 @@ from msgspec.structs import asdict
 
 from tuner.evidence import Evidence
 from tuner.language import N_
-from tuner.memory.ledger.expression import as_written
+from tuner.memory.ledger.formula import as_written
 from tuner.memory.ledger.stated_terms import Size, bytes_of, stated
 from tuner.memory.ledger.terms import Item, Term
 from tuner.memory.process.overhead import ENGINE_KERNELS

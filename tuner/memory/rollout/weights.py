@@ -3,7 +3,7 @@
 from functools import lru_cache
 
 from tuner.dtypes import DType
-from tuner.memory.ledger.expression import ceil_div
+from tuner.memory.ledger.formula import ceil_div
 from tuner.memory.ledger.stated_terms import Size, stated
 from tuner.memory.ledger.terms import Item, Term
 from tuner.model_shape import ModelShape

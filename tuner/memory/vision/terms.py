@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from tuner.evidence import Evidence
 from tuner.memory.batch.micro_batch import PassInput
 from tuner.memory.layer.activations import layer_input_bytes
-from tuner.memory.ledger.expression import ceil_div
+from tuner.memory.ledger.formula import ceil_div
 from tuner.memory.ledger.stated_terms import Size
 from tuner.memory.ledger.terms import Item, Term
 from tuner.memory.process.constant import Constant, heuristic

@@ -11,9 +11,8 @@ from functools import lru_cache
 from tuner.dtypes import DType
 from tuner.hardware import Gpu
 from tuner.memory.fsdp import states as fsdp_states
-from tuner.memory.ledger.expression import ceil_div
-from tuner.memory.ledger.pinned_memory import pinned
-from tuner.memory.ledger.stated_terms import stated
+from tuner.memory.ledger.formula import ceil_div
+from tuner.memory.ledger.stated_terms import pinned, stated
 from tuner.memory.ledger.terms import Item, Moment, Term
 from tuner.memory.process import terms as process
 from tuner.memory.process.communicators import Communicators

@@ -9,11 +9,11 @@ from msgspec.structs import replace
 
 from tuner.memory.fsdp.states import stored_parameters
 from tuner.memory.fsdp.units import root_parameters
-from tuner.memory.ledger.expression import ceil_div, largest
+from tuner.memory.ledger.formula import ceil_div, largest
 from tuner.memory.ledger.stated_terms import Size, stated
 from tuner.memory.ledger.terms import Item, Moment, Term
-from tuner.memory.residents.engines import States
-from tuner.memory.rollout.at_start import cache_share
+from tuner.memory.residents import States
+from tuner.memory.rollout.capacity import cache_share
 from tuner.memory.rollout.terms import waking_terms
 from tuner.memory.weight_sync.tensor_sizes import largest_layer_tensor_parameters, largest_tensor_parameters
 from tuner.model_shape import ModelShape

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from tuner.errors import TunerError
 from tuner.files import STANDARD_INPUT
-from tuner.inputs.form import is_shell
+from tuner.inputs.named_inputs import is_shell
 from tuner.inputs.run_folder import HYDRA, is_wandb
 from tuner.inputs.secrets import without_secrets
 from tuner.inputs.user_input import UserInput

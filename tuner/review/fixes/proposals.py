@@ -8,7 +8,7 @@ from tuner.advise import Recommendation
 from tuner.consultation.result import Consultation
 from tuner.files import read_bytes
 from tuner.findings import Numerics
-from tuner.inputs.several import Input
+from tuner.inputs.named_inputs import Input
 from tuner.inputs.yaml_file import MAX_BYTES
 from tuner.review.input_findings import FindingLine
 

@@ -13,8 +13,7 @@ import yaml
 from msgspec import Struct
 
 from tuner.inputs.tree import Path, Tree, dotted
-from tuner.inputs.yaml_nodes import loader
-from tuner.inputs.yaml_written import on_one_line
+from tuner.inputs.yaml_nodes import loader, on_one_line
 from tuner.language import _
 from tuner.review.fixes.edits import CannotEditError
 

@@ -10,8 +10,7 @@ from msgspec import Struct
 from tuner.errors import InputError, Location
 from tuner.files import is_there
 from tuner.language import _
-from tuner.review.project.discovery import VARIABLE, nearest
-from tuner.review.project.globs import matches
+from tuner.review.project.discovery import VARIABLE, matches, nearest
 from tuner.review.project.read import PlacedBudget, SettingsFile, inline_layer, layers_of, placed
 from tuner.review.project.schema import PREMISES
 

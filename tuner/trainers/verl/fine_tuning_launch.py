@@ -4,9 +4,8 @@ from collections.abc import Collection, Iterator
 
 from tuner.errors import Location
 from tuner.inputs.overrides import COMMAND_LINE, Override, OverrideKind
-from tuner.inputs.processes import Count, Processes
 from tuner.inputs.tree import Path, split_key
-from tuner.inputs.user_input import Remark
+from tuner.inputs.user_input import Count, Processes, Remark
 from tuner.language import _
 from tuner.trainers.protocol import Base
 from tuner.trainers.verl.defaults import FINE_TUNING_CONFIGS

@@ -36,7 +36,7 @@ from tuner.trainers.verl.recipes import named
 from tuner.trainers.verl.user_configuration import UserConfiguration
 
 if TYPE_CHECKING:
-    from tuner.inputs.processes import Processes
+    from tuner.inputs.user_input import Processes
 
 
 def parse(

@@ -49,7 +49,7 @@ from tuner.trainers.verl.releases import BUNDLED, RELEASES
 from tuner.trainers.verl.schema import releases_with, schema_of
 
 if TYPE_CHECKING:
-    from tuner.inputs.processes import Processes
+    from tuner.inputs.user_input import Processes
 
 _STRATEGY = "actor_rollout_ref.actor.strategy"
 _ENGINE = "model_engine"

@@ -13,10 +13,9 @@ from tuner.language import _
 from tuner.nvml import started
 from tuner.units import GIB
 from tuner.validate.children import processes, servers
+from tuner.validate.children.call import Failed, Setup
 from tuner.validate.children.devices import UNUSED_BYTES, Device, DevicesReport, processes_on, used_bytes
-from tuner.validate.children.outcome import Failed
 from tuner.validate.children.servers import ServedFunction
-from tuner.validate.children.setup import Setup
 from tuner.validate.report.schema import Machine
 
 _PROBE = ServedFunction.beside(__package__, "worker.probe", "probe")

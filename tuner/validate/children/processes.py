@@ -20,9 +20,8 @@ from typing import Any
 
 from tuner.language import _
 from tuner.lifetime import end_with_parent
-from tuner.validate.children.outcome import CallFailure, Failed
+from tuner.validate.children.call import CallFailure, Failed, GroupRank, Setup
 from tuner.validate.children.servers import ServedFunction, ServedProcess
-from tuner.validate.children.setup import GroupRank, Setup
 
 _LEFT_BY_LAUNCHERS = ("TORCHELASTIC_", "GROUP_", "ROLE_")  # torchrun sets them for its own processes
 

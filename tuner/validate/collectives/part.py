@@ -11,7 +11,7 @@ from tuner.memory.process.constant import Constant
 from tuner.memory.process.overhead import NCCL_CODE, NCCL_EXCHANGE, NCCL_KERNEL
 from tuner.timing import assumptions as assume
 from tuner.timing.rates import link_bytes_per_s
-from tuner.validate.children.outcome import Failed
+from tuner.validate.children.call import Failed
 from tuner.validate.children.servers import ServedFunction
 from tuner.validate.collectives import switches
 from tuner.validate.collectives.readings import CollectiveReadings, CommunicatorBytes, Exchanged

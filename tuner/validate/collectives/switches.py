@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 from tuner.language import _
-from tuner.models.first_layers import cut_config
+from tuner.models.shape import cut_config
 from tuner.validate import training
-from tuner.validate.children.outcome import Failed
+from tuner.validate.children.call import Failed
 from tuner.validate.children.servers import ServedFunction, Server
 from tuner.validate.report.schema import Measurement
 from tuner.validate.report.verdicts import PEAK_TOLERANCE

@@ -16,12 +16,12 @@ from tuner.validate.head.settings import (
     Scaled,
     SizeFigures,
     at_size,
+    update_shape,
 )
-from tuner.validate.head.sizes import update_shape
 from tuner.validate.report.schema import Measurement
 from tuner.validate.report.verdicts import PEAK_TOLERANCE
 from tuner.workload import Workload
-from tuner.workload.head_names import head_label
+from tuner.workload.head import head_label
 
 # What each token takes beside logits: labels, sums, log-probabilities, entropies and their gradients.
 # The memory model counts none of it; of a fused head of some MiB it is more than the tolerance.

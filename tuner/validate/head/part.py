@@ -3,15 +3,16 @@
 from collections.abc import Sequence
 
 from tuner.language import _
-from tuner.validate.children.outcome import Failed
+from tuner.validate.children.call import Failed
 from tuner.validate.children.servers import ServedFunction
 from tuner.validate.head.figures import measurements
 from tuner.validate.head.settings import (
     HeadFigures,
     HeadUse,
     HeadWork,
+    log_prob_tokens,
+    update_shape,
 )
-from tuner.validate.head.sizes import log_prob_tokens, update_shape
 from tuner.validate.head.verdicts import judge_heads
 from tuner.validate.session import CALL_SHARE, Options, OutOfBudgetError, Planned, Session, Subject
 from tuner.workload import HeadKind

@@ -8,12 +8,13 @@ from typing import Any
 
 from msgspec.structs import fields, replace
 
+from tuner import batching
 from tuner.dtypes import DType
 from tuner.enumeration import Enum
 from tuner.language import _
-from tuner.memory.head.peak import head_peak_bytes
-from tuner.workload import HeadKind, OutputHead
-from tuner.workload.head_names import head_name
+from tuner.memory.head.terms import head_peak_bytes
+from tuner.workload import HeadKind, OutputHead, Phase, Workload
+from tuner.workload.head import head_name
 
 _DEFAULTS: dict[str, Any] = {each.name: each.default for each in fields(OutputHead)}
 
@@ -166,3 +167,16 @@ def at_size(tokens: int, points: list[tuple[int, float]]) -> Scaled | None:
     return Scaled(
         value=value, how=_("linear in tokens, from {small:,} and {large:,}").format(small=small, large=large)
     )
+
+
+def update_shape(workload: Workload) -> HeadShape:
+    """Sizes of the output head in the update's largest micro-batch on one GPU."""
+    model = workload.model
+    tokens = batching.micro_batch_tokens(workload.batch, workload.actor_update)
+    return HeadShape(tokens=tokens, hidden=model.hidden, vocab=model.vocab)
+
+
+def log_prob_tokens(workload: Workload) -> int:
+    """Tokens of the log-probability pass's micro-batch; of the update's where the step has no such pass."""
+    step_pass = workload.pass_of(Phase.OLD_LOG_PROB) or workload.actor_update
+    return batching.micro_batch_tokens(workload.batch, step_pass)

@@ -18,7 +18,7 @@ from tuner.validate.report.schema import JudgedRecommendation, Measurement, Outc
 from tuner.validate.report.verdicts import PEAK_TOLERANCE, peaks, verdict
 from tuner.validate.session import Subject
 from tuner.workload import Backend, Phase, Workload
-from tuner.workload.head_names import head_label
+from tuner.workload.head import head_label
 
 _SAME_SECONDS = 0.02  # medians that differ by less are the same
 

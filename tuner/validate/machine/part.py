@@ -7,8 +7,8 @@ from tuner.language import _
 from tuner.memory.process import overhead
 from tuner.memory.process.overhead import CUBLAS_WORKSPACES
 from tuner.timing import assumptions as assume
+from tuner.validate.children.call import Failed
 from tuner.validate.children.devices import UNUSED_BYTES
-from tuner.validate.children.outcome import Failed
 from tuner.validate.children.servers import ServedFunction, Server
 from tuner.validate.machine.families import factors, operator_sizes
 from tuner.validate.machine.readings import MachineReadings, ProcessBytes, Rate

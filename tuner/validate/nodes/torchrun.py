@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from tuner.errors import InputError
 from tuner.language import _
 from tuner.validate.children import processes
-from tuner.validate.children.outcome import Failed
+from tuner.validate.children.call import Failed, Setup
 from tuner.validate.children.servers import ServedFunction
-from tuner.validate.children.setup import Setup
 from tuner.validate.nodes.merged_reports import GRACE_S, merged
 from tuner.validate.report.schema import ValidationFile
 

@@ -1,18 +1,30 @@
-"""What measurements say of one recommendation, and what several parts say of it together."""
+"""What measurements say of a recommendation, also of one that no part judged, and of a predicted peak."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from statistics import median
 
-from tuner.advise import Price, Recommendation
+from tuner.accuracy import PassComparison
+from tuner.advise import Advice, Price, Recommendation
 from tuner.language import N_, _
 from tuner.rules.case import LEAST_GAIN
 from tuner.units import GIB
-from tuner.validate.report.schema import JudgedRecommendation, Measurement, Outcome
+from tuner.validate.parts import ValidationPart
+from tuner.validate.report.schema import JudgedRecommendation, Measurement, Outcome, PartReport, Status
+from tuner.workload import Phase
 
 #: Of a measured peak: what a predicted peak, or what a change is predicted to make of it, may be off.
 PEAK_TOLERANCE = 0.03
 #: Of a recommendation for which :func:`claims_something` is false.
 CLAIMS_NOTHING = N_("claims no bytes and no seconds")
+
+
+Key = tuple[str, tuple[str, ...]]  # a recommendation's code and overrides
+_RUN_BY = {
+    Phase.ROLLOUT: ValidationPart.ROLLOUT,
+    Phase.OLD_LOG_PROB: ValidationPart.TRAINING_STEP,
+    Phase.REF_LOG_PROB: ValidationPart.TRAINING_STEP,
+    Phase.UPDATE_ACTOR: ValidationPart.TRAINING_STEP,
+}
 
 
 def verdict(
@@ -116,3 +128,67 @@ def claims_something(recommendation: Recommendation) -> bool:
         return False
     before, after = (cost.before_bytes, cost.worst_before_bytes), (cost.after_bytes, cost.worst_after_bytes)
     return before != after or _changes_time(cost)
+
+
+def reserved(name: str, what: str, measured_bytes: int, compared: PassComparison) -> Measurement:
+    """What PyTorch's allocator held at most, beside the interval that it may hold.
+
+    Args:
+        name: of the figure.
+        what: the same to read.
+        measured_bytes: what it held.
+        compared: the pass beside its prediction.
+    """
+    low, high = compared.interval
+    return Measurement(name=name, what=what, unit="bytes", measured=measured_bytes, low=low, high=high)
+
+
+def peak_change(name: str, what: str, before: PassComparison, after: PassComparison) -> Measurement:
+    """What a change makes of a peak; both may be off by the tolerance of a peak.
+
+    Args:
+        name: of the figure.
+        what: the same to read.
+        before: the pass without the change, beside its prediction.
+        after: the same with it.
+    """
+    predicted = after.predicted_peak - before.predicted_peak
+    most = PEAK_TOLERANCE * max(before.measured_peak, after.measured_peak)
+    return Measurement(
+        name=name,
+        what=what,
+        unit="bytes",
+        measured=after.measured_peak - before.measured_peak,
+        predicted=predicted,
+        low=predicted - most,
+        high=predicted + most,
+    )
+
+
+def unjudged(
+    advice: Advice, judged: Iterable[Key], parts: Iterable[PartReport]
+) -> Iterator[JudgedRecommendation]:
+    """A verdict on each recommendation that has none: not measurable, and why."""
+    done = set(judged)
+    reports = {report.part: report for report in parts}
+    for recommendation in advice.recommendations:
+        rule = recommendation.finding.rule
+        if (rule.code, recommendation.overrides) not in done:
+            yield verdict(recommendation, Outcome.NOT_MEASURABLE, _reason(recommendation, reports))
+
+
+def _reason(recommendation: Recommendation, reports: dict[ValidationPart, PartReport]) -> str:
+    cost = recommendation.price
+    if cost is None or not claims_something(recommendation):
+        return _(CLAIMS_NOTHING)
+    part = _RUN_BY.get(cost.phase)
+    if part is None:
+        return _("nothing that is run here covers its phase, {phase}").format(phase=cost.phase.value)
+    report = reports.get(part)
+    if report is None:
+        return _("nothing of its phase was run: {part} was not asked for").format(part=part.value)
+    if report.status is not Status.DONE:
+        return _("nothing of its phase was measured with it: {part} is {status}, see there").format(
+            part=part.value, status=report.status.value
+        )
+    return _("{part} runs nothing that this setting changes").format(part=part.value)

@@ -5,7 +5,7 @@ from statistics import median
 
 from tuner.language import _
 from tuner.units import GIB
-from tuner.validate.children.outcome import Failed
+from tuner.validate.children.call import Failed
 from tuner.validate.children.servers import ServedFunction
 from tuner.validate.report.schema import Measurement
 from tuner.validate.rollout import vllm

@@ -9,7 +9,7 @@ from dataclasses import replace
 from tuner.advise import Recommendation
 from tuner.dtypes import DType
 from tuner.language import _
-from tuner.validate.children.outcome import Failed
+from tuner.validate.children.call import Failed
 from tuner.validate.children.servers import ServedFunction
 from tuner.validate.rollout.plan import PlannedRollout, planned_rollout
 from tuner.validate.rollout.settings import EngineWork, VllmFigures

@@ -1,8 +1,54 @@
-"""Finds where something stops to fit with few tries, each of them dear, from a prediction of the place."""
+"""Sizes that can be tried, and how to find where one stops to fit with few tries, each of them dear."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import sqrt
+from math import ceil, sqrt
+
+from tuner.validate.session import Subject
+from tuner.validate.training.passes import PlannedPass
+
+LEAST_TOKENS = 128  # below it nothing is worth knowing
+
+
+_FAR = 4  # times the prediction: where even that runs, the limit is not sought any further
+_ROUNDED = 0.95  # of the tolerance; the rest is for sizes that are rounded to whole sequences
+_FINER = 4  # how much narrower than the tolerance the limit is sought where a verdict hangs on it
+
+
+def snapped(tokens: float, longest: int) -> int:
+    """The most tokens, up to so many, that sequences of one length make up, as few of them as possible."""
+    whole = max(1, int(tokens))
+    count = ceil(whole / longest)
+    return max(count * (whole // count), (count - 1) * longest)
+
+
+def longest_share(one: PlannedPass, subject: Subject) -> int:
+    """Tokens of the longest sequence on one GPU, of those that share it."""
+    return ceil(subject.workload.batch.sequence_tokens / one.case.ulysses)
+
+
+def resized(one: PlannedPass, tokens: int, longest: int) -> PlannedPass:
+    """The pass with as few sequences as hold so many tokens, all of one length up to the longest."""
+    size = snapped(tokens, longest)
+    count = ceil(size / longest)
+    return one.with_sequences(count, size // count)
+
+
+def predicted_limit(one: PlannedPass, capacity: int, longest: int) -> int | None:
+    """The most tokens whose predicted peak is within the capacity; None where the least are beyond it."""
+
+    def fits(tokens: int) -> bool:
+        return resized(one, tokens, longest).predicted.peak_bytes <= capacity
+
+    if not fits(LEAST_TOKENS):
+        return None
+    low, high = LEAST_TOKENS, 2 * LEAST_TOKENS
+    while fits(high):
+        low, high = high, 2 * high
+    while high - low > max(1, low // 1000):
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return snapped(low, longest)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,11 +67,6 @@ class Bracket:
     def within(self, tolerance: float) -> bool:
         """Whether the largest size that fits is within this share of the limit."""
         return self.fails is not None and self.fits > 0 and self.fits >= self.fails * (1 - tolerance)
-
-
-_FAR = 4  # times the prediction: where even that runs, the limit is not sought any further
-_ROUNDED = 0.95  # of the tolerance; the rest is for sizes that are rounded to whole sequences
-_FINER = 4  # how much narrower than the tolerance the limit is sought where a verdict hangs on it
 
 
 class Search:

@@ -5,16 +5,16 @@ from dataclasses import dataclass, field
 from time import monotonic
 
 from tuner.language import _
+from tuner.out_of_memory.allocator import read_message
 from tuner.timing.rates import product_flop_per_s
 from tuner.units import GIB
-from tuner.validate.children.outcome import CallFailure, Failed
+from tuner.validate.children.call import CallFailure, Failed
 from tuner.validate.children.servers import ServedFunction, Server
 from tuner.validate.report.schema import Measurement
 from tuner.validate.report.verdicts import PEAK_TOLERANCE
-from tuner.validate.search.bisection import Search
-from tuner.validate.search.out_of_memory import told_by_allocator
-from tuner.validate.search.sizes import (
+from tuner.validate.search.bisection import (
     LEAST_TOKENS,
+    Search,
     longest_share,
     predicted_limit,
     resized,
@@ -36,6 +36,21 @@ _START_S = 5.0  # a process, CUDA, an empty model, compiled kernels
 _FILL_BYTES_PER_S = 100e9  # random weights, and AdamW's first step over them
 _SHARE_OF_PEAK = 0.45  # of the rate of large products, over a whole pass
 _UNEXPECTED = 1.1  # how much longer than the last one, token by token, a try may take
+
+
+def told_by_allocator(text: str) -> dict[str, int]:
+    """What was asked for, free, allocated, and reserved but unallocated, as far as the message says.
+
+    The last is what fragments hold back: a prediction of allocated bytes does not count it.
+    """
+    message = read_message(text)
+    figures = {
+        "failed_request_bytes": None if message.requested is None else round(message.requested.bytes),
+        "failed_free_bytes": message.free_bytes,
+        "failed_allocated_bytes": message.allocated_bytes,
+        "failed_unallocated_bytes": message.unused_bytes,
+    }
+    return {name: figure for name, figure in figures.items() if figure is not None}
 
 
 class TryFailedError(Exception):

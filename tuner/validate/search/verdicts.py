@@ -10,7 +10,7 @@ from tuner.language import _
 from tuner.units import GIB
 from tuner.validate.report.schema import Outcome
 from tuner.validate.report.verdicts import verdict
-from tuner.validate.search.sizes import longest_share, resized, snapped
+from tuner.validate.search.bisection import longest_share, resized, snapped
 from tuner.validate.session import OutOfBudgetError, Session
 from tuner.validate.training.passes import PlannedPass
 from tuner.validate.training.settings import PassFigures

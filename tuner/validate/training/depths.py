@@ -18,7 +18,7 @@ from tuner.memory import PhaseEstimate
 from tuner.memory.ledger.terms import Moment
 from tuner.model_shape import ModelShape
 from tuner.models import shape_from_config
-from tuner.models.first_layers import cut_config
+from tuner.models.shape import cut_config
 from tuner.validate.training.passes import PlannedPass
 from tuner.validate.training.settings import PassFigures, Stage
 

@@ -5,9 +5,8 @@ from collections.abc import Iterator
 from statistics import median
 
 from tuner.language import _
-from tuner.validate.report.peaks import reserved
 from tuner.validate.report.schema import Measurement
-from tuner.validate.report.verdicts import PEAK_TOLERANCE
+from tuner.validate.report.verdicts import PEAK_TOLERANCE, reserved
 from tuner.validate.training.groups import Try
 from tuner.validate.training.passes import PlannedPass
 from tuner.validate.training.settings import PassFigures

@@ -4,9 +4,9 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tuner.language import _, ngettext
-from tuner.models.first_layers import cut_config
+from tuner.models.shape import cut_config
 from tuner.units import GIB
-from tuner.validate.children.outcome import Failed
+from tuner.validate.children.call import Failed
 from tuner.validate.children.servers import ServedFunction, Server
 from tuner.validate.report.schema import Outcome
 from tuner.validate.report.verdicts import verdict
@@ -14,9 +14,16 @@ from tuner.validate.session import NotHereError, Options, OutOfBudgetError, Plan
 from tuner.validate.training import depths
 from tuner.validate.training.configured_passes import reasons_not_here
 from tuner.validate.training.figures import out_of_memory, pass_measurements
-from tuner.validate.training.groups import Key, PassGroup, ProposedPass, TrainingPlan, Try
+from tuner.validate.training.groups import (
+    REPEAT_S,
+    REPETITIONS,
+    Key,
+    PassGroup,
+    ProposedPass,
+    TrainingPlan,
+    Try,
+)
 from tuner.validate.training.plan import training_plan
-from tuner.validate.training.seconds import REPEAT_S, REPETITIONS
 from tuner.validate.training.settings import ModelSettings, PassFailed, PassFigures
 from tuner.validate.training.verdicts import MeasuredPass, judge
 from tuner.workload import Phase

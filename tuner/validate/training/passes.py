@@ -26,8 +26,13 @@ from tuner.memory import PhaseEstimate
 from tuner.model_shape import ModelShape
 from tuner.timing import Interval, PhaseTime
 from tuner.validate.training.configured_passes import by_value, reason_not_here
-from tuner.validate.training.fitted_job import engine_here, equal_sequences, fsdp_size
-from tuner.validate.training.images import prompt_images, sequences_with_images
+from tuner.validate.training.fitted_job import (
+    engine_here,
+    equal_sequences,
+    fsdp_size,
+    prompt_images,
+    sequences_with_images,
+)
 from tuner.validate.training.settings import PassFigures, PassSettings
 from tuner.workload import (
     Actor,

@@ -15,9 +15,16 @@ from tuner.validate.session import Options, Subject
 from tuner.validate.training import depths as cutting
 from tuner.validate.training.configured_passes import by_value, reason_not_here
 from tuner.validate.training.fitted_job import ranks_here
-from tuner.validate.training.groups import Key, PassGroup, ProposedPass, TrainingPlan, Try
+from tuner.validate.training.groups import (
+    Key,
+    PassGroup,
+    ProposedPass,
+    TrainingPlan,
+    Try,
+    pass_seconds,
+    start_seconds,
+)
 from tuner.validate.training.passes import PlannedPass, planned_passes, with_one_small_image
-from tuner.validate.training.seconds import pass_seconds, start_seconds
 from tuner.workload import Engine, HeadKind, Phase, StepPass, Workload
 
 _USABLE = 0.94  # of the memory: blocks that no tensor fits into lie between the others

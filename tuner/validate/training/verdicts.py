@@ -7,9 +7,8 @@ from tuner.accuracy import PassComparison
 from tuner.advise import Recommendation
 from tuner.language import _
 from tuner.timing import step_time
-from tuner.validate.report.peaks import peak_change
 from tuner.validate.report.schema import JudgedRecommendation, Measurement, Outcome
-from tuner.validate.report.verdicts import PEAK_TOLERANCE, peaks, takes_longer, verdict
+from tuner.validate.report.verdicts import PEAK_TOLERANCE, peak_change, peaks, takes_longer, verdict
 from tuner.validate.training.passes import PlannedPass
 from tuner.validate.training.settings import PassFigures
 from tuner.workload import Phase, Workload

@@ -4,13 +4,12 @@ from collections.abc import Iterator
 from statistics import median
 
 from tuner.language import _
-from tuner.validate.report.peaks import reserved
 from tuner.validate.report.schema import Measurement
-from tuner.validate.report.verdicts import PEAK_TOLERANCE
+from tuner.validate.report.verdicts import PEAK_TOLERANCE, reserved
 from tuner.validate.training.passes import PlannedPass
 from tuner.validate.verl_update.plan import PlannedUpdate, seconds
 from tuner.validate.verl_update.settings import EngineUpdate, UpdateFigures
-from tuner.workload.head_names import head_label, head_name
+from tuner.workload.head import head_label, head_name
 
 
 def update_measurements(update: PlannedUpdate, result: EngineUpdate, *, ours: bool) -> Iterator[Measurement]:

@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 
 from tuner.language import _
-from tuner.models.first_layers import cut_config
+from tuner.models.shape import cut_config
 from tuner.units import GIB
-from tuner.validate.children.outcome import CallFailure, Failed
+from tuner.validate.children.call import CallFailure, Failed
 from tuner.validate.children.servers import ServedFunction
 from tuner.validate.session import Options, Planned, Session, Subject
-from tuner.validate.training.seconds import pass_seconds
+from tuner.validate.training.groups import pass_seconds
 from tuner.validate.training.settings import ModelSettings
 from tuner.validate.verl_update.figures import update_measurements
 from tuner.validate.verl_update.plan import PlannedUpdate, left_of, planned_update, seconds, settings

@@ -10,8 +10,8 @@ from types import MappingProxyType
 
 from tuner.language import _
 from tuner.rules.case import LEAST_GAIN
-from tuner.validate.report.peaks import peak_change
 from tuner.validate.report.schema import Measurement
+from tuner.validate.report.verdicts import peak_change
 from tuner.validate.verl_update.figures import has_seconds, taken
 from tuner.validate.verl_update.plan import PlannedUpdate, left_of, seconds
 from tuner.validate.verl_update.settings import SHARES, EngineUpdate, UpdateFigures

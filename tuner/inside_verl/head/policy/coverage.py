@@ -7,8 +7,8 @@ Sources: verl 0.5.0 to 0.9.1, ``compute_policy_loss_vanilla`` (0.5.0: ``compute_
 from math import inf, nextafter
 from typing import Any
 
-from tuner.inside_verl.configuration import configured
 from tuner.inside_verl.losses import innermost, loss_name
+from tuner.inside_verl.verl_process import configured
 from tuner.kernels.policy_objective import Objective
 
 ACTOR = "actor_rollout_ref.actor."

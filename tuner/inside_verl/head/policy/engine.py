@@ -18,8 +18,7 @@ from torch import Tensor
 
 from tuner.inside_verl.head.policy.coverage import ACTOR, NotCoveredError, actor_of, objective_of
 from tuner.inside_verl.head.policy.loss_handoff import WAY
-from tuner.inside_verl.head.policy.plan import HeadRows, PlannedLoss, planned
-from tuner.inside_verl.head.policy.rows import standing_in
+from tuner.inside_verl.head.policy.plan import HeadRows, PlannedLoss, planned, standing_in
 from tuner.inside_verl.losses import token_weights, with_innermost
 
 

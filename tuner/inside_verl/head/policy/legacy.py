@@ -13,12 +13,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tuner.inside_verl.configuration import configured
 from tuner.inside_verl.head.policy.coverage import objective_of
 from tuner.inside_verl.head.policy.loss_handoff import WAY
-from tuner.inside_verl.head.policy.plan import HeadRows, PlannedLoss, planned
-from tuner.inside_verl.head.policy.rows import standing_in
+from tuner.inside_verl.head.policy.plan import HeadRows, PlannedLoss, planned, standing_in
 from tuner.inside_verl.losses import token_weights
+from tuner.inside_verl.verl_process import configured
 
 _ON_POLICY = "_tuner_on_policy"  # on an actor: its update is one step on all of the batch
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from tuner.inside_verl.head.policy.coverage import NotCoveredError
 from tuner.inside_verl.head.policy.plan import PlannedLoss
 from tuner.inside_verl.settings import HEAD
-from tuner.inside_verl.worker_log import say
+from tuner.inside_verl.verl_process import say
 from tuner.language import _
 
 

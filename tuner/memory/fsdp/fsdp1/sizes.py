@@ -9,7 +9,7 @@ that share one copy of the states; :math:`b_c` bytes of the compute dtype, :math
 
 from tuner.memory.fsdp import units
 from tuner.memory.fsdp.states import shard
-from tuner.memory.ledger.expression import ceil_div, largest
+from tuner.memory.ledger.formula import ceil_div, largest
 from tuner.model_shape import ModelShape
 from tuner.workload import Engine
 

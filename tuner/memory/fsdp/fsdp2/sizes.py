@@ -8,7 +8,7 @@ the reduce dtype; :math:`c` is 2, the weights and the buffer they are gathered i
 which gathers nothing.
 """
 
-from tuner.memory.ledger.expression import ceil_div, largest
+from tuner.memory.ledger.formula import ceil_div, largest
 from tuner.workload import Engine
 
 # -- gathered weights -------------------------------------------------------------------

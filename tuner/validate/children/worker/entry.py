@@ -14,10 +14,9 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from tuner.validate.children.call import CallFailure, Failed, GroupRank, Setup
 from tuner.validate.children.devices import used_bytes
-from tuner.validate.children.outcome import CallFailure, Failed
 from tuner.validate.children.servers import ServedFunction
-from tuner.validate.children.setup import GroupRank, Setup
 
 _MOST_THREADS = 16  # that page-lock host memory
 

@@ -23,7 +23,7 @@ from tuner.kernels.comparison import HEADS
 from tuner.validate.head.settings import HeadUse, HeadWork
 from tuner.validate.head.worker.heads import from_logits
 from tuner.workload import HeadKind, OutputHead
-from tuner.workload.head_names import head_name
+from tuner.workload.head import head_name
 
 _READY_S, _COMPILED_S, _IMPORTED_S = 1.0, 5.0, 10.0
 _OF_TORCH = (HeadKind.LOGITS, HeadKind.FUSED_TORCH)

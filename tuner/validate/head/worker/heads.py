@@ -12,9 +12,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from tuner.kernels.comparison.entropies import entropy_function
+from tuner.kernels.comparison.from_logits import entropy_function, row_by_row
 from tuner.kernels.comparison.fused import fused_in_torch
-from tuner.kernels.comparison.log_probs import row_by_row
 from tuner.validate.head.worker.cross_entropy import cross_entropy_loss
 from tuner.workload import HeadKind, OutputHead, Scaling
 

@@ -1,5 +1,7 @@
 """Measures implementations of the output head: against float64 on some rows, then bytes, then times.
 
+T: rows (tokens). V: vocabulary entries. H: hidden size.
+
 T: rows (tokens). V: vocabulary entries. H: hidden size. S: rows of the sample.
 """
 
@@ -10,26 +12,48 @@ from functools import partial
 from time import perf_counter
 
 import torch
+from torch import Tensor
 
 from tuner.kernels.benchmark.exact import Results, exact_results, rounded_results
 from tuner.kernels.benchmark.heads import Head
 from tuner.kernels.benchmark.outcome import in_a_line
-from tuner.kernels.benchmark.problem import ProblemShape, random_problem, with_policy
+from tuner.kernels.benchmark.problem import Problem, ProblemShape, random_problem, with_policy
 from tuner.kernels.benchmark.report import Task
 from tuner.kernels.benchmark.timing import LEAST_ROUNDS, Call, interleaved, peak_bytes
-from tuner.validate.head.settings import (
-    HeadFigures,
-    HeadPass,
-    HeadShape,
-    HeadWork,
-    smaller_sizes,
-)
+from tuner.validate.head.settings import HeadFigures, HeadPass, HeadShape, HeadWork, smaller_sizes
 from tuner.validate.head.worker.choice import ImplementationChoice, choices, compiles, ready_seconds
-from tuner.validate.head.worker.inputs import free_bytes, part, relative_error
 from tuner.validate.head.worker.record import Record, TimedCall
 
 _FIRST_CALLS = 0.75  # of the time, within which another implementation may begin; the rest is for times
 _OF_ROWS = ("log_probs", "entropy", "d_hidden")
+
+
+def part(problem: Problem, rows: slice | Tensor) -> Problem:
+    """Some rows of a problem; a slice shares its memory."""
+    policy = problem.policy
+    return replace(
+        problem,
+        hidden_TH=problem.hidden_TH.detach()[rows].requires_grad_(),
+        labels_T=problem.labels_T[rows],
+        d_log_probs_T=problem.d_log_probs_T[rows],
+        d_entropy_T=problem.d_entropy_T[rows],
+        policy=None
+        if policy is None
+        else replace(policy, **{name: value[rows] for name, value in vars(policy).items()}),
+    )
+
+
+def free_bytes(device: torch.device) -> int:
+    """What this process may still allocate: on the device, and of its own limit."""
+    free, total = torch.cuda.mem_get_info(device)
+    unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    limit = int(total * torch.cuda.get_per_process_memory_fraction(device))
+    return min(free + unused, limit - torch.cuda.memory_allocated(device))
+
+
+def relative_error(value: Tensor, exact: Tensor) -> float:
+    """Norm of the difference over the norm."""
+    return float((value.double() - exact).norm() / exact.double().norm())
 
 
 def measured(work: HeadWork, device: str) -> HeadFigures:

@@ -1,6 +1,8 @@
-"""A micro-batch as verl's workers receive it: packed sequences of one length and random tokens.
+"""A micro-batch as verl's workers receive it, and losses of the size and kind that verl's are.
 
 B: sequences. L: tokens of a sequence. R: tokens of a response. T: tokens of the micro-batch.
+
+B: sequences. R: tokens of a response. T: tokens of the micro-batch.
 """
 
 from collections.abc import Sequence
@@ -12,6 +14,9 @@ from torch import Tensor
 
 from tuner.validate.training.settings import PassSettings, PromptImages
 from tuner.validate.training.worker import images as seen
+
+_CLIP = 0.2
+_ENTROPY_COEFFICIENT = 0.001
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,3 +105,35 @@ def rows_by_name(micro_batches: Sequence[MicroBatch], *, critic: bool) -> dict[s
 def nested(rows: list[Tensor]) -> Tensor:
     """Rows of different lengths as one jagged tensor, as verl hands batches over."""
     return torch.nested.as_nested_tensor([row.contiguous() for row in rows], layout=torch.jagged)
+
+
+def of_responses(values_T: Tensor, batch: MicroBatch) -> Tensor:
+    """``[B, R]``: of the tokens that predict the response, each one position before its own."""
+    count, response = batch.responses.shape
+    return values_T.view(count, -1)[:, -response - 1 : -1]
+
+
+def policy_loss(log_probs_T: Tensor, entropy_T: Tensor | None, batch: MicroBatch) -> Tensor:
+    """The clipped objective, less a small share of the entropy; a scalar."""
+    difference_BR = of_responses(log_probs_T, batch) - batch.old_log_probs
+    ratio_BR = difference_BR.clamp(-20.0, 20.0).exp()
+    losses_BR = torch.maximum(
+        -batch.advantages * ratio_BR, -batch.advantages * ratio_BR.clamp(1 - _CLIP, 1 + _CLIP)
+    )
+    loss = _mean(losses_BR, batch.response_mask)
+    if entropy_T is not None:
+        entropy = _mean(of_responses(entropy_T, batch), batch.response_mask)
+        loss = loss - _ENTROPY_COEFFICIENT * entropy
+    return loss
+
+
+def value_loss(values_T: Tensor, batch: MicroBatch) -> Tensor:
+    """The clipped squared error of a critic; a scalar."""
+    values_BR, before_BR, returns_BR = of_responses(values_T, batch), batch.old_log_probs, batch.advantages
+    clipped_BR = values_BR.clamp(before_BR - _CLIP, before_BR + _CLIP)
+    errors_BR = torch.maximum((values_BR - returns_BR) ** 2, (clipped_BR - returns_BR) ** 2)
+    return 0.5 * _mean(errors_BR, batch.response_mask)
+
+
+def _mean(values_BR: Tensor, mask_BR: Tensor) -> Tensor:
+    return (values_BR * mask_BR).sum() / mask_BR.sum()

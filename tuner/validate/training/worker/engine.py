@@ -17,7 +17,7 @@ from torch.distributed.fsdp import FSDPModule, FullyShardedDataParallel
 
 from tuner.validate.head.worker import heads
 from tuner.validate.training.settings import ModelSettings, PassSettings, Stage
-from tuner.validate.training.worker import attention, images, losses, sharding, ulysses
+from tuner.validate.training.worker import attention, batches, images, sharding, ulysses
 from tuner.validate.training.worker.batches import MicroBatch, random_micro_batches
 from tuner.validate.training.worker.meter import Meter
 from tuner.validate.training.worker.model import empty_model
@@ -166,7 +166,9 @@ class TrainingEngine:
         with self._autocast():
             first, entropy = self._results(settings, batch)
             loss = (
-                losses.value_loss(first, batch) if self._critic else losses.policy_loss(first, entropy, batch)
+                batches.value_loss(first, batch)
+                if self._critic
+                else batches.policy_loss(first, entropy, batch)
             )
             loss.detach().item()
             return loss, tuple(tensor.detach() for tensor in (first, entropy) if tensor is not None)

@@ -1,5 +1,6 @@
 """Training passes on the device: one engine, its passes one after the other, and what each of them took."""
 
+import gc
 import logging
 import time
 import traceback
@@ -180,3 +181,22 @@ def _failed(error: Exception) -> PassFailed:
         message=f"{type(error).__name__}: {lines[0].rstrip('.')}",
         out_of_memory=isinstance(error, torch.OutOfMemoryError) or "out of memory" in str(error),
     )
+
+
+def measure(
+    model: ModelSettings, engines: Sequence[Sequence[PassSettings]], *, device: str
+) -> tuple[tuple[Result, ...], ...]:
+    """The passes of every engine; the memory of one is free before the next is built.
+
+    Args:
+        model: what all engines are built from.
+        engines: passes of one engine each, see :func:`.measure_passes`.
+        device: for ``torch.device``.
+    """
+    results = []
+    for passes in engines:
+        results.append(measure_passes(model, passes, device=device))
+        gc.collect()
+        if torch.device(device).type == "cuda":
+            torch.cuda.empty_cache()
+    return tuple(results)

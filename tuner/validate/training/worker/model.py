@@ -1,19 +1,54 @@
-"""transformers' model of a configuration, without weights; they are made on the device, shard by shard."""
+"""transformers' model of a configuration, with Liger's layers if asked; weights are made on the device.
 
+Norms and MLPs of a built model are changed one by one. What rotates queries and keys is a function of the
+module that the model comes from; it is replaced for the whole process, and so are the module's classes. Here
+the module gets its own back before the next model is built.
+
+Source: verl 0.9.1 ``workers/engine/fsdp/transformer_impl.py`` (``_build_module``). Up to 0.7.1 the model's
+``forward`` is replaced besides, by one that returns the same logits where no labels are given.
+"""
+
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
+from importlib import import_module
 from typing import Any
 
 import torch
 from torch import nn
 
 from tuner.validate.training.settings import ModelSettings
-from tuner.validate.training.worker import attention, images, liger
+from tuner.validate.training.worker import attention, images
+
+_own: dict[str, dict[str, Any]] = {}  # what a module of transformers was before, by its name
+
 
 _STANDARD_DEVIATION = 0.02
 _PATTERN = 1 << 20
 WITHOUT_TOKENS = ("bos_token_id", "eos_token_id", "pad_token_id")
+
+
+def fuse_layers(model: Any) -> None:
+    """Change the layers of a model; nothing where Liger has none for its type, as in verl.
+
+    Args:
+        model: transformers', not yet sharded.
+
+    Raises:
+        ImportError: Liger is not installed, or not for this transformers.
+    """
+    liger = import_module("liger_kernel.transformers.monkey_patch")
+    name = type(model).__module__
+    _own.setdefault(name, dict(vars(sys.modules[name])))
+    liger._apply_liger_kernel_to_instance(model=model, fused_linear_cross_entropy=False, swiglu=True)
+
+
+def restore_modules() -> None:
+    """Give transformers' modules their own functions and classes back; models built before lose Liger's."""
+    for name, before in _own.items():
+        vars(sys.modules[name]).update(before)
+    _own.clear()
 
 
 def empty_model(settings: ModelSettings, dtype: torch.dtype, *, fused_layers: bool = False) -> Any:
@@ -37,7 +72,7 @@ def empty_model(settings: ModelSettings, dtype: torch.dtype, *, fused_layers: bo
     from transformers.initialization import no_init_weights
 
     attention.register()
-    liger.restore_modules()
+    restore_modules()
     values = images.with_rotary_sections({**settings.config, **dict.fromkeys(WITHOUT_TOKENS)})
     config = AutoConfig.for_model(values.pop("model_type"), **values)
     kind: Any = AutoModelForImageTextToText if images.sees(config) else AutoModelForCausalLM
@@ -47,7 +82,7 @@ def empty_model(settings: ModelSettings, dtype: torch.dtype, *, fused_layers: bo
     with no_init_weights(), _parameters_on_meta():
         model = kind.from_config(config, dtype=dtype, attn_implementation=attention.NAME)
     if fused_layers:
-        liger.fuse_layers(model)
+        fuse_layers(model)
     model.to(dtype)
     model.tie_weights()
     attention.attend_within_images(model)

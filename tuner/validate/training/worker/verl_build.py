@@ -1,14 +1,19 @@
 """An FSDP engine of verl with random weights: its configurations, as the settings of a pass have them."""
 
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from importlib import import_module
+from types import SimpleNamespace
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from tuner.validate.training.settings import ModelSettings, PassSettings
-from tuner.validate.training.worker.model import WITHOUT_TOKENS
+from tuner.validate.training.worker.model import WITHOUT_TOKENS, fill
 from tuner.validate.training.worker.optimizer import make_states
-from tuner.validate.training.worker.random_weights import random_weights
 from tuner.workload import Checkpointing, Engine, HeadKind, OutputHead
 
 #: What verl calls its own fused heads; ours is in the place of whichever is named.
@@ -21,6 +26,52 @@ _OFF: tuple[Any, ...] = (
     0,
     {},
 )  # what a release without the setting does
+
+
+@contextmanager
+def random_weights(loading: Any, *, critic: bool) -> Iterator[None]:
+    """Let verl build a model with random weights where it would load a checkpoint.
+
+    Args:
+        loading: verl's module ``utils.model``.
+        critic: whether the model ends in a value head.
+    """
+    replaced = loading.get_hf_auto_model_class, loading.load_valuehead_model
+
+    def from_pretrained(*, config: Any, torch_dtype: torch.dtype, **_: Any) -> Any:
+        return _random_model(config, torch_dtype, critic=critic)
+
+    loading.get_hf_auto_model_class = lambda hf_config: SimpleNamespace(from_pretrained=from_pretrained)
+    loading.load_valuehead_model = lambda model_config, torch_dtype, **_: _random_model(
+        model_config, torch_dtype, critic=True
+    )
+    try:
+        yield
+    finally:
+        loading.get_hf_auto_model_class, loading.load_valuehead_model = replaced
+
+
+def _random_model(config: Any, dtype: torch.dtype, *, critic: bool) -> Any:
+    """A model on the host; parameters of one shape share memory, as sharding copies each to the GPU."""
+    from transformers import AutoModelForCausalLM, AutoModelForTokenClassification
+    from transformers.initialization import no_init_weights
+
+    kind: Any = AutoModelForTokenClassification if critic else AutoModelForCausalLM
+    with no_init_weights():
+        model = kind.from_config(config, dtype=dtype)
+    model.tie_weights()
+    model._no_split_modules = sorted(model._no_split_modules or ())  # verl up to 0.7.1 asks for the first
+    filled: dict[tuple[torch.Size, torch.dtype], Tensor] = {}
+    for parameter in model.parameters():
+        if parameter.is_meta:
+            continue
+        key = (parameter.shape, parameter.dtype)
+        if key in filled:
+            parameter.data = filled[key]
+        else:
+            fill(parameter.data)
+            filled[key] = parameter.data
+    return model
 
 
 @dataclass(frozen=True, kw_only=True)

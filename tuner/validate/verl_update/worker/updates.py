@@ -17,8 +17,7 @@ from tuner.validate.training.worker.meter import Meter
 from tuner.validate.training.worker.verl_build import verl
 from tuner.validate.verl_update.settings import EngineUpdate, Update, UpdateFigures, UpdateWork
 from tuner.validate.verl_update.worker.batch import advantages, batch
-from tuner.validate.verl_update.worker.on_the_cpu import run_on_the_cpu
-from tuner.validate.verl_update.worker.training_worker import OURS, built_worker
+from tuner.validate.verl_update.worker.training_worker import OURS, built_worker, run_on_the_cpu
 
 SKIP = "TUNER_SKIP_ZERO_ADVANTAGE"
 

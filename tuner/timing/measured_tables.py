@@ -1,5 +1,6 @@
-"""Measured seconds of collectives between the GPUs of one machine, by their bytes."""
+"""Tables of what was measured between GPUs, and interpolation between the sizes of such a table."""
 
+from bisect import bisect_right
 from itertools import accumulate
 from math import exp, log
 
@@ -7,7 +8,19 @@ from msgspec import Struct
 from msgspec.structs import force_setattr
 
 from tuner.enumeration import Enum
-from tuner.timing.interpolation import neighbours
+
+
+def neighbours(axis: tuple[float, ...], value: float) -> tuple[int, int, float]:
+    """Places on both sides of a value, and how far it lies between them, in logarithms.
+
+    Args:
+        axis: at least two sizes above 0, each more than the one before.
+        value: held at the ends of the axis.
+    """
+    inside = min(max(value, axis[0]), axis[-1])
+    high = min(max(1, bisect_right(axis, inside)), len(axis) - 1)
+    low = high - 1
+    return low, high, log(inside / axis[low]) / log(axis[high] / axis[low])
 
 
 class Collective(Enum):

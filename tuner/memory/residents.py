@@ -9,13 +9,42 @@ from functools import cached_property, lru_cache
 
 from msgspec import Struct
 
+from tuner.memory.fsdp import states as fsdp_states
 from tuner.memory.fsdp.units import has_held_weights, is_unsharded
 from tuner.memory.fsdp.weights_left_gathered import left_gathered
 from tuner.memory.ledger.terms import Term
+from tuner.memory.megatron import states as megatron_states
 from tuner.memory.process import communicators, terms
-from tuner.memory.residents import model_states
 from tuner.model_shape import ModelShape
 from tuner.workload import Backend, Engine, Workload
+
+
+def parameters(model: ModelShape, engine: Engine, role: str = "actor") -> Term:
+    """An engine's weights as they are stored; ``role`` begins the name."""
+    if engine.backend is Backend.MEGATRON:
+        return megatron_states.parameters(model, engine, role)
+    return fsdp_states.parameters(model, engine, role)
+
+
+def gradients(model: ModelShape, engine: Engine, name: str = "gradients") -> Term:
+    """An engine's gradients before the optimizer step; Megatron's buffer at any time."""
+    if engine.backend is Backend.MEGATRON:
+        return megatron_states.gradients(model, engine, name)
+    return fsdp_states.gradients(model, engine, name)
+
+
+def optimizer(model: ModelShape, engine: Engine, role: str = "actor") -> Term:
+    """An engine's optimizer states; ``role`` begins the name."""
+    if engine.backend is Backend.MEGATRON:
+        return megatron_states.optimizer(model, engine, role)
+    return fsdp_states.optimizer(model, engine, role)
+
+
+def optimizer_step(model: ModelShape, engine: Engine) -> Term:
+    """What an optimizer step allocates for itself."""
+    if engine.backend is Backend.MEGATRON:
+        return megatron_states.optimizer_step(model, engine)
+    return fsdp_states.optimizer_step(model, engine)
 
 
 class States(Struct, frozen=True, kw_only=True):
@@ -82,10 +111,10 @@ def states_of(model: ModelShape, engine: Engine, role: str) -> States:
     """The states of an engine; ``role`` begins the terms' names."""
     has_buffer = engine.backend is Backend.MEGATRON and role not in ("reference", "reward")
     return States(
-        parameters=model_states.parameters(model, engine, role),
-        optimizer=model_states.optimizer(model, engine, role),
+        parameters=parameters(model, engine, role),
+        optimizer=optimizer(model, engine, role),
         left=left_gathered(model, engine, role),
-        buffer=model_states.gradients(model, engine, f"{role}_gradients") if has_buffer else None,
+        buffer=gradients(model, engine, f"{role}_gradients") if has_buffer else None,
         engine=engine,
         module=_module(model, engine, role) if engine.mtp_module else (),
     )

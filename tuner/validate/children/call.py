@@ -1,7 +1,27 @@
-"""What a child process is told before its call: the device, its limits, and its place among others."""
+"""A call in processes of its own: what each is told before it, and why it may have no result."""
 
 from dataclasses import dataclass
 from pathlib import Path
+
+from tuner.enumeration import Enum
+from tuner.language import N_
+
+
+class CallFailure(Enum):
+    """Why a call has no result."""
+
+    OUT_OF_MEMORY = N_("out of memory")
+    TIMEOUT = N_("timeout")
+    KILLED = N_("killed")
+    ERROR = N_("error")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failed:
+    """A call without a result."""
+
+    why: CallFailure
+    message: str
 
 
 @dataclass(frozen=True, kw_only=True)

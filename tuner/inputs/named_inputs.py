@@ -1,4 +1,4 @@
-"""Tells several configurations on one command line apart, each with the words that belong to it.
+"""Which form an input has, and how several on one command line are told apart, each with its own words.
 
 A word that names a file, or ``-``, is a configuration. A word with ``=`` that names no file is an override
 or a variable, and so is one that begins with ``+`` or ``~``. What stands behind a configuration belongs to it
@@ -7,14 +7,35 @@ and to those right before it: in ``a.yaml b.yaml x.y=1 c.yaml x.y=2`` the first 
 begins with a command or an override, all of it is one configuration.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
 from tuner.files import STANDARD_INPUT, is_there
-from tuner.inputs.form import SHELL_NAMES, YAML_NAMES, is_command
+
+YAML_NAMES = (".yaml", ".yml", ".json")
+SHELL_NAMES = (".sh", ".bash", ".slurm", ".sbatch", ".pbs")
+_MAPPING = re.compile(r"(?:---|\{|-\s|[\w./@'\"+-]+\s*:(?:\s|$))")
+
 
 _SETTING = ("+", "~")  # how an override begins that adds or deletes a key
+
+
+def is_command(word: str) -> bool:
+    """Whether a first word begins a pasted command and names no file."""
+    return "=" in word or word.startswith(("+", "~")) or ("/" not in word and "." not in word)
+
+
+def is_shell(name: str, text: str) -> bool:
+    """Whether a text is a script and no YAML, by its name where that tells, else by its first line."""
+    if name.endswith(YAML_NAMES):
+        return False
+    if name.endswith(SHELL_NAMES) or text.startswith("#!"):
+        return True
+    lines = (line.strip() for line in text.splitlines())
+    first = next((line for line in lines if line and not line.startswith(("#", "%"))), "")
+    return bool(first) and _MAPPING.match(first) is None
 
 
 class Input(Struct, frozen=True, kw_only=True):
