@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from tests.cli.runner import Result, run
-from tuner.cli import fix_report, judging_many
+from tuner.check import judging_many
+from tuner.cli import fix_report
 from tuner.review import many, result_store
 
 CONFIG = Path(__file__).parent / "configs" / "grpo.yaml"

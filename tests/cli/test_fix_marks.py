@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.runner import Result, run
-from tuner.cli import fix_plan
+from tuner.check import fix_plan
 
 ROOT = Path(__file__).parents[2]
 LAUNCHES = ROOT / "tests/data/verl-launches.jsonl"

@@ -17,9 +17,9 @@ import pytest
 
 from tests.cli.runner import ROOT, run
 from tuner import rules
-from tuner.cli import judging_many
-from tuner.cli.judging_many import with_bar
+from tuner.check import judging_many
 from tuner.inputs.named_inputs import Input
+from tuner.render.bar import with_bar
 from tuner.render.checked import context
 from tuner.review import many
 from tuner.review.input_findings import InputFindings

@@ -14,7 +14,7 @@ from typing import IO
 import pytest
 
 from tests.cli.runner import ROOT, Result, run
-from tuner.cli import judging_many
+from tuner.check import judging_many
 from tuner.cli.formats import FORMATS
 from tuner.errors import Location
 from tuner.inputs.named_inputs import Input

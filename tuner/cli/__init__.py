@@ -8,10 +8,15 @@ import gc
 import os
 import sys
 
-from tuner.cli.exit_codes import BAD_INPUT, INTERRUPTED
 from tuner.cli.faults import fault_of, silence_faulty  # here: no file may be left to open later
 from tuner.cli.streams import name_streams
 from tuner.language import _
+
+# What commands end with where it is not zero; the program's help says it in words.
+FINDINGS = 1
+BAD_INPUT = 2  # also what click ends with where it cannot read the arguments
+INTERNAL_ERROR = 3
+INTERRUPTED = 130
 
 _COLLECT_AFTER = 400_000  # objects; a run makes 120,000 that stay, and looking at them takes a tenth of it
 
@@ -73,7 +78,7 @@ def _run() -> int:
     try:
         choose_language(sys.argv, os.environ)
     except TunerError as error:
-        from tuner.cli.messages import error_text
+        from tuner.render.error_text import error_text
 
         sys.stderr.write(f"error: {error_text(error)}\n")
         return BAD_INPUT

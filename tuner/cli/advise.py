@@ -7,11 +7,10 @@ from typing import Annotated, Literal
 
 import typer
 
-from tuner.cli import options
+from tuner.check.project_settings import SettingsNamed, project_for, with_project_settings
+from tuner.cli import FINDINGS, options
 from tuner.cli.documents import write_documents
-from tuner.cli.exit_codes import FINDINGS
 from tuner.cli.option_groups import with_premises
-from tuner.cli.project_settings import SettingsNamed, project_for, with_project_settings
 from tuner.consultation.premises import Premises
 from tuner.language import _
 
@@ -138,7 +137,7 @@ def advise(
         launch = premises.launch
         write_block(Path(write_to), answer, words, launch=launch, ask=lambda data: ask(content=data))
     if fail_on != "never":
-        from tuner.cli.fail_on import fails
+        from tuner.check.judging import fails
         from tuner.findings import Severity
 
         if fails(answer, config, words, premises, named, Severity(fail_on)):

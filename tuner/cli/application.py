@@ -8,13 +8,13 @@ import typer
 from typer._click.exceptions import ClickException  # no public name in every release that is allowed
 
 from tuner import __version__
-from tuner.cli.exit_codes import BAD_INPUT, INTERNAL_ERROR
+from tuner.cli import BAD_INPUT, INTERNAL_ERROR
 from tuner.cli.faults import fault_of, silence_faulty
 from tuner.cli.library_words import Commands, LocalizedCommand, complain
-from tuner.cli.messages import error_text, say, usage_error_text
 from tuner.errors import TunerError, cut
 from tuner.inputs.secrets import without_secrets
 from tuner.language import _
+from tuner.render.error_text import error_text, in_short
 from tuner.render.terminal import plain, silence
 
 #: Modules beside this one, in the order of the help; a command has its module's name, with hyphens.
@@ -68,11 +68,11 @@ def run() -> int:
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     except ClickException as error:
-        error.message = usage_error_text(error.message)
+        error.message = _usage_error_text(error.message)
         complain(error)
         return error.exit_code
     except TunerError as error:
-        say(_("error: {error}").format(error=error_text(error)))
+        _say(_("error: {error}").format(error=error_text(error)))
         return BAD_INPUT
     except BrokenPipeError:  # of the help; whatever else is printed takes care of it
         silence(sys.stdout)
@@ -81,13 +81,13 @@ def run() -> int:
         fault = fault_of(error)
         if fault is not None:
             silence_faulty(error)
-            say(_("error: {error}").format(error=plain(without_secrets(fault))))
+            _say(_("error: {error}").format(error=plain(without_secrets(fault))))
             return BAD_INPUT
         if "--verbose" in sys.argv:
             import traceback
 
             traceback.print_exc()
-        say(
+        _say(
             _(
                 "internal error: {name}: {error}; please report this bug with the command line and "
                 "its input (--verbose shows the traceback)"
@@ -124,3 +124,13 @@ def _root(
     ] = None,
 ) -> None:
     pass  # the language has been chosen before, see tuner.cli.language
+
+
+def _usage_error_text(message: str) -> str:
+    """What typer says of an option or a command that it does not take."""
+    return in_short(message) or "" if len(sys.argv) > 1 else message  # the help, where nothing was typed
+
+
+def _say(message: str) -> None:
+    """Print one line of an error."""
+    typer.echo(message, err=True)

@@ -6,12 +6,11 @@ from typing import Annotated
 
 import typer
 
-from tuner.cli import options
-from tuner.cli.exit_codes import BAD_INPUT, FINDINGS
-from tuner.cli.finding_options import FindingOptions, FixOptions
+from tuner.check.project_settings import FindingOptions, SettingsNamed
+from tuner.cli import BAD_INPUT, FINDINGS, options
+from tuner.cli.finding_options import FINDING_OPTIONS, FixOptions
 from tuner.cli.formats import MARKED, OutputFormats, targets, write_formats
 from tuner.cli.option_groups import with_premises
-from tuner.cli.project_settings import SettingsNamed
 from tuner.consultation.premises import Premises
 from tuner.language import _
 
@@ -27,7 +26,7 @@ EXAMPLES = options.examples(
 def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command(name="check", help=options.summary(check), epilog=EXAMPLES, context_settings=options.PASTED)(
-        with_premises(check)
+        with_premises(check, {FindingOptions: FINDING_OPTIONS})
     )
 
 
@@ -60,18 +59,19 @@ def check(
 
     The same engine as advise, for continuous integration: exit code 1 when a finding is severe enough.
     """
-    from tuner.cli.baselines import compared_with_baselines, fixed_lines, write_baseline
+    from tuner.check.baselines import compared_with_baselines, fixed_lines, write_baseline
+    from tuner.check.judging import Judging
+    from tuner.check.judging_many import judged_inputs
     from tuner.cli.check_summary import summary
-    from tuner.cli.judging import Judging
-    from tuner.cli.judging_many import counted_files, judged_inputs
     from tuner.consultation.cluster import choose_card
     from tuner.findings import Severity
     from tuner.inputs.named_inputs import separated
+    from tuner.render.bar import counted_files
     from tuner.render.terminal import write
     from tuner.review.paths import expanded
     from tuner.review.review import Review
 
-    options.refuse_misspelled(files, with_premises(check))
+    options.refuse_misspelled(files, with_premises(check, {FindingOptions: FINDING_OPTIONS}))
     asked = targets(output_format)
     card = choose_card(premises)
     judging = Judging(
@@ -103,7 +103,7 @@ def check(
         raise typer.Exit(BAD_INPUT if review.totals.unusable else FINDINGS if changed else 0)
     review = compared_with_baselines(review, findings)
     if fix_run is None and any(name in MARKED for name, _file in asked):
-        from tuner.cli.fix_plan import with_tried_fixes
+        from tuner.check.fix_plan import with_tried_fixes
 
         review = with_tried_fixes(review, inputs, judging)
     write_formats(review, asked, color=color)

@@ -1,6 +1,6 @@
 """The last line of ``tuner check``: how much was checked, what was found, and what it was judged for."""
 
-from tuner.cli.baselines import in_words
+from tuner.check.baselines import in_words
 from tuner.consultation.cluster import ChosenGpu
 from tuner.language import _, ngettext
 from tuner.render.checked.concise import FIX_MARK

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 from msgspec.structs import replace
 
-from tuner.cli import options
+from tuner.check.project_settings import SettingsNamed, project_for, with_project_settings
+from tuner.cli import FINDINGS, options
 from tuner.cli.documents import write_documents
-from tuner.cli.exit_codes import FINDINGS
 from tuner.cli.option_groups import with_premises
-from tuner.cli.project_settings import SettingsNamed, project_for, with_project_settings
 from tuner.consultation.premises import Premises
 from tuner.errors import InputError
 from tuner.language import _

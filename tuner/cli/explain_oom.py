@@ -5,10 +5,10 @@ from typing import Annotated, Literal
 
 import typer
 
+from tuner.check.project_settings import SettingsNamed, project_for, with_project_settings
 from tuner.cli import options
 from tuner.cli.documents import write_documents
 from tuner.cli.option_groups import with_premises
-from tuner.cli.project_settings import SettingsNamed, project_for, with_project_settings
 from tuner.consultation.premises import Premises
 from tuner.language import _
 

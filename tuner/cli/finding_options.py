@@ -36,10 +36,9 @@ class FixOptions(Struct, frozen=True, kw_only=True):
         return self.fix or self.diff
 
 
-class FindingOptions(Struct, frozen=True, kw_only=True):
-    """Which findings are wanted, and what they are held against."""
-
-    select: Annotated[
+#: How typer declares the fields of :class:`tuner.check.project_settings.FindingOptions`.
+FINDING_OPTIONS: dict[str, object] = {
+    "select": Annotated[
         list[str] | None,
         typer.Option(
             "--select",
@@ -48,8 +47,8 @@ class FindingOptions(Struct, frozen=True, kw_only=True):
             show_default=False,
             autocompletion=rules,
         ),
-    ] = None
-    ignore: Annotated[
+    ],
+    "ignore": Annotated[
         list[str] | None,
         typer.Option(
             "--ignore",
@@ -58,19 +57,19 @@ class FindingOptions(Struct, frozen=True, kw_only=True):
             show_default=False,
             autocompletion=rules,
         ),
-    ] = None
-    min_evidence: Annotated[
+    ],
+    "min_evidence": Annotated[
         Evidence | None,
         typer.Option(
             "--min-evidence",
             help=_("Report findings that are at least so sure; exact is the surest."),
             show_default=False,
         ),
-    ] = None
-    no_ignores: Annotated[
+    ],
+    "no_ignores": Annotated[
         bool, typer.Option("--no-ignores", help=_("Report what comments in the files ignore as well."))
-    ] = False
-    budget: Annotated[
+    ],
+    "budget": Annotated[
         str | None,
         typer.Option(
             "--budget",
@@ -78,8 +77,8 @@ class FindingOptions(Struct, frozen=True, kw_only=True):
             help=_("What a configuration may take, in TOML; in place of the budgets of the settings."),
             show_default=False,
         ),
-    ] = None
-    baseline: Annotated[
+    ],
+    "baseline": Annotated[
         str | None,
         typer.Option(
             "--baseline",
@@ -87,11 +86,11 @@ class FindingOptions(Struct, frozen=True, kw_only=True):
             help=_("Findings that are known already: only new ones are reported and counted."),
             show_default=False,
         ),
-    ] = None
-    no_baseline: Annotated[
+    ],
+    "no_baseline": Annotated[
         bool, typer.Option("--no-baseline", help=_("Report, and fix, what a baseline knows as well."))
-    ] = False
-    write_baseline: Annotated[
+    ],
+    "write_baseline": Annotated[
         str | None,
         typer.Option(
             "--write-baseline",
@@ -99,15 +98,9 @@ class FindingOptions(Struct, frozen=True, kw_only=True):
             help=_("Write all findings into this file as known; the exit code is 0."),
             show_default=False,
         ),
-    ] = None
-    prune_baseline: Annotated[
+    ],
+    "prune_baseline": Annotated[
         bool,
         typer.Option("--prune-baseline", help=_("Take out of the baseline what is fixed.")),
-    ] = False
-
-
-def words(given: list[str] | None) -> tuple[str, ...] | None:
-    """The rules of an option that may be repeated and takes several at a time."""
-    if given is None:
-        return None
-    return tuple(word.strip() for text in given for word in text.split(",") if word.strip())
+    ],
+}

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from tuner.check.fix_plan import Fixer, FixPlan, real_path
+from tuner.check.judging import Judging
+from tuner.check.judging_many import of_each
 from tuner.cli.finding_options import FixOptions
-from tuner.cli.fix_plan import Fixer, FixPlan, real_path
-from tuner.cli.judging import Judging
-from tuner.cli.judging_many import of_each
 from tuner.cli.streams import OUTPUT
 from tuner.errors import InputError
 from tuner.inputs.named_inputs import Input

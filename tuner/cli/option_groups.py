@@ -1,25 +1,40 @@
 """Commands whose parameters are structs of options, declared once for all commands."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from inspect import Parameter, signature
+from types import MappingProxyType
 
 from msgspec import Struct
 from msgspec.structs import fields
 
+from tuner.check.project_settings import SettingsNamed
+from tuner.cli.options import SETTINGS_NAMED
 from tuner.cli.premise_options import ANNOTATIONS
 from tuner.consultation.premises import Premises
 
+#: Structs of options that others know without typer, and how it declares their fields.
+_SHARED: dict[type[Struct], dict[str, object]] = {Premises: ANNOTATIONS, SettingsNamed: SETTINGS_NAMED}
 
-def with_premises(command: Callable[..., None]) -> Callable[..., None]:
-    """A command as typer sees it: where a parameter is a struct of options, each of them an option."""
+
+def with_premises(
+    command: Callable[..., None], own_options: Mapping[type[Struct], dict[str, object]] = MappingProxyType({})
+) -> Callable[..., None]:
+    """A command as typer sees it: where a parameter is a struct of options, each of them an option.
+
+    Args:
+        command: its function.
+        own_options: how typer declares structs that only this command has.
+    """
     own = signature(command)
     groups: dict[str, type[Struct]] = {
         name: parameter.annotation
         for name, parameter in own.parameters.items()
         if isinstance(parameter.annotation, type) and issubclass(parameter.annotation, Struct)
     }
-    declared = {name: _declared(group) for name, group in groups.items()}
+    declared = {
+        name: _declared(group, {**_SHARED, **own_options}.get(group)) for name, group in groups.items()
+    }
 
     @wraps(command)
     def called_with_options(**arguments: object) -> None:
@@ -37,9 +52,10 @@ def with_premises(command: Callable[..., None]) -> Callable[..., None]:
     return called_with_options
 
 
-def _declared(group: type[Struct]) -> list[Parameter]:
-    """The parameters that a struct of options stands for."""
-    annotations = ANNOTATIONS if group is Premises else {field.name: field.type for field in fields(group)}
+def _declared(group: type[Struct], annotations: dict[str, object] | None) -> list[Parameter]:
+    """The parameters that a struct of options stands for, which may declare its fields itself."""
+    if annotations is None:
+        annotations = {field.name: field.type for field in fields(group)}
     return [
         Parameter(field.name, Parameter.KEYWORD_ONLY, default=field.default, annotation=annotation)
         for field in fields(group)

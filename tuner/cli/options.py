@@ -141,3 +141,21 @@ def summary(command: Callable[..., None]) -> str | None:
     if chosen() == ENGLISH:
         return None
     return "\n\n".join(documented(" ".join(text.split())) for text in (command.__doc__ or "").split("\n\n"))
+
+
+#: How typer declares the fields of :class:`tuner.check.project_settings.SettingsNamed`.
+SETTINGS_NAMED: dict[str, object] = {
+    "given": Annotated[
+        list[str] | None,
+        typer.Option(
+            "--config",
+            metavar="FILE|'KEY = VALUE'",
+            help=_(
+                "Settings of the project: their file, in place of the tuner.toml, .tuner.toml or "
+                "pyproject.toml that is nearest to the input, or a setting in TOML. May be repeated."
+            ),
+            show_default=False,
+        ),
+    ],
+    "isolated": Annotated[bool, typer.Option("--isolated", help=_("Look for no settings of a project."))],
+}

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from tuner.cli import options, validate_options
+from tuner.check.project_settings import SettingsNamed, project_for, with_project_settings
+from tuner.cli import FINDINGS, INTERRUPTED, options, validate_options
 from tuner.cli.documents import write_documents
-from tuner.cli.exit_codes import FINDINGS, INTERRUPTED
 from tuner.cli.option_groups import with_premises
-from tuner.cli.project_settings import SettingsNamed, project_for, with_project_settings
 from tuner.consultation.premises import Premises
 from tuner.language import _
 from tuner.validate.parts import ValidationPart

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tuner.check.project_settings import SettingsNamed, project_for, with_project_settings
 from tuner.cli import options
 from tuner.cli.option_groups import with_premises
-from tuner.cli.project_settings import SettingsNamed, project_for, with_project_settings
 from tuner.consultation.premises import Premises
 from tuner.language import _
 

@@ -1,8 +1,7 @@
-"""Judges the inputs of one command: few in this process, many in several, with a bar while somebody waits."""
+"""Judges the inputs of one command: few in this process, many in several."""
 
 import gc
-import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -10,10 +9,11 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from tuner.cli.judging import Judging, judged
+from tuner.check.judging import Judging, judged
 from tuner.files import STANDARD_INPUT, is_there
 from tuner.inputs.named_inputs import Input
 from tuner.language import ENGLISH, chosen
+from tuner.render.bar import with_bar
 from tuner.review.input_findings import InputFindings
 from tuner.review.likeness import by_likeness
 from tuner.review.many import FEW, judged_in_turn
@@ -69,32 +69,6 @@ def _only_here(given: Input) -> bool:
 
 def _is_stream(path: Path) -> bool:
     return path.exists() and not path.is_file() and not path.is_dir()
-
-
-def with_bar(results: Iterable[Item], total: int) -> Iterator[Item]:
-    """Results as they come, counted by a bar on a terminal's standard error until the last one."""
-    if not sys.stderr.isatty():
-        yield from results
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
-
-    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        yield from progress.track(results, total=total)
-
-
-def counted_files(files: Iterator[str]) -> Iterator[str]:
-    """The files of a folder as they are looked at, counted on a terminal's standard error meanwhile."""
-    if not sys.stderr.isatty():
-        yield from files
-        return
-    from rich.console import Console
-    from rich.progress import MofNCompleteColumn, Progress, SpinnerColumn
-
-    columns = (SpinnerColumn(), MofNCompleteColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        yield from progress.track(files)
 
 
 def _packed(given: Input, judge: Callable[[Input], Result]) -> Result | bytes:

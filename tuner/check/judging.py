@@ -1,22 +1,31 @@
-"""What options and settings say of each input, and the message of one that cannot be used."""
+"""Judges inputs by what options and settings say of each; one that cannot be used becomes a message."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from tuner.check.judge import FindingSelection, judge
-from tuner.cli.finding_options import FindingOptions, words
-from tuner.cli.messages import error_text
-from tuner.cli.project_settings import SettingsNamed, project_for, with_project_settings
+from tuner.check.baselines import UnknownLines
+from tuner.check.judge import FindingSelection, judge, reported
+from tuner.check.project_settings import (
+    FindingOptions,
+    SettingsNamed,
+    project_for,
+    with_project_settings,
+    words,
+)
 from tuner.consultation.cluster import choose_card
 from tuner.consultation.premises import Premises
+from tuner.consultation.result import Consultation
 from tuner.errors import Location, TunerError, cut
 from tuner.evidence import Evidence
+from tuner.files import STANDARD_INPUT, is_there
 from tuner.findings import Severity
 from tuner.inputs.named_inputs import Input
 from tuner.inputs.secrets import without_secrets
 from tuner.render.all_rules import known_rules
+from tuner.render.error_text import error_text
 from tuner.render.terminal import plain
 from tuner.review.fixes.apply import DraftedFindings
 from tuner.review.input_findings import InputFindings, InputProblem
@@ -92,6 +101,7 @@ def asked_of(given: Input, judging: Judging) -> tuple[Premises, FindingSelection
 
 
 def _budgets(options: FindingOptions, project: "Project | None") -> tuple[PlacedBudget, ...]:
+    """The budgets of the option, where it says nothing those of the settings."""
     if options.budget is not None:
         return budgets_of(Path(options.budget).absolute())
     return () if project is None else project.budgets
@@ -115,3 +125,32 @@ def _rules(name: str, given: tuple[str, ...] | None, project: "Project | None") 
         return known_rules().resolved(given, Location(source=f"--{name}"))
     said = None if project is None else project.said(name)
     return None if said is None else known_rules().resolved(said.value, said.place)
+
+
+def fails(
+    answer: Consultation,
+    config: str,
+    words: Sequence[str],
+    premises: Premises,
+    named: SettingsNamed,
+    severity: Severity,
+) -> bool:
+    """Whether a finding is as bad, that the settings ask for and neither a comment nor a baseline accepts.
+
+    Args:
+        answer: what was found.
+        config: the input as it was named.
+        words: what followed it.
+        premises: what the options and the settings say.
+        named: what the options say of settings.
+        severity: the least that counts.
+
+    Raises:
+        InputError: something in the settings, or the baseline that they name, cannot be used.
+    """
+    pasted = config != STANDARD_INPUT and not is_there(config)
+    given = Input(config=config, words=tuple(words), pasted=pasted)
+    judging = Judging(premises=premises, named=named, fail_on=severity)
+    _premises, wanted = asked_of(given, judging)
+    found = reported(answer, given, wanted)
+    return any(line.at_least(severity) for line in UnknownLines(judging.findings)(found))

@@ -7,8 +7,8 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tuner.cli.baselines import UnknownLines
-from tuner.cli.judging import Judging, drafted
+from tuner.check.baselines import UnknownLines
+from tuner.check.judging import Judging, drafted
 from tuner.files import STANDARD_INPUT, file_names_read, is_there, read_bytes
 from tuner.inputs.named_inputs import Input
 from tuner.inputs.yaml_file import MAX_BYTES

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from tuner.cli.finding_options import FindingOptions
+from tuner.check.project_settings import FindingOptions
 from tuner.errors import InputError
 from tuner.language import _, ngettext
 from tuner.render.terminal import plain

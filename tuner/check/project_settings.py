@@ -1,40 +1,47 @@
-"""Premises that the settings of a project give, where no option gives them."""
+"""What options say of findings and of settings, and the premises that settings give where no option does."""
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
 from msgspec import Struct
 from msgspec.structs import replace
 
 from tuner.consultation.premises import OPTIONS, Premises
+from tuner.evidence import Evidence
 from tuner.files import STANDARD_INPUT, is_there
-from tuner.language import _
 from tuner.review.project.discovery import VARIABLE, nearest
 
 if TYPE_CHECKING:
     from tuner.review.project.project import Project
 
 
+class FindingOptions(Struct, frozen=True, kw_only=True):
+    """Which findings are wanted, and what they are held against."""
+
+    select: list[str] | None = None
+    ignore: list[str] | None = None
+    min_evidence: Evidence | None = None
+    no_ignores: bool = False
+    budget: str | None = None
+    baseline: str | None = None
+    no_baseline: bool = False
+    write_baseline: str | None = None
+    prune_baseline: bool = False
+
+
+def words(given: list[str] | None) -> tuple[str, ...] | None:
+    """The rules of an option that may be repeated and takes several at a time."""
+    if given is None:
+        return None
+    return tuple(word.strip() for text in given for word in text.split(",") if word.strip())
+
+
 class SettingsNamed(Struct, frozen=True, kw_only=True):
     """What the options say of settings files."""
 
-    given: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--config",
-            metavar="FILE|'KEY = VALUE'",
-            help=_(
-                "Settings of the project: their file, in place of the tuner.toml, .tuner.toml or "
-                "pyproject.toml that is nearest to the input, or a setting in TOML. May be repeated."
-            ),
-            show_default=False,
-        ),
-    ] = None
-    isolated: Annotated[bool, typer.Option("--isolated", help=_("Look for no settings of a project."))] = (
-        False
-    )
+    given: list[str] | None = None
+    isolated: bool = False
 
 
 def project_for(config: str, named: SettingsNamed) -> "Project | None":
