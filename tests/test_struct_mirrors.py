@@ -15,7 +15,7 @@ KINDS = ("Struct", "BaseModel", "NamedTuple")
 
 
 RECORDER, OFFER = "tuner/inside_verl/record/recorder.py:_Open", "tuner/advise/remedies.py:_Offer"
-STANDS, SIDE = "tuner/render/checked/lines.py:_Stands", "tuner/trainers/verl/key_changes.py:_Side"
+STANDS = "tuner/render/checked/lines.py:_Stands"
 
 #: Why two classes have the same fields and are two all the same.
 ARGUED: dict[str, tuple[tuple[str, str], ...]] = {
@@ -53,7 +53,9 @@ ARGUED: dict[str, tuple[tuple[str, str], ...]] = {
         ("OpenArgument", "Unknown"),
         ("OpenValue", "Override"),
         ("OpenValue", "Unknown"),
-        ("Override", "UndecidedPart"),
+        ("OpenArgument", "UndecidedPart"),
+        ("OpenValue", "UndecidedPart"),
+        ("UndecidedPart", "Unknown"),
         ("Override", "UserSetting"),
     ),
     "a key with its value: as it is read, as it differs, as it is left out": (
@@ -116,9 +118,11 @@ ARGUED: dict[str, tuple[tuple[str, str], ...]] = {
         ("FileFixes", "FixedFile"),
     ),
     "keys under one reason: without an effect, or left out with what is missing": (("IdleKeys", "Omission"),),
-    "what reads the settings, beside one side of two that were read": (
-        ("ReleaseSettings", SIDE),
-        ("ServedSource", SIDE),
+    "parts of a document, which a writer sets each in its own way": (
+        ("Entry", "Heading"),
+        ("Entry", "Paragraph"),
+        ("Heading", "Paragraph"),
+        ("Paragraph", "Paste"),
     ),
 }
 

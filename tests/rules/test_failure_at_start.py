@@ -132,14 +132,14 @@ def test_the_share_that_was_free_is_in_whole_hundredths(figures: dict[str, float
 def test_settings_that_the_error_states_otherwise(at_start: Any) -> None:
     """By more than six thousandths, as messages round: of 0.5, of 8,192 and of 1,024 sequences."""
     stated = at_start(error(ErrorKind.NO_CACHE, fraction=0.5031, sequence_tokens=8_242.0, sequences=1_031.0))
-    assert stated.others_settings == (
+    assert stated.other_settings == (
         ("fraction", 0.5031, 0.5),
         ("sequence_tokens", 8_242.0, 8_192.0),
         ("sequences", 1_031.0, 1_024.0),
     )
     near = error(ErrorKind.NO_CACHE, fraction=0.5029, sequence_tokens=8_240.0, sequences=1_030.0)
-    assert at_start(near).others_settings == ()
-    assert at_start(error(ErrorKind.NO_CACHE)).others_settings == ()
+    assert at_start(near).other_settings == ()
+    assert at_start(error(ErrorKind.NO_CACHE)).other_settings == ()
 
 
 def test_an_engine_of_no_length_is_built_for_the_models_and_runs_no_more_than_a_step_has(
@@ -147,4 +147,4 @@ def test_an_engine_of_no_length_is_built_for_the_models_and_runs_no_more_than_a_
 ) -> None:
     job = JOB.with_rollout(max_model_tokens=None, max_batched_tokens=100)
     stated = at_start(error(ErrorKind.NO_CACHE, sequence_tokens=32_768.0, sequences=100.0), job=job)
-    assert stated.others_settings == ()
+    assert stated.other_settings == ()

@@ -80,7 +80,7 @@ def test_what_no_phase_counts_is_a_sign_from_a_tenth_of_the_step(
         further_seconds=(("adv", 5.0), ("reward", 6.0), ("small", 4.9)),
     )
     found = [sign for sign in observations(ADVICE, run).signs if sign.sign is Sign.UNCOUNTED]
-    assert [sign.names for sign in found] == ([] if names is None else [names])
+    assert [sign.timers for sign in found] == ([] if names is None else [names])
     assert [sign.value for sign in found] == ([] if names is None else [pytest.approx(rest / 100)])
 
 

@@ -33,7 +33,7 @@ def subject() -> Subject:
         overrides=("a.b=1",),
         workload=answer.advice.workload,
         advice=answer.advice,
-        model_config=model_config(answer.settings, PREMISES),
+        model_config=model_config(answer.loaded, PREMISES),
     )
 
 

@@ -124,7 +124,7 @@ def subject(*overrides: str) -> Subject:
         overrides=given,
         workload=answer.advice.workload,
         advice=answer.advice,
-        model_config=model_config(answer.settings, premises),
+        model_config=model_config(answer.loaded, premises),
     )
 
 
@@ -384,7 +384,7 @@ def tiny_subject(folder: Path, config: dict[str, Any]) -> Subject:
         overrides=overrides,
         workload=answer.advice.workload,
         advice=answer.advice,
-        model_config=model_config(answer.settings, premises),
+        model_config=model_config(answer.loaded, premises),
     )
 
 

@@ -42,7 +42,7 @@ def subject(*overrides: str, model: str = "Qwen2.5-1.5B") -> Subject:
         overrides=overrides,
         workload=answer.advice.workload,
         advice=answer.advice,
-        model_config=dict(model_config(answer.settings, premises)),
+        model_config=dict(model_config(answer.loaded, premises)),
     )
 
 

@@ -10,6 +10,6 @@ def batch_token_bytes(engine: Engine) -> int:
 
     Under Ulysses each of the :math:`s` ranks of a sequence has the :math:`w` bytes of the fields and the loss
     of the whole sequence, and the :math:`h` bytes of labels and results of the head for its own tokens. How
-    many they are is the trainer's to say, see :class:`~tuner.workload.engine.TokenBytes`.
+    many they are is the trainer's to say, see ``TokenBytes``.
     """
     return engine.parallel.ulysses * engine.token_bytes.whole + engine.token_bytes.share

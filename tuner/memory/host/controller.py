@@ -20,9 +20,9 @@ SYMBOLS = {
     "L_p": "tokens of the longest prompt",
     "L_r": "tokens of the longest response",
     "S": "sequences of a step",
-    "b_l": "bytes of the batch for each token of a sequence",
-    "b_p": "further ones for each token of a prompt",
-    "b_r": "further ones for each token of a response",
+    "w_s": "bytes of the batch for each token of a sequence",
+    "w_p": "further ones for each token of a prompt",
+    "w_r": "further ones for each token of a response",
     "c": "copies of the batch",
     "m": "bytes of a process without data",
     "n_a": "agent-loop workers of the node",
@@ -48,7 +48,7 @@ def copies_of(held: HeldBatch) -> Constant:
 
 
 def held_batch_bytes(
-    *, c: int, S: int, L: int, L_p: int, L_r: int, n_f: int, b_l: int, b_p: int, b_r: int
+    *, c: int, S: int, L: int, L_p: int, L_r: int, n_f: int, w_s: int, w_p: int, w_r: int
 ) -> int:
     """A step's batch on the controller's node, padded to the longest prompt and response.
 
@@ -59,7 +59,7 @@ def held_batch_bytes(
     Source: verl 0.9.1 ``experimental/agent_loop/agent_loop.py`` (``_postprocess``), ``protocol.py``
     (``DataProto``), ``trainer/ppo/ray_trainer.py``.
     """
-    return c * S * (b_l * L + b_p * L_p + (b_r + 4 * n_f) * L_r)
+    return c * S * (w_s * L + w_p * L_p + (w_r + 4 * n_f) * L_r)
 
 
 def held_route_bytes(*, c: int, S: int, L: int, M: int, e: int, b_x: int) -> int:
@@ -102,9 +102,9 @@ def _held(workload: Workload, held: HeldBatch) -> tuple[Term, ...]:
         "L_p": batch.max_prompt_tokens,
         "L_r": batch.max_response_tokens,
         "n_f": held.numbers + (workload.reference is not None) + (workload.critic is not None),
-        "b_l": held.sequence_bytes,
-        "b_p": held.prompt_bytes,
-        "b_r": held.response_bytes,
+        "w_s": held.sequence_bytes,
+        "w_p": held.prompt_bytes,
+        "w_r": held.response_bytes,
     }
     copies = {"c": copies_of(held)}
     return (
