@@ -14,7 +14,10 @@ VerlVersion = Annotated[
         OPTIONS["verl_version"],
         "--release",
         metavar="VERSION",
-        help=_("Release of verl to go by; the installed one, else the newest bundled one."),
+        help=_(
+            "Release of the trainer to go by, such as 0.9.1 of verl; the installed one, else the newest "
+            "bundled one."
+        ),
         show_default=False,
     ),
 ]
@@ -25,7 +28,7 @@ EngineVersion = Annotated[
         metavar="VERSION",
         help=_(
             "Version of the rollout engine to go by, such as 0.8.5 of vLLM; the installed one unless "
-            "--verl-version is given, else the newest that the release of verl allows."
+            "--verl-version is given, else the newest that the release of the trainer allows."
         ),
         show_default=False,
     ),
