@@ -6,6 +6,7 @@ read it: ``>=`` the first one, ``<`` the first one that no longer does.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -80,26 +81,19 @@ class KeyTable:
         keys: the keys, each with the releases that read it.
         meanings: everything that may be asked for; the program may lack keys for some of it.
         reaches: how the trainer's releases follow one another.
+
+    ``key(meaning, version)`` is the key that a release reads for a meaning, None where it has no such switch;
+    it raises KeyError where nobody knows the meaning.
     """
 
     def __init__(self, keys: Keys, meanings: Iterable[str] = (), reaches: Reaches = at_least) -> None:
         self.keys = keys
         self._meanings = frozenset(meanings).union(keys)
         self._reaches = reaches
-        self._known: dict[tuple[str, str], str | None] = {}
+        self.key = lru_cache(maxsize=4096)(self._key)  # asked for again with every proposal
 
-    def key(self, meaning: str, version: str) -> str | None:
-        """The key that a release reads for a meaning, None where it has no such switch.
-
-        Raises:
-            KeyError: nobody knows the meaning.
-        """
-        question = meaning, version
-        if question not in self._known:
-            if meaning not in self._meanings:
-                raise KeyError(meaning)
-            spellings = self.keys.get(meaning, ())
-            self._known[question] = next(
-                (own.key for own in spellings if own.holds(version, self._reaches)), None
-            )
-        return self._known[question]
+    def _key(self, meaning: str, version: str) -> str | None:
+        if meaning not in self._meanings:
+            raise KeyError(meaning)
+        spellings = self.keys.get(meaning, ())
+        return next((own.key for own in spellings if own.holds(version, self._reaches)), None)

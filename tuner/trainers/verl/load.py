@@ -93,7 +93,8 @@ def recognises(document: Document | None, given: Sequence[Argument], *, program:
     """Whether a configuration by its keys, or the program of a launch, is surely for verl or a fork of it."""
     if program.replace("/", ".").lstrip(".").startswith("verl.") or program_started(program, None):
         return True
-    sections = {split_key(override_key(argument.text).lstrip("+~"))[0] for argument in given}
+    keys = (split_key(override_key(argument.text)) for argument in given)
+    sections = {key[0] for key in keys if key}
     sections.update({} if document is None else map(str, document.tree))
     if not sections.isdisjoint(OWN_SECTIONS):
         return True
