@@ -34,11 +34,11 @@ def advice_document(answer: Consultation, *, full: bool = False, explain: bool =
     advice = answer.advice
     return AnswerDocument(
         sections=(
-            _failed_allocation(answer),
+            failed_allocation(answer),
             tuple(verdict(advice, answer.left_out, node_said=answer.node_said)),
             tuple(premises_in_short(answer)),
             (Drawing(draw=partial(chart, advice.estimate)),),
-            _observed(answer),
+            observed_run(answer),
             *block(advice, answer.left_out),
             *brief(advice),
         )
@@ -47,7 +47,7 @@ def advice_document(answer: Consultation, *, full: bool = False, explain: bool =
 
 def _full(answer: Consultation, *, explain: bool) -> Iterator[tuple[Part, ...]]:
     advice = answer.advice
-    yield _failed_allocation(answer)
+    yield failed_allocation(answer)
     yield tuple(verdict(advice, answer.left_out, node_said=answer.node_said))
     yield tuple(premises(answer))
     yield (
@@ -55,7 +55,7 @@ def _full(answer: Consultation, *, explain: bool) -> Iterator[tuple[Part, ...]]:
         Drawing(draw=partial(chart, advice.estimate)),
     )
     yield tuple(Paragraph(text=text, level=1, further=1) for text in _aside(advice))
-    yield _observed(answer)
+    yield observed_run(answer)
     if explain:
         yield (sums(advice),)
     yield Heading(text=_("Batch sizes, in sequences")), batches(advice)
@@ -64,7 +64,8 @@ def _full(answer: Consultation, *, explain: bool) -> Iterator[tuple[Part, ...]]:
     yield from block(advice, answer.left_out)
 
 
-def _failed_allocation(answer: Consultation) -> tuple[Part, ...]:
+def failed_allocation(answer: Consultation) -> tuple[Part, ...]:
+    """What failed to be allocated; empty where nobody asks."""
     if answer.allocation is None:
         return ()
     from tuner.render.allocation import allocation_parts  # few runs ask for it, and it has much behind it
@@ -72,7 +73,8 @@ def _failed_allocation(answer: Consultation) -> tuple[Part, ...]:
     return tuple(allocation_parts(answer.allocation))
 
 
-def _observed(answer: Consultation) -> tuple[Part, ...]:
+def observed_run(answer: Consultation) -> tuple[Part, ...]:
+    """The run beside the model; empty where the input is no log."""
     if answer.given.log is None:
         return ()
     from tuner.render.observations import observed  # no other input asks for it
