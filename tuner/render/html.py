@@ -56,7 +56,7 @@ def advice_html(answer: Consultation) -> str:
 
 def _pictures(advice: Advice) -> str:
     """The phases of the job as it is, and with the block pasted where there is one."""
-    together = advice.combination
+    together, title = advice.combination, _("GPU memory by phase, per GPU")
     pictures = [(_("As it is"), advice.estimate)]
     if together is not None:
         pictures.append((_("With the block pasted"), together.estimate))
@@ -66,7 +66,7 @@ def _pictures(advice: Advice) -> str:
         f"<figcaption>{name}</figcaption></figure>"
         for name, estimate in pictures
     )
-    return f'<h2>{_("GPU memory by phase, per GPU")}</h2><div class="pictures">{drawn}</div>'
+    return f'<h2>{title}</h2><div class="pictures">{drawn}</div>'
 
 
 def _named(svg: str, name: str) -> str:
