@@ -11,6 +11,7 @@ import pytest
 from tests.cli import answers
 from tests.cli.golden import expect
 from tests.cli.runner import ROOT, run
+from tests.cli.test_documents import documents, said, squeezed, without_tags
 from tests.cli.test_left_out import REWARD_MODEL
 from tests.cli.test_logs import GPU, log, steps
 from tests.cli.test_logs import JOB as LOGGED
@@ -69,6 +70,13 @@ def test_the_page_says_what_the_full_text_says() -> None:
     assert len(pasted) > 3
     assert [line for line in pasted if line not in shown.text] == []
     assert shown.seen.count("svg") == 2  # before and after
+
+
+def test_the_page_has_every_sentence_of_the_full_text() -> None:
+    written = squeezed(without_tags(advice_html(answers.answer())))
+    texts = list(filter(None, map(squeezed, said(documents()["advise --full"]))))
+    assert len(texts) > 12
+    assert [text for text in texts if text not in written] == []
 
 
 def test_the_page_asks_for_nothing() -> None:

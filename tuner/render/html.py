@@ -11,7 +11,15 @@ from html import escape
 from tuner.advise import Advice
 from tuner.consultation.result import Consultation
 from tuner.language import _, chosen
-from tuner.render.advice import batches, failed_allocation, observed_run, sums
+from tuner.render.advice import (
+    batches,
+    engine_memory,
+    failed_allocation,
+    memory_aside,
+    observed_run,
+    seconds,
+    sums,
+)
 from tuner.render.bars import PARTS
 from tuner.render.block import block, contributions
 from tuner.render.document.html import html_text
@@ -22,7 +30,6 @@ from tuner.render.json import advice_json
 from tuner.render.picture import phase_picture
 from tuner.render.premises import premises
 from tuner.render.recommendations import recommendations
-from tuner.render.step_seconds import step_seconds
 from tuner.render.verdict import subject, verdict
 
 
@@ -31,12 +38,13 @@ def advice_html(answer: Consultation) -> str:
     advice = answer.advice
     title, language = escape(words(subject(advice), Medium.PAGE)), chosen().replace("_", "-")
     said = tuple(verdict(advice, answer.left_out, node_said=answer.node_said))
-    seconds = (Paragraph(text=step_seconds(advice)),)
+    beside = tuple(Paragraph(text=text) for text in (*engine_memory(advice), *memory_aside(advice)))
     sections = [
         _written([failed_allocation(answer)]),
         f'<div class="verdict">\n{_written([said])}\n</div>',
         _pictures(advice),
-        _section(_("Seconds of a step"), [seconds]),
+        _written([beside]),
+        _section(_("Seconds of a step"), [tuple(Paragraph(text=text) for text in seconds(advice))]),
         _written([observed_run(answer)]),
         _section(_("What to paste"), block(advice, answer.left_out)),
         _section(_("Findings"), recommendations(advice)),
