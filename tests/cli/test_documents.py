@@ -52,6 +52,7 @@ from tuner.render.document.parts import (
 )
 from tuner.render.document.terminal import terminal_text
 from tuner.render.failure import failure_document
+from tuner.render.observations import memory_table
 from tuner.render.terminal import Terminal
 from tuner.render.validation import validation_document
 
@@ -188,6 +189,18 @@ def test_a_table_in_html_is_called_by_the_heading_above_it() -> None:
         '<td class="right">1.5<br>2.5</td></tr>\n</tbody>\n</table></div>'
     )
     assert written == f"{frame}<caption><h2>Peaks</h2></caption>\n{rest}\n{frame}{rest}"
+
+
+def test_no_two_columns_of_a_page_have_one_title() -> None:
+    table = memory_table(())
+    document = AnswerDocument(sections=((table,),))
+    titles = markdown(document).partition("\n")[0].strip("| ").split(" | ")
+    assert titles[:3] == ["GiB", "allocated, observed", "allocated, modelled"]
+    assert len(titles) == len(set(titles)) == len(table.columns)
+    assert re.findall(r'<th scope="col"[^>]*>(.*?)</th>', html_text(document)) == titles
+    groups, below = terminal_text(document, Terminal()).splitlines()
+    assert groups.split() == ["allocated", "reserved", "on", "the", "card"]
+    assert below.split() == ["GiB", *["observed", "modelled"] * 3]
 
 
 def test_numbered_sections_and_dashes_are_lists_in_html() -> None:
