@@ -15,6 +15,7 @@ from tests.cli.test_documents import documents, said, squeezed, without_tags
 from tests.cli.test_left_out import REWARD_MODEL
 from tests.cli.test_logs import GPU, log, steps
 from tests.cli.test_logs import JOB as LOGGED
+from tuner.render.document.html import html_text
 from tuner.render.html import advice_html
 from tuner.render.html_style import STYLE
 
@@ -142,6 +143,14 @@ def test_each_kind_of_part_has_a_tag_of_its_own() -> None:
     pasted = [text for text in shown.inside["pre"] if "The sum, written out" not in text]
     assert len(pasted) > len(findings)
     assert all(len(line.split()) == 1 for text in pasted[:-1] for line in text.replace(" \\", "").split("\n"))
+
+
+@pytest.mark.parametrize("name", documents())
+def test_every_element_of_a_document_is_closed(name: str) -> None:
+    shown = Page(html_text(documents()[name]))
+    assert not shown.opened
+    assert shown.seen.count("h1") <= 1
+    assert {"h1", "h2"} & set(shown.seen)
 
 
 def test_a_run_stands_beside_the_model_in_tables() -> None:
