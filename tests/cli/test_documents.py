@@ -23,11 +23,36 @@ from tuner.consultation.premises import Premises
 from tuner.inputs.named_inputs import separated
 from tuner.render.advice import advice_document
 from tuner.render.comparison import comparison_document
+from tuner.render.document.html import html_text
 from tuner.render.document.markdown import markdown
-from tuner.render.document.marks import Mark, Medium, given, link, marked, pieces, strong, words
-from tuner.render.document.parts import AnswerDocument, Heading, Paragraph
+from tuner.render.document.marks import (
+    Mark,
+    Medium,
+    code,
+    either,
+    given,
+    link,
+    marked,
+    pieces,
+    strong,
+    words,
+)
+from tuner.render.document.parts import (
+    AnswerDocument,
+    Bullet,
+    Column,
+    Drawing,
+    Entry,
+    Facts,
+    Heading,
+    Paragraph,
+    Paste,
+    Row,
+    Table,
+)
 from tuner.render.document.terminal import terminal_text
 from tuner.render.failure import failure_document
+from tuner.render.observations import memory_table
 from tuner.render.terminal import Terminal
 from tuner.render.validation import validation_document
 
@@ -81,6 +106,11 @@ def _said(value: object) -> Iterator[str]:
         yield from (piece for piece, _marks in pieces(value, Medium.TERMINAL) if piece in on_page)
 
 
+def without_tags(text: str) -> str:
+    """What is between the tags of an HTML text."""
+    return re.sub(r"<[^>]*>", "", text)
+
+
 def squeezed(text: str) -> str:
     """Letters and digits alone: neither line breaks nor markup."""
     return re.sub(r"[^\w%+-]", "", html.unescape(text)).casefold().replace("_", "")
@@ -91,7 +121,11 @@ def test_every_writer_says_the_same(name: str) -> None:
     document = documents()[name]
     texts = list(filter(None, map(squeezed, said(document))))
     assert len(texts) > 12
-    for written in (terminal_text(document, Terminal()), markdown(document)):
+    for written in (
+        terminal_text(document, Terminal()),
+        markdown(document),
+        without_tags(html_text(document)),
+    ):
         missing = [text for text in texts if text not in squeezed(written)]
         assert not missing
 
@@ -126,6 +160,70 @@ def test_what_a_user_wrote_is_no_mark_and_no_markup() -> None:
     assert markdown(document) == "### \\\\ue000x\\\\ue0ff \\*\\*y\\*\\* \\<b\\> \\\\x1b\\[1m\n"
 
 
+def test_html_has_a_users_text_as_text() -> None:
+    odd = f'<script>"x"</script> & {strong("y")}'
+    row = Row(cells=(given(odd), code(odd)))
+    parts = (
+        Heading(text=given(odd)),
+        Table(columns=(Column(title="a"), Column(title="b")), rows=(row,)),
+        Paste(lines=(odd,)),
+        Facts(rows=((given(odd), given(odd)),), width=4),
+        Entry(text=given(odd), details=(Paragraph(text=given(odd)),)),
+        Drawing(draw=lambda _terminal: odd),
+    )
+    written = html_text(AnswerDocument(sections=(parts,)))
+    assert written.count("&lt;script&gt;&quot;x&quot;&lt;/script&gt; &amp; ") == 10  # one of them a label
+    assert "script" not in re.findall(r"</?(\w+)", written)
+
+
+def test_a_table_in_html_is_called_by_the_heading_above_it() -> None:
+    table = Table(
+        columns=(Column(), Column(title="GiB", align="right"), Column(title="x", only=Medium.TERMINAL)),
+        rows=(Row(cells=("actor", "1.5\n2.5", "no"), mark=Mark.BAD),),
+    )
+    written = html_text(AnswerDocument(sections=((Heading(text="Peaks"), table, table),)))
+    frame = '<div class="wide" tabindex="0" role="group" aria-label="Peaks"><table>\n'
+    rest = (
+        '<thead><tr><td></td><th scope="col" class="right">GiB</th></tr></thead>\n<tbody>\n'
+        '<tr><th scope="row"><strong class="bad">actor</strong></th>'
+        '<td class="right">1.5<br>2.5</td></tr>\n</tbody>\n</table></div>'
+    )
+    assert written == f"{frame}<caption><h2>Peaks</h2></caption>\n{rest}\n{frame}{rest}"
+
+
+def test_no_two_columns_of_a_page_have_one_title() -> None:
+    table = memory_table(())
+    document = AnswerDocument(sections=((table,),))
+    titles = markdown(document).partition("\n")[0].strip("| ").split(" | ")
+    assert titles[:3] == ["GiB", "allocated, observed", "allocated, modelled"]
+    assert len(titles) == len(set(titles)) == len(table.columns)
+    assert re.findall(r'<th scope="col"[^>]*>(.*?)</th>', html_text(document)) == titles
+    groups, below = terminal_text(document, Terminal()).splitlines()
+    assert groups.split() == ["allocated", "reserved", "on", "the", "card"]
+    assert below.split() == ["GiB", *["observed", "modelled"] * 3]
+
+
+def test_numbered_sections_and_dashes_are_lists_in_html() -> None:
+    sections = (
+        (Paragraph(text="before"),),
+        (Paragraph(text="one", label="  1 "), Paragraph(text="note", label="    - "), Bullet(text="too")),
+        (Paragraph(text="two", label="  2 ", mark=Mark.DIM),),
+        (Paragraph(text=either(terminal="unseen")),),
+    )
+    assert html_text(AnswerDocument(sections=sections)).split("\n") == [
+        "<p>before</p>",
+        "<ol>",
+        '<li value="1">',
+        "<p>one</p>",
+        *("<ul>", "<li>note</li>", "<li>too</li>", "</ul>"),
+        "</li>",
+        '<li value="2">',
+        '<p><span class="dim">two</span></p>',
+        "</li>",
+        "</ol>",
+    ]
+
+
 def test_an_explanation_is_written_for_a_pull_request() -> None:
     found = run("explain-oom", "--message", "CUDA error: out of memory", *JOB, "-f", "markdown")
     assert found.code == 0
@@ -158,4 +256,10 @@ def test_a_link_has_its_address_on_a_page_alone() -> None:
     document = AnswerDocument(sections=((Paragraph(text=text),),))
     assert markdown(document) == "error [CFG101](https://docs.example/cfg) dead-key\n"
     assert terminal_text(document, Terminal()) == "error CFG101 dead-key\n"
+    assert html_text(document) == '<p>error <a href="https://docs.example/cfg">CFG101</a> dead-key</p>'
     assert link("CFG101", "") == "CFG101"
+
+
+def test_an_address_that_is_no_web_page_leads_nowhere() -> None:
+    document = AnswerDocument(sections=((Paragraph(text=link("CFG101", "javascript:alert(1)")),),))
+    assert html_text(document) == "<p>CFG101</p>"

@@ -8,11 +8,21 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli import answers
+from tests.cli.golden import expect
 from tests.cli.runner import ROOT, run
+from tests.cli.test_documents import documents, said, squeezed, without_tags
+from tests.cli.test_left_out import REWARD_MODEL
+from tests.cli.test_logs import GPU, log, steps
+from tests.cli.test_logs import JOB as LOGGED
+from tuner.render.document.html import html_text
+from tuner.render.html import advice_html
+from tuner.render.html_style import STYLE
 
 CONFIG = str(ROOT / "docs/examples/qwen2.5-7b-grpo.yaml")
 JOB = (CONFIG, "trainer.n_gpus_per_node=8", "--gpu", "h100-sxm", "--verl-version", "0.9.1")
-_VOID = {"meta", "rect", "line"}
+_VOID = {"meta", "rect", "line", "br"}
+_LEGIBLE = 4.5  # the least contrast of text that WCAG 2.2 allows at level AA
 
 
 class Page(HTMLParser):
@@ -23,12 +33,14 @@ class Page(HTMLParser):
         self.opened: list[str] = []
         self.seen: list[str] = []
         self.text = ""
+        self.inside: dict[str, list[str]] = {}  # the texts of all elements of a kind
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.seen.append(tag)
         if tag not in _VOID:
             self.opened.append(tag)
+            self.inside.setdefault(tag, []).append("")
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.seen.append(tag)
@@ -38,10 +50,12 @@ class Page(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         self.text += data
+        for tag in set(self.opened):
+            self.inside[tag][-1] += data
 
 
-def page(*arguments: str) -> tuple[str, Page]:
-    result = run("advise", *arguments, "--output-format", "html")
+def page(*arguments: str, stdin: str = "") -> tuple[str, Page]:
+    result = run("advise", *arguments, "--output-format", "html", stdin=stdin)
     assert result.code == 0, result.err
     return result.out, Page(result.out)
 
@@ -57,6 +71,13 @@ def test_the_page_says_what_the_full_text_says() -> None:
     assert len(pasted) > 3
     assert [line for line in pasted if line not in shown.text] == []
     assert shown.seen.count("svg") == 2  # before and after
+
+
+def test_the_page_has_every_sentence_of_the_full_text() -> None:
+    written = squeezed(without_tags(advice_html(answers.answer())))
+    texts = list(filter(None, map(squeezed, said(documents()["advise --full"]))))
+    assert len(texts) > 12
+    assert [text for text in texts if text not in written] == []
 
 
 def test_the_page_asks_for_nothing() -> None:
@@ -104,3 +125,74 @@ def test_every_title_stands_once_and_the_page_has_a_main_part() -> None:
     for title in re.findall(r"<h2>(.*?)</h2>", text):
         assert text.count(f">{title}<") + text.count(f"{title}\n") == 1, title
     assert text.count("<main>") == text.count("</main>") == 1
+
+
+def test_the_whole_page() -> None:
+    packed = r"(?<=base64,)[^\"]+"  # differs with the library that packs it
+    expect("advice.html", re.sub(packed, "...", advice_html(answers.answer())))
+
+
+def test_each_kind_of_part_has_a_tag_of_its_own() -> None:
+    _, shown = page(*JOB)
+    assert shown.inside["h1"] == ["Qwen2.5-7B-Instruct on 8 x h100-sxm: fits"]
+    assert any(text.startswith("rollout peaks at ") for text in shown.inside["p"])
+    assert any(text.startswith("Step time: ") for text in shown.inside["p"])
+    assert "trainer" in shown.inside["dt"]
+    findings = [text for text in shown.inside["li"] if "evidence: " in text]
+    assert len(findings) > 3
+    pasted = [text for text in shown.inside["pre"] if "The sum, written out" not in text]
+    assert len(pasted) > len(findings)
+    assert all(len(line.split()) == 1 for text in pasted[:-1] for line in text.replace(" \\", "").split("\n"))
+
+
+@pytest.mark.parametrize("name", documents())
+def test_every_element_of_a_document_is_closed(name: str) -> None:
+    shown = Page(html_text(documents()[name]))
+    assert not shown.opened
+    assert shown.seen.count("h1") <= 1
+    assert {"h1", "h2"} & set(shown.seen)
+
+
+def test_a_run_stands_beside_the_model_in_tables() -> None:
+    text, shown = page("-", *GPU, stdin=log("0.9.1", LOGGED, steps()))
+    assert [caption.partition(",")[0] for caption in shown.inside["caption"]] == ["Observed beside modelled"]
+    assert text.count("<table>") == text.count('role="group" aria-label="Observed beside modelled, ') >= 1
+    heads = re.findall(r'<th scope="col"[^>]*>(.*?)</th>', text)
+    assert heads[:4] == ["phase", "observed", "modelled", "interval"]
+    assert "update_actor" in re.findall(r'<th scope="row">(.*?)</th>', text)
+    assert re.search(r'<td class="right">[\d.]+ s</td>', text)
+
+
+def test_a_failed_allocation_is_explained_before_the_verdict() -> None:
+    _, shown = page(*JOB, "--failed-allocation", "18.54 GiB")
+    before, _verdict, _after = shown.text.partition("rollout peaks at ")
+    assert "Failed allocation of 18.54 GiB" in before
+
+
+def test_what_is_not_counted_is_said_of_the_block_as_well() -> None:
+    _, shown = page(*JOB, REWARD_MODEL)
+    (pasted,) = [text for text in shown.inside["p"] if text.startswith("Paste this: ")]
+    assert pasted.startswith("Paste this: fits, without the reward model;")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_colour_is_legible_on_its_ground(scheme: str) -> None:
+    light, _, dark = STYLE.partition("prefers-color-scheme: dark")
+    colours = dict(re.findall(r"--(\w+): (#\w{6});", dark.partition("} }")[0] if scheme == "dark" else light))
+    assert set(re.findall(r"var\(--(\w+)\)", STYLE)) == set(colours)
+    texts = colours.keys() - {"ground", "shade", "line"}
+    assert len(texts) == 7
+    assert all(contrast(colours[name], colours["ground"]) >= _LEGIBLE for name in texts)
+    assert contrast(colours["text"], colours["shade"]) >= _LEGIBLE
+
+
+def contrast(one: str, other: str) -> float:
+    """Of two colours, as WCAG computes it."""
+    dark, light = sorted((_luminance(one), _luminance(other)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+def _luminance(colour: str) -> float:
+    channels = (int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5))
+    linear = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in channels)
+    return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))

@@ -78,6 +78,9 @@ def test_what_an_answer_does_not_need_is_not_loaded() -> None:
     renderings = {
         f"tuner.render.{name}" for name in ("explain", "html", "json", "picture", "rule_page", "schemas")
     }
+    renderings |= {
+        f"tuner.render.document.{name}" for name in ("html", "html_marks", "html_table", "markdown")
+    }
     rooms = {
         f"tuner.{name}"
         for name in ("accuracy", "kernels", "memory.failed_allocation", "trace", "validate.run")

@@ -34,11 +34,11 @@ def advice_document(answer: Consultation, *, full: bool = False, explain: bool =
     advice = answer.advice
     return AnswerDocument(
         sections=(
-            _failed_allocation(answer),
+            failed_allocation(answer),
             tuple(verdict(advice, answer.left_out, node_said=answer.node_said)),
             tuple(premises_in_short(answer)),
             (Drawing(draw=partial(chart, advice.estimate)),),
-            _observed(answer),
+            observed_run(answer),
             *block(advice, answer.left_out),
             *brief(advice),
         )
@@ -47,15 +47,16 @@ def advice_document(answer: Consultation, *, full: bool = False, explain: bool =
 
 def _full(answer: Consultation, *, explain: bool) -> Iterator[tuple[Part, ...]]:
     advice = answer.advice
-    yield _failed_allocation(answer)
+    yield failed_allocation(answer)
     yield tuple(verdict(advice, answer.left_out, node_said=answer.node_said))
     yield tuple(premises(answer))
     yield (
         Heading(text=_("GPU memory by phase, per GPU")),
         Drawing(draw=partial(chart, advice.estimate)),
     )
-    yield tuple(Paragraph(text=text, level=1, further=1) for text in _aside(advice))
-    yield _observed(answer)
+    beside = (*engine_memory(advice), *seconds(advice), *memory_aside(advice))
+    yield tuple(Paragraph(text=text, level=1, further=1) for text in beside)
+    yield observed_run(answer)
     if explain:
         yield (sums(advice),)
     yield Heading(text=_("Batch sizes, in sequences")), batches(advice)
@@ -64,7 +65,8 @@ def _full(answer: Consultation, *, explain: bool) -> Iterator[tuple[Part, ...]]:
     yield from block(advice, answer.left_out)
 
 
-def _failed_allocation(answer: Consultation) -> tuple[Part, ...]:
+def failed_allocation(answer: Consultation) -> tuple[Part, ...]:
+    """What failed to be allocated; empty where nobody asks."""
     if answer.allocation is None:
         return ()
     from tuner.render.allocation import allocation_parts  # few runs ask for it, and it has much behind it
@@ -72,7 +74,8 @@ def _failed_allocation(answer: Consultation) -> tuple[Part, ...]:
     return tuple(allocation_parts(answer.allocation))
 
 
-def _observed(answer: Consultation) -> tuple[Part, ...]:
+def observed_run(answer: Consultation) -> tuple[Part, ...]:
+    """The run beside the model; empty where the input is no log."""
     if answer.given.log is None:
         return ()
     from tuner.render.observations import observed  # no other input asks for it
@@ -94,8 +97,21 @@ def sums(advice: Advice) -> Drawing:
     return Drawing(draw=partial(explanation, advice.workload, advice.estimate))
 
 
-def _engine_memory(rollout: RolloutMemory, advice: Advice) -> Iterator[str]:
+def engine_memory(advice: Advice) -> Iterator[str]:
     """The KV cache of the rollout engine, and what its memory fraction is a share of."""
+    if advice.rollout is None:
+        return
+    yield from _cache(advice.rollout, advice)
+    rollout_engine = advice.workload.generator
+    if rollout_engine.engine is not RolloutEngine.TRANSFORMERS:
+        means = FRACTION_MEANS[rollout_engine.fraction_of]
+        yield _("The engine's memory fraction of {memory_fraction:.2f} is {means}.").format(
+            memory_fraction=rollout_engine.memory_fraction, means=_(means)
+        )
+
+
+def _cache(rollout: RolloutMemory, advice: Advice) -> Iterator[str]:
+    """How many tokens and sequences the KV cache holds; empty where there is none."""
     room, longest = advice.workload.batch.room_tokens, advice.workload.batch.sequence_tokens
     length = _("full length") if room == longest else _("{room:,} tokens").format(room=room)
     if rollout.kv_tokens > 0:
@@ -119,21 +135,17 @@ def _engine_memory(rollout: RolloutMemory, advice: Advice) -> Iterator[str]:
                 preempted_sequences=rollout.preempted_sequences,
             )
         yield cache
-    rollout_engine = advice.workload.generator
-    if rollout_engine.engine is not RolloutEngine.TRANSFORMERS:
-        means = FRACTION_MEANS[rollout_engine.fraction_of]
-        yield _("The engine's memory fraction of {memory_fraction:.2f} is {means}.").format(
-            memory_fraction=rollout_engine.memory_fraction, means=_(means)
-        )
 
 
-def _aside(advice: Advice) -> Iterator[str]:
-    """What the bars do not show: the KV cache, the seconds, checkpoints, freed blocks, the host."""
+def seconds(advice: Advice) -> Iterator[str]:
+    """What a step and a checkpoint take; empty for a job without seconds."""
     from tuner.render.step_seconds import saving_seconds, step_seconds  # the short answer has none of it
 
-    if advice.rollout is not None:
-        yield from _engine_memory(advice.rollout, advice)
     yield from filter(None, [step_seconds(advice), saving_seconds(advice)])
+
+
+def memory_aside(advice: Advice) -> Iterator[str]:
+    """Memory that the bars do not show: freed blocks that PyTorch keeps, the host."""
     widest = max(advice.estimate.phases, key=lambda phase: phase.reserved_interval[1])
     kept = widest.reserved_interval[1] - widest.allocated_bytes
     if kept > 0:

@@ -8,7 +8,7 @@ from tuner.consultation.result import Consultation, RunComparison
 from tuner.inputs.user_input import UserInput
 from tuner.language import N_, _, ngettext
 from tuner.out_of_memory.kinds import ErrorKind
-from tuner.render.document.marks import given
+from tuner.render.document.marks import either, given
 from tuner.render.document.parts import Column, Heading, Paragraph, Part, Row, Table
 from tuner.render.numbers import gib, gib_interval, percent
 from tuner.render.words import clauses, full_stop, listed
@@ -107,11 +107,16 @@ def seconds_table(beside: Observations) -> Table:
 
 
 def memory_table(peaks: Sequence[PeakComparison]) -> Table:
-    """The highest memory of every phase, observed and modelled, in GiB."""
+    """The highest memory of every phase, observed and modelled, in GiB; a page has no groups of columns."""
     widths = (_GIB_WIDTH, _GIB_WIDTH), (_GIB_WIDTH, _INTERVAL_WIDTH), (_GIB_WIDTH, _GIB_WIDTH)
     groups = zip((_("allocated"), _("reserved"), _("on the card")), widths, strict=True)
     columns = (
-        Column(title=title, group=group, width=width, align="right")
+        Column(
+            title=either(terminal=title, page=listed((group, title))),
+            group=group,
+            width=width,
+            align="right",
+        )
         for group, pair in groups
         for title, width in zip((_("observed"), _("modelled")), pair, strict=True)
     )

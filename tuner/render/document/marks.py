@@ -16,7 +16,7 @@ class Medium(Enum):
     """What a part or a piece of text is meant for, where it is not for both."""
 
     TERMINAL = "terminal"
-    PAGE = "page"  # Markdown, HTML, reStructuredText
+    PAGE = "page"  # Markdown, HTML
 
 
 class Mark(Enum):
