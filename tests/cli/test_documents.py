@@ -24,7 +24,7 @@ from tuner.inputs.named_inputs import separated
 from tuner.render.advice import advice_document
 from tuner.render.comparison import comparison_document
 from tuner.render.document.markdown import markdown
-from tuner.render.document.marks import Mark, Medium, given, link, marked, pieces, strong, words
+from tuner.render.document.marks import Mark, Medium, link, marked, pieces, strong, user_text, words
 from tuner.render.document.parts import AnswerDocument, Heading, Paragraph
 from tuner.render.document.terminal import terminal_text
 from tuner.render.failure import failure_document
@@ -120,7 +120,7 @@ def test_marks_stand_around_words_and_over_a_break_of_the_line() -> None:
 
 
 def test_what_a_user_wrote_is_no_mark_and_no_markup() -> None:
-    odd = given(f"{strong('x')} **y** <b> \x1b[1m")
+    odd = user_text(f"{strong('x')} **y** <b> \x1b[1m")
     document = AnswerDocument(sections=((Heading(text=odd),),))
     assert words(odd, Medium.TERMINAL) == "\\ue000x\\ue0ff **y** <b> \\x1b[1m"
     assert markdown(document) == "### \\\\ue000x\\\\ue0ff \\*\\*y\\*\\* \\<b\\> \\\\x1b\\[1m\n"

@@ -18,8 +18,8 @@ from tuner.advise.answer import (
     Recommendation,
     Verdict,
     Without,
-    judged,
     verdict,
+    verdict_with_length,
 )
 from tuner.advise.combine import cheapest_run, combine
 from tuner.advise.differences import with_conflicts
@@ -65,7 +65,7 @@ def advise(
     start = started(reading, headroom=headroom, allow=allow)
     job = start.reading
     case = Case.of(job.workload, headroom=headroom)
-    of_memory, mean_tokens = judged(case, job.releases)
+    of_memory, mean_tokens = verdict_with_length(case, job.releases)
     standing = [finding for finding in (*job.findings, *rules.run(case)) if not finding.refuses]
     runs = start.starts and of_memory is not Verdict.DOES_NOT_FIT and starts(job.workload)
     cheapest = cheapest_run(case, standing, runs=runs) if block and start.starts else None

@@ -60,22 +60,24 @@ def card_of(
         beside_bytes=beside,
         modelled_tensor_bytes=modelled,
         modelled_beside_bytes=modelled_beside,
-        others=_others(message),
+        others=_other_processes(message),
         fragmented=fragmented(failed),
         strange_bytes=strange if strange is not None and strange > _STRANGE else None,
         fuller=tensors is not None
         and modelled is not None
         and tensors + failed.low_bytes > _FULLER * max(1, modelled),
-        other_card=total is not None and capacity is not None and abs(total - capacity) > _other(capacity),
+        other_card=total is not None
+        and capacity is not None
+        and abs(total - capacity) > _capacity_spread(capacity),
     )
 
 
-def _other(capacity: int) -> int:
+def _capacity_spread(capacity: int) -> int:
     """Bytes by which cards of one kind may differ: profiles have what processes can have of a new one."""
     return ceil(0.04 * capacity)
 
 
-def _others(message: AllocatorMessage) -> tuple[Process, ...]:
+def _other_processes(message: AllocatorMessage) -> tuple[Process, ...]:
     """The processes that the message names beside the one that failed, the largest first."""
     named = sorted(message.processes, key=lambda process: process.bytes, reverse=True)
     if message.own_bytes is not None:

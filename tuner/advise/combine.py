@@ -6,7 +6,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tuner import rules
-from tuner.advise.answer import Combination, Contribution, Recommendation, Verdict, Without, judged
+from tuner.advise.answer import (
+    Combination,
+    Contribution,
+    Recommendation,
+    Verdict,
+    Without,
+    verdict_with_length,
+)
 from tuner.advise.differences import merged
 from tuner.advise.merge import (
     Merged,
@@ -77,8 +84,8 @@ def combine(
     """
     if not started.starts:
         return None
-    reading, fixes = _fixed(started.reading, case, ranked)
-    settled = case.other(reading.workload)
+    reading, fixes = _with_fixes(started.reading, case, ranked)
+    settled = case.with_workload(reading.workload)
     as_it_was = settled.workload == case.workload
     findings = [item.finding for item in ranked] if as_it_was else asked_again(settled)
     block = _block(reading, settled, findings, allow)
@@ -87,7 +94,7 @@ def combine(
     ]
     lifted += [(item.finding, item.overrides) for item in fixes]
     overrides = _one_per_key([*(text for _, texts in lifted for text in texts), *block.overrides])
-    verdict, _ = judged(block.case, block.reading.releases)
+    verdict, _ = verdict_with_length(block.case, block.reading.releases)
     if not overrides or verdict is not Verdict.FITS:
         return None
     return Combination(
@@ -104,7 +111,7 @@ def combine(
     )
 
 
-def _fixed(
+def _with_fixes(
     reading: Reading, case: Case, ranked: Sequence[Recommendation]
 ) -> tuple[Reading, list[Recommendation]]:
     """The configuration with what fixes silent errors and makes the job no worse.
@@ -119,7 +126,7 @@ def _fixed(
             after = reading.adding(item.overrides)
         except ValueError:
             continue
-        before, changed = case.other(reading.workload), case.other(after.workload)
+        before, changed = case.with_workload(reading.workload), case.with_workload(after.workload)
         milder = not before.estimate.fits() and shortage(changed) < shortage(before)
         lifts = item.finding.severity is Severity.ERROR or milder
         if lifts and _errors(after, changed) <= _errors(reading, before) and not is_worse(before, changed):
@@ -138,10 +145,10 @@ def _block(
 ) -> _Block:
     """The best block that reads back as no worse than what it starts from; an empty one if need be."""
     nothing = _Block(merged=Merged(case=settled, accepted=()), overrides=(), reading=reading, case=settled)
-    proposed = _tried(reading, settled, findings, allow, lambda job: job)
+    proposed = _merged_block(reading, settled, findings, allow, lambda job: job)
     if proposed is not None and proposed.case.workload == proposed.merged.case.workload:
         return proposed
-    stepwise = _tried(reading, settled, findings, allow, _as_read(reading))
+    stepwise = _merged_block(reading, settled, findings, allow, _as_read(reading))
     blocks = [block for block in (proposed, stepwise, nothing) if block is not None]
     return min(blocks, key=_merit)
 
@@ -158,7 +165,7 @@ def _as_read(reading: Reading) -> Realise:
     return realise
 
 
-def _tried(
+def _merged_block(
     reading: Reading,
     settled: Case,
     findings: Sequence[Finding],
@@ -200,7 +207,7 @@ def _read_back(reading: Reading, settled: Case, whole: Merged) -> _Block | None:
         after = reading.adding(overrides)
     except ValueError:
         return None
-    case = settled.other(after.workload)
+    case = settled.with_workload(after.workload)
     if is_worse(settled, case) or not _errors(after, case) <= _errors(reading, settled):
         return None
     return _Block(merged=whole, overrides=overrides, reading=after, case=case)

@@ -225,7 +225,7 @@ def _room(case: Case, error: OutOfMemory, *, opened: bool) -> Need:
     if share is None or share / 100 >= workload.generator.memory_fraction:
         limit = max(1, peak - ceil(_UNKNOWN * case.capacity_bytes))
         return Need(measure=Measure.PEAK, limit_bytes=limit, phase=Phase.ROLLOUT, known=False)
-    limit = case.other(with_fraction(workload, share)).peak_bytes(Phase.ROLLOUT)
+    limit = case.with_workload(with_fraction(workload, share)).peak_bytes(Phase.ROLLOUT)
     return Need(measure=Measure.PEAK, limit_bytes=limit, phase=Phase.ROLLOUT)
 
 

@@ -15,7 +15,7 @@ from tuner.files import STANDARD_INPUT
 from tuner.findings import Severity
 from tuner.inputs.named_inputs import Input
 from tuner.render.all_rules import known_rules
-from tuner.render.checked.lines import checked
+from tuner.render.checked.lines import findings_of_input
 from tuner.review import budget
 from tuner.review.excerpt import with_excerpts
 from tuner.review.fixes.apply import DraftedFindings
@@ -73,7 +73,7 @@ def judge(
 
 def reported(answer: Consultation, given: Input, wanted: FindingSelection) -> InputFindings:
     """An answer's findings that are asked for and that no comment ignores, and what they are held against."""
-    found = checked(answer)
+    found = findings_of_input(answer)
     listed = (*found.lines, *_over_budget(answer, given, wanted.budgets))
     selected = sorted(
         (line for line in listed if wanted.selection.wants(line.finding)), key=lambda line: line.rank

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from tuner.check.judging import Judging, judged
+from tuner.check.judging import Judging, judge_input
 from tuner.files import STANDARD_INPUT, is_there
 from tuner.inputs.named_inputs import Input
 from tuner.language import ENGLISH, chosen
@@ -30,7 +30,7 @@ Item = TypeVar("Item")
 
 def judged_inputs(inputs: Sequence[Input], judging: Judging) -> ReviewedInputs:
     """What is found in each input, in their order."""
-    return of_each(InputFindings, inputs, partial(judged, judging=judging))
+    return of_each(InputFindings, inputs, partial(judge_input, judging=judging))
 
 
 def of_each(

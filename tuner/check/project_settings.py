@@ -68,7 +68,7 @@ def with_project_settings(premises: Premises, project: "Project | None") -> Prem
     """The premises with what the settings say beside the options; an option wins over a setting."""
     if project is None:
         return premises
-    said = {name: project.said(_setting(name)) for name in OPTIONS if _setting(name) in _settings()}
+    said = {name: project.setting(_setting(name)) for name in OPTIONS if _setting(name) in _settings()}
     counted = _is_counted(premises.gpu)
     found = {
         name: setting

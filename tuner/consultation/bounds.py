@@ -20,9 +20,9 @@ def lengths_of(premises: Premises) -> Lengths:
         InputError: one is no number.
     """
     return Lengths(
-        mean_prompt=_whole(premises, "mean_prompt", premises.mean_prompt),
-        mean_response=_whole(premises, "mean_response", premises.mean_response),
-        response_p95=_whole(premises, "response_p95", premises.response_p95),
+        mean_prompt=_whole_tokens(premises, "mean_prompt", premises.mean_prompt),
+        mean_response=_whole_tokens(premises, "mean_response", premises.mean_response),
+        response_p95=_whole_tokens(premises, "response_p95", premises.response_p95),
         tool_seconds=_finite(premises, "tool_seconds", premises.tool_seconds),
         turns=_finite(premises, "turns", premises.turns),
         tool_tokens=premises.tool_tokens,
@@ -31,7 +31,7 @@ def lengths_of(premises: Premises) -> Lengths:
     )
 
 
-def _whole(premises: Premises, name: str, tokens: float | None) -> int | None:
+def _whole_tokens(premises: Premises, name: str, tokens: float | None) -> int | None:
     """The nearest whole number of tokens; logs have means such as 155.3."""
     if tokens is None:
         return None

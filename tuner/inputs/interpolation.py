@@ -131,7 +131,7 @@ class Resolver:
         self._known.keep(path, entry, frozenset(self._looked))
         return entry
 
-    def way(self, path: Path) -> tuple[Path, ...]:
+    def path_chain(self, path: Path) -> tuple[Path, ...]:
         """The paths an attempt to read ``path`` comes through, whether or not it succeeds."""
         self._way = []
         with suppress(KeyError, UnresolvedError):

@@ -36,11 +36,11 @@ def not_followed(
     """
     decided: dict[UndecidedPart, list[str]] = {}
     for key, field in open_arguments:
-        for cause in field.text.because:
+        for cause in field.text.undecided_parts:
             decided.setdefault(cause, []).append(key or _("further arguments"))
     for cause in launch.doubts:
         decided.setdefault(cause, []).append(_("whether the trainer is started here"))
-    remarks = [*map(_alone, script.given_up), *(_deciding(*item) for item in decided.items())]
+    remarks = [*map(_alone, script.given_up), *(_decision_remark(*item) for item in decided.items())]
     remarks += [*map(forced, script.forced), *map(remark, alternatives)]
     return tuple(dict.fromkeys(sorted(remarks, key=lambda said: said.location.line or 0)))
 
@@ -65,7 +65,7 @@ def _alone(cause: UndecidedPart) -> Remark:
     return Remark(text=text, location=cause.location)
 
 
-def _deciding(cause: UndecidedPart, decided: list[str]) -> Remark:
+def _decision_remark(cause: UndecidedPart, decided: list[str]) -> Remark:
     said = _("{command} is not run: what it prints decides {settings}")
     if cause.kind is UndecidedKind.STATUS:
         said = _("{command} is not run: whether it succeeds decides {settings}")

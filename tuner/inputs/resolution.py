@@ -109,7 +109,7 @@ def _resolved(settings: Settings, path: Path, value: Any, released: dict[Path, A
     default = released.get(path, ABSENT)
     origin = _set_by(settings, path)
     raw = lookup(settings.tree, path) if contains(settings.tree, path) else None
-    follows = settings.way(dotted(path))[1:] if origin is None and is_interpolation(raw) else ()
+    follows = settings.path_chain(dotted(path))[1:] if origin is None and is_interpolation(raw) else ()
     return Resolved(
         path=path,
         value=value,

@@ -68,7 +68,7 @@ def is_run(folder: Path) -> bool:
     return is_record(folder) or _run_of(folder) is not None
 
 
-def beside(document: Document) -> Path | None:
+def run_configuration(document: Document) -> Path | None:
     """The file with the configuration of the run of which this is another file; None where it is none.
 
     Raises:

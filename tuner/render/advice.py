@@ -38,7 +38,7 @@ def advice_document(answer: Consultation, *, full: bool = False, explain: bool =
             tuple(verdict(advice, answer.left_out, node_said=answer.node_said)),
             tuple(premises_in_short(answer)),
             (Drawing(draw=partial(chart, advice.estimate)),),
-            _observed(answer),
+            _observations(answer),
             *block(advice, answer.left_out),
             *brief(advice),
         )
@@ -55,7 +55,7 @@ def _full(answer: Consultation, *, explain: bool) -> Iterator[tuple[Part, ...]]:
         Drawing(draw=partial(chart, advice.estimate)),
     )
     yield tuple(Paragraph(text=text, level=1, further=1) for text in _aside(advice))
-    yield _observed(answer)
+    yield _observations(answer)
     if explain:
         yield (sums(advice),)
     yield Heading(text=_("Batch sizes, in sequences")), batches(advice)
@@ -72,12 +72,12 @@ def _failed_allocation(answer: Consultation) -> tuple[Part, ...]:
     return tuple(allocation_parts(answer.allocation))
 
 
-def _observed(answer: Consultation) -> tuple[Part, ...]:
+def _observations(answer: Consultation) -> tuple[Part, ...]:
     if answer.given.log is None:
         return ()
-    from tuner.render.observations import observed  # no other input asks for it
+    from tuner.render.observations import observation_parts  # no other input asks for it
 
-    return observed(answer)
+    return observation_parts(answer)
 
 
 def batches(advice: Advice) -> Drawing:

@@ -6,7 +6,7 @@ from tuner.advise import Advice, Recommendation
 from tuner.findings import Finding, Goal, Severity
 from tuner.language import _
 from tuner.override_text import override_key
-from tuner.render.document.marks import OF_SEVERITY, Medium, either, given, marked, strong
+from tuner.render.document.marks import OF_SEVERITY, Medium, either, marked, strong, user_text
 from tuner.render.document.parts import Entry, Heading, Paragraph, Part
 from tuner.render.recommendations import Sorted, price, sorted_advice
 from tuner.render.terminal import plain
@@ -73,8 +73,8 @@ def _entry(finding: Finding, item: Recommendation | None, advice: Advice, *, mor
             else _(" Yours to decide.")
         )
     head = f"{severity} {finding.rule.code} {strong(finding.rule.name)}"
-    shown = either(terminal=head, page=titled(head, given(text)))
-    return Entry(text=shown, details=(Paragraph(text=given(text), level=2, only=Medium.TERMINAL),))
+    shown = either(terminal=head, page=titled(head, user_text(text)))
+    return Entry(text=shown, details=(Paragraph(text=user_text(text), level=2, only=Medium.TERMINAL),))
 
 
 def _rest(advice: Advice, by_use: Sorted, told: set[str]) -> Iterator[Paragraph]:

@@ -97,7 +97,7 @@ def causes(failure: Failure) -> Iterator[str]:
             yield full_stop(_("{text}, but not by the model's peak").format(text=text) if agrees else text)
         if card.strange_bytes is not None:
             told.add("others")
-            yield _beside(card)
+            yield _other_bytes_sentence(card)
         elif card.others and failure.standing is None:
             yield _("Other processes on the card: {others}.").format(others=_processes(card))
         if card.fuller and card.tensor_bytes is not None and card.modelled_tensor_bytes is not None:
@@ -125,7 +125,7 @@ _OTHERWISE = {
 }
 
 
-def _beside(card: CardUse) -> str:
+def _other_bytes_sentence(card: CardUse) -> str:
     assert card.beside_bytes is not None
     assert card.strange_bytes is not None
     sizes = {"beside": gib(card.beside_bytes), "strange": gib(card.strange_bytes)}

@@ -8,7 +8,7 @@ from tuner.consultation.result import Consultation, RunComparison
 from tuner.inputs.user_input import UserInput
 from tuner.language import N_, _, ngettext
 from tuner.out_of_memory.kinds import ErrorKind
-from tuner.render.document.marks import given
+from tuner.render.document.marks import user_text
 from tuner.render.document.parts import Column, Heading, Paragraph, Part, Row, Table
 from tuner.render.numbers import gib, gib_interval, percent
 from tuner.render.words import clauses, full_stop, listed
@@ -57,7 +57,7 @@ _SIGNS = {
 }
 
 
-def observed(answer: Consultation) -> tuple[Part, ...]:
+def observation_parts(answer: Consultation) -> tuple[Part, ...]:
     """What the log says beside its configuration; empty where the input is no log."""
     if answer.given.log is None:
         return ()
@@ -79,7 +79,7 @@ def _sentences(answer: Consultation) -> Iterator[Part]:
     texts = [] if answer.run is None else list(sentences(answer.run))
     texts += [] if answer.engine is None else _engine(answer.engine)
     for text in (*texts, *_of_log(answer.given)):
-        yield Paragraph(text=given(text), level=1, further=1)
+        yield Paragraph(text=user_text(text), level=1, further=1)
 
 
 def _title(answer: Consultation) -> str:

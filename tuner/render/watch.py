@@ -48,7 +48,7 @@ def frame_text(frame: Frame, terminal: Terminal) -> str:
     elif frame.answer.run is None:
         parts.append(_("No step has ended yet."))
     else:
-        parts += _beside(frame.answer, terminal)
+        parts += _comparison_tables(frame.answer, terminal)
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -142,7 +142,7 @@ def _glyphs(terminal: Terminal) -> tuple[str, str, str]:
     return ("█", "▒", "◆") if terminal.unicode else ("#", ":", "*")
 
 
-def _beside(answer: Consultation, terminal: Terminal) -> Iterator[str]:
+def _comparison_tables(answer: Consultation, terminal: Terminal) -> Iterator[str]:
     """The tables of what was observed and predicted, and what follows."""
     assert answer.run is not None  # else there is nothing beside the model
     beside = answer.run.observations

@@ -209,10 +209,10 @@ class Configuration(Protocol):
 class RunReader(Protocol):
     """What a trainer's runs print and record, as the answer needs it."""
 
-    def observed(self, steps: "Sequence[StepMetrics]", workload: Workload) -> "ObservedRun | None":
+    def observed_run(self, steps: "Sequence[StepMetrics]", workload: Workload) -> "ObservedRun | None":
         """What the metrics of a run's steps say of the job; None where they say nothing of it."""
 
-    def recorded(
+    def with_record(
         self, record: "RunRecord", observed: "ObservedRun | None", workload: Workload
     ) -> "ObservedRun | None":
         """What a run's log says with what its workers recorded; None where neither says anything."""

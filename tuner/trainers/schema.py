@@ -83,10 +83,10 @@ class Schema:
 
     def _resembling(self, path: Path, *, deliberate: bool, moved: bool) -> Path | None:
         if deliberate:
-            siblings = {known[-1]: known for known in self._known if known[:-1] == path[:-1]}
+            siblings = {known[-1]: known for known in self._leaf_paths if known[:-1] == path[:-1]}
             close = get_close_matches(path[-1], siblings, n=1, cutoff=_DELIBERATE_SIMILARITY)
             return siblings[close[0]] if close else None
-        endings = [known for known in self._known if known[-len(path) :] == path]
+        endings = [known for known in self._leaf_paths if known[-len(path) :] == path]
         if endings:
             return min(endings, key=lambda known: (known[0] not in self._main_sections, len(known)))
         names = [path[-1]] if path[-1] in self._by_name else []
@@ -114,7 +114,7 @@ class Schema:
         return node, ()
 
     @cached_property
-    def _known(self) -> tuple[Path, ...]:
+    def _leaf_paths(self) -> tuple[Path, ...]:
         return tuple(path for path in self._walk() if path[-1] != "_target_")
 
     def _walk(self) -> Iterator[Path]:
@@ -129,7 +129,7 @@ class Schema:
     @cached_property
     def _by_name(self) -> dict[str, list[Path]]:
         by_name: dict[str, list[Path]] = {}
-        for path in self._known:
+        for path in self._leaf_paths:
             by_name.setdefault(path[-1], []).append(path)
         return by_name
 

@@ -41,7 +41,7 @@ def read_ends(start: bytes, stream: BinaryIO, *, end_bytes: int = END_BYTES) -> 
     cut = max(0, rest - end_bytes)
     stream.seek(cut, io.SEEK_CUR)
     end = stream.read(end_bytes)
-    return _whole(beginning, end) if cut == 0 else Ends(beginning=beginning, end=end, cut_bytes=cut)
+    return _joined_ends(beginning, end) if cut == 0 else Ends(beginning=beginning, end=end, cut_bytes=cut)
 
 
 def _size_behind(stream: BinaryIO) -> int | None:
@@ -72,11 +72,11 @@ def _of_pipe(beginning: bytes, stream: BinaryIO, end_bytes: int) -> Ends:
     unread = len(beginning) + cut + held >= _MOST_BYTES
     end = b"".join(kept)
     if cut == 0 and not unread:
-        return _whole(beginning, end)
+        return _joined_ends(beginning, end)
     return Ends(beginning=beginning, end=end, cut_bytes=cut, unread=unread)
 
 
-def _whole(beginning: bytes, end: bytes) -> Ends:
+def _joined_ends(beginning: bytes, end: bytes) -> Ends:
     return Ends(beginning=beginning + end)
 
 

@@ -37,7 +37,7 @@ def handed_line(words: Sequence[Field]) -> Field | None:
             first = str(word.text.pieces[0])[len(_WRAP) + 1 :]
             return Field(text=text(first, *word.text.pieces[1:]), location=word.location)
     last = words[-1]
-    takes = (words[0].text.known or "").rpartition("/")[2] in _TAKES_LINE
+    takes = (words[0].text.string or "").rpartition("/")[2] in _TAKES_LINE
     return last if takes and len(words) > 1 and " " in str(last.text).strip() else None
 
 

@@ -39,7 +39,7 @@ class Launch(Struct, frozen=True, kw_only=True):
     @property
     def hinges(self) -> tuple[UndecidedPart, ...]:
         """The tests that decide what it gets, or whether it is started."""
-        causes = together(*(argument.text.because for argument in self.arguments), self.doubts)
+        causes = together(*(argument.text.undecided_parts for argument in self.arguments), self.doubts)
         return tuple(cause for cause in causes if cause.decides_way)
 
 

@@ -29,7 +29,7 @@ class _Stands(Struct, frozen=True, kw_only=True):
     section: str = ""
 
 
-def checked(answer: Consultation) -> InputFindings:
+def findings_of_input(answer: Consultation) -> InputFindings:
     """The answer on one input as a review keeps it."""
     advice, step = answer.advice, answer.advice.step
     return InputFindings(

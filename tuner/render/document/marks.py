@@ -68,7 +68,7 @@ def code(text: str) -> str:
     return marked(plain(text), Mark.CODE)
 
 
-def given(text: str) -> str:
+def user_text(text: str) -> str:
     """A text that a user or a file may have a part in."""
     return marked(plain(text), Mark.GIVEN)
 

@@ -194,13 +194,13 @@ class _Reader:
             if entry.optional or (nested_list and _has_files(f"{path}.yaml")):
                 return Composition()
             message = _("{name!r} is neither a configuration of verl nor found as {file}").format(
-                name=entry.said, file=self._files.expected(path)
+                name=entry.text, file=self._files.expected(path)
             )
             raise InputError(message, location=entry.place, key="defaults", hint=_(PRINT_HINT))
         resolved = file.resolve()
         if resolved in listed.open_files:
             raise InputError(
-                _("{name!r} includes itself").format(name=entry.said),
+                _("{name!r} includes itself").format(name=entry.text),
                 location=entry.place,
                 key="defaults",
                 hint=_("remove one of the entries"),

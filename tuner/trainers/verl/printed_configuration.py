@@ -62,7 +62,7 @@ def printed_by(document: Document) -> PrintedBy:
         for config in configs
         if has_config(version, config)
     ]
-    others = [_others(tree, dict(read_defaults(*candidate).tree)) for candidate in candidates]
+    others = [_difference_counts(tree, dict(read_defaults(*candidate).tree)) for candidate in candidates]
     least, (version, config) = min(
         zip(others, candidates, strict=True), key=lambda candidate: candidate[0].distance
     )
@@ -121,12 +121,12 @@ def _job(tree: Tree) -> Tree:
     return {key: value for key, value in tree.items() if key not in _NOT_OF_A_JOB}
 
 
-def _beside(tree: Tree, defaults: Tree, path: Path = ()) -> Iterator[tuple[Path, Any, Any]]:
+def _compared_leaves(tree: Tree, defaults: Tree, path: Path = ()) -> Iterator[tuple[Path, Any, Any]]:
     """Printed settings beside a release's, as deep as both are sections; ABSENT where one has none."""
     for key in tree.keys() | defaults.keys():
         here, value, raw = (*path, key), tree.get(key, ABSENT), defaults.get(key, ABSENT)
         if isinstance(value, dict) and isinstance(raw, dict) and value and raw:
-            yield from _beside(value, raw, here)
+            yield from _compared_leaves(value, raw, here)
         elif raw is ABSENT:
             yield from ((below, leaf, ABSENT) for below, leaf in leaves(value, here))
         else:
@@ -145,8 +145,8 @@ class _Differences(Struct, frozen=True, kw_only=True):
         return self.printed_keys * _ONLY_PRINTED + self.release_keys, self.values
 
 
-def _others(tree: Tree, defaults: Tree) -> _Differences:
-    """The leaves of ``_beside``, counted without paths: a printed configuration is held to every release."""
+def _difference_counts(tree: Tree, defaults: Tree) -> _Differences:
+    """The leaves of ``_compared_leaves``, counted without paths: every release is compared."""
     printed_keys = values = 0
     release_keys = len(defaults.keys() - tree.keys())
     for key, value in tree.items():
@@ -154,7 +154,7 @@ def _others(tree: Tree, defaults: Tree) -> _Differences:
         if raw is ABSENT:
             printed_keys += _leaf_count(value)
         elif isinstance(value, dict) and isinstance(raw, dict) and value and raw:
-            within = _others(value, raw)
+            within = _difference_counts(value, raw)
             printed_keys += within.printed_keys
             release_keys += within.release_keys
             values += within.values
@@ -171,7 +171,7 @@ def _set(tree: Tree, defaults: Tree) -> list[tuple[Path, Any]]:
     """The leaves that a user must have set, by path."""
     kept: dict[Path, Any] = {}
     following: dict[Path, Any] = {}
-    for path, value, raw in _beside(tree, defaults):
+    for path, value, raw in _compared_leaves(tree, defaults):
         if value is ABSENT or (raw is not ABSENT and same(raw, value)):
             continue
         if is_interpolation(raw):
@@ -182,7 +182,7 @@ def _set(tree: Tree, defaults: Tree) -> list[tuple[Path, Any]]:
         settings = _laid(kept, defaults)
         other = {path for path, value in following.items() if not _follows(settings, path, value)}
         # One that follows another such key may agree as soon as that one is set.
-        first = {path for path in other if other.isdisjoint(settings.way(dotted(path))[1:])} or other
+        first = {path for path in other if other.isdisjoint(settings.path_chain(dotted(path))[1:])} or other
         if not first:
             break
         kept.update((path, following.pop(path)) for path in first)

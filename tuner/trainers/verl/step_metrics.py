@@ -76,7 +76,7 @@ _MEMORY_METRICS = (
 _POOLED_SINCE = "0.7.0"  # vLLM, whose sleep mode unmaps a pool that torch goes on counting as allocated
 
 
-def observed(steps: Sequence[StepMetrics], workload: Workload) -> ObservedRun | None:
+def observed_steps(steps: Sequence[StepMetrics], workload: Workload) -> ObservedRun | None:
     """What the steps of a run report; None where no step tells a time, a length or memory.
 
     Args:

@@ -37,7 +37,9 @@ def behaviours(asked: str, nearest: Workload, read: Reader) -> tuple[Behaviour, 
     (4.45).
     """
     newer = [version for version in BUNDLED if at_least(version, asked)]
-    read_by = [_tried(read, version) for version in newer[:1] if version != nearest.release.version]
+    read_by = [
+        _workload_or_none(read, version) for version in newer[:1] if version != nearest.release.version
+    ]
     return (
         Behaviour(name=_("as {release}").format(release=nearest.release), workload=nearest),
         *(
@@ -59,11 +61,11 @@ def engine_version_of(asked: str, nearest: Workload) -> str | None:
 def _of_older(asked: str, read: Reader) -> Iterator[Behaviour]:
     if at_least(asked, _NEWER_VLLM):
         return
-    job = _tried(read, BUNDLED[0])
+    job = _workload_or_none(read, BUNDLED[0])
     if job is None:
         return
     if job.generator.engine is RolloutEngine.VLLM:
-        job = _tried(read, BUNDLED[0], _OLD_VLLM) or job
+        job = _workload_or_none(read, BUNDLED[0], _OLD_VLLM) or job
     yield Behaviour(name=_("as releases before 0.3"), workload=job)
     job = job.with_actor_head(logits_dtype=DType.FLOAT32)
     if job.reference is not None:
@@ -73,7 +75,7 @@ def _of_older(asked: str, read: Reader) -> Iterator[Behaviour]:
     )
 
 
-def _tried(read: Reader, version: str, engine_version: str | None = None) -> Workload | None:
+def _workload_or_none(read: Reader, version: str, engine_version: str | None = None) -> Workload | None:
     """None where the release refuses the configuration or its engine."""
     try:
         return read(version, engine_version)

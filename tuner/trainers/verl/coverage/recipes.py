@@ -28,7 +28,7 @@ def _started(recipe: Recipe) -> Trigger:
     return trigger
 
 
-def _beside(recipe: Recipe, reason: str, affects: Affects) -> Omission:
+def _omission(recipe: Recipe, reason: str, affects: Affects) -> Omission:
     return Omission(
         name=N_("what {modules} does beside the PPO trainer"),
         modules=recipe.modules,
@@ -59,16 +59,16 @@ OF_RECIPES: tuple[Omission, ...] = (
         affects=Affects.SECONDS,
         trigger=switched("rllm.rejection_sample.enable"),
     ),
-    _beside(DAPO, _ROUNDS, Affects.SECONDS),
-    _beside(
+    _omission(DAPO, _ROUNDS, Affects.SECONDS),
+    _omission(
         PRIME, N_("it trains the reward model beside a frozen copy of it, and generates more"), Affects.GPU
     ),
-    _beside(
+    _omission(
         SPIN, N_("it always has a reference, whose weights it replaces by those of the actor"), Affects.GPU
     ),
-    _beside(SPPO, N_("its loss is another"), Affects.SECONDS),
+    _omission(SPPO, N_("its loss is another"), Affects.SECONDS),
     *(
-        _beside(
+        _omission(
             recipe,
             _WHILE_IT_TRAINS,
             Affects.SECONDS,

@@ -32,7 +32,7 @@ def recognise(program: str, config_name: str | None, keys: Collection[Path]) -> 
         keys: those that the user sets, as they are spelled.
     """
     stem = (config_name or "").removesuffix(".yaml")
-    told = Counter(name for path in keys for name in _told(path))
+    told = Counter(name for path in keys for name in _projects_of(path))
     ranked = max(
         (fork for fork in forks() if not fork.refines),
         key=lambda fork: (_starts(fork, program), stem in fork.configs, told[fork.name]),
@@ -43,7 +43,7 @@ def recognise(program: str, config_name: str | None, keys: Collection[Path]) -> 
     return next(refining, ranked)
 
 
-def _told(path: Path) -> set[str]:
+def _projects_of(path: Path) -> set[str]:
     """The projects that a key tells: it is one of their ``tells``, or lies in one."""
     telling = _telling()
     longest = min(len(path), max(map(len, telling), default=0))  # a key of a user may have 50,000 parts
