@@ -43,21 +43,21 @@ def card_of(
     if message is None or failed is None or (message.free_bytes is None and message.allocated_bytes is None):
         return None
     tensors, unused = message.allocated_bytes, message.unused_bytes
-    beside = None
+    beside_bytes = None
     if message.total_bytes is not None and message.free_bytes is not None and tensors is not None:
-        beside = max(0, message.total_bytes - message.free_bytes - tensors - (unused or 0))
+        beside_bytes = max(0, message.total_bytes - message.free_bytes - tensors - (unused or 0))
     modelled = None if phase is None else phase.allocated_bytes
     modelled_beside = None
     if phase is not None:
         modelled_beside = sum(term.bytes for term in phase.peak.terms if not term.of_allocator)
-    strange = None if beside is None or modelled_beside is None else beside - modelled_beside
+    strange = None if beside_bytes is None or modelled_beside is None else beside_bytes - modelled_beside
     total = message.total_bytes
     return CardUse(
         total_bytes=total,
         free_bytes=message.free_bytes,
         tensor_bytes=tensors,
         unused_bytes=unused,
-        beside_bytes=beside,
+        beside_bytes=beside_bytes,
         modelled_tensor_bytes=modelled,
         modelled_beside_bytes=modelled_beside,
         others=_other_processes(message),

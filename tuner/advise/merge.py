@@ -74,8 +74,10 @@ def merge(
         if current is before:
             break
         findings = asked_again(current)
-    settled = realise(without_idle_sizes(case.workload, changes(case.workload, current.workload)))
-    return Merged(case=current if settled is None else case.with_workload(settled), accepted=tuple(accepted))
+    realised = realise(without_idle_sizes(case.workload, changes(case.workload, current.workload)))
+    return Merged(
+        case=current if realised is None else case.with_workload(realised), accepted=tuple(accepted)
+    )
 
 
 def better(current: Case, candidate: Case, finding: Finding) -> bool:

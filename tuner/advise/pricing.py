@@ -63,8 +63,8 @@ def recommend(
 def _brings_an_error(reading: Reading, overrides: Sequence[str]) -> bool:
     """Whether the trainer's checks have an error to report once overrides are added."""
     before, after = (
-        {finding.rule.code for finding in each.findings if finding.severity is Severity.ERROR}
-        for each in (reading, reading.adding(overrides))
+        {finding.rule.code for finding in state.findings if finding.severity is Severity.ERROR}
+        for state in (reading, reading.adding(overrides))
     )
     return not after <= before
 

@@ -41,15 +41,15 @@ def _whole_tokens(premises: Premises, name: str, tokens: float | None) -> int | 
     return round(tokens)
 
 
-def _finite(premises: Premises, name: str, said: float | None) -> float | None:
-    if said is not None and not isfinite(said):
+def _finite(premises: Premises, name: str, number: float | None) -> float | None:
+    if number is not None and not isfinite(number):
         message = (
             _("{option} {seconds}: expected a number of seconds")
             if name == "tool_seconds"
             else _("{option} {seconds}: expected a number")
         )
-        raise premises.error(message.format(option=OPTIONS[name], seconds=said), name)
-    return said
+        raise premises.error(message.format(option=OPTIONS[name], seconds=number), name)
+    return number
 
 
 def expect_possible(workload: Workload, premises: Premises) -> None:
@@ -113,8 +113,12 @@ def _expect_generation(batch: Batch, premises: Premises) -> None:
         InputError: the job generates nothing, or its settings allow fewer turns.
     """
     lengths = batch.lengths
-    said = {"tool_seconds": lengths.tool_seconds, "turns": lengths.turns, "tool_tokens": lengths.tool_tokens}
-    for name, number in said.items():
+    stated = {
+        "tool_seconds": lengths.tool_seconds,
+        "turns": lengths.turns,
+        "tool_tokens": lengths.tool_tokens,
+    }
+    for name, number in stated.items():
         if number is not None and not batch.max_prompt_tokens:
             message = _("{option} {seconds}: this job generates no responses")
             raise premises.error(

@@ -135,7 +135,7 @@ def _consultation(
     loaded, workload = job.loaded, job.reading.workload
     # Of keys that nobody set an answer tells with its block.
     resting = loaded.resting_on_defaults(workload) if block else ()
-    asked = loaded.quantities(name for name, _ in resting)
+    quantities = loaded.quantities(name for name, _ in resting)
     return Consultation(
         given=with_shown_lost(job.given, loaded.settings.shown_override),
         loaded=loaded,
@@ -148,7 +148,7 @@ def _consultation(
         node_said=job.card.per_node is not None or premises.gpus_per_node is not None,
         from_project=from_settings(premises),
         resting=resting,
-        fitting=tuple((name, values_that_fit(workload, quantity)) for name, quantity in asked.items()),
+        fitting=tuple((name, values_that_fit(workload, quantity)) for name, quantity in quantities.items()),
         left_out=loaded.left_out(workload),
         advice=advice,
         of_run=of_run,

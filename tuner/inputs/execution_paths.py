@@ -153,10 +153,10 @@ def same_job(one: Launch, two: Launch) -> bool:
 
 def settings(launch: Launch) -> dict[str, str]:
     """What a launch says, by key: the last of several overrides of one key counts."""
-    said = {"": launch.program}
+    values = {"": launch.program}
     if launch.processes.per_node is not None:
-        said["--nproc_per_node"] = str(launch.processes.per_node.value)
+        values["--nproc_per_node"] = str(launch.processes.per_node.value)
     for argument in launch.arguments:
         key, _equals, value = str(argument.text).partition("=")
-        said[key.lstrip("+")] = value
-    return said
+        values[key.lstrip("+")] = value
+    return values

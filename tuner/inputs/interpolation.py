@@ -107,8 +107,8 @@ class Resolver:
         entry = self._parts.find((name, arguments))
         if entry is not None:
             self._watched |= entry[1]
-            kept: _T = entry[0]
-            return kept
+            result: _T = entry[0]
+            return result
         outer, self._watched = self._watched, set()
         try:
             value = make()

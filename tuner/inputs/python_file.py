@@ -36,9 +36,9 @@ def _constants(statements: list[ast.AST]) -> Iterator[tuple[str, object]]:
             plain = isinstance(node.value, ast.Constant) and isinstance(node.value.value, _PLAIN)
             value = node.value.value if isinstance(node.value, ast.Constant) and plain else node
             values.setdefault(node.targets[0].id, set()).add(value)
-    for name, found in values.items():
-        if len(found) == 1 and isinstance(next(iter(found)), _PLAIN) and name.isascii():
-            yield name, next(iter(found))
+    for name, constants in values.items():
+        if len(constants) == 1 and isinstance(next(iter(constants)), _PLAIN) and name.isascii():
+            yield name, next(iter(constants))
 
 
 def _commands(statements: list[ast.AST]) -> Iterator[list[Piece]]:
@@ -96,9 +96,9 @@ def _words(node: ast.AST | None) -> list[Piece]:
     nodes = node.elts if isinstance(node, ast.List | ast.Tuple) else [node]
     words = []
     for element in nodes:
-        spelled = None if element is None else _string_template(element)
-        if spelled is not None and isinstance(element, ast.expr):
-            words.append(Piece(line=element.lineno, text=_word(spelled)))
+        template = None if element is None else _string_template(element)
+        if template is not None and isinstance(element, ast.expr):
+            words.append(Piece(line=element.lineno, text=_word(template)))
     listed = isinstance(node, ast.List | ast.Tuple)
     return words if listed or (len(words) == 1 and " " not in words[0].text) else []
 

@@ -135,12 +135,12 @@ def _aside(advice: Advice) -> Iterator[str]:
         yield from _engine_memory(advice.rollout, advice)
     yield from filter(None, [step_seconds(advice), saving_seconds(advice)])
     widest = max(advice.estimate.phases, key=lambda phase: phase.reserved_interval[1])
-    kept = widest.reserved_interval[1] - widest.allocated_bytes
-    if kept > 0:
+    reserve = widest.reserved_interval[1] - widest.allocated_bytes
+    if reserve > 0:
         yield _(
             "Cache: PyTorch may keep up to {kept} of freed blocks beyond {phase}'s peak, which "
             "nvidia-smi shows as used; a request that fails gets them."
-        ).format(kept=gib(kept), phase=widest.phase.value)
+        ).format(kept=gib(reserve), phase=widest.phase.value)
     if advice.estimate.host_bytes > 0:
         yield _host(advice.estimate)
 

@@ -77,17 +77,17 @@ def _entry(finding: Finding, item: Recommendation | None, advice: Advice, *, mor
     return Entry(text=shown, details=(Paragraph(text=user_text(text), level=2, only=Medium.TERMINAL),))
 
 
-def _rest(advice: Advice, by_use: Sorted, told: set[str]) -> Iterator[Paragraph]:
+def _rest(advice: Advice, by_use: Sorted, named_codes: set[str]) -> Iterator[Paragraph]:
     refused = {refusal.finding.rule.code for refusal in advice.refusals}
     block = () if advice.combination is None else advice.combination.contributions
-    in_block = [part.finding for part in block if part.finding.rule.code not in told | refused]
-    told = told | {finding.rule.code for finding in in_block}
+    in_block = [part.finding for part in block if part.finding.rule.code not in named_codes | refused]
+    named_codes = named_codes | {finding.rule.code for finding in in_block}
     others = [
         item.finding
         for item in by_use.shown
-        if item.finding.rule.code not in told and not _set_by_block(item, advice)
+        if item.finding.rule.code not in named_codes and not _set_by_block(item, advice)
     ]
-    yours = [item.finding for item in by_use.yours if item.finding.rule.code not in told]
+    yours = [item.finding for item in by_use.yours if item.finding.rule.code not in named_codes]
     for words, findings in (
         (_("Also in the block"), in_block),
         (_("Not in the block") if block else _("Also"), others),

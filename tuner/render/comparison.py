@@ -117,9 +117,9 @@ def _premises(comparison: ConfigurationDiff) -> Iterator[Paragraph]:
         text = _("no GPU was named and none was found; {gpus} are taken. Give --gpu NAME.")
         texts.append(titled(_("ASSUMED"), text.format(gpus=after.gpus)))
     for user_input in (before.given, after.given):
-        said = [(_("LOST"), lost(user_input)), (_("open"), open_values(user_input))]
-        said += [(_("script"), text) for text in not_followed(user_input)]
-        texts += [titled(name, user_text(text)) for name, text in said if text]
+        notes = [(_("LOST"), lost(user_input)), (_("open"), open_values(user_input))]
+        notes += [(_("script"), text) for text in not_followed(user_input)]
+        texts += [titled(name, user_text(text)) for name, text in notes if text]
     for text in dict.fromkeys(texts):
         yield Paragraph(text=text, further=1)
 
@@ -248,10 +248,10 @@ def _values(change: KeyChange) -> dict[str, None]:
 
 def _behaviours(comparison: ConfigurationDiff, *, full: bool) -> Iterator[Part]:
     title = _("Without a key that shows it")
-    told = [one for one in comparison.behaviours if full or _is_behaviour_told(one)]
-    if told:
+    behaviours = [one for one in comparison.behaviours if full or _is_behaviour_told(one)]
+    if behaviours:
         yield Heading(text=title, only=Medium.TERMINAL)
-    for behaviour in told:
+    for behaviour in behaviours:
         words, shown = user_text(difference_words(behaviour)), shows(behaviour.effect)
         details = []
         if _changes_training(behaviour):

@@ -55,11 +55,11 @@ def advice_html(answer: Consultation) -> str:
         for name, estimate in pictures
     )
     phases, language = _("GPU memory by phase, per GPU"), chosen().replace("_", "-")
-    said = _written([tuple(verdict(advice, answer.left_out, node_said=answer.node_said))])
+    body = _written([tuple(verdict(advice, answer.left_out, node_said=answer.node_said))])
     seconds = (Paragraph(text=step_seconds(advice), level=1, further=1),)
     sections = [
         f"<h1>{escape(title)}</h1>",
-        f'<pre class="verdict">{escape(said)}</pre>',
+        f'<pre class="verdict">{escape(body)}</pre>',
         f'<h2>{phases}</h2><div class="pictures">{drawn}</div>',
         _section(_("Seconds of a step"), [seconds]),
         _section(_("What to paste"), block(advice)),

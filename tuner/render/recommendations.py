@@ -90,8 +90,8 @@ def _counts(items: Sequence[Recommendation]) -> str:
         (warnings, ngettext("{count} warning", "{count} warnings", warnings)),
         (suggestions, ngettext("{count} suggestion", "{count} suggestions", suggestions)),
     )
-    said = listed(text.format(count=count) for count, text in counts if count)
-    return _("{counts}; largest gain first").format(counts=said) if len(items) > 1 else said
+    by_severity = listed(text.format(count=count) for count, text in counts if count)
+    return _("{counts}; largest gain first").format(counts=by_severity) if len(items) > 1 else by_severity
 
 
 def recommendation(item: Recommendation, number: int, *, capacity_bytes: int) -> Iterator[Part]:

@@ -220,7 +220,7 @@ class RunReader(Protocol):
     def noted_settings(self, note: str) -> tuple[str, ...]:
         """Overrides of what the note on a published run names by its key as switched on."""
 
-    def engine_version_of(self, asked: str, nearest: Workload) -> str | None:
+    def engine_version_of(self, release: str, nearest: Workload) -> str | None:
         """The rollout engine's version under a release that is not bundled, where ``nearest`` has another."""
 
     def printed_utilisation(self, metrics: dict[str, float]) -> float | None:
@@ -299,7 +299,7 @@ class Trainer(Protocol):
             UnsupportedError: the configuration is for another program of the trainer.
         """
 
-    def behaviours(self, asked: str, nearest: Workload, read: Reader) -> tuple[Behaviour, ...]:
+    def behaviours(self, release: str, nearest: Workload, read: Reader) -> tuple[Behaviour, ...]:
         """The ways in which a job may run under a release that is not bundled, ``nearest`` first."""
 
     def place_of(self, calls: "Sequence[Call]") -> "FailurePlace":

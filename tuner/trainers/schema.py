@@ -48,23 +48,23 @@ class Schema:
 
     def in_yaml(self, path: Path) -> bool:
         """Whether the composed configuration has the key, or a free-form section that may hold it."""
-        found, rest = self._descend(path)
-        return not rest or found is None or found == {} or is_interpolation(found)
+        node, rest = self._descend(path)
+        return not rest or node is None or node == {} or is_interpolation(node)
 
     def in_dataclass(self, path: Path) -> bool:
         """Whether the key is a field that the section's dataclass has and its YAML leaves out."""
-        found, rest = self._descend(path)
-        return bool(rest) and isinstance(found, dict) and rest[0] in self._fields_of(found)
+        node, rest = self._descend(path)
+        return bool(rest) and isinstance(node, dict) and rest[0] in self._fields_of(node)
 
     def has(self, path: Path) -> bool:
         """Whether the release itself has the key: what a free-form section may hold is the user's."""
-        found, rest = self._descend(path)
-        return not rest or (len(rest) == 1 and isinstance(found, dict) and rest[0] in self._fields_of(found))
+        node, rest = self._descend(path)
+        return not rest or (len(rest) == 1 and isinstance(node, dict) and rest[0] in self._fields_of(node))
 
     def is_section(self, path: Path) -> bool:
         """Whether the configuration has a section with keys of its own at ``path``."""
-        found, rest = self._descend(path)
-        return not rest and isinstance(found, dict) and bool(found)
+        node, rest = self._descend(path)
+        return not rest and isinstance(node, dict) and bool(node)
 
     def nearest(self, path: Path, *, deliberate: bool = False, moved: bool = False) -> Path | None:
         """The known key that ``path`` most likely means.

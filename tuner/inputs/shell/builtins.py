@@ -105,12 +105,12 @@ class Builtins:
             if known is not None and (known == "allexport" or re.fullmatch(r"-[a-z]*a[a-z]*", known)):
                 self._shell.scope.exports_all = True
             if known == "--":
-                self._shell.scope.arguments = tuple(each.text for each in words[position + 1 :])
+                self._shell.scope.arguments = tuple(argument.text for argument in words[position + 1 :])
                 return True
             if known is None or not known.startswith(("-", "+")):
                 if position and str(words[position - 1].text).endswith("o"):
                     continue  # "set -o pipefail"
-                self._shell.scope.arguments = tuple(each.text for each in words[position:])
+                self._shell.scope.arguments = tuple(argument.text for argument in words[position:])
                 return True
         return True
 

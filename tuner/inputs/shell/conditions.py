@@ -76,9 +76,9 @@ class Conditions:
             return None
         if values[-1] is not None:
             return bool(values[-1])
-        spelled = self._source.of(nodes[-1])
+        expression = self._source.of(nodes[-1])
         if_empty = len(nodes) == 1 and _has_no_effect(nodes[0]) and self._expander.number_if_empty(nodes[0])
-        return self._decide(f"(( {spelled} ))", self._settling(nodes[-1]), if_empty=bool(if_empty))
+        return self._decide(f"(( {expression} ))", self._settling(nodes[-1]), if_empty=bool(if_empty))
 
     def _settling(self, expression: Node) -> str:
         """The variable that settles arithmetic; none where the script itself sets it to what is not known."""
@@ -175,11 +175,11 @@ class Conditions:
         return self._compared(value, "=", glob, pattern_=True)
 
     def _decide(
-        self, spelled: str, name: str, *, if_empty: bool, equal: tuple[Unknown, str] | None = None
+        self, expression: str, name: str, *, if_empty: bool, equal: tuple[Unknown, str] | None = None
     ) -> Status:
         """A test that nobody knows, which may be taken to hold or not."""
         test = UndecidedPart(
-            kind=UndecidedKind.TEST, text=spelled, location=self._place, name=name, if_empty=if_empty
+            kind=UndecidedKind.TEST, text=expression, location=self._place, name=name, if_empty=if_empty
         )
         return self._scope.decide(test, equal)
 
@@ -239,8 +239,8 @@ def _alone(value: Text, text_: str) -> tuple[Unknown, str] | None:
 
 def _shown(value: Text) -> str:
     """An operand as a reader needs it: an empty one and one with blanks in quotes."""
-    spelled = str(value)
-    return spelled if value.string is None or re.fullmatch(r"\S+", spelled) else f'"{spelled}"'
+    operand = str(value)
+    return operand if value.string is None or re.fullmatch(r"\S+", operand) else f'"{operand}"'
 
 
 def _has_no_effect(node: Node) -> bool:

@@ -254,9 +254,9 @@ class Expander:
 
     def _alternatives(self, nodes: Sequence[Node]) -> Iterator[Expanded]:
         """A word, or each that a brace expression makes of it."""
-        spelled = self._source_text(nodes)
-        words = brace_words(spelled) if "{" in spelled else []
-        if len(words) == 1 and words[0] == spelled:
+        source = self._source_text(nodes)
+        words = brace_words(source) if "{" in source else []
+        if len(words) == 1 and words[0] == source:
             words = []
         if not words:
             yield self._sequence(nodes)

@@ -73,9 +73,9 @@ class Streams:
         if self._output is None or not (one.pieces or two.pieces):
             return
         if one != two:
-            spelled = self._substitutions[-1].text if self._substitutions else ""
+            substitution = self._substitutions[-1].text if self._substitutions else ""
             because = together(causes, one.undecided_parts, two.undecided_parts)
-            one = Text((Unknown(name="", text=spelled, location=place, because=because),))
+            one = Text((Unknown(name="", text=substitution, location=place, because=because),))
         self._output.append(one)
 
     def printed_by(self, words: Sequence[Text], place: Location) -> bool:
@@ -114,8 +114,8 @@ class Streams:
         printed_inside: list[Text] = []
         self._output, self.given = printed_inside, None
         place = self._shell.source.location(node)
-        spelled = " ".join(self._shell.source.written(node).split())
-        self._substitutions.append(UndecidedPart(kind=UndecidedKind.OUTPUT, text=spelled, location=place))
+        command = " ".join(self._shell.source.written(node).split())
+        self._substitutions.append(UndecidedPart(kind=UndecidedKind.OUTPUT, text=command, location=place))
         try:
             self._shell.deeper(partial(self._shell.apart, partial(self._shell.run_all, node.children)), place)
         finally:

@@ -38,13 +38,13 @@ def set_loss_fn(original: Callable[..., Any]) -> Callable[..., Any]:
     """``TrainingWorker.set_loss_fn``, which refuses what the skip would change: before the first rollout."""
 
     @functools.wraps(original)
-    def checked(self: Any, loss_fn: Any) -> Any:
+    def with_check(self: Any, loss_fn: Any) -> Any:
         actor = _actor(loss_fn)
         if actor is not None:
             check_loss(actor)
         return original(self, loss_fn)
 
-    return checked
+    return with_check
 
 
 def train_mini_batch(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -36,12 +36,12 @@ def _texts(review: Review) -> Iterator[str]:
         missing -= 1
         yield part
     if missing:
-        said = ngettext(
+        sentence = ngettext(
             "{count} input is left out, since a summary has less than 1 MiB.",
             "{count} inputs are left out, since a summary has less than 1 MiB.",
             missing,
         )
-        yield said.format(count=missing)
+        yield sentence.format(count=missing)
 
 
 def _paragraphs(review: Review) -> Iterator[str]:

@@ -196,8 +196,8 @@ def expect_script(before: LaunchScript, after: LaunchScript, changes: Sequence[K
         raise CannotEditError(_("the script would not be read as intended"))
     for number, (was, now) in enumerate(zip(old, new, strict=True)):
         keys = {dotted(change.path) for change in changes} if number == before.number - 1 else set()
-        kept = _texts(before.keyed[number], keys) == _texts(after.keyed[number], keys)
-        if not kept or was.program != now.program or was.environment != now.environment:
+        unchanged = _texts(before.keyed[number], keys) == _texts(after.keyed[number], keys)
+        if not unchanged or was.program != now.program or was.environment != now.environment:
             raise CannotEditError(_("another word of the script would change, or another launch"))
     for change in changes:
         had = before.last_of(change) is not None

@@ -41,13 +41,13 @@ class Project(Struct, frozen=True, kw_only=True):
 
     def value(self, name: str, default: Any = None) -> Any:
         """The value of a setting."""
-        said = self.setting(name)
-        return default if said is None else said.value
+        stated = self.setting(name)
+        return default if stated is None else stated.value
 
     def premises(self) -> dict[str, StatedSetting]:
         """What is said of the job, by the names of the options in snake case."""
-        found = ((name, self.setting(name)) for name in PREMISES)
-        return {name: said for name, said in found if said is not None}
+        settings = ((name, self.setting(name)) for name in PREMISES)
+        return {name: stated for name, stated in settings if stated is not None}
 
     def path(self, name: str) -> Path | None:
         """A setting that names a file, from the folder of the settings on."""

@@ -42,13 +42,13 @@ def layers_of(file: Path) -> tuple[SettingsFile, ...]:
 
 
 def _chain(file: Path) -> Iterator[SettingsFile]:
-    seen: list[Path] = []
+    files: list[Path] = []
     place: Location | None = None
     following: Path | None = file
     while following is not None:
-        if following in seen or len(seen) == _DEEPEST:
+        if following in files or len(files) == _DEEPEST:
             raise InputError(_("these settings extend themselves, or too many others"), location=place)
-        seen.append(following)
+        files.append(following)
         layer = _layer(following, place)
         yield layer
         name = layer.settings.extend

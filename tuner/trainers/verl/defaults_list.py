@@ -257,8 +257,8 @@ def _searched(document: Document, folder: FilePath) -> Iterator[FilePath]:
     Where that is nobody knows: the folder of the configuration is tried, then those above it.
     """
     hydra = document.tree.get("hydra")
-    said = hydra.get("searchpath") if isinstance(hydra, dict) else None
-    for item in said if isinstance(said, list) else ():
+    search_path = hydra.get("searchpath") if isinstance(hydra, dict) else None
+    for item in search_path if isinstance(search_path, list) else ():
         scheme, _separator, path = str(item).partition("://")
         if scheme == "file" and path:
             above = (folder.absolute(), *folder.absolute().parents)

@@ -34,11 +34,11 @@ def noted_settings(note: str) -> tuple[str, ...]:
     return run_notes.noted_settings(note)
 
 
-def engine_version_of(asked: str, nearest: Workload) -> str | None:
+def engine_version_of(release: str, nearest: Workload) -> str | None:
     """The engine's version, see :func:`tuner.trainers.verl.unbundled_releases.engine_version_of`."""
     from tuner.trainers.verl import unbundled_releases
 
-    return unbundled_releases.engine_version_of(asked, nearest)
+    return unbundled_releases.engine_version_of(release, nearest)
 
 
 def printed_utilisation(metrics: dict[str, float]) -> float | None:

@@ -87,8 +87,8 @@ def observed_steps(steps: Sequence[StepMetrics], workload: Workload) -> Observed
         from tuner.trainers.verl.observed_fine_tuning import observed_fine_tuning  # few jobs are of it
 
         return observed_fine_tuning(steps, workload)
-    told = (_TIMER, _OLD_TIMER, "response_length/")
-    telling = [_renamed(step) for step in steps if any(name.startswith(told) for name in step.values)]
+    names = (_TIMER, _OLD_TIMER, "response_length/")
+    telling = [_renamed(step) for step in steps if any(name.startswith(names) for name in step.values)]
     warm = warm_steps(telling)
     if not warm:
         return None

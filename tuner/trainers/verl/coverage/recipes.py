@@ -19,10 +19,10 @@ def _started(recipe: Recipe) -> Trigger:
             return None
         version = next((it for it, preview in PREVIEWS.items() if preview == job.version), job.version)
         known = dict(read_defaults(version, CONFIGS[0]).tree)
-        found = started_by(job.settings.defaults, known, version)
-        if found is None or found[0].modules != recipe.modules:
+        starting_recipe = started_by(job.settings.defaults, known, version)
+        if starting_recipe is None or starting_recipe[0].modules != recipe.modules:
             return None
-        own = [dotted(path) for path in found[1]]
+        own = [dotted(path) for path in starting_recipe[1]]
         return next((key for key in own if job.settings.is_set(key)), own[0])
 
     return trigger
