@@ -65,6 +65,6 @@ def advice_of(
     for other in known:
         reading.write(other)
     # Not those that it chooses from, which are chosen once for all jobs that generate nothing.
-    silent = nullcontext() if findings is None else patch.object(rules, "asked", return_value=())
+    silent = nullcontext() if findings is None else patch.object(rules, "modules_for", return_value=())
     with silent:
         return advise(reading, headroom=HEADROOM, allow=allow)

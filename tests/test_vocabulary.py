@@ -1,4 +1,4 @@
-"""The code says what things are: nouns for modules and classes, one meaning for each name.
+"""The code says what things are: nouns for modules and classes, words with a meaning for functions.
 
 The page ``docs/vocabulary.rst`` has the words.
 """
@@ -24,6 +24,14 @@ NO_NAMES = re.compile(
     r"|recorded|resting|said|saying|seen|settled|spelled|taken|that|this|told|tried|trying|typed|way|what|which"
     r"|whole"
 )
+#: A verb and a direction among them, which say what a function does: to keep a value, to align a text.
+DEEDS = {"put", "left"}
+#: Properties that are published in the JSON under these names.
+PUBLISHED = {
+    "tuner.advise.allocation.TensorMatch.what",
+    "tuner.memory.failed_allocation.tensor.Tensor.what",
+    "tuner.render.comparison_report.KeyStateReport.known",
+}
 #: What a docstring cannot begin with: it would point at something that stands elsewhere.
 OPENINGS = re.compile(r"(?:The same|One (?:that|which|of)|Those|That|Of|These|All of (?:it|them)|It)\b")
 
@@ -47,6 +55,30 @@ def test_modules_are_named_by_nouns() -> None:
 def test_classes_are_named_by_nouns() -> None:
     names = [node.name for path in FILES for node in definitions(path) if isinstance(node, ast.ClassDef)]
     assert not [name for name in names if NO_NAMES.fullmatch(words(name))]
+
+
+def functions(node: ast.AST, place: str) -> Iterator[tuple[str, str]]:
+    """The functions and methods below a node: their names, and where they are."""
+    for child in ast.iter_child_nodes(node):
+        named = isinstance(child, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        below = f"{place}.{child.name}" if named else place
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield child.name, below
+        yield from functions(child, below)
+
+
+def test_functions_are_not_named_by_a_word_that_names_nothing() -> None:
+    """But for deeds, and for what is published under such a name."""
+    empty = {
+        place
+        for path in FILES
+        for name, place in functions(
+            ast.parse(path.read_text(encoding="utf-8")),
+            ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"),
+        )
+        if NO_NAMES.fullmatch(words(name)) and words(name) not in DEEDS
+    }
+    assert empty == PUBLISHED
 
 
 def test_a_class_has_a_name_of_its_own() -> None:

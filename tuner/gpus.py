@@ -199,11 +199,11 @@ def _read(file: Path) -> Gpu:
         storage_bytes_per_s=None if storage is None else storage * GIGA,
         per_node=content.get("per_node"),
         source=content["source"],
-        measured=None if measured is None else _measured(measured, file),
+        measured=None if measured is None else _measured_gpu(measured, file),
     )
 
 
-def _measured(content: Any, file: Path) -> MeasuredGpu:
+def _measured_gpu(content: Any, file: Path) -> MeasuredGpu:
     required: resources.Kinds = {"date": str, "versions": dict}
     resources.check_keys(content, file=file, required=required, optional=_MEASURED, section=("measured",))
 

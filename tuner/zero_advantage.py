@@ -159,7 +159,7 @@ def plan(
         idle += not useful
         wanted = ceil(max(len(useful), 1) / ranks / row_multiple) * row_multiple
         each = min(wanted, len(those) // ranks)
-        held = _held(useful, spare[: each * ranks - len(useful)], lengths, home, ranks, each)
+        held = _rows_by_rank(useful, spare[: each * ranks - len(useful)], lengths, home, ranks, each)
         rows.append(tuple(torch.tensor(part, dtype=torch.int64) for part in held))
         left = [row for part in held for row in part]
         scale.append(_divisor(left, tokens, loss_agg_mode) / _divisor(those, tokens, loss_agg_mode))
@@ -173,7 +173,7 @@ def plan(
     )
 
 
-def _held(
+def _rows_by_rank(
     useful: list[int],
     fillers: list[int],
     lengths: Sequence[int],

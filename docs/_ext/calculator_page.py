@@ -16,7 +16,7 @@ from sphinx.writers.html5 import HTML5Translator
 
 from calculator import answer, form, javascript
 from calculator.form import AMOUNTS, CHOICES, Amount, Choice
-from kept_answers import kept
+from kept_answers import cached_answer
 from tuner.render.bars import PARTS
 from tuner.render.picture import colour
 from worded import Worded
@@ -181,7 +181,7 @@ def _form(said: Mapping[str, str]) -> str:
 # -- the page ---------------------------------------------------------------------------------
 
 
-@kept(words=False)
+@cached_answer(words=False)
 def memory_script() -> str:
     """The memory model as a script."""
     return javascript.script(answer.traced())

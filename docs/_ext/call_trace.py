@@ -34,7 +34,7 @@ class Call:
     calls: dict[CodeType, "Call"] = field(default_factory=dict)
 
 
-def recorded(example: str, words: list[str], premises: Premises) -> Call:
+def trace_calls(example: str, words: list[str], premises: Premises) -> Call:
     """The calls that a consultation makes, down to the first one that leaves its package."""
     top = Call(consult.consult.__name__, "consultation")
     followed: dict[CodeType, Call] = {consult.consult.__code__: top}
@@ -95,7 +95,7 @@ class CallTrace(SphinxDirective):
         """A literal block that is the same in every language."""
         example = _FOLDER.parent / "docs/examples/qwen2.5-7b-grpo.yaml"
         premises = Premises(gpu="8xh100-sxm", verl_version="0.9.1", network="400Gb/s")
-        text = "\n".join(lines(recorded(str(example), [], premises)))
+        text = "\n".join(lines(trace_calls(str(example), [], premises)))
         block = nodes.literal_block(text, text, language="text", translatable=False)
         return [block]
 

@@ -87,7 +87,7 @@ def _token_cache(overrides: Overrides) -> str:
     return f"{running_job.rollout(overrides).kv_bytes_per_token / KIB:,.0f} KiB"
 
 
-def _asked(overrides: Overrides) -> str:
+def _sequences_per_replica(overrides: Overrides) -> str:
     job = running_job.workload(overrides)
     return f"{ceil(job.batch.sequences / job.generator.replicas):,}"
 
@@ -154,7 +154,7 @@ QUANTITIES: dict[str, Callable[..., str]] = {
     "sequences": _sequences,  # that the KV cache of one replica holds at once
     "kv-tokens": _kv_tokens,  # that it holds
     "token-cache": _token_cache,  # what one token takes of it on one GPU
-    "asked": _asked,  # sequences of a step that one replica is given
+    "asked": _sequences_per_replica,  # sequences of a step that one replica is given
     "preempted": _preempted,  # of the sequences that it runs, when all have their full length
     "batch": _batch,  # a field of the job's batch
     "batch-row": _rows,  # a phase, a column of the table of batch sizes

@@ -40,7 +40,7 @@ class Taken:
     asleep: int | None  # beyond context, kernels and graphs; None where it did not sleep
 
 
-def taken(start: dict[str, Any]) -> Taken:
+def step_differences(start: dict[str, Any]) -> Taken:
     """The differences between the steps of a recorded start."""
     steps = {step["step"]: step for step in start["steps"]}
     used = {name: step["non_torch_bytes"] + step["reserved_bytes"] for name, step in steps.items()}
@@ -57,7 +57,7 @@ def taken(start: dict[str, Any]) -> Taken:
 
 
 def _row(start: dict[str, Any]) -> list[str]:
-    bytes_taken = taken(start)
+    bytes_taken = step_differences(start)
     name = f"``{start['start']}``" + ("" if start["compiled"] == "anew" else " ²")
     runner = " ¹" if start["runner"] == SECOND_RUNNER else ""
     counted = (start["activation_bytes"], start["non_torch_bytes"], start["graph_estimate_bytes"])

@@ -48,7 +48,7 @@ def _micro_batch(name: str, overrides: Overrides) -> str:
     return f"{micro_batch_tokens(job.batch, found):,} tokens"
 
 
-def _measured(what: str, tokens: str, *name: str | Overrides) -> str:
+def _head_quantity(what: str, tokens: str, *name: str | Overrides) -> str:
     """Forward and backward pass of a head: ``ms``, or ``GiB`` beyond the inputs."""
     *words, overrides = name
     model = running_job.workload(tuple(overrides)).model
@@ -72,6 +72,6 @@ QUANTITIES: dict[str, Callable[..., str]] = {
     "logits-float32": _logits_float32,  # tokens: a tensor of their logits in that dtype
     "vocabulary": _vocabulary,
     "micro-batch": _micro_batch,  # a phase: its largest, in tokens
-    "measured": _measured,  # ms or GiB, tokens, a head: of the benchmark
+    "measured": _head_quantity,  # ms or GiB, tokens, a head: of the benchmark
     "measured-on": _measured_on,
 }

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from graphlib import TopologicalSorter
 from pathlib import Path
 
-from kept_answers import kept
+from kept_answers import cached_answer
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -46,7 +46,7 @@ class House:
     floors: tuple[tuple[str, ...], ...]  # from the top: a room imports from lower ones only
 
 
-@kept(words=False)
+@cached_answer(words=False)
 def read_house(package: str) -> House:
     """The house of one package, for example ``"tuner.memory"``."""
     folder = ROOT.joinpath(*package.split("."))

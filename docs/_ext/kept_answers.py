@@ -53,7 +53,7 @@ class _Store:
     catalogue: language.Catalogue | None = None  # of the pages' language; None for English
 
 
-def kept(*, words: bool) -> Callable[[Callable[Arguments, Value]], Callable[Arguments, Value]]:
+def cached_answer(*, words: bool) -> Callable[[Callable[Arguments, Value]], Callable[Arguments, Value]]:
     """A function that is computed once for its arguments, whose ``repr`` has to tell them apart.
 
     Args:

@@ -12,7 +12,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 from sphinx.util.typing import ExtensionMetadata
 
-from kept_answers import kept
+from kept_answers import cached_answer
 from tables import table
 from tuner.trainers.key_facts import KeyClass, KeyKind
 from tuner.trainers.verl import catalogue
@@ -22,7 +22,7 @@ _LETTERS = {KeyKind.MODELLED: "M", KeyKind.NO_EFFECT: "E", KeyKind.NOT_MODELLED:
 _DEEP = "actor_rollout_ref"  # a section whose own sections are shown apart
 
 
-@kept(words=False)
+@cached_answer(words=False)
 def classes(release: str) -> tuple[tuple[str, KeyClass], ...]:
     """The classes of a release, each with what it is called."""
     listed = []

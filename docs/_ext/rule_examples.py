@@ -7,7 +7,7 @@ from sphinx.util.docutils import SphinxDirective
 from sphinx.util.parsing import nested_parse_to_nodes
 from sphinx.util.typing import ExtensionMetadata
 
-from rule_gains import Gain, Job, gain, said
+from rule_gains import Gain, Job, advice_entry, gain
 from tables import table
 from tests.tables import table as examples
 from tuner.units import GIB
@@ -33,7 +33,7 @@ class RuleExample(SphinxDirective):
             *self._fix(found, name),
             *self._before_and_after(found),
             *self._sentence("``tuner advise`` answers:"),
-            block(said(name).splitlines()),
+            block(advice_entry(name).splitlines()),
         ]
 
     def _fix(self, found: Gain, name: str) -> list[nodes.Node]:

@@ -6,7 +6,7 @@ from tempfile import NamedTemporaryFile
 
 from msgspec import Struct
 
-from kept_answers import kept
+from kept_answers import cached_answer
 from tests.tables import Base, Table, given, table
 from tuner import language
 from tuner.advise import Recommendation, Verdict, verdict
@@ -64,7 +64,7 @@ def entry(answer: Consultation, name: str) -> Recommendation | None:
     return next(matching, None)
 
 
-@kept(words=False)
+@cached_answer(words=False)
 def gain(name: str) -> Gain:
     """What a rule says of the bad example of its table, and what following it changes.
 
@@ -72,7 +72,7 @@ def gain(name: str) -> Gain:
         ValueError: the example does not trigger the rule.
     """
     example = table(name)
-    answer, item = _asked(name, language.chosen())
+    answer, item = _example_answer(name, language.chosen())
     fix = item.overrides or example.remedy
     phase = item.price.phase if item.price is not None else item.finding.phase
     return Gain(
@@ -87,17 +87,17 @@ def gain(name: str) -> Gain:
     )
 
 
-@kept(words=True)
-def said(name: str) -> str:
+@cached_answer(words=True)
+def advice_entry(name: str) -> str:
     """The entry that the example of a rule has in the advice, in the reader's language."""
-    answer, item = _asked(name, language.chosen())
+    answer, item = _example_answer(name, language.chosen())
     capacity = answer.advice.estimate.capacity_bytes
     parts = tuple(recommendation(item, 1, capacity_bytes=capacity))
     return terminal_text(AnswerDocument(sections=(parts,)), Terminal(width=WIDTH)).rstrip("\n")
 
 
 @cache
-def _asked(name: str, language_chosen: str) -> tuple[Consultation, Recommendation]:
+def _example_answer(name: str, language_chosen: str) -> tuple[Consultation, Recommendation]:
     example = table(name)
     answer = ask(example.bad_base, example.bad)
     item = entry(answer, name)

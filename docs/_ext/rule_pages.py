@@ -14,7 +14,7 @@ from sphinx.util.docutils import SphinxDirective
 from sphinx.util.parsing import nested_parse_to_nodes
 from sphinx.util.typing import ExtensionMetadata
 
-from kept_answers import kept
+from kept_answers import cached_answer
 from measured_changes import measured_changes
 from rule_gains import Gain, gain
 from tables import table
@@ -26,7 +26,7 @@ _NONE = "–"
 _RUNS = (Verdict.FITS, Verdict.FITS_ALONE, Verdict.FITS_WHILE_SHORT)
 
 
-@kept(words=False)
+@cached_answer(words=False)
 def catalogue() -> dict[str, RulePage]:
     """Every rule's page by the rule's name."""
     return {page.rule.name: page for page in pages()}

@@ -15,7 +15,7 @@ from sphinx.util.docutils import SphinxDirective
 from sphinx.util.typing import ExtensionMetadata, OptionSpec
 
 from docs.tools.program import run
-from kept_answers import kept
+from kept_answers import cached_answer
 
 COLUMNS = 88  # what a page shows without scrolling
 # A word of a command line with its quotation marks, which no line is broken between.
@@ -73,7 +73,7 @@ class Run(SphinxDirective):
         return printed
 
 
-@kept(words=True)
+@cached_answer(words=True)
 def ran(command: str) -> tuple[int, str]:
     """The exit status of a command, and what it prints."""
     result = run(command, columns=COLUMNS)

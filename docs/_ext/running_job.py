@@ -7,7 +7,7 @@ computed once for each set of them.
 from collections.abc import Sequence
 from pathlib import Path
 
-from kept_answers import kept
+from kept_answers import cached_answer
 from tuner.consultation.consult import consult
 from tuner.consultation.premises import Premises
 from tuner.consultation.result import Consultation
@@ -28,7 +28,7 @@ class DoesNotStartError(ValueError):
     """Overrides with which the job does not start, so that what is computed would be another job's."""
 
 
-@kept(words=False)
+@cached_answer(words=False)
 def answer(*overrides: str) -> Consultation:
     """The advice for the job with overrides behind its own; ``advised`` stands for the block of the job.
 

@@ -51,7 +51,7 @@ class SecondsAccuracy(SphinxDirective):
         if what == "runs":
             return []
         columns = ["Recording", "GPUs", "Versions", "Date"]
-        return [folded(self, "What was recorded with", table(self, columns, _recorded(what)))]
+        return [folded(self, "What was recorded with", table(self, columns, _recording_rows(what)))]
 
 
 class PrintedUtilisation(SphinxDirective):
@@ -81,7 +81,7 @@ def _row(row: Ratios) -> Sequence[str]:
     ]
 
 
-def _recorded(what: str) -> list[list[str]]:
+def _recording_rows(what: str) -> list[list[str]]:
     """Card, versions and date of each file."""
     rows = []
     for path in recordings(what):

@@ -22,7 +22,7 @@ Overrides = Sequence[str]
 HEADER = ("Responses without advantage", "Update", "Step", "Step against before", "Share × update")
 
 
-def _kept(workload: Workload, percent: int) -> Workload:
+def _with_advantage(workload: Workload, percent: int) -> Workload:
     """As many mini-batches, each with the responses that have an advantage."""
     batch = workload.batch
     mini_batch = min(batch.mini_batch_prompts, batch.prompts)
@@ -36,7 +36,7 @@ def update_seconds(percent: int, overrides: Overrides) -> tuple[float, float]:
     held = running_job.rollout(overrides).concurrent_sequences
     before, after = (
         step_time(each, concurrent_sequences=held).phase(Phase.UPDATE_ACTOR)
-        for each in (job, _kept(job, percent))
+        for each in (job, _with_advantage(job, percent))
     )
     if before is None or after is None:
         raise ValueError("the job has no update")

@@ -14,7 +14,7 @@ from sphinx.util.docutils import SphinxDirective
 from sphinx.util.typing import ExtensionMetadata
 
 import running_job
-from kept_answers import kept
+from kept_answers import cached_answer
 from rule_pages import catalogue
 from tables import table
 from tuner.consultation.consult import consult
@@ -33,14 +33,14 @@ class Symptoms(SphinxDirective):
         path = Path(self.env.srcdir, _FILE)
         self.env.note_dependency(str(path))
         found = yaml.safe_load(path.read_text(encoding="utf-8"))[self.arguments[0]]
-        rows = [[symptom["sees"], symptom["means"], self._said(symptom)] for symptom in found]
+        rows = [[symptom["sees"], symptom["means"], self._symptom_text(symptom)] for symptom in found]
         header = ["The log shows", "What it is, what to change", "``tuner`` says"]
         nodes_of_table = table(self, header, rows, prose=header[:2], widths=[30, 36, 34])
         for node in nodes_of_table:
             node["classes"].append("symptoms")
         return nodes_of_table
 
-    def _said(self, symptom: dict[str, Any]) -> str:
+    def _symptom_text(self, symptom: dict[str, Any]) -> str:
         name = symptom["rule"]
         if name not in catalogue():
             raise self.error(f"there is no rule {name!r}")
@@ -54,7 +54,7 @@ class Symptoms(SphinxDirective):
         return f"{link} ``{said[name]}``"
 
 
-@kept(words=True)
+@cached_answer(words=True)
 def messages(overrides: str, *, gpu: str, release: str) -> dict[str, str]:
     """What each rule says of the guide's job with overrides."""
     premises = Premises(gpu=gpu, verl_version=release)

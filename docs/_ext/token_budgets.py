@@ -33,10 +33,10 @@ def budgeted(job: Workload, budget: int) -> Workload:
 
 def sweep(job: Workload) -> list[Budgeted]:
     """The update under every budget that is shown."""
-    return [_measured(budgeted(job, budget), budget) for budget in BUDGETS]
+    return [_budgeted(budgeted(job, budget), budget) for budget in BUDGETS]
 
 
-def _measured(job: Workload, budget: int) -> Budgeted:
+def _budgeted(job: Workload, budget: int) -> Budgeted:
     time = step_time(job, concurrent_sequences=memory.rollout_memory(job).concurrent_sequences)
     peak, update = memory.estimate(job).phase(Phase.UPDATE_ACTOR), time.phase(Phase.UPDATE_ACTOR)
     if peak is None or update is None:

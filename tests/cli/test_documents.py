@@ -30,11 +30,11 @@ from tuner.render.document.marks import (
     Medium,
     code,
     either,
-    given,
     link,
     marked,
     pieces,
     strong,
+    user_text,
     words,
 )
 from tuner.render.document.parts import (
@@ -154,7 +154,7 @@ def test_marks_stand_around_words_and_over_a_break_of_the_line() -> None:
 
 
 def test_what_a_user_wrote_is_no_mark_and_no_markup() -> None:
-    odd = given(f"{strong('x')} **y** <b> \x1b[1m")
+    odd = user_text(f"{strong('x')} **y** <b> \x1b[1m")
     document = AnswerDocument(sections=((Heading(text=odd),),))
     assert words(odd, Medium.TERMINAL) == "\\ue000x\\ue0ff **y** <b> \\x1b[1m"
     assert markdown(document) == "### \\\\ue000x\\\\ue0ff \\*\\*y\\*\\* \\<b\\> \\\\x1b\\[1m\n"
@@ -162,13 +162,13 @@ def test_what_a_user_wrote_is_no_mark_and_no_markup() -> None:
 
 def test_html_has_a_users_text_as_text() -> None:
     odd = f'<script>"x"</script> & {strong("y")}'
-    row = Row(cells=(given(odd), code(odd)))
+    row = Row(cells=(user_text(odd), code(odd)))
     parts = (
-        Heading(text=given(odd)),
+        Heading(text=user_text(odd)),
         Table(columns=(Column(title="a"), Column(title="b")), rows=(row,)),
         Paste(lines=(odd,)),
-        Facts(rows=((given(odd), given(odd)),), width=4),
-        Entry(text=given(odd), details=(Paragraph(text=given(odd)),)),
+        Facts(rows=((user_text(odd), user_text(odd)),), width=4),
+        Entry(text=user_text(odd), details=(Paragraph(text=user_text(odd)),)),
         Drawing(draw=lambda _terminal: odd),
     )
     written = html_text(AnswerDocument(sections=(parts,)))

@@ -9,7 +9,7 @@ from tests.cli import answers
 from tests.cli.golden import expect
 from tuner.errors import Location
 from tuner.render.checked.context import RenderContext, rendered
-from tuner.render.checked.lines import checked
+from tuner.render.checked.lines import findings_of_input
 from tuner.render.json import advice_json
 from tuner.render.report_values import SCHEMA_VERSION
 from tuner.render.schemas import SCHEMAS, schema
@@ -85,7 +85,9 @@ def test_the_published_schema_changes_only_on_purpose() -> None:
 
 def test_check_json_validates() -> None:
     problem = InputProblem(message="broken.yaml:3: broken", location=Location(source="broken.yaml", line=3))
-    review = Review(inputs=(checked(answers.answer()), InputFindings(source="broken.yaml", problem=problem)))
+    review = Review(
+        inputs=(findings_of_input(answers.answer()), InputFindings(source="broken.yaml", problem=problem))
+    )
     report = json.loads(rendered("json", review, RenderContext(terminal=Terminal())))
     jsonschema.validate(report, schema("check"), cls=jsonschema.Draft202012Validator)
     assert report["unreadable"] == ["broken.yaml:3: broken"]

@@ -7,7 +7,7 @@ from docutils import nodes
 
 from docs.tools.check_site import SITES
 from docs.tools.program import ROOT
-from kept_answers import kept
+from kept_answers import cached_answer
 from measured_changes import measured_changes, pairs
 from rule_gains import gain
 from rule_pages import catalogue
@@ -104,7 +104,7 @@ def test_what_has_no_certain_address_is_no_link() -> None:
 def test_an_answer_is_computed_once() -> None:
     asked = []
 
-    @kept(words=False)
+    @cached_answer(words=False)
     def answer(number: int, *, twice: bool = False) -> int:
         asked.append(number)
         return number * 2 if twice else number

@@ -170,7 +170,7 @@ def reading(config: Settings, key: str) -> object:
     try:
         return resolver.read(tuple(key.split(".")))
     except (KeyError, UnresolvedError) as error:
-        return type(error), str(error), resolver.way(tuple(key.split(".")))
+        return type(error), str(error), resolver.path_chain(tuple(key.split(".")))
 
 
 def made_of(tree: Tree) -> Settings:

@@ -27,8 +27,8 @@ def test_sequences_are_taken_in_the_order_that_is_asked_for(batches: types.Modul
         {"advantages": torch.tensor([[0.1], [0.2], [0.3]]), "input_ids": batches.nested(ids)}, [3]
     )
     for order in ([2, 0, 1], [1], [0, 2]):
-        taken = engine._taken(whole, order)
+        taken = engine._selected_rows(whole, order)
         assert len(taken) == len(order)
         assert torch.equal(taken["advantages"], whole["advantages"][order])
         assert [row.tolist() for row in taken["input_ids"].unbind()] == [ids[row].tolist() for row in order]
-    assert engine._taken(whole, [0, 1, 2]) is whole
+    assert engine._selected_rows(whole, [0, 1, 2]) is whole

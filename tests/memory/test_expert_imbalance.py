@@ -61,7 +61,7 @@ def test_recomputation_is_dropped_only_where_the_fullest_rank_has_room() -> None
         finding = recomputation_not_needed.check(case)
         if finding is None or finding.proposal is None:
             continue
-        phase = case.other(finding.proposal).estimate.phase(Phase.UPDATE_ACTOR)
+        phase = case.with_workload(finding.proposal).estimate.phase(Phase.UPDATE_ACTOR)
         assert phase is not None
         assert phase.interval[1] <= case.limit_bytes
         spoken.append(gib)

@@ -68,7 +68,7 @@ def _reward_engine(case: Case) -> Iterator[str]:
     workload = case.workload
     for hundredths in (5, 20, 50, 80, 95):
         proposal = reward_engine.with_fraction(workload, hundredths)
-        started = reward_engine.starting_fraction(case.other(proposal), now=hundredths / 100)
+        started = reward_engine.starting_fraction(case.with_workload(proposal), now=hundredths / 100)
         largest = reward_engine.largest_reward_fraction(case, below=hundredths / 100)
         yield (
             f"reward engine with {hundredths}: {reward_engine.problem(proposal)}, starts with"

@@ -76,7 +76,7 @@ def test_no_proposal_makes_its_own_goal_worse(judged: Judged) -> None:
         for finding in findings:
             if finding.proposal is None:
                 continue
-            proposed = case.other(finding.proposal)
+            proposed = case.with_workload(finding.proposal)
             if finding.rule.goal is Goal.TIME:
                 assert proposed.time.seconds < case.time.seconds, finding.message
                 assert case.affords(finding.proposal), finding.message
@@ -90,7 +90,7 @@ def test_every_rule_is_silent_on_its_own_proposal(judged: Judged) -> None:
     for case, findings in judged:
         for finding in findings:
             if finding.proposal is not None:
-                again = MODULES[finding.rule.name].check(case.other(finding.proposal))
+                again = MODULES[finding.rule.name].check(case.with_workload(finding.proposal))
                 assert again is None, f"{finding.message}, then {again and again.message}"
 
 
@@ -115,7 +115,7 @@ def test_a_combination_leaves_nothing_to_combine(judged: Judged) -> None:
         first = advice_of(case.workload)
         if first.combination is None:
             continue
-        settled = case.other(first.combination.workload)
+        settled = case.with_workload(first.combination.workload)
         assert advice_of(settled.workload).combination is None
 
 

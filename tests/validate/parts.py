@@ -107,7 +107,7 @@ class Heard:
     def returned(self, failed: Failed | None) -> None:
         self.lines.append(f"returned {failed.why.value if failed else 'a result'}")
 
-    def done(self, report: PartReport) -> None:
+    def part_done(self, report: PartReport) -> None:
         self.lines.append(f"done {report.part.value} {report.status.value}")
 
     def warn(self, text: str) -> None:

@@ -228,7 +228,7 @@ def test_control_c_between_parts_keeps_what_was_recorded(
     def interrupt(report: PartReport) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(bench.heard, "done", interrupt)
+    monkeypatch.setattr(bench.heard, "part_done", interrupt)
     file = bench.run({ValidationPart.MACHINE: FakePart(), ValidationPart.SEARCH: FakePart()})
     assert file.validation.interrupted
     assert reports(file)[ValidationPart.MACHINE] == (Status.DONE, "")

@@ -18,8 +18,8 @@ from tuner.advise.answer import (
     Recommendation,
     Verdict,
     Without,
-    judged,
     verdict,
+    verdict_with_length,
 )
 from tuner.advise.combine import cheapest_run, combine
 from tuner.advise.differences import with_conflicts
@@ -65,16 +65,16 @@ def advise(
     start = started(reading, headroom=headroom, allow=allow)
     job = start.reading
     case = Case.of(job.workload, headroom=headroom)
-    of_memory, mean_tokens = judged(case, job.releases)
+    of_memory, mean_tokens = verdict_with_length(case, job.releases)
     standing = [finding for finding in (*job.findings, *rules.run(case)) if not finding.refuses]
     runs = start.starts and of_memory is not Verdict.DOES_NOT_FIT and starts(job.workload)
     cheapest = cheapest_run(case, standing, runs=runs) if block and start.starts else None
     priced = [
         recommend(case, finding, job, cheapest=cheapest, allow=allow, priced=block) for finding in standing
     ]
-    kept = [recommendation for recommendation in priced if recommendation is not None]
+    recommendations = [recommendation for recommendation in priced if recommendation is not None]
     if block:
-        kept.sort(key=lambda recommendation: rank(case, recommendation.finding))
+        recommendations.sort(key=lambda recommendation: rank(case, recommendation.finding))
     stopping = [
         Recommendation(
             finding=refusal.finding,
@@ -86,7 +86,7 @@ def advise(
         )
         for refusal in start.refusals
     ]
-    combination = combine(start, case, kept, cheapest=cheapest, allow=allow) if block else None
+    combination = combine(start, case, recommendations, cheapest=cheapest, allow=allow) if block else None
     apart = block and combination is None
     return Advice(
         workload=case.workload,
@@ -98,9 +98,12 @@ def advise(
         memory_verdict=of_memory,
         mean_tokens=mean_tokens,
         refusals=start.refusals,
-        recommendations=(*stopping, *(with_conflicts(case.workload, kept) if block else kept)),
+        recommendations=(
+            *stopping,
+            *(with_conflicts(case.workload, recommendations) if block else recommendations),
+        ),
         combination=combination,
-        if_reweighted=_if_reweighted(start, case, kept, cheapest, allow) if apart else None,
+        if_reweighted=_if_reweighted(start, case, recommendations, cheapest, allow) if apart else None,
         cheapest=None if cheapest is None else _seconds_of(cheapest),
         releases=job.releases,
     )
@@ -114,11 +117,11 @@ def _seconds_of(cheapest: Cheapest) -> CheapestRun:
 def _if_reweighted(
     start: Started,
     case: Case,
-    kept: Sequence[Recommendation],
+    recommendations: Sequence[Recommendation],
     cheapest: Cheapest | None,
     allow: Collection[Numerics],
 ) -> Combination | None:
     """The block that could be offered if tokens may weigh otherwise; None where that makes no difference."""
-    if all(item.numerics is not Numerics.REWEIGHTED for item in kept):
+    if all(item.numerics is not Numerics.REWEIGHTED for item in recommendations):
         return None
-    return combine(start, case, kept, cheapest=cheapest, allow={*allow, Numerics.REWEIGHTED})
+    return combine(start, case, recommendations, cheapest=cheapest, allow={*allow, Numerics.REWEIGHTED})

@@ -182,7 +182,7 @@ def verdict(case: Case, mean_tokens: int | None, releases: ReleaseRange | None =
     return Verdict.FITS if certain else Verdict.FITS_ALONE
 
 
-def judged(case: Case, releases: ReleaseRange | None) -> tuple[Verdict, int | None]:
+def verdict_with_length(case: Case, releases: ReleaseRange | None) -> tuple[Verdict, int | None]:
     """The verdict, and the mean sequence length that still fits; None where no length does."""
     fits = case.estimate.fits()
     mean_tokens = case.workload.batch.sequence_tokens if fits else mean_tokens_that_fit([case.workload])

@@ -43,39 +43,41 @@ def card_of(
     if message is None or failed is None or (message.free_bytes is None and message.allocated_bytes is None):
         return None
     tensors, unused = message.allocated_bytes, message.unused_bytes
-    beside = None
+    beside_bytes = None
     if message.total_bytes is not None and message.free_bytes is not None and tensors is not None:
-        beside = max(0, message.total_bytes - message.free_bytes - tensors - (unused or 0))
+        beside_bytes = max(0, message.total_bytes - message.free_bytes - tensors - (unused or 0))
     modelled = None if phase is None else phase.allocated_bytes
     modelled_beside = None
     if phase is not None:
         modelled_beside = sum(term.bytes for term in phase.peak.terms if not term.of_allocator)
-    strange = None if beside is None or modelled_beside is None else beside - modelled_beside
+    strange = None if beside_bytes is None or modelled_beside is None else beside_bytes - modelled_beside
     total = message.total_bytes
     return CardUse(
         total_bytes=total,
         free_bytes=message.free_bytes,
         tensor_bytes=tensors,
         unused_bytes=unused,
-        beside_bytes=beside,
+        beside_bytes=beside_bytes,
         modelled_tensor_bytes=modelled,
         modelled_beside_bytes=modelled_beside,
-        others=_others(message),
+        others=_other_processes(message),
         fragmented=fragmented(failed),
         strange_bytes=strange if strange is not None and strange > _STRANGE else None,
         fuller=tensors is not None
         and modelled is not None
         and tensors + failed.low_bytes > _FULLER * max(1, modelled),
-        other_card=total is not None and capacity is not None and abs(total - capacity) > _other(capacity),
+        other_card=total is not None
+        and capacity is not None
+        and abs(total - capacity) > _capacity_spread(capacity),
     )
 
 
-def _other(capacity: int) -> int:
+def _capacity_spread(capacity: int) -> int:
     """Bytes by which cards of one kind may differ: profiles have what processes can have of a new one."""
     return ceil(0.04 * capacity)
 
 
-def _others(message: AllocatorMessage) -> tuple[Process, ...]:
+def _other_processes(message: AllocatorMessage) -> tuple[Process, ...]:
     """The processes that the message names beside the one that failed, the largest first."""
     named = sorted(message.processes, key=lambda process: process.bytes, reverse=True)
     if message.own_bytes is not None:

@@ -6,7 +6,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tuner import rules
-from tuner.advise.answer import Combination, Contribution, Recommendation, Verdict, Without, judged
+from tuner.advise.answer import (
+    Combination,
+    Contribution,
+    Recommendation,
+    Verdict,
+    Without,
+    verdict_with_length,
+)
 from tuner.advise.differences import merged
 from tuner.advise.merge import (
     Merged,
@@ -77,24 +84,24 @@ def combine(
     """
     if not started.starts:
         return None
-    reading, fixes = _fixed(started.reading, case, ranked)
-    settled = case.other(reading.workload)
-    as_it_was = settled.workload == case.workload
-    findings = [item.finding for item in ranked] if as_it_was else asked_again(settled)
-    block = _block(reading, settled, findings, allow)
+    reading, fixes = _with_fixes(started.reading, case, ranked)
+    base = case.with_workload(reading.workload)
+    as_it_was = base.workload == case.workload
+    findings = [item.finding for item in ranked] if as_it_was else asked_again(base)
+    block = _block(reading, base, findings, allow)
     lifted = [
         (item.finding, item.overrides) for item in started.refusals if item.overrides and not item.yours
     ]
     lifted += [(item.finding, item.overrides) for item in fixes]
     overrides = _one_per_key([*(text for _, texts in lifted for text in texts), *block.overrides])
-    verdict, _ = judged(block.case, block.reading.releases)
+    verdict, _ = verdict_with_length(block.case, block.reading.releases)
     if not overrides or verdict is not Verdict.FITS:
         return None
     return Combination(
         overrides=overrides,
         contributions=(
             *(Contribution(finding=finding, overrides=texts) for finding, texts in lifted),
-            *_contributions(reading, settled, block),
+            *_contributions(reading, base, block),
         ),
         verdict=verdict,
         workload=block.case.workload,
@@ -104,7 +111,7 @@ def combine(
     )
 
 
-def _fixed(
+def _with_fixes(
     reading: Reading, case: Case, ranked: Sequence[Recommendation]
 ) -> tuple[Reading, list[Recommendation]]:
     """The configuration with what fixes silent errors and makes the job no worse.
@@ -119,7 +126,7 @@ def _fixed(
             after = reading.adding(item.overrides)
         except ValueError:
             continue
-        before, changed = case.other(reading.workload), case.other(after.workload)
+        before, changed = case.with_workload(reading.workload), case.with_workload(after.workload)
         milder = not before.estimate.fits() and shortage(changed) < shortage(before)
         lifts = item.finding.severity is Severity.ERROR or milder
         if lifts and _errors(after, changed) <= _errors(reading, before) and not is_worse(before, changed):
@@ -133,15 +140,13 @@ def _errors(reading: Reading, case: Case) -> set[str]:
     return {finding.rule.code for finding in findings if finding.severity is Severity.ERROR}
 
 
-def _block(
-    reading: Reading, settled: Case, findings: Sequence[Finding], allow: Collection[Numerics]
-) -> _Block:
+def _block(reading: Reading, base: Case, findings: Sequence[Finding], allow: Collection[Numerics]) -> _Block:
     """The best block that reads back as no worse than what it starts from; an empty one if need be."""
-    nothing = _Block(merged=Merged(case=settled, accepted=()), overrides=(), reading=reading, case=settled)
-    proposed = _tried(reading, settled, findings, allow, lambda job: job)
+    nothing = _Block(merged=Merged(case=base, accepted=()), overrides=(), reading=reading, case=base)
+    proposed = _merged_block(reading, base, findings, allow, lambda job: job)
     if proposed is not None and proposed.case.workload == proposed.merged.case.workload:
         return proposed
-    stepwise = _tried(reading, settled, findings, allow, _as_read(reading))
+    stepwise = _merged_block(reading, base, findings, allow, _as_read(reading))
     blocks = [block for block in (proposed, stepwise, nothing) if block is not None]
     return min(blocks, key=_merit)
 
@@ -158,9 +163,9 @@ def _as_read(reading: Reading) -> Realise:
     return realise
 
 
-def _tried(
+def _merged_block(
     reading: Reading,
-    settled: Case,
+    base: Case,
     findings: Sequence[Finding],
     allow: Collection[Numerics],
     realise: Realise,
@@ -169,20 +174,20 @@ def _tried(
 
     Where one of them brings an error with it, the others stand without it.
     """
-    whole = Merged(case=settled, accepted=())
+    whole = Merged(case=base, accepted=())
     for _ in range(_PASSES):
-        more = merge(settled, findings, start=whole, allow=allow, realise=realise, wanted=better)
+        more = merge(base, findings, start=whole, allow=allow, realise=realise, wanted=better)
         if more.case.workload == whole.case.workload:
             break
         before, asked_before = whole, findings
-        whole = pruned(settled, more, realise)
+        whole = pruned(base, more, realise)
         findings = asked_again(whole.case)
         if (whole, findings) == (before, asked_before):
             break  # all that was added was idle, and the same would be added and taken away again
-    block = _read_back(reading, settled, whole)
-    if block is not None or whole.case.workload == settled.workload:
+    block = _read_back(reading, base, whole)
+    if block is not None or whole.case.workload == base.workload:
         return block
-    smaller = (_read_back(reading, settled, less) for less in less_one(settled, whole, realise))
+    smaller = (_read_back(reading, base, less) for less in less_one(base, whole, realise))
     return min((block for block in smaller if block is not None), key=_merit, default=None)
 
 
@@ -191,26 +196,26 @@ def _merit(block: _Block) -> tuple[tuple[float, ...], float]:
     return shortage(block.case), block.case.time.seconds
 
 
-def _read_back(reading: Reading, settled: Case, whole: Merged) -> _Block | None:
+def _read_back(reading: Reading, base: Case, whole: Merged) -> _Block | None:
     """A merged job as its overrides read back; None where it is worse, or brings an error."""
-    if whole.case.workload == settled.workload:
+    if whole.case.workload == base.workload:
         return None
     try:
         overrides = reading.write(whole.case.workload).overrides
         after = reading.adding(overrides)
     except ValueError:
         return None
-    case = settled.other(after.workload)
-    if is_worse(settled, case) or not _errors(after, case) <= _errors(reading, settled):
+    case = base.with_workload(after.workload)
+    if is_worse(base, case) or not _errors(after, case) <= _errors(reading, base):
         return None
     return _Block(merged=whole, overrides=overrides, reading=after, case=case)
 
 
-def _contributions(reading: Reading, settled: Case, block: _Block) -> list[Contribution]:
+def _contributions(reading: Reading, base: Case, block: _Block) -> list[Contribution]:
     """What each accepted finding brings, and the overrides that are its own."""
     parts, unclaimed = list[Contribution](), list(block.overrides)
-    for part, without in without_each(settled, block.merged, _as_read(reading)):
-        alone = _overrides(reading, merged(settled.workload, part.difference))
+    for part, without in without_each(base, block.merged, _as_read(reading)):
+        alone = _overrides(reading, merged(base.workload, part.difference))
         rest = None if without is None else _overrides(reading, without.workload)
         own = tuple(text for text in unclaimed if text in alone or (rest is not None and text not in rest))
         unclaimed = [text for text in unclaimed if text not in own]

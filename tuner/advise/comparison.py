@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from tuner.advise.answer import Verdict, judged
+from tuner.advise.answer import Verdict, verdict_with_length
 from tuner.advise.differences import changes, merged
 from tuner.advise.reading import Reading
 from tuner.advise.refusals import Refusal, started
@@ -61,7 +61,7 @@ def judge(reading: Reading, *, headroom: float) -> JudgedJob:
     """What the model says of one configuration."""
     start = started(reading, headroom=headroom, allow=())
     case = Case.of(start.reading.workload, headroom=headroom)
-    of_memory, mean_tokens = judged(case, start.reading.releases)
+    of_memory, mean_tokens = verdict_with_length(case, start.reading.releases)
     return JudgedJob(
         reading=start.reading,
         case=case,
@@ -207,7 +207,7 @@ def _written(after: JudgedJob, group: Iterable[FieldChange]) -> tuple[tuple[str,
 
 def _effect(case: Case, without: Workload) -> Effect | None:
     try:
-        other = case.other(without)
+        other = case.with_workload(without)
         return Effect(
             phases=tuple(_phase_effects(case, other)),
             without_host_bytes=other.estimate.host_bytes,

@@ -39,13 +39,15 @@ def engine_comparison(advice: Advice, start: EngineStart) -> EngineComparison | 
     if memory is None or workload.services:
         return None
     return EngineComparison(
-        kv_cache_tokens=_beside(_cached_tokens(workload, start), _modelled_tokens(workload, memory)),
-        kv_cache_bytes=_beside(start.cache_bytes, max(0, memory.kv_bytes)),
-        longest_sequence_tokens=_beside(start.sequence_tokens, memory.model_tokens),
+        kv_cache_tokens=_figure_comparison(
+            _cached_tokens(workload, start), _modelled_tokens(workload, memory)
+        ),
+        kv_cache_bytes=_figure_comparison(start.cache_bytes, max(0, memory.kv_bytes)),
+        longest_sequence_tokens=_figure_comparison(start.sequence_tokens, memory.model_tokens),
     )
 
 
-def _beside(observed: int | None, modelled: int | None) -> FigureComparison | None:
+def _figure_comparison(observed: int | None, modelled: int | None) -> FigureComparison | None:
     return (
         None
         if observed is None or modelled is None

@@ -114,15 +114,15 @@ def _on_card(advice: Advice, error: OutOfMemory, place: FailurePlace, write: Wri
     match = allocation.candidates[0].match if allocation is not None and allocation.candidates else None
     phases = place.phases or (() if match is None else match.tensor.phases)
     # An engine that starts takes no more than one that generates.
-    said = standing(advice, failed, match, (Phase.ROLLOUT,) if place.before_steps else phases)
-    of_phase = None if place.before_steps else estimate.phase(said.phase)
-    need = _need(said, failed, place)
+    verdict = standing(advice, failed, match, (Phase.ROLLOUT,) if place.before_steps else phases)
+    of_phase = None if place.before_steps else estimate.phase(verdict.phase)
+    need = _need(verdict, failed, place)
     return Failure(
         error=error,
         place=place,
         allocation=allocation,
         card=card_of(error.allocator, failed, of_phase, capacity=estimate.capacity_bytes),
-        standing=said,
+        standing=verdict,
         need=need,
         remedies=remedies(advice, need, write),
     )
@@ -171,18 +171,18 @@ def _known_place(error: OutOfMemory, place: FailurePlace) -> FailurePlace:
     return place
 
 
-def _need(said: Standing, failed: FailedAllocation | None, place: FailurePlace) -> Need:
+def _need(verdict: Standing, failed: FailedAllocation | None, place: FailurePlace) -> Need:
     """What the phase may take: the card; where the model finds it within, less by what was missing."""
-    limit, known = said.capacity_bytes, True
-    if said.agreement is not Agreement.AGREES:
-        missing, known = ceil(_UNKNOWN * said.capacity_bytes), failed is not None
+    limit, known = verdict.capacity_bytes, True
+    if verdict.agreement is not Agreement.AGREES:
+        missing, known = ceil(_UNKNOWN * verdict.capacity_bytes), failed is not None
         if failed is not None:
             missing = max(1, failed.low_bytes - (failed.free_bytes or 0))
-        limit = max(1, said.peak_bytes - missing)
+        limit = max(1, verdict.peak_bytes - missing)
     return Need(
         measure=Measure.PEAK,
         limit_bytes=limit,
-        phase=said.phase,
+        phase=verdict.phase,
         tokens_decide=place.work not in _OF_STATES,
         trained=not place.before_steps,
         known=known,
@@ -225,7 +225,7 @@ def _room(case: Case, error: OutOfMemory, *, opened: bool) -> Need:
     if share is None or share / 100 >= workload.generator.memory_fraction:
         limit = max(1, peak - ceil(_UNKNOWN * case.capacity_bytes))
         return Need(measure=Measure.PEAK, limit_bytes=limit, phase=Phase.ROLLOUT, known=False)
-    limit = case.other(with_fraction(workload, share)).peak_bytes(Phase.ROLLOUT)
+    limit = case.with_workload(with_fraction(workload, share)).peak_bytes(Phase.ROLLOUT)
     return Need(measure=Measure.PEAK, limit_bytes=limit, phase=Phase.ROLLOUT)
 
 

@@ -63,7 +63,7 @@ def merge(
             workload = realise(merged(current.workload, difference))
             if workload is None or workload == current.workload:
                 continue
-            candidate = current.other(workload)
+            candidate = current.with_workload(workload)
             if not is_allowed(numerics(finding, current.workload, workload), allow):
                 continue
             if _goes_together(current.workload) and not _goes_together(workload):
@@ -74,8 +74,10 @@ def merge(
         if current is before:
             break
         findings = asked_again(current)
-    settled = realise(without_idle_sizes(case.workload, changes(case.workload, current.workload)))
-    return Merged(case=current if settled is None else case.other(settled), accepted=tuple(accepted))
+    realised = realise(without_idle_sizes(case.workload, changes(case.workload, current.workload)))
+    return Merged(
+        case=current if realised is None else case.with_workload(realised), accepted=tuple(accepted)
+    )
 
 
 def better(current: Case, candidate: Case, finding: Finding) -> bool:
@@ -132,7 +134,7 @@ def pruned(original: Case, whole: Merged, realise: Realise) -> Merged:
     An error's change stays. A change brings something if the job without it has less memory where that is
     short, or a step that is noticeably longer.
     """
-    case, accepted = whole.case, _left(original, whole)
+    case, accepted = whole.case, _remaining_findings(original, whole)
     while True:
         missing = shortage(case)
         without = [(_without(original, case, part, accepted, realise), part) for part in accepted]
@@ -151,10 +153,10 @@ def pruned(original: Case, whole: Merged, realise: Realise) -> Merged:
         smaller = without[place][0]
         assert smaller is not None
         case = smaller
-        accepted = _left(original, Merged(case=case, accepted=tuple(accepted)))
+        accepted = _remaining_findings(original, Merged(case=case, accepted=tuple(accepted)))
 
 
-def _left(original: Case, whole: Merged) -> list[Accepted]:
+def _remaining_findings(original: Case, whole: Merged) -> list[Accepted]:
     """The findings whose changes are left in the end, each with those that are its own; the last one owns."""
     left = changes(original.workload, whole.case.workload)
     owned: dict[int, dict[tuple[str, ...], object]] = {}
@@ -181,14 +183,14 @@ def _without(
     workload = realise(without_idle_sizes(original.workload, rest))
     if workload is None or (divides(case.workload) and not divides(workload)):
         return None
-    return case.other(workload)
+    return case.with_workload(workload)
 
 
 def less_one(original: Case, whole: Merged, realise: Realise) -> Iterator[Merged]:
     """The merged job without the changes of one finding, for each of them."""
     for _, case in without_each(original, whole, realise):
         if case is not None:
-            yield Merged(case=case, accepted=tuple(_left(original, replace(whole, case=case))))
+            yield Merged(case=case, accepted=tuple(_remaining_findings(original, replace(whole, case=case))))
 
 
 def without_each(original: Case, whole: Merged, realise: Realise) -> list[tuple[Accepted, Case | None]]:

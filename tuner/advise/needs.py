@@ -65,7 +65,7 @@ def room_bytes(workload: Workload) -> int:
     return figures(workload).rollout.kv_bytes - built_sequence_bytes(workload)
 
 
-def measured(workload: Workload, need: Need) -> int:
+def bytes_of_need(workload: Workload, need: Need) -> int:
     """The bytes of a job that a need is about."""
     made = figures(workload)
     if need.measure is Measure.CACHE:
@@ -101,7 +101,7 @@ def _fewer_tokens(case: Case, need: Need) -> Iterator[Proposed]:
     size = case.largest(
         sizes,
         lambda size: site.resized(case.workload, size),
-        accept=lambda other: measured(other, need) <= need.limit_bytes,
+        accept=lambda other: bytes_of_need(other, need) <= need.limit_bytes,
     )
     own = "token-budget-too-large" if site.dynamic else "micro-batch-too-large"
     name = {Phase.UPDATE_ACTOR: own, Phase.TRAIN: own, Phase.UPDATE_CRITIC: "critic-budget-too-large"}
@@ -117,7 +117,7 @@ def _smaller_share(case: Case, need: Need) -> Iterator[Proposed]:
     fraction = case.largest(
         [value for value in HUNDREDTHS if value / 100 < workload.generator.memory_fraction],
         lambda value: with_fraction(workload, value),
-        accept=lambda other: measured(other, need) <= need.limit_bytes,
+        accept=lambda other: bytes_of_need(other, need) <= need.limit_bytes,
     )
     if fraction is not None and opens(with_fraction(workload, fraction)):
         yield _of("rollout-fraction-too-large", with_fraction(workload, fraction))
@@ -153,7 +153,7 @@ def _more_room(case: Case, need: Need) -> Iterator[Proposed]:
 
 
 def _suffices(workload: Workload, need: Need) -> bool:
-    return measured(workload, need) >= need.limit_bytes and opens(workload)
+    return bytes_of_need(workload, need) >= need.limit_bytes and opens(workload)
 
 
 def _of(name: str, workload: Workload) -> Proposed:

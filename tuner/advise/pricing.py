@@ -48,7 +48,7 @@ def recommend(
         return None
     workload = None if after is None or after.workload == case.workload else after.workload
     effect = numerics(finding, case.workload, workload)
-    worse = proposal is None and workload is not None and is_worse(case, case.other(workload))
+    worse = proposal is None and workload is not None and is_worse(case, case.with_workload(workload))
     return Recommendation(
         finding=finding,
         overrides=finding.overrides if after is None else after.overrides,
@@ -63,8 +63,8 @@ def recommend(
 def _brings_an_error(reading: Reading, overrides: Sequence[str]) -> bool:
     """Whether the trainer's checks have an error to report once overrides are added."""
     before, after = (
-        {finding.rule.code for finding in each.findings if finding.severity is Severity.ERROR}
-        for each in (reading, reading.adding(overrides))
+        {finding.rule.code for finding in state.findings if finding.severity is Severity.ERROR}
+        for state in (reading, reading.adding(overrides))
     )
     return not after <= before
 
@@ -87,7 +87,7 @@ def price_of(case: Case, finding: Finding, proposal: Workload, cheapest: Cheapes
     Seconds of a run that cannot exist are none: they are compared with those of the cheapest form that runs.
     What that form has already is not compared with it.
     """
-    proposed = case.other(proposal)
+    proposed = case.with_workload(proposal)
     phase = finding.phase or case.estimate.worst.phase
     as_it_is = cheapest is not None and not cheapest.rules
     part_of_it = cheapest is not None and finding.rule.name in cheapest.rules
@@ -122,7 +122,7 @@ def helps(case: Case, finding: Finding, proposal: Workload) -> bool:
     """Whether a proposal serves its rule's goal without breaking what fits."""
     if finding.rule.goal is Goal.CORRECTNESS:
         return True
-    proposed = case.other(proposal)
+    proposed = case.with_workload(proposal)
     if finding.rule.goal is Goal.TIME:
         return case.faster(proposal) and case.affords(proposal)
     if not case.affords(proposal) and shortage(proposed) >= shortage(case):
@@ -141,7 +141,7 @@ def rank(case: Case, finding: Finding) -> tuple[float, ...]:
         return (0,)
     saved, gain = 0, 0.0
     if finding.proposal is not None:
-        proposed = case.other(finding.proposal)
+        proposed = case.with_workload(finding.proposal)
         phase = finding.phase or case.estimate.worst.phase
         saved = case.peak_bytes(phase) - proposed.peak_bytes(phase)
         gain = (case.time.seconds - proposed.time.seconds) / case.time.seconds

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from tuner import rules
 from tuner.advise.answer import Advice
-from tuner.advise.needs import OF_CACHE, Measure, Need, Proposed, levers, measured, opens
+from tuner.advise.needs import OF_CACHE, Measure, Need, Proposed, bytes_of_need, levers, opens
 from tuner.findings import Finding, Numerics, Rule, Written
 from tuner.rules.case import Case
 from tuner.rules.rollout_engine import AWAKE
@@ -93,12 +93,12 @@ def _rank(remedy: Remedy) -> tuple[float, ...]:
 
 
 def _helpful(case: Case, need: Need, offers: Iterable[_Offer]) -> Iterator[Remedy]:
-    before, opened = measured(case.workload, need), opens(case.workload)
+    before, opened = bytes_of_need(case.workload, need), opens(case.workload)
     pointless = () if need.tokens_decide else _OF_TOKENS
     for offer in offers:
         if offer.rule.name in pointless:
             continue
-        after = measured(offer.workload, need)
+        after = bytes_of_need(offer.workload, need)
         if need.measure in OF_CACHE:
             starts_only_then = not opened and opens(offer.workload)
             helps, enough = after > before or starts_only_then, after >= need.limit_bytes
@@ -140,13 +140,13 @@ def _further(advice: Advice, need: Need) -> Iterator[Proposed]:
     cluster = workload.cluster
     if need.measure is Measure.HOST:
         cluster = replace(cluster, host_memory_bytes=need.limit_bytes)
-        yield from _proposed(advice, replace(workload, cluster=cluster))
+        yield from _proposals(advice, replace(workload, cluster=cluster))
     if need.measure is not Measure.PEAK or need.phase is None:
         return
     if need.phase not in AWAKE:
         size = max(1, int(need.limit_bytes / (1 - advice.headroom)))
         cluster = replace(cluster, gpu=cluster.gpu.limited_to(size))
-        yield from _proposed(advice, replace(workload, cluster=cluster))
+        yield from _proposals(advice, replace(workload, cluster=cluster))
 
 
 def _written(advice: Advice, proposals: Iterable[Proposed], write: Write) -> Iterator[_Offer]:
@@ -166,7 +166,7 @@ def _written(advice: Advice, proposals: Iterable[Proposed], write: Write) -> Ite
             )
 
 
-def _proposed(advice: Advice, short: Workload) -> Iterator[Proposed]:
+def _proposals(advice: Advice, short: Workload) -> Iterator[Proposed]:
     findings: list[Finding] = rules.run(Case.of(short, headroom=advice.headroom))
     for finding in findings:
         if finding.proposal is not None:

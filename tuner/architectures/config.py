@@ -85,14 +85,14 @@ class Config(Struct, frozen=True, kw_only=True):
         key, value = self.find(*keys)
         if value is None:
             return None
-        return self._whole(key, value, minimum=1)
+        return self._whole_number(key, value, minimum=1)
 
     def count(self, *keys: str, default: int) -> int:
         """A whole number of at least 0."""
         key, value = self.find(*keys)
-        return default if value is None else self._whole(key, value, minimum=0)
+        return default if value is None else self._whole_number(key, value, minimum=0)
 
-    def _whole(self, key: str, value: Any, *, minimum: int) -> int:
+    def _whole_number(self, key: str, value: Any, *, minimum: int) -> int:
         if isinstance(value, bool) or not isinstance(value, int):
             raise self.error(key, _("expected a whole number, found {value!r}").format(value=value))
         if not minimum <= value <= _LARGEST:

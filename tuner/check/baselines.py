@@ -64,11 +64,11 @@ def compared_with_baselines(review: Review, options: FindingOptions) -> Review:
     inputs = ResultStore.of(InputFindings, map(new, review.inputs), len(review.inputs))
     results = []
     for name, comparison in comparisons.items():
-        beside = comparison.result()
-        pruned = options.prune_baseline and bool(beside.fixed)
+        result = comparison.result()
+        pruned = options.prune_baseline and bool(result.fixed)
         if pruned:
-            write_output(Path(name), as_json(without_fixed(read_baseline(Path(name)), beside.fixed)))
-        results.append(replace(beside, file=name, pruned=pruned))
+            write_output(Path(name), as_json(without_fixed(read_baseline(Path(name)), result.fixed)))
+        results.append(replace(result, file=name, pruned=pruned))
     return replace(review, inputs=inputs, baselines=tuple(results))
 
 
@@ -109,24 +109,24 @@ def in_words(baselines: tuple[BaselineComparison, ...]) -> str:
     if not baselines:
         return ""
     return _("beside the baseline {new} new, {unchanged} unchanged, {fixed} fixed").format(
-        new=sum(beside.new for beside in baselines),
-        unchanged=sum(beside.unchanged for beside in baselines),
-        fixed=sum(known.count for beside in baselines for known in beside.fixed),
+        new=sum(baseline.new for baseline in baselines),
+        unchanged=sum(baseline.unchanged for baseline in baselines),
+        fixed=sum(known.count for baseline in baselines for known in baseline.fixed),
     )
 
 
 def fixed_lines(baselines: tuple[BaselineComparison, ...]) -> Iterator[str]:
     """What the baselines know and nobody finds any more, one line each, and what to do about it."""
-    for beside in baselines:
-        for known in beside.fixed[:_SHOWN]:
+    for baseline in baselines:
+        for known in baseline.fixed[:_SHOWN]:
             text = _("fixed: {path}: {code} {about}") if known.key else _("fixed: {path}: {code}")
             yield plain(text.format(path=known.source, code=known.code, about=known.key))
-        if len(beside.fixed) > _SHOWN:
-            yield _("and {count} more").format(count=len(beside.fixed) - _SHOWN)
-        if beside.fixed:
+        if len(baseline.fixed) > _SHOWN:
+            yield _("and {count} more").format(count=len(baseline.fixed) - _SHOWN)
+        if baseline.fixed:
             text = (
                 _("{file} has them no more")
-                if beside.pruned
+                if baseline.pruned
                 else _("{file} still has them: --prune-baseline takes them out")
             )
-            yield plain(text.format(file=beside.file))
+            yield plain(text.format(file=baseline.file))

@@ -63,17 +63,17 @@ class Fixer(Struct, frozen=True, kw_only=True):
             InputError: a baseline cannot be read.
         """
         with file_names_read() as names:
-            found = self.draft(given, self.judging, None).proved
-            fixed_file = self._fixed_file(given, found)
+            findings = self.draft(given, self.judging, None).proved
+            fixed_file = self._fixed_file(given, findings)
         own = real_path(given)
         others = {str(Path(name).resolve()) for name in names} - {own}
-        return FixPlan(found=found, fixed_file=fixed_file, rests_on=tuple(sorted(others)))
+        return FixPlan(found=findings, fixed_file=fixed_file, rests_on=tuple(sorted(others)))
 
-    def _fixed_file(self, given: Input, found: InputFindings) -> FixedFile:
-        lines = () if found.problem is not None else self.unknown(found)
+    def _fixed_file(self, given: Input, findings: InputFindings) -> FixedFile:
+        lines = () if findings.problem is not None else self.unknown(findings)
         alone = real_path(given) not in self.twice
         if not alone or all(line.fix is None for line in lines):
-            return self._left_as_it_is(found, lines, "" if alone else _("the file is named twice"))
+            return self._left_as_it_is(findings, lines, "" if alone else _("the file is named twice"))
         data = read_bytes(Path(given.config), most=MAX_BYTES)
         return apply_fixes(
             data,
@@ -82,11 +82,11 @@ class Fixer(Struct, frozen=True, kw_only=True):
             candidates=self.unknown,
         )
 
-    def _left_as_it_is(self, found: InputFindings, lines: Sequence[FindingLine], reason: str) -> FixedFile:
+    def _left_as_it_is(self, findings: InputFindings, lines: Sequence[FindingLine], reason: str) -> FixedFile:
         left = tuple(
             UnfixedFinding(line=line, reason=reason or line.no_fix) for line in lines if line.overrides
         )
-        checked = refused(found, left, unsafe=self.unsafe)
+        checked = refused(findings, left, unsafe=self.unsafe)
         return FixedFile(before=b"", after=b"", fixed=(), left=left, checked=checked)
 
 

@@ -15,7 +15,7 @@ from tuner.files import STANDARD_INPUT
 from tuner.findings import Severity
 from tuner.inputs.named_inputs import Input
 from tuner.render.all_rules import known_rules
-from tuner.render.checked.lines import checked
+from tuner.render.checked.lines import findings_of_input
 from tuner.review import budget
 from tuner.review.excerpt import with_excerpts
 from tuner.review.fixes.apply import DraftedFindings
@@ -62,19 +62,19 @@ def judge(
         TunerError: something in the input or the premises cannot be used.
     """
     answer = consult(given.config, given.words, premises, block=False, content=content)
-    found = reported(answer, given, wanted)
+    findings = reported(answer, given, wanted)
     lines, file = with_fixes(
-        found.lines, answer, given, launch=premises.launch, content=content, proved=proved
+        findings.lines, answer, given, launch=premises.launch, content=content, proved=proved
     )
     unshown = unshown_lines(answer.given, answer.settings) if lines else frozenset()
     shown = with_excerpts(lines, answer.given, answer.settings, unshown)
-    return DraftedFindings(checked=replace(found, lines=shown, unshown=unshown), file=file)
+    return DraftedFindings(checked=replace(findings, lines=shown, unshown=unshown), file=file)
 
 
 def reported(answer: Consultation, given: Input, wanted: FindingSelection) -> InputFindings:
     """An answer's findings that are asked for and that no comment ignores, and what they are held against."""
-    found = checked(answer)
-    listed = (*found.lines, *_over_budget(answer, given, wanted.budgets))
+    findings = findings_of_input(answer)
+    listed = (*findings.lines, *_over_budget(answer, given, wanted.budgets))
     selected = sorted(
         (line for line in listed if wanted.selection.wants(line.finding)), key=lambda line: line.rank
     )
@@ -89,11 +89,11 @@ def reported(answer: Consultation, given: Input, wanted: FindingSelection) -> In
             require_reason=wanted.reasons,
         )
     return replace(
-        found,
+        findings,
         lines=applied.lines,
         silenced=applied.silenced,
         left_out=len(listed) - len(selected),
-        fail_on=wanted.fail_on or found.fail_on,
+        fail_on=wanted.fail_on or findings.fail_on,
         baseline=wanted.baseline,
     )
 

@@ -45,7 +45,7 @@ class Judging(Struct, frozen=True, kw_only=True):
     fail_on: Severity | None = None
 
 
-def judged(given: Input, judging: Judging) -> InputFindings:
+def judge_input(given: Input, judging: Judging) -> InputFindings:
     """One input with what is found in it, or with the message why it cannot be used."""
     return drafted(given, judging, None, proved=True).checked
 
@@ -123,8 +123,8 @@ def _rules(name: str, given: tuple[str, ...] | None, project: "Project | None") 
     """The codes and groups of an option, else of the setting of its name; None where nobody says any."""
     if given is not None:
         return known_rules().resolved(given, Location(source=f"--{name}"))
-    said = None if project is None else project.said(name)
-    return None if said is None else known_rules().resolved(said.value, said.place)
+    setting = None if project is None else project.setting(name)
+    return None if setting is None else known_rules().resolved(setting.value, setting.place)
 
 
 def fails(
@@ -152,5 +152,5 @@ def fails(
     given = Input(config=config, words=tuple(words), pasted=pasted)
     judging = Judging(premises=premises, named=named, fail_on=severity)
     _premises, wanted = asked_of(given, judging)
-    found = reported(answer, given, wanted)
-    return any(line.at_least(severity) for line in UnknownLines(judging.findings)(found))
+    findings = reported(answer, given, wanted)
+    return any(line.at_least(severity) for line in UnknownLines(judging.findings)(findings))

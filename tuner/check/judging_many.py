@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from tuner.check.judging import Judging, judged
+from tuner.check.judging import Judging, judge_input
 from tuner.files import STANDARD_INPUT, is_there
 from tuner.inputs.named_inputs import Input
 from tuner.language import ENGLISH, chosen
@@ -30,7 +30,7 @@ Item = TypeVar("Item")
 
 def judged_inputs(inputs: Sequence[Input], judging: Judging) -> ReviewedInputs:
     """What is found in each input, in their order."""
-    return of_each(InputFindings, inputs, partial(judged, judging=judging))
+    return of_each(InputFindings, inputs, partial(judge_input, judging=judging))
 
 
 def of_each(
@@ -47,17 +47,17 @@ def of_each(
     if len(inputs) < FEW:
         return ResultStore.of(kind, judged_in_turn(inputs, judge, prepare), len(inputs))
     gc.set_threshold(_COLLECT_AFTER)
-    kept = ResultStore(kind, len(inputs))
+    store = ResultStore(kind, len(inputs))
     own = {place for place, given in enumerate(inputs) if _only_here(given)}
     for place in sorted(own):
-        kept.put(place, judge(inputs[place]))
+        store.put(place, judge(inputs[place]))
     places = [place for place in by_likeness(inputs) if place not in own]
     alike = [inputs[place] for place in places]
     # Closed, so that the processes end first when something comes in between, such as Ctrl-C.
     with closing(judged_in_turn(alike, partial(_packed, judge=judge), prepare)) as several:
         for place, result in zip(places, with_bar(several, len(places)), strict=True):
-            kept.put(place, result)
-    return kept
+            store.put(place, result)
+    return store
 
 
 def _only_here(given: Input) -> bool:

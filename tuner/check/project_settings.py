@@ -68,21 +68,21 @@ def with_project_settings(premises: Premises, project: "Project | None") -> Prem
     """The premises with what the settings say beside the options; an option wins over a setting."""
     if project is None:
         return premises
-    said = {name: project.said(_setting(name)) for name in OPTIONS if _setting(name) in _settings()}
+    settings = {name: project.setting(_setting(name)) for name in OPTIONS if _setting(name) in _settings()}
     counted = _is_counted(premises.gpu)
-    found = {
+    stated_values = {
         name: setting
-        for name, setting in said.items()
+        for name, setting in settings.items()
         if setting is not None
         and getattr(premises, name) is None
         and not (name == "gpus_per_node" and counted)
     }
-    values = {name: setting.value for name, setting in found.items()}
+    values = {name: setting.value for name, setting in stated_values.items()}
     if premises.gpus_per_node is not None and "gpu" in values:
         from tuner.gpus import counted as apart
 
         values["gpu"] = apart(values["gpu"])[1]
-    places = tuple((name, setting.place) for name, setting in found.items())
+    places = tuple((name, setting.place) for name, setting in stated_values.items())
     return replace(premises, **values, places=places)
 
 

@@ -90,7 +90,7 @@ def _release(ctx: typer.Context, named: str) -> str | None:
 
     given, isolated = ctx.params.get("given"), ctx.params.get("isolated")
     file = Path(named) if is_there(named, Path.is_file) else None
-    said = project_of(file, Named(given=tuple(given or ()), isolated=bool(isolated))).said("verl_version")
+    said = project_of(file, Named(given=tuple(given or ()), isolated=bool(isolated))).setting("verl_version")
     return None if said is None else str(said.value)
 
 

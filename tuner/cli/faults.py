@@ -28,7 +28,7 @@ _NO_THREAD = "can't start new thread"  # of Python's RuntimeError
 
 def fault_of(error: BaseException) -> str | None:
     """What the machine refused, in one line; None where the error is none of the machine's."""
-    return next(filter(None, map(_told, _causes(error))), None)
+    return next(filter(None, map(_fault_message, _causes(error))), None)
 
 
 def silence_faulty(error: BaseException) -> None:
@@ -48,7 +48,7 @@ def _causes(error: BaseException) -> list[BaseException]:
     return causes
 
 
-def _told(error: BaseException) -> str | None:
+def _fault_message(error: BaseException) -> str | None:
     if isinstance(error, MemoryError):
         return _line(os.strerror(errno.ENOMEM), None, errno.ENOMEM)
     if isinstance(error, RuntimeError) and _NO_THREAD in str(error):

@@ -23,7 +23,7 @@ def choose_language(arguments: list[str], environment: Mapping[str, str]) -> Non
         InputError: there is no such language, or none is named.
     """
     choose(None)
-    source, name = OPTION, _taken(arguments)
+    source, name = OPTION, _pop_option(arguments)
     if name is None:
         source, name = VARIABLE, environment.get(VARIABLE) or None
     if name is not None:
@@ -32,7 +32,7 @@ def choose_language(arguments: list[str], environment: Mapping[str, str]) -> Non
         choose(catalogue(name, source=source))
 
 
-def _taken(arguments: list[str]) -> str | None:
+def _pop_option(arguments: list[str]) -> str | None:
     """The value of the last ``--lang``, taken out with the option; what follows ``--`` is not looked at."""
     name, index = None, 1
     while index < len(arguments) and arguments[index] != "--":

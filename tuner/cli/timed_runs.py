@@ -48,7 +48,7 @@ def timed_runs(source: str, runs: Sequence[MeasuredRun]) -> TimedFile:
         except TunerError as error:
             left_out.append(UnpredictedRecord(case=run.id, reason=error.message))
             continue
-        observed = _reader(run).observed([StepMetrics(step=1, values=run.measured)], workload)
+        observed = _reader(run).observed_run([StepMetrics(step=1, values=run.measured)], workload)
         timed = [] if observed is None else list(timed_phases(run.id, workload, time, observed))
         if not timed:
             left_out.append(

@@ -20,9 +20,9 @@ def lengths_of(premises: Premises) -> Lengths:
         InputError: one is no number.
     """
     return Lengths(
-        mean_prompt=_whole(premises, "mean_prompt", premises.mean_prompt),
-        mean_response=_whole(premises, "mean_response", premises.mean_response),
-        response_p95=_whole(premises, "response_p95", premises.response_p95),
+        mean_prompt=_whole_tokens(premises, "mean_prompt", premises.mean_prompt),
+        mean_response=_whole_tokens(premises, "mean_response", premises.mean_response),
+        response_p95=_whole_tokens(premises, "response_p95", premises.response_p95),
         tool_seconds=_finite(premises, "tool_seconds", premises.tool_seconds),
         turns=_finite(premises, "turns", premises.turns),
         tool_tokens=premises.tool_tokens,
@@ -31,7 +31,7 @@ def lengths_of(premises: Premises) -> Lengths:
     )
 
 
-def _whole(premises: Premises, name: str, tokens: float | None) -> int | None:
+def _whole_tokens(premises: Premises, name: str, tokens: float | None) -> int | None:
     """The nearest whole number of tokens; logs have means such as 155.3."""
     if tokens is None:
         return None
@@ -41,15 +41,15 @@ def _whole(premises: Premises, name: str, tokens: float | None) -> int | None:
     return round(tokens)
 
 
-def _finite(premises: Premises, name: str, said: float | None) -> float | None:
-    if said is not None and not isfinite(said):
+def _finite(premises: Premises, name: str, number: float | None) -> float | None:
+    if number is not None and not isfinite(number):
         message = (
             _("{option} {seconds}: expected a number of seconds")
             if name == "tool_seconds"
             else _("{option} {seconds}: expected a number")
         )
-        raise premises.error(message.format(option=OPTIONS[name], seconds=said), name)
-    return said
+        raise premises.error(message.format(option=OPTIONS[name], seconds=number), name)
+    return number
 
 
 def expect_possible(workload: Workload, premises: Premises) -> None:
@@ -113,8 +113,12 @@ def _expect_generation(batch: Batch, premises: Premises) -> None:
         InputError: the job generates nothing, or its settings allow fewer turns.
     """
     lengths = batch.lengths
-    said = {"tool_seconds": lengths.tool_seconds, "turns": lengths.turns, "tool_tokens": lengths.tool_tokens}
-    for name, number in said.items():
+    stated = {
+        "tool_seconds": lengths.tool_seconds,
+        "turns": lengths.turns,
+        "tool_tokens": lengths.tool_tokens,
+    }
+    for name, number in stated.items():
         if number is not None and not batch.max_prompt_tokens:
             message = _("{option} {seconds}: this job generates no responses")
             raise premises.error(

@@ -208,7 +208,7 @@ def compared(
     deciding = after.loaded.keys_of_fields(after.job.case.workload)
     repaired = {override_key(override) for job in (before.job, after.job) for override in _repairs(job)}
     for difference in differences(before.job, after.job):
-        names = _deciding(difference, deciding)
+        names = _deciding_keys(difference, deciding)
         changed = [name for name in dict.fromkeys(names) if name in by_key]
         name = changed[0] if changed else None
         if name is None and repaired.intersection(names):
@@ -239,7 +239,7 @@ def compared(
     )
 
 
-def _deciding(difference: Difference, deciding: Mapping[tuple[str, ...], tuple[str, ...]]) -> list[str]:
+def _deciding_keys(difference: Difference, deciding: Mapping[tuple[str, ...], tuple[str, ...]]) -> list[str]:
     """The keys that decide a difference, those first by which it can be undone."""
     undone = map(override_key, difference.overrides)
     return [*undone, *(name for field in difference.fields for name in deciding.get(field.path, ()))]

@@ -104,7 +104,7 @@ def _with_run(
 ) -> tuple[JobReading, ObservedRun | None, tuple[str, ...]]:
     """The job with the lengths of its run where a log tells them, the run, and the names of these."""
     job = read(premises)
-    run = _observed(given, job)
+    run = _observed_run(given, job)
     if run is None:
         return job, None, ()
     from tuner.consultation.observed_run import with_lengths
@@ -113,13 +113,13 @@ def _with_run(
     return (read(source_of) if names else job), run, names
 
 
-def _observed(given: UserInput, job: JobReading) -> ObservedRun | None:
+def _observed_run(given: UserInput, job: JobReading) -> ObservedRun | None:
     """What the log and the record of a run say, where the job's trainer reads them."""
     runs, workload = job.loaded.trainer.runs, job.reading.workload
     if runs is None:
         return None
-    run = None if given.log is None else runs.observed(given.log.steps, workload)
-    return run if given.record is None else runs.recorded(given.record, run, workload)
+    run = None if given.log is None else runs.observed_run(given.log.steps, workload)
+    return run if given.record is None else runs.with_record(given.record, run, workload)
 
 
 def _consultation(
@@ -135,7 +135,7 @@ def _consultation(
     loaded, workload = job.loaded, job.reading.workload
     # Of keys that nobody set an answer tells with its block.
     resting = loaded.resting_on_defaults(workload) if block else ()
-    asked = loaded.quantities(name for name, _ in resting)
+    quantities = loaded.quantities(name for name, _ in resting)
     return Consultation(
         given=with_shown_lost(job.given, loaded.settings.shown_override),
         loaded=loaded,
@@ -148,7 +148,7 @@ def _consultation(
         node_said=job.card.per_node is not None or premises.gpus_per_node is not None,
         from_project=from_settings(premises),
         resting=resting,
-        fitting=tuple((name, values_that_fit(workload, quantity)) for name, quantity in asked.items()),
+        fitting=tuple((name, values_that_fit(workload, quantity)) for name, quantity in quantities.items()),
         left_out=loaded.left_out(workload),
         advice=advice,
         of_run=of_run,

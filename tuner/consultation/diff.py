@@ -29,7 +29,7 @@ def compare(inputs: Sequence[Input], premises: Sequence[Premises]) -> Configurat
     Raises:
         TunerError: something in a configuration or the premises cannot be used.
     """
-    given = _given(inputs, premises)
+    given = _read_inputs(inputs, premises)
     releases = [release_of(one, of_side) for one, of_side in zip(given, premises, strict=True)]
     if inputs[0] is inputs[1]:
         _expect_two(inputs[0].config, releases, premises)
@@ -54,7 +54,7 @@ def _expect_two(config: str, releases: Sequence[ReleaseChoice], premises: Sequen
         )
 
 
-def _given(inputs: Sequence[Input], premises: Sequence[Premises]) -> list[UserInput]:
+def _read_inputs(inputs: Sequence[Input], premises: Sequence[Premises]) -> list[UserInput]:
     """What they hold; one that stands for both is read once."""
     first, second = inputs
     given = _read_input(first, premises[0])

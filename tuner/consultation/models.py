@@ -55,7 +55,7 @@ class Models(Struct, frozen=True):
             InputError: none is named, or none is known by the name.
         """
         if self.premises.model is not None:
-            shape = self._said("model", self.premises.model)
+            shape = self._stated_model("model", self.premises.model)
             return shape, f"{self.premises.source_of('model')}; {_reason(shape)}"
         path = self.loaded.model_path()
         if path is None:
@@ -70,7 +70,7 @@ class Models(Struct, frozen=True):
             InputError: none is known by the name.
         """
         if self.premises.critic_model is not None:
-            return self._said("critic_model", self.premises.critic_model)
+            return self._stated_model("critic_model", self.premises.critic_model)
         path = self.loaded.critic_model_path()
         return None if path is None else self._named(path, self.loaded.critic_model_key)
 
@@ -84,13 +84,13 @@ class Models(Struct, frozen=True):
         for role, path in self.loaded.service_paths():
             named = self.premises.reward_model if role is ServiceRole.REWARD else None
             if named is not None:
-                models[path] = self._said("reward_model", named)
+                models[path] = self._stated_model("reward_model", named)
                 continue
             with suppress(InputError):
                 models[path] = model_shape(path, trace=self.premises.trace)
         return models
 
-    def _said(self, name: str, path: str) -> ModelShape:
+    def _stated_model(self, name: str, path: str) -> ModelShape:
         """The model that a field of the premises names."""
         return self.premises.read(name, path, partial(model_shape, trace=self.premises.trace))
 
@@ -142,7 +142,7 @@ class Models(Struct, frozen=True):
     def _named(self, path: str, key: str) -> ModelShape:
         """The model of a key; an error says where the key was set, and which other setting names a model."""
         try:
-            return model_shape(_beside(self.given.source, path), trace=self.premises.trace)
+            return model_shape(_path_from_script(self.given.source, path), trace=self.premises.trace)
         except InputError as error:
             origin = self._settings.origin(key)
             message = f"{error.location}: {error.message}" if error.location is not None else error.message
@@ -183,7 +183,7 @@ def _reason(shape: ModelShape) -> str:
     return _("its name stands in {part}; {source}").format(part=shape.contained_in, source=shape.source)
 
 
-def _beside(source: str, path: str) -> str:
+def _path_from_script(source: str, path: str) -> str:
     """The path, from the folder of the script or one above it where the model lies there and not here."""
     script = Path(source).absolute()
     named = Path(path)

@@ -29,19 +29,21 @@ def with_lengths(premises: Premises, run: ObservedRun, batch: Batch) -> tuple[Pr
         run: what was observed.
         batch: of the job, as its configuration has it.
     """
-    told: dict[str, float | None] = {
+    lengths_of_run: dict[str, float | None] = {
         "mean_prompt": _within(run.mean_prompt_tokens, batch.max_prompt_tokens),
         "mean_response": _within(run.mean_response_tokens, batch.max_response_tokens),
     }
-    if told["mean_response"] is not None and premises.mean_response is None:
-        told["response_p95"] = _p95(run, batch, round(told["mean_response"]))
+    if lengths_of_run["mean_response"] is not None and premises.mean_response is None:
+        lengths_of_run["response_p95"] = _p95(run, batch, round(lengths_of_run["mean_response"]))
     if run.tool_seconds:
-        told["tool_seconds"] = run.tool_seconds
+        lengths_of_run["tool_seconds"] = run.tool_seconds
     if run.turns is not None and (run.turns > 1 or batch.conversation is not None):
         most = None if batch.conversation is None else batch.conversation.most_turns
-        told["turns"] = max(1.0, run.turns if most is None else min(run.turns, most))
+        lengths_of_run["turns"] = max(1.0, run.turns if most is None else min(run.turns, most))
     added = {
-        name: value for name, value in told.items() if value is not None and getattr(premises, name) is None
+        name: value
+        for name, value in lengths_of_run.items()
+        if value is not None and getattr(premises, name) is None
     }
     return replace(premises, **added), tuple(added)
 

@@ -63,10 +63,10 @@ class Premises(Struct, frozen=True, kw_only=True):
 
     def error(self, message: str, *names: str, hint: str | None = None, key: str | None = None) -> InputError:
         """An error of what fields say, which carries its source: the first place in a settings file."""
-        said = next(((name, place) for name, place in self.places if name in names), None)
-        if said is None:
+        source = next(((name, place) for name, place in self.places if name in names), None)
+        if source is None:
             return InputError(message, key=key, hint=hint)
-        name, place = said
+        name, place = source
         return InputError(message, location=place, key=OPTIONS[name].removeprefix("--"), hint=hint)
 
 

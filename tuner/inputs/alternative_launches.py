@@ -39,7 +39,7 @@ def alternative_launches(script: "Script", launch: "Launch") -> Iterator[Alterna
                 Argument(text=taken_override(str(argument.text)), location=argument.location)
                 for argument in other.arguments
             ),
-            changes=tuple((key, _said(here, key), _said(there, key)) for key in changed),
+            changes=tuple((key, _override_value(here, key), _override_value(there, key)) for key in changed),
         )
 
 
@@ -49,7 +49,7 @@ def _same_place(launch: "Launch", others: tuple["Launch", ...]) -> "Launch | Non
     return next(iter(at_place or (others if len(others) == 1 else ())), None)
 
 
-def _said(values: dict[str, str], key: str) -> str | None:
+def _override_value(values: dict[str, str], key: str) -> str | None:
     value = values.get(key)
     return None if value is None else taken_override(f"{key}={value}").removeprefix(f"{key}=")
 
@@ -85,13 +85,13 @@ def forced(test: UndecidedPart) -> Remark:
 
 
 def _listed(values: list[tuple[str, str | None]]) -> str:
-    named = [_one(key, value) for key, value in values[:_NAMED]]
+    named = [_setting_text(key, value) for key, value in values[:_NAMED]]
     if len(values) > _NAMED:
         named.append(_("{count} more").format(count=len(values) - _NAMED))
     return _(", ").join(named)
 
 
-def _one(key: str, value: str | None) -> str:
+def _setting_text(key: str, value: str | None) -> str:
     if key == _PROGRAM:
         return value or ""
     return _("no {key}").format(key=key) if value is None else cut(f"{key}={value}", _CHARACTERS)

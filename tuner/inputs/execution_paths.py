@@ -62,7 +62,7 @@ class _Execution(Struct, frozen=True, kw_only=True):
     tests: dict[str, UndecidedPart]
     decisions: dict[str, bool]
 
-    def other(self, test: str, follow: Follow) -> "_Execution":
+    def with_other_outcome(self, test: str, follow: Follow) -> "_Execution":
         """An execution of the script in which one test ends otherwise."""
         decisions = {**self.decisions, test: not self.decisions[test]}
         return _with_decisions(
@@ -83,7 +83,7 @@ def execution_paths(first: FollowedScript, follow: Follow) -> ExecutionPaths | N
         read = _launching(_with_decisions(_Execution(script=first, tests={}, decisions={}), follow), follow)
         if read is None:
             return None
-        executions = {test: read.other(test, follow) for test in read.tests}
+        executions = {test: read.with_other_outcome(test, follow) for test in read.tests}
     except InputError:  # it goes on and on
         return None
     others = tuple(
@@ -111,7 +111,7 @@ def _launching(as_typed: _Execution, follow: Follow) -> _Execution | None:
             tried += 1
             if tried > _MOST_TRIED:
                 return None
-            executions.append(execution.other(test, follow))
+            executions.append(execution.with_other_outcome(test, follow))
     return None
 
 
@@ -153,10 +153,10 @@ def same_job(one: Launch, two: Launch) -> bool:
 
 def settings(launch: Launch) -> dict[str, str]:
     """What a launch says, by key: the last of several overrides of one key counts."""
-    said = {"": launch.program}
+    values = {"": launch.program}
     if launch.processes.per_node is not None:
-        said["--nproc_per_node"] = str(launch.processes.per_node.value)
+        values["--nproc_per_node"] = str(launch.processes.per_node.value)
     for argument in launch.arguments:
         key, _equals, value = str(argument.text).partition("=")
-        said[key.lstrip("+")] = value
-    return said
+        values[key.lstrip("+")] = value
+    return values

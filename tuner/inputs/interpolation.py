@@ -107,8 +107,8 @@ class Resolver:
         entry = self._parts.find((name, arguments))
         if entry is not None:
             self._watched |= entry[1]
-            kept: _T = entry[0]
-            return kept
+            result: _T = entry[0]
+            return result
         outer, self._watched = self._watched, set()
         try:
             value = make()
@@ -131,7 +131,7 @@ class Resolver:
         self._known.keep(path, entry, frozenset(self._looked))
         return entry
 
-    def way(self, path: Path) -> tuple[Path, ...]:
+    def path_chain(self, path: Path) -> tuple[Path, ...]:
         """The paths an attempt to read ``path`` comes through, whether or not it succeeds."""
         self._way = []
         with suppress(KeyError, UnresolvedError):

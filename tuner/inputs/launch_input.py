@@ -126,7 +126,7 @@ def launched(file: Path, script: "Script", words: Sequence[str], number: int | N
             unsettled.append(open_value)
             open_arguments.append((open_value.key, field))
         else:
-            arguments.append(Argument(text=_spelled(field), location=field.location))
+            arguments.append(Argument(text=_argument_text(field), location=field.location))
     passed = {argument.text for argument in arguments}
     further = [word for word in on_command_line(words) if _is_override(word.text) and word.text not in passed]
     alternatives = tuple(alternative_launches(script, launch))
@@ -222,7 +222,7 @@ def _repeated(text: str) -> str:
     return cut(without_secrets(text))
 
 
-def _spelled(field: "Field") -> str:
+def _argument_text(field: "Field") -> str:
     """An argument with a word in place of what is not known in it."""
     return taken_override(
         "".join(

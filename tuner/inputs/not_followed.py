@@ -36,13 +36,13 @@ def not_followed(
     """
     decided: dict[UndecidedPart, list[str]] = {}
     for key, field in open_arguments:
-        for cause in field.text.because:
+        for cause in field.text.undecided_parts:
             decided.setdefault(cause, []).append(key or _("further arguments"))
     for cause in launch.doubts:
         decided.setdefault(cause, []).append(_("whether the trainer is started here"))
-    remarks = [*map(_alone, script.given_up), *(_deciding(*item) for item in decided.items())]
+    remarks = [*map(_alone, script.given_up), *(_decision_remark(*item) for item in decided.items())]
     remarks += [*map(forced, script.forced), *map(remark, alternatives)]
-    return tuple(dict.fromkeys(sorted(remarks, key=lambda said: said.location.line or 0)))
+    return tuple(dict.fromkeys(sorted(remarks, key=lambda entry: entry.location.line or 0)))
 
 
 def named(causes: Iterable[UndecidedPart]) -> str:
@@ -65,14 +65,14 @@ def _alone(cause: UndecidedPart) -> Remark:
     return Remark(text=text, location=cause.location)
 
 
-def _deciding(cause: UndecidedPart, decided: list[str]) -> Remark:
-    said = _("{command} is not run: what it prints decides {settings}")
+def _decision_remark(cause: UndecidedPart, decided: list[str]) -> Remark:
+    text = _("{command} is not run: what it prints decides {settings}")
     if cause.kind is UndecidedKind.STATUS:
-        said = _("{command} is not run: whether it succeeds decides {settings}")
+        text = _("{command} is not run: whether it succeeds decides {settings}")
     if cause.kind is UndecidedKind.TEST:
-        said = _("whether {command} is not known: it decides {settings}")
+        text = _("whether {command} is not known: it decides {settings}")
     settings = _(", ").join(_few(list(dict.fromkeys(decided))))
-    return Remark(text=said.format(command=_shown(cause), settings=settings), location=cause.location)
+    return Remark(text=text.format(command=_shown(cause), settings=settings), location=cause.location)
 
 
 def _few(settings: list[str]) -> Iterator[str]:

@@ -24,11 +24,11 @@ def script_in_python(text: str) -> str | None:
     commands = [command for command in _commands(statements) if is_launch(command)]
     if not commands:
         return None
-    values = "".join(f"export {name}={on_one_line(str(value))}; " for name, value in _known(statements))
+    values = "".join(f"export {name}={on_one_line(str(value))}; " for name, value in _constants(statements))
     return values + laid_out(sorted(commands, key=lambda command: command[0].line))
 
 
-def _known(statements: list[ast.AST]) -> Iterator[tuple[str, object]]:
+def _constants(statements: list[ast.AST]) -> Iterator[tuple[str, object]]:
     """Names that get one plain value and no other."""
     values: dict[str, set[object]] = {}
     for node in statements:
@@ -36,9 +36,9 @@ def _known(statements: list[ast.AST]) -> Iterator[tuple[str, object]]:
             plain = isinstance(node.value, ast.Constant) and isinstance(node.value.value, _PLAIN)
             value = node.value.value if isinstance(node.value, ast.Constant) and plain else node
             values.setdefault(node.targets[0].id, set()).add(value)
-    for name, found in values.items():
-        if len(found) == 1 and isinstance(next(iter(found)), _PLAIN) and name.isascii():
-            yield name, next(iter(found))
+    for name, constants in values.items():
+        if len(constants) == 1 and isinstance(next(iter(constants)), _PLAIN) and name.isascii():
+            yield name, next(iter(constants))
 
 
 def _commands(statements: list[ast.AST]) -> Iterator[list[Piece]]:
@@ -58,7 +58,7 @@ def _commands(statements: list[ast.AST]) -> Iterator[list[Piece]]:
             for argument in node.args:
                 yield _words(argument)
         elif isinstance(node, ast.Constant | ast.JoinedStr) and id(node) not in parts:
-            line = _spelled(node)
+            line = _string_template(node)
             if line is not None and any(mark in line for mark in (" ", "\n")):
                 yield [Piece(line=node.lineno, text=line)]
     yield from named.values()
@@ -96,14 +96,14 @@ def _words(node: ast.AST | None) -> list[Piece]:
     nodes = node.elts if isinstance(node, ast.List | ast.Tuple) else [node]
     words = []
     for element in nodes:
-        spelled = None if element is None else _spelled(element)
-        if spelled is not None and isinstance(element, ast.expr):
-            words.append(Piece(line=element.lineno, text=_word(spelled)))
+        template = None if element is None else _string_template(element)
+        if template is not None and isinstance(element, ast.expr):
+            words.append(Piece(line=element.lineno, text=_word(template)))
     listed = isinstance(node, ast.List | ast.Tuple)
     return words if listed or (len(words) == 1 and " " not in words[0].text) else []
 
 
-def _spelled(node: ast.AST) -> str | None:
+def _string_template(node: ast.AST) -> str | None:
     """A string with ``${name}`` for what it has to be filled with; None for anything else."""
     if isinstance(node, ast.Constant):
         return node.value if isinstance(node.value, str) else None

@@ -71,7 +71,7 @@ def read_given(
     text = text_of(start if content is None else content, file)
     if not is_shell(config, text):
         given = replace(_of_yaml(config, text, words, remarks, launch), text=text)
-        return given if record is None else _recorded(given, record)
+        return given if record is None else _with_record(given, record)
     from tuner.inputs.script import read_script
 
     inner = None
@@ -88,7 +88,7 @@ def _in_folder(folder: Path) -> tuple[Path, tuple[Remark, ...]]:
     from tuner.inputs.run_folder import configuration_in
 
     file = configuration_in(folder)
-    return file, (_taken(file, folder),)
+    return file, (_source_remark(file, folder),)
 
 
 def _record_in(folder: Path) -> "RunRecord | None":
@@ -98,7 +98,7 @@ def _record_in(folder: Path) -> "RunRecord | None":
     return read_record(folder) if is_record(folder) else None
 
 
-def _recorded(given: UserInput, record: "RunRecord") -> UserInput:
+def _with_record(given: UserInput, record: "RunRecord") -> UserInput:
     """A configuration with the record that lies beside it, and the steps in it as a log would tell them."""
     from tuner.inputs.log.run_log import RunLog
     from tuner.inputs.record.form import WORKER_CONFIG
@@ -113,7 +113,7 @@ def _recorded(given: UserInput, record: "RunRecord") -> UserInput:
     return replace(given, record=record, log=log, remarks=remarks)
 
 
-def _taken(file: Path, given: Path) -> Remark:
+def _source_remark(file: Path, given: Path) -> Remark:
     return Remark(
         text=_("the run's settings are those of {file}").format(file=file),
         location=Location(source=str(given)),
@@ -124,7 +124,7 @@ def _of_yaml(
     config: str, text: str, words: Sequence[str], remarks: tuple[Remark, ...], launch: int | None
 ) -> UserInput:
     """YAML: a trainer's configuration, what a run has left of it, or a file that has a trainer started."""
-    from tuner.inputs.run_folder import beside, is_wandb, typed_overrides, unwrapped
+    from tuner.inputs.run_folder import is_wandb, run_configuration, typed_overrides, unwrapped
 
     typed = tuple(on_command_line(words))
     listed = typed_overrides(text, source=config)
@@ -138,9 +138,9 @@ def _of_yaml(
             return started
     document = parse_yaml(text, source=config)
     expect_tabs_as_hydra(text, source=config)
-    file = beside(document)
+    file = run_configuration(document)
     if file is not None:
-        remarks, document = (*remarks, _taken(file, Path(config))), read_yaml(file)
+        remarks, document = (*remarks, _source_remark(file, Path(config))), read_yaml(file)
     log = None
     if is_wandb(document.tree) and document.source != STANDARD_INPUT:
         from tuner.inputs.log.run_log import summary_beside

@@ -93,23 +93,23 @@ def to_say(settings: Settings) -> Iterator[tuple[Path, Any]]:
 def overrides(settings: Settings) -> tuple[str, ...]:
     """The fewest overrides that turn the release's defaults into these settings."""
     added: dict[Path, None] = {}
-    said = []
+    texts = []
     for path, value in to_say(settings):
         end = next((end for end in range(len(path)) if not has_name(path[end : end + 1])), None)
         if end is None:
             mark = "" if contains(settings.defaults, path) else "+"
-            said.append(override(dotted(path), value, mark))
+            texts.append(override(dotted(path), value, mark))
         elif end > 0:  # the section of the first key that Hydra cannot name, as a whole
             added[path[:end]] = None
-    said += [override(dotted(path), settings.get(dotted(path)), "++") for path in added]
-    return (*(f"~{dotted(path)}" for path in deleted(settings)), *said)
+    texts += [override(dotted(path), settings.get(dotted(path)), "++") for path in added]
+    return (*(f"~{dotted(path)}" for path in deleted(settings)), *texts)
 
 
 def _resolved(settings: Settings, path: Path, value: Any, released: dict[Path, Any]) -> Resolved:
     default = released.get(path, ABSENT)
     origin = _set_by(settings, path)
     raw = lookup(settings.tree, path) if contains(settings.tree, path) else None
-    follows = settings.way(dotted(path))[1:] if origin is None and is_interpolation(raw) else ()
+    follows = settings.path_chain(dotted(path))[1:] if origin is None and is_interpolation(raw) else ()
     return Resolved(
         path=path,
         value=value,

@@ -68,7 +68,7 @@ def is_run(folder: Path) -> bool:
     return is_record(folder) or _run_of(folder) is not None
 
 
-def beside(document: Document) -> Path | None:
+def run_configuration(document: Document) -> Path | None:
     """The file with the configuration of the run of which this is another file; None where it is none.
 
     Raises:
@@ -91,16 +91,16 @@ def unwrapped(document: Document) -> Document:
     """The configuration that wandb has kept, without what it puts around it; any other as it is."""
     if not is_wandb(document.tree):
         return document
-    kept = {
+    unwrapped_tree = {
         key: taken_value(key, entry["value"])  # "value" is all that the reader saw of its name
         for key, entry in document.tree.items()
         if key not in _WANDB_KEYS and isinstance(entry, dict) and "value" in entry
     }
     locations: dict[Keys, Location] = {}
     for path, place in document.locations.items():
-        if path[0] in kept and path[1:2] == ("value",):
+        if path[0] in unwrapped_tree and path[1:2] == ("value",):
             locations[path[:1] + path[2:]] = place
-    return replace(document, tree=kept, locations=locations)
+    return replace(document, tree=unwrapped_tree, locations=locations)
 
 
 def typed_overrides(text: str, *, source: str) -> tuple[Argument, ...] | None:
@@ -136,11 +136,11 @@ def _runs(folder: Path) -> Iterator[Path]:
     if (run := _run_of(latest)) is not None:
         yield run
         return
-    seen = 0
+    visited = 0
     for here, names, _files in os.walk(folder):
         depth = len(Path(here).relative_to(folder).parts)
-        seen += len(names)
-        names[:] = [] if depth >= _DEPTH or seen > _MOST_ENTRIES else sorted(names)
+        visited += len(names)
+        names[:] = [] if depth >= _DEPTH or visited > _MOST_ENTRIES else sorted(names)
         run = _run_of(Path(here))
         if run is not None:
             names[:] = []

@@ -72,11 +72,11 @@ def read_script(path: Path, content: bytes, arguments: Sequence[str]) -> Script:
         InputError: it cannot be followed to its end.
     """
     reading = _reading(path, content, tuple(arguments), target_machine(), chosen(), is_carried())
-    if reading.script is None or any(_beside(path, name) != file for name, file in reading.files.items()):
+    if reading.script is None or any(_named_file(path, name) != file for name, file in reading.files.items()):
         reading.script, reading.files = None, {}
 
         def find(name: str) -> tuple[str, bytes] | None:
-            return reading.files.setdefault(name, _beside(path, name))
+            return reading.files.setdefault(name, _named_file(path, name))
 
         reading.script = _read(path, content, arguments, find)
     return reading.script
@@ -232,7 +232,7 @@ def _doubts(command: StartedProgram) -> tuple[UndecidedPart, ...]:
     starting = [word for word in command.words if not is_override(str(word.text))]
     if len(starting) == len(command.words):
         return ()
-    return together(*(word.text.because for word in starting), command.doubts)
+    return together(*(word.text.undecided_parts for word in starting), command.doubts)
 
 
 def _lost(command: StartedProgram) -> list[LostOverride]:
@@ -246,7 +246,7 @@ def _lost(command: StartedProgram) -> list[LostOverride]:
     ]
 
 
-def _beside(script: Path, name: str) -> tuple[str, bytes] | None:
+def _named_file(script: Path, name: str) -> tuple[str, bytes] | None:
     """A file that a script names: from the folder of the script or one above it, never from elsewhere."""
     folder = script.parent.absolute()
     for start in (Path.cwd(), folder, *list(folder.parents)[:_FOLDERS_UP]):

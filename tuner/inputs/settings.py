@@ -201,9 +201,9 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
         """Every key that was looked at so far, in vain or not."""
         return frozenset(map(dotted, self._resolver.looked_at))
 
-    def way(self, key: str) -> tuple[Path, ...]:
+    def path_chain(self, key: str) -> tuple[Path, ...]:
         """The paths that the value of a key comes through, its own first."""
-        return self._resolver.way(split_key(key))
+        return self._resolver.path_chain(split_key(key))
 
     def section(self, prefix: str) -> Mapping[str, Any]:
         """The resolved leaves below ``prefix``, by dotted key relative to it; empty where there are none."""
@@ -239,7 +239,9 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
     def integer(self, key: str, *, default: int | None = None, minimum: int | None = None) -> int | None:
         """A whole number. Quoted digits ("8") and whole floats (1e3) count; booleans do not."""
         expected = _("a whole number") + ("" if minimum is None else f" >= {minimum}")
-        value = self._typed(key, expected, as_integer, lambda number: minimum is None or number >= minimum)
+        value = self._typed_value(
+            key, expected, as_integer, lambda number: minimum is None or number >= minimum
+        )
         return default if value is None else value
 
     @overload
@@ -260,7 +262,9 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
     ) -> float | None:
         """A finite number. Quoted numbers count, as in OmegaConf; booleans do not."""
         low, high = (-math.inf if minimum is None else minimum), (math.inf if maximum is None else maximum)
-        value = self._typed(key, number_expected(minimum, maximum), as_number, lambda it: low <= it <= high)
+        value = self._typed_value(
+            key, number_expected(minimum, maximum), as_number, lambda it: low <= it <= high
+        )
         return default if value is None else value
 
     def flag(self, key: str, *, default: bool = False) -> bool:
@@ -268,7 +272,7 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
 
         Quoted text does not count: a trainer takes any text, even "False", for true.
         """
-        value = self._typed(key, _("true or false, without quotes"), as_flag)
+        value = self._typed_value(key, _("true or false, without quotes"), as_flag)
         return default if value is None else value
 
     @overload
@@ -277,7 +281,7 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
     def text(self, key: str, *, default: None = None) -> str | None: ...
     def text(self, key: str, *, default: str | None = None) -> str | None:
         """Text; a number counts by its spelling."""
-        value = self._typed(key, "text", as_text)
+        value = self._typed_value(key, "text", as_text)
         return default if value is None else value
 
     @overload
@@ -286,7 +290,7 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
     def choice(self, key: str, choices: tuple[str, ...], *, default: None = None) -> str | None: ...
     def choice(self, key: str, choices: tuple[str, ...], *, default: str | None = None) -> str | None:
         """The value of a key that may have one of the given words."""
-        value = self._typed(
+        value = self._typed_value(
             key,
             _("one of {choices}").format(choices=", ".join(choices)),
             as_text,
@@ -308,7 +312,7 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
             return {key: self._read((*path, key)) for key in raw}
         return raw
 
-    def _typed(
+    def _typed_value(
         self,
         key: str,
         expected: str,
@@ -323,7 +327,7 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
         except UnresolvedError as error:
             hint = _("give {expected} instead").format(expected=expected)
             raise InputError(
-                str(error), location=self._blame(self._resolver.way(path)), key=key, hint=hint
+                str(error), location=self._blame(self._resolver.path_chain(path)), key=key, hint=hint
             ) from None
         if raw is None or raw == MISSING:
             return None

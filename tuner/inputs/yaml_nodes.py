@@ -120,20 +120,20 @@ class TreeBuilder:
             if key_node.tag == _MERGE:
                 # Merged keys come first: whatever the mapping says itself wins, wherever '<<' stands.
                 tree.update(self._merged(value_node, path))
-        seen: dict[str, yaml.Node] = {}
+        key_nodes: dict[str, yaml.Node] = {}
         for key_node, value_node in node.value:
             if key_node.tag == _MERGE:
                 continue
-            key = apart(self._key(key_node), seen)
+            key = apart(self._key(key_node), key_nodes)
             place = self.location(key_node)
-            if key in seen:
+            if key in key_nodes:
                 message = _("the key stands twice, first on line {line}").format(
-                    line=seen[key].start_mark.line + 1
+                    line=key_nodes[key].start_mark.line + 1
                 )
                 raise InputError(
                     message, location=place, key=dotted((*path, key)), hint=_("remove one of the two")
                 )
-            seen[key] = key_node
+            key_nodes[key] = key_node
             here = (*path, key)
             self.locations[here] = place
             value = self.value(value_node, here, key_node)

@@ -165,10 +165,10 @@ class _Step:
         moments: list[Moment] = []
         if actor.saving is not None:
             found = save_moments(workload.model, residents.actor, actor.saving, "actor")
-            moments += [moment.beside(_resident(residents.idle_critic)) for moment in found]
+            moments += [moment.with_residents(_resident(residents.idle_critic)) for moment in found]
         if critic is not None and critic.saving is not None and residents.critic is not None:
             found = save_moments(critic.model, residents.critic, critic.saving, "critic")
-            moments += [moment.beside(_resident(residents.idle_actor)) for moment in found]
+            moments += [moment.with_residents(_resident(residents.idle_actor)) for moment in found]
         return _phase(Phase.SAVE_CHECKPOINT, around, tuple(moments))
 
     def reward_phase(self) -> PhaseEstimate:
@@ -293,7 +293,7 @@ class StepMemory:
         return tuple(found)
 
     @cached_property
-    def whole(self) -> Estimate:
+    def estimate(self) -> Estimate:
         """The whole estimate."""
         cluster, saving = self._workload.cluster, self.phase(Phase.SAVE_CHECKPOINT)
         doubts = (
@@ -317,4 +317,4 @@ def estimate(workload: Workload) -> Estimate:
 
     Sequences are taken at their maximum length: a job must fit when responses have grown.
     """
-    return StepMemory(workload).whole
+    return StepMemory(workload).estimate

@@ -69,7 +69,7 @@ def read_out_of_memory(text: str) -> OutOfMemory | None:
     raw = text.splitlines()
     best: tuple[int, MatchedWording] | None = None
     for place in _marked(text, raw):
-        said = _said(raw, place)
+        said = _wording_at(raw, place)
         if said is not None and (best is None or _order(said) < _order(best[1])):
             best = place, said
             if not _order(said):
@@ -105,7 +105,7 @@ def _order(said: MatchedWording) -> int:
     return {ErrorKind.UNSIZED: 1, ErrorKind.KILLED: 2}.get(said.wording.kind, 0)
 
 
-def _said(raw: Sequence[str], place: int) -> MatchedWording | None:
+def _wording_at(raw: Sequence[str], place: int) -> MatchedWording | None:
     text = cleaned(raw[place]).text
     said = said_in(text)
     clear = said is not None and said.wording.kind is not ErrorKind.UNSIZED

@@ -92,12 +92,12 @@ def _summary_row(row: Ratios) -> str:
     )
 
 
-def _order(found: Sequence[Series], terminal: Terminal) -> str:
+def _order(series: Sequence[Series], terminal: Terminal) -> str:
     title = _("Order of the settings of one model on one card (rank correlation)")
     rows = [
         f"  {left(row.phase, _PHASE)}{left(plain(row.gpu), _CARD)}{row.count:>6}{row.rank_correlation:>8.2f}"
         f"  {plain(row.model)}"
-        for row in found
+        for row in series
     ]
     return "\n".join([terminal.style(title, "bold"), *rows])
 

@@ -78,9 +78,9 @@ def observed_run(answer: Consultation) -> tuple[Part, ...]:
     """The run beside the model; empty where the input is no log."""
     if answer.given.log is None:
         return ()
-    from tuner.render.observations import observed  # no other input asks for it
+    from tuner.render.observations import observation_parts  # no other input asks for it
 
-    return observed(answer)
+    return observation_parts(answer)
 
 
 def batches(advice: Advice) -> Drawing:
@@ -147,12 +147,12 @@ def seconds(advice: Advice) -> Iterator[str]:
 def memory_aside(advice: Advice) -> Iterator[str]:
     """Memory that the bars do not show: freed blocks that PyTorch keeps, the host."""
     widest = max(advice.estimate.phases, key=lambda phase: phase.reserved_interval[1])
-    kept = widest.reserved_interval[1] - widest.allocated_bytes
-    if kept > 0:
+    reserve = widest.reserved_interval[1] - widest.allocated_bytes
+    if reserve > 0:
         yield _(
             "Cache: PyTorch may keep up to {kept} of freed blocks beyond {phase}'s peak, which "
             "nvidia-smi shows as used; a request that fails gets them."
-        ).format(kept=gib(kept), phase=widest.phase.value)
+        ).format(kept=gib(reserve), phase=widest.phase.value)
     if advice.estimate.host_bytes > 0:
         yield _host(advice.estimate)
 

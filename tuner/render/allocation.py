@@ -91,12 +91,12 @@ def named(match: Match) -> str:
 def notes(failed: FailedAllocation, first: TensorMatch) -> list[str]:
     """What is said of the likeliest tensor beside its formula, one sentence each."""
     match, full = first.match, first.match.tensor.tokens
-    said = []
+    sentences = []
     if match.tokens is not None and match.low_tokens is not None and match.high_tokens is not None:
         spread = _("{tokens} tokens give this figure").format(
             tokens=ends(exact(match.low_tokens), exact(match.high_tokens))
         )
-        said.append(
+        sentences.append(
             _("{spread}; {compared}.").format(spread=spread, compared=_compared(match))
             if full
             else full_stop(spread)
@@ -107,10 +107,10 @@ def notes(failed: FailedAllocation, first: TensorMatch) -> list[str]:
         )
         enough = failed.free_bytes + failed.unused_bytes >= failed.low_bytes
         together = _("enough together, but fragmented") if enough else _("not enough together")
-        said.append(_("{held}: {together}.").format(held=held, together=together))
+        sentences.append(_("{held}: {together}.").format(held=held, together=together))
     if first.advice:
-        said.append(_("Rules that make it smaller: {advice}.").format(advice=listed(first.advice)))
-    return said
+        sentences.append(_("Rules that make it smaller: {advice}.").format(advice=listed(first.advice)))
+    return sentences
 
 
 def _compared(match: Match) -> str:

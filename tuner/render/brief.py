@@ -6,7 +6,7 @@ from tuner.advise import Advice, Recommendation
 from tuner.findings import Finding, Goal, Severity
 from tuner.language import _
 from tuner.override_text import override_key
-from tuner.render.document.marks import OF_SEVERITY, Medium, either, given, marked, strong
+from tuner.render.document.marks import OF_SEVERITY, Medium, either, marked, strong, user_text
 from tuner.render.document.parts import Entry, Heading, Paragraph, Part
 from tuner.render.recommendations import Sorted, price, sorted_advice
 from tuner.render.terminal import plain
@@ -73,21 +73,21 @@ def _entry(finding: Finding, item: Recommendation | None, advice: Advice, *, mor
             else _(" Yours to decide.")
         )
     head = f"{severity} {finding.rule.code} {strong(finding.rule.name)}"
-    shown = either(terminal=head, page=titled(head, given(text)))
-    return Entry(text=shown, details=(Paragraph(text=given(text), level=2, only=Medium.TERMINAL),))
+    shown = either(terminal=head, page=titled(head, user_text(text)))
+    return Entry(text=shown, details=(Paragraph(text=user_text(text), level=2, only=Medium.TERMINAL),))
 
 
-def _rest(advice: Advice, by_use: Sorted, told: set[str]) -> Iterator[Paragraph]:
+def _rest(advice: Advice, by_use: Sorted, named_codes: set[str]) -> Iterator[Paragraph]:
     refused = {refusal.finding.rule.code for refusal in advice.refusals}
     block = () if advice.combination is None else advice.combination.contributions
-    in_block = [part.finding for part in block if part.finding.rule.code not in told | refused]
-    told = told | {finding.rule.code for finding in in_block}
+    in_block = [part.finding for part in block if part.finding.rule.code not in named_codes | refused]
+    named_codes = named_codes | {finding.rule.code for finding in in_block}
     others = [
         item.finding
         for item in by_use.shown
-        if item.finding.rule.code not in told and not _set_by_block(item, advice)
+        if item.finding.rule.code not in named_codes and not _set_by_block(item, advice)
     ]
-    yours = [item.finding for item in by_use.yours if item.finding.rule.code not in told]
+    yours = [item.finding for item in by_use.yours if item.finding.rule.code not in named_codes]
     for words, findings in (
         (_("Also in the block"), in_block),
         (_("Not in the block") if block else _("Also"), others),

@@ -11,7 +11,7 @@ from tuner.language import N_, _, ngettext
 from tuner.render.checked.wording import path_of
 from tuner.render.comparison_phases import phases
 from tuner.render.difference_words import difference_words, effect_words, shows, state_words, value_of
-from tuner.render.document.marks import ARROW, OF_SEVERITY, Medium, code, either, given, marked, strong
+from tuner.render.document.marks import ARROW, OF_SEVERITY, Medium, code, either, marked, strong, user_text
 from tuner.render.document.parts import AnswerDocument, Entry, Heading, Paragraph, Part, Paste
 from tuner.render.input_notes import lost, not_followed, open_values
 from tuner.render.left_out import named
@@ -90,10 +90,10 @@ def _on_page(parts: Iterator[Heading | Paragraph]) -> Iterator[Part]:
 
 def _head(comparison: ConfigurationDiff) -> Iterator[Paragraph | Paste]:
     for name, side in ((_("before"), comparison.before), (_("after"), comparison.after)):
-        yield Paragraph(text=given(titled(name, _side(side))), further=1)
+        yield Paragraph(text=user_text(titled(name, _side(side))), further=1)
         yield from _verdict(side)
         if side.left_out:
-            yield Paragraph(text=given(titled(_("left out"), named(side.left_out))), level=1, further=1)
+            yield Paragraph(text=user_text(titled(_("left out"), named(side.left_out))), level=1, further=1)
     yield from _engines(comparison)
     yield from _premises(comparison)
 
@@ -106,7 +106,7 @@ def _engines(comparison: ConfigurationDiff) -> Iterator[Paragraph]:
             "Each release is taken with the newest engine that it allows: {before}, {after}. "
             "--engine-version names one for both, or two."
         ).format(before=before, after=after)
-        yield Paragraph(text=given(text), further=1)
+        yield Paragraph(text=user_text(text), further=1)
 
 
 def _premises(comparison: ConfigurationDiff) -> Iterator[Paragraph]:
@@ -117,9 +117,9 @@ def _premises(comparison: ConfigurationDiff) -> Iterator[Paragraph]:
         text = _("no GPU was named and none was found; {gpus} are taken. Give --gpu NAME.")
         texts.append(titled(_("ASSUMED"), text.format(gpus=after.gpus)))
     for user_input in (before.given, after.given):
-        said = [(_("LOST"), lost(user_input)), (_("open"), open_values(user_input))]
-        said += [(_("script"), text) for text in not_followed(user_input)]
-        texts += [titled(name, given(text)) for name, text in said if text]
+        notes = [(_("LOST"), lost(user_input)), (_("open"), open_values(user_input))]
+        notes += [(_("script"), text) for text in not_followed(user_input)]
+        texts += [titled(name, user_text(text)) for name, text in notes if text]
     for text in dict.fromkeys(texts):
         yield Paragraph(text=text, further=1)
 
@@ -133,11 +133,11 @@ def _side(side: Side) -> str:
 
 def _verdict(side: Side) -> Iterator[Paragraph | Paste]:
     job = side.job
-    words = [titled(_(_VERDICTS[job.verdict]), _peak(side)), *map(given, job.case.estimate.problems)]
+    words = [titled(_(_VERDICTS[job.verdict]), _peak(side)), *map(user_text, job.case.estimate.problems)]
     yield Paragraph(text=full_stop(clauses(words)), level=1, further=1)
     for refusal in job.refusals:
         finding = refusal.finding
-        text = titled(f"{finding.rule.code} {finding.rule.name}", given(sentence(finding.message)))
+        text = titled(f"{finding.rule.code} {finding.rule.name}", user_text(sentence(finding.message)))
         yield Paragraph(text=text, level=2, further=1)
         yield _pasted(shown_overrides(finding, refusal.overrides), level=3)
 
@@ -166,10 +166,10 @@ def _summary(comparison: ConfigurationDiff) -> Iterator[Heading | Paragraph]:
     yield Heading(text=code(path_of(after.given.source)))
     verdicts = dict.fromkeys(strong(_(_VERDICTS[side.job.verdict])) for side in (comparison.before, after))
     words = titled(f" {ARROW} ".join(verdicts), _peak(after))
-    yield Paragraph(text=full_stop(clauses([words, *map(given, after.job.case.estimate.problems)])))
+    yield Paragraph(text=full_stop(clauses([words, *map(user_text, after.job.case.estimate.problems)])))
     for refusal in after.job.refusals:
         rule = refusal.finding.rule
-        text = titled(strong(f"{rule.code} {rule.name}"), given(sentence(refusal.finding.message)))
+        text = titled(strong(f"{rule.code} {rule.name}"), user_text(sentence(refusal.finding.message)))
         lifted = " ".join(map(pasteable, shown_overrides(refusal.finding, refusal.overrides)))
         if lifted:
             text = _("{text} It starts with {overrides}.").format(text=text, overrides=code(lifted))
@@ -201,7 +201,7 @@ def _key(entry: KeyEntry, *, full: bool, only: Medium | None) -> Entry:
         named = f"{change.before.key} {ARROW} {named}"
     page = titled(code(change.after.key), _in_short(change))
     details: list[Paragraph | Paste] = [
-        Paragraph(text=given(clauses(_key_words(entry, full=full))), level=2, only=Medium.TERMINAL)
+        Paragraph(text=user_text(clauses(_key_words(entry, full=full))), level=2, only=Medium.TERMINAL)
     ]
     for difference in entry.differences:
         if shows(difference.effect):
@@ -209,7 +209,9 @@ def _key(entry: KeyEntry, *, full: bool, only: Medium | None) -> Entry:
         if difference.overrides and (full or shows(difference.effect)):
             details.append(Paragraph(text=_("as before:"), level=2, further=1, only=Medium.TERMINAL))
             details.append(_pasted(difference.overrides, level=3))
-    return Entry(text=either(terminal=given(named), page=page), further=2, details=tuple(details), only=only)
+    return Entry(
+        text=either(terminal=user_text(named), page=page), further=2, details=tuple(details), only=only
+    )
 
 
 def _key_words(entry: KeyEntry, *, full: bool) -> Iterator[str]:
@@ -246,11 +248,11 @@ def _values(change: KeyChange) -> dict[str, None]:
 
 def _behaviours(comparison: ConfigurationDiff, *, full: bool) -> Iterator[Part]:
     title = _("Without a key that shows it")
-    told = [one for one in comparison.behaviours if full or _is_behaviour_told(one)]
-    if told:
+    behaviours = [one for one in comparison.behaviours if full or _is_behaviour_told(one)]
+    if behaviours:
         yield Heading(text=title, only=Medium.TERMINAL)
-    for behaviour in told:
-        words, shown = given(difference_words(behaviour)), shows(behaviour.effect)
+    for behaviour in behaviours:
+        words, shown = user_text(difference_words(behaviour)), shows(behaviour.effect)
         details = []
         if _changes_training(behaviour):
             details.append(Paragraph(text=_("the training itself is another one"), level=2))
@@ -279,7 +281,7 @@ def _findings(comparison: ConfigurationDiff) -> Iterator[Part]:
         name = f"{finding.rule.code} {finding.rule.name}"
         severity = marked(_(finding.severity.value), OF_SEVERITY[finding.severity])
         shown = either(terminal=f"{severity} {name}", page=titled(_("New"), strong(name)))
-        yield Entry(text=titled(shown, given(finding.message)))
+        yield Entry(text=titled(shown, user_text(finding.message)))
     for finding in comparison.silent:
         yield Entry(text=titled(_("Gone"), f"{finding.rule.code} {finding.rule.name}"), only=Medium.PAGE)
 
@@ -297,7 +299,7 @@ def _rest(comparison: ConfigurationDiff) -> Iterator[Paragraph]:
     ]
     if named:
         text = titled(_("Changed as well, without effect on memory or seconds here"), listed(named))
-        yield Paragraph(text=given(full_stop(text)), further=1)
+        yield Paragraph(text=user_text(full_stop(text)), further=1)
     unnamed = sum(entry.change.change not in _NAMED_CHANGES for entry in entries)
     silent = sum(not _is_behaviour_told(one) for one in comparison.behaviours)
     if unnamed or silent:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from tuner.consultation.comparison import ConfigurationDiff, PhaseChange
 from tuner.language import _
-from tuner.render.document.marks import ARROW, Mark, Medium, code, either, given, strong
+from tuner.render.document.marks import ARROW, Mark, Medium, code, either, strong, user_text
 from tuner.render.document.parts import Column, Paragraph, Part, Row, Table
 from tuner.render.lengths import assumed_lengths
 from tuner.render.numbers import gib, phase_seconds, rests_on, seconds, share_bar
@@ -85,7 +85,7 @@ def _notes(comparison: ConfigurationDiff) -> Iterator[str]:
     """The card, how far the seconds of both steps reach, and what the mark in the table means."""
     after = comparison.after
     job = _("On one of {gpus}, with {capacity} each").format(
-        gpus=given(after.gpus), capacity=gib(after.job.case.estimate.capacity_bytes)
+        gpus=user_text(after.gpus), capacity=gib(after.job.case.estimate.capacity_bytes)
     )
     assumed = [_("the card is assumed, since none was named")] if after.gpu_assumed else []
     yield either(page=full_stop(clauses([job, *assumed])))

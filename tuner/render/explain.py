@@ -109,9 +109,9 @@ class _Writer(Struct, kw_only=True):
         head = _("{term}, {size}, {evidence}").format(
             term=term.name, size=gib(term.bytes, decimals=2), evidence=_(term.evidence.value)
         )
-        seen = self.explained.setdefault(term, phase)
-        if seen != phase:
-            return [self._amount(term.bytes, _("{head}, see {seen}").format(head=head, seen=seen))]
+        first_phase = self.explained.setdefault(term, phase)
+        if first_phase != phase:
+            return [self._amount(term.bytes, _("{head}, see {seen}").format(head=head, seen=first_phase))]
         lines = [self._amount(term.bytes, head), *self._formula(term.formula, term.symbols)]
         if term.low != term.high:
             lines.append(

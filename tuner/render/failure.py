@@ -13,7 +13,7 @@ from tuner.inputs.secrets import without_secrets
 from tuner.language import N_, _
 from tuner.out_of_memory.stack import Call
 from tuner.render.allocation import named, notes
-from tuner.render.document.marks import ARROW, Mark, given
+from tuner.render.document.marks import ARROW, Mark, user_text
 from tuner.render.document.parts import AnswerDocument, Entry, Facts, Heading, Paragraph, Part, Paste
 from tuner.render.failure_figures import card_words, causes, model_words
 from tuner.render.failure_words import MEANINGS, WORK, said_of_kind, work_of
@@ -30,7 +30,7 @@ _MORE_TOKENS = 4  # times the tokens of the likeliest tensor: what needs more is
 
 def failure_document(explained: ExplainedFailure) -> AnswerDocument:
     """The whole explanation."""
-    rows = tuple((name, given(text)) for name, text in _rows(explained))
+    rows = tuple((name, user_text(text)) for name, text in _rows(explained))
     return AnswerDocument(
         sections=(
             (Heading(text=said_of_kind(explained.failure)), Facts(rows=rows, width=_LABEL)),
@@ -128,7 +128,9 @@ def _tensors(failure: Failure) -> Iterator[tuple[str, str]]:
         yield (
             _("or"),
             full_stop(
-                clauses([f"{named(candidate.match)} = {candidate.match.formula}", _told(candidate, first)])
+                clauses(
+                    [f"{named(candidate.match)} = {candidate.match.formula}", _distinction(candidate, first)]
+                )
             ),
         )
 
@@ -146,7 +148,7 @@ def _alone(candidate: Candidate, failure: Failure) -> bool:
     return failure.standing is None and candidate.match.tensor.quadratic
 
 
-def _told(candidate: Candidate, first: Candidate) -> str:
+def _distinction(candidate: Candidate, first: Candidate) -> str:
     """The fact by which a tensor is told from the likeliest one."""
     tensor, likeliest = candidate.match.tensor, first.match.tensor
     phases = [phase.value for phase in tensor.phases if phase not in likeliest.phases]

@@ -52,13 +52,15 @@ def _start(failure: Failure) -> str:
     )
 
 
-def _standing(said: Standing) -> str:
+def _standing(standing: Standing) -> str:
     peak = _("{phase} peaks at {peak} of {capacity}").format(
-        phase=said.phase.value, peak=gib(said.peak_bytes), capacity=gib(said.capacity_bytes)
+        phase=standing.phase.value, peak=gib(standing.peak_bytes), capacity=gib(standing.capacity_bytes)
     )
-    if said.agreement is Agreement.AGREES:
+    if standing.agreement is Agreement.AGREES:
         return _("The model says that {peak}: the error agrees.").format(peak=peak)
-    fits = _("it fits") if said.agreement is Agreement.CONTRADICTS else _("another phase is over the card")
+    fits = (
+        _("it fits") if standing.agreement is Agreement.CONTRADICTS else _("another phase is over the card")
+    )
     return _("The model says that {fits}: {peak}.").format(fits=fits, peak=peak)
 
 
@@ -77,7 +79,7 @@ def _host(failure: Failure) -> str:
 def causes(failure: Failure) -> Iterator[str]:
     """What explains the error beside the phase's own peak, with the numbers that say so."""
     card = failure.card
-    told = set()
+    sentences = set()
     if failure.of_another_job:
         yield _("This configuration has no such phase: the error is of a job that was set otherwise.")
     for name, there, here in failure.other_settings:
@@ -88,7 +90,7 @@ def causes(failure: Failure) -> Iterator[str]:
                 total=gib(card.total_bytes)
             )
         if card.fragmented and card.free_bytes is not None and card.unused_bytes is not None:
-            told.add("fragmented")
+            sentences.add("fragmented")
             text = _(
                 "Fragmented memory: {free} free and {unused} reserved but unused would have been enough in "
                 "one piece. PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True helps"
@@ -96,8 +98,8 @@ def causes(failure: Failure) -> Iterator[str]:
             agrees = failure.standing is not None and failure.standing.agreement is Agreement.AGREES
             yield full_stop(_("{text}, but not by the model's peak").format(text=text) if agrees else text)
         if card.strange_bytes is not None:
-            told.add("others")
-            yield _beside(card)
+            sentences.add("others")
+            yield _other_bytes_sentence(card)
         elif card.others and failure.standing is None:
             yield _("Other processes on the card: {others}.").format(others=_processes(card))
         if card.fuller and card.tensor_bytes is not None and card.modelled_tensor_bytes is not None:
@@ -106,7 +108,7 @@ def causes(failure: Failure) -> Iterator[str]:
                 "peak: the job was set otherwise than this configuration, or something grows."
             ).format(held=gib(card.tensor_bytes), modelled=gib(card.modelled_tensor_bytes))
     if failure.standing is not None and failure.starts is None:
-        left_open = [cause for cause in failure.standing.causes if cause.value not in told]
+        left_open = [cause for cause in failure.standing.causes if cause.value not in sentences]
         if left_open:
             yield sentence(
                 _("it may be {causes}").format(causes=clauses(_(CAUSES[cause]) for cause in left_open))
@@ -125,7 +127,7 @@ _OTHERWISE = {
 }
 
 
-def _beside(card: CardUse) -> str:
+def _other_bytes_sentence(card: CardUse) -> str:
     assert card.beside_bytes is not None
     assert card.strange_bytes is not None
     sizes = {"beside": gib(card.beside_bytes), "strange": gib(card.strange_bytes)}

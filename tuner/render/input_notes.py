@@ -57,13 +57,13 @@ def not_followed(given: UserInput, *, most: int | None = None) -> Iterator[str]:
         yield _("{count} more of that kind: --full").format(count=rest)
 
 
-def project_options(said: Iterable[ProjectOption]) -> str:
+def project_options(options: Iterable[ProjectOption]) -> str:
     """What the settings of a project say in place of options: ``--gpu h100-sxm (tuner.toml:1:1)``."""
     return listed(
         _("{option} {value} ({place})").format(
             option=one.option, value=_number(one.value), place=place(one.location)
         )
-        for one in said
+        for one in options
     )
 
 

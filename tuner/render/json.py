@@ -51,9 +51,9 @@ def advice_json(answer: Consultation) -> str:
     return json_text(report(answer))
 
 
-def head_report(asked: HeadConsultation) -> HeadReport:
+def head_report(consultation: HeadConsultation) -> HeadReport:
     """The table of the output head."""
-    sizes, model = asked.sizes, asked.model
+    sizes, model = consultation.sizes, consultation.model
     return HeadReport(
         tuner_version=__version__,
         sizes=sizes,
@@ -61,10 +61,10 @@ def head_report(asked: HeadConsultation) -> HeadReport:
         published_rule_bytes=published_rule_bytes(tokens=sizes.tokens, vocab=sizes.vocab),
         model=model.name if model is not None else None,
         tokens=token_rows(sizes, model) if model is not None else (),
-        failed_allocation=asked.allocation,
+        failed_allocation=consultation.allocation,
     )
 
 
-def head_json(asked: HeadConsultation) -> str:
+def head_json(consultation: HeadConsultation) -> str:
     """The table of the output head as JSON."""
-    return json_text(head_report(asked))
+    return json_text(head_report(consultation))

@@ -49,7 +49,7 @@ def _writer_of(kind: type) -> Writer:
         return _table
     if issubclass(kind, (list, tuple)):
         return _list
-    return _measured if hasattr(kind, "model_dump") else _itself
+    return _measured_pass if hasattr(kind, "model_dump") else _itself
 
 
 def _writer(hint: Any) -> Writer:
@@ -71,7 +71,7 @@ def _list(values: Iterable[Any]) -> list[Any]:
     return [published(value) for value in values]
 
 
-def _measured(value: Any) -> Any:
+def _measured_pass(value: Any) -> Any:
     """A measured pass, which pydantic has read."""
     return value.model_dump(mode="json", by_alias=True)
 

@@ -35,9 +35,9 @@ def premise(workload: Workload, of_run: Collection[str] = ()) -> str:
 
 def _turns(conversation: Conversation, of_run: Collection[str]) -> str:
     """The turns of a response and what comes back between them, and the options that would say it."""
-    said = _("the run") if "turns" in of_run else "--turns"
+    origin = _("the run") if "turns" in of_run else "--turns"
     turns = _("{turns:.3g} turns a response ({reason})").format(
-        turns=conversation.turns, reason=_("assumed") if conversation.turns_assumed else said
+        turns=conversation.turns, reason=_("assumed") if conversation.turns_assumed else origin
     )
     if conversation.turns <= 1:
         return turns
@@ -76,10 +76,10 @@ def _lengths(workload: Workload, of_run: Collection[str]) -> str:
             batch.mean_response_tokens,
         ),
     ):
-        said = _("the run") if name in of_run else option
+        origin = _("the run") if name in of_run else option
         if not batch.max_prompt_tokens and name == "mean_prompt":
             continue  # of given sequences, which are one piece
-        reason = said if mean is not None else _("assumed")
+        reason = origin if mean is not None else _("assumed")
         words.append(text.format(average=tokens(round(average)), reason=reason))
         missing += [] if mean is not None else [option]
     if not batch.max_prompt_tokens and batch.known_mean_tokens is None:
@@ -89,10 +89,10 @@ def _lengths(workload: Workload, of_run: Collection[str]) -> str:
         halves = f"{tokens(round(batch.mean_prompt_tokens))} + {tokens(round(batch.mean_response_tokens))}"
         return _("half of the maxima assumed ({halves}); give --mean-response-length").format(halves=halves)
     if lengths.response_p95 is not None:
-        said = _("the run") if "response_p95" in of_run else "--response-p95"
+        origin = _("the run") if "response_p95" in of_run else "--response-p95"
         words.append(
             _("95 % of responses up to {response_p95} ({reason})").format(
-                response_p95=tokens(lengths.response_p95), reason=said
+                response_p95=tokens(lengths.response_p95), reason=origin
             )
         )
     return listed(words) + (_("; give {missing}").format(missing=_(" and ").join(missing)) if missing else "")
@@ -104,17 +104,19 @@ def assumed_lengths(workload: Workload) -> tuple[str, ...]:
     return () if known else (_("at assumed lengths"),)
 
 
-def images(found: Images) -> str:
+def images(assumed_images: Images) -> str:
     """The images that the answer rests on, what is assumed of them, and the options that would say it."""
     number = (
         _("{per_prompt:,} of {pixels:,} pixels each")
-        if found.per_prompt > 1
+        if assumed_images.per_prompt > 1
         else _("{per_prompt:,} of {pixels:,} pixels")
-    ).format(per_prompt=found.per_prompt, pixels=found.pixels)
-    size = _("{number}, {tokens} tokens of a prompt").format(number=number, tokens=tokens(found.tokens))
-    if not found.assumed:
+    ).format(per_prompt=assumed_images.per_prompt, pixels=assumed_images.pixels)
+    size = _("{number}, {tokens} tokens of a prompt").format(
+        number=number, tokens=tokens(assumed_images.tokens)
+    )
+    if not assumed_images.assumed:
         return size
-    assumed = around(_("assumed"), tokens(found.least_tokens), tokens(found.most_tokens))
+    assumed = around(_("assumed"), tokens(assumed_images.least_tokens), tokens(assumed_images.most_tokens))
     return _("{size}, {assumed}; give --image-pixels").format(size=size, assumed=assumed)
 
 

@@ -148,18 +148,18 @@ def seconds_change(before: float, after: Interval, change: StepChange | None, gp
         gpu: the card.
     """
     share = after.seconds / before - 1
-    said = seconds(after, gpu)
+    text = seconds(after, gpu)
     if same_time(before, after.seconds):
-        return _("step stays at {after}").format(after=said)
+        return _("step stays at {after}").format(after=text)
     first = duration(before, like=max(before, after.seconds))
     if change is None or not (change.is_gain or change.is_loss):
         return _("step {before} -> {after}, a difference below its uncertainty").format(
-            before=first, after=said
+            before=first, after=text
         )
     longer = _("step {before} -> {after}, {share} longer")
     shorter = _("step {before} -> {after}, {share} shorter")
     shown = around(percent(abs(share)), *_shares(change))
-    return (longer if share > 0 else shorter).format(before=first, after=said, share=shown)
+    return (longer if share > 0 else shorter).format(before=first, after=text, share=shown)
 
 
 def _shares(change: StepChange) -> tuple[str, str]:

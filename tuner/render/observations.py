@@ -8,7 +8,7 @@ from tuner.consultation.result import Consultation, RunComparison
 from tuner.inputs.user_input import UserInput
 from tuner.language import N_, _, ngettext
 from tuner.out_of_memory.kinds import ErrorKind
-from tuner.render.document.marks import either, given
+from tuner.render.document.marks import either, user_text
 from tuner.render.document.parts import Column, Heading, Paragraph, Part, Row, Table
 from tuner.render.numbers import gib, gib_interval, percent
 from tuner.render.words import clauses, full_stop, listed
@@ -57,7 +57,7 @@ _SIGNS = {
 }
 
 
-def observed(answer: Consultation) -> tuple[Part, ...]:
+def observation_parts(answer: Consultation) -> tuple[Part, ...]:
     """What the log says beside its configuration; empty where the input is no log."""
     if answer.given.log is None:
         return ()
@@ -68,18 +68,18 @@ def observed(answer: Consultation) -> tuple[Part, ...]:
 def _of_run(answer: Consultation) -> Iterator[Part]:
     if answer.run is None:
         return
-    beside = answer.run.observations
-    if beside.run.seconds:
-        yield seconds_table(beside)
-    if beside.peaks:
-        yield memory_table(beside.peaks)
+    observations = answer.run.observations
+    if observations.run.seconds:
+        yield seconds_table(observations)
+    if observations.peaks:
+        yield memory_table(observations.peaks)
 
 
 def _sentences(answer: Consultation) -> Iterator[Part]:
     texts = [] if answer.run is None else list(sentences(answer.run))
     texts += [] if answer.engine is None else _engine(answer.engine)
     for text in (*texts, *_of_log(answer.given)):
-        yield Paragraph(text=given(text), level=1, further=1)
+        yield Paragraph(text=user_text(text), level=1, further=1)
 
 
 def _title(answer: Consultation) -> str:
@@ -93,7 +93,7 @@ def _title(answer: Consultation) -> str:
     ).format(first=run.first_step, last=run.last_step)
 
 
-def seconds_table(beside: Observations) -> Table:
+def seconds_table(observations: Observations) -> Table:
     """The seconds of every phase and of the step, observed and modelled."""
     columns = (
         Column(title=_("phase"), width=_NAME_WIDTH),
@@ -101,8 +101,10 @@ def seconds_table(beside: Observations) -> Table:
         Column(title=_("modelled"), width=_SECONDS_WIDTH, align="right"),
         Column(title=_("interval"), width=_INTERVAL_WIDTH, align="right"),
     )
-    rows = [_timed(phase.phase.value, phase.observed_seconds, phase.modelled) for phase in beside.phases]
-    rows.append(_timed(_("step"), beside.run.step_seconds, beside.modelled_step))
+    rows = [
+        _timed(phase.phase.value, phase.observed_seconds, phase.modelled) for phase in observations.phases
+    ]
+    rows.append(_timed(_("step"), observations.run.step_seconds, observations.modelled_step))
     return Table(columns=columns, rows=tuple(rows))
 
 
@@ -150,15 +152,15 @@ def _timed(name: str, observed: float | None, modelled: Interval | None) -> Row:
 
 def sentences(run: RunComparison) -> Iterator[str]:
     """What the figures of a run say, and what to do about it."""
-    beside = run.observations
-    if beside.run.seconds_from is not None:
+    observations = run.observations
+    if observations.run.seconds_from is not None:
         yield _("The run has no timer: its seconds are worked out from {metric}.").format(
-            metric=beside.run.seconds_from
+            metric=observations.run.seconds_from
         )
-    if beside.memory is not None:
-        generates = not any(phase.phase is Phase.TRAIN for phase in beside.phases)
-        yield _memory(beside.run, beside.memory, beside_engine=generates)
-    for sign in beside.signs:
+    if observations.memory is not None:
+        generates = not any(phase.phase is Phase.TRAIN for phase in observations.phases)
+        yield _memory(observations.run, observations.memory, beside_engine=generates)
+    for sign in observations.signs:
         yield _sign(sign, run)
 
 

@@ -120,8 +120,8 @@ def log_report(answer: Consultation, log: RunLog) -> LogReport:
     )
 
 
-def _steps(beside: RunComparison) -> ObservedSteps:
-    both = beside.observations
+def _steps(comparison: RunComparison) -> ObservedSteps:
+    both = comparison.observations
     return extended(
         ObservedSteps,
         both.run,
@@ -129,10 +129,10 @@ def _steps(beside: RunComparison) -> ObservedSteps:
         modelled_step_seconds=both.modelled_step.seconds,
         memory=both.memory,
         peaks=both.peaks,
-        signs=tuple(_sign(sign, beside) for sign in both.signs),
+        signs=tuple(_sign(sign, comparison) for sign in both.signs),
     )
 
 
-def _sign(sign: Observation, beside: RunComparison) -> ObservedSign:
-    keys = (key for field in sign.fields for key in beside.keys.get(field, ()))
+def _sign(sign: Observation, comparison: RunComparison) -> ObservedSign:
+    keys = (key for field in sign.fields for key in comparison.keys.get(field, ()))
     return extended(ObservedSign, sign, keys=tuple(dict.fromkeys(keys)))

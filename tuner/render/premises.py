@@ -7,7 +7,7 @@ from tuner.consultation.result import Consultation
 from tuner.counted import counted
 from tuner.hardware import Cluster, MeasuredGpu
 from tuner.language import N_, _
-from tuner.render.document.marks import Mark, given, marked
+from tuner.render.document.marks import Mark, marked, user_text
 from tuner.render.document.parts import Facts, Paragraph, Part
 from tuner.render.fitting import unset
 from tuner.render.input_notes import lost, not_followed, open_values, project_options, remarks
@@ -31,9 +31,9 @@ def premises_in_short(answer: Consultation) -> Iterator[Part]:
     """What was taken to be so, in a few lines; the reasons are in the full answer."""
     if answer.gpu_assumed:
         yield _assumed(answer)
-    yield Paragraph(text=given(_job(answer)), level=1, further=1)
+    yield Paragraph(text=user_text(_job(answer)), level=1, further=1)
     for name, text in _short_rows(answer):
-        yield Paragraph(text=titled(name, given(text)), level=1, further=1)
+        yield Paragraph(text=titled(name, user_text(text)), level=1, further=1)
 
 
 def _job(answer: Consultation) -> str:
@@ -55,7 +55,7 @@ def _short_rows(answer: Consultation) -> Rows:
     yield from _of_release(answer)
     yield from _named_in_paths(workload)
     yield from _unset(answer)
-    yield from _settled(answer)
+    yield from _project_settings(answer)
     yield from _network(workload.cluster)
     yield from _basis(answer)
     yield from _of_script(answer, most=_NOT_FOLLOWED)
@@ -67,7 +67,7 @@ def premises(answer: Consultation) -> Iterator[Part]:
     """Everything that was taken to be so, with where it comes from."""
     if answer.gpu_assumed:
         yield _assumed(answer)
-    yield Facts(rows=tuple((name, given(text)) for name, text in _full_rows(answer)), width=_LABEL)
+    yield Facts(rows=tuple((name, user_text(text)) for name, text in _full_rows(answer)), width=_LABEL)
 
 
 def _full_rows(answer: Consultation) -> Rows:
@@ -88,9 +88,9 @@ def _full_rows(answer: Consultation) -> Rows:
     yield from _models(answer)
     yield from service_rows(workload)
     yield _("GPUs"), _gpus(answer)
-    yield from _settled(answer)
+    yield from _project_settings(answer)
     if cluster.gpu.measured is not None:
-        yield _("measured"), _measured(cluster.gpu.measured)
+        yield _("measured"), _measured_figures(cluster.gpu.measured)
     yield from _network(cluster)
     yield _("batch"), _batch(workload)
     yield from _sequences(answer)
@@ -168,7 +168,7 @@ def _left_out(answer: Consultation) -> Rows:
         yield _("left out"), named(answer.left_out)
 
 
-def _settled(answer: Consultation) -> Rows:
+def _project_settings(answer: Consultation) -> Rows:
     """What the settings of the project say in place of options."""
     if answer.from_project:
         yield _("settings"), project_options(answer.from_project)
@@ -226,7 +226,7 @@ _MEASURED = {
 }
 
 
-def _measured(measured: MeasuredGpu) -> str:
+def _measured_figures(measured: MeasuredGpu) -> str:
     """What the GPU's figures are read off, and with what."""
     figures = [_(text) for name, text in _MEASURED.items() if getattr(measured, name) is not None]
     versions = listed(f"{name} {version}" for name, version in measured.versions)

@@ -64,7 +64,7 @@ class Lines:
         if failed is not None:
             self._write(failure(self._part, failed))
 
-    def done(self, report: PartReport) -> None:
+    def part_done(self, report: PartReport) -> None:
         """Say how a part ended."""
         self._write(ended(report))
 
@@ -124,7 +124,7 @@ class Bars:
         if failed is not None:
             self.warn(failure(self._part, failed))
 
-    def done(self, report: PartReport) -> None:
+    def part_done(self, report: PartReport) -> None:
         """A line that stays."""
         self.warn(ended(report))
 

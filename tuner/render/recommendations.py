@@ -7,7 +7,7 @@ from msgspec import Struct
 from tuner.advise import Advice, Price, Recommendation
 from tuner.findings import Severity
 from tuner.language import _, ngettext
-from tuner.render.document.marks import ARROW, OF_SEVERITY, Mark, given, marked, strong
+from tuner.render.document.marks import ARROW, OF_SEVERITY, Mark, marked, strong, user_text
 from tuner.render.document.parts import Paragraph, Part, Paste
 from tuner.render.numbers import change, gib, same_gib, step_change
 from tuner.render.terminal import plain
@@ -90,8 +90,8 @@ def _counts(items: Sequence[Recommendation]) -> str:
         (warnings, ngettext("{count} warning", "{count} warnings", warnings)),
         (suggestions, ngettext("{count} suggestion", "{count} suggestions", suggestions)),
     )
-    said = listed(text.format(count=count) for count, text in counts if count)
-    return _("{counts}; largest gain first").format(counts=said) if len(items) > 1 else said
+    by_severity = listed(text.format(count=count) for count, text in counts if count)
+    return _("{counts}; largest gain first").format(counts=by_severity) if len(items) > 1 else by_severity
 
 
 def recommendation(item: Recommendation, number: int, *, capacity_bytes: int) -> Iterator[Part]:
@@ -100,14 +100,14 @@ def recommendation(item: Recommendation, number: int, *, capacity_bytes: int) ->
     severity = strong(marked(_(finding.severity.value), OF_SEVERITY[finding.severity]))
     name = f"{severity} {finding.rule.code} {strong(finding.rule.name)}"
     yield Paragraph(text=name, label=f"{number:>3} ", further=2)
-    yield Paragraph(text=given(sentence(plain(finding.message))), level=2)
+    yield Paragraph(text=user_text(sentence(plain(finding.message))), level=2)
     if finding.location is not None:
-        yield Paragraph(text=_("set in {place}").format(place=given(place(finding.location))), level=2)
+        yield Paragraph(text=_("set in {place}").format(place=user_text(place(finding.location))), level=2)
     if item.price is not None:
         yield Paragraph(text=price(item.price, capacity_bytes=capacity_bytes), level=2)
     yield Paragraph(text=_trust(item), level=2, mark=Mark.DIM)
     for note in finding.notes:
-        yield Paragraph(text=given(sentence(plain(note))), label="    - ", level=2, further=1)
+        yield Paragraph(text=user_text(sentence(plain(note))), label="    - ", level=2, further=1)
     if item.conflicts:
         text = _("Instead of, not with: {others}.").format(others=listed(item.conflicts))
         yield Paragraph(text=text, level=2)

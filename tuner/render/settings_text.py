@@ -54,9 +54,9 @@ def settings_text(view: SettingsView, terminal: Terminal, *, every: bool) -> str
     if view.unknown:
         lines.append("")
         lines += [terminal.prose(plain(line), indent="    ", first="") for line in not_known(view)]
-    said = [(_("LOST"), lost(view.given)), (_("script"), remarks(view.given))]
-    said += [(_("script"), text) for text in not_followed(view.given)]
-    for name, text in said:
+    notes = [(_("LOST"), lost(view.given)), (_("script"), remarks(view.given))]
+    notes += [(_("script"), text) for text in not_followed(view.given)]
+    for name, text in notes:
         if text:
             lines += ["", terminal.prose(plain(titled(name, text)), indent="  ", first="")]
     return "\n".join(lines).rstrip("\n") + "\n"
@@ -64,8 +64,8 @@ def settings_text(view: SettingsView, terminal: Terminal, *, every: bool) -> str
 
 def settings_overrides(view: SettingsView) -> str:
     """The overrides that give the same settings behind the trainer's program, as lines of one command."""
-    said = (*view.loaded.base.words, *overrides(view.loaded.settings))
-    return " \\\n".join(pasteable(override) for override in said)
+    words = (*view.loaded.base.words, *overrides(view.loaded.settings))
+    return " \\\n".join(pasteable(override) for override in words)
 
 
 def carried_secrets(view: SettingsView, *, every: bool) -> str:

@@ -23,11 +23,11 @@ def settings_yaml(view: SettingsView, *, every: bool) -> str:
         every: all of them; otherwise what must be set over the release's own to get the same, and the keys by
             which a file is laid on the same configuration of the release.
     """
-    said = {dotted(path) for path, _value in to_say(view.loaded.settings)}.union(view.loaded.base.keys)
+    keys = {dotted(path) for path, _value in to_say(view.loaded.settings)}.union(view.loaded.base.keys)
     tree: dict[str, Any] = {}
     comments: dict[Path, str] = {}
     for leaf in view.known:
-        if every or leaf.key in said:
+        if every or leaf.key in keys:
             _place(tree, leaf.path, leaf.value)
             if leaf.by_user and leaf.origin.location is not None:
                 comments[leaf.path] = place(leaf.origin.location)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from tuner.language import _, pgettext
-from tuner.render.document.marks import Mark, Medium, code, either, given, marked, strong
+from tuner.render.document.marks import Mark, Medium, code, either, marked, strong, user_text
 from tuner.render.document.parts import (
     AnswerDocument,
     Bullet,
@@ -59,14 +59,14 @@ def plan_document(plans: Sequence[PartPlan]) -> AnswerDocument:
     parts: list[Part] = [Heading(text=_("What would run"))]
     for plan in plans:
         if plan.reason:
-            text = _("{part}: left out, {reason}").format(part=plan.part.value, reason=given(plan.reason))
+            text = _("{part}: left out, {reason}").format(part=plan.part.value, reason=user_text(plan.reason))
             parts.append(Paragraph(text=text, level=1, further=1))
             continue
         total = sum(planned.seconds for planned in plan.planned)
         text = _("{part}: about {total:.0f} s").format(part=plan.part.value, total=total)
         parts.append(Paragraph(text=text, level=1))
         parts += (
-            Paragraph(text=f"{given(planned.title)}, {planned.seconds:.0f} s", level=2, further=1)
+            Paragraph(text=f"{user_text(planned.title)}, {planned.seconds:.0f} s", level=2, further=1)
             for planned in plan.planned
         )
     return AnswerDocument(sections=(tuple(parts),))
@@ -119,12 +119,12 @@ def _verdict(validation: Validation) -> tuple[Part, ...]:
     counts = " ".join(_counts(validation))
     subject = either(
         terminal=plain(f"{validation.model}, {validation.trainer}, {validation.source}"),
-        page=f"{code(validation.source)}, {given(validation.trainer)}.",
+        page=f"{code(validation.source)}, {user_text(validation.trainer)}.",
     )
     return (
         Headline(
             word=marked(word, _MARKS[outcome] if outcome is not Outcome.NOT_MEASURABLE else Mark.STRONG),
-            about=given(validation.model),
+            about=user_text(validation.model),
             text=either(terminal=counts, page=sentence(counts)),
         ),
         Paragraph(text=subject, level=1),
@@ -145,10 +145,10 @@ def _recommendations(items: Sequence[JudgedRecommendation]) -> Iterator[tuple[Pa
     rows = tuple(
         Row(
             cells=(
-                f"{given(item.code)} {given(item.name)}",
-                given(item.claim),
+                f"{user_text(item.code)} {user_text(item.name)}",
+                user_text(item.claim),
                 _mark(item.outcome),
-                given(sentence(item.reason)),
+                user_text(sentence(item.reason)),
             )
         )
         for item in items
@@ -160,11 +160,11 @@ def _recommendations(items: Sequence[JudgedRecommendation]) -> Iterator[tuple[Pa
 
 
 def _recommendation(item: JudgedRecommendation, number: int) -> Iterator[Part]:
-    name = f"{given(item.code)} {strong(given(item.name))}"
+    name = f"{user_text(item.code)} {strong(user_text(item.name))}"
     yield Paragraph(
         text=f"{_mark(item.outcome)}: {name}", label=f"{number:>3} ", further=2, only=Medium.TERMINAL
     )
-    for text in (_("Claim: {claim}.").format(claim=given(item.claim)), given(sentence(item.reason))):
+    for text in (_("Claim: {claim}.").format(claim=user_text(item.claim)), user_text(sentence(item.reason))):
         yield Paragraph(text=text, level=2, only=Medium.TERMINAL)
     if item.measurements:
         yield _figures(item.measurements, only=Medium.TERMINAL)
@@ -176,7 +176,7 @@ def _mark(outcome: Outcome) -> str:
 
 
 def _part(part: PartReport) -> tuple[Part, ...]:
-    title = Heading(text=given(ended(part)), further=1)
+    title = Heading(text=user_text(ended(part)), further=1)
     return (title, _figures(part.measurements)) if part.measurements else (title,)
 
 
@@ -195,12 +195,12 @@ def _figures(items: Sequence[Measurement], *, only: Medium | None = None) -> Tab
 def _figure(item: Measurement) -> Row:
     return Row(
         cells=(
-            given(item.what),
+            user_text(item.what),
             prediction(item),
             quantity(item.measured, item.unit),
             "" if item.error is None else share(item.error),
             "" if item.outcome is None else _mark(item.outcome),
-            "\n".join(map(given, _remarks(item))),
+            "\n".join(map(user_text, _remarks(item))),
         )
     )
 
@@ -235,7 +235,7 @@ def _remarks(item: Measurement) -> Iterator[str]:
 def _list(title: str, texts: Sequence[str], *, dash: bool) -> tuple[Part, ...]:
     if not texts:
         return ()
-    return Heading(text=title), *(Bullet(text=given(text), dash=dash) for text in texts)
+    return Heading(text=title), *(Bullet(text=user_text(text), dash=dash) for text in texts)
 
 
 def _machine(validation: Validation) -> Iterator[str]:

@@ -6,7 +6,7 @@ from tuner.advise import Advice, Refusal, Verdict
 from tuner.language import _
 from tuner.memory import Estimate
 from tuner.render.bars import PARTS
-from tuner.render.document.marks import Mark, given, marked
+from tuner.render.document.marks import Mark, marked, user_text
 from tuner.render.document.parts import Headline, Paragraph, Part, Paste
 from tuner.render.left_out import seconds_without, without
 from tuner.render.lengths import average
@@ -46,7 +46,7 @@ def verdict(advice: Advice, left_out: Sequence[LeftOut] = (), *, node_said: bool
     if estimate.worst.peak_bytes > estimate.capacity_bytes:
         yield Paragraph(text=_largest_parts(estimate), level=1)
     for reason in (*estimate.problems, *estimate.doubts):
-        yield Paragraph(text=given(reason), level=1)
+        yield Paragraph(text=user_text(reason), level=1)
 
 
 def _headline(advice: Advice, left_out: Sequence[LeftOut]) -> Headline:
@@ -59,7 +59,7 @@ def _headline(advice: Advice, left_out: Sequence[LeftOut]) -> Headline:
         )
     else:
         text = _of_memory(advice)
-        shown += _left(advice, left_out)
+        shown += _left_out_sentence(advice, left_out)
     return Headline(word=shown, about=subject(advice), text=f"{text}{seconds_without(left_out)}")
 
 
@@ -67,7 +67,7 @@ def subject(advice: Advice) -> str:
     """The model and the cards."""
     cluster = advice.workload.cluster
     return _("{model} on {gpus} x {gpu}").format(
-        model=given(advice.workload.model.name), gpus=cluster.gpus, gpu=given(cluster.gpu.name)
+        model=user_text(advice.workload.model.name), gpus=cluster.gpus, gpu=user_text(cluster.gpu.name)
     )
 
 
@@ -84,13 +84,13 @@ def _too_large_a_node(advice: Advice) -> Iterator[Paragraph]:
     yield Paragraph(text=titled(marked(_("CANNOT START"), Mark.BAD), text))
 
 
-def _left(advice: Advice, left_out: Sequence[LeftOut]) -> str:
+def _left_out_sentence(advice: Advice, left_out: Sequence[LeftOut]) -> str:
     return without(left_out, fits=advice.memory_verdict is not Verdict.DOES_NOT_FIT)
 
 
 def _once_it_starts(advice: Advice, left_out: Sequence[LeftOut]) -> str:
     """What memory says of the job with the least change that starts, so that nobody fixes it twice."""
-    words = f"{_memory_words(advice)}{_left(advice, left_out)}"
+    words = f"{_memory_words(advice)}{_left_out_sentence(advice, left_out)}"
     if any(refusal.stands for refusal in advice.refusals):
         return _("Nothing is known to lift all of it. As read it {words}: {of_memory}").format(
             words=words, of_memory=_of_memory(advice)
@@ -116,7 +116,7 @@ def _refusal(refusal: Refusal) -> Iterator[Part]:
         message = _("{message} (set in {place}).").format(
             message=message[:-1], place=plain(place(finding.location))
         )
-    text = titled(f"{finding.rule.code} {finding.rule.name}", given(message))
+    text = titled(f"{finding.rule.code} {finding.rule.name}", user_text(message))
     yield Paragraph(text=text, level=1, further=1)
     if refusal.finding.set_aside:
         text = _("Take it away or fix it; the figures are those of the job without it.")

@@ -48,7 +48,7 @@ def frame_text(frame: Frame, terminal: Terminal) -> str:
     elif frame.answer.run is None:
         parts.append(_("No step has ended yet."))
     else:
-        parts += _beside(frame.answer, terminal)
+        parts += _comparison_tables(frame.answer, terminal)
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -142,24 +142,26 @@ def _glyphs(terminal: Terminal) -> tuple[str, str, str]:
     return ("█", "▒", "◆") if terminal.unicode else ("#", ":", "*")
 
 
-def _beside(answer: Consultation, terminal: Terminal) -> Iterator[str]:
+def _comparison_tables(answer: Consultation, terminal: Terminal) -> Iterator[str]:
     """The tables of what was observed and predicted, and what follows."""
     assert answer.run is not None  # else there is nothing beside the model
-    beside = answer.run.observations
+    observations = answer.run.observations
     lines: list[str] = []
-    if beside.run.seconds:
-        lines += table_lines(seconds_table(beside), terminal)
-    if beside.peaks:
-        lines += table_lines(memory_table(beside.peaks), terminal)
+    if observations.run.seconds:
+        lines += table_lines(seconds_table(observations), terminal)
+    if observations.peaks:
+        lines += table_lines(memory_table(observations.peaks), terminal)
     title = ngettext(
         "Observed beside modelled, in step {last}",
         "Observed beside modelled, medians of steps {first} to {last}",
-        beside.run.steps,
-    ).format(first=beside.run.first_step, last=beside.run.last_step)
+        observations.run.steps,
+    ).format(first=observations.run.first_step, last=observations.run.last_step)
     yield "\n".join([terminal.style(title, "bold"), *lines])
-    said = [terminal.prose(plain(text), indent="    ", first="  ") for text in sentences(answer.run)]
-    if said:
-        yield "\n".join(said)
+    sentences_shown = [
+        terminal.prose(plain(text), indent="    ", first="  ") for text in sentences(answer.run)
+    ]
+    if sentences_shown:
+        yield "\n".join(sentences_shown)
 
 
 def _alone(record: RunRecord, terminal: Terminal) -> Iterator[str]:

@@ -101,11 +101,11 @@ def _phases(advice: Advice, placed: PlacedBudget) -> Iterator[Finding]:
     budget, place, cluster = placed.budget, placed.place, advice.workload.cluster
     for estimate in advice.estimate.phases:
         own = budget.phases.get(estimate.phase)
-        said, at = budget.memory, place("memory")
+        memory_limit, at = budget.memory, place("memory")
         if own is not None and own.memory is not None:
-            said, at = own.memory, place("phases", estimate.phase.value, "memory")
-        if said is not None:
-            limit = _memory(said, advice.estimate.capacity_bytes, at)
+            memory_limit, at = own.memory, place("phases", estimate.phase.value, "memory")
+        if memory_limit is not None:
+            limit = _memory(memory_limit, advice.estimate.capacity_bytes, at)
             yield from _over_memory(estimate.peak_bytes, estimate.interval[1], limit, estimate.phase)
     for time in advice.time.phases:
         own = budget.phases.get(time.phase)
@@ -160,32 +160,32 @@ def _finding(message: str, phase: Phase | None, evidence: Evidence, *, breached:
     return Finding(rule=RULE, message=message, severity=severity, evidence=evidence, phase=phase)
 
 
-def _memory(said: str, capacity_bytes: int, place: Location) -> _Limit:
-    share = _SHARE.fullmatch(said.strip())
+def _memory(limit: str, capacity_bytes: int, place: Location) -> _Limit:
+    share = _SHARE.fullmatch(limit.strip())
     if share is not None and float(share[1]) > 0:
         most = float(share[1]) / 100 * capacity_bytes
-        shown = _("{share} of the card, {limit}").format(share=said.strip(), limit=gib(most))
+        shown = _("{share} of the card, {limit}").format(share=limit.strip(), limit=gib(most))
         return _Limit(most=most, shown=shown, place=place)
-    most = _read(parse_bytes, said, place, hint=_("write it as 70GiB or 85%"))
+    most = _read(parse_bytes, limit, place, hint=_("write it as 70GiB or 85%"))
     return _Limit(most=most, shown=gib(most), place=place)
 
 
-def _seconds(said: str | float, place: Location) -> _Limit:
-    most = _read(parse_seconds, str(said), place)
+def _seconds(limit: str | float, place: Location) -> _Limit:
+    most = _read(parse_seconds, str(limit), place)
     return _Limit(most=most, shown=_("{seconds} s").format(seconds=f"{most:g}"), place=place)
 
 
-def _hours(said: float, place: Location) -> _Limit:
-    return _Limit(most=said, shown=_("{hours} GPU-hours").format(hours=f"{said:g}"), place=place)
+def _hours(limit: float, place: Location) -> _Limit:
+    return _Limit(most=limit, shown=_("{hours} GPU-hours").format(hours=f"{limit:g}"), place=place)
 
 
-def _read(parse: Callable[[str], float], said: str, place: Location, *, hint: str | None = None) -> float:
+def _read(parse: Callable[[str], float], text: str, place: Location, *, hint: str | None = None) -> float:
     """A number of a budget; ``hint`` says how to write one where the error itself does not.
 
     Raises:
         InputError: it is none; the error says where it stands.
     """
     try:
-        return parse(said)
+        return parse(text)
     except InputError as error:
         raise InputError(error.message, location=place, hint=hint or error.hint) from None

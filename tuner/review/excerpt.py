@@ -74,8 +74,8 @@ class _Screen(NamedTuple):
         """What is shown of a line around the value; None for all of it."""
         place = line.location
         own = place.source == self.source and place.line in self.unshown
-        beside = text[end:] if not self.shell else f"{text[:start]} {text[end:]}"
-        if not own and (_is_plain(beside) if self.shell else "#" not in beside):
+        surroundings = text[end:] if not self.shell else f"{text[:start]} {text[end:]}"
+        if not own and (_is_plain(surroundings) if self.shell else "#" not in surroundings):
             return None
         return min(start, (place.column or 1) - 1), end
 

@@ -55,7 +55,7 @@ def judged_in_turn(
         done = 0
         try:
             with _without_interrupts():
-                parts = deque(pool.submit(_judged, judge, part) for part in _parts(inputs, count))
+                parts = deque(pool.submit(_judge_all, judge, part) for part in _parts(inputs, count))
             while parts:
                 for result in parts.popleft().result():
                     yield result
@@ -110,7 +110,7 @@ def _end(_number: int, _frame: object) -> None:
         raise _Stopped
 
 
-def _judged(judge: Callable[[Input], Result], inputs: Sequence[Input]) -> list[Result]:
+def _judge_all(judge: Callable[[Input], Result], inputs: Sequence[Input]) -> list[Result]:
     _WORK.judging = True
     try:
         if _WORK.ends:

@@ -97,12 +97,12 @@ def _without_circles(pattern: str, matched: Iterable[str]) -> Iterator[str]:
 
     A shell does not follow it either, since it may lead back to where it lies.
     """
-    spelled = Path(pattern).parts
-    if "**" not in spelled:
+    pattern_parts = Path(pattern).parts
+    if "**" not in pattern_parts:
         yield from matched
         return
     is_link = cache(Path.is_symlink)  # many files lie in few folders
-    first, behind = spelled.index("**"), spelled[::-1].index("**")
+    first, behind = pattern_parts.index("**"), pattern_parts[::-1].index("**")
     for name in matched:
         parts = Path(name).parts
         walked = (Path(*parts[:length]) for length in range(first + 1, len(parts) - behind + 1))
@@ -127,10 +127,10 @@ def _walked(folder: str, watched: Callable[[Iterator[str]], Iterator[str]]) -> t
 
 def _files(folder: str) -> Iterator[str]:
     """Files that may be configurations, by their names; hidden files and folders are left out."""
-    seen = 0
+    visited = 0
     for here, folders, files in os.walk(folder):
-        seen += len(files)
-        if seen > _MOST_SEEN:
+        visited += len(files)
+        if visited > _MOST_SEEN:
             raise InputError(
                 _("holds more than {most:,} files to look at").format(most=_MOST_SEEN),
                 location=Location(source=folder),

@@ -35,10 +35,10 @@ class ResultStore(Generic[Result]):
     @classmethod
     def of(cls, kind: type[Result], results: Iterable[Result], count: int) -> "ResultStore[Result]":
         """Results that come in the order of their inputs."""
-        kept = cls(kind, count)
+        store = cls(kind, count)
         for place, result in enumerate(results):
-            kept.put(place, result)
-        return kept
+            store.put(place, result)
+        return store
 
     def put(self, place: int, result: Result | bytes) -> None:
         """Keep what is found in the input at a place, once for each; it may be packed already."""

@@ -23,7 +23,7 @@ def modules() -> tuple[ModuleType, ...]:
 
 def run(case: Case) -> list[Finding]:
     """What all rules find in one case, by code."""
-    return list(_findings(case, asked(case.workload), chosen()))
+    return list(_findings(case, modules_for(case.workload), chosen()))
 
 
 @cache
@@ -31,7 +31,7 @@ def _without_generation() -> tuple[ModuleType, ...]:
     return tuple(module for module in modules() if not module.__name__.startswith(_OF_GENERATION))
 
 
-def asked(workload: Workload) -> tuple[ModuleType, ...]:
+def modules_for(workload: Workload) -> tuple[ModuleType, ...]:
     """The rule modules that can speak of a job: one that generates nothing has no rollout to judge."""
     return _without_generation() if workload.rollout is None else modules()
 
@@ -45,5 +45,5 @@ def _findings(case: Case, asked: tuple[ModuleType, ...], language: str) -> tuple
 
 def refusals(case: Case) -> list[Finding]:
     """What rules say of the job that its trainer or engine refuses, by code."""
-    findings = (module.check(case) for module in asked(case.workload) if module.RULE.refuses)
+    findings = (module.check(case) for module in modules_for(case.workload) if module.RULE.refuses)
     return [finding for finding in findings if finding is not None and finding.refuses]

@@ -29,7 +29,7 @@ class CaseFigures:
     @property
     def estimate(self) -> Estimate:
         """Memory per phase."""
-        return self.memory.whole
+        return self.memory.estimate
 
     @cached_property
     def rollout(self) -> RolloutMemory:
@@ -98,7 +98,7 @@ class Case(Struct, frozen=True, kw_only=True, dict=True):
         """Host memory per node, as in the estimate."""
         return self._figures.memory.host_bytes
 
-    def other(self, workload: Workload) -> "Case":
+    def with_workload(self, workload: Workload) -> "Case":
         """The case of another workload under the same headroom."""
         return Case.of(workload, headroom=self.headroom)
 

@@ -170,7 +170,7 @@ def due_proposal(
     proposal = case.workload
     for phase in phases:
         proposal = rung(proposal, phase)
-    if case.other(proposal).peak_bytes(phases[0]) > case.peak_bytes(phases[0]):
+    if case.with_workload(proposal).peak_bytes(phases[0]) > case.peak_bytes(phases[0]):
         return None
     return phases[0], proposal
 

@@ -156,7 +156,7 @@ def larger(case: Case, site: Site) -> int | None:
             return _last(case, site, before, below=following) or knee
         if not before.faster(proposal):
             break
-        knee, before = following, before.other(proposal)
+        knee, before = following, before.with_workload(proposal)
         following = _next(candidates, knee)
     return knee
 

@@ -112,14 +112,14 @@ def with_more_cache(case: Case, workload: Workload, *, than: Workload) -> Worklo
     most = case.largest(candidates, raised)
     if most is None or not pays(most):
         return None
-    held = _held(raised(most))
-    if held <= _held(workload):
+    held = _running_sequences(raised(most))
+    if held <= _running_sequences(workload):
         return None
-    enough = least(range(candidates[0], most), lambda value: _held(raised(value)) >= held)
+    enough = least(range(candidates[0], most), lambda value: _running_sequences(raised(value)) >= held)
     return raised(most if enough is None else enough)
 
 
-def _held(workload: Workload) -> int:
+def _running_sequences(workload: Workload) -> int:
     """Sequences that run at once, those of the largest CUDA graph at most: of more the gain is not known."""
     held = min(sequences_per_replica(workload), figures(workload).rollout.concurrent_sequences)
     graph = largest_graph(workload.generator)

@@ -84,7 +84,7 @@ def spent(interval: Interval, note: str = "") -> str:
     return around(seconds, *seconds_ends(interval), note)
 
 
-def held(number: int, batch: Batch) -> str:
+def cached_sequences(number: int, batch: Batch) -> str:
     """How many sequences a cache holds, and how long: ``"256 at full length"``, ``"256 of 1,624 tokens"``."""
     if batch.room_tokens == batch.sequence_tokens:
         return _("{sequences} at full length").format(sequences=count(number))

@@ -59,7 +59,7 @@ class PhaseTime(Struct, frozen=True, kw_only=True, eq=False, dict=True):
 
     def _beside_host(self, times: float, preparing: float) -> float:
         if self.job is not None:
-            return _pass_time(self.job.beside(_beside_host(self.job.cluster, times))).seconds
+            return _pass_time(self.job.on_cluster(_beside_host(self.job.cluster, times))).seconds
         if self.engine is not None:
             typical = waiting_for(self.engine, 1.0, 1.0)
             return self.seconds + waiting_for(self.engine, times, preparing) - typical

@@ -45,17 +45,17 @@ class LayerSeconds(Struct, frozen=True, kw_only=True):
 
     def times(self, factors: "LayerSeconds") -> "LayerSeconds":
         """Multiplies the seconds one by one with another's, which are factors."""
-        return _each(lambda seconds, factor: seconds * factor, self, factors)
+        return _by_field(lambda seconds, factor: seconds * factor, self, factors)
 
     def over(self, other: "LayerSeconds") -> "LayerSeconds":
         """Divides the seconds one by one by another's."""
-        return _each(lambda seconds, unit: seconds / unit, self, other)
+        return _by_field(lambda seconds, unit: seconds / unit, self, other)
 
 
 _FIELDS = LayerSeconds.__struct_fields__
 
 
-def _each(operation: Callable[..., float], *operands: LayerSeconds) -> LayerSeconds:
+def _by_field(operation: Callable[..., float], *operands: LayerSeconds) -> LayerSeconds:
     return LayerSeconds(**{name: operation(*(getattr(one, name) for one in operands)) for name in _FIELDS})
 
 
@@ -82,17 +82,17 @@ def host_seconds(gpu: str, engine: str, *, query_key_norms: bool, ranks: int) ->
         ranks: that share the model, or have one each.
     """
     card, several = host_card(gpu), ranks > 1
-    measured = _measured(card, engine, query_key_norms=query_key_norms, several=several)
+    measured = _measured_seconds(card, engine, query_key_norms=query_key_norms, several=several)
     if not several:
         return measured or host_seconds(HOST, engine, query_key_norms=query_key_norms, ranks=1)
     alone = host_seconds(card, engine, query_key_norms=query_key_norms, ranks=1)
     if measured is None:
         there = [host_seconds(HOST, engine, query_key_norms=query_key_norms, ranks=n) for n in (1, 2)]
         measured = alone.times(there[1].over(there[0]))
-    return _each(max, measured, alone)
+    return _by_field(max, measured, alone)
 
 
-def _measured(card: str, engine: str, *, query_key_norms: bool, several: bool) -> LayerSeconds | None:
+def _measured_seconds(card: str, engine: str, *, query_key_norms: bool, several: bool) -> LayerSeconds | None:
     """What the machines of a card told; None where they do not tell all of a layer."""
     forward, recomputed, kept = (
         _mean(_on_machines(card, engine, name, query_key_norms=query_key_norms, several=several))
@@ -173,7 +173,7 @@ def _mean(seconds: Sequence[float | None]) -> float | None:
     return sum(told) / len(told) if told else None
 
 
-def _told(seconds: Sequence[float | None]) -> float:
+def _known_mean(seconds: Sequence[float | None]) -> float:
     """The mean of what some machine told."""
     mean = _mean(seconds)
     assert mean is not None, "no machine told it"
@@ -209,7 +209,7 @@ def host_of_experts(gpu: str, *, grouped: bool, ranks: int) -> LayerSeconds:
     machines = [machine for card in EXPERTS for machine in operators_of(card).machines]
 
     def added_to(name: str) -> float:
-        return _told([_added(machine, implementation, name) for machine in machines])
+        return _known_mean([_added(machine, implementation, name) for machine in machines])
 
     added = LayerSeconds(
         forward_s=added_to("forward_s"),

@@ -57,7 +57,7 @@ class TimedPasses(Struct, frozen=True, kw_only=True, dict=True):
         """Seconds of one layer's arithmetic for one micro-batch."""
         return layer_compute(self)
 
-    def beside(self, cluster: Cluster) -> "TimedPasses":
+    def on_cluster(self, cluster: Cluster) -> "TimedPasses":
         """The job on GPUs that differ in their host alone, and compute as long."""
         job = TimedPasses(cluster=cluster, batch=self.batch, step_pass=self.step_pass)
         vars(job).update(micro=self.micro, layer=self.layer, compute=self.compute)

@@ -109,7 +109,7 @@ def model_config(config_json: FoundConfig) -> Any:
             key="model_type",
             hint=_("--trace needs a type that transformers implements itself"),
         )
-    config = transformers.CONFIG_MAPPING[model_type].from_dict(_own(config_json.values))
+    config = transformers.CONFIG_MAPPING[model_type].from_dict(_without_foreign_keys(config_json.values))
     if config.is_encoder_decoder:
         raise UnsupportedError(
             _("an encoder-decoder model is not modelled"), location=Location(source=config_json.source)
@@ -117,9 +117,9 @@ def model_config(config_json: FoundConfig) -> Any:
     return config
 
 
-def _own(values: Mapping[str, Any]) -> dict[str, Any]:
+def _without_foreign_keys(values: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        key: _own(value) if isinstance(value, Mapping) else value
+        key: _without_foreign_keys(value) if isinstance(value, Mapping) else value
         for key, value in values.items()
         if key not in _FOREIGN_KEYS
     }

@@ -83,7 +83,7 @@ def changed_keys(
         after: the second one.
         moved: keys of the first one, and what the release of the second one reads instead.
     """
-    changes = [*_renamed(moved, before, after), *_others(moved, before, after)]
+    changes = [*_renamed(moved, before, after), *_other_changes(moved, before, after)]
     return tuple(sorted(changes, key=lambda change: (not change.touches, _ORDER[change.kind])))
 
 
@@ -98,7 +98,7 @@ def _renamed(
             yield _key_change(change, before, old, after, new)
 
 
-def _others(
+def _other_changes(
     moved: Mapping[str, str], before: KeysOfConfiguration, after: KeysOfConfiguration
 ) -> Iterator[KeyChange]:
     handled = {*moved.keys(), *moved.values()}

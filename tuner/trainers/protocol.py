@@ -209,10 +209,10 @@ class Configuration(Protocol):
 class RunReader(Protocol):
     """What a trainer's runs print and record, as the answer needs it."""
 
-    def observed(self, steps: "Sequence[StepMetrics]", workload: Workload) -> "ObservedRun | None":
+    def observed_run(self, steps: "Sequence[StepMetrics]", workload: Workload) -> "ObservedRun | None":
         """What the metrics of a run's steps say of the job; None where they say nothing of it."""
 
-    def recorded(
+    def with_record(
         self, record: "RunRecord", observed: "ObservedRun | None", workload: Workload
     ) -> "ObservedRun | None":
         """What a run's log says with what its workers recorded; None where neither says anything."""
@@ -220,7 +220,7 @@ class RunReader(Protocol):
     def noted_settings(self, note: str) -> tuple[str, ...]:
         """Overrides of what the note on a published run names by its key as switched on."""
 
-    def engine_version_of(self, asked: str, nearest: Workload) -> str | None:
+    def engine_version_of(self, release: str, nearest: Workload) -> str | None:
         """The rollout engine's version under a release that is not bundled, where ``nearest`` has another."""
 
     def printed_utilisation(self, metrics: dict[str, float]) -> float | None:
@@ -299,7 +299,7 @@ class Trainer(Protocol):
             UnsupportedError: the configuration is for another program of the trainer.
         """
 
-    def behaviours(self, asked: str, nearest: Workload, read: Reader) -> tuple[Behaviour, ...]:
+    def behaviours(self, release: str, nearest: Workload, read: Reader) -> tuple[Behaviour, ...]:
         """The ways in which a job may run under a release that is not bundled, ``nearest`` first."""
 
     def place_of(self, calls: "Sequence[Call]") -> "FailurePlace":

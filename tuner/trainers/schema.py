@@ -48,23 +48,23 @@ class Schema:
 
     def in_yaml(self, path: Path) -> bool:
         """Whether the composed configuration has the key, or a free-form section that may hold it."""
-        found, rest = self._descend(path)
-        return not rest or found is None or found == {} or is_interpolation(found)
+        node, rest = self._descend(path)
+        return not rest or node is None or node == {} or is_interpolation(node)
 
     def in_dataclass(self, path: Path) -> bool:
         """Whether the key is a field that the section's dataclass has and its YAML leaves out."""
-        found, rest = self._descend(path)
-        return bool(rest) and isinstance(found, dict) and rest[0] in self._fields_of(found)
+        node, rest = self._descend(path)
+        return bool(rest) and isinstance(node, dict) and rest[0] in self._fields_of(node)
 
     def has(self, path: Path) -> bool:
         """Whether the release itself has the key: what a free-form section may hold is the user's."""
-        found, rest = self._descend(path)
-        return not rest or (len(rest) == 1 and isinstance(found, dict) and rest[0] in self._fields_of(found))
+        node, rest = self._descend(path)
+        return not rest or (len(rest) == 1 and isinstance(node, dict) and rest[0] in self._fields_of(node))
 
     def is_section(self, path: Path) -> bool:
         """Whether the configuration has a section with keys of its own at ``path``."""
-        found, rest = self._descend(path)
-        return not rest and isinstance(found, dict) and bool(found)
+        node, rest = self._descend(path)
+        return not rest and isinstance(node, dict) and bool(node)
 
     def nearest(self, path: Path, *, deliberate: bool = False, moved: bool = False) -> Path | None:
         """The known key that ``path`` most likely means.
@@ -83,10 +83,10 @@ class Schema:
 
     def _resembling(self, path: Path, *, deliberate: bool, moved: bool) -> Path | None:
         if deliberate:
-            siblings = {known[-1]: known for known in self._known if known[:-1] == path[:-1]}
+            siblings = {known[-1]: known for known in self._leaf_paths if known[:-1] == path[:-1]}
             close = get_close_matches(path[-1], siblings, n=1, cutoff=_DELIBERATE_SIMILARITY)
             return siblings[close[0]] if close else None
-        endings = [known for known in self._known if known[-len(path) :] == path]
+        endings = [known for known in self._leaf_paths if known[-len(path) :] == path]
         if endings:
             return min(endings, key=lambda known: (known[0] not in self._main_sections, len(known)))
         names = [path[-1]] if path[-1] in self._by_name else []
@@ -114,7 +114,7 @@ class Schema:
         return node, ()
 
     @cached_property
-    def _known(self) -> tuple[Path, ...]:
+    def _leaf_paths(self) -> tuple[Path, ...]:
         return tuple(path for path in self._walk() if path[-1] != "_target_")
 
     def _walk(self) -> Iterator[Path]:
@@ -129,7 +129,7 @@ class Schema:
     @cached_property
     def _by_name(self) -> dict[str, list[Path]]:
         by_name: dict[str, list[Path]] = {}
-        for path in self._known:
+        for path in self._leaf_paths:
             by_name.setdefault(path[-1], []).append(path)
         return by_name
 

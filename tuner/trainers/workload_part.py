@@ -34,13 +34,13 @@ class WorkloadPart(Struct, frozen=True, kw_only=True):
         theirs = self.of(read)
         return theirs is None or bool(field.value(self.of(wanted)) != field.value(theirs))
 
-    def with_release_facts(self, asked: Workload, read: Workload, also: Iterable[str] = ()) -> Workload:
-        """What was ``asked``, with the fields that follow taken from what a release ``read``."""
+    def with_release_facts(self, configured: Workload, read: Workload, also: Iterable[str] = ()) -> Workload:
+        """What was ``configured``, with the fields that follow taken from what a release ``read``."""
         part = self.of(read)
         facts = {} if part is None else {name: getattr(part, name) for name in (*self.following, *also)}
         if not facts:
-            return asked
-        return cast(Workload, _with(asked, self.path, facts))
+            return configured
+        return cast(Workload, _with(configured, self.path, facts))
 
 
 def keys_of_fields(

@@ -88,7 +88,7 @@ class Progress(Protocol):
     def returned(self, failed: Failed | None) -> None:
         """What was run has returned, or failed."""
 
-    def done(self, report: PartReport) -> None:
+    def part_done(self, report: PartReport) -> None:
         """A part has ended."""
 
     def warn(self, text: str) -> None:

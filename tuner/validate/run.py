@@ -148,7 +148,7 @@ class Run:
         try:
             for index, part in enumerate(planned):
                 self._reports.append(self._report(part, planned[index:]))
-                self.progress.done(self._reports[-1])
+                self.progress.part_done(self._reports[-1])
         except KeyboardInterrupt:
             self.interrupted = True  # between two parts
             self._reports += [self._report(part, ()) for part in planned[len(self._reports) :]]

@@ -6,7 +6,7 @@ from html import escape
 
 from calculator import form, questions, samples
 from calculator.reading import read
-from kept_answers import kept
+from kept_answers import cached_answer
 from tuner.memory import Estimate, PhaseEstimate, estimate, rollout_memory
 from tuner.render.bars import PARTS
 from tuner.render.numbers import exact, gib, gib_interval
@@ -23,7 +23,7 @@ def traced() -> questions.Traced:
     return found
 
 
-@kept(words=False)
+@cached_answer(words=False)
 def texts() -> tuple[str, ...]:
     """Why a job cannot run, or may not: all that the model may say."""
     return tuple(name[1] for name in traced().expressions if name[0] in ("problem", "doubt"))

@@ -32,10 +32,10 @@ def asking(part: Struct, path: str, resolver: Resolver) -> Any:
     made = {
         field.name: Lazy(resolver, f"{path}{field.name}", getattr(part, field.name)) for field in fields(part)
     }
-    asked = _asking_type(type(part))(**made)
+    answer = _asking_type(type(part))(**made)
     if isinstance(part, ModelShape):
-        vars(asked)["resolver"] = resolver
-    return asked
+        vars(answer)["resolver"] = resolver
+    return answer
 
 
 class Lazy:
@@ -63,7 +63,7 @@ class Lazy:
 def _asking_type(kind: type[Struct]) -> Any:
     """A type whose fields are asked for."""
 
-    def asked(self: Any, name: str) -> Any:
+    def answer(self: Any, name: str) -> Any:
         own = super(made, self).__getattribute__
         if name in COUNTS and issubclass(kind, ModelShape):
             return own("resolver").count(name)
@@ -74,5 +74,5 @@ def _asking_type(kind: type[Struct]) -> Any:
         return value.resolved() if type(value) is Lazy else value
 
     meta: Any = type(kind)
-    made = meta(kind.__name__, (kind,), {"__getattribute__": asked}, frozen=True)
+    made = meta(kind.__name__, (kind,), {"__getattribute__": answer}, frozen=True)
     return made

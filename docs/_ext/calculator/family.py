@@ -99,7 +99,9 @@ class Family:
         value = at(read_once(base), path)
         if value is not ABSENT:
             return value
-        others = ({**base, variable: name} for variable, names in self._asked(path).items() for name in names)
+        others = (
+            {**base, variable: name} for variable, names in self._variables_of(path).items() for name in names
+        )
         return next(found for other in others if (found := at(read_once(other), path)) is not ABSENT)
 
     def _columns(self, path: str, settled: Mapping[str, str]) -> dict[str, list[Any]]:
@@ -115,14 +117,14 @@ class Family:
     def _depending(
         self, path: str, base: Answers, settled: Mapping[str, str]
     ) -> Iterator[tuple[str, list[Any]]]:
-        for variable, names in self._asked(path).items():
+        for variable, names in self._variables_of(path).items():
             if variable in settled:
                 continue
             values = [at(read_once({**base, variable: name}), path) for name in names]
             if len({telling(value) for value in values if value is not ABSENT}) > 1:
                 yield variable, values
 
-    def _asked(self, path: str) -> Mapping[str, tuple[str, ...]]:
+    def _variables_of(self, path: str) -> Mapping[str, tuple[str, ...]]:
         """The variables that a field may depend on: of the parts that say so themselves, only those."""
         for start, variable in (("model.", "model"), ("cluster.gpu.", "card")):
             if path.startswith(start):
@@ -133,7 +135,7 @@ class Family:
         """A value by a choice; numbers together, anything else one after the other."""
         assert self._explorer is not None
         column = self._column(variable, path, values)
-        left = [row for row in self._explorer.left(variable) if values[row] is not ABSENT]
+        left = [row for row in self._explorer.open_choices(variable) if values[row] is not ABSENT]
         kinds = {column.kinds[row] for row in left}
         if kinds == {"number"}:
             return column.number

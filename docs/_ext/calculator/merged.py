@@ -21,7 +21,7 @@ def number(tree: Any) -> Any:
 
 def flag(tree: Any) -> Any:
     """Whether something is so."""
-    return numbers.equal(numbers.whole(folded(tree, int)), numbers.constant(1))
+    return numbers.equal(numbers.as_number(folded(tree, int)), numbers.constant(1))
 
 
 def constant(tree: Any) -> Any:
@@ -72,7 +72,7 @@ def _one_term(tree: Any, name: str, pick: Pick) -> Any:
         raise numbers.NotWritableError(f"{name} is two things")
 
     def size(end: str) -> Any:
-        return numbers.kept(folded(tree, lambda leaf: sum(getattr(term, end) for term in pick(leaf))))
+        return numbers.kept_size(folded(tree, lambda leaf: sum(getattr(term, end) for term in pick(leaf))))
 
     return Term(
         item=present[0].item,

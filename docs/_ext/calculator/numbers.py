@@ -40,7 +40,7 @@ class Number:
     def __add__(self, other: object) -> Any:
         if isinstance(other, Fraction):
             return NotImplemented
-        return add(self, whole(other))
+        return add(self, as_number(other))
 
     __radd__ = __add__
 
@@ -48,10 +48,10 @@ class Number:
         return multiply(self, constant(-1))
 
     def __sub__(self, other: object) -> "Number":
-        return add(self, -whole(other))
+        return add(self, -as_number(other))
 
     def __rsub__(self, other: object) -> "Number":
-        return add(whole(other), -self)
+        return add(as_number(other), -self)
 
     def __mul__(self, other: object) -> Any:
         if isinstance(other, Fraction):
@@ -61,21 +61,21 @@ class Number:
         if isinstance(other, float):
             above, below = other.as_integer_ratio()
             return Fraction.of(multiply(self, constant(above)), constant(below))
-        return multiply(self, whole(other))
+        return multiply(self, as_number(other))
 
     __rmul__ = __mul__
 
     def __floordiv__(self, other: object) -> "Number":
-        return divide(self, whole(other))
+        return divide(self, as_number(other))
 
     def __rfloordiv__(self, other: object) -> "Number":
-        return divide(whole(other), self)
+        return divide(as_number(other), self)
 
     def __truediv__(self, other: object) -> "Number | Fraction":
-        return Fraction.of(self, whole(other))
+        return Fraction.of(self, as_number(other))
 
     def __rtruediv__(self, other: object) -> "Number | Fraction":
-        return Fraction.of(whole(other), self)
+        return Fraction.of(as_number(other), self)
 
     def __ceil__(self) -> "Number":
         return self
@@ -97,14 +97,14 @@ class Number:
             return True
         if not isinstance(other, (int, float, Number)):
             return False
-        return equal(self, whole(other))
+        return equal(self, as_number(other))
 
     def __ne__(self, other: object) -> Any:
         if self is other:
             return False
         if not isinstance(other, (int, float, Number)):
             return True
-        return negated(equal(self, whole(other)))
+        return negated(equal(self, as_number(other)))
 
     def __hash__(self) -> int:
         return id(self)
@@ -155,7 +155,7 @@ class Fraction:
         return made
 
     def __mul__(self, other: object) -> "Number | Fraction":
-        return Fraction.of(multiply(self.above, whole(other)), self.below)
+        return Fraction.of(multiply(self.above, as_number(other)), self.below)
 
     __rmul__ = __mul__
 
@@ -167,7 +167,7 @@ def _scaled(number: Number, other: object) -> tuple[Number, Number]:
     """Two numbers that compare as a number and another one, which may be a fraction, do."""
     if isinstance(other, Fraction):
         return multiply(number, other.below), other.above
-    return number, whole(other)
+    return number, as_number(other)
 
 
 # -- how numbers are made -----------------------------------------------------------------
@@ -218,7 +218,7 @@ def constant(number: float) -> Number:
     return made
 
 
-def whole(number: object) -> Number:
+def as_number(number: object) -> Number:
     """A number that is known or not as a number that may not be known."""
     if isinstance(number, Number):
         return number
@@ -306,12 +306,12 @@ def divide(dividend: Number, divisor: Number) -> Number:
 
 def largest(numbers: list[Any]) -> Number:
     """The largest of some numbers."""
-    return _extreme("max", [whole(number) for number in numbers])
+    return _extreme("max", [as_number(number) for number in numbers])
 
 
 def smallest(numbers: list[Any]) -> Number:
     """The smallest of some numbers."""
-    return _extreme("min", [whole(number) for number in numbers])
+    return _extreme("min", [as_number(number) for number in numbers])
 
 
 def _extreme(op: str, numbers: list[Number]) -> Number:
@@ -333,7 +333,7 @@ def _extreme(op: str, numbers: list[Number]) -> Number:
 
 def chosen(condition: Condition, yes: Any, no: Any) -> Number:
     """One number where a condition holds, else the other."""
-    left, right = whole(yes), whole(no)
+    left, right = as_number(yes), as_number(no)
     if left is right:
         return left
     if condition.op == "not":
@@ -343,9 +343,9 @@ def chosen(condition: Condition, yes: Any, no: Any) -> Number:
     return made
 
 
-def kept(number: Any) -> Number:
+def kept_size(number: Any) -> Number:
     """A size that counts as there although it may be nothing."""
-    size = whole(number)
+    size = as_number(number)
     made: Number = _made("kept", (size,), (size.low, size.high))
     return made
 

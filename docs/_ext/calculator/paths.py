@@ -119,7 +119,7 @@ class Explorer:
             (variable,) = condition.variables
             if variable in self.tables:
                 rows = self._values(condition, variable)
-                found = {bool(rows[row]) for row in self._left(path, variable)}
+                found = {bool(rows[row]) for row in self._open_choices(path, variable)}
                 return found.pop() if len(found) == 1 else None
         left, right = condition.args
         (low, high), (least, most) = _ends(path, left), _ends(path, right)
@@ -133,7 +133,7 @@ class Explorer:
             (variable,) = condition.variables
             if variable in self.tables:
                 rows = self._values(condition, variable)
-                left = tuple(row for row in self._left(path, variable) if bool(rows[row]) is holds)
+                left = tuple(row for row in self._open_choices(path, variable) if bool(rows[row]) is holds)
                 path.left[variable] = left
                 return
         left, right = condition.args
@@ -155,12 +155,12 @@ class Explorer:
                 low, high = (max(low, bound + 1), high) if holds else (low, min(high, bound))
             path.ends[id(one)] = (low, high)
 
-    def _left(self, path: _Path, variable: str) -> tuple[int, ...]:
+    def _open_choices(self, path: _Path, variable: str) -> tuple[int, ...]:
         return path.left.get(variable) or tuple(range(len(self.tables[variable])))
 
-    def left(self, variable: str) -> tuple[int, ...]:
+    def open_choices(self, variable: str) -> tuple[int, ...]:
         """The choices of a variable that the way taken leaves."""
-        return self._left(self.paths[-1], variable)
+        return self._open_choices(self.paths[-1], variable)
 
     # -- values ---------------------------------------------------------------------------------
 

@@ -40,7 +40,7 @@ class Traced(Struct, frozen=True, kw_only=True, eq=False):
 def ask() -> Traced:
     """Trace the memory model."""
     family = Family()
-    found = [_asked(family, count) for count in (layers.FEW, layers.MANY)]
+    found = [_expressions(family, count) for count in (layers.FEW, layers.MANY)]
     few, many = found
     if list(few) != list(many):
         raise numbers.NotWritableError("what there is depends on the number of layers")
@@ -49,7 +49,7 @@ def ask() -> Traced:
     return Traced(expressions=expressions, family=family)
 
 
-def _asked(family: Family, count: int) -> Expressions:
+def _expressions(family: Family, count: int) -> Expressions:
     forget = forgetter()
     explorer = family.traced(count, forget)
     found: Expressions = {}
@@ -75,7 +75,7 @@ def _phase(explorer: Explorer, workload: Workload, phase: Phase) -> Expressions:
         for term in moment.terms:
             name = (phase.value, moment.name, term.item.value, term.name)
             ends = {"bytes": term.bytes, "low": term.low, "high": term.high}
-            found |= {(*name, end): numbers.whole(size) for end, size in ends.items()}
+            found |= {(*name, end): numbers.as_number(size) for end, size in ends.items()}
     return found
 
 
@@ -94,7 +94,7 @@ def _capacity(explorer: Explorer, workload: Workload) -> Expressions:
     """What the rollout engine holds, and the memory of the card."""
     tree = explorer.tree(lambda: rollout_memory(workload))
     found: Expressions = {
-        ("rollout", name): numbers.whole(folded(tree, attrgetter(name))) for name in CAPACITIES
+        ("rollout", name): numbers.as_number(folded(tree, attrgetter(name))) for name in CAPACITIES
     }
     card = explorer.tree(lambda: workload.cluster.gpu.capacity_bytes)
-    return {**found, ("capacity",): numbers.whole(folded(card, lambda leaf: leaf))}
+    return {**found, ("capacity",): numbers.as_number(folded(card, lambda leaf: leaf))}

@@ -6,7 +6,7 @@ from typing import Any
 
 from figures import Drawing
 from figures.plot import COLOURS, MARKERS, axes
-from kept_answers import kept
+from kept_answers import cached_answer
 from tuner.accuracy import PassComparison, compare, read_measured, special_settings
 from tuner.units import GIB
 
@@ -41,7 +41,7 @@ def comparisons(names: Sequence[str]) -> list[PassComparison]:
     return [row for name in files(names) for row in _compared(name)]
 
 
-@kept(words=False)
+@cached_answer(words=False)
 def _compared(name: str) -> tuple[PassComparison, ...]:
     return tuple(compare(case) for case in read_measured(DATA / name).cases)
 

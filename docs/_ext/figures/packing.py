@@ -6,7 +6,7 @@ import running_job
 import token_budgets
 from figures import Drawing
 from figures.plot import axes, draw_lines
-from kept_answers import kept
+from kept_answers import cached_answer
 from tuner.consultation.consult import consult
 from tuner.consultation.premises import Premises
 
@@ -23,7 +23,7 @@ _DYNAMIC = "actor_rollout_ref.actor.use_dynamic_bsz=True"
 _BUDGET = "actor_rollout_ref.actor.ppo_max_token_len_per_gpu"
 
 
-@kept(words=False)
+@cached_answer(words=False)
 def _seconds(mean: int, *overrides: str) -> float:
     premises = Premises(gpu=running_job.GPU, verl_version=running_job.RELEASE, mean_response=mean)
     source = str(running_job.ROOT / running_job.FILE)

@@ -40,7 +40,7 @@ _STATES = (Item.PARAMETERS, Item.GRADIENTS, Item.OPTIMIZER)
 _MEASURES = ("card", "update", "host", "step")
 
 
-def _measured(overrides: Sequence[str]) -> tuple[float, ...]:
+def _measures(overrides: Sequence[str]) -> tuple[float, ...]:
     """One placement: what each of the measures comes to."""
     advice = running_job.answer(*overrides).advice
     return (
@@ -54,7 +54,7 @@ def _measured(overrides: Sequence[str]) -> tuple[float, ...]:
 def draw(words: Mapping[str, str], arguments: Sequence[str]) -> Drawing:
     """Four bars for each placement; arguments are overrides of the job."""
     names = [words[name] for name in _PLACEMENTS]
-    found = [_measured((*arguments, *overrides)) for overrides in _PLACEMENTS.values()]
+    found = [_measures((*arguments, *overrides)) for overrides in _PLACEMENTS.values()]
     with axes(height=5.6, rows=len(_MEASURES), name="states") as (all_axes, finished):
         for place, (axis, measure) in enumerate(zip(all_axes, _MEASURES, strict=True)):
             values = [one[place] for one in found]

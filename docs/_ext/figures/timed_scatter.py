@@ -7,7 +7,7 @@ from typing import Any
 from figures import Drawing
 from figures.accuracy_scatter import DATA
 from figures.plot import COLOURS, MARKERS, axes
-from kept_answers import kept
+from kept_answers import cached_answer
 from tuner.accuracy import MeasuredFile, TimedPhase, Utilisation, read_records, timed_passes
 from tuner.accuracy.seconds import CLOSE, TimedFile
 from tuner.cli.timed_runs import timed_runs
@@ -51,7 +51,7 @@ def utilisations(what: str) -> list[Utilisation]:
     return [one for path in recordings(what) for one in _timed(path.name).utilisations]
 
 
-@kept(words=False)
+@cached_answer(words=False)
 def _timed(name: str) -> TimedFile:
     records = read_records(DATA / name)
     return timed_passes(name, records) if isinstance(records, MeasuredFile) else timed_runs(name, records)

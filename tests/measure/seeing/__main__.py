@@ -129,7 +129,9 @@ def _records(plan: EnginePlan, dry_run: bool) -> list[dict[str, Any]]:
             continue
         if figure.peak_allocated_bytes is None:
             figure = replace(figure, allocated_before_bytes=0, peak_allocated_bytes=item.predicted.peak_bytes)
-        record = item.measured(replace(figure, seconds=())).model_dump(by_alias=True, exclude_defaults=True)
+        record = item.measured_case(replace(figure, seconds=())).model_dump(
+            by_alias=True, exclude_defaults=True
+        )
         records.append(record | {"layers": one.layers, "repeated_seconds": figure.seconds})
     return records
 

@@ -35,7 +35,7 @@ def _last_echoed(lines: Sequence[LogLine]) -> StartingCommand | None:
     for index in reversed(range(len(lines))):
         raw = lines[index].text
         if raw.lstrip("\x1b[0m").startswith("+") and "=" in raw:
-            text = _whole(raw)
+            text = _cleaned_text(raw)
             prompt = _ECHOED.match(text)
             if prompt is not None:
                 return StartingCommand(text=text[prompt.end() :], line=lines[index].number, index=index)
@@ -49,7 +49,7 @@ def _last_typed(lines: Sequence[LogLine]) -> StartingCommand | None:
         raw = lines[index].text
         if not (python in raw or torchrun in raw or ray in raw or accelerate in raw or uv in raw):
             continue
-        text = _whole(raw)
+        text = _cleaned_text(raw)
         prompt = _TYPED.match(text)
         if prompt is None:
             continue
@@ -69,9 +69,9 @@ def _continued(first: str, lines: Sequence[LogLine], index: int) -> str:
         characters += len(line.text)
         if not parts[-1].endswith("\\") or characters > _MOST_CHARACTERS:
             break
-        parts.append(_whole(line.text))
+        parts.append(_cleaned_text(line.text))
     return "\n".join(parts)
 
 
-def _whole(raw: str) -> str:
+def _cleaned_text(raw: str) -> str:
     return cleaned(raw, longest=len(raw)).text

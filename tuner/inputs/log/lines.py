@@ -41,7 +41,7 @@ def read_ends(start: bytes, stream: BinaryIO, *, end_bytes: int = END_BYTES) -> 
     cut = max(0, rest - end_bytes)
     stream.seek(cut, io.SEEK_CUR)
     end = stream.read(end_bytes)
-    return _whole(beginning, end) if cut == 0 else Ends(beginning=beginning, end=end, cut_bytes=cut)
+    return _joined_ends(beginning, end) if cut == 0 else Ends(beginning=beginning, end=end, cut_bytes=cut)
 
 
 def _size_behind(stream: BinaryIO) -> int | None:
@@ -58,25 +58,25 @@ def _size_behind(stream: BinaryIO) -> int | None:
 
 
 def _of_pipe(beginning: bytes, stream: BinaryIO, end_bytes: int) -> Ends:
-    kept: deque[bytes] = deque()
+    chunks: deque[bytes] = deque()
     held = cut = 0
     while len(beginning) + cut + held < _MOST_BYTES:
         piece = stream.read(_PIECE)
         if not piece:
             break
-        kept.append(piece)
+        chunks.append(piece)
         held += len(piece)
-        while held - len(kept[0]) >= end_bytes:
-            dropped = len(kept.popleft())
+        while held - len(chunks[0]) >= end_bytes:
+            dropped = len(chunks.popleft())
             held, cut = held - dropped, cut + dropped
     unread = len(beginning) + cut + held >= _MOST_BYTES
-    end = b"".join(kept)
+    end = b"".join(chunks)
     if cut == 0 and not unread:
-        return _whole(beginning, end)
+        return _joined_ends(beginning, end)
     return Ends(beginning=beginning, end=end, cut_bytes=cut, unread=unread)
 
 
-def _whole(beginning: bytes, end: bytes) -> Ends:
+def _joined_ends(beginning: bytes, end: bytes) -> Ends:
     return Ends(beginning=beginning + end)
 
 

@@ -49,10 +49,10 @@ def last_steps(steps: Iterable[StepMetrics]) -> tuple[StepMetrics, ...]:
 
     Lines of the same step that follow each other make one: trainers whose parts run apart log one for each.
     """
-    kept: deque[StepMetrics] = deque(maxlen=MOST_STEPS)
+    last: deque[StepMetrics] = deque(maxlen=MOST_STEPS)
     for step in steps:
-        while kept and step.step < kept[-1].step:  # the job began again behind a checkpoint
-            kept.pop()
-        before = kept.pop().values if kept and step.step == kept[-1].step else {}
-        kept.append(StepMetrics(step=step.step, values=before | step.values))
-    return tuple(kept)
+        while last and step.step < last[-1].step:  # the job began again behind a checkpoint
+            last.pop()
+        before = last.pop().values if last and step.step == last[-1].step else {}
+        last.append(StepMetrics(step=step.step, values=before | step.values))
+    return tuple(last)

@@ -126,8 +126,8 @@ def _last_steps(
 ) -> tuple[StepMetrics, ...]:
     """The steps behind the last start; a report may have its steps above the command as well."""
     for begin in (first if command is None else first + command.index, first):
-        said = [line for line in lines[begin:] if "step:" in line.text][-_MOST_STEP_LINES:]
-        steps = last_steps(step for line in said if (step := read_step(line.text)) is not None)
+        step_lines = [line for line in lines[begin:] if "step:" in line.text][-_MOST_STEP_LINES:]
+        steps = last_steps(step for line in step_lines if (step := read_step(line.text)) is not None)
         if steps:
             return steps
     return ()
@@ -161,8 +161,10 @@ def _out_of_memory(lines: Sequence[LogLine], first: int) -> OutOfMemory | None:
     # Without secrets is only what is told, for to look for them takes longer than all else.
     place = begin + error.line - 1
     begin = max(begin, place - MOST_BEFORE)
-    told = lines[begin : place + MOST_BEHIND + 1]
-    error = read_out_of_memory("\n".join(without_secrets(line.text).replace("\r", " ") for line in told))
+    message_lines = lines[begin : place + MOST_BEHIND + 1]
+    error = read_out_of_memory(
+        "\n".join(without_secrets(line.text).replace("\r", " ") for line in message_lines)
+    )
     if error is None:
         return None
     number = lines[min(begin + error.line, len(lines)) - 1].number

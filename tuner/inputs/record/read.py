@@ -104,7 +104,7 @@ def read_record(folder: Path) -> RunRecord:
                 StepMetrics(step=line.step, values=line.metrics) for line in lines if isinstance(line, Step)
             ]
         else:
-            workers.append(_recorded(file, process, lines))
+            workers.append(_worker_record(file, process, lines))
     if trainer is None and not workers:
         raise InputError(
             _("is a directory that holds no record: no {pattern} that begins with a process").format(
@@ -116,7 +116,7 @@ def read_record(folder: Path) -> RunRecord:
     return RunRecord(folder=folder, workers=tuple(workers), trainer=trainer, steps=last_steps(steps))
 
 
-def _recorded(file: Path, process: RecordProcess, lines: Sequence[Line]) -> WorkerRecord:
+def _worker_record(file: Path, process: RecordProcess, lines: Sequence[Line]) -> WorkerRecord:
     phases = tuple(line for line in lines if isinstance(line, Ended))
     running = lines[-1] if lines and isinstance(lines[-1], Begin) else None
     return WorkerRecord(file=file, process=process, phases=phases, running=running)

@@ -93,7 +93,7 @@ def taken_value(key: str, value: Any) -> Any:
 
     What only may be one stays: programs that the input starts are followed with it.
     """
-    return value if _carrying else _taken(key, value)
+    return value if _carrying else _without_secrets(key, value)
 
 
 def taken_override(text: str) -> str:
@@ -106,12 +106,12 @@ def taken_text(text: str) -> str:
     return text if _carrying else _cleaned(text, strict=False)
 
 
-def _taken(key: str, value: Any) -> Any:
+def _without_secrets(key: str, value: Any) -> Any:
     if isinstance(value, dict):
-        children = [_taken(str(name), child) for name, child in value.items()]
+        children = [_without_secrets(str(name), child) for name, child in value.items()]
         return dict(zip(_keys(value, strict=False), children, strict=True))
     if isinstance(value, list):
-        return [_taken(key, child) for child in value]
+        return [_without_secrets(key, child) for child in value]
     if is_secret(key.rpartition(".")[2], value):
         return HIDDEN
     return _cleaned(value, strict=False) if isinstance(value, str) else value
@@ -137,7 +137,7 @@ def _taken_override(text: str) -> str:
     parts = _parts(text)
     if parts is None:
         return _cleaned(text, strict=False)
-    return f"{_cleaned(parts[0], strict=False)}={_taken(parts[0].lstrip('+~'), parts[1])}"
+    return f"{_cleaned(parts[0], strict=False)}={_without_secrets(parts[0].lstrip('+~'), parts[1])}"
 
 
 def _parts(text: str) -> tuple[str, str] | None:

@@ -49,7 +49,7 @@ class Assignments:
                 value = (before, *value)
             variables[name] = value
             return name
-        one = Text() if value_node is None else expander.one(value_node)
+        one = Text() if value_node is None else expander.expand_to_string(value_node)
         if is_secret(name, str(one)) and not is_carried():
             one = Text((Unknown(name=name, text=f"${name}", location=source.location(target)),))
         if index:
@@ -74,8 +74,8 @@ class Assignments:
             for child in node.named_children:
                 key, equals, _value = source.of(child).removeprefix("[").partition("]=")
                 if equals:
-                    whole = expander.one(child)
-                    pairs[key.strip("\"'")] = text((whole.known or "").partition("]=")[2])
+                    whole = expander.expand_to_string(child)
+                    pairs[key.strip("\"'")] = text((whole.string or "").partition("]=")[2])
             return pairs
         return tuple(field.text for field in expander.fields(node.named_children))
 
@@ -85,7 +85,7 @@ class Assignments:
         variables = self._shell.scope.variables
         array = variables.get(name)
         if isinstance(array, Mapping):
-            key = expander.one(target.named_children[-1]).known
+            key = expander.expand_to_string(target.named_children[-1]).string
             if key is not None:
                 variables[name] = {**array, key: text(array.get(key, ""), value) if adds else value}
             return
@@ -146,7 +146,7 @@ class Assignments:
                 elif kind == "local":
                     self._shell.scope.variables[target] = Text()
             elif child.type in ("string", "concatenation", "simple_expansion", "expansion"):
-                name, equals, value = str(expander.one(child)).partition("=")
+                name, equals, value = str(expander.expand_to_string(child)).partition("=")
                 if equals and name.isidentifier():
                     self._shell.scope.variables[name] = text(value)
                     self._shell.scope.exported.update({name} if exports else ())

@@ -29,7 +29,7 @@ def _expanded(word: str, depth: int) -> list[str]:
         inside = _inside(word, opening)
         if inside is not None:
             end, parts = inside
-            middles = _sequence(parts[0]) if len(parts) == 1 else _each(parts, depth)
+            middles = _sequence(parts[0]) if len(parts) == 1 else _expansions(parts, depth)
             if middles:
                 rest = _expanded(word[end + 1 :], depth + 1)
                 before = word[:opening]
@@ -39,7 +39,7 @@ def _expanded(word: str, depth: int) -> list[str]:
     return [word]
 
 
-def _each(parts: list[str], depth: int) -> list[str]:
+def _expansions(parts: list[str], depth: int) -> list[str]:
     words = (word for part in parts for word in _expanded(part, depth + 1))
     return list(islice(words, _MOST_WORDS))
 

@@ -185,7 +185,7 @@ class Branches:
         return None
 
     def _case(self, node: Node) -> Status:
-        value = self._shell.expander().one(node.child_by_field_name("value"))
+        value = self._shell.expander().expand_to_string(node.child_by_field_name("value"))
         before = len(self._shell.scope.consulted)
         items = [child for child in node.children if child.type == "case_item"]
         for position, item in enumerate(items):
@@ -194,7 +194,7 @@ class Branches:
                 rest = items[position:]
                 for other in rest[1:]:  # what decides between these is asked for as well
                     self._matches(value, other)
-                causes = together(value.because, self.consulted(before))
+                causes = together(value.undecided_parts, self.consulted(before))
                 return self._any(node, [partial(self._item, item) for item in rest], causes)
             if matches:
                 return self._item(item)
@@ -211,10 +211,10 @@ class Branches:
         conditions = self.conditions(item)
         matches: Status = False
         for child in _patterns(item):
-            glob = self._shell.expander().one(child)
+            glob = self._shell.expander().expand_to_string(child)
             if child.type == "extglob_pattern":
                 glob = text(self._shell.source.of(child))
-            matches = True if glob.known == "*" else either(matches, conditions.matches(value, glob))
+            matches = True if glob.string == "*" else either(matches, conditions.matches(value, glob))
         return matches
 
     def _item(self, item: Node) -> Status:

@@ -92,7 +92,7 @@ class Builtins:
         raise LeaveLoop(ends=False)
 
     def _shift(self, words: Sequence[Field], _place: Location) -> Status:
-        count = words[0].text.known if words else "1"
+        count = words[0].text.string if words else "1"
         scope = self._shell.scope
         if count is None or not count.isdecimal() or len(count) > 6 or int(count) > len(scope.arguments):
             return False
@@ -101,29 +101,29 @@ class Builtins:
 
     def _set(self, words: Sequence[Field], _place: Location) -> Status:
         for position, word in enumerate(words):
-            known = word.text.known
+            known = word.text.string
             if known is not None and (known == "allexport" or re.fullmatch(r"-[a-z]*a[a-z]*", known)):
                 self._shell.scope.exports_all = True
             if known == "--":
-                self._shell.scope.arguments = tuple(each.text for each in words[position + 1 :])
+                self._shell.scope.arguments = tuple(argument.text for argument in words[position + 1 :])
                 return True
             if known is None or not known.startswith(("-", "+")):
                 if position and str(words[position - 1].text).endswith("o"):
                     continue  # "set -o pipefail"
-                self._shell.scope.arguments = tuple(each.text for each in words[position:])
+                self._shell.scope.arguments = tuple(argument.text for argument in words[position:])
                 return True
         return True
 
     def _eval(self, words: Sequence[Field], place: Location) -> Status:
         line = joined((word.text for word in words), " ")
-        if len(line.pieces) == 1 and line.because and not is_hook(str(line)):
+        if len(line.pieces) == 1 and line.undecided_parts and not is_hook(str(line)):
             self._shell.skip(f"eval {line}", place)
             return None
         return self.evaluate(line, place)
 
     def evaluate(self, line: Text, place: Location) -> Status:
         """Follow a text as a script of its own."""
-        known = (line if line.known is not None else self._with_variables(line)).known
+        known = (line if line.string is not None else self._with_variables(line)).string
         return None if known is None else self._shell.evaluate(known, place)
 
     def _with_variables(self, line: Text) -> Text:
@@ -154,12 +154,12 @@ class Builtins:
         expander = Expander(self._shell.scope, source, lambda _: Text())
         value: Number = None
         for word in words:
-            value = None if word.text.known is None else expander.computed(word.text.known, place)
+            value = None if word.text.string is None else expander.computed(word.text.string, place)
         return None if value is None else bool(value)
 
     def _read(self, words: Sequence[Field], place: Location) -> Status:
         for word in words:
-            name = word.text.known
+            name = word.text.string
             if name is not None and name.isidentifier():
                 self._shell.scope.variables[name] = Text(
                     (Unknown(name=name, text=f"${name}", location=place),)
@@ -171,10 +171,10 @@ class Builtins:
         target = named[0].text if named else Text((Unknown(name="HOME", text="~", location=place),))
         if words and not named:  # "cd -"
             return True
-        folder = None if target.known is None else absolute(target.known, self._shell.scope, place)
+        folder = None if target.string is None else absolute(target.string, self._shell.scope, place)
         if folder is not None:
             self._shell.scope.variables["PWD"] = text(folder)
-        elif target.known != ".":
+        elif target.string != ".":
             self._shell.scope.variables["PWD"] = target
         return True
 
@@ -186,5 +186,5 @@ class Builtins:
 
 
 def _status(words: Sequence[Field]) -> Status:
-    code = words[0].text.known if words else "0"
+    code = words[0].text.string if words else "0"
     return None if code is None else code == "0"

@@ -19,8 +19,8 @@ def shell_position(words: Sequence[Field]) -> int | None:
         None where there is none, or a program of Python comes first.
     """
     for position, word in enumerate(words[:-1]):
-        spelled = str(word.text)
-        if PYTHON.fullmatch(spelled) or _is_override(spelled):
+        written = str(word.text)
+        if PYTHON.fullmatch(written) or _is_override(written):
             return None
         if position and is_shell(word):
             return position
@@ -30,14 +30,14 @@ def shell_position(words: Sequence[Field]) -> int | None:
 def handed_line(words: Sequence[Field]) -> Field | None:
     """A command line that is one word: ``sbatch --wrap="..."``, ``ssh host "..."``; None without."""
     for word, following in zip(words, (*words[1:], None), strict=True):
-        spelled = str(word.text)
-        if spelled == _WRAP and following is not None:
+        written = str(word.text)
+        if written == _WRAP and following is not None:
             return following
-        if spelled.startswith(f"{_WRAP}="):
+        if written.startswith(f"{_WRAP}="):
             first = str(word.text.pieces[0])[len(_WRAP) + 1 :]
             return Field(text=text(first, *word.text.pieces[1:]), location=word.location)
     last = words[-1]
-    takes = (words[0].text.known or "").rpartition("/")[2] in _TAKES_LINE
+    takes = (words[0].text.string or "").rpartition("/")[2] in _TAKES_LINE
     return last if takes and len(words) > 1 and " " in str(last.text).strip() else None
 
 
@@ -46,5 +46,5 @@ def is_shell(word: Field) -> bool:
     return str(word.text).rpartition("/")[2] in SHELLS
 
 
-def _is_override(spelled: str) -> bool:
-    return "=" in spelled and "." in spelled.partition("=")[0]
+def _is_override(argument: str) -> bool:
+    return "=" in argument and "." in argument.partition("=")[0]

@@ -66,8 +66,8 @@ class Conditions:
                 return opposite(self.test(operand))
             if operator == "-v":
                 return self._source.of(operand) in self._scope.variables
-            return self._unary(operator, self._expander.one(operand))
-        return self._filled(self._expander.one(node))
+            return self._unary(operator, self._expander.expand_to_string(operand))
+        return self._filled(self._expander.expand_to_string(node))
 
     def arithmetic(self, nodes: Sequence[Node]) -> Status:
         """``(( ... ))``: whether the last expression is not 0."""
@@ -76,9 +76,9 @@ class Conditions:
             return None
         if values[-1] is not None:
             return bool(values[-1])
-        spelled = self._source.of(nodes[-1])
+        expression = self._source.of(nodes[-1])
         if_empty = len(nodes) == 1 and _has_no_effect(nodes[0]) and self._expander.number_if_empty(nodes[0])
-        return self._decide(f"(( {spelled} ))", self._settling(nodes[-1]), if_empty=bool(if_empty))
+        return self._decide(f"(( {expression} ))", self._settling(nodes[-1]), if_empty=bool(if_empty))
 
     def _settling(self, expression: Node) -> str:
         """The variable that settles arithmetic; none where the script itself sets it to what is not known."""
@@ -88,7 +88,7 @@ class Conditions:
 
     def words(self, operands: Sequence[Text]) -> Status:
         """The command ``test`` with its arguments."""
-        known = [operand.known for operand in operands]
+        known = [operand.string for operand in operands]
         if not operands:
             return False
         if len(operands) > 3 or (len(operands) == 3 and known[1] in ("-o", "-a")):
@@ -106,7 +106,7 @@ class Conditions:
 
     def _consult(self, operand: Text) -> Text:
         """An operand, after noting what is not run that would tell it."""
-        self._scope.consulted += operand.because
+        self._scope.consulted += operand.undecided_parts
         return operand
 
     def _operands(self, nodes: Sequence[Node]) -> list[Text]:
@@ -114,7 +114,9 @@ class Conditions:
         for node in nodes:
             sign = node.children[0] if node.type == "unary_expression" else None
             if sign is not None and sign.end_byte == node.children[-1].start_byte:  # "-3", which is one word
-                operands.append(text(self._source.of(sign), self._expander.one(node.children[-1])))
+                operands.append(
+                    text(self._source.of(sign), self._expander.expand_to_string(node.children[-1]))
+                )
             elif node.type in ("binary_expression", "unary_expression", "parenthesized_expression"):
                 operands += self._operands(node.children)
             elif node.is_named and node.type != "test_operator":
@@ -134,7 +136,10 @@ class Conditions:
             left = left.children[-1]
         pattern_ = right.type in ("extglob_pattern", "regex", "word")
         status = self._compared(
-            self._expander.one(left), operator, self._expander.one(right), pattern_=pattern_
+            self._expander.expand_to_string(left),
+            operator,
+            self._expander.expand_to_string(right),
+            pattern_=pattern_,
         )
         return opposite(status) if negated else status
 
@@ -145,20 +150,22 @@ class Conditions:
             return None
         for side in (left, right):
             self._consult(side)
-        if left.known is not None and right.known is not None:
-            return _judged(left.known, operator, right.known, pattern_=pattern_)
-        if is_of_other(self._scope.machine, left.known or right.known or "") and operator in (
+        if left.string is not None and right.string is not None:
+            return _string_comparison(left.string, operator, right.string, pattern_=pattern_)
+        if is_of_other(self._scope.machine, left.string or right.string or "") and operator in (
             "=",
             "==",
             "=~",
         ):
             return False
         operator = "=" if operator == "==" else operator
-        empty = _judged(_without_unknowns(left), operator, _without_unknowns(right), pattern_=pattern_)
+        empty = _string_comparison(
+            _without_unknowns(left), operator, _without_unknowns(right), pattern_=pattern_
+        )
         name = next((unknown.name for unknown in (*left.unknowns, *right.unknowns)), "")
         equal = None
-        if operator == "=" and right.known is not None and not (pattern_ and _GLOB.search(right.known)):
-            equal = _alone(left, right.known)
+        if operator == "=" and right.string is not None and not (pattern_ and _GLOB.search(right.string)):
+            equal = _alone(left, right.string)
         return self._decide(
             f"{_shown(left)} {operator} {_shown(right)}", name, if_empty=bool(empty), equal=equal
         )
@@ -168,11 +175,11 @@ class Conditions:
         return self._compared(value, "=", glob, pattern_=True)
 
     def _decide(
-        self, spelled: str, name: str, *, if_empty: bool, equal: tuple[Unknown, str] | None = None
+        self, expression: str, name: str, *, if_empty: bool, equal: tuple[Unknown, str] | None = None
     ) -> Status:
         """A test that nobody knows, which may be taken to hold or not."""
         test = UndecidedPart(
-            kind=UndecidedKind.TEST, text=spelled, location=self._place, name=name, if_empty=if_empty
+            kind=UndecidedKind.TEST, text=expression, location=self._place, name=name, if_empty=if_empty
         )
         return self._scope.decide(test, equal)
 
@@ -193,8 +200,8 @@ class Conditions:
     def _filled(self, value: Text) -> Status:
         """Whether a value is not empty."""
         self._consult(value)
-        if value.known is not None:
-            return bool(value.known)
+        if value.string is not None:
+            return bool(value.string)
         if value.size:
             return True
         equal = _alone(value, "")
@@ -204,7 +211,7 @@ class Conditions:
         return filled
 
 
-def _judged(left: str, operator: str, right: str, *, pattern_: bool) -> Status:
+def _string_comparison(left: str, operator: str, right: str, *, pattern_: bool) -> Status:
     """A comparison of two strings."""
     if operator in _COMPARISONS:
         numbers = parsed(left), parsed(right)
@@ -232,8 +239,8 @@ def _alone(value: Text, text_: str) -> tuple[Unknown, str] | None:
 
 def _shown(value: Text) -> str:
     """An operand as a reader needs it: an empty one and one with blanks in quotes."""
-    spelled = str(value)
-    return spelled if value.known is None or re.fullmatch(r"\S+", spelled) else f'"{spelled}"'
+    operand = str(value)
+    return operand if value.string is None or re.fullmatch(r"\S+", operand) else f'"{operand}"'
 
 
 def _has_no_effect(node: Node) -> bool:

@@ -48,7 +48,7 @@ def either_array(one: Array, two: Array, unknown: Unknown) -> Array:
 
 def _either_text(one: Text, two: Text, unknown: Unknown) -> Text:
     """A string that is one of two: the words that both begin and end with stay, as of a list of arguments."""
-    first, second = one.known, two.known
+    first, second = one.string, two.string
     if first is None or second is None:
         return Text((unknown,))
     words, others = first.split(" "), second.split(" ")

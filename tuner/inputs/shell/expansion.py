@@ -87,7 +87,7 @@ class Expander:
         self._scope.effort.copy_values(len(fields))
         return fields[:_MOST_FIELDS]
 
-    def one(self, node: Node) -> Text:
+    def expand_to_string(self, node: Node) -> Text:
         """A word as one string: the right side of an assignment, an operand of a test."""
         runs = self.expand(node)
         return joined((text(*(segment.text for segment in run)) for run in runs), " ")
@@ -115,7 +115,7 @@ class Expander:
         """The value of arithmetic that the script has as a text."""
         known = joined(
             (segment.text for run in self.expand_text(f"$(({expression}))", place) for segment in run), ""
-        ).known
+        ).string
         return None if known is None or not re.fullmatch(r"-?\d+", known) else int(known)
 
     def expand(self, node: Node) -> Expanded:
@@ -237,15 +237,15 @@ class Expander:
             name = self._source.of(node)
             value = text(name) if name[:1].isdigit() else self._braced.value(node, name)
         elif node.type in _OPERANDS:
-            value = self._braced.subscript(node) if node.type == "subscript" else self.one(node)
+            value = self._braced.subscript(node) if node.type == "subscript" else self.expand_to_string(node)
         else:
             return None
-        if value.known is None and self._empty_for_unknown:
+        if value.string is None and self._empty_for_unknown:
             return 0
-        if value.known is None:
-            self._scope.consulted += value.because
+        if value.string is None:
+            self._scope.consulted += value.undecided_parts
             return None
-        return parsed(value.known)
+        return parsed(value.string)
 
     def _assign_number(self, node: Node, value: Number) -> None:
         name = self._source.of(node)
@@ -254,9 +254,9 @@ class Expander:
 
     def _alternatives(self, nodes: Sequence[Node]) -> Iterator[Expanded]:
         """A word, or each that a brace expression makes of it."""
-        spelled = self._spelled(nodes)
-        words = brace_words(spelled) if "{" in spelled else []
-        if len(words) == 1 and words[0] == spelled:
+        source = self._source_text(nodes)
+        words = brace_words(source) if "{" in source else []
+        if len(words) == 1 and words[0] == source:
             words = []
         if not words:
             yield self._sequence(nodes)
@@ -277,7 +277,7 @@ class Expander:
             return literal(word)
         return Expander(self._scope, source, self._substitute).expand(assignment.children[-1])
 
-    def _spelled(self, nodes: Sequence[Node]) -> str:
+    def _source_text(self, nodes: Sequence[Node]) -> str:
         return self._source.between(nodes[0].start_byte, nodes[-1].end_byte)
 
 

@@ -26,7 +26,7 @@ def absolute(name: str, scope: Scope, place: Location) -> str | None:
     if name.startswith("/"):
         return normpath(name)
     current = scope.variables.get("PWD")
-    known = current.known if isinstance(current, Text) else None
+    known = current.string if isinstance(current, Text) else None
     if current is not None:
         return normpath(f"{known}/{name}") if known is not None and known.startswith("/") else None
     for file in (place.source, scope.script):

@@ -154,7 +154,7 @@ class Interpreter:
     def source_file(self, name: Text, arguments: Sequence[Text], place: Location) -> Status:
         """Follow another file in the same scope."""
         self.scope.effort.look_for_file()
-        content = None if name.known is None else self._read(name.known)
+        content = None if name.string is None else self._read(name.string)
         if content is None:
             if str(name).startswith("<("):
                 self.skip(str(name), place)
@@ -197,7 +197,7 @@ class Interpreter:
     def _unset(self, node: Node) -> Status:
         expander = self.expander()
         for field in expander.fields(node.named_children):
-            word = field.text.known
+            word = field.text.string
             if word is not None and not word.startswith("-"):
                 self._assignments.unset(word, expander, field.location)
         return True
@@ -215,14 +215,14 @@ class Interpreter:
         for child in node.children:
             if child.type == "variable_assignment":
                 empty = child.children[-1].type == "="
-                value = Text() if empty else expander.one(child.children[-1])
+                value = Text() if empty else expander.expand_to_string(child.children[-1])
                 environment.append((self.source.of(child.children[0]), value))
             elif child.type == "herestring_redirect":
-                self.streams.given = text(expander.one(child.named_children[-1]), "\n")
+                self.streams.given = text(expander.expand_to_string(child.named_children[-1]), "\n")
             elif "redirect" not in child.type and child.type != "comment":
                 words.append(child)
         fields = expander.fields(words)
-        if fields and fields[0].text.known == "exec":
+        if fields and fields[0].text.string == "exec":
             return self._exec(fields[1:], environment, node)
         if fields:
             return self._run(fields, environment, self.source.location(node))
@@ -232,7 +232,7 @@ class Interpreter:
     def _exec(self, words: list[Field], environment: list[tuple[str, Text]], node: Node) -> Status:
         """``exec program``, behind which nothing runs; without a program only redirections count."""
         while words and str(words[0].text).startswith("-"):
-            words = words[2:] if words[0].text.known == "-a" else words[1:]
+            words = words[2:] if words[0].text.string == "-a" else words[1:]
         if not words:
             return True
         status = self._run(words, environment, self.source.location(node))
@@ -241,7 +241,7 @@ class Interpreter:
         raise ExitShell(status)
 
     def _run(self, words: list[Field], environment: list[tuple[str, Text]], place: Location) -> Status:
-        name = words[0].text.known or ""
+        name = words[0].text.string or ""
         function = self.scope.functions.get(name)
         if function is not None:
             return self._call(function, [word.text for word in words[1:]], environment)
@@ -304,7 +304,7 @@ class Interpreter:
     ) -> Status:
         """Note a program that is started, or what it prints where somebody reads that."""
         values = [word.text for word in words]
-        if not self.streams.printed_by(values, place) and values[0].known not in PRINTERS:
+        if not self.streams.printed_by(values, place) and values[0].string not in PRINTERS:
             self.commands.append(
                 StartedProgram(
                     words=tuple(words),

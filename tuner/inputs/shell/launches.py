@@ -39,7 +39,7 @@ class Launch(Struct, frozen=True, kw_only=True):
     @property
     def hinges(self) -> tuple[UndecidedPart, ...]:
         """The tests that decide what it gets, or whether it is started."""
-        causes = together(*(argument.text.because for argument in self.arguments), self.doubts)
+        causes = together(*(argument.text.undecided_parts for argument in self.arguments), self.doubts)
         return tuple(cause for cause in causes if cause.decides_way)
 
 
@@ -69,16 +69,16 @@ def _program(words: Sequence[Field]) -> int | None:
     """Where the module or file stands that is run; None where no Python program is."""
     by_uv = False
     for position, word in enumerate(words):
-        spelled = str(word.text)
-        name = spelled.rpartition("/")[2]
+        argument = str(word.text)
+        name = argument.rpartition("/")[2]
         by_uv = by_uv or name == "uv"
-        if by_uv and (spelled in ("-m", "--module") or spelled.endswith(".py")):  # "uv run -m module"
+        if by_uv and (argument in ("-m", "--module") or argument.endswith(".py")):  # "uv run -m module"
             return _module_or_file(words, position)
-        if PYTHON.fullmatch(spelled) or _is_variable_of_python(word):
+        if PYTHON.fullmatch(argument) or _is_variable_of_python(word):
             return _behind_python(words, position + 1)
         if name in _STARTERS:
             return _module_or_file(words, position + 1)
-        if "=" in spelled and "." in spelled.partition("=")[0]:
+        if "=" in argument and "." in argument.partition("=")[0]:
             return None  # an override already: no program stands behind it
     return None
 
@@ -97,27 +97,27 @@ def _is_variable_of_python(word: Field) -> bool:
 def _behind_python(words: Sequence[Field], start: int) -> int | None:
     position = start
     while position < len(words):
-        spelled = str(words[position].text)
-        if spelled == "-m":
+        argument = str(words[position].text)
+        if argument == "-m":
             if position + 1 >= len(words):
                 return None
             module = str(words[position + 1].text)
             return _module_or_file(words, position + 2) if module in _DISTRIBUTED else position + 1
-        if spelled == "-c":
+        if argument == "-c":
             return None
-        if not spelled.startswith("-"):
+        if not argument.startswith("-"):
             return position
-        position += 2 if spelled in _VALUED_OPTIONS else 1
+        position += 2 if argument in _VALUED_OPTIONS else 1
     return None
 
 
 def _module_or_file(words: Sequence[Field], start: int) -> int | None:
     """Behind a starter's own options: ``-m module``, or the first file of Python."""
     for position in range(start, len(words)):
-        spelled = str(words[position].text)
-        if spelled in ("-m", "--module") and position + 1 < len(words):
+        argument = str(words[position].text)
+        if argument in ("-m", "--module") and position + 1 < len(words):
             return position + 1
-        if spelled.endswith(".py"):
+        if argument.endswith(".py"):
             return position
     return None
 
@@ -129,17 +129,17 @@ def _processes(words: Sequence[Field]) -> Processes:
 
 def _count(words: Sequence[Field], name: str) -> Count | None:
     """The number of an option, the last one where there are several; None for ``auto`` or a range."""
-    found = None
+    count = None
     for word, following in zip(words, (*words[1:], None), strict=True):
         option, equals, value = str(word.text).partition("=")
         if option.replace("_", "-") != name:
             continue
         value = value if equals or following is None else str(following.text)
         if value.isdecimal() and int(value[:_DIGITS]) > 0:
-            found = Count(
+            count = Count(
                 value=int(value[:_DIGITS]), text=f"torchrun {option}={value}", location=word.location
             )
-    return found
+    return count
 
 
 def texts(fields: Sequence[Field]) -> Iterator[str]:

@@ -73,12 +73,12 @@ def printed_by_machine(
         given: the program's standard input, None where nobody says.
     """
     name = str(words[0]).rpartition("/")[2]
-    known = [word.known or "" for word in words]
+    known = [word.string or "" for word in words]
     code = None
     if name in _PYTHON and len(words) == 3 and known[1] == "-c":
         code = known[2]
     elif name in _PYTHON and known[1:] in ([], ["-"]) and given is not None:
-        code = given.known
+        code = given.string
     if code:
         return _printed_by_python(code, machine)
     if name in ("which", "command", "type") and has(machine, " ".join(known)) is False:

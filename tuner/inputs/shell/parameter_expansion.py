@@ -62,7 +62,7 @@ class Braced:
         if name.isdecimal():
             position, arguments = int(name[:6]), (text(self._scope.script), *self._scope.arguments)
             if _several(arguments[: position + 1]):
-                return self._unknown(node, "", together(*(value.because for value in arguments)))
+                return self._unknown(node, "", together(*(value.undecided_parts for value in arguments)))
             return arguments[position] if position < len(arguments) else Text()
         value = self._scope.variables.get(name)
         if value is None and name == "BASH_SOURCE":
@@ -85,7 +85,7 @@ class Braced:
         prefix = before[0].type if before else ""
         values = self._values(named)
         if prefix == "#":
-            return _one(self._length(node, named, values))
+            return _single_segment(self._length(node, named, values))
         if prefix == "!":
             return self._indirect(node, named, rest)
         if not rest:
@@ -107,7 +107,7 @@ class Braced:
         if named.type == "subscript":
             if self._index(named) in _SEPARATE:
                 return _runs(self._elements(named))
-            return _one(self.subscript(named))
+            return _single_segment(self.subscript(named))
         return self.variable(named, self._source.of(named))
 
     def _index(self, node: Node) -> str:
@@ -127,7 +127,7 @@ class Braced:
         else:
             if index in _SEPARATE:
                 return tuple(value.values())
-            key = joined(self._spelled(node.named_children[-1]), "").known
+            key = joined(self._texts(node.named_children[-1]), "").string
             return (self._unknown(node, name) if key is None else value.get(key, Text()),)
         if index in _SEPARATE:
             return elements(array)
@@ -137,21 +137,25 @@ class Braced:
         element = array[number] if -len(array) <= number < len(array) else None
         return (element or Text(),)
 
-    def _spelled(self, node: Node) -> list[Text]:
+    def _texts(self, node: Node) -> list[Text]:
         return [segment.text for run in self._expand(node) for segment in run]
 
     def _length(self, node: Node, named: Node, values: Expanded) -> Text:
         if named.type == "subscript" and self._index(named) in _SEPARATE:
             return self._count(node, self._elements(named))
         whole = _joined(values)
-        return self._unknown(node, "", whole.because) if whole.known is None else text(str(len(whole.known)))
+        return (
+            self._unknown(node, "", whole.undecided_parts)
+            if whole.string is None
+            else text(str(len(whole.string)))
+        )
 
     def _count(self, node: Node, values: Sequence[Text]) -> Text:
         """How many values there are."""
         open_ended = _several(values) or (
-            len(values) == 1 and node.type == "expansion" and values[0].known is None
+            len(values) == 1 and node.type == "expansion" and values[0].string is None
         )
-        because = together(*(value.because for value in values))
+        because = together(*(value.undecided_parts for value in values))
         return self._unknown(node, "", because) if open_ended else text(str(len(values)))
 
     def _indirect(self, node: Node, named: Node, rest: Sequence[Node]) -> Expanded:
@@ -162,10 +166,10 @@ class Braced:
                 return _runs([text(str(index)) for index, item in enumerate(value) if item is not None])
             if value is not None and not isinstance(value, Text):
                 return _runs([text(key) for key in value])
-            return _one(self._unknown(node, ""))
-        name = self.value(named, self._source.of(named)).known
+            return _single_segment(self._unknown(node, ""))
+        name = self.value(named, self._source.of(named)).string
         if name is None or (rest and self._source.of(rest[0]).strip() not in _CONDITIONAL):
-            return _one(self._unknown(node, ""))
+            return _single_segment(self._unknown(node, ""))
         values = self.variable(node, name)
         if not rest:
             return values
@@ -179,15 +183,15 @@ class Braced:
         That is how the script runs in an environment that does not have it.
         """
         name = name or self._source.of(named).partition("[")[0]
-        absent = not self._is_set(name) or (operator[0] == ":" and _joined(values).known == "")
+        absent = not self._is_set(name) or (operator[0] == ":" and _joined(values).string == "")
         if operator[-1] == "+":
             return [] if absent else self._operand(rest)
         if not absent:
             return values
         if operator[-1] == "?":
-            return _one(self._unknown(named, name))
+            return _single_segment(self._unknown(named, name))
         operand = self._operand(rest)
-        if name not in self._scope.unset and name.isidentifier() and _joined(operand).known == "":
+        if name not in self._scope.unset and name.isidentifier() and _joined(operand).string == "":
             self._scope.optional.append(name)
         if operator[-1] == "=":
             self._scope.variables[name] = _joined(operand)
@@ -220,22 +224,24 @@ class Braced:
     def _slice(self, node: Node, values: Expanded, rest: Sequence[Node]) -> Expanded:
         operands = [child for child in rest if child.type != ":"]
         numbers = [self._number(child) for child in operands]
-        known = [run[0].text.known for run in values if run]
+        known = [run[0].text.string for run in values if run]
         if not numbers or None in numbers or None in known:
-            return _one(self._unknown(node, "", _joined(values).because))
+            return _single_segment(self._unknown(node, "", _joined(values).undecided_parts))
         offset, length = numbers[0] or 0, numbers[1] if len(numbers) > 1 else None
         if len(values) == 1 and values[0] and values[0][0].splits:
-            return _one(text(parameters.substring(known[0] or "", offset, length)))
+            return _single_segment(text(parameters.substring(known[0] or "", offset, length)))
         if node.text.startswith(b"${@"):  # "${@:2}" counts from 1
             offset -= 1 if offset > 0 else 0
         return values[offset:] if length is None else values[offset : offset + length]
 
     def _changed(self, node: Node, value: Text, operator: str, rest: Sequence[Node]) -> Text:
-        known = value.known
+        known = value.string
         slash = next((place for place, child in enumerate(rest) if child.type == "/"), len(rest))
-        first, second = (_joined(self._operand(part)).known for part in (rest[:slash], rest[slash + 1 :]))
+        first, second = (_joined(self._operand(part)).string for part in (rest[:slash], rest[slash + 1 :]))
         if known is None or first is None or second is None or len(first) > parameters.LONGEST_PATTERN:
-            return self._unknown(node, value.unknowns[0].name if value.unknowns else "", value.because)
+            return self._unknown(
+                node, value.unknowns[0].name if value.unknowns else "", value.undecided_parts
+            )
         if operator not in _CASES:
             self._scope.effort.match(min(parameters.LONGEST, len(known)))
         if operator in ("#", "##"):
@@ -269,7 +275,7 @@ def _runs(values: Sequence[Text]) -> Expanded:
     return [[Segment(value, splits=True)] for value in values]
 
 
-def _one(value: Text) -> Expanded:
+def _single_segment(value: Text) -> Expanded:
     return [[Segment(value, splits=True)]]
 
 

@@ -12,7 +12,7 @@ _DIRECTIVE = re.compile(r"%([sd%])")  # without a width, which can be of any siz
 _ECHO_OPTION = re.compile(r"-[neE]+")
 
 
-def printed(name: str, arguments: Sequence[Text], given: Text | None) -> Text | None:
+def command_output(name: str, arguments: Sequence[Text], given: Text | None) -> Text | None:
     """What a command prints; None where that is not known.
 
     Args:
@@ -24,14 +24,14 @@ def printed(name: str, arguments: Sequence[Text], given: Text | None) -> Text | 
         return _echo(arguments)
     if name == "cat" and not arguments:
         return given
-    if name == "wc" and [argument.known for argument in arguments] == ["-l"] and given is not None:
+    if name == "wc" and [argument.string for argument in arguments] == ["-l"] and given is not None:
         return _lines(given)
     program = _PROGRAMS.get(name)
-    words = [argument.known for argument in arguments]
+    words = [argument.string for argument in arguments]
     known = [word for word in words if word is not None]
     if program is None or len(known) != len(words):
         return None
-    standard = None if given is None else given.known
+    standard = None if given is None else given.string
     try:
         output = program(known, standard)
     except (ValueError, IndexError, TypeError):
@@ -42,8 +42,8 @@ def printed(name: str, arguments: Sequence[Text], given: Text | None) -> Text | 
 def _echo(arguments: Sequence[Text]) -> Text:
     options = ""
     words = list(arguments)
-    while words and _ECHO_OPTION.fullmatch(words[0].known or ""):
-        options += words.pop(0).known or ""
+    while words and _ECHO_OPTION.fullmatch(words[0].string or ""):
+        options += words.pop(0).string or ""
     line = joined(words, " ")
     if "e" in options:
         line = text(*(_escaped(piece) if isinstance(piece, str) else piece for piece in line.pieces))

@@ -113,23 +113,23 @@ class Scope:
         for name in {*self.variables, *other.variables}:
             mine, theirs = self.variables.get(name), other.variables.get(name)
             if mine != theirs:
-                because = together(causes, _because(mine), _because(theirs))
+                because = together(causes, _undecided_parts(mine), _undecided_parts(theirs))
                 unknown = Unknown(name=name, text=f"${name}", location=place, because=because)
                 self.variables[name] = either_value(mine, theirs, unknown)
         self.functions = {**other.functions, **self.functions}
         self.unset &= other.unset
         self.exported |= other.exported
         if self.arguments != other.arguments:
-            because = together(causes, _because(self.arguments), _because(other.arguments))
+            because = together(causes, _undecided_parts(self.arguments), _undecided_parts(other.arguments))
             unknown = Unknown(name="", text="$@", location=place, because=because)
             self.arguments = elements(either_array(self.arguments, other.arguments, unknown))
 
 
-def _because(value: Value | None) -> tuple[UndecidedPart, ...]:
+def _undecided_parts(value: Value | None) -> tuple[UndecidedPart, ...]:
     """What would tell the parts of a value that are not known."""
     if value is None:
         return ()
     if isinstance(value, Text):
-        return value.because
+        return value.undecided_parts
     items = value.values() if isinstance(value, Mapping) else elements(value)
-    return together(*(item.because for item in items))
+    return together(*(item.undecided_parts for item in items))

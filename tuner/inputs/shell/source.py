@@ -70,8 +70,8 @@ def parse_to_follow(file: str, content: bytes, *, first: Location | None = None)
     Raises:
         InputError: it is larger than a script can be, or so far from shell that the parser finds no end.
     """
-    spelled, inserted = respelled(content.replace(b"\r\n", b"\n"))
-    source = parse(file, spelled, first=first)
+    rewritten, inserted = respelled(content.replace(b"\r\n", b"\n"))
+    source = parse(file, rewritten, first=first)
     return replace(source, inserted=inserted) if inserted else source
 
 

@@ -9,7 +9,7 @@ from tuner.inputs.shell.conditions import Status
 from tuner.inputs.shell.expansion import Expander
 from tuner.inputs.shell.folders import absolute
 from tuner.inputs.shell.machine import printed_by_machine
-from tuner.inputs.shell.programs import printed
+from tuner.inputs.shell.programs import command_output
 from tuner.inputs.shell.scope import Scope
 from tuner.inputs.shell.source import Node, Source
 from tuner.inputs.shell.undecided_parts import UndecidedKind, UndecidedPart, together
@@ -73,16 +73,16 @@ class Streams:
         if self._output is None or not (one.pieces or two.pieces):
             return
         if one != two:
-            spelled = self._substitutions[-1].text if self._substitutions else ""
-            because = together(causes, one.because, two.because)
-            one = Text((Unknown(name="", text=spelled, location=place, because=because),))
+            substitution = self._substitutions[-1].text if self._substitutions else ""
+            because = together(causes, one.undecided_parts, two.undecided_parts)
+            one = Text((Unknown(name="", text=substitution, location=place, because=because),))
         self._output.append(one)
 
     def printed_by(self, words: Sequence[Text], place: Location) -> bool:
         """Take what a program prints; False where nobody reads it."""
         if self._output is None:
             return False
-        output = printed(str(words[0]).rpartition("/")[2], words[1:], self.given)
+        output = command_output(str(words[0]).rpartition("/")[2], words[1:], self.given)
         if output is None:
             output = self._path(words, place)
         if output is None:
@@ -94,7 +94,7 @@ class Streams:
 
     def _path(self, words: Sequence[Text], place: Location) -> Text | None:
         """What ``realpath name`` and ``readlink -f name`` print; None for other words."""
-        named = [word.known for word in words[1:] if not str(word).startswith("-")]
+        named = [word.string for word in words[1:] if not str(word).startswith("-")]
         if str(words[0]) not in ("realpath", "readlink") or len(named) != 1 or named[0] is None:
             return None
         path = absolute(named[0], self._shell.scope, place)
@@ -114,8 +114,8 @@ class Streams:
         printed_inside: list[Text] = []
         self._output, self.given = printed_inside, None
         place = self._shell.source.location(node)
-        spelled = " ".join(self._shell.source.written(node).split())
-        self._substitutions.append(UndecidedPart(kind=UndecidedKind.OUTPUT, text=spelled, location=place))
+        command = " ".join(self._shell.source.written(node).split())
+        self._substitutions.append(UndecidedPart(kind=UndecidedKind.OUTPUT, text=command, location=place))
         try:
             self._shell.deeper(partial(self._shell.apart, partial(self._shell.run_all, node.children)), place)
         finally:
@@ -155,7 +155,7 @@ class Streams:
                     part for part in child.named_children if part.type in ("pipeline", "list", "command")
                 ]
             elif child.type == "herestring_redirect":
-                self.given = text(self._shell.expander().one(child.named_children[-1]), "\n")
+                self.given = text(self._shell.expander().expand_to_string(child.named_children[-1]), "\n")
         try:
             return self._shell.run_all([node.children[0], *behind])
         finally:
@@ -179,6 +179,6 @@ class Streams:
         for child in node.named_children:
             if child.type == "heredoc_content":
                 continue
-            pieces += [source.between(at, child.start_byte), self._shell.expander().one(child)]
+            pieces += [source.between(at, child.start_byte), self._shell.expander().expand_to_string(child)]
             at = child.end_byte
         return text(*pieces, source.between(at, node.end_byte))

@@ -33,7 +33,7 @@ class Text(Struct, frozen=True):
     pieces: tuple[str | Unknown, ...] = ()
 
     @property
-    def known(self) -> str | None:
+    def string(self) -> str | None:
         """The whole string, None where a piece of it is unknown."""
         if not self.pieces:
             return ""
@@ -46,7 +46,7 @@ class Text(Struct, frozen=True):
         return tuple(piece for piece in self.pieces if isinstance(piece, Unknown))
 
     @property
-    def because(self) -> tuple[UndecidedPart, ...]:
+    def undecided_parts(self) -> tuple[UndecidedPart, ...]:
         """What is not run that would tell the pieces that are not known."""
         return together(*(piece.because for piece in self.unknowns))
 

@@ -1,7 +1,7 @@
 """Functions of verl that the record replaces."""
 
 from tuner.inside_verl.patching import RELEASES, WITH_ENGINE, WITH_LEGACY, Patch
-from tuner.inside_verl.record.phases import Which, infer_batch, recorded, train_mini_batch
+from tuner.inside_verl.record.phases import Which, infer_batch, phase_wrapper, train_mini_batch
 from tuner.inside_verl.record.process import wanted
 from tuner.inside_verl.record.trainer import logging_steps, starting
 from tuner.language import N_
@@ -22,7 +22,7 @@ def _phase(
         name=f"record {module.rpartition('.')[2]} {attribute}",
         module=module,
         attribute=attribute,
-        make=recorded(phase, then=then),
+        make=phase_wrapper(phase, then=then),
         does=_PHASE,
         releases=releases,
         wanted=wanted,
@@ -34,7 +34,7 @@ def _sleep(module: str, worker: str, releases: tuple[str, ...]) -> Patch:
         name=f"record {module.rpartition('.')[2]} {worker}.sleep",
         module=module,
         attribute=f"{worker}.sleep",
-        make=recorded(Phase.ROLLOUT, ends=Phase.ROLLOUT),
+        make=phase_wrapper(Phase.ROLLOUT, ends=Phase.ROLLOUT),
         does=N_("records where the rollout ends"),
         releases=releases,
         wanted=wanted,

@@ -22,7 +22,7 @@ Which = Callable[[Any], Phase | None]
 """From the worker to the phase that its method is; None where it is none."""
 
 
-def recorded(
+def phase_wrapper(
     phase: Phase | Which, *, then: Phase | None = None, ends: Phase | None = None
 ) -> Callable[[Any], Any]:
     """What makes the replacement of a method that is a phase.

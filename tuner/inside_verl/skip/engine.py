@@ -38,13 +38,13 @@ def set_loss_fn(original: Callable[..., Any]) -> Callable[..., Any]:
     """``TrainingWorker.set_loss_fn``, which refuses what the skip would change: before the first rollout."""
 
     @functools.wraps(original)
-    def checked(self: Any, loss_fn: Any) -> Any:
+    def with_check(self: Any, loss_fn: Any) -> Any:
         actor = _actor(loss_fn)
         if actor is not None:
             check_loss(actor)
         return original(self, loss_fn)
 
-    return checked
+    return with_check
 
 
 def train_mini_batch(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -80,7 +80,7 @@ def train_batch(original: Callable[..., Any]) -> Callable[..., Any]:
         tu = _tensordict_utils()
         check_loss(actor)
         check_batch(actor, data.keys(), padded=not data["response_mask"].is_nested)
-        left, agreed = _left(self, data, actor)
+        left, agreed = _remaining_batch(self, data, actor)
         loss = self.loss_fn
         self.loss_fn = WholeBatchLoss(loss, agreed.tokens)
         try:
@@ -108,7 +108,7 @@ def _row_multiple(worker: Any, data: Any) -> int:
     return int(multiple)
 
 
-def _left(worker: Any, data: Any, actor: Any) -> tuple[Any, Any]:
+def _remaining_batch(worker: Any, data: Any, actor: Any) -> tuple[Any, Any]:
     """What this rank runs of a mini-batch, as verl's batch, and what all ranks agreed on."""
     tu = _tensordict_utils()
     counted = data["loss_mask"].unbind()
@@ -130,10 +130,10 @@ def _left(worker: Any, data: Any, actor: Any) -> tuple[Any, Any]:
     joined, places = handed_over(
         agreed,
         ranks,
-        functools.partial(_taken, rows),
+        functools.partial(_selected_rows, rows),
         lambda parts: tu.concat_tensordict(parts) if len(parts) > 1 else parts[0],
     )
-    left = _taken(joined, places[0]).copy()  # what it gets beside the rows is not the mini-batch's
+    left = _selected_rows(joined, places[0]).copy()  # what it gets beside the rows is not the mini-batch's
     for key, value in common.items():
         left[key] = value
     if tu.get(data, "global_token_num") is not None:
@@ -143,7 +143,7 @@ def _left(worker: Any, data: Any, actor: Any) -> tuple[Any, Any]:
     return left, agreed
 
 
-def _taken(rows: Any, indices: list[int]) -> Any:
+def _selected_rows(rows: Any, indices: list[int]) -> Any:
     """Some sequences of a batch; the batch itself where they are all, in their order.
 
     Verl's function indexes every tensor with brackets, for which torch wakes all its threads: tens of

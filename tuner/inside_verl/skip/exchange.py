@@ -36,7 +36,7 @@ class Ranks:
         return values[:: self.copies]
 
     @property
-    def own(self) -> int:
+    def rank(self) -> int:
         """The number of this rank."""
         return dist.get_rank(self.group) // self.copies if dist.is_initialized() else 0
 
@@ -99,14 +99,16 @@ def handed_over(
         take: these sequences of what this rank holds.
         join: parts behind one another; at least one.
     """
-    first, after = agreed.starts[ranks.own], agreed.starts[ranks.own + 1]
-    wanted = [parts[ranks.own].tolist() for parts in agreed.skip.rows]
+    first, after = agreed.starts[ranks.rank], agreed.starts[ranks.rank + 1]
+    wanted = [parts[ranks.rank].tolist() for parts in agreed.skip.rows]
     own = [row for part in wanted for row in part if first <= row < after]
     place = {row: index for index, row in enumerate(own)}
     joined = [take([row - first for row in own])] if own else []
     moved = _moved(agreed)
     if any(moved):
-        parcels = ranks.gather(take([row - first for row in moved[ranks.own]]) if moved[ranks.own] else None)
+        parcels = ranks.gather(
+            take([row - first for row in moved[ranks.rank]]) if moved[ranks.rank] else None
+        )
         for parcel, rows in zip(parcels, moved, strict=True):
             if parcel is not None:
                 start = sum(map(len, joined))

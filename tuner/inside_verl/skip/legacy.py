@@ -58,7 +58,7 @@ def update_policy(original: Callable[..., Any]) -> Callable[..., Any]:
         check_batch(self.config, data.batch.keys(), padded=True)
         fold = SKIP_ZERO_ADVANTAGE.read() == ONE_STEP
         size = len(data) if fold else self.config.ppo_mini_batch_size
-        parts, agreed = _left(self, data, size)
+        parts, agreed = _remaining_mini_batches(self, data, size)
         for part in parts:
             _weigh(self, part)
         metrics = original(self, MiniBatches(data, parts))
@@ -69,7 +69,7 @@ def update_policy(original: Callable[..., Any]) -> Callable[..., Any]:
     return skipping
 
 
-def _left(actor: Any, data: Any, size: int) -> tuple[list[Any], Agreed]:
+def _remaining_mini_batches(actor: Any, data: Any, size: int) -> tuple[list[Any], Agreed]:
     """The mini-batches of what this rank runs, each sequence with its weight, and what all agreed on."""
     mask = data.batch["response_mask"]
     weights = torch.cat(

@@ -7,7 +7,7 @@ from tuner.language import N_
 _ENGINE = "verl.workers.engine_workers"
 
 
-def _asked() -> bool:
+def _is_switched_on() -> bool:
     return SKIP_ZERO_ADVANTAGE.read() is not None
 
 
@@ -19,7 +19,7 @@ PATCHES = (
         make=made_by("skip.engine", "set_loss_fn"),
         does=N_("refuses, before the first rollout, a loss that acts on sequences without an advantage"),
         releases=WITH_ENGINE,
-        wanted=_asked,
+        wanted=_is_switched_on,
     ),
     Patch(
         name="mini-batches of the skip",
@@ -28,7 +28,7 @@ PATCHES = (
         make=made_by("skip.engine", "train_mini_batch"),
         does=N_("folds the mini-batches of an update into one with one-step, and counts idle steps"),
         releases=WITH_ENGINE,
-        wanted=_asked,
+        wanted=_is_switched_on,
     ),
     Patch(
         name="skip in the engine",
@@ -37,7 +37,7 @@ PATCHES = (
         make=made_by("skip.engine", "train_batch"),
         does=N_("leaves sequences whose advantages are all zero out of a mini-batch"),
         releases=WITH_ENGINE,
-        wanted=_asked,
+        wanted=_is_switched_on,
     ),
     Patch(
         name="skip in the legacy actor",
@@ -46,7 +46,7 @@ PATCHES = (
         make=made_by("skip.legacy", "update_policy"),
         does=N_("leaves sequences whose advantages are all zero out of the update of the legacy actor"),
         releases=WITH_LEGACY,
-        wanted=_asked,
+        wanted=_is_switched_on,
     ),
     Patch(
         name="no skip in the legacy Megatron actor",
@@ -55,6 +55,6 @@ PATCHES = (
         make=made_by("skip.exact", "refuse_legacy_megatron"),
         does=N_("refuses the legacy Megatron actor, which cannot leave sequences out"),
         releases=WITH_LEGACY,
-        wanted=_asked,
+        wanted=_is_switched_on,
     ),
 )

@@ -61,10 +61,10 @@ def gradient_errors(results: Results, exact: Results) -> dict[str, float]:
     sum that is zero, of which 16 bits keep the rounding only.
     """
 
-    def kept(results: Results) -> Results:
+    def later_rows(results: Results) -> Results:
         return Results(d_hidden=results.d_hidden[:, OFFSET + 1 :], d_weight=results.d_weight)
 
-    return kept(results).errors(kept(exact), least=1.0)
+    return later_rows(results).errors(later_rows(exact), least=1.0)
 
 
 def _largest(exact: Results, name: str) -> float:

@@ -40,7 +40,7 @@ def row_by_row(logits_TV: Tensor, labels_T: Tensor) -> Tensor:
     return torch.stack([row.log_softmax(-1, dtype=torch.float32)[label] for row, label in rows])
 
 
-def whole(logits_TV: Tensor) -> Tensor:
+def entropy_of_all_rows(logits_TV: Tensor) -> Tensor:
     r"""Entropy of each row, computed for all rows at once, float32.
 
     .. math:: \mathcal{H} = \ln \sum_v e^{x_v} - \sum_v p_v x_v
@@ -77,7 +77,7 @@ def entropy_function(*, compiled: bool, chunk_tokens: int | None, checkpointed: 
     Checkpointing is torch's reentrant one, verl's choice by leaving it to torch: a backward pass has to be
     that of ``Tensor.backward``, not ``torch.autograd.grad``.
     """
-    plain: Callable[..., Tensor] = whole if chunk_tokens is None else in_chunks
+    plain: Callable[..., Tensor] = entropy_of_all_rows if chunk_tokens is None else in_chunks
     computed = _compiled(plain) if compiled else plain
     entropy = computed if chunk_tokens is None else partial(computed, rows=chunk_tokens)
     if not checkpointed:

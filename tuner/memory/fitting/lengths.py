@@ -75,10 +75,10 @@ def _largest_share(workload: Workload, shortest: float, most: float, *, surely: 
     if surely:
         step = _largest_step(judged_surely)
     else:
-        step = _largest_step(partial(_judged, shortened, _phases_over(shortened(_GRID))))
+        step = _largest_step(partial(_fits_with_excess, shortened, _phases_over(shortened(_GRID))))
         if step is not None and step < _GRID and not estimate(shortened(step)).fits():
             # A phase is over with short sequences alone, so that all have to be asked at each length.
-            step = _largest_step(partial(_judged, shortened, None))
+            step = _largest_step(partial(_fits_with_excess, shortened, None))
     return None if step is None else most if step == _GRID else share(step)
 
 
@@ -89,7 +89,7 @@ def _phases_over(workload: Workload) -> tuple[Phase, ...] | None:
     return tuple(over) or None
 
 
-def _judged(
+def _fits_with_excess(
     shortened: Callable[[int], Workload], phases: Sequence[Phase] | None, step: int
 ) -> tuple[bool, int]:
     """Whether phases (all, if none is named) fit at a length, and by how many bytes the worst is over."""

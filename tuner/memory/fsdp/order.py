@@ -121,7 +121,7 @@ class UnitOrder(Struct, frozen=True, dict=True):
             return (layer + 1) * trained_parameters(self.model, self.engine, layer)
         return sum(self.layers[: layer + 1]) + self.tower + self.trained(self.last)
 
-    def kept(self, layer: int) -> int:
+    def whole_parameters(self, layer: int) -> int:
         """Parameters that are whole in a layer's backward pass where the forward pass frees nothing."""
         tower = units.tower_block_parameters(self.model)
         return sum(self.layers[: layer + 1]) + tower + self.last

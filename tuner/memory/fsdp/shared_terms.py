@@ -76,7 +76,9 @@ class SharedTerms(Struct, frozen=True, dict=True):
 
     def kept_units(self, layer: int) -> Term:
         """The units that are whole in a layer's backward pass where layers stay whole."""
-        return self.sized("unsharded_model", gathered_weights.kept_units_bytes, U_w=self.order.kept(layer))
+        return self.sized(
+            "unsharded_model", gathered_weights.kept_units_bytes, U_w=self.order.whole_parameters(layer)
+        )
 
     @cached_property
     def head_unit(self) -> Term | None:

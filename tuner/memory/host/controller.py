@@ -86,14 +86,14 @@ def controller_terms(workload: Workload) -> tuple[Term, ...]:
     if controller is None:
         return ()
     near = {"n_a": ceil_div(controller.agent_workers, workload.cluster.nodes)}
-    held = () if controller.held is None else _held(workload, controller.held)
+    held = () if controller.held is None else _batch_terms(workload, controller.held)
     return (
         *held,
         heuristic(Item.OVERHEAD, "controller_processes", process_bytes, {"m": PROCESS}, near),
     )
 
 
-def _held(workload: Workload, held: HeldBatch) -> tuple[Term, ...]:
+def _batch_terms(workload: Workload, held: HeldBatch) -> tuple[Term, ...]:
     """The batch of a step, and the experts that travel with it."""
     batch = workload.batch
     sizes: dict[str, float] = {

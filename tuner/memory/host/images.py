@@ -57,10 +57,10 @@ def _cached(workload: Workload) -> Term | None:
 
 def images_on_host(workload: Workload) -> tuple[Term, ...]:
     """What a node holds of images; nothing of a job without."""
-    return tuple(term for term in (_held(workload), _cached(workload)) if term is not None)
+    return tuple(term for term in (_images_term(workload), _cached(workload)) if term is not None)
 
 
-def _held(workload: Workload) -> Term | None:
+def _images_term(workload: Workload) -> Term | None:
     """The images of a step; none where no tower of known dimensions sees any."""
     controller, batch, tower = workload.controller, workload.batch, workload.model.tower
     if controller is None or controller.held is None or batch.images is None or tower is None:

@@ -82,16 +82,16 @@ class RecordedNumber(int):
     def __add__(self, other: object) -> "RecordedNumber":
         if not isinstance(other, int):
             return NotImplemented
-        addend = _recorded(other)
+        addend = _as_recorded_number(other)
         return self._with(int(self) + int(addend), self._expression + addend._expression, addend)
 
     __radd__ = __add__
 
     def __sub__(self, other: object) -> "RecordedNumber":
-        return self + -_recorded(other) if isinstance(other, int) else NotImplemented
+        return self + -_as_recorded_number(other) if isinstance(other, int) else NotImplemented
 
     def __rsub__(self, other: object) -> "RecordedNumber":
-        return _recorded(other) - self if isinstance(other, int) else NotImplemented
+        return _as_recorded_number(other) - self if isinstance(other, int) else NotImplemented
 
     def __mul__(self, other: object) -> "RecordedNumber":
         if not isinstance(other, int):
@@ -108,17 +108,17 @@ class RecordedNumber(int):
     def __floordiv__(self, other: object) -> "RecordedNumber":
         if not isinstance(other, int):
             return NotImplemented
-        divisor = _recorded(other)
+        divisor = _as_recorded_number(other)
         return self._with(int(self) // int(divisor), self._expression // divisor._expression, divisor)
 
     def __rfloordiv__(self, other: object) -> "RecordedNumber":
-        return _recorded(other) // self if isinstance(other, int) else NotImplemented
+        return _as_recorded_number(other) // self if isinstance(other, int) else NotImplemented
 
     def __truediv__(self, other: object) -> "_Quotient":
-        return _Quotient.of(self, _recorded(other)) if isinstance(other, int) else NotImplemented
+        return _Quotient.of(self, _as_recorded_number(other)) if isinstance(other, int) else NotImplemented
 
     def __rtruediv__(self, other: object) -> "_Quotient":
-        return _Quotient.of(_recorded(other), self) if isinstance(other, int) else NotImplemented
+        return _Quotient.of(_as_recorded_number(other), self) if isinstance(other, int) else NotImplemented
 
 
 class _Quotient(float):
@@ -137,7 +137,7 @@ class _Quotient(float):
         return -(-self._dividend // self._divisor)
 
 
-def _recorded(number: int) -> RecordedNumber:
+def _as_recorded_number(number: int) -> RecordedNumber:
     return (
         number
         if isinstance(number, RecordedNumber)
@@ -147,7 +147,7 @@ def _recorded(number: int) -> RecordedNumber:
 
 def derivation(number: int) -> Derivation:
     """The formula of a number that was computed from recorded ones; a plain number is its own."""
-    return _recorded(number).derivation()
+    return _as_recorded_number(number).derivation()
 
 
 class RecordedModel(ModelShape, frozen=True, kw_only=True):

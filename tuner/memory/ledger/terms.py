@@ -84,7 +84,7 @@ class Moment(Struct, frozen=True, kw_only=True, dict=True):
         """Everything resident at this instant."""
         return sum([term.bytes for term in self.terms])
 
-    def beside(self, resident: "Moment") -> "Moment":
+    def with_residents(self, resident: "Moment") -> "Moment":
         """The moment with what is resident throughout, which comes first."""
         return Moment(name=self.name, terms=(*resident.terms, *self.terms))
 
@@ -150,7 +150,7 @@ class PhaseEstimate(Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def moments(self) -> tuple[Moment, ...]:
         """The instants of the phase, each with everything that is allocated then."""
-        return tuple([moment.beside(self.resident) for moment in self.own])
+        return tuple([moment.with_residents(self.resident) for moment in self.own])
 
     @cached_property
     def peak(self) -> Moment:

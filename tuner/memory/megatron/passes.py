@@ -48,7 +48,7 @@ def forward_moments(micro_batch: PassInput) -> tuple[Moment, ...]:
     if is_last(engine):
         head = head_term(micro_batch, training=False)
         moments.append(moment(_named(engine, "log_probs"), *always, gathered_hidden(micro_batch), head))
-    return _whole(engine, moments)
+    return _with_undivided(engine, moments)
 
 
 def training_moments(micro_batch: PassInput) -> tuple[Moment, ...]:
@@ -96,9 +96,9 @@ def training_moments(micro_batch: PassInput) -> tuple[Moment, ...]:
             states.optimizer_step(micro_batch.model, engine),
         )
     )
-    return _whole(engine, moments)
+    return _with_undivided(engine, moments)
 
 
-def _whole(engine: Engine, moments: Iterable[Moment]) -> tuple[Moment, ...]:
+def _with_undivided(engine: Engine, moments: Iterable[Moment]) -> tuple[Moment, ...]:
     """Each moment with what its activations take more where tensor parallelism leaves them whole."""
     return tuple([moment(each.name, *each.terms, undivided(engine, each.terms)) for each in moments])

@@ -91,7 +91,7 @@ def rollout_memory(workload: Workload) -> RolloutMemory:
         graph_bytes=share.graphs,
         kv_bytes=share.cache,
         pool_bytes=awake,
-        asleep_bytes=awake if not rollout.frees_memory else kept + _kept(share),
+        asleep_bytes=awake if not rollout.frees_memory else kept + _bytes_while_asleep(share),
         kv_bytes_per_token=per_token,
         kv_tokens=usable // max(1, per_token * block) * block * rollout.data_parallel,
         model_tokens=built,
@@ -112,7 +112,7 @@ def built_sequence_bytes(workload: Workload) -> int:
     )
 
 
-def _kept(share: CacheShare) -> int:
+def _bytes_while_asleep(share: CacheShare) -> int:
     rollout = share.rollout
     weights = share.weights if rollout.sleeps_with_weights else 0
     return weights + (max(0, share.cache) if rollout.sleeps_with_cache else 0)

@@ -30,25 +30,25 @@ def with_tower(moments: Sequence[Moment], micro_batch: PassInput, *, training: b
         return tuple(moments)
     own = TowerTerms(micro_batch, tower)
     if training and keeps_tower(micro_batch.engine, tower):
-        return _kept(moments, own)
-    return (_forward(moments, own), *(_held(at, own) for at in moments))
+        return _training_moments(moments, own)
+    return (_forward(moments, own), *(_with_tower_input(at, own) for at in moments))
 
 
-def _held(at: Moment, own: TowerTerms) -> Moment:
+def _with_tower_input(at: Moment, own: TowerTerms) -> Moment:
     """A moment with what the model's forward pass holds of the tower: its input, and its tokens."""
     if at.name in _INSIDE:
-        return _beside(_beside(at, own.patches), own.embeddings)
-    return _beside(at, own.patches) if at.name == _PROJECTION else at
+        return _with_term(_with_term(at, own.patches), own.embeddings)
+    return _with_term(at, own.patches) if at.name == _PROJECTION else at
 
 
-def _kept(moments: Sequence[Moment], own: TowerTerms) -> tuple[Moment, ...]:
+def _training_moments(moments: Sequence[Moment], own: TowerTerms) -> tuple[Moment, ...]:
     """The moments of a training pass: what lies between the tower's two passes has what it kept."""
     last = max(place for place, at in enumerate(moments) if at.name == _LAST)
     found: list[Moment] = []
     for place, at in enumerate(moments):
         between = at.name not in _BEFORE and (place <= last or at.name in (_REDUCTION, TOWER_BACKWARD))
-        held = _beside(at, own.kept) if between else at
-        found.append(_beside(held, own.backward) if at.name == TOWER_BACKWARD else held)
+        held = _with_term(at, own.kept_activations) if between else at
+        found.append(_with_term(held, own.backward) if at.name == TOWER_BACKWARD else held)
     return tuple(found)
 
 
@@ -61,5 +61,5 @@ def _forward(moments: Sequence[Moment], own: TowerTerms) -> Moment:
     return moment("tower_forward", workspaces(), *terms.values(), own.forward)
 
 
-def _beside(at: Moment, term: Term) -> Moment:
+def _with_term(at: Moment, term: Term) -> Moment:
     return Moment(name=at.name, terms=(*at.terms, term))

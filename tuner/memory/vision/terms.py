@@ -93,7 +93,7 @@ class TowerTerms:
         }
 
     @property
-    def kept(self) -> Term:
+    def kept_activations(self) -> Term:
         """What a tower that is trained keeps until its backward pass."""
         inputs = self._engine.compute_dtype.bytes * self._tower.width
         if not self._engine.trains_tower:

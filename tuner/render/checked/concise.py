@@ -21,10 +21,10 @@ def lines(review: Review, context: RenderContext) -> Iterator[str]:
 
 def concise(line: FindingLine, terminal: Terminal) -> str:
     """``path:line:col: severity CODE name: message (override: ...)``."""
-    return f"{where(line)}: {judged(line, terminal)}: {description(line)}"
+    return f"{where(line)}: {finding_label(line, terminal)}: {description(line)}"
 
 
-def judged(line: FindingLine, terminal: Terminal) -> str:
+def finding_label(line: FindingLine, terminal: Terminal) -> str:
     """Severity, code and name of a finding, with a mark where ``--fix`` is known to fix it."""
     rule, severity = line.finding.rule, line.finding.severity
     shown = terminal.style(severity.value, SEVERITY_COLOURS[severity])

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from tuner.language import _
-from tuner.render.checked.concise import judged
+from tuner.render.checked.concise import finding_label
 from tuner.render.checked.context import RenderContext, separated
 from tuner.render.checked.fix_diff import fix_diff
 from tuner.render.checked.wording import help_text, page, where
@@ -27,7 +27,7 @@ def _paragraph(line: FindingLine, terminal: Terminal) -> str:
     place = terminal.style(where(line), "bold")
     number = str(line.location.line or "")
     margin = " " * (len(number) + 1)
-    text = [f"{place}: {judged(line, terminal)}: {message}"]
+    text = [f"{place}: {finding_label(line, terminal)}: {message}"]
     if line.excerpt is not None:
         text += _frame(line, line.excerpt, terminal)
     for note in _notes(line):
@@ -81,11 +81,11 @@ def _notes(line: FindingLine) -> list[str]:
         notes.append(titled(_("no fix"), plain(refused)))
     notes.append(titled(_("see"), page(finding.rule) or f"tuner rule {finding.rule.code}"))
     if line.fix is not None and not line.fix.refused:
-        notes.append(_way(line.fix))
+        notes.append(_fix_option(line.fix))
     return notes
 
 
-def _way(fix: Fix) -> str:
+def _fix_option(fix: Fix) -> str:
     """The option that applies a fix."""
     if not fix.safe:
         return titled(_("fix that you decide on"), "tuner check --unsafe-fixes")

@@ -26,9 +26,9 @@ def parts(review: Review, context: RenderContext) -> Iterator[str]:
 def _issues(review: Review) -> Iterator[dict[str, Any]]:
     yield from map(_unusable, review.problems)
     for checked, findings in marked(review.inputs):
-        for found in findings:
-            if found.silenced is None:
-                yield _issue(found.line, checked.source, found.fingerprint)
+        for finding in findings:
+            if finding.silenced is None:
+                yield _issue(finding.line, checked.source, finding.fingerprint)
 
 
 def _issue(line: FindingLine, source: str, fingerprint: str) -> dict[str, Any]:

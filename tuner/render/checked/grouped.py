@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from tuner.render.checked.concise import judged
+from tuner.render.checked.concise import finding_label
 from tuner.render.checked.context import RenderContext, separated
 from tuner.render.checked.wording import description, path_of
 from tuner.render.terminal import Terminal, plain
@@ -19,7 +19,7 @@ def _paragraph(checked: InputFindings, terminal: Terminal) -> str:
     places = [_place(line, checked) for line in checked.lines]
     width = max(map(len, places))
     lines = [
-        f"  {place.ljust(width)}  {judged(line, terminal)}: {description(line)}"
+        f"  {place.ljust(width)}  {finding_label(line, terminal)}: {description(line)}"
         for place, line in zip(places, checked.lines, strict=True)
     ]
     return "\n".join([terminal.style(plain(path_of(checked.source)), "bold"), *lines])

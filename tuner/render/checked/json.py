@@ -43,24 +43,26 @@ def parts(review: Review, context: RenderContext) -> Iterator[str]:
 def reported(review: Review) -> Iterator[CheckLine]:
     """Every finding that is not silenced, as the published model has it."""
     for checked, findings in marked(review.inputs):
-        for found in findings:
-            if found.silenced is None:
-                yield _line(found, checked)
+        for finding in findings:
+            if finding.silenced is None:
+                yield _line(finding, checked)
 
 
 def _silenced(review: Review) -> Iterator[SilencedLine]:
     if not review.totals.silenced:
         return
     for checked, findings in marked(review.inputs):
-        for found in findings:
-            if found.silenced is not None:
+        for finding in findings:
+            if finding.silenced is not None:
                 yield SilencedLine(
-                    finding=_line(found, checked), by=found.silenced.by.value, reason=found.silenced.reason
+                    finding=_line(finding, checked),
+                    by=finding.silenced.by.value,
+                    reason=finding.silenced.reason,
                 )
 
 
-def _line(found: Marked, checked: InputFindings) -> CheckLine:
-    line = found.line
+def _line(marked_finding: Marked, checked: InputFindings) -> CheckLine:
+    line = marked_finding.line
     place, finding = line.location, line.finding
     return CheckLine(
         input=path_of(checked.source),
@@ -78,7 +80,7 @@ def _line(found: Marked, checked: InputFindings) -> CheckLine:
         origin=line.origin or None,
         overrides=shown_overrides(finding, line.overrides),
         url=page(finding.rule) or None,
-        fingerprint=found.fingerprint,
+        fingerprint=marked_finding.fingerprint,
         fix=None if line.fix is None or line.finding.hides_value else extended(FixReport, line.fix),
         no_fix=line.no_fix or None,
     )

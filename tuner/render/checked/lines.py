@@ -29,7 +29,7 @@ class _Stands(Struct, frozen=True, kw_only=True):
     section: str = ""
 
 
-def checked(answer: Consultation) -> InputFindings:
+def findings_of_input(answer: Consultation) -> InputFindings:
     """The answer on one input as a review keeps it."""
     advice, step = answer.advice, answer.advice.step
     return InputFindings(
@@ -54,20 +54,20 @@ def lines(answer: Consultation) -> tuple[FindingLine, ...]:
         *lost_override.check(answer.given),
     ]
     listed += [(other, ()) for other in others]
-    return tuple(sorted((_line(answer, *each) for each in listed), key=lambda line: line.rank))
+    return tuple(sorted((_line(answer, *entry) for entry in listed), key=lambda line: line.rank))
 
 
 def _line(answer: Consultation, finding: Finding, overrides: tuple[str, ...]) -> FindingLine:
     stands = _stands(answer, finding, overrides)
     cause = _cause(answer.advice, finding, overrides)
     # A proposal is a whole workload: thousands of them would be kept for nothing.
-    kept = replace(finding, proposal=None)
+    shortened = replace(finding, proposal=None)
     if cause is not None:
-        said = _("once {code} is fixed: {message}").format(code=cause.rule.code, message=finding.message)
-        kept = replace(kept, message=said)
+        message = _("once {code} is fixed: {message}").format(code=cause.rule.code, message=finding.message)
+        shortened = replace(shortened, message=message)
     return FindingLine(
         location=stands.location,
-        finding=kept,
+        finding=shortened,
         overrides=overrides,
         key=stands.key,
         origin=stands.origin,

@@ -6,7 +6,7 @@ from tuner.language import _, ngettext
 from tuner.render.checked.context import RenderContext, separated
 from tuner.render.checked.wording import help_text, page, path_of, stated
 from tuner.render.document.markdown import markdown
-from tuner.render.document.marks import code, given, link, strong
+from tuner.render.document.marks import code, link, strong, user_text
 from tuner.render.document.parts import AnswerDocument, Column, Heading, Paragraph, Part, Row, Table
 from tuner.render.numbers import EMPTY, FULL, LIMIT, gib, percent, share_bar
 from tuner.render.words import counted, full_stop, listed
@@ -36,12 +36,12 @@ def _texts(review: Review) -> Iterator[str]:
         missing -= 1
         yield part
     if missing:
-        said = ngettext(
+        sentence = ngettext(
             "{count} input is left out, since a summary has less than 1 MiB.",
             "{count} inputs are left out, since a summary has less than 1 MiB.",
             missing,
         )
-        yield said.format(count=missing)
+        yield sentence.format(count=missing)
 
 
 def _paragraphs(review: Review) -> Iterator[str]:
@@ -70,7 +70,7 @@ def _head(review: Review) -> Iterator[Part]:
 def _input(checked: InputFindings) -> Iterator[Part]:
     yield Heading(text=code(path_of(checked.source)))
     if checked.problem is not None:
-        yield Paragraph(text=f"{strong(_('error'))}: {given(checked.problem.message)}")
+        yield Paragraph(text=f"{strong(_('error'))}: {user_text(checked.problem.message)}")
         return
     if checked.lines:
         titles = (_("Finding"), _("Line"), _("Message"), _("Override"))
@@ -86,9 +86,9 @@ def _phases(checked: InputFindings, judged: JudgedFor) -> Iterator[Part]:
     programs = [f"{judged.trainer} {judged.release}", *([judged.engine] if judged.engine else [])]
     text = _("Each phase on one of {gpus} GPUs, {gpu} with {capacity}, with {programs}:").format(
         gpus=checked.gpus,
-        gpu=given(judged.gpu.name),
+        gpu=user_text(judged.gpu.name),
         capacity=gib(judged.gpu.memory_bytes),
-        programs=given(listed(programs)),
+        programs=user_text(listed(programs)),
     )
     yield Paragraph(text=text)
     columns = (
@@ -106,12 +106,12 @@ def _row(line: FindingLine, checked: InputFindings) -> Row:
     name = link(rule.code, page(rule))
     position = "" if place.line is None else str(place.line)
     if place.source != checked.source:
-        position = f"{given(path_of(place.source))}:{position}"
+        position = f"{user_text(path_of(place.source))}:{position}"
     return Row(
         cells=(
             f"{_(line.finding.severity.value)} {name} {rule.name}",
             position,
-            given(stated(line)),
+            user_text(stated(line)),
             code(help_text(line)) if line.overrides else "",
         )
     )

@@ -39,7 +39,9 @@ def parts(review: Review, context: RenderContext) -> Iterator[str]:
     rules = _rules(_all_lines(review.inputs))
     codes = [rule["id"] for rule in rules]
     results = (
-        _result(found, checked, codes) for checked, findings in marked(review.inputs) for found in findings
+        _result(finding, checked, codes)
+        for checked, findings in marked(review.inputs)
+        for finding in findings
     )
     driver = {
         "name": "tuner",
@@ -107,16 +109,16 @@ def _tags(rule: Rule) -> list[str]:
     return [rule.goal.value, rule.code[:3]]
 
 
-def _result(found: Marked, checked: InputFindings, codes: Sequence[str]) -> dict[str, Any]:
+def _result(finding: Marked, checked: InputFindings, codes: Sequence[str]) -> dict[str, Any]:
     """One finding (3.27 result)."""
-    line, silenced = found.line, found.silenced
+    line, silenced = finding.line, finding.silenced
     result: dict[str, Any] = {
         "ruleId": line.code,
         "ruleIndex": codes.index(line.code),
         "level": _LEVELS[line.finding.severity],
         "message": {"text": sentence(description(line))},
         "locations": [_location(line, checked)],
-        "partialFingerprints": {"ruleKeyAndInput/v1": found.fingerprint},
+        "partialFingerprints": {"ruleKeyAndInput/v1": finding.fingerprint},
         "properties": {"evidence": line.finding.evidence.value},
     }
     if line.fix is not None and not line.finding.hides_value:

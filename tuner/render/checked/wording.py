@@ -104,7 +104,7 @@ def marked(inputs: Iterable[InputFindings]) -> Iterator[tuple[InputFindings, tup
 
     A fingerprint is made of the file, the rule, the configuration key, and how many of these came before.
     """
-    seen: dict[str, Counter[tuple[str, str]]] = {}
+    counts: dict[str, Counter[tuple[str, str]]] = {}
     abouts: dict[tuple[str, str], tuple[str, str]] = {}  # each of them once, however many files have it
 
     def mark(line: FindingLine, source: str, silenced: Silenced | None) -> Marked:
@@ -112,7 +112,7 @@ def marked(inputs: Iterable[InputFindings]) -> Iterator[tuple[InputFindings, tup
         about = (line.code, line.key or ("" if phase is None else phase.value))
         about = abouts.setdefault(about, about)
         file = Path(path_of(file_of(line, source))).as_posix()
-        counted = seen.setdefault(file, Counter())
+        counted = counts.setdefault(file, Counter())
         counted[about] += 1
         parts = (file, *about, str(counted[about]))
         # A name of a file that is no UTF-8 has lone surrogates.

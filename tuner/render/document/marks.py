@@ -68,7 +68,7 @@ def code(text: str) -> str:
     return marked(plain(text), Mark.CODE)
 
 
-def given(text: str) -> str:
+def user_text(text: str) -> str:
     """A text that a user or a file may have a part in."""
     return marked(plain(text), Mark.GIVEN)
 
@@ -80,8 +80,8 @@ def link(text: str, address: str) -> str:
 
 def linked(text: str) -> tuple[str, str]:
     """What is seen of a piece under the mark of a link, and its address."""
-    seen, _at, address = text.partition(_AT)
-    return seen, address
+    label, _at, address = text.partition(_AT)
+    return label, address
 
 
 def either(*, terminal: str = "", page: str = "") -> str:

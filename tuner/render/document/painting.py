@@ -23,10 +23,10 @@ _STYLES: dict[Mark, Style] = {
 def prose(text: str, terminal: Terminal, *, indent: str = "", first: str | None = None) -> str:
     """A marked text, wrapped by what is seen of it and then painted."""
     first = indent if first is None else first
-    seen = words(text, Medium.TERMINAL)
+    shown_text = words(text, Medium.TERMINAL)
     if not terminal.unicode:
-        seen = seen.replace(ARROW, terminal.arrow)
-    wrapped = terminal.prose(seen, indent=indent, first=first)
+        shown_text = shown_text.replace(ARROW, terminal.arrow)
+    wrapped = terminal.prose(shown_text, indent=indent, first=first)
     if not terminal.colour or text.isprintable():
         return wrapped
     # Wrapping moves blanks alone: the other characters keep their order, and with it their styles.
@@ -43,8 +43,8 @@ def _styles(text: str, terminal: Terminal) -> Iterator[Style]:
     """The style of each character that is seen and no blank."""
     for piece, marks in pieces(text, Medium.TERMINAL):
         style = tuple(dict.fromkeys(name for mark in marks for name in _STYLES.get(mark, ())))
-        seen, _address = linked(piece)
-        shown = seen if terminal.unicode else seen.replace(ARROW, terminal.arrow)
+        label, _address = linked(piece)
+        shown = label if terminal.unicode else label.replace(ARROW, terminal.arrow)
         yield from (style for char in shown if not char.isspace())
 
 

@@ -75,13 +75,13 @@ def apply_fixes(
     before = data
     while len(loop.fixed) < _MOST and (after := loop.step(data)) is not None:
         data = after
-    left = tuple(loop.left(data))
+    left = tuple(loop.unfixed_findings(data))
     return FixedFile(
         before=before,
         after=data,
         fixed=tuple(loop.fixed),
         left=left,
-        checked=refused(loop.judged(data).proved, left, unsafe=unsafe),
+        checked=refused(loop.findings_in(data).proved, left, unsafe=unsafe),
     )
 
 
@@ -127,7 +127,7 @@ class _FixLoop:
         self._refused: set[tuple[str, tuple[str, ...]]] = set()  # which are tried again when no other is left
         self.fixed: list[FindingLine] = []  # in the order in which they were fixed
 
-    def judged(self, data: bytes) -> DraftedFindings:
+    def findings_in(self, data: bytes) -> DraftedFindings:
         """What is found in a state of the file."""
         if data not in self._judged:
             self._judged[data] = self._judge(data)
@@ -136,7 +136,7 @@ class _FixLoop:
     def step(self, data: bytes) -> bytes | None:
         """The file with the next fix that can be applied; None where there is none."""
         self._seen.add(data)
-        state = self.judged(data)
+        state = self.findings_in(data)
         usable = [line for line in self._candidates(state.checked) if line.fix and self._may_be(line)]
         for line in sorted(usable, key=lambda line: _named(line) in self._refused):
             if not (state.objection(line) or self._objection(line, data)):
@@ -145,9 +145,9 @@ class _FixLoop:
             self._refused.add(_named(line))
         return None
 
-    def left(self, data: bytes) -> Iterator[UnfixedFinding]:
+    def unfixed_findings(self, data: bytes) -> Iterator[UnfixedFinding]:
         """What stays in a state of the file, and why."""
-        for line in self._candidates(self.judged(data).proved):
+        for line in self._candidates(self.findings_in(data).proved):
             reason = line.no_fix if line.overrides else ""
             if line.fix is not None:
                 reason = self._objection(line, data) if self._may_be(line) else needs_unsafe()
@@ -162,13 +162,13 @@ class _FixLoop:
         after = _after(line, data)
         if after in self._seen:
             return _("it would undo another fix")
-        then = self.judged(after).checked
+        then = self.findings_in(after).checked
         if then.problem is not None:
             return _("the file could not be used: {problem}").format(problem=then.problem.message)
         again = next((other for other in then.lines if keys_of(other) & keys_of(line)), None)
         if again is not None:
             return _("then {code} would be found at the same key").format(code=again.code)
-        known = {other.code for other in self.judged(data).checked.lines}
+        known = {other.code for other in self.findings_in(data).checked.lines}
         worse = next(
             (other for other in then.lines if other.at_least(Severity.ERROR) and other.code not in known),
             None,
@@ -201,10 +201,10 @@ def with_verified_fixes(checked: InputFindings, afterwards: InputFindings) -> In
         checked: what is found in the file.
         afterwards: what would be found in it after ``--fix``, with the reasons for what was refused.
     """
-    return replace(checked, lines=tuple(_tried(line, afterwards) for line in checked.lines))
+    return replace(checked, lines=tuple(_with_trial(line, afterwards) for line in checked.lines))
 
 
-def _tried(line: FindingLine, afterwards: InputFindings) -> FindingLine:
+def _with_trial(line: FindingLine, afterwards: InputFindings) -> FindingLine:
     if line.fix is None or not line.fix.safe:
         return line
     left = next((other for other in afterwards.lines if _is_the_same(other, line)), None)

@@ -155,8 +155,8 @@ def patch(file: pathlib.Path, before: bytes, after: bytes, unshown: Collection[i
 def _hunks(before: bytes, after: bytes, context: int) -> list[bytes]:
     # Latin-1 keeps every byte; the comparison asks for text.
     old, new = _lines(before), _lines(after)
-    told = list(unified_diff(old, new, n=context, lineterm="\n"))[2:]
-    return [_ended(line.encode("latin-1")) for line in told]
+    diff_lines = list(unified_diff(old, new, n=context, lineterm="\n"))[2:]
+    return [_ended(line.encode("latin-1")) for line in diff_lines]
 
 
 def _lines(data: bytes) -> Sequence[str]:

@@ -196,13 +196,13 @@ def expect_script(before: LaunchScript, after: LaunchScript, changes: Sequence[K
         raise CannotEditError(_("the script would not be read as intended"))
     for number, (was, now) in enumerate(zip(old, new, strict=True)):
         keys = {dotted(change.path) for change in changes} if number == before.number - 1 else set()
-        kept = _texts(before.keyed[number], keys) == _texts(after.keyed[number], keys)
-        if not kept or was.program != now.program or was.environment != now.environment:
+        unchanged = _texts(before.keyed[number], keys) == _texts(after.keyed[number], keys)
+        if not unchanged or was.program != now.program or was.environment != now.environment:
             raise CannotEditError(_("another word of the script would change, or another launch"))
     for change in changes:
         had = before.last_of(change) is not None
         now_is = after.last_of(change)
-        override_text = None if now_is is None else now_is.text.known
+        override_text = None if now_is is None else now_is.text.string
         gone = change.deletes and had
         if (override_text is not None) == gone or (
             override_text is not None and not _says(override_text, change)
@@ -224,7 +224,7 @@ def _keyed(word: str) -> tuple[str, str]:
 
 def _written(source: Source, words: Sequence[Word], field: Field) -> Word:
     """The word of the script that a launch gets as this one."""
-    known = field.text.known
+    known = field.text.string
     if known is None:
         raise CannotEditError(
             _("the value comes out of {text}").format(

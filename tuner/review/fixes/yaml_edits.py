@@ -128,14 +128,14 @@ def removed(
                 break
     for start, entry in gone.items():
         if not any(other is not entry and _holds(other, start) for other in gone.values()):
-            yield _one(text, entry)
+            yield _removal(text, entry)
 
 
 def _holds(entry: MappingEntry, start: int) -> bool:
     return entry.value.start <= start < entry.value.end
 
 
-def _one(text: str, entry: MappingEntry) -> Splice:
+def _removal(text: str, entry: MappingEntry) -> Splice:
     for node in entry.value.below():
         if node.kind == "alias" or node.anchor is not None:
             raise CannotEditError(_("the value has an anchor or is an alias"))

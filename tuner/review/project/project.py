@@ -35,19 +35,19 @@ class Project(Struct, frozen=True, kw_only=True):
     layers: tuple[SettingsFile, ...] = ()
     file: Path | None = None  # the input; None of what is typed or read from standard input
 
-    def said(self, name: str) -> StatedSetting | None:
+    def setting(self, name: str) -> StatedSetting | None:
         """A setting by the name of its field; None where nobody says it."""
-        return next(self._said(name), None)
+        return next(self._stated_settings(name), None)
 
     def value(self, name: str, default: Any = None) -> Any:
         """The value of a setting."""
-        said = self.said(name)
-        return default if said is None else said.value
+        stated = self.setting(name)
+        return default if stated is None else stated.value
 
     def premises(self) -> dict[str, StatedSetting]:
         """What is said of the job, by the names of the options in snake case."""
-        found = ((name, self.said(name)) for name in PREMISES)
-        return {name: said for name, said in found if said is not None}
+        settings = ((name, self.setting(name)) for name in PREMISES)
+        return {name: stated for name, stated in settings if stated is not None}
 
     def path(self, name: str) -> Path | None:
         """A setting that names a file, from the folder of the settings on."""
@@ -66,7 +66,7 @@ class Project(Struct, frozen=True, kw_only=True):
             for budget in placed(layer.settings.budget, layer.folder, layer.place)
         )
 
-    def _said(self, name: str) -> Iterator[StatedSetting]:
+    def _stated_settings(self, name: str) -> Iterator[StatedSetting]:
         """The setting wherever it is said, the one that wins first."""
         for layer in reversed(self.layers):
             for number, part in reversed(list(enumerate(layer.settings.per_file))):
@@ -99,12 +99,12 @@ def project_of(file: Path | None, named: Named) -> Project:
     absolute = None if file is None else Path(os.path.abspath(file))  # noqa: PTH100 - links stay as they are
     chosen: Path | None = None
     if not named.isolated:
-        chosen = Path(os.path.abspath(files[-1])) if files else _found(absolute)  # noqa: PTH100
+        chosen = Path(os.path.abspath(files[-1])) if files else _project_file(absolute)  # noqa: PTH100
     layers = () if chosen is None else layers_of(chosen)
     return Project(layers=(*layers, *map(inline_layer, inline)), file=absolute)
 
 
-def _found(file: Path | None) -> Path | None:
+def _project_file(file: Path | None) -> Path | None:
     from_environment = os.environ.get(VARIABLE)
     if from_environment:
         return Path(os.path.abspath(from_environment))  # noqa: PTH100 - links stay as they are

@@ -12,7 +12,7 @@ from tuner.language import _
 from tuner.review.project.discovery import SHARED_NAME, TABLE
 from tuner.review.project.schema import Budget, BudgetFile, ProjectSettings
 from tuner.review.project.toml import KeyPath, parse_toml, place_of, read_toml
-from tuner.review.project.value_types import typed
+from tuner.review.project.value_types import as_struct
 
 _DEEPEST = 8  # files that extend one another
 
@@ -42,13 +42,13 @@ def layers_of(file: Path) -> tuple[SettingsFile, ...]:
 
 
 def _chain(file: Path) -> Iterator[SettingsFile]:
-    seen: list[Path] = []
+    files: list[Path] = []
     place: Location | None = None
     following: Path | None = file
     while following is not None:
-        if following in seen or len(seen) == _DEEPEST:
+        if following in files or len(files) == _DEEPEST:
             raise InputError(_("these settings extend themselves, or too many others"), location=place)
-        seen.append(following)
+        files.append(following)
         layer = _layer(following, place)
         yield layer
         name = layer.settings.extend
@@ -68,7 +68,9 @@ def _layer(file: Path, asked_at: Location | None) -> SettingsFile:
     section: Any = values
     for key in TABLE if above else ():
         section = section.get(key, {}) if isinstance(section, dict) else {}
-    settings = typed(section, ProjectSettings, lambda path: place_of(text, (*above, *path), source=source))
+    settings = as_struct(
+        section, ProjectSettings, lambda path: place_of(text, (*above, *path), source=source)
+    )
     return SettingsFile(settings=settings, folder=file.parent, text=text, source=source, above=above)
 
 
@@ -88,7 +90,7 @@ def inline_layer(text: str) -> SettingsFile:
     except InputError as error:
         hint = _("""write it as --config 'nodes = 2' or --config 'gpu = "h100-sxm"'""")
         raise InputError(error.message, location=error.location, hint=hint) from None
-    settings = typed(values, ProjectSettings, place)
+    settings = as_struct(values, ProjectSettings, place)
     if settings.extend is not None:
         raise InputError(
             _("a file extends another one; name it by --config FILE"), location=place(()), key="extend"
@@ -106,7 +108,7 @@ def budgets_of(file: Path) -> tuple["PlacedBudget", ...]:
     source = shown(file)
     text, values = read_toml(file, source=source)
     place = partial(_place, text, source)
-    budgets = typed(values, BudgetFile, place).budget
+    budgets = as_struct(values, BudgetFile, place).budget
     return placed(budgets, file.parent, lambda *path: place(path))
 
 

@@ -37,10 +37,10 @@ class KnownRules(Struct, frozen=True, dict=True):
     def near(self, word: str) -> str | None:
         """The code or name that a word is nearly."""
         wanted = word.strip().lower()
-        found = get_close_matches(wanted, [*self.codes, *map(str.lower, self.groups)], 1, cutoff=0.6)
-        if not found:
+        matches = get_close_matches(wanted, [*self.codes, *map(str.lower, self.groups)], 1, cutoff=0.6)
+        if not matches:
             return None
-        return found[0] if "-" in found[0] else found[0].upper()
+        return matches[0] if "-" in matches[0] else matches[0].upper()
 
     def resolved(self, words: Iterable[str], place: Location | None) -> tuple[str, ...]:
         """Codes and groups.

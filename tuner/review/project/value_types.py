@@ -18,7 +18,7 @@ _WHERE = re.compile(r" - at (?:`key` in )?`\$(.*)`$")
 _STEP = re.compile(r"\.([\w-]+)|\[(\d+)\]|\[\.\.\.\]")
 
 
-def typed(values: Any, kind: type[_T], place: Callable[[KeyPath], Location]) -> _T:
+def as_struct(values: Any, kind: type[_T], place: Callable[[KeyPath], Location]) -> _T:
     """The values as a struct.
 
     Args:

@@ -36,7 +36,7 @@ def without_ignored(
         selection: which are wanted; others are never unused.
         require_reason: whether a comment has to say why.
     """
-    kept: list[FindingLine] = []
+    remaining: list[FindingLine] = []
     silenced: list[Silenced] = []
     used: set[tuple[Suppression, str]] = set()
     for line in lines:
@@ -45,7 +45,7 @@ def without_ignored(
         if covering:
             silenced.append(_silenced(line, covering[0]))
         else:
-            kept.append(line)
+            remaining.append(line)
     for comment in comments(source):
         idle = [word for word in comment.words if _is_idle(comment, word, used, known, selection)]
         for finding in unused.check(comment, idle, known, require_reason=require_reason):
@@ -54,8 +54,8 @@ def without_ignored(
             if of_file:
                 silenced.append(_silenced(line, of_file[0]))
             elif selection.wants(finding):
-                kept.append(line)
-    return Applied(lines=tuple(sorted(kept, key=lambda line: line.rank)), silenced=tuple(silenced))
+                remaining.append(line)
+    return Applied(lines=tuple(sorted(remaining, key=lambda line: line.rank)), silenced=tuple(silenced))
 
 
 def _silenced(line: FindingLine, comment: Suppression) -> Silenced:

@@ -45,10 +45,10 @@ def suppressions(comments: Iterator[Comment]) -> tuple[Suppression, ...]:
 
 
 def _suppression(comment: Comment) -> Suppression | None:
-    said = _SAID.search(comment.text)
-    if said is None:
+    match = _SAID.search(comment.text)
+    if match is None:
         return None
-    verb = said["verb"].lower()
+    verb = match["verb"].lower()
     instead = ""
     if verb not in (_LINE, _FILE):
         near = get_close_matches(verb, (_LINE, _FILE), 1)
@@ -57,8 +57,8 @@ def _suppression(comment: Comment) -> Suppression | None:
         instead = near[0]
     return Suppression(
         place=comment.place,
-        words=tuple(word.strip() for word in (said["words"] or "").split(",") if word.strip()),
-        reason=said["rest"].strip(_BEFORE_A_REASON),
+        words=tuple(word.strip() for word in (match["words"] or "").split(",") if word.strip()),
+        reason=match["rest"].strip(_BEFORE_A_REASON),
         whole_file=verb == _FILE,
         first=comment.first,
         last=comment.last,

@@ -117,13 +117,13 @@ def _scalars(text: str) -> list[tuple[int, int]]:
 def _extents(text: str) -> dict[int, int]:
     """The last line of what begins on a line: a key with all of its value, or an element of a list."""
     ends: dict[int, int] = {}
-    seen: set[int] = set()
+    lines: set[int] = set()
     pending = [yaml.compose(text, loader())]
     while pending:
         node = pending.pop()
-        if id(node) in seen:
+        if id(node) in lines:
             continue
-        seen.add(id(node))
+        lines.add(id(node))
         if isinstance(node, yaml.MappingNode):
             parts = [(key, value) for key, value in node.value]
         elif isinstance(node, yaml.SequenceNode):

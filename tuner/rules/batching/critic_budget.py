@@ -56,7 +56,7 @@ def check(case: Case) -> Finding | None:
                         sequences=longest(site.size(raised.workload)), phase=site.phase.value
                     ),
                 )
-                raised = case.other(site.resized(raised.workload, size))
+                raised = case.with_workload(site.resized(raised.workload, size))
     if not said:
         return None
     return Finding(

@@ -64,7 +64,7 @@ def check(case: Case) -> Finding | None:
     batch, before = case.workload.batch, case.time.phase(Phase.UPDATE_ACTOR)
     if not batch.zero_advantage_ratio or not batch.group_advantages or before is None:
         return None
-    without = case.other(_without(case.workload, batch.zero_advantage_ratio))
+    without = case.with_workload(_without(case.workload, batch.zero_advantage_ratio))
     after = without.time.phase(Phase.UPDATE_ACTOR)
     saved_s = 0.0 if after is None else before.seconds - after.seconds
     if saved_s < LEAST_GAIN * case.time.seconds:

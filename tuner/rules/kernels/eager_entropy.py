@@ -61,7 +61,7 @@ def check(case: Case) -> Finding | None:
     proposal = entropy_compiled(case.workload, phase)
     if not case.lowers(proposal, phase) or case.slower(proposal):
         return None
-    saved = case.peak_bytes(phase) - case.other(proposal).peak_bytes(phase)
+    saved = case.peak_bytes(phase) - case.with_workload(proposal).peak_bytes(phase)
     return Finding(
         rule=RULE,
         message=_("{phase} computes the entropy eagerly; compiled it needs {saved} less").format(

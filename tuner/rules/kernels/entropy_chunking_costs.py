@@ -55,7 +55,7 @@ def check(case: Case) -> Finding | None:
     if phase is Phase.OLD_LOG_PROB and (actor.log_prob is None or not actor.log_prob.entropy):
         return None
     proposal = with_head(case.workload, chunk_tokens=None)
-    before, after = case.peak_bytes(phase), case.other(proposal).peak_bytes(phase)
+    before, after = case.peak_bytes(phase), case.with_workload(proposal).peak_bytes(phase)
     if after > before or case.slower(proposal):
         return None
     return Finding(

@@ -54,7 +54,7 @@ def check(case: Case) -> Finding | None:
     phase = case.workload.actor_update.phase
     if not case.lowers(proposal, phase) or case.slower(proposal):
         return None
-    saved = case.peak_bytes(phase) - case.other(proposal).peak_bytes(phase)
+    saved = case.peak_bytes(phase) - case.with_workload(proposal).peak_bytes(phase)
     return Finding(
         rule=RULE,
         message=_(

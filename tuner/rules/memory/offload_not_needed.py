@@ -53,7 +53,7 @@ CHOICES: dict[str, dict[str, Any]] = {
 def check(case: Case) -> Finding | None:
     """Keep on the card whatever makes the shortest step."""
     workload = case.workload
-    proposals = {name: _kept(workload, changes) for name, changes in CHOICES.items()}
+    proposals = {name: _without_offload(workload, changes) for name, changes in CHOICES.items()}
     paying = [name for name, proposal in proposals.items() if case.pays(proposal)]
     if not paying:
         return None
@@ -69,7 +69,7 @@ def check(case: Case) -> Finding | None:
     )
 
 
-def _kept(workload: Workload, changes: dict[str, Any]) -> Workload:
+def _without_offload(workload: Workload, changes: dict[str, Any]) -> Workload:
     def keep(engine: Engine) -> Engine:
         return engine if engine.streamed_offload else replace(engine, **changes)
 

@@ -50,7 +50,10 @@ RULE = Rule(
 
 def check(case: Case) -> Finding | None:
     """Keep activations in every training pass that has the room."""
-    kept = {phase: _kept(case, phase) for phase in (case.workload.actor_update.phase, Phase.UPDATE_CRITIC)}
+    kept = {
+        phase: _without_recomputation(case, phase)
+        for phase in (case.workload.actor_update.phase, Phase.UPDATE_CRITIC)
+    }
     paying = {
         phase: proposal for phase, proposal in kept.items() if proposal is not None and case.pays(proposal)
     }
@@ -68,7 +71,7 @@ def check(case: Case) -> Finding | None:
     )
 
 
-def _kept(case: Case, phase: Phase) -> Workload | None:
+def _without_recomputation(case: Case, phase: Phase) -> Workload | None:
     site = site_of(case.workload, phase)
     if site is None or site.engine.checkpointing is Checkpointing.NONE or case.short(phase) is not None:
         return None
@@ -87,14 +90,14 @@ def _kept(case: Case, phase: Phase) -> Workload | None:
 
 def _affords(case: Case, kept: Workload, phase: Phase) -> bool:
     """Whether kept activations fit at the upper end of what they may take."""
-    in_phase = case.other(kept).phase(phase)
+    in_phase = case.with_workload(kept).phase(phase)
     return (in_phase is None or in_phase.interval[1] <= case.limit_bytes) and case.affords(kept)
 
 
 def _message(case: Case, proposal: Workload, phase: Phase) -> str:
     """What is recomputed, and for how many sequences in a micro-batch where fewer would do."""
     before, after = site_of(case.workload, phase), site_of(proposal, phase)
-    peak = gib(case.other(proposal).peak_bytes(phase))
+    peak = gib(case.with_workload(proposal).peak_bytes(phase))
     if before is None or after is None or before.one_pass == after.one_pass:
         return _("{phase} recomputes every layer; kept activations bring it to {peak}").format(
             phase=phase.value, peak=peak

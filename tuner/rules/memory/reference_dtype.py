@@ -60,7 +60,7 @@ def check(case: Case) -> Finding | None:
     if has_held_weights(proposed):
         return None
     proposal = case.workload.with_reference(engine=proposed)
-    saved = case.host_bytes - case.other(proposal).host_bytes
+    saved = case.host_bytes - case.with_workload(proposal).host_bytes
     return Finding(
         rule=RULE,
         message=_(

@@ -50,7 +50,7 @@ def check(case: Case) -> Finding | None:
     if phase is None:
         return None
     proposal = optimizer_offloaded(case.workload, phase)
-    states = case.peak_bytes(phase) - case.other(proposal).peak_bytes(phase)
+    states = case.peak_bytes(phase) - case.with_workload(proposal).peak_bytes(phase)
     return Finding(
         rule=RULE,
         message=_("{shortage}, {states} of it optimizer states that appear after the first step").format(

@@ -57,7 +57,7 @@ def check(case: Case) -> Finding | None:
     wide = workload.model.latent is None and rollout.kv_dtype.bytes == DType.BFLOAT16.bytes
     if not (able and wide and case.pays_another_training(proposal)):
         return None
-    held, then = case.rollout.concurrent_sequences, case.other(proposal).rollout.concurrent_sequences
+    held, then = case.rollout.concurrent_sequences, case.with_workload(proposal).rollout.concurrent_sequences
     return Finding(
         rule=RULE,
         message=_(

@@ -69,7 +69,7 @@ def check(case: Case) -> Finding | None:
     if not (served and blocked and case.pays_another_training(proposal)):
         return None
     before, after = engine_weights(workload).bytes, engine_weights(proposal).bytes
-    held, then = case.rollout.concurrent_sequences, case.other(proposal).rollout.concurrent_sequences
+    held, then = case.rollout.concurrent_sequences, case.with_workload(proposal).rollout.concurrent_sequences
     return Finding(
         rule=RULE,
         message=_(

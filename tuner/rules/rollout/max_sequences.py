@@ -36,7 +36,7 @@ from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.rules.rollout_engine import sequences_per_replica, with_matching_limit
-from tuner.rules.wording import count, held
+from tuner.rules.wording import cached_sequences, count
 from tuner.serving.graphs import largest_graph
 from tuner.workload import Phase, Workload
 
@@ -61,7 +61,7 @@ def check(case: Case) -> Finding | None:
         message=_("{limit} of a replica's {sequences} may run at once, and the cache holds {held}").format(
             limit=count(workload.generator.max_sequences),
             sequences=counted(sequences_per_replica(workload), "sequence"),
-            held=_held(proposal),
+            held=_limit_text(proposal),
         ),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,
@@ -70,9 +70,9 @@ def check(case: Case) -> Finding | None:
     )
 
 
-def _held(proposal: Workload) -> str:
+def _limit_text(proposal: Workload) -> str:
     limit = proposal.generator.max_sequences
-    sequences = held(limit, proposal.batch)
+    sequences = cached_sequences(limit, proposal.batch)
     if limit == largest_graph(proposal.generator):
         return _("at least {sequences}, as many as the engine's largest CUDA graph").format(
             sequences=sequences

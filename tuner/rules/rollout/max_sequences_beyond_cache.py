@@ -33,7 +33,7 @@ from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.rules.rollout_engine import ALIGNMENT, AWAKE, sequences_per_replica, starts, with_more_cache
-from tuner.rules.wording import count, held
+from tuner.rules.wording import cached_sequences, count
 from tuner.workload import Phase
 
 RULE = Rule(
@@ -69,7 +69,7 @@ def check(case: Case) -> Finding | None:
         message=_("{sequences} may run; a replica has {of_replica} and its cache holds {held}").format(
             sequences=counted(rollout.max_sequences, "sequence"),
             of_replica=count(of_replica),
-            held=held(cached, workload.batch),
+            held=cached_sequences(cached, workload.batch),
         ),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,

@@ -39,7 +39,7 @@ from tuner.rules.rollout_engine import (
     with_more_cache,
 )
 from tuner.rules.rungs import optimizer_offloaded, parameters_offloaded
-from tuner.rules.wording import count, held
+from tuner.rules.wording import cached_sequences, count
 from tuner.workload import Phase, Workload
 
 RULE = Rule(
@@ -70,9 +70,9 @@ def check(case: Case) -> Finding | None:
             "the KV cache holds {held} of a replica's {sequences} beside idle training states; with those on "
             "the host it holds {more}"
         ).format(
-            held=held(running, workload.batch),
+            held=cached_sequences(running, workload.batch),
             sequences=counted(of_replica, "sequence"),
-            more=count(case.other(best).rollout.concurrent_sequences),
+            more=count(case.with_workload(best).rollout.concurrent_sequences),
         ),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,

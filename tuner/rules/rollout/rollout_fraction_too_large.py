@@ -62,7 +62,7 @@ def check(case: Case) -> Finding | None:
             shortage=over(case, phase),
             fitting=proposal.generator.memory_fraction,
             fraction=workload.generator.memory_fraction,
-            peak=gib(case.other(proposal).peak_bytes(phase)),
+            peak=gib(case.with_workload(proposal).peak_bytes(phase)),
         ),
         severity=case.severity(phase),
         evidence=Evidence.MODELLED,

@@ -41,7 +41,7 @@ from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.rules.rollout_engine import sequences_per_replica, starts, with_matching_limit, with_more_cache
-from tuner.rules.wording import count, held
+from tuner.rules.wording import cached_sequences, count
 from tuner.workload import Phase
 
 RULE = Rule(
@@ -69,10 +69,10 @@ def check(case: Case) -> Finding | None:
             "the KV cache holds {held} of a replica's {sequences}; with a fraction of {fraction:.2f}, which "
             "fits, it holds {more}"
         ).format(
-            held=held(running, workload.batch),
+            held=cached_sequences(running, workload.batch),
             sequences=counted(of_replica, "sequence"),
             fraction=proposal.generator.memory_fraction,
-            more=count(case.other(proposal).rollout.concurrent_sequences),
+            more=count(case.with_workload(proposal).rollout.concurrent_sequences),
         ),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,

@@ -60,7 +60,7 @@ def check(case: Case) -> Finding | None:
         return None
     proposal = _all_shared(case, workload, phases)
     # Sizes that divide the new number of ranks can make it due in the other model as well.
-    proposal = _all_shared(case, proposal, due_phases(case.other(proposal), sequence_shared))
+    proposal = _all_shared(case, proposal, due_phases(case.with_workload(proposal), sequence_shared))
     ranks = engine_of(proposal, phases[0]).parallel.ulysses
     return Finding(
         rule=RULE,

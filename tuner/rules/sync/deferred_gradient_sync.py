@@ -49,7 +49,7 @@ def check(case: Case) -> Finding | None:
     if rung is None:
         return None
     phase, proposal = rung
-    saved = case.peak_bytes(phase) - case.other(proposal).peak_bytes(phase)
+    saved = case.peak_bytes(phase) - case.with_workload(proposal).peak_bytes(phase)
     return Finding(
         rule=RULE,
         message=_(

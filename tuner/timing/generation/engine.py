@@ -94,7 +94,7 @@ class SimulatedEngine:
     # -- the cache -----------------------------------------------------------------------
 
     def _free(self) -> float:
-        return self._cache - self._running.held(self._held_prompt)
+        return self._cache - self._running.cache_tokens(self._held_prompt)
 
     def _reserved(self) -> float:
         """Room that is kept for what the running sequences may still generate."""

@@ -40,7 +40,7 @@ class Running:
         """Tokens of the response of one of them."""
         return (self.count * self.clock - self._starts) / self.count
 
-    def held(self, prompt: float) -> float:
+    def cache_tokens(self, prompt: float) -> float:
         """Tokens of the cache that they take, with so many for the prompt of each."""
         count = self.count
         return count * prompt + (count * self.clock - self._starts)

@@ -41,11 +41,11 @@ token_bytes = TOKEN_BYTES
 # What few commands ask for is loaded when they do.
 
 
-def behaviours(asked: str, nearest: Workload, read: Reader) -> tuple[Behaviour, ...]:
+def behaviours(release: str, nearest: Workload, read: Reader) -> tuple[Behaviour, ...]:
     """How an unknown release may run a job, see :func:`tuner.trainers.verl.unbundled_releases.behaviours`."""
     from tuner.trainers.verl import unbundled_releases
 
-    return unbundled_releases.behaviours(asked, nearest, read)
+    return unbundled_releases.behaviours(release, nearest, read)
 
 
 def deciding_keys(place: "FailurePlace", version: str) -> tuple[str, ...]:

@@ -29,8 +29,8 @@ def parsed(given: Sequence[Argument], fork: Fork | None) -> Arguments:
         arguments = Arguments(overrides=dotlist(given), config_name=None)
     else:
         arguments = parse_overrides(given)
-    kept = [override for override in arguments.overrides if not _is_own_group(fork, override)]
-    return replace(arguments, overrides=translated_overrides(fork, kept))
+    overrides = [override for override in arguments.overrides if not _is_own_group(fork, override)]
+    return replace(arguments, overrides=translated_overrides(fork, overrides))
 
 
 def _is_own_group(fork: Fork, override: Override) -> bool:

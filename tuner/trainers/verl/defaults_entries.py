@@ -30,7 +30,7 @@ class DefaultsEntry(Struct, frozen=True, kw_only=True):
     one_of_list: bool = False  # its choice stands in a list, which Hydra takes as files that are named
 
     @property
-    def said(self) -> str:
+    def text(self) -> str:
         """As the list has it, for a message."""
         at = "" if self.package is None else f"@{self.package}"
         if self.group is not None:

@@ -194,13 +194,13 @@ class _Reader:
             if entry.optional or (nested_list and _has_files(f"{path}.yaml")):
                 return Composition()
             message = _("{name!r} is neither a configuration of verl nor found as {file}").format(
-                name=entry.said, file=self._files.expected(path)
+                name=entry.text, file=self._files.expected(path)
             )
             raise InputError(message, location=entry.place, key="defaults", hint=_(PRINT_HINT))
         resolved = file.resolve()
         if resolved in listed.open_files:
             raise InputError(
-                _("{name!r} includes itself").format(name=entry.said),
+                _("{name!r} includes itself").format(name=entry.text),
                 location=entry.place,
                 key="defaults",
                 hint=_("remove one of the entries"),
@@ -257,8 +257,8 @@ def _searched(document: Document, folder: FilePath) -> Iterator[FilePath]:
     Where that is nobody knows: the folder of the configuration is tried, then those above it.
     """
     hydra = document.tree.get("hydra")
-    said = hydra.get("searchpath") if isinstance(hydra, dict) else None
-    for item in said if isinstance(said, list) else ():
+    search_path = hydra.get("searchpath") if isinstance(hydra, dict) else None
+    for item in search_path if isinstance(search_path, list) else ():
         scheme, _separator, path = str(item).partition("://")
         if scheme == "file" and path:
             above = (folder.absolute(), *folder.absolute().parents)

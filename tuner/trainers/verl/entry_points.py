@@ -90,9 +90,9 @@ def refuse_config(name: str, location: Location) -> None:
 
 def refuse_other_entry_points(keys: Mapping[Path, Location]) -> None:
     """Raise UnsupportedError when the user's keys belong to an entry point that does not train."""
-    found = _recognise(keys)
-    if found is not None:
-        entry_point, path = found
+    starting_point = _recognise(keys)
+    if starting_point is not None:
+        entry_point, path = starting_point
         raise _unsupported(entry_point, _("the key {key}").format(key=dotted(path)), keys[path])
 
 

@@ -23,9 +23,9 @@ def overrides_of(processes: Processes | None, program: str, keys: Collection[Pat
         program: the module or file that is started; empty where nobody says.
         keys: those that the user sets.
     """
-    told = processes or Processes()
+    counts = processes or Processes()
     assumed = None if _BY_RAY in program or split_key(_GPUS) in keys else _ASSUMED
-    for key, count in ((_GPUS, told.per_node or assumed), (_NODES, told.nodes)):
+    for key, count in ((_GPUS, counts.per_node or assumed), (_NODES, counts.nodes)):
         if count is not None:
             yield Override(
                 key=key,

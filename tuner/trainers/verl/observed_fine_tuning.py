@@ -64,8 +64,8 @@ def _seconds_of_utilisation(
     if not printed or printed < 0 or mean is None or not 1 <= mean <= workload.batch.max_response_tokens:
         return None
     lengths = replace(workload.batch.lengths, mean_response=round(mean))
-    told = replace(workload, batch=replace(workload.batch, lengths=lengths))
-    of_one_second = utilisation(told, 1.0)
+    job = replace(workload, batch=replace(workload.batch, lengths=lengths))
+    of_one_second = utilisation(job, 1.0)
     return None if of_one_second is None else of_one_second / printed
 
 

@@ -18,7 +18,7 @@ from tuner.workload.observed_run import ObservedRun, PeakMemory, PhasePeak
 _TAKEN = N_("in each phase that was recorded, the highest of all ranks")
 
 
-def recorded(record: RunRecord, observed: ObservedRun | None, workload: Workload) -> ObservedRun | None:
+def with_record(record: RunRecord, observed: ObservedRun | None, workload: Workload) -> ObservedRun | None:
     """What a run reports, with what its workers recorded; None where there is neither.
 
     Args:

@@ -253,13 +253,13 @@ def place_of(calls: Sequence[Call]) -> FailurePlace:
     """Where a job was, as far as the calls of its stack tell."""
     phases: tuple[Phase, ...] = ()
     phase_call = work = work_call = None
-    for row, told in _PHASES:
+    for row, phase in _PHASES:
         phase_call = next((call for call in reversed(calls) if row.fits(call)), None)
         if phase_call is not None:
-            phases = told
+            phases = phase
             break
     for call in reversed(calls):
-        work = next((told for row, told in _WORK if row.fits(call)), None)
+        work = next((phase for row, phase in _WORK if row.fits(call)), None)
         if work is not None:
             work_call = call
             break

@@ -62,7 +62,7 @@ def printed_by(document: Document) -> PrintedBy:
         for config in configs
         if has_config(version, config)
     ]
-    others = [_others(tree, dict(read_defaults(*candidate).tree)) for candidate in candidates]
+    others = [_difference_counts(tree, dict(read_defaults(*candidate).tree)) for candidate in candidates]
     least, (version, config) = min(
         zip(others, candidates, strict=True), key=lambda candidate: candidate[0].distance
     )
@@ -71,16 +71,16 @@ def printed_by(document: Document) -> PrintedBy:
 
 def release_of_printed(document: Document) -> ReleaseChoice:
     """The release that a printed configuration tells."""
-    told = printed_by(document)
-    if told.other_keys == 0:
-        reason = _("the printed settings are those of {version}").format(version=told.version)
+    printer = printed_by(document)
+    if printer.other_keys == 0:
+        reason = _("the printed settings are those of {version}").format(version=printer.version)
     else:
         reason = ngettext(
             "nearest to the printed settings, which have {count} other key",
             "nearest to the printed settings, which have {count} other keys",
-            told.other_keys,
-        ).format(count=told.other_keys)
-    return ReleaseChoice(version=told.version, reason=reason, certain=True)
+            printer.other_keys,
+        ).format(count=printer.other_keys)
+    return ReleaseChoice(version=printer.version, reason=reason, certain=True)
 
 
 def as_set(document: Document) -> tuple[Document, str, bool]:
@@ -88,14 +88,14 @@ def as_set(document: Document) -> tuple[Document, str, bool]:
 
     A value that the release takes from another key is set where it is another one than that key has.
     """
-    told = printed_by(document)
-    printed, defaults = _job(document.tree), dict(read_defaults(told.version, told.config).tree)
+    printer = printed_by(document)
+    printed, defaults = _job(document.tree), dict(read_defaults(printer.version, printer.config).tree)
     set_by_user = _set(printed, defaults)
     paths = [path for path, _value in set_by_user]  # recipes are told by their keys as in any file
     recipe = None
-    if told.config in CONFIGS:
-        recipe = recognise(paths, defaults, told.version, known_elsewhere=releases_with)
-    if recipe is not None and recipe.config(told.config) is None:
+    if printer.config in CONFIGS:
+        recipe = recognise(paths, defaults, printer.version, known_elsewhere=releases_with)
+    if recipe is not None and recipe.config(printer.config) is None:
         recipe = None
     # The configuration of a recipe has all of the recipe's keys; before 0.3 the trainer's has some of them.
     if recipe is not None and not all(contains(printed, path) for path in _leaf_paths(recipe.tree)):
@@ -105,7 +105,7 @@ def as_set(document: Document) -> tuple[Document, str, bool]:
     tree: Tree = {}
     for path, value in set_by_user:
         tree = merged(tree, nested(path, value))
-    return replace(document, tree=tree, printed=False), told.config, recipe is not None
+    return replace(document, tree=tree, printed=False), printer.config, recipe is not None
 
 
 def _telling(set_by_user: list[tuple[Path, Any]], recipe: Recipe) -> list[tuple[Path, Any]]:
@@ -121,12 +121,12 @@ def _job(tree: Tree) -> Tree:
     return {key: value for key, value in tree.items() if key not in _NOT_OF_A_JOB}
 
 
-def _beside(tree: Tree, defaults: Tree, path: Path = ()) -> Iterator[tuple[Path, Any, Any]]:
+def _compared_leaves(tree: Tree, defaults: Tree, path: Path = ()) -> Iterator[tuple[Path, Any, Any]]:
     """Printed settings beside a release's, as deep as both are sections; ABSENT where one has none."""
     for key in tree.keys() | defaults.keys():
         here, value, raw = (*path, key), tree.get(key, ABSENT), defaults.get(key, ABSENT)
         if isinstance(value, dict) and isinstance(raw, dict) and value and raw:
-            yield from _beside(value, raw, here)
+            yield from _compared_leaves(value, raw, here)
         elif raw is ABSENT:
             yield from ((below, leaf, ABSENT) for below, leaf in leaves(value, here))
         else:
@@ -145,8 +145,8 @@ class _Differences(Struct, frozen=True, kw_only=True):
         return self.printed_keys * _ONLY_PRINTED + self.release_keys, self.values
 
 
-def _others(tree: Tree, defaults: Tree) -> _Differences:
-    """The leaves of ``_beside``, counted without paths: a printed configuration is held to every release."""
+def _difference_counts(tree: Tree, defaults: Tree) -> _Differences:
+    """The leaves of ``_compared_leaves``, counted without paths: every release is compared."""
     printed_keys = values = 0
     release_keys = len(defaults.keys() - tree.keys())
     for key, value in tree.items():
@@ -154,7 +154,7 @@ def _others(tree: Tree, defaults: Tree) -> _Differences:
         if raw is ABSENT:
             printed_keys += _leaf_count(value)
         elif isinstance(value, dict) and isinstance(raw, dict) and value and raw:
-            within = _others(value, raw)
+            within = _difference_counts(value, raw)
             printed_keys += within.printed_keys
             release_keys += within.release_keys
             values += within.values
@@ -169,29 +169,29 @@ def _leaf_count(value: Any) -> int:
 
 def _set(tree: Tree, defaults: Tree) -> list[tuple[Path, Any]]:
     """The leaves that a user must have set, by path."""
-    kept: dict[Path, Any] = {}
+    user_values: dict[Path, Any] = {}
     following: dict[Path, Any] = {}
-    for path, value, raw in _beside(tree, defaults):
+    for path, value, raw in _compared_leaves(tree, defaults):
         if value is ABSENT or (raw is not ABSENT and same(raw, value)):
             continue
         if is_interpolation(raw):
             following[path] = value
         else:
-            kept[path] = value
+            user_values[path] = value
     for _round in range(_CHAIN):
-        settings = _laid(kept, defaults)
+        settings = _laid(user_values, defaults)
         other = {path for path, value in following.items() if not _follows(settings, path, value)}
         # One that follows another such key may agree as soon as that one is set.
-        first = {path for path in other if other.isdisjoint(settings.way(dotted(path))[1:])} or other
+        first = {path for path in other if other.isdisjoint(settings.path_chain(dotted(path))[1:])} or other
         if not first:
             break
-        kept.update((path, following.pop(path)) for path in first)
-    return sorted(kept.items(), key=lambda item: item[0])
+        user_values.update((path, following.pop(path)) for path in first)
+    return sorted(user_values.items(), key=lambda item: item[0])
 
 
-def _laid(kept: dict[Path, Any], defaults: Tree) -> Settings:
+def _laid(user_values: dict[Path, Any], defaults: Tree) -> Settings:
     tree = defaults
-    for path, value in kept.items():
+    for path, value in user_values.items():
         tree = merged(tree, nested(path, value))
     return Settings(tree=tree, defaults=defaults, origins={}, default_origin=Origin(layer=Layer.DEFAULT))
 

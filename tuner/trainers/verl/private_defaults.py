@@ -45,10 +45,10 @@ class PrivateCopies:
 
     def find(self, folder: FilePath, config: str) -> PrivateDefaults | None:
         """The copy, as :func:`private_defaults` finds it."""
-        asked = folder, config
-        if asked not in self._looked_for:
-            self._looked_for[asked] = private_defaults(folder, config)
-        return self._looked_for[asked]
+        key = folder, config
+        if key not in self._looked_for:
+            self._looked_for[key] = private_defaults(folder, config)
+        return self._looked_for[key]
 
 
 def private_defaults(folder: FilePath, config: str) -> PrivateDefaults | None:

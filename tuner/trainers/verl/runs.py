@@ -11,18 +11,20 @@ if TYPE_CHECKING:
     from tuner.workload.observed_run import ObservedRun
 
 
-def observed(steps: "Sequence[StepMetrics]", workload: Workload) -> "ObservedRun | None":
-    """What a run's metrics say, see :func:`tuner.trainers.verl.step_metrics.observed`."""
+def observed_run(steps: "Sequence[StepMetrics]", workload: Workload) -> "ObservedRun | None":
+    """What a run's metrics say, see :func:`tuner.trainers.verl.step_metrics.observed_steps`."""
     from tuner.trainers.verl import step_metrics
 
-    return step_metrics.observed(steps, workload)
+    return step_metrics.observed_steps(steps, workload)
 
 
-def recorded(record: "RunRecord", observed: "ObservedRun | None", workload: Workload) -> "ObservedRun | None":
-    """What the workers recorded, see :func:`tuner.trainers.verl.observed_record.recorded`."""
+def with_record(
+    record: "RunRecord", observed: "ObservedRun | None", workload: Workload
+) -> "ObservedRun | None":
+    """What the workers recorded, see :func:`tuner.trainers.verl.observed_record.with_record`."""
     from tuner.trainers.verl import observed_record
 
-    return observed_record.recorded(record, observed, workload)
+    return observed_record.with_record(record, observed, workload)
 
 
 def noted_settings(note: str) -> tuple[str, ...]:
@@ -32,11 +34,11 @@ def noted_settings(note: str) -> tuple[str, ...]:
     return run_notes.noted_settings(note)
 
 
-def engine_version_of(asked: str, nearest: Workload) -> str | None:
+def engine_version_of(release: str, nearest: Workload) -> str | None:
     """The engine's version, see :func:`tuner.trainers.verl.unbundled_releases.engine_version_of`."""
     from tuner.trainers.verl import unbundled_releases
 
-    return unbundled_releases.engine_version_of(asked, nearest)
+    return unbundled_releases.engine_version_of(release, nearest)
 
 
 def printed_utilisation(metrics: dict[str, float]) -> float | None:

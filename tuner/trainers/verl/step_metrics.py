@@ -76,7 +76,7 @@ _MEMORY_METRICS = (
 _POOLED_SINCE = "0.7.0"  # vLLM, whose sleep mode unmaps a pool that torch goes on counting as allocated
 
 
-def observed(steps: Sequence[StepMetrics], workload: Workload) -> ObservedRun | None:
+def observed_steps(steps: Sequence[StepMetrics], workload: Workload) -> ObservedRun | None:
     """What the steps of a run report; None where no step tells a time, a length or memory.
 
     Args:
@@ -87,8 +87,8 @@ def observed(steps: Sequence[StepMetrics], workload: Workload) -> ObservedRun | 
         from tuner.trainers.verl.observed_fine_tuning import observed_fine_tuning  # few jobs are of it
 
         return observed_fine_tuning(steps, workload)
-    told = (_TIMER, _OLD_TIMER, "response_length/")
-    telling = [_renamed(step) for step in steps if any(name.startswith(told) for name in step.values)]
+    names = (_TIMER, _OLD_TIMER, "response_length/")
+    telling = [_renamed(step) for step in steps if any(name.startswith(names) for name in step.values)]
     warm = warm_steps(telling)
     if not warm:
         return None

@@ -109,7 +109,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         defaults, base = self._defaults(version)
         missing = missing_config(self.arguments.config_name, self.composition)
         origin = default_origin(self.fork, self.private_on(version), version)
-        schema = schema_of(self._known(defaults))
+        schema = schema_of(self._with_renamed_keys(defaults))
         layers = Layers(dict(defaults.tree), schema, _check_group)
         for document in self.composition.documents:
             layers.add_document(document)
@@ -249,7 +249,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
             return str(private.file)
         return documents[-1].source if documents else ""
 
-    def _known(self, defaults: Defaults) -> Defaults:
+    def _with_renamed_keys(self, defaults: Defaults) -> Defaults:
         if self.fork is None or not self.fork.renames:
             return defaults
         return replace(defaults, tree=known_keys(self.fork, dict(defaults.tree)))

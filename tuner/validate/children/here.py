@@ -18,7 +18,7 @@ from tuner.validate.children.devices import UNUSED_BYTES, Device, DevicesReport,
 from tuner.validate.children.servers import ServedFunction
 from tuner.validate.report.schema import Machine
 
-_PROBE = ServedFunction.beside(__package__, "worker.probe", "probe")
+_PROBE = ServedFunction.in_package(__package__, "worker.probe", "probe")
 _PROBE_S = 120.0  # torch is imported for the first time
 
 

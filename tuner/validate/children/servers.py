@@ -39,7 +39,7 @@ class ServedFunction:
     server: Server = Server.TORCH  # the one that has loaded what the module imports
 
     @classmethod
-    def beside(
+    def in_package(
         cls, package: str, module: str, function: str, server: Server = Server.TORCH
     ) -> "ServedFunction":
         """The worker of a room, whose module is named as seen from there."""
@@ -85,12 +85,12 @@ class ServedProcess(ForkServerProcess):
     @staticmethod
     def _Popen(process_obj: BaseProcess) -> popen_forkserver.Popen:  # noqa: N802
         assert isinstance(process_obj, ServedProcess)
-        with _asked(process_obj.server):
+        with _current_server(process_obj.server):
             return popen_forkserver.Popen(process_obj)
 
 
 @contextmanager
-def _asked(server: Server) -> Iterator[None]:
+def _current_server(server: Server) -> Iterator[None]:
     """The standard library knows one server; while a process starts, it is this one."""
     asked = _servers.get(server) or _server(server, _ALWAYS[server])
     _start(asked)

@@ -19,7 +19,7 @@ from tuner.validate.machine.part import rate
 from tuner.validate.report.schema import Measurement
 from tuner.validate.session import NotHereError, Options, Planned, Session, Subject
 
-WORKER = ServedFunction.beside(__package__, "worker", "measure")
+WORKER = ServedFunction.in_package(__package__, "worker", "measure")
 WORKERS: tuple[ServedFunction, ...] = (WORKER, switches.WORKER)
 _BYTES_AT_ONCE = 16  # per parameter: weights and gradients, on both sides of their collectives
 # On a CPU, where nothing but the values is looked at.
@@ -110,7 +110,7 @@ def measurements(readings: CollectiveReadings, gpu: Gpu, ranks: int) -> Iterator
         ranks: GPUs that took part.
     """
     if readings.held is not None:
-        yield from _held(readings.held, gpu, ranks)
+        yield from _communicator_measurements(readings.held, gpu, ranks)
     if readings.latency_s is not None:
         yield Measurement(
             name="collective.start",
@@ -128,7 +128,7 @@ def measurements(readings: CollectiveReadings, gpu: Gpu, ranks: int) -> Iterator
     yield _wrong("collectives.wrong", _("values that a collective left wrong"), [one for _, one in named])
 
 
-def _held(held: CommunicatorBytes, gpu: Gpu, ranks: int) -> Iterator[Measurement]:
+def _communicator_measurements(held: CommunicatorBytes, gpu: Gpu, ranks: int) -> Iterator[Measurement]:
     communicator, peer = overhead.communicator(gpu), overhead.peer(gpu)
     for name, what, measured, parts in (
         (

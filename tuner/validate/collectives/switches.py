@@ -20,7 +20,7 @@ from tuner.validate.training.plan import small
 from tuner.validate.training.settings import ModelSettings, PassFailed, PassFigures, PassSettings
 from tuner.workload import Phase
 
-WORKER = ServedFunction.beside(training.__name__, "worker.measure", "measure", Server.MODELS)
+WORKER = ServedFunction.in_package(training.__name__, "worker.measure", "measure", Server.MODELS)
 _ENGINE_S = 6.0  # building it, and its update a few times
 _LAYERS = 4  # so many show what one more of them gains; the rest would show the same
 

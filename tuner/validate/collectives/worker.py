@@ -28,7 +28,7 @@ def measure(
         device: of ``torch.device``.
     """
     where = torch.device(device)
-    held = _held(where) if where.type == "cuda" else None
+    held = _communicator_bytes(where) if where.type == "cuda" else None
     return CollectiveReadings(
         held=held,
         latency_s=_seconds(_gather(1, where), where),
@@ -38,7 +38,7 @@ def measure(
     )
 
 
-def _held(device: torch.device) -> CommunicatorBytes:
+def _communicator_bytes(device: torch.device) -> CommunicatorBytes:
     one = torch.ones(dist.get_world_size(), device=device)
     other = torch.empty_like(one)
     before = non_torch_bytes()

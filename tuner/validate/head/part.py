@@ -17,7 +17,7 @@ from tuner.validate.head.verdicts import judge_heads
 from tuner.validate.session import CALL_SHARE, Options, OutOfBudgetError, Planned, Session, Subject
 from tuner.workload import HeadKind
 
-WORKER = ServedFunction.beside(__package__, "worker.measure", "measure")
+WORKER = ServedFunction.in_package(__package__, "worker.measure", "measure")
 WORKERS: tuple[ServedFunction, ...] = (WORKER,)
 _EXPECTED_S = 25.0  # kernels of all implementations are compiled
 _CPU_EXPECTED_S = 40.0  # Triton's interpreter

@@ -87,14 +87,14 @@ def _pair(
         if each is None:
             return None, _("the budget had no room for {way}").format(way=head_label(way.name))
         nothing = _("no bytes are counted here")
-        measured = _seen(each, way, work, training=training)
+        measured = _measured_head(each, way, work, training=training)
         if measured is None:
             return None, f"{head_label(way.name)}: {each.missing or nothing}"
         seen.append(measured)
     return (seen[0], seen[1]), ""
 
 
-def _seen(
+def _measured_head(
     implementation: ImplementationFigures, way: HeadUse, work: HeadWork, *, training: bool
 ) -> _MeasuredHead | None:
     tokens = work.shape.tokens if training else work.forward_tokens

@@ -16,8 +16,8 @@ from tuner.validate.report.profile import PROFILE_FIGURES, TOTAL
 from tuner.validate.report.schema import Measurement
 from tuner.validate.session import NotHereError, Options, Planned, Session, Subject
 
-WORKER = ServedFunction.beside(__package__, "worker.card", "measure")
-OPERATORS = ServedFunction.beside(__package__, "worker.operators", "measure", Server.MODELS)
+WORKER = ServedFunction.in_package(__package__, "worker.card", "measure")
+OPERATORS = ServedFunction.in_package(__package__, "worker.operators", "measure", Server.MODELS)
 WORKERS: tuple[ServedFunction, ...] = (WORKER, OPERATORS)
 
 MEMORY_TOLERANCE = 0.01  # two cards of one kind report the same total

@@ -11,7 +11,7 @@ from tuner.validate.children.servers import ServedFunction
 from tuner.validate.nodes.merged_reports import GRACE_S, merged
 from tuner.validate.report.schema import ValidationFile
 
-_SHARE = ServedFunction.beside(__package__, "worker", "share")
+_SHARE = ServedFunction.in_package(__package__, "worker", "share")
 _REQUIRED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 

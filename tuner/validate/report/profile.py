@@ -100,7 +100,7 @@ def profile(report: ValidationFile, *, base: Gpu) -> dict[str, Any]:
             _("--write-profile needs the profile of the card that was measured; none was named"),
             hint=_("give --gpu NAME"),
         )
-    measured = _measured(report)
+    measured = _measured_fields(report)
     if not measured:
         raise InputError(
             _("nothing was measured that a profile holds"),
@@ -127,7 +127,7 @@ def _figures(report: ValidationFile) -> dict[str, float]:
     return {figure.name: figure.measured for part in report.validation.parts for figure in part.measurements}
 
 
-def _measured(report: ValidationFile) -> dict[str, float]:
+def _measured_fields(report: ValidationFile) -> dict[str, float]:
     figures = _figures(report)
     return {field: figures[name] for field, name in PROFILE_FIGURES.items() if figures.get(name)}
 

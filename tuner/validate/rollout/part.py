@@ -17,7 +17,7 @@ from tuner.validate.rollout.verdicts import judge_rollouts, judge_unseen, runnab
 from tuner.validate.session import CALL_SHARE, NotHereError, Options, Planned, Session, Subject
 from tuner.workload import RolloutEngine
 
-WORKER = ServedFunction.beside(__package__, "worker.residents", "measure")
+WORKER = ServedFunction.in_package(__package__, "worker.residents", "measure")
 WORKERS: tuple[ServedFunction, ...] = (WORKER, vllm.WORKER)
 CACHE_TOLERANCE = 0.01
 _FIRST_S, _FURTHER_S = 7.0, 3.0

@@ -18,7 +18,7 @@ from tuner.validate.rollout.vllm_verdicts import engine_measurements, judge_engi
 from tuner.validate.session import OutOfBudgetError, Session
 from tuner.workload import RolloutEngine, Workload
 
-WORKER = ServedFunction.beside(__package__, "worker.vllm", "measure")
+WORKER = ServedFunction.in_package(__package__, "worker.vllm", "measure")
 _ENGINE_S = 80.0  # it is imported, makes weights, compiles, profiles itself and captures graphs
 _MOST_SEQUENCES, _STEPS, _REPETITIONS = 1024, 128, 5
 _OF_THE_ENGINE = ("engine_graphs", "engine_process", "engine_buffers")

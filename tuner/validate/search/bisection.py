@@ -103,7 +103,7 @@ class Search:
         """The next try; None where the limit is known, below the least size, or far above the prediction."""
         fits, fails = self.bracket.fits, self.bracket.fails
         if fits and fails is not None:
-            return None if self._settled() else self._inside(sqrt(fits * fails))
+            return None if self._is_fine_enough() else self._inside(sqrt(fits * fails))
         edge = sqrt(1 + _ROUNDED * self.tolerance)
         if fails is not None:
             return self._below(fails)
@@ -114,7 +114,7 @@ class Search:
         upper = self._snap(self.predicted * edge)
         return upper if fits < upper else self._above(fits)
 
-    def _settled(self) -> bool:
+    def _is_fine_enough(self) -> bool:
         fine = self.bracket.within(self.tolerance / _FINER)
         return fine or (self.bracket.within(self.tolerance) and self.decided is not None)
 

@@ -27,7 +27,7 @@ from tuner.validate.training.passes import PlannedPass, planned_passes
 from tuner.validate.training.settings import ModelSettings, PassFigures
 from tuner.workload import Checkpointing, Phase
 
-WORKER = ServedFunction.beside(__package__, "worker", "attempt", Server.MODELS)
+WORKER = ServedFunction.in_package(__package__, "worker", "attempt", Server.MODELS)
 WORKERS: tuple[ServedFunction, ...] = (WORKER,)
 TOLERANCE = 0.03  # of the limit in tokens
 _PHASES = (Phase.UPDATE_ACTOR, Phase.OLD_LOG_PROB)
@@ -281,4 +281,4 @@ class _Hunt:
         if figures.peak_allocated_bytes is None:
             return
         if one.can_be_recorded:
-            self.session.add_case(one.measured(figures))
+            self.session.add_case(one.measured_case(figures))

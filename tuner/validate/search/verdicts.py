@@ -29,7 +29,7 @@ class Tries:
         """How many sizes were run."""
         return len(self.ran) + len(self.out_of_memory)
 
-    def known(self, tokens: int) -> bool | None:
+    def runs(self, tokens: int) -> bool | None:
         """Whether so many run, by what more or fewer did; None: not known."""
         if any(size <= tokens for size in self.out_of_memory):
             return False
@@ -84,7 +84,7 @@ def _outcome(
     longest = longest_share(one, session.subject)
     capacity = session.options.capacity_bytes(session.machine)
     alone = resized(one, tokens, longest).predicted.peak_bytes
-    runs = tries.known(tokens)
+    runs = tries.runs(tokens)
     if runs is None and alone > capacity:
         reason = _(
             "{tokens:,} tokens take {alone:.1f} GiB with the states sharded over what is here, "
@@ -104,7 +104,7 @@ def _outcome(
             tokens=tokens, alone=alone / GIB
         )
     after = {True: _("runs as well"), False: _("runs out of memory"), None: _("was not tried")}
-    next_one = _("one longest sequence more {after}").format(after=after[tries.known(tokens + longest)])
+    next_one = _("one longest sequence more {after}").format(after=after[tries.runs(tokens + longest)])
     return Outcome.CONFIRMED, f"{_ran(tries, tokens)}; {next_one}"
 
 

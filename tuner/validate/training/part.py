@@ -30,7 +30,7 @@ from tuner.workload import Phase
 
 _ENDS_S = 2.0  # of a process, around what it runs
 _GRACE_S = 30.0
-WORKER = ServedFunction.beside(__package__, "worker.measure", "measure_passes", Server.MODELS)
+WORKER = ServedFunction.in_package(__package__, "worker.measure", "measure_passes", Server.MODELS)
 WORKERS: tuple[ServedFunction, ...] = (WORKER,)
 
 
@@ -182,7 +182,7 @@ class _Record:
         return all((attempt.key, layers) in self.results for layers in attempt.layers)
 
     def _add_configured(self, attempt: Try) -> None:
-        measured = self._measured(attempt)
+        measured = self._measured_pass(attempt)
         phase = attempt.planned.phase.value
         if isinstance(measured, PassFailed):
             self.session.note(_("{phase} failed: {measured}.").format(phase=phase, measured=measured.message))
@@ -204,7 +204,7 @@ class _Record:
             )
 
     def _judge(self, proposed: ProposedPass, first: Try, second: Try) -> None:
-        before, after = self._measured(first), self._measured(second)
+        before, after = self._measured_pass(first), self._measured_pass(second)
         recommendation = proposed.recommendation
         if before is None or after is None:
             return
@@ -224,7 +224,7 @@ class _Record:
             job = self.session.subject.workload
             self.session.judge(judge(recommendation, before, after, job=job))
 
-    def _measured(self, attempt: Try) -> MeasuredPass | PassFailed | None:
+    def _measured_pass(self, attempt: Try) -> MeasuredPass | PassFailed | None:
         """A pass beside its prediction; None where no bytes were counted."""
         by_depth: list[PassFigures] = []
         for layers in attempt.layers:

@@ -165,7 +165,7 @@ class PlannedPass:
         actor = structs.replace(actor, engine=structs.replace(actor.engine, parallel=parallel))
         return replace(self, case=case, workload=_workload(case, actor, self.workload))
 
-    def measured(self, figures: PassFigures) -> MeasuredCase:
+    def measured_case(self, figures: PassFigures) -> MeasuredCase:
         """The settings with what was measured on a GPU.
 
         Raises:
@@ -189,7 +189,7 @@ class PlannedPass:
 
     def compared(self, figures: PassFigures) -> PassComparison:
         """The prediction of this very pass beside what was measured."""
-        return compare(self.measured(figures), self.workload)
+        return compare(self.measured_case(figures), self.workload)
 
     @property
     def can_be_recorded(self) -> bool:

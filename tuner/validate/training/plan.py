@@ -99,13 +99,13 @@ class _Planner:
                 if phase in now and _work(self.subject.workload, now[phase]) != _work(proposal, configured)
             ]
             if changed:
-                phase = _deciding(recommendation, changed)
+                phase = _compared_phase(recommendation, changed)
                 reason = reason_not_here(then[phase]) or reason_not_here(now[phase])
                 reason = reason or _needs_more(now[phase].engine, then[phase].engine, self.options.processes)
                 after = self._planned(proposal).get(phase)
-                yield self._proposed(recommendation, reason, passes.get(phase), after)
+                yield self._proposed_pass(recommendation, reason, passes.get(phase), after)
 
-    def _proposed(
+    def _proposed_pass(
         self,
         recommendation: Recommendation,
         reason: str | None,
@@ -231,7 +231,7 @@ def _work(workload: Workload, step_pass: StepPass) -> tuple[Any, ...]:
     return step_pass.engine, head, step_pass.entropy, tokens, count
 
 
-def _deciding(recommendation: Recommendation, changed: Sequence[Phase]) -> Phase:
+def _compared_phase(recommendation: Recommendation, changed: Sequence[Phase]) -> Phase:
     """The phase whose bytes are claimed, or else the first that is run."""
     asked = [
         recommendation.finding.phase,

@@ -16,7 +16,7 @@ def update_measurements(update: PlannedUpdate, result: EngineUpdate, *, ours: bo
     """Peaks and seconds of the whole update with one of the heads."""
     name = "tuner_head" if ours else "verl_head"
     head = _("the head of tuner.inside_verl") if ours else _verls(update.theirs)
-    yield from taken(name, head, update.head(ours=ours), result.of())
+    yield from compared_measurements(name, head, update.head(ours=ours), result.of())
 
 
 def _verls(planned: PlannedPass) -> str:
@@ -24,7 +24,9 @@ def _verls(planned: PlannedPass) -> str:
     return _("verl's head, {head}").format(head=head_label(head))
 
 
-def taken(name: str, what: str, planned: PlannedPass, one: UpdateFigures) -> Iterator[Measurement]:
+def compared_measurements(
+    name: str, what: str, planned: PlannedPass, one: UpdateFigures
+) -> Iterator[Measurement]:
     """Peaks of allocated and of reserved bytes and seconds of an update, each beside its prediction.
 
     Args:

@@ -15,7 +15,7 @@ from tuner.validate.verl_update.plan import PlannedUpdate, left_of, planned_upda
 from tuner.validate.verl_update.settings import SHARES, EngineUpdate, Update, UpdateWork
 from tuner.validate.verl_update.verdicts import head_measurements, skip_measurements
 
-WORKER = ServedFunction.beside(__package__, "worker.measure", "measure")
+WORKER = ServedFunction.in_package(__package__, "worker.measure", "measure")
 WORKERS: tuple[ServedFunction, ...] = (WORKER,)
 _START_S = 25.0  # verl and what it imports, building and sharding the model, compiling
 _REPETITIONS = 2  # for the time; one where there is less of it

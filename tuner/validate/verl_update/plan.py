@@ -165,7 +165,7 @@ def _fitted(update: PlannedUpdate, subject: Subject, *, limit_bytes: int) -> Pla
         depth = _depth(update, subject, limit_bytes)
         case = update.theirs.case
         if depth is not None:
-            return _cut(_noted(update, case.tokens, whole), subject, depth)
+            return _cut(_with_note(update, case.tokens, whole), subject, depth)
         count, length = case.sequences, case.sequence_length // case.ulysses
         if case.tokens < 2 * _LEAST_TOKENS:
             raise NotHereError(_("a micro-batch of it does not fit here, at no depth"))
@@ -177,7 +177,7 @@ def _fitted(update: PlannedUpdate, subject: Subject, *, limit_bytes: int) -> Pla
         )
 
 
-def _noted(update: PlannedUpdate, tokens: int, whole: int) -> PlannedUpdate:
+def _with_note(update: PlannedUpdate, tokens: int, whole: int) -> PlannedUpdate:
     if tokens == whole:
         return update
     note = _(

@@ -12,7 +12,7 @@ from tuner.language import _
 from tuner.rules.case import LEAST_GAIN
 from tuner.validate.report.schema import Measurement
 from tuner.validate.report.verdicts import peak_change
-from tuner.validate.verl_update.figures import has_seconds, taken
+from tuner.validate.verl_update.figures import compared_measurements, has_seconds
 from tuner.validate.verl_update.plan import PlannedUpdate, left_of, seconds
 from tuner.validate.verl_update.settings import SHARES, EngineUpdate, UpdateFigures
 
@@ -62,7 +62,7 @@ def skip_measurements(update: PlannedUpdate, result: EngineUpdate) -> Iterator[M
             limit=_GRAD_NORM_LIMIT,
             details={"left_out": one.left_out or 0.0, "loss_difference": one.loss - before.loss},
         )
-        yield from taken(name, text, planned, one)
+        yield from compared_measurements(name, text, planned, one)
         yield from _saved(
             name,
             _("{what}: what that saves of the update's seconds").format(what=text),

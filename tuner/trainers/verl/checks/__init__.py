@@ -42,25 +42,25 @@ def run(settings: Settings, workload: Workload, *, version: str) -> list[Finding
     other_head = replaces_heads(settings, generation)
     findings = [
         finding
-        for rule, module in _asked(program_of(settings.defaults))
+        for rule, module in _rules_of(program_of(settings.defaults))
         if rule.name not in unchecked and not (other_head and getattr(module, "OF_VERLS_HEAD", False))
         for finding in module.check(settings, workload, generation)
     ]
     explained = {key for finding in findings if finding.rule is not unknown_key.RULE for key in finding.keys}
     return [
-        _spelled(finding, settings)
+        _in_keys_of_program(finding, settings)
         for finding in findings
         if finding.rule is not unknown_key.RULE or finding.refuses or explained.isdisjoint(finding.keys)
     ]
 
 
 @cache
-def _asked(program: Program) -> tuple[tuple[Rule, ModuleType], ...]:
+def _rules_of(program: Program) -> tuple[tuple[Rule, ModuleType], ...]:
     """The checks of the settings of one program."""
     return tuple((rule, module) for rule, module in RULES if program in getattr(module, "PROGRAMS", _USUAL))
 
 
-def _spelled(finding: Finding, settings: Settings) -> Finding:
+def _in_keys_of_program(finding: Finding, settings: Settings) -> Finding:
     """The finding with its overrides as the user's program spells them; none where it lacks one of the keys."""
     overrides = [settings.as_reader_takes_it(override) for override in finding.overrides]
     known = tuple(override for override in overrides if override is not None)

@@ -29,7 +29,7 @@ def classes(key: str, version: str) -> tuple[Class, ...]:
     rows = _stated(key, version)
     if rows:
         return rows
-    if key in _spelled(version) or key in _sources(version):
+    if key in _setting_keys(version) or key in _sources(version):
         return (Read.MODELLED,)
     return tuple(row for row in NOT_MODELLED if row.rest and row.covers(key, version))
 
@@ -61,7 +61,7 @@ def _key_class(row: Class, keys: tuple[str, ...]) -> KeyClass:
 
 def nothing_else_covers(key: str, version: str) -> bool:
     """Whether a key is left to the rows of what remains."""
-    return key not in _spelled(version) and not _stated(key, version)
+    return key not in _setting_keys(version) and not _stated(key, version)
 
 
 def _stated(key: str, version: str) -> tuple[IdleKeys | Omission, ...]:
@@ -71,7 +71,7 @@ def _stated(key: str, version: str) -> tuple[IdleKeys | Omission, ...]:
 
 
 @cache
-def _spelled(version: str) -> frozenset[str]:
+def _setting_keys(version: str) -> frozenset[str]:
     """The keys that a release's settings are read by, whichever of its workers run."""
     generations = (version, PREVIEWS.get(version, version))
     names = (name for names in KEYS.values() for name in names)
@@ -94,7 +94,7 @@ def _sources(version: str) -> frozenset[str]:
     for config in CONFIGS:
         tree = dict(read_defaults(version, config).tree)
         resolver = Resolver(tree)
-        for path in map(split_key, _spelled(version)):
+        for path in map(split_key, _setting_keys(version)):
             if contains(tree, path):
-                sources.update(map(dotted, resolver.way(path)))
+                sources.update(map(dotted, resolver.path_chain(path)))
     return frozenset(sources)

@@ -19,16 +19,16 @@ def _started(recipe: Recipe) -> Trigger:
             return None
         version = next((it for it, preview in PREVIEWS.items() if preview == job.version), job.version)
         known = dict(read_defaults(version, CONFIGS[0]).tree)
-        found = started_by(job.settings.defaults, known, version)
-        if found is None or found[0].modules != recipe.modules:
+        starting_recipe = started_by(job.settings.defaults, known, version)
+        if starting_recipe is None or starting_recipe[0].modules != recipe.modules:
             return None
-        own = [dotted(path) for path in found[1]]
+        own = [dotted(path) for path in starting_recipe[1]]
         return next((key for key in own if job.settings.is_set(key)), own[0])
 
     return trigger
 
 
-def _beside(recipe: Recipe, reason: str, affects: Affects) -> Omission:
+def _omission(recipe: Recipe, reason: str, affects: Affects) -> Omission:
     return Omission(
         name=N_("what {modules} does beside the PPO trainer"),
         modules=recipe.modules,
@@ -59,16 +59,16 @@ OF_RECIPES: tuple[Omission, ...] = (
         affects=Affects.SECONDS,
         trigger=switched("rllm.rejection_sample.enable"),
     ),
-    _beside(DAPO, _ROUNDS, Affects.SECONDS),
-    _beside(
+    _omission(DAPO, _ROUNDS, Affects.SECONDS),
+    _omission(
         PRIME, N_("it trains the reward model beside a frozen copy of it, and generates more"), Affects.GPU
     ),
-    _beside(
+    _omission(
         SPIN, N_("it always has a reference, whose weights it replaces by those of the actor"), Affects.GPU
     ),
-    _beside(SPPO, N_("its loss is another"), Affects.SECONDS),
+    _omission(SPPO, N_("its loss is another"), Affects.SECONDS),
     *(
-        _beside(
+        _omission(
             recipe,
             _WHILE_IT_TRAINS,
             Affects.SECONDS,

@@ -57,7 +57,7 @@ def read_batch(source: ReleaseSettings) -> Batch:
 
 def talks(source: ReleaseSettings) -> bool:
     """Whether the settings ask for turns, between which tools or somebody else answers."""
-    named = any(source.value(f"conversation.{told}") for told in ("tools", "functions", "interactions"))
+    named = any(source.value(f"conversation.{key}") for key in ("tools", "functions", "interactions"))
     loop = source.text("conversation.loop", default="")
     return source.flag("conversation.enable") or named or loop == _TOOL_AGENT
 
@@ -154,8 +154,10 @@ BATCH: tuple[Field[ReleaseContext], ...] = (
 def _entropy(context: ReleaseContext) -> bool:
     """Whether the update computes entropy: on demand, and before 0.4 always."""
     source = context.source
-    asked = source.number("actor.entropy_coeff", default=0.0) != 0 or source.flag("actor.calculate_entropy")
-    return asked or not source.since("0.4.0")
+    demanded = source.number("actor.entropy_coeff", default=0.0) != 0 or source.flag(
+        "actor.calculate_entropy"
+    )
+    return demanded or not source.since("0.4.0")
 
 
 def _set_entropy(context: ReleaseContext, actor: Actor) -> Assignments:

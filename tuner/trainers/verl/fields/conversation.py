@@ -35,19 +35,19 @@ def read_conversation(source: ReleaseSettings, batch: Batch) -> Conversation | N
     Source: verl 0.9.1 ``experimental/agent_loop/tool_agent_loop.py`` (``_handle_generating_state``,
     ``_handle_processing_tools_state``, ``_call_tool``), 0.5.0 ``workers/rollout/sglang_rollout``.
     """
-    said, most, answered = batch.lengths.turns, _most_turns(source), _answered(source)
-    turns = said
+    mean_turns, most, answered = batch.lengths.turns, _most_turns(source), _answered(source)
+    turns = mean_turns
     if turns is None:
         turns = float(ASSUMED_TURNS) if most is None else (1 + most) / 2
     turns = turns if most is None else min(turns, float(most))
     tokens = batch.lengths.tool_tokens
-    if turns <= 1 and said is None:
+    if turns <= 1 and mean_turns is None:
         return None
     return Conversation(
         turns=turns,
         most_turns=most,
         tool_tokens=answered if tokens is None else float(tokens),
-        turns_assumed=said is None,
+        turns_assumed=mean_turns is None,
         tokens_assumed=tokens is None,
     )
 

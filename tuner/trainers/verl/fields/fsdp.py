@@ -326,13 +326,13 @@ def _fields(role: Role) -> tuple[Field[EngineContext], ...]:
     switches, section = switches_of(role), f"{role}.fsdp"
     stored = DType.BFLOAT16 if role == "ref" else DType.FLOAT32
     deferred = f"{section}.use_no_sync_for_gradient_accumulation"
-    kept: dict[str, Any] = {"heeded": _keeps_states, "otherwise": False}
+    offload: dict[str, Any] = {"heeded": _keeps_states, "otherwise": False}
     return (
         BACKEND,
         Plain("packed", f"{switches}.packed", FLAG, lambda context: context.source.engine_workers),
         Ruled("fused_layers", _fuses_layers, _set_fused_layers),
-        Plain("param_offload", f"{section}.param_offload", FLAG, False, **kept),
-        Plain("optimizer_offload", f"{section}.optimizer_offload", FLAG, False, **kept),
+        Plain("param_offload", f"{section}.param_offload", FLAG, False, **offload),
+        Plain("optimizer_offload", f"{section}.optimizer_offload", FLAG, False, **offload),
         Plain("activation_offload", f"{switches}.activation_offload", FLAG, False),
         Ruled("parallel.shard", _shard, _set_shard),
         Ruled("parallel.ulysses", _ulysses, _set_ulysses),

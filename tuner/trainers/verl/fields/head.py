@@ -179,8 +179,8 @@ def _compiles(context: HeadContext) -> bool:
 def _checkpointed(context: HeadContext) -> bool:
     if context.megatron:
         return False
-    asked = context.source.flag("actor.entropy_checkpointing")
-    return asked and (context.engine.packed or context.source.since("0.5.0"))
+    demanded = context.source.flag("actor.entropy_checkpointing")
+    return demanded and (context.engine.packed or context.source.since("0.5.0"))
 
 
 def _set_checkpointed(context: HeadContext, head: OutputHead) -> Assignments:

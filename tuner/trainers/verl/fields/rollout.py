@@ -81,9 +81,9 @@ def _beside_fraction(context: RolloutContext) -> dict[str, Any]:
     def fields(_source: ReleaseSettings, *_context: Any) -> dict[str, Any]:
         return read_fields(BESIDE_FRACTION, context)
 
-    told = (context.rollout_engine, context.version, context.colocated, context.gpu)
+    key = (context.rollout_engine, context.version, context.colocated, context.gpu)
     return context.source.part(
-        "rollout.beside_fraction", fields, *told, context.max_prompt_tokens, context.max_response_tokens
+        "rollout.beside_fraction", fields, *key, context.max_prompt_tokens, context.max_response_tokens
     )
 
 

@@ -92,8 +92,8 @@ def _max_model_tokens(context: RolloutContext) -> int | None:
     both = source.integer("rollout.prompt_length", default=context.max_prompt_tokens) + source.integer(
         "rollout.response_length", default=context.max_response_tokens
     )
-    told = not _has_server(source)
-    return limit if told and limit is not None else both
+    is_set = not _has_server(source)
+    return limit if is_set and limit is not None else both
 
 
 def _set_max_model_tokens(context: RolloutContext, rollout: Rollout) -> Assignments:
@@ -114,10 +114,10 @@ def _weight_dtype(context: RolloutContext) -> DType:
     """The weights' dtype; fp8 when verl or the engine quantises them."""
     source, rollout_engine = context.source, context.rollout_engine
     stored = source.dtype("rollout.dtype", default=DType.BFLOAT16)
-    asked = {source.text("rollout.quantization", default="")}
+    quantizations = {source.text("rollout.quantization", default="")}
     if rollout_engine in _TOLD_FORMATS:
-        asked.add(source.text(f"rollout.{rollout_engine.value}_quantization", default=""))
-    return DType.FLOAT8 if any("fp8" in word for word in asked) else stored
+        quantizations.add(source.text(f"rollout.{rollout_engine.value}_quantization", default=""))
+    return DType.FLOAT8 if any("fp8" in word for word in quantizations) else stored
 
 
 def _set_weight_dtype(context: RolloutContext, rollout: Rollout) -> Assignments:

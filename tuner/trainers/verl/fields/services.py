@@ -83,10 +83,10 @@ def _reward(
     if not _uses_reward(source):
         return None
     path, shares = _text(source, "path"), not source.flag(_meaning(source, "own_pool"))
-    found, served = models.get(path), _is_served(source)
+    reward_model, served = models.get(path), _is_served(source)
     # A model that generates its verdict needs a function of the user's; without one its class has one output.
     scalar = not served or not _text(source, "function")
-    model = None if found is None else replace(found, value_head=scalar)
+    model = None if reward_model is None else replace(reward_model, value_head=scalar)
     service = Service(
         role=ServiceRole.REWARD,
         name=path,

@@ -19,8 +19,8 @@ _SHARED = ("fork", "translate")  # modules that are no project
 def forks() -> tuple[Fork, ...]:
     """All projects, by name."""
     names = [module.name for module in iter_modules(__path__) if module.name not in _SHARED]
-    found: list[Fork] = [import_module(f"{__name__}.{name}").FORK for name in names]
-    return tuple(sorted(found, key=lambda fork: fork.name.lower()))
+    projects: list[Fork] = [import_module(f"{__name__}.{name}").FORK for name in names]
+    return tuple(sorted(projects, key=lambda fork: fork.name.lower()))
 
 
 def recognise(program: str, config_name: str | None, keys: Collection[Path]) -> Fork | None:
@@ -32,18 +32,18 @@ def recognise(program: str, config_name: str | None, keys: Collection[Path]) -> 
         keys: those that the user sets, as they are spelled.
     """
     stem = (config_name or "").removesuffix(".yaml")
-    told = Counter(name for path in keys for name in _told(path))
+    votes = Counter(name for path in keys for name in _projects_of(path))
     ranked = max(
         (fork for fork in forks() if not fork.refines),
-        key=lambda fork: (_starts(fork, program), stem in fork.configs, told[fork.name]),
+        key=lambda fork: (_starts(fork, program), stem in fork.configs, votes[fork.name]),
     )
-    if not (_starts(ranked, program) or stem in ranked.configs or told[ranked.name]):
+    if not (_starts(ranked, program) or stem in ranked.configs or votes[ranked.name]):
         return None
-    refining = (fork for fork in forks() if fork.refines == ranked.name and told[fork.name])
+    refining = (fork for fork in forks() if fork.refines == ranked.name and votes[fork.name])
     return next(refining, ranked)
 
 
-def _told(path: Path) -> set[str]:
+def _projects_of(path: Path) -> set[str]:
     """The projects that a key tells: it is one of their ``tells``, or lies in one."""
     telling = _telling()
     longest = min(len(path), max(map(len, telling), default=0))  # a key of a user may have 50,000 parts

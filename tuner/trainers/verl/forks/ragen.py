@@ -15,11 +15,11 @@ def computed(settings: Settings) -> Mapping[str, Any]:
     """
     groups = settings.integer("es_manager.train.env_groups", default=8, minimum=1)
     size = settings.integer("es_manager.train.group_size", default=16, minimum=1)
-    kept = settings.number(
+    bound = settings.number(
         "actor_rollout_ref.rollout.rollout_filter_ratio", default=0.25, minimum=0.0, maximum=1.0
     )
     values: dict[str, Any] = {
-        "data.train_batch_size": max(int(kept * groups), 1) * size,
+        "data.train_batch_size": max(int(bound * groups), 1) * size,
         "actor_rollout_ref.rollout.n": 1,
     }
     context = settings.integer("actor_rollout_ref.rollout.max_model_len", minimum=2)

@@ -18,13 +18,13 @@ def probe(*, device: str) -> DevicesReport:
     """Devices and versions; ``device`` is what asks, always the CPU."""
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     return DevicesReport(
-        devices=tuple(_seen(index) for index in range(count)),
+        devices=tuple(_visible_device(index) for index in range(count)),
         built_for_cuda=torch.version.cuda is not None or torch.version.hip is not None,
         versions=_versions(),
     )
 
 
-def _seen(index: int) -> Device:
+def _visible_device(index: int) -> Device:
     properties = torch.cuda.get_device_properties(index)
     return Device(name=properties.name, total_bytes=properties.total_memory, uuid=device_id(index))
 

@@ -23,6 +23,6 @@ def measure(work: HeadWork, *, device: str) -> HeadFigures:
             dtype=DType.FLOAT16,
             sample=_CPU_SAMPLE,
         )
-    from tuner.validate.head.worker.measurement import measured
+    from tuner.validate.head.worker.measurement import measure_head
 
-    return measured(work, device)
+    return measure_head(work, device)

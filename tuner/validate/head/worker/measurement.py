@@ -56,7 +56,7 @@ def relative_error(value: Tensor, exact: Tensor) -> float:
     return float((value.double() - exact).norm() / exact.double().norm())
 
 
-def measured(work: HeadWork, device: str) -> HeadFigures:
+def measure_head(work: HeadWork, device: str) -> HeadFigures:
     """All figures, those that are configured or proposed first."""
     bench = _Bench(work, device)
     bench.take_all(choices(work, device))

@@ -24,7 +24,7 @@ def measure(*, device: str) -> MachineReadings:
         device: a CUDA device of ``torch.device``.
     """
     where = torch.device(device)
-    held = _held(where)
+    held = _process_bytes(where)
     return MachineReadings(
         driver_total_bytes=driver_total_bytes(device_id(where.index)),
         usable_bytes=torch.cuda.mem_get_info(where)[1],
@@ -43,7 +43,7 @@ def non_torch_bytes() -> int:
     return total - free - torch.cuda.memory_reserved()
 
 
-def _held(device: torch.device) -> ProcessBytes:
+def _process_bytes(device: torch.device) -> ProcessBytes:
     left = torch.ones(1024, 1024, device=device, dtype=torch.bfloat16)
     first_tensor = non_torch_bytes()
     weight = torch.ones_like(left, requires_grad=True)

@@ -33,7 +33,7 @@ def measure(works: tuple[RolloutWork, ...], seconds: float, *, device: str) -> t
         began = time.monotonic()
         if figures and began + took > end:
             break
-        figures.append(_Rollout(work, torch.device(device)).measured())
+        figures.append(_Rollout(work, torch.device(device)).measure())
         took = time.monotonic() - began
         gc.collect()
         if torch.device(device).type == "cuda":
@@ -50,7 +50,7 @@ class _Rollout:
         self.held: dict[str, Tensor] = {}
         self.layers: list[Tensor] = []
 
-    def measured(self) -> RolloutFigures:
+    def measure(self) -> RolloutFigures:
         work = self.work
         for name, size in (*work.residents, ("engine_weights", work.weight_bytes)):
             if not self.hold(name, size):

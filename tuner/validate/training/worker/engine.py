@@ -191,13 +191,13 @@ class TrainingEngine:
         tokens = batch.input_ids.shape[1]
         first, entropy = self._own_results(settings, batch)
         return (
-            self._sharing.whole(first, tokens),
-            None if entropy is None else self._sharing.whole(entropy, tokens),
+            self._sharing.gathered(first, tokens),
+            None if entropy is None else self._sharing.gathered(entropy, tokens),
         )
 
     def _own_results(self, settings: PassSettings, batch: MicroBatch) -> tuple[Tensor, Tensor | None]:
         """``[P]`` of them."""
-        own = self._sharing.own
+        own = self._sharing.own_part
         ids, positions = batch.input_ids, batch.position_ids
         padding = torch.arange(self._sharing.padding(ids.shape[1]), device=ids.device)
         labels_P = own(ids.roll(-1, dims=1)).squeeze(0)

@@ -81,7 +81,9 @@ def measure_passes(
         begin, work = time.monotonic(), _work(settings)
         if not _agreed(begin + pace * work < end, where):
             break
-        results.append(_measured(engine, settings, _Repeat(most=repetitions, limit_s=repeat_s, end=end)))
+        results.append(
+            _measured_result(engine, settings, _Repeat(most=repetitions, limit_s=repeat_s, end=end))
+        )
         pace = max(pace, (time.monotonic() - begin) / work)
         if isinstance(results[-1], PassFailed):
             break
@@ -141,7 +143,7 @@ def _work(settings: PassSettings) -> float:
     return max(1.0, tokens * (_OF_TRAINING if settings.training else 1))
 
 
-def _measured(engine: AnyEngine, settings: PassSettings, repeat: _Repeat) -> Result:
+def _measured_result(engine: AnyEngine, settings: PassSettings, repeat: _Repeat) -> Result:
     meter = engine.meter
     try:
         engine.offload_like(settings)

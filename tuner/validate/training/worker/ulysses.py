@@ -32,7 +32,7 @@ class Sharing:
         """Tokens that are appended, so that every rank has as many."""
         return -tokens % self.ranks
 
-    def own(self, values_1T: Tensor, padding: Tensor | None = None) -> Tensor:
+    def own_part(self, values_1T: Tensor, padding: Tensor | None = None) -> Tensor:
         """``[1, P]``: this rank's part.
 
         Args:
@@ -48,7 +48,7 @@ class Sharing:
             values_1T = functional.pad(values_1T, (0, missing))
         return values_1T.chunk(self.ranks, dim=1)[self.rank].contiguous()
 
-    def whole(self, values_P: Tensor, tokens: int) -> Tensor:
+    def gathered(self, values_P: Tensor, tokens: int) -> Tensor:
         """``[T]``: what every rank computed of its part, on all of them, without the padding.
 
         The loss of all tokens is then computed on every rank. FSDP takes the mean of their gradients, so

@@ -94,11 +94,11 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
     if settings.program is not None:
         return
     release = next((it for it, preview in PREVIEWS.items() if preview == version), version)
-    found = started_by(settings.defaults, dict(read_defaults(release, CONFIGS[0]).tree), release)
-    if found is None or found[0] not in APART:
+    recipe = started_by(settings.defaults, dict(read_defaults(release, CONFIGS[0]).tree), release)
+    if recipe is None or recipe[0] not in APART:
         return
-    fully = found[0] in FULLY_ASYNC
-    telling = [key for key in map(dotted, found[1]) if settings.is_set(key)][:1]
+    fully = recipe[0] in FULLY_ASYNC
+    telling = [key for key in map(dotted, recipe[1]) if settings.is_set(key)][:1]
     for asserted in _ASSERTED:
         key = asserted.key
         if version not in asserted.releases or (asserted.fully and not fully):
@@ -108,7 +108,7 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
                 RULE,
                 settings,
                 _("{key}={value}: {module} of {release} asserts otherwise when it starts").format(
-                    key=key, value=settings.get(key), module=found[0].modules[0], release=workload.release
+                    key=key, value=settings.get(key), module=recipe[0].modules[0], release=workload.release
                 ),
                 keys=[key, *telling],
                 overrides=[assign(settings, key, asserted.value)],

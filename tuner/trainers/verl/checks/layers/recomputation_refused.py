@@ -43,8 +43,8 @@ RULE = Rule(
 
 def check(settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:
     """One finding per model with what it lacks or has too much of."""
-    for asked in recomputations(settings, workload, version):
-        wrong = _wrong(settings, asked)
+    for recomputation in recomputations(settings, workload, version):
+        wrong = _wrong(settings, recomputation)
         if wrong is None:
             continue
         what, changes = wrong
@@ -52,26 +52,26 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
             RULE,
             settings,
             _("{granularity}={value} {what}: Megatron under {release} raises an error").format(
-                granularity=asked.granularity,
-                value=settings.get(asked.granularity),
+                granularity=recomputation.granularity,
+                value=settings.get(recomputation.granularity),
                 what=what,
                 release=workload.release,
             ),
-            keys=[asked.granularity, *changes],
+            keys=[recomputation.granularity, *changes],
             overrides=[assign(settings, key, value) for key, value in changes.items()],
         )
 
 
-def _wrong(settings: Settings, asked: Recomputation) -> tuple[str, dict[str, object]] | None:
+def _wrong(settings: Settings, recomputation: Recomputation) -> tuple[str, dict[str, object]] | None:
     """What is wrong with a model's recomputation in words, and the values that put it right."""
-    granularity, count = settings.get(asked.granularity), settings.get(asked.layers)
+    granularity, count = settings.get(recomputation.granularity), settings.get(recomputation.layers)
     if granularity == "full":
-        needed = {asked.method: "uniform", asked.layers: 1}
+        needed = {recomputation.method: "uniform", recomputation.layers: 1}
         missing = {key: value for key, value in needed.items() if settings.get(key) is None}
         names = _(" and ").join(key.rpartition(".")[2] for key in missing)
         return (_("without {names}").format(names=names), dict(missing)) if missing else None
-    if granularity == "selective" and count is not None and asked.checked:
-        return _("with {name}={count}").format(name=asked.layers.rpartition(".")[2], count=count), {
-            asked.layers: None
+    if granularity == "selective" and count is not None and recomputation.checked:
+        return _("with {name}={count}").format(name=recomputation.layers.rpartition(".")[2], count=count), {
+            recomputation.layers: None
         }
     return None

@@ -46,43 +46,43 @@ RULE = Rule(
 
 def check(settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:
     """One finding per model with all the keys of its that do nothing."""
-    for asked in recomputations(settings, workload, version):
-        granularity = settings.get(asked.granularity)
-        dead = [key for key in _unread(asked, granularity) if changed(settings, key)]
+    for recomputation in recomputations(settings, workload, version):
+        granularity = settings.get(recomputation.granularity)
+        dead = [key for key in _unread(recomputation, granularity) if changed(settings, key)]
         if not dead:
             continue
-        said = ", ".join(f"{key}={override_value(settings.get(key))}" for key in dead)
+        values = ", ".join(f"{key}={override_value(settings.get(key))}" for key in dead)
         stands = "null" if granularity is None else granularity
         yield report(
             RULE,
             settings,
             _("{said}: {release} does not read it while {granularity} is {value}").format(
-                said=said, release=workload.release, granularity=asked.granularity, value=stands
+                said=values, release=workload.release, granularity=recomputation.granularity, value=stands
             ),
-            keys=[*dead, asked.granularity],
-            overrides=() if granularity is not None else _overrides(settings, asked, dead),
+            keys=[*dead, recomputation.granularity],
+            overrides=() if granularity is not None else _overrides(settings, recomputation, dead),
         )
 
 
-def _unread(asked: Recomputation, granularity: object) -> list[str]:
+def _unread(recomputation: Recomputation, granularity: object) -> list[str]:
     """The keys that do nothing with this granularity."""
-    modules = [] if asked.modules is None else [asked.modules]
+    modules = [] if recomputation.modules is None else [recomputation.modules]
     match granularity:
         case None:
-            return [asked.switch, asked.method, asked.layers, *modules]
+            return [recomputation.switch, recomputation.method, recomputation.layers, *modules]
         case "full":
             return modules
         case _:
-            return [asked.method]
+            return [recomputation.method]
 
 
-def _overrides(settings: Settings, asked: Recomputation, dead: list[str]) -> list[str]:
+def _overrides(settings: Settings, recomputation: Recomputation, dead: list[str]) -> list[str]:
     """What recomputes what was meant: modules where they alone are named, else whole layers."""
-    if dead == [asked.modules]:
-        return [assign(settings, asked.granularity, "selective")]
+    if dead == [recomputation.modules]:
+        return [assign(settings, recomputation.granularity, "selective")]
     wanted = {
-        asked.granularity: "full",
-        asked.method: settings.get(asked.method) or "uniform",
-        asked.layers: settings.get(asked.layers) or 1,
+        recomputation.granularity: "full",
+        recomputation.method: settings.get(recomputation.method) or "uniform",
+        recomputation.layers: settings.get(recomputation.layers) or 1,
     }
     return [assign(settings, key, value) for key, value in wanted.items() if settings.get(key) != value]

@@ -79,9 +79,9 @@ def _backend(settings: Settings, workload: Workload, version: str) -> str | None
         return None
     if version in _FIXED:
         return "fa3"
-    asked = settings.get(_KEY)
-    if asked is not None or version not in _ASKED:
-        return None if asked is None or version not in _ASKED else str(asked)
+    backend = settings.get(_KEY)
+    if backend is not None or version not in _ASKED:
+        return None if backend is None or version not in _ASKED else str(backend)
     if version in _AMD_TOLD_APART and workload.cluster.gpu.vendor == "amd":
         return "aiter"
     newer = version in _BY_ENGINE and at_least(workload.generator.engine_version, "0.5.12")
