@@ -1,6 +1,7 @@
 """Reads what was given as a job: a configuration on a release, with its models and its cards."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import cached_property
 
 from msgspec import Struct
@@ -10,12 +11,14 @@ from tuner.advise import ReleaseRange, release_range
 from tuner.consultation.bounds import expect_possible, lengths_of
 from tuner.consultation.cluster import ChosenGpu, choose_cluster
 from tuner.consultation.models import Models
+from tuner.consultation.open_findings import FindingsOfWay, with_open
 from tuner.consultation.premises import Premises
 from tuner.errors import TunerError
 from tuner.findings import Finding, Written
 from tuner.hardware import Cluster
+from tuner.inputs.alternative_launches import alternative_input
 from tuner.inputs.launch_input import with_missing_config
-from tuner.inputs.user_input import UserInput
+from tuner.inputs.user_input import AlternativeLaunch, UserInput
 from tuner.model_shape import ModelShape
 from tuner.trainers.bundled_releases import ReleaseChoice
 from tuner.trainers.protocol import Configuration, Loaded, RolloutEngineChoice
@@ -35,6 +38,35 @@ class JobReading(Struct, frozen=True, kw_only=True):
     model_reason: str
     gpus_reason: str
     reading: "_ConfigurationReading"
+    alternatives: "tuple[AlternativeJob, ...]" = ()  # that a script would start instead
+
+
+class AlternativeJob:
+    """A job that a script would start instead, read when it is asked for."""
+
+    def __init__(
+        self, given: UserInput, way: AlternativeLaunch, read: Callable[[UserInput], JobReading]
+    ) -> None:
+        self.way = way
+        self._given, self.open_keys = alternative_input(given, way)
+        self._read = read
+
+    @cached_property
+    def job(self) -> JobReading | TunerError:
+        """The job; the error where it cannot be read."""
+        try:
+            return self._read(self._given)
+        except TunerError as error:
+            return error
+
+    def findings(self, overrides: tuple[str, ...]) -> FindingsOfWay:
+        """What checks say of the job with further overrides."""
+        findings: Sequence[Finding] | None = None
+        if isinstance(self.job, JobReading):
+            reading = self.job.reading
+            with suppress(ValueError):
+                findings = (reading.adding(overrides) if overrides else reading).findings
+        return FindingsOfWay(way=self.way, open_keys=self.open_keys, findings=findings)
 
 
 def configuration_of(given: UserInput) -> Configuration:
@@ -98,7 +130,13 @@ def read_job(
         cluster=cluster,
         zero_advantage_ratio=zero_advantage_ratio,
     )
-    reading = _ConfigurationReading(circumstances, release, configuration, loaded)
+
+    def read(other: UserInput) -> JobReading:
+        its_release = release if other.program == given.program else release_of(other, premises)
+        return read_job(other, premises, card=card, release=its_release)
+
+    alternatives = tuple(AlternativeJob(given, way, read) for way in given.alternatives)
+    reading = _ConfigurationReading(circumstances, release, configuration, loaded, alternatives)
     expect_possible(reading.workload, premises)
     if premises.trace:
         from tuner.trace.limits import expect_counted
@@ -114,6 +152,7 @@ def read_job(
         model_reason=model_reason,
         gpus_reason=gpus_reason,
         reading=reading,
+        alternatives=alternatives,
     )
 
 
@@ -186,7 +225,11 @@ class _ConfigurationReading:
         release: ReleaseChoice,
         configuration: Configuration,
         loaded: Loaded,
+        alternatives: Sequence[AlternativeJob],
+        added: tuple[str, ...] = (),
     ) -> None:
+        self._alternatives = alternatives
+        self._added = added
         self._circumstances = circumstances
         self._release = release
         self._configuration = configuration
@@ -200,8 +243,12 @@ class _ConfigurationReading:
 
     @cached_property
     def findings(self) -> Sequence[Finding]:
-        """What the trainer's checks say about it."""
-        return self._loaded.check(self.workload)
+        """What the trainer's checks say about it; milder where that rests on what nobody knows."""
+        findings = self._loaded.check(self.workload)
+        return with_open(findings, self._loaded.settings, self._circumstances.given.unsettled, self._ways)
+
+    def _ways(self) -> Sequence[FindingsOfWay]:
+        return [alternative.findings(self._added) for alternative in self._alternatives]
 
     @cached_property
     def releases(self) -> ReleaseRange | None:
@@ -224,7 +271,14 @@ class _ConfigurationReading:
                 configuration = self._configuration.adding(added)
                 loaded = configuration.on(self._loaded.version)
                 loaded.settings.keep_from(self._loaded.settings)
-                reading = _ConfigurationReading(self._circumstances, self._release, configuration, loaded)
+                reading = _ConfigurationReading(
+                    self._circumstances,
+                    self._release,
+                    configuration,
+                    loaded,
+                    self._alternatives,
+                    self._added + added,
+                )
                 reading.workload  # noqa: B018 - a value that cannot be read is an error here
             except TunerError as error:
                 raise ValueError(str(error)) from error
