@@ -122,7 +122,7 @@ def read_job(
         given = with_missing_config(given, loaded.base.missing)
     models = Models(given, loaded, premises)
     model, model_reason = models.actor()
-    cluster, gpus_reason = choose_cluster(loaded, premises, card)
+    cluster, gpus_reason = choose_cluster(loaded, premises, card, configuration.processes_per_node)
     circumstances = _Circumstances(
         premises=premises,
         given=given,
@@ -130,12 +130,7 @@ def read_job(
         cluster=cluster,
         zero_advantage_ratio=zero_advantage_ratio,
     )
-
-    def read(other: UserInput) -> JobReading:
-        its_release = release if other.program == given.program else release_of(other, premises)
-        return read_job(other, premises, card=card, release=its_release)
-
-    alternatives = tuple(AlternativeJob(given, way, read) for way in given.alternatives)
+    alternatives = _alternatives(given, premises, card, release)
     reading = _ConfigurationReading(circumstances, release, configuration, loaded, alternatives)
     expect_possible(reading.workload, premises)
     if premises.trace:
@@ -154,6 +149,18 @@ def read_job(
         reading=reading,
         alternatives=alternatives,
     )
+
+
+def _alternatives(
+    given: UserInput, premises: Premises, card: ChosenGpu, release: ReleaseChoice
+) -> tuple[AlternativeJob, ...]:
+    """The jobs that a script would start instead, none of them read yet."""
+
+    def read(other: UserInput) -> JobReading:
+        of_program = release if other.program == given.program else release_of(other, premises)
+        return read_job(other, premises, card=card, release=of_program)
+
+    return tuple(AlternativeJob(given, way, read) for way in given.alternatives)
 
 
 class _Circumstances(Struct, frozen=True, kw_only=True):

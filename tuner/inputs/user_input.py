@@ -24,6 +24,7 @@ class Count(Struct, frozen=True, kw_only=True):
     value: int
     text: str  # "torchrun --nproc_per_node=8"
     location: Location
+    told: bool = True  # else it is what the launcher, which the text names, does of its own accord
 
 
 class Processes(Struct, frozen=True, kw_only=True):
