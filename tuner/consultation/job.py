@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, partial
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -61,12 +61,14 @@ class AlternativeJob:
 
     def findings(self, overrides: tuple[str, ...]) -> FindingsOfWay:
         """What checks say of the job with further overrides."""
-        findings: Sequence[Finding] | None = None
+        return FindingsOfWay(way=self.way, open_keys=self.open_keys, read=partial(self._findings, overrides))
+
+    def _findings(self, overrides: tuple[str, ...]) -> Sequence[Finding] | None:
         if isinstance(self.job, JobReading):
             reading = self.job.reading
             with suppress(ValueError):
-                findings = (reading.adding(overrides) if overrides else reading).findings
-        return FindingsOfWay(way=self.way, open_keys=self.open_keys, findings=findings)
+                return (reading.adding(overrides) if overrides else reading).findings
+        return None
 
 
 def configuration_of(given: UserInput) -> Configuration:
@@ -252,10 +254,8 @@ class _ConfigurationReading:
     def findings(self) -> Sequence[Finding]:
         """What the trainer's checks say about it; milder where that rests on what nobody knows."""
         findings = self._loaded.check(self.workload)
-        return with_open(findings, self._loaded.settings, self._circumstances.given.unsettled, self._ways)
-
-    def _ways(self) -> Sequence[FindingsOfWay]:
-        return [alternative.findings(self._added) for alternative in self._alternatives]
+        ways = [alternative.findings(self._added) for alternative in self._alternatives]
+        return with_open(findings, self._loaded.settings, self._circumstances.given.unsettled, ways)
 
     @cached_property
     def releases(self) -> ReleaseRange | None:

@@ -1,6 +1,6 @@
 """What checks say of a launch where it rests on what nobody knows: open, and no fault of the launch."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -21,26 +21,32 @@ class FindingsOfWay(Struct, frozen=True, kw_only=True):
 
     way: AlternativeLaunch
     open_keys: frozenset[str]  # whose values on this way nobody knows
-    findings: Sequence[Finding] | None  # None where the job cannot be read
+    read: Callable[
+        [], Sequence[Finding] | None
+    ]  # asked only where it matters; None of a job that nobody can read
 
     def is_without(self, finding: Finding) -> bool:
         """Whether a finding on the way that is read may not hold of this one."""
-        if self.findings is None:
-            return any(key in finding.keys for key, _here, _there in self.way.changes)
         if not self.open_keys.isdisjoint(finding.keys):
             return True
+        findings = self.read()
+        if findings is None:
+            return self.changes_any(finding.keys)
         keys = set(finding.keys)
         return not any(
-            other.rule == finding.rule and (keys.intersection(other.keys) or not keys)
-            for other in self.findings
+            other.rule == finding.rule and (keys.intersection(other.keys) or not keys) for other in findings
         )
+
+    def changes_any(self, keys: Collection[str]) -> bool:
+        """Whether one of these keys has another value on this way."""
+        return any(key in keys for key, _here, _there in self.way.changes)
 
 
 def with_open(
     findings: Sequence[Finding],
     settings: Settings,
     unsettled: Sequence[OpenArgument],
-    ways: Callable[[], Sequence[FindingsOfWay]],
+    ways: Sequence[FindingsOfWay],
 ) -> Sequence[Finding]:
     """The findings, milder and with what is open where they rest on it.
 
@@ -48,7 +54,7 @@ def with_open(
         findings: of the job as it is read.
         settings: of that job.
         unsettled: arguments of the launch whose values nobody knows.
-        ways: the findings of the other jobs that the script may start; asked only where that matters.
+        ways: the findings of the other jobs that the script may start.
     """
     return tuple(_with_open(finding, settings, unsettled, ways) for finding in findings)
 
@@ -57,7 +63,7 @@ def _with_open(
     finding: Finding,
     settings: Settings,
     unsettled: Sequence[OpenArgument],
-    ways: Callable[[], Sequence[FindingsOfWay]],
+    ways: Sequence[FindingsOfWay],
 ) -> Finding:
     argument = next((one for one in unsettled if _rests_on(finding, settings, one)), None)
     if argument is not None:
@@ -65,10 +71,8 @@ def _with_open(
     missing = any(not settings.is_set(key) for key in finding.keys)
     if finding.severity is not Severity.ERROR and not missing:
         return finding
-    for one in ways():
-        decides = finding.severity is Severity.ERROR or any(
-            key in finding.keys for key, _here, _there in one.way.changes
-        )
+    for one in ways:
+        decides = finding.severity is Severity.ERROR or one.changes_any(finding.keys)
         if decides and one.is_without(finding):
             return _open(finding, _of_way(finding, one.way), one.way.location)
     return finding
