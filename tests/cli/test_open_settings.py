@@ -140,3 +140,15 @@ def test_open_keys_do_not_stand_among_those_that_rest_on_defaults(tmp_path: Path
         assert "max_response_length=512 only if not $LONG = 1 (" in text
         assert "data.train_batch_size is $BATCH (" in text
         assert "train_batch_size=1024 is taken" in text
+
+
+def test_a_critic_that_an_open_estimator_may_not_want_refuses_no_launch(tmp_path: Path) -> None:
+    launch = f"{DYNAMIC} {ROLLOUT}.name=vllm critic.use_dynamic_bsz=False\n".replace("=grpo", "=$ESTIMATOR")
+    answer = advised(tmp_path, launch)
+    critic = finding(answer, "CFG104")
+    assert critic is not None
+    assert (critic["refuses"], answer["verdict"] != "will_not_start") == (False, True)
+    assert "algorithm.adv_estimator is $ESTIMATOR (" in critic["message"]
+    settled = finding(advised(tmp_path, launch, "ESTIMATOR=gae"), "CFG104")
+    assert settled is not None
+    assert settled["refuses"]

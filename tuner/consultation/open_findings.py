@@ -1,5 +1,6 @@
 """What checks say of a launch where it rests on what nobody knows: open, and no fault of the launch."""
 
+import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 from msgspec import Struct
@@ -12,6 +13,7 @@ from tuner.inputs.tree import dotted
 from tuner.inputs.user_input import AlternativeLaunch, OpenArgument
 from tuner.language import _
 
+_KEY = re.compile(r"\w+(?:\.\w+)+")  # in a message: what a check says that its finding comes from
 _NAMED = 2  # keys in one message
 _CONFIGURATION = "--config-name"  # open where the file that it names is not there: it may set any key
 
@@ -85,7 +87,8 @@ def _rests_on(finding: Finding, settings: Settings, argument: OpenArgument) -> b
     if argument.key in ("", _CONFIGURATION):  # it may set any key that nobody else does
         unset = any(not settings.is_set(key) for key in finding.keys)
         return unset or (argument.key == _CONFIGURATION and any(_is_of_structure(finding, settings)))
-    return argument.key in {dotted(path) for key in finding.keys for path in settings.way(key)}
+    read = {dotted(path) for key in finding.keys for path in settings.way(key)}
+    return argument.key in read or argument.key in _KEY.findall(finding.message)
 
 
 def _is_of_structure(finding: Finding, settings: Settings) -> Iterator[bool]:
