@@ -46,9 +46,7 @@ ARGUED: dict[str, tuple[tuple[str, str], ...]] = {
         ("Remedy", OFFER),
     ),
     "a rule that there is, and one that is gone": (("Retired", "Rule"),),
-    "one text with its place: an argument, a count of processes, what is open of either": (
-        ("Count", "Override"),
-        ("Count", "UserSetting"),
+    "one text with its place: an argument, and what is open of it": (
         ("OpenArgument", "Override"),
         ("OpenArgument", "Unknown"),
         ("OpenValue", "Override"),

@@ -76,6 +76,43 @@ def test_torchrun_says_how_many_gpus_there_are(tmp_path: Path) -> None:
     assert "4 x h100-sxm" in answered(run("advise", *GPU, *ray))
 
 
+@pytest.mark.parametrize(
+    "launcher",
+    ["torchrun", "torchrun --standalone --nnodes=1", "python3 -m torch.distributed.run", "uv run torchrun"],
+)
+def test_a_launcher_that_says_no_number_starts_one_process(launcher: str, tmp_path: Path) -> None:
+    script = tmp_path / "run.sh"
+    script.write_text(f"{launcher} -m {OWN} model.partial_pretrain={MODEL} trainer.n_gpus_per_node=8\n")
+    for gpu in ("h100-sxm", "8xh100-sxm"):
+        told = " ".join(answered(run("advise", str(script), "--gpu", gpu, "--full")).split())
+        assert "1 x h100-sxm, 79.6 GiB each, on 1 node" in told
+        assert "without --nproc_per_node one process is started on a node" in told
+    assert "4 x h100-sxm on 1 node" in answered(run("advise", str(script), *GPU, "--gpus-per-node", "4"))
+
+
+@pytest.mark.parametrize("number", ["$GPUS", "gpu", "auto"])
+def test_a_number_of_processes_that_nobody_knows_is_assumed(number: str, tmp_path: Path) -> None:
+    script = tmp_path / "run.sh"
+    script.write_text(f"torchrun --nproc_per_node={number} -m {OWN} model.partial_pretrain={MODEL}\n")
+    assert "8 x h100-sxm on 1 node" in answered(run("advise", str(script), *GPU))
+    assert "4 x h100-sxm on 1 node" in answered(run("advise", str(script), "--gpu", "4xh100-sxm"))
+
+
+def test_the_launch_says_how_many_of_a_nodes_gpus_it_takes() -> None:
+    for words in (own(gpus=1), engine(gpus=1)):
+        told = " ".join(answered(run("advise", "--gpu", "8xh100-sxm", "--full", *words)).split())
+        assert "1 x h100-sxm, 79.6 GiB each, on 1 node" in told
+        assert "number from torchrun --nproc_per_node=1" in told
+    ray = ("python3", "-m", f"{ENGINE}_ray", f"model.path={MODEL}", "trainer.n_gpus_per_node=4")
+    assert "8 x h100-sxm on 1 node" in answered(run("advise", "--gpu", "8xh100-sxm", *ray))
+
+
+def test_other_launchers_start_a_process_for_each_gpu(tmp_path: Path) -> None:
+    script = tmp_path / "run.sh"
+    script.write_text(f"accelerate launch -m {OWN} model.partial_pretrain={MODEL}\n")
+    assert "8 x h100-sxm on 1 node" in answered(run("advise", str(script), *GPU))
+
+
 def test_a_run_tells_its_configuration(tmp_path: Path) -> None:
     """As the trainer prints it, which is one line of Python, and as Hydra writes it."""
     from tuner.trainers.verl.defaults import read_defaults

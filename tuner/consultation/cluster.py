@@ -10,6 +10,7 @@ from tuner.evidence import Evidence
 from tuner.gpus import counted, find_gpu, namesakes
 from tuner.hardware import Cluster, Gpu
 from tuner.inputs.machine import TargetMachine
+from tuner.inputs.user_input import Count
 from tuner.language import _
 from tuner.trainers.protocol import Loaded
 from tuner.units import GIB, GIGA, parse_rate
@@ -64,22 +65,23 @@ def machine_of(card: ChosenGpu, premises: Premises) -> TargetMachine:
     return TargetMachine(vendor=card.gpu.vendor, per_node=card.per_node or premises.gpus_per_node)
 
 
-def choose_cluster(loaded: Loaded, premises: Premises, card: ChosenGpu) -> tuple[Cluster, str]:
+def choose_cluster(
+    loaded: Loaded, premises: Premises, card: ChosenGpu, launched: Count | None = None
+) -> tuple[Cluster, str]:
     """The GPUs of the job, and where their number comes from.
+
+    Args:
+        loaded: the configuration.
+        premises: what is said beside it.
+        card: the one that is judged for.
+        launched: the processes on a node that the launch starts, where each has a GPU: they outweigh what the
+            card's node has, which need not all be used.
 
     Raises:
         InputError: an option is no number or no rate that anything has.
     """
     gpus_per_node, nodes = loaded.cluster_size()
-    named = [
-        premises.source_of(name)
-        for name, value in (
-            ("gpu", card.per_node),
-            ("gpus_per_node", None if card.per_node else premises.gpus_per_node),
-            ("nodes", premises.nodes),
-        )
-        if value is not None
-    ]
+    of_card = card.per_node if launched is None else None
     host = premises.host_memory_gib
     for name, value, largest in (
         ("host_memory_gib", host, _LARGEST_GIB),
@@ -97,14 +99,32 @@ def choose_cluster(loaded: Loaded, premises: Premises, card: ChosenGpu) -> tuple
     )
     cluster = Cluster(
         gpu=card.gpu,
-        gpus_per_node=card.per_node or premises.gpus_per_node or gpus_per_node,
+        gpus_per_node=of_card or premises.gpus_per_node or gpus_per_node,
         nodes=premises.nodes or nodes,
         network_bytes_per_s=NETWORK_BYTES_PER_S if network is None else network,
         network_assumed=network is None,
         storage_bytes_per_s=storage,
         host_memory_bytes=round(host * GIB) if host is not None else None,
     )
-    return cluster, _(" and ").join(named) or _("the configuration")
+    return cluster, _number_reason(premises, of_card, launched)
+
+
+def _number_reason(premises: Premises, of_card: int | None, launched: Count | None) -> str:
+    """Where the number of GPUs comes from."""
+    per_node, nodes = premises.gpus_per_node, premises.nodes
+    said = [
+        premises.source_of(name)
+        for name, value in (
+            ("gpu", of_card),
+            ("gpus_per_node", None if of_card else per_node),
+            ("nodes", nodes),
+        )
+        if value is not None
+    ]
+    if launched is not None and per_node is None:
+        form = "{launcher}" if launched.told else _("{launcher} without --nproc_per_node")
+        said.insert(0, form.format(launcher=launched.text))
+    return _(" and ").join(said) or _("the configuration")
 
 
 def recorded_card(record: "RunRecord", premises: Premises) -> ChosenGpu | None:

@@ -19,6 +19,7 @@ from tuner.workload.observed_run import ObservedRun
 
 if TYPE_CHECKING:
     from tuner.advise.engine_start import EngineComparison
+    from tuner.consultation.alternatives import JudgedAlternative
 
 EFFECTS: dict[str, tuple[Numerics, ...]] = {
     "nothing": (),
@@ -134,7 +135,9 @@ def _consultation(
     """The advice with where its premises came from, what it leaves out, and what a run showed."""
     loaded, workload = job.loaded, job.reading.workload
     # Of keys that nobody set an answer tells with its block.
-    resting = loaded.resting_on_defaults(workload) if block else ()
+    defaults = loaded.resting_on_defaults(workload) if block else ()
+    open_keys = job.given.open_keys
+    resting = tuple(item for item in defaults if item[0] not in open_keys)
     quantities = loaded.quantities(name for name, _ in resting)
     return Consultation(
         given=with_shown_lost(job.given, loaded.settings.shown_override),
@@ -148,6 +151,8 @@ def _consultation(
         node_said=job.card.per_node is not None or premises.gpus_per_node is not None,
         from_project=from_settings(premises),
         resting=resting,
+        open_defaults=tuple(item for item in defaults if item[0] in open_keys),
+        alternatives=_alternatives(job, premises) if block else (),
         fitting=tuple((name, values_that_fit(workload, quantity)) for name, quantity in quantities.items()),
         left_out=loaded.left_out(workload),
         advice=advice,
@@ -155,6 +160,15 @@ def _consultation(
         run=None if run is None else _run_comparison(run, advice, job),
         engine=_engine_comparison(job.given, advice),
     )
+
+
+def _alternatives(job: JobReading, premises: Premises) -> "tuple[JudgedAlternative, ...]":
+    """What the other ways of a script mean, where it has any."""
+    if not job.alternatives:
+        return ()
+    from tuner.consultation.alternatives import judged_alternatives
+
+    return judged_alternatives(job.alternatives, headroom=premises.headroom)
 
 
 def from_settings(premises: Premises, names: Collection[str] = OPTIONS) -> tuple[ProjectOption, ...]:

@@ -1,7 +1,8 @@
 """Reads what was given as a job: a configuration on a release, with its models and its cards."""
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from contextlib import suppress
+from functools import cached_property, partial
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -10,12 +11,14 @@ from tuner.advise import ReleaseRange, release_range
 from tuner.consultation.bounds import expect_possible, lengths_of
 from tuner.consultation.cluster import ChosenGpu, choose_cluster
 from tuner.consultation.models import Models
+from tuner.consultation.open_findings import FindingsOfWay, with_open
 from tuner.consultation.premises import Premises
 from tuner.errors import TunerError
 from tuner.findings import Finding, Written
 from tuner.hardware import Cluster
+from tuner.inputs.alternative_launches import alternative_input
 from tuner.inputs.launch_input import with_missing_config
-from tuner.inputs.user_input import UserInput
+from tuner.inputs.user_input import AlternativeLaunch, UserInput
 from tuner.model_shape import ModelShape
 from tuner.trainers.bundled_releases import ReleaseChoice
 from tuner.trainers.protocol import Configuration, Loaded, RolloutEngineChoice
@@ -35,6 +38,37 @@ class JobReading(Struct, frozen=True, kw_only=True):
     model_reason: str
     gpus_reason: str
     reading: "_ConfigurationReading"
+    alternatives: "tuple[AlternativeJob, ...]" = ()  # that a script would start instead
+
+
+class AlternativeJob:
+    """A job that a script would start instead, read when it is asked for."""
+
+    def __init__(
+        self, given: UserInput, way: AlternativeLaunch, read: Callable[[UserInput], JobReading]
+    ) -> None:
+        self.way = way
+        self._given, self.open_keys = alternative_input(given, way)
+        self._read = read
+
+    @cached_property
+    def job(self) -> JobReading | TunerError:
+        """The job; the error where it cannot be read."""
+        try:
+            return self._read(self._given)
+        except TunerError as error:
+            return error
+
+    def findings(self, overrides: tuple[str, ...]) -> FindingsOfWay:
+        """What checks say of the job with further overrides."""
+        return FindingsOfWay(way=self.way, open_keys=self.open_keys, read=partial(self._findings, overrides))
+
+    def _findings(self, overrides: tuple[str, ...]) -> Sequence[Finding] | None:
+        if isinstance(self.job, JobReading):
+            reading = self.job.reading
+            with suppress(ValueError):
+                return (reading.adding(overrides) if overrides else reading).findings
+        return None
 
 
 def configuration_of(given: UserInput) -> Configuration:
@@ -90,7 +124,7 @@ def read_job(
         given = with_missing_config(given, loaded.base.missing)
     models = Models(given, loaded, premises)
     model, model_reason = models.actor()
-    cluster, gpus_reason = choose_cluster(loaded, premises, card)
+    cluster, gpus_reason = choose_cluster(loaded, premises, card, configuration.processes_per_node)
     circumstances = _Circumstances(
         premises=premises,
         given=given,
@@ -98,7 +132,8 @@ def read_job(
         cluster=cluster,
         zero_advantage_ratio=zero_advantage_ratio,
     )
-    reading = _ConfigurationReading(circumstances, release, configuration, loaded)
+    alternatives = _alternatives(given, premises, card, release)
+    reading = _ConfigurationReading(circumstances, release, configuration, loaded, alternatives)
     expect_possible(reading.workload, premises)
     if premises.trace:
         from tuner.trace.limits import expect_counted
@@ -114,7 +149,20 @@ def read_job(
         model_reason=model_reason,
         gpus_reason=gpus_reason,
         reading=reading,
+        alternatives=alternatives,
     )
+
+
+def _alternatives(
+    given: UserInput, premises: Premises, card: ChosenGpu, release: ReleaseChoice
+) -> tuple[AlternativeJob, ...]:
+    """The jobs that a script would start instead, none of them read yet."""
+
+    def read(other: UserInput) -> JobReading:
+        of_program = release if other.program == given.program else release_of(other, premises)
+        return read_job(other, premises, card=card, release=of_program)
+
+    return tuple(AlternativeJob(given, way, read) for way in given.alternatives)
 
 
 class _Circumstances(Struct, frozen=True, kw_only=True):
@@ -186,7 +234,11 @@ class _ConfigurationReading:
         release: ReleaseChoice,
         configuration: Configuration,
         loaded: Loaded,
+        alternatives: Sequence[AlternativeJob],
+        added: tuple[str, ...] = (),
     ) -> None:
+        self._alternatives = alternatives
+        self._added = added
         self._circumstances = circumstances
         self._release = release
         self._configuration = configuration
@@ -200,8 +252,10 @@ class _ConfigurationReading:
 
     @cached_property
     def findings(self) -> Sequence[Finding]:
-        """What the trainer's checks say about it."""
-        return self._loaded.check(self.workload)
+        """What the trainer's checks say about it; milder where that rests on what nobody knows."""
+        findings = self._loaded.check(self.workload)
+        ways = [alternative.findings(self._added) for alternative in self._alternatives]
+        return with_open(findings, self._loaded.settings, self._circumstances.given.unsettled, ways)
 
     @cached_property
     def releases(self) -> ReleaseRange | None:
@@ -224,7 +278,14 @@ class _ConfigurationReading:
                 configuration = self._configuration.adding(added)
                 loaded = configuration.on(self._loaded.version)
                 loaded.settings.keep_from(self._loaded.settings)
-                reading = _ConfigurationReading(self._circumstances, self._release, configuration, loaded)
+                reading = _ConfigurationReading(
+                    self._circumstances,
+                    self._release,
+                    configuration,
+                    loaded,
+                    self._alternatives,
+                    self._added + added,
+                )
                 reading.workload  # noqa: B018 - a value that cannot be read is an error here
             except TunerError as error:
                 raise ValueError(str(error)) from error

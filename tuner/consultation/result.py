@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tuner.advise.allocation import Explanation
     from tuner.advise.engine_start import EngineComparison
     from tuner.advise.observations import Observations
+    from tuner.consultation.alternatives import JudgedAlternative
 
 
 class ProjectOption(Struct, frozen=True, kw_only=True):
@@ -47,6 +48,8 @@ class Consultation(Struct, frozen=True, kw_only=True):
     node_said: bool = True  # somebody says how many GPUs a node has, beside the configuration
     from_project: tuple[ProjectOption, ...] = ()  # options that the settings of the project give
     resting: tuple[tuple[str, object], ...]  # decisive keys nobody set, with their defaults
+    open_defaults: tuple[tuple[str, object], ...] = ()  # taken of decisive keys that some way may set
+    alternatives: "tuple[JudgedAlternative, ...]" = ()  # jobs that a script would start instead
     fitting: tuple[tuple[str, Fitting], ...] = ()  # of these keys: with which values the job fits
     left_out: tuple[LeftOut, ...] = ()  # parts of the job that the advice does not count
     advice: Advice

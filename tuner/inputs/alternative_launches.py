@@ -1,14 +1,17 @@
 """What a launch would be if the script went another way, by a test that nobody knows."""
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from tuner.errors import cut
 from tuner.inputs.execution_paths import same_job, settings
-from tuner.inputs.overrides import Argument
+from tuner.inputs.overrides import COMMAND_LINE, CONFIG_OPTIONS, Argument
 from tuner.inputs.secrets import taken_override, without_secrets
 from tuner.inputs.shell.undecided_parts import UndecidedKind, UndecidedPart
-from tuner.inputs.user_input import AlternativeLaunch, Remark
+from tuner.inputs.user_input import AlternativeLaunch, Count, Processes, Remark, UserInput
 from tuner.language import _
 
 if TYPE_CHECKING:
@@ -18,6 +21,8 @@ if TYPE_CHECKING:
 _CHARACTERS = 100  # of a test
 _NAMED = 3  # settings of one way
 _PROGRAM = ""  # the key of what is started
+_PROCESSES = "--nproc_per_node"
+_UNKNOWN_VALUE = re.compile(r"[\d._eE+-]*\$[A-Za-z_]\w*[\d._eE+-]*")  # a variable, beside digits at most
 
 
 def alternative_launches(script: "Script", launch: "Launch") -> Iterator[AlternativeLaunch]:
@@ -41,6 +46,50 @@ def alternative_launches(script: "Script", launch: "Launch") -> Iterator[Alterna
             ),
             changes=tuple((key, _override_value(here, key), _override_value(there, key)) for key in changed),
         )
+
+
+def alternative_input(given: UserInput, way: AlternativeLaunch) -> tuple[UserInput, frozenset[str]]:
+    """The launch on another way as an input of its own, and the keys whose values nobody knows there."""
+    known: list[Argument] = []
+    unknown: set[str] = set()
+    before = ""
+    for argument in way.arguments:
+        key, _equals, value = argument.text.partition("=")
+        if before not in CONFIG_OPTIONS and _UNKNOWN_VALUE.fullmatch(value or key):
+            unknown.add(key.lstrip("+") if value else "")
+        else:
+            known.append(argument)
+        before = argument.text
+    passed = {argument.text for argument in known}
+    typed = [
+        argument
+        for argument in given.arguments
+        if argument.location.source == COMMAND_LINE and argument.text not in passed
+    ]
+    other = replace(
+        given,
+        arguments=(*known, *typed),
+        program=way.program,
+        processes=_processes(given.processes, way),
+        unsettled=(),
+        alternatives=(),
+        remarks=(),
+        not_followed=(),
+    )
+    return other, frozenset(unknown)
+
+
+def _processes(here: Processes | None, way: AlternativeLaunch) -> Processes | None:
+    """The processes of a way: as many as on the way that is read, where the two do not differ in them."""
+    for key, _here, count in way.changes:
+        if key == _PROCESSES:
+            number = (
+                None
+                if count is None
+                else Count(value=int(count), text=f"torchrun {_PROCESSES}={count}", location=way.location)
+            )
+            return Processes(per_node=number, nodes=None if here is None else here.nodes)
+    return here
 
 
 def _same_place(launch: "Launch", others: tuple["Launch", ...]) -> "Launch | None":

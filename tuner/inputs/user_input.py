@@ -24,6 +24,7 @@ class Count(Struct, frozen=True, kw_only=True):
     value: int
     text: str  # "torchrun --nproc_per_node=8"
     location: Location
+    told: bool = True  # else it is what the launcher, which the text names, does of its own accord
 
 
 class Processes(Struct, frozen=True, kw_only=True):
@@ -52,12 +53,12 @@ class Remark(Struct, frozen=True, kw_only=True):
 class AlternativeLaunch(Struct, frozen=True, kw_only=True):
     """A job that a script would start instead, if a test that nobody knows ended otherwise."""
 
-    test: str  # as the script has it
-    is_program: bool  # the test is whether this program succeeds
+    test: Annotated[str, Meta(description="as the script has it")]
+    is_program: Annotated[bool, Meta(description="the test is whether this program succeeds")]
     name: str  # the variable that settles it; empty where none does
-    location: Location  # of the test
-    holds: bool  # on this way
-    program: str  # that is started then
+    location: Annotated[Location, Meta(description="of the test")]
+    holds: Annotated[bool, Meta(description="how the test ends on this way")]
+    program: Annotated[str, Meta(description="that is started on this way")]
     arguments: tuple[Argument, ...]  # that it gets, with a word in place of what is not known in them
     changes: tuple[tuple[str, str | None, str | None], ...]
     """Each key that differs, with its value as it is read and as it is on this way; None where it is not set.

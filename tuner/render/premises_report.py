@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct, field
 
+from tuner.consultation.alternatives import JudgedAlternative
 from tuner.consultation.result import Consultation, ProjectOption
 from tuner.errors import Location
 from tuner.inputs.secrets import shown_value
@@ -54,6 +55,13 @@ publish(
     "OpenValue",
     *("key", "text", "variable", "location"),
     text="An argument of a launch script that only a run of it would tell; it was left out.",
+)
+publish(
+    JudgedAlternative,
+    "AlternativeReport",
+    *("test", "is_program", "holds", "variable", "location", "program", "settings", "open_keys"),
+    *("verdict", "refused_by", "worst_phase", "worst_bytes", "unread"),
+    text="A job that a launch script would start instead, if a test that nobody knows ended otherwise.",
 )
 publish(Remark, "ScriptRemark", "text", "location")
 publish(
@@ -110,6 +118,14 @@ class PremisesReport(Struct, frozen=True, kw_only=True):
         tuple[Remark, ...], Meta(description="of a launch script: these never reach the trainer")
     ] = ()
     script_remarks: tuple[Remark, ...] = ()
+    open_defaults: Annotated[
+        dict[str, Any],
+        Meta(description="decisive keys that are open, with the defaults that are taken meanwhile"),
+    ] = field(default_factory=dict)
+    alternatives: Annotated[
+        tuple[JudgedAlternative, ...],
+        Meta(description="of a launch script: jobs that it would start instead, the first three judged"),
+    ] = ()
     not_followed: Annotated[
         tuple[Remark, ...],
         Meta(description="of a launch script: what is not run, and what of the reading rests on it"),
@@ -144,6 +160,8 @@ def premises_of(answer: Consultation) -> PremisesReport:
         open_values=tuple(extended(OpenValue, value) for value in answer.given.unsettled),
         lost_overrides=answer.given.lost,
         script_remarks=answer.given.remarks,
+        open_defaults=dict(answer.open_defaults),
+        alternatives=answer.alternatives,
         not_followed=answer.given.not_followed,
     )
 

@@ -25,7 +25,7 @@ from tuner.workload import ANY_LENGTHS, Lengths, Quantity, ServiceRole, TokenByt
 if TYPE_CHECKING:
     from tuner.inputs.log.metrics import StepMetrics
     from tuner.inputs.record.read import RunRecord
-    from tuner.inputs.user_input import Processes
+    from tuner.inputs.user_input import Count, Processes
     from tuner.out_of_memory.stack import Call
     from tuner.workload.observed_run import ObservedRun
     from tuner.workload.place import FailurePlace
@@ -194,6 +194,10 @@ class Configuration(Protocol):
     @property
     def release(self) -> ReleaseChoice | None:
         """The release that the configuration itself tells, by its project or its defaults, if any."""
+
+    @property
+    def processes_per_node(self) -> "Count | None":
+        """The processes on a node that the launch itself starts, where each has a GPU; None elsewhere."""
 
     def remarks(self, version: str) -> tuple[Remark, ...]:
         """What is taken to be so when it is laid on the defaults of a bundled release."""

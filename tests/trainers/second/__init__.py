@@ -258,6 +258,10 @@ class MinirlConfiguration(Struct, frozen=True, kw_only=True):
         named = None if self.document is None else self.document.tree.get("minirl")
         return None if named is None else replace(MINIRL.bundled.choose(str(named)), certain=True)
 
+    @property
+    def processes_per_node(self) -> None:
+        return None
+
     def remarks(self, version: str) -> tuple[()]:
         return ()
 

@@ -19,6 +19,8 @@ from tuner.inputs.user_input import Count, Processes
 
 _DISTRIBUTED = frozenset({"torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch"})
 _STARTERS = frozenset({"torchrun", "accelerate", "deepspeed", "mpirun", "colossalai"})
+_OF_TORCH = frozenset({"torchrun", "torch.distributed.run", "torch.distributed.launch"})
+_PER_NODE = "--nproc-per-node"
 _DIGITS = 6  # of a number of processes; longer ones are cut, and refused where the cluster is read
 _TRAINER = re.compile(r"(?:verl|recipe)(?:\.[A-Za-z_]\w*)+")
 _VALUED_OPTIONS = frozenset({"-X", "-W", "--check-hash-based-pycs"})
@@ -123,8 +125,19 @@ def _module_or_file(words: Sequence[Field], start: int) -> int | None:
 
 
 def _processes(words: Sequence[Field]) -> Processes:
-    """What the options in front of a program say: ``--nproc_per_node=8``, ``--nnodes 2``."""
-    return Processes(per_node=_count(words, "--nproc-per-node"), nodes=_count(words, "--nnodes"))
+    """What the options in front of a program say: ``--nproc_per_node=8``, ``--nnodes 2``.
+
+    PyTorch's launcher starts one process on a node where it is not told how many: its option's default.
+    """
+    per_node = _count(words, _PER_NODE)
+    launcher = next((word for word in words if str(word.text).rpartition("/")[2] in _OF_TORCH), None)
+    if launcher is not None and not any(_option(word) == _PER_NODE for word in words):
+        per_node = Count(value=1, text=str(launcher.text), location=launcher.location, told=False)
+    return Processes(per_node=per_node, nodes=_count(words, "--nnodes"))
+
+
+def _option(word: Field) -> str:
+    return str(word.text).partition("=")[0].replace("_", "-")
 
 
 def _count(words: Sequence[Field], name: str) -> Count | None:

@@ -37,11 +37,24 @@ def overrides_of(processes: Processes | None, program: str, keys: Collection[Pat
             )
 
 
+def per_node(processes: Processes | None, program: str) -> Count | None:
+    """The processes on a node, each with a GPU; None where the launch does not say, or Ray starts them."""
+    return None if processes is None or _BY_RAY in program else processes.per_node
+
+
 def remarks_of(program: str, processes: Processes | None, source: str) -> tuple[Remark, ...]:
     """What is taken to be so where a launch does not say how many processes there are."""
-    known = processes is not None and processes.per_node is not None
-    if known or _BY_RAY in program:
+    if _BY_RAY in program:
         return ()
+    per_node = None if processes is None else processes.per_node
+    if per_node is not None and per_node.told:
+        return ()
+    if per_node is not None:
+        text = _(
+            "without --nproc_per_node one process is started on a node ({launcher}), whatever {key} says"
+        )
+        text = text.format(launcher=per_node.text, key=_GPUS)
+        return (Remark(text=text, location=per_node.location),)
     text = _(
         "torchrun says how many GPUs a node has (--nproc_per_node); where it is not given, {key} is "
         "taken, else {gpus}; --gpus-per-node says otherwise"

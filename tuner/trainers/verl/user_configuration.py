@@ -49,7 +49,7 @@ from tuner.trainers.verl.releases import BUNDLED, RELEASES
 from tuner.trainers.verl.schema import releases_with, schema_of
 
 if TYPE_CHECKING:
-    from tuner.inputs.user_input import Processes
+    from tuner.inputs.user_input import Count, Processes
 
 _STRATEGY = "actor_rollout_ref.actor.strategy"
 _ENGINE = "model_engine"
@@ -191,6 +191,15 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
 
             return told_by_program(self.started)
         return told_release(self.fork, self.program, self._likeness(), self._likened())
+
+    @property
+    def processes_per_node(self) -> "Count | None":
+        """The processes on a node that the launch itself starts, where each of them has a GPU."""
+        if not self.started.fine_tunes:
+            return None
+        from tuner.trainers.verl.fine_tuning_launch import per_node
+
+        return per_node(self.processes, self.program)
 
     def remarks(self, version: str) -> tuple[Remark, ...]:
         """What was taken to be so when the configuration was laid on the defaults of a release."""

@@ -1,0 +1,88 @@
+"""What a launch script leaves open: values that nobody knows, and what each other way of it means."""
+
+from collections.abc import Iterator
+
+from tuner.advise import Verdict
+from tuner.consultation.alternatives import MOST_JUDGED, JudgedAlternative
+from tuner.consultation.result import Consultation
+from tuner.inputs.user_input import AlternativeLaunch
+from tuner.language import N_, _
+from tuner.render.input_notes import open_values
+from tuner.render.numbers import gib
+from tuner.render.words import clauses, listed, place, with_note
+
+_NAMED = 3  # settings of one way
+_PARTS = 2  # of a key that are shown
+_VERDICTS = {
+    Verdict.FITS: N_("fits"),
+    Verdict.FITS_ALONE: N_("fits if nothing else uses the GPU"),
+    Verdict.DEPENDS_ON_RELEASE: N_("may not fit"),
+    Verdict.FITS_WHILE_SHORT: N_("fits while short"),
+    Verdict.DOES_NOT_FIT: N_("will not fit"),
+}
+
+
+def open_settings(answer: Consultation) -> str:
+    """The arguments of unknown value with what settles them, and the defaults taken meanwhile."""
+    return clauses([text for text in (open_values(answer.given), *_defaults(answer)) if text])
+
+
+def _defaults(answer: Consultation) -> Iterator[str]:
+    """Each default that an open key has meanwhile, with what decides it."""
+    for key, value in answer.open_defaults:
+        setting = f"{key.rpartition('.')[2]}={value}"
+        way = next(
+            (way for way in answer.given.alternatives if key in (name for name, *_ in way.changes)), None
+        )
+        if way is None:
+            yield _("{setting} is taken").format(setting=setting)
+        else:
+            condition = _condition(way, holds=not way.holds)
+            yield _("{setting} only {condition}").format(
+                setting=setting, condition=with_note(condition, place(way.location))
+            )
+
+
+def other_ways(answer: Consultation) -> Iterator[str]:
+    """Each other way that was judged: what decides it, what it sets, and the verdict."""
+    for alternative in answer.alternatives[:MOST_JUDGED]:
+        yield _("{condition}: {settings}; {verdict}").format(
+            condition=with_note(
+                _condition(alternative, holds=alternative.holds), place(alternative.location)
+            ),
+            settings=_settings(alternative),
+            verdict=_verdict(alternative),
+        )
+
+
+def _condition(way: AlternativeLaunch, *, holds: bool) -> str:
+    """How the test ends: ``if not $X = 1``."""
+    if way.is_program:
+        form = _("if {test} succeeds") if holds else _("if {test} fails")
+    else:
+        form = _("if {test}") if holds else _("if not {test}")
+    return form.format(test=way.test)
+
+
+def _settings(way: AlternativeLaunch) -> str:
+    words = []
+    for key, _here, there in way.changes[:_NAMED]:
+        name = ".".join(key.split(".")[-_PARTS:])
+        words.append(
+            way.program if not key else _("no {key}").format(key=name) if there is None else f"{name}={there}"
+        )
+    if len(way.changes) > _NAMED:
+        words.append(_("{count} more").format(count=len(way.changes) - _NAMED))
+    return listed(words)
+
+
+def _verdict(alternative: JudgedAlternative) -> str:
+    if alternative.verdict is None or alternative.worst_bytes is None:
+        return _("not read: {reason}").format(reason=alternative.unread)
+    if alternative.verdict is Verdict.WILL_NOT_START:
+        return _("will not start ({codes})").format(codes=listed(alternative.refused_by))
+    text = listed([_(_VERDICTS[alternative.verdict]), gib(alternative.worst_bytes)])
+    if not alternative.open_keys:
+        return text
+    keys = listed(key or _("further arguments") for key in alternative.open_keys)
+    return _("with {keys} not known: {verdict}").format(keys=keys, verdict=text)
