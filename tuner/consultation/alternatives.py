@@ -63,7 +63,7 @@ def judged_alternatives(
 ) -> tuple[JudgedAlternative, ...]:
     """The first ways with the verdicts on them, the others without."""
     return tuple(
-        _judged(alternative, headroom) if number < MOST_JUDGED else _passed_over(alternative)
+        _with_verdict(alternative, headroom) if number < MOST_JUDGED else _passed_over(alternative)
         for number, alternative in enumerate(alternatives)
     )
 
@@ -78,7 +78,7 @@ def _unjudged(alternative: AlternativeJob) -> JudgedAlternative:
     return JudgedAlternative(**way, open_keys=tuple(sorted(alternative.open_keys)))
 
 
-def _judged(alternative: AlternativeJob, headroom: float) -> JudgedAlternative:
+def _with_verdict(alternative: AlternativeJob, headroom: float) -> JudgedAlternative:
     from tuner.advise.comparison import judge  # few scripts have another way
 
     unjudged, job = _unjudged(alternative), alternative.job

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cached_property, partial
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -11,12 +12,10 @@ from tuner.advise import ReleaseRange, release_range
 from tuner.consultation.bounds import expect_possible, lengths_of
 from tuner.consultation.cluster import ChosenGpu, choose_cluster
 from tuner.consultation.models import Models
-from tuner.consultation.open_findings import FindingsOfWay, with_open
 from tuner.consultation.premises import Premises
 from tuner.errors import TunerError
 from tuner.findings import Finding, Written
 from tuner.hardware import Cluster
-from tuner.inputs.alternative_launches import alternative_input
 from tuner.inputs.launch_input import with_missing_config
 from tuner.inputs.user_input import AlternativeLaunch, UserInput
 from tuner.model_shape import ModelShape
@@ -24,6 +23,9 @@ from tuner.trainers.bundled_releases import ReleaseChoice
 from tuner.trainers.protocol import Configuration, Loaded, RolloutEngineChoice
 from tuner.trainers.registry import trainer_of
 from tuner.workload import Workload
+
+if TYPE_CHECKING:
+    from tuner.consultation.open_findings import FindingsOfWay
 
 
 class JobReading(Struct, frozen=True, kw_only=True):
@@ -48,6 +50,8 @@ class AlternativeJob:
         self, given: UserInput, way: AlternativeLaunch, read: Callable[[UserInput], JobReading]
     ) -> None:
         self.way = way
+        from tuner.inputs.alternative_launches import alternative_input  # few scripts have another way
+
         self._given, self.open_keys = alternative_input(given, way)
         self._read = read
 
@@ -59,8 +63,10 @@ class AlternativeJob:
         except TunerError as error:
             return error
 
-    def findings(self, overrides: tuple[str, ...]) -> FindingsOfWay:
+    def findings(self, overrides: tuple[str, ...]) -> "FindingsOfWay":
         """What checks say of the job with further overrides."""
+        from tuner.consultation.open_findings import FindingsOfWay
+
         return FindingsOfWay(way=self.way, open_keys=self.open_keys, read=partial(self._findings, overrides))
 
     def _findings(self, overrides: tuple[str, ...]) -> Sequence[Finding] | None:
@@ -253,9 +259,13 @@ class _ConfigurationReading:
     @cached_property
     def findings(self) -> Sequence[Finding]:
         """What the trainer's checks say about it; milder where that rests on what nobody knows."""
-        findings = self._loaded.check(self.workload)
+        findings, given = self._loaded.check(self.workload), self._circumstances.given
+        if not (given.unsettled or self._alternatives):
+            return findings
+        from tuner.consultation.open_findings import with_open  # most inputs leave nothing open
+
         ways = [alternative.findings(self._added) for alternative in self._alternatives]
-        return with_open(findings, self._loaded.settings, self._circumstances.given.unsettled, ways)
+        return with_open(findings, self._loaded.settings, given.unsettled, ways)
 
     @cached_property
     def releases(self) -> ReleaseRange | None:

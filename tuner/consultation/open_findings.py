@@ -87,8 +87,11 @@ def _rests_on(finding: Finding, settings: Settings, argument: OpenArgument) -> b
     if argument.key in ("", _CONFIGURATION):  # it may set any key that nobody else does
         unset = any(not settings.is_set(key) for key in finding.keys)
         return unset or (argument.key == _CONFIGURATION and any(_is_of_structure(finding, settings)))
-    read = {dotted(path) for key in finding.keys for path in settings.way(key)}
-    return argument.key in read or argument.key in _KEY.findall(finding.message)
+    read = {dotted(path) for key in finding.keys for path in settings.path_chain(key)}
+    if argument.key in read:
+        return True
+    misspelt = not {unknown.key for unknown in settings.unknown}.isdisjoint(finding.keys)
+    return not misspelt and argument.key in _KEY.findall(finding.message)  # which names the nearest key there
 
 
 def _is_of_structure(finding: Finding, settings: Settings) -> Iterator[bool]:

@@ -14,7 +14,6 @@ from tuner.render.input_notes import lost, not_followed, project_options, remark
 from tuner.render.left_out import named
 from tuner.render.lengths import images, premise
 from tuner.render.numbers import gib, parameters, tokens
-from tuner.render.open_settings import open_settings, other_ways
 from tuner.render.releases import not_known
 from tuner.render.terminal import plain
 from tuner.render.words import clauses, listed, titled, with_note
@@ -196,11 +195,16 @@ def _basis(answer: Consultation) -> Rows:
 
 def _of_script(answer: Consultation, *, most: int | None = None) -> Rows:
     """What a launch script loses, what it leaves open, and what of the reading rests on what is not run."""
-    for name, text in ((_("LOST"), lost(answer.given)), (_("open"), open_settings(answer))):
+    if answer.given.lost:
+        yield _("LOST"), plain(lost(answer.given))
+    if answer.given.unsettled or answer.given.alternatives:
+        from tuner.render.open_settings import open_settings, other_ways  # most inputs leave nothing open
+
+        text = open_settings(answer)
         if text:
-            yield name, plain(text)
-    for text in other_ways(answer):
-        yield _("other way"), plain(text)
+            yield _("open"), plain(text)
+        for text in other_ways(answer):
+            yield _("other way"), plain(text)
     for text in not_followed(answer.given, most=most):
         yield _("script"), plain(text)
 
