@@ -185,10 +185,10 @@ def explain_oom(
     Raises:
         TunerError: nothing says that memory ran out, or the configuration or the premises cannot be used.
     """
-    error, said = read_error(message), Premises(**premises)
+    error, stated = read_error(message), Premises(**premises)
     if source is None:
-        return failure_report(explain_alone(error, said))
-    return failure_report(explain_of_job(error, os.fspath(source), words, said))
+        return failure_report(explain_alone(error, stated))
+    return failure_report(explain_of_job(error, os.fspath(source), words, stated))
 
 
 def estimate_memory(
@@ -216,14 +216,14 @@ def estimate_memory(
         TunerError: a number or a name cannot be read, or neither a vocabulary nor a model is given.
     """
     numbers = {"vocab": vocab, "tokens": tokens, "hidden": hidden}
-    asked = consult_head(
+    answer = consult_head(
         **{name: None if number is None else str(number) for name, number in numbers.items()},
         dtype=dtype,
         model=model,
         trace=trace,
         failed_allocation=failed_allocation,
     )
-    return head_report(asked)
+    return head_report(answer)
 
 
 def _side(given: Source | Sequence[str]) -> Input:

@@ -158,8 +158,10 @@ def plan(
         spare = sorted((row for row in those if not has_advantage[row]), key=lambda row: (lengths[row], row))
         idle += not useful
         wanted = ceil(max(len(useful), 1) / ranks / row_multiple) * row_multiple
-        each = min(wanted, len(those) // ranks)
-        held = _rows_by_rank(useful, spare[: each * ranks - len(useful)], lengths, home, ranks, each)
+        rows_per_rank = min(wanted, len(those) // ranks)
+        held = _rows_by_rank(
+            useful, spare[: rows_per_rank * ranks - len(useful)], lengths, home, ranks, rows_per_rank
+        )
         rows.append(tuple(torch.tensor(part, dtype=torch.int64) for part in held))
         left = [row for part in held for row in part]
         scale.append(_divisor(left, tokens, loss_agg_mode) / _divisor(those, tokens, loss_agg_mode))
@@ -179,16 +181,20 @@ def _rows_by_rank(
     lengths: Sequence[int],
     home: Sequence[int],
     ranks: int,
-    each: int,
+    rows_per_rank: int,
 ) -> list[list[int]]:
     """The rows of each rank: as many on all, moved only as far as that needs, and with like many tokens."""
     held: list[list[int]] = [[] for _rank in range(ranks)]
     for row in useful:
         held[home[row]].append(row)
     load = [sum(lengths[row] for row in part) for part in held]
-    while max(map(len, held)) > each:
-        giver = max((rank for rank in range(ranks) if len(held[rank]) > each), key=lambda rank: load[rank])
-        taker = min((rank for rank in range(ranks) if len(held[rank]) < each), key=lambda rank: load[rank])
+    while max(map(len, held)) > rows_per_rank:
+        giver = max(
+            (rank for rank in range(ranks) if len(held[rank]) > rows_per_rank), key=lambda rank: load[rank]
+        )
+        taker = min(
+            (rank for rank in range(ranks) if len(held[rank]) < rows_per_rank), key=lambda rank: load[rank]
+        )
         evening = (load[giver] - load[taker]) / 2
         row = min(held[giver], key=lambda row: abs(lengths[row] - evening))
         held[giver].remove(row)
@@ -198,9 +204,9 @@ def _rows_by_rank(
     homeless: list[int] = []
     for row in fillers:
         part = held[home[row]]
-        (part if len(part) < each else homeless).append(row)
+        (part if len(part) < rows_per_rank else homeless).append(row)
     for part in held:
-        while len(part) < each:
+        while len(part) < rows_per_rank:
             part.append(homeless.pop())
     return held
 

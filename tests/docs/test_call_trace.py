@@ -18,7 +18,7 @@ def traced() -> Iterator[tuple[ModuleType, list[str]]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(ROOT / "docs" / "_ext"))
         module = importlib.import_module("call_trace")
-        yield module, list(module.lines(module.recorded(EXAMPLE, [], Premises(gpu="8xh100-sxm"))))
+        yield module, list(module.lines(module.trace_calls(EXAMPLE, [], Premises(gpu="8xh100-sxm"))))
 
 
 def test_every_call_leads_to_a_lower_floor(traced: tuple[ModuleType, list[str]]) -> None:

@@ -77,7 +77,7 @@ class TestRecordedStart:
 
     def test_graphs_lie_in_their_interval(self, start: dict[str, Any], page: ModuleType) -> None:
         term = engine_graphs(job(start))
-        found, graphs = page.taken(start), captured_graphs(job(start))
+        found, graphs = page.step_differences(start), captured_graphs(job(start))
         assert term.low <= found.pool + found.driver <= term.high
         assert lies_in(found.pool, GRAPH_POOL)
         whole = graphs.whole * graphs.layers * GRAPH_LAYER.typical
@@ -86,7 +86,7 @@ class TestRecordedStart:
         assert lies_in(piece, GRAPH_PIECE)
 
     def test_buffers_lie_in_their_interval(self, start: dict[str, Any], page: ModuleType) -> None:
-        found = page.taken(start)
+        found = page.step_differences(start)
         assert lies_in(found.awake, ENGINE_BUFFERS)
         assert found.asleep is None or lies_in(found.asleep, ENGINE_BUFFERS)
 
@@ -100,7 +100,8 @@ def test_the_page_has_a_row_for_every_start(page: ModuleType) -> None:
 def test_a_layer_of_a_whole_graph_takes_what_its_source_says(page: ModuleType) -> None:
     """16 more of 28 layers, and 35 of 28 layers of another engine: what the driver keeps, no pool."""
     few, many = (
-        page.taken(next(start for start in STARTS if start["start"] == name)) for name in MORE_SEQUENCES
+        page.step_differences(next(start for start in STARTS if start["start"] == name))
+        for name in MORE_SEQUENCES
     )
     assert (many.driver - few.driver) / (16 * 28) == pytest.approx(GRAPH_LAYER.typical, rel=0.05)
     recorded = json.loads((DATA.parent / "overhead-h200.json").read_text(encoding="utf-8"))

@@ -47,7 +47,7 @@ def at_start(monkeypatch: pytest.MonkeyPatch) -> Any:
             rollout=SimpleNamespace(kv_bytes=cache),
             capacity_bytes=CAPACITY,
             peak_bytes=lambda phase: peak if phase is Phase.ROLLOUT else 0,
-            other=other,
+            with_workload=other,
         )
         monkeypatch.setattr(failure, "Case", SimpleNamespace(of=lambda _workload, headroom: case))
         monkeypatch.setattr(failure, "opens", lambda _workload: opened)

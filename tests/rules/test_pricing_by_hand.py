@@ -145,7 +145,7 @@ def test_the_rank_of_a_finding(
             peak_bytes=lambda _phase: peak,
             time=SimpleNamespace(seconds=step),
             short=lambda: "worst" if short else None,
-            other=lambda _proposal: job(after, seconds),
+            with_workload=lambda _proposal: job(after, seconds),
         )
 
     found = finding("x", grpo_7b(), goal=goal, severity=severity)

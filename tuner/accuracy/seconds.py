@@ -129,12 +129,12 @@ def _ratios(rows: Sequence[TimedPhase], *, origin: str, phase: str, gpu: str) ->
 def series(phases: Iterable[TimedPhase]) -> tuple[Series, ...]:
     """Rank correlations for each phase of one model on one card that has some settings to order."""
     groups = _grouped(phases, lambda timed: (timed.origin.value, timed.phase, timed.gpu, timed.model))
-    found = []
+    correlations = []
     for (origin, phase, gpu, model), rows in groups.items():
         predicted, measured = [row.predicted_s for row in rows], [row.measured_s for row in rows]
         if len(rows) < _LEAST_OF_SERIES or len(set(predicted)) == 1 or len(set(measured)) == 1:
             continue
-        found.append(
+        correlations.append(
             Series(
                 origin=origin,
                 phase=phase,
@@ -144,7 +144,7 @@ def series(phases: Iterable[TimedPhase]) -> tuple[Series, ...]:
                 rank_correlation=rank_correlation(predicted, measured),
             )
         )
-    return tuple(found)
+    return tuple(correlations)
 
 
 def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:

@@ -87,10 +87,10 @@ def _model(case: MeasuredCase) -> ModelShape:
 
 def _cut(name: str, layers: int) -> ModelShape:
     """The first layers of a model."""
-    found = find_config(name)
-    whole = shape_from_config(found.values, name=name, source=found.source)
+    config = find_config(name)
+    whole = shape_from_config(config.values, name=name, source=config.source)
     return shape_from_config(
-        cut_config(found.values, min(layers, whole.layers)), name=name, source=found.source
+        cut_config(config.values, min(layers, whole.layers)), name=name, source=config.source
     )
 
 

@@ -24,11 +24,11 @@ COMMANDS = (
 )
 
 
-def application(asked: str | None = None) -> typer.Typer:
+def application(first_word: str | None = None) -> typer.Typer:
     """The program.
 
     Args:
-        asked: the first word of the command line. Where it names a command, the others are left out: to
+        first_word: the first word of the command line. Where it names a command, the others are left out: to
             import and build one takes a millisecond.
     """
     program = typer.Typer(
@@ -47,7 +47,7 @@ def application(asked: str | None = None) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     )
     program.callback()(_root)
-    named = [module for module in COMMANDS if module.replace("_", "-") == asked]
+    named = [module for module in COMMANDS if module.replace("_", "-") == first_word]
     for module in named or COMMANDS:
         import_module(f"tuner.cli.{module}").register(program)
     for command in program.registered_commands:

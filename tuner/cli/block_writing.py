@@ -61,7 +61,7 @@ def write_block(
     else:
         write_new(file, after)
     count = len(block.overrides)
-    told = ngettext(
+    sentence = ngettext(
         "{file} is written, with {count} override", "{file} is written, with {count} overrides", count
     )
-    write(sys.stderr, told.format(file=plain(file), count=count))
+    write(sys.stderr, sentence.format(file=plain(file), count=count))

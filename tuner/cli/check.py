@@ -72,7 +72,7 @@ def check(
     from tuner.review.review import Review
 
     options.refuse_misspelled(files, with_premises(check, {FindingOptions: FINDING_OPTIONS}))
-    asked = targets(output_format)
+    outputs = targets(output_format)
     card = choose_card(premises)
     judging = Judging(
         premises=premises,
@@ -102,11 +102,11 @@ def check(
         changed = fix_run.show_diff()
         raise typer.Exit(BAD_INPUT if review.totals.unusable else FINDINGS if changed else 0)
     review = compared_with_baselines(review, findings)
-    if fix_run is None and any(name in MARKED for name, _file in asked):
+    if fix_run is None and any(name in MARKED for name, _file in outputs):
         from tuner.check.fix_plan import with_tried_fixes
 
         review = with_tried_fixes(review, inputs, judging)
-    write_formats(review, asked, color=color)
+    write_formats(review, outputs, color=color)
     for text in fixed_lines(review.baselines):
         write(sys.stderr, text)
     if fix_run is not None:

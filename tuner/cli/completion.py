@@ -82,16 +82,18 @@ def _release(ctx: typer.Context, named: str) -> str | None:
     Raises:
         InputError: the settings cannot be used.
     """
-    asked: str | None = ctx.params.get("verl_version")
-    if asked is not None:
-        return asked.partition(",")[0]
+    release: str | None = ctx.params.get("verl_version")
+    if release is not None:
+        return release.partition(",")[0]
     from tuner.files import is_there
     from tuner.review.project.project import Named, project_of
 
     given, isolated = ctx.params.get("given"), ctx.params.get("isolated")
     file = Path(named) if is_there(named, Path.is_file) else None
-    said = project_of(file, Named(given=tuple(given or ()), isolated=bool(isolated))).setting("verl_version")
-    return None if said is None else str(said.value)
+    setting = project_of(file, Named(given=tuple(given or ()), isolated=bool(isolated))).setting(
+        "verl_version"
+    )
+    return None if setting is None else str(setting.value)
 
 
 def beginning(names: Iterable[str], incomplete: str) -> list[str]:

@@ -80,7 +80,7 @@ def estimate_memory(
     from tuner.consultation.head import consult_head
     from tuner.render.terminal import Terminal, write
 
-    asked = consult_head(
+    answer = consult_head(
         vocab=vocab,
         tokens=tokens,
         hidden=hidden,
@@ -92,16 +92,16 @@ def estimate_memory(
     if output_format == "json":
         from tuner.render.json import head_json
 
-        write(sys.stdout, head_json(asked))
+        write(sys.stdout, head_json(answer))
         return
     terminal = Terminal.of(sys.stdout, color)
-    if asked.allocation is not None:
+    if answer.allocation is not None:
         from tuner.render.allocation import allocation_parts
         from tuner.render.document.parts import AnswerDocument
         from tuner.render.document.terminal import terminal_text
 
-        section = tuple(allocation_parts(asked.allocation))
+        section = tuple(allocation_parts(answer.allocation))
         write(sys.stdout, terminal_text(AnswerDocument(sections=(section,)), terminal) + "\n")
     from tuner.render.head_table import head_text
 
-    write(sys.stdout, head_text(asked.sizes, asked.model, terminal))
+    write(sys.stdout, head_text(answer.sizes, answer.model, terminal))

@@ -62,8 +62,8 @@ def targets(given: Sequence[str] | None) -> tuple[tuple[str, Path | None], ...]:
     """
     if not given:
         return (("full" if sys.stdout.isatty() else "concise", None),)
-    asked = tuple(map(_target, given))
-    places = [place for _format, place in asked]
+    outputs = tuple(map(_target, given))
+    places = [place for _format, place in outputs]
     for place in places:
         if places.count(place) > 1:
             where = _("standard output") if place is None else str(place)
@@ -71,7 +71,7 @@ def targets(given: Sequence[str] | None) -> tuple[tuple[str, Path | None], ...]:
                 _("--output-format: two formats for {where}").format(where=where),
                 hint=_("give one of them a file: sarif:out.sarif"),
             )
-    return asked
+    return outputs
 
 
 def _target(text: str) -> tuple[str, Path | None]:
@@ -95,7 +95,7 @@ def _target(text: str) -> tuple[str, Path | None]:
 
 
 def write_formats(
-    review: "Review", asked: Sequence[tuple[str, Path | None]], *, color: options.ColourName
+    review: "Review", outputs: Sequence[tuple[str, Path | None]], *, color: options.ColourName
 ) -> None:
     """Write each format to its place.
 
@@ -108,7 +108,7 @@ def write_formats(
     from tuner.render.terminal import Terminal, write
     from tuner.writing import write_output
 
-    for name, file in asked:
+    for name, file in outputs:
         if file is not None:
             texts = pieces(name, review, RenderContext(terminal=Terminal()))
             write_output(file, (without_shapes(text, HIDDEN) for text in texts))

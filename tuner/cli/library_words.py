@@ -73,9 +73,9 @@ class Commands(TyperGroup):
 
 def complain(error: ClickException) -> None:
     """Say on standard error how the command line was used wrongly."""
-    said = io.StringIO()
-    error.show(said)
-    sys.stderr.write(in_language(said.getvalue()))
+    message = io.StringIO()
+    error.show(message)
+    sys.stderr.write(in_language(message.getvalue()))
 
 
 def in_language(text: str) -> str:
@@ -94,10 +94,10 @@ def _filled(message: str, match: re.Match[str]) -> str:
 @cache
 def _patterns() -> list[tuple[re.Pattern[str], str]]:
     """Every text as it is found: a name takes what stands there, a space a line's end as well."""
-    found = []
+    patterns = []
     for message in _TEXTS:
         words = re.escape(message).replace(r"\ ", r"\s+")
         words = re.sub(r"\\{(\w+)\\}", lambda name: f"(?P<{name[1]}>{_SOME})", words)
         ends = r"(?!\S)" if message.endswith(".") else ""  # of a sentence, not of a number
-        found.append((re.compile(words + ends), message))
-    return found
+        patterns.append((re.compile(words + ends), message))
+    return patterns

@@ -39,8 +39,8 @@ def with_premises(
     @wraps(command)
     def called_with_options(**arguments: object) -> None:
         for name, group in groups.items():
-            said = {option.name: arguments.pop(option.name) for option in declared[name]}
-            arguments[name] = group(**said)
+            options_of_group = {option.name: arguments.pop(option.name) for option in declared[name]}
+            arguments[name] = group(**options_of_group)
         command(**arguments)
 
     parameters: list[Parameter] = []

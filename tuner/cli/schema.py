@@ -74,7 +74,7 @@ def schema(
     write(sys.stdout, json.dumps(content, indent=2))
 
 
-def _input_schema(name: str | None, asked: str | None) -> dict[str, Any]:
+def _input_schema(name: str | None, release: str | None) -> dict[str, Any]:
     """The schema of the configurations of a trainer's release.
 
     Raises:
@@ -84,13 +84,13 @@ def _input_schema(name: str | None, asked: str | None) -> dict[str, Any]:
     from tuner.trainers.registry import DEFAULT, trainer_named
 
     trainer = DEFAULT if name is None else trainer_named(name)
-    version = trainer.bundled.choose(asked).version
+    version = trainer.bundled.choose(release).version
     if trainer.catalogue is None:
         raise InputError(_("nothing describes the keys of {trainer}").format(trainer=trainer.name))
-    if asked is not None and asked.removeprefix("v") != version:
+    if release is not None and release.removeprefix("v") != version:
         releases = ", ".join(trainer.bundled.versions)
         raise InputError(
-            _("no keys of {trainer} {version} are bundled").format(trainer=trainer.name, version=asked),
+            _("no keys of {trainer} {version} are bundled").format(trainer=trainer.name, version=release),
             hint=_("there are those of {releases}").format(releases=releases),
         )
     return input_schema(trainer.name, version, trainer.catalogue)

@@ -160,9 +160,9 @@ def timed_record(folder: str) -> tuple[TimedFile, tuple[RecordedPeak, ...]]:
     if answer.run is None:
         left_out = UnpredictedRecord(case=case, reason=_("no step has ended"))
         return TimedFile(source=folder, left_out=(left_out,)), ()
-    advice, beside = answer.advice, answer.run.observations
-    phases = tuple(timed_phases(case, advice.workload, advice.time, beside.run))
-    peaks = (_peak(case, one) for one in beside.peaks)
+    advice, observations = answer.advice, answer.run.observations
+    phases = tuple(timed_phases(case, advice.workload, advice.time, observations.run))
+    peaks = (_peak(case, one) for one in observations.peaks)
     return TimedFile(source=folder, phases=phases), tuple(peak for peak in peaks if peak is not None)
 
 

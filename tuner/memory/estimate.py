@@ -152,8 +152,8 @@ class _Step:
 
     def rollout_phase(self, phase: Phase) -> PhaseEstimate:
         """The rollout engine awake beside an idle trainer."""
-        beside = (*self.residents.idle, *self.services, *self.loaded_for_rollout())
-        resident = beside if self.workload.generator.colocated else receiver_process(self.workload)
+        idle = (*self.residents.idle, *self.services, *self.loaded_for_rollout())
+        resident = idle if self.workload.generator.colocated else receiver_process(self.workload)
         name = "generation" if phase is Phase.ROLLOUT else "cache_mapped"
         return _phase(phase, resident, (Moment(name=name, terms=self.awake),))
 
@@ -164,11 +164,11 @@ class _Step:
         around = (*residents.frozen, *self.around)
         moments: list[Moment] = []
         if actor.saving is not None:
-            found = save_moments(workload.model, residents.actor, actor.saving, "actor")
-            moments += [moment.with_residents(_resident(residents.idle_critic)) for moment in found]
+            save_points = save_moments(workload.model, residents.actor, actor.saving, "actor")
+            moments += [moment.with_residents(_resident(residents.idle_critic)) for moment in save_points]
         if critic is not None and critic.saving is not None and residents.critic is not None:
-            found = save_moments(critic.model, residents.critic, critic.saving, "critic")
-            moments += [moment.with_residents(_resident(residents.idle_actor)) for moment in found]
+            save_points = save_moments(critic.model, residents.critic, critic.saving, "critic")
+            moments += [moment.with_residents(_resident(residents.idle_actor)) for moment in save_points]
         return _phase(Phase.SAVE_CHECKPOINT, around, tuple(moments))
 
     def reward_phase(self) -> PhaseEstimate:
@@ -229,12 +229,12 @@ def _resident(terms: tuple[Term, ...]) -> Moment:
     return Moment(name="resident", terms=tuple([term for term in terms if term.bytes or term.high]))
 
 
-def _over_stages(seen: Sequence[PhaseEstimate]) -> PhaseEstimate:
+def _over_stages(estimates: Sequence[PhaseEstimate]) -> PhaseEstimate:
     """A phase with the moments of all pipeline stages that were looked at."""
-    if len(seen) == 1:
-        return seen[0]
+    if len(estimates) == 1:
+        return estimates[0]
     return PhaseEstimate(
-        phase=seen[0].phase, own=tuple(moment for estimate in seen for moment in estimate.moments)
+        phase=estimates[0].phase, own=tuple(moment for estimate in estimates for moment in estimate.moments)
     )
 
 
@@ -252,8 +252,8 @@ class StepMemory:
     def _steps(self) -> list[tuple[_Step, Mapping[Phase, StepPass]]]:
         """The step as seen from each pipeline stage that can be the fullest, and its passes."""
         return [
-            (_step(seen.at_rest), {step_pass.phase: step_pass for step_pass in seen.passes()})
-            for seen in stages.candidates(self._workload)
+            (_step(candidate.at_rest), {step_pass.phase: step_pass for step_pass in candidate.passes()})
+            for candidate in stages.candidates(self._workload)
         ]
 
     def phase(self, phase: Phase) -> PhaseEstimate | None:
@@ -266,7 +266,7 @@ class StepMemory:
 
     def phases(self) -> Iterator[PhaseEstimate]:
         """The phases in order, one after the other."""
-        return (found for phase in self._steps[0][0].phases if (found := self.phase(phase)) is not None)
+        return (estimate for phase in self._steps[0][0].phases if (estimate := self.phase(phase)) is not None)
 
     @cached_property
     def all_phases(self) -> tuple[PhaseEstimate, ...]:
@@ -286,11 +286,11 @@ class StepMemory:
     @cached_property
     def problems(self) -> tuple[str, ...]:
         """Why the job could not run, however much memory its GPUs had to spare."""
-        found = list(start_problems(self._workload.at_rest))
+        reasons = list(start_problems(self._workload.at_rest))
         limit = self._workload.cluster.host_memory_bytes
         if limit is not None and self.host_bytes > limit:
-            found.append(_("offloaded states and copies take more host memory than a node has"))
-        return tuple(found)
+            reasons.append(_("offloaded states and copies take more host memory than a node has"))
+        return tuple(reasons)
 
     @cached_property
     def estimate(self) -> Estimate:

@@ -77,11 +77,11 @@ def with_upper_ends(
         training: True for forward, backward and optimizer step; False for forward only.
     """
     most = _most(given, most_tokens)
-    found = tuple(moments) if most == given else reaching(moments, pass_moments(most, training=training))
+    reached = tuple(moments) if most == given else reaching(moments, pass_moments(most, training=training))
     unit = None if given.engine.backend is Backend.MEGATRON else one_unit(given, training=training)
     squares = squares_term(given, tokens=most_tokens, training=training)
     if unit is None and squares is None:
-        return found
+        return reached
     return tuple(
         [
             Moment(
@@ -92,7 +92,7 @@ def with_upper_ends(
                     *((squares,) if squares is not None and holds_squares(at, training=training) else ()),
                 ),
             )
-            for at in found
+            for at in reached
         ]
     )
 

@@ -71,14 +71,14 @@ class States(Struct, frozen=True, kw_only=True):
     def idle(self) -> tuple[Term, ...]:
         """What stays on the card while another engine works."""
         offloaded = self.engine.param_offload and self.engine.optimizer_offload
-        kept = (*self.kept_parameters, *self.kept_buffer, *(() if offloaded else self.module))
-        return kept if self.engine.optimizer_offload else (*kept, self.optimizer)
+        staying = (*self.kept_parameters, *self.kept_buffer, *(() if offloaded else self.module))
+        return staying if self.engine.optimizer_offload else (*staying, self.optimizer)
 
     @property
     def forward(self) -> tuple[Term, ...]:
         """A forward-only pass loads offloaded weights, not the optimizer."""
-        kept = (self.parameters, *self.kept_buffer, *self.module)
-        return kept if self.engine.optimizer_offload else (*kept, self.optimizer)
+        staying = (self.parameters, *self.kept_buffer, *self.module)
+        return staying if self.engine.optimizer_offload else (*staying, self.optimizer)
 
     @property
     def training(self) -> tuple[Term, ...]:
@@ -89,9 +89,9 @@ class States(Struct, frozen=True, kw_only=True):
     @property
     def saving(self) -> tuple[Term, ...]:
         """A checkpoint loads offloaded weights, with Megatron's gradient buffer, not the optimizer."""
-        kept = (self.parameters, *self.module)
-        kept = kept if self.buffer is None else (*kept, self.buffer)
-        return kept if self.engine.optimizer_offload else (*kept, self.optimizer)
+        staying = (self.parameters, *self.module)
+        staying = staying if self.buffer is None else (*staying, self.buffer)
+        return staying if self.engine.optimizer_offload else (*staying, self.optimizer)
 
     @property
     def at_start(self) -> tuple[Term, ...]:

@@ -116,20 +116,20 @@ def _buffer(model: ModelShape, engine: Engine) -> dict[str, float]:
 
 def _megatron_terms(model: ModelShape, engine: Engine, saving: Saving) -> dict[str, Term]:
     """What a Megatron engine gathers, by moment."""
-    found = {}
+    terms = {}
     if saving.optimizer and saving.gathers_optimizer and not saving.gathers_on_host:
         size, buffer, name = gathered_optimizer_bytes, _buffer(model, engine), "saved_optimizer"
         if saving.may_not_gather:
-            found["optimizer"] = heuristic(Item.OPTIMIZER, name, size, {"g": _NEW_ENOUGH}, buffer)
+            terms["optimizer"] = heuristic(Item.OPTIMIZER, name, size, {"g": _NEW_ENOUGH}, buffer)
         else:
             numbers = {**buffer, "g": 1}
-            found["optimizer"] = stated(Item.OPTIMIZER, name, size, numbers, evidence=Evidence.MODELLED)
+            terms["optimizer"] = stated(Item.OPTIMIZER, name, size, numbers, evidence=Evidence.MODELLED)
     if saving.gathers_tensors and (saving.weights or saving.whole_model):
         divided = engine.parallel.tensor > 1 or engine.parallel.expert > 1
         numbers = {"b_c": engine.compute_dtype.bytes, "E": largest_tensor_parameters(model)}
         joined = joined_tensor_bytes if divided else converted_tensor_bytes
-        found["weights"] = stated(Item.UNSHARDED, "saved_tensor", joined, numbers)
-    return found
+        terms["weights"] = stated(Item.UNSHARDED, "saved_tensor", joined, numbers)
+    return terms
 
 
 def _fsdp_terms(model: ModelShape, engine: Engine, saving: Saving) -> dict[str, Term]:
@@ -274,10 +274,10 @@ def saved_on_host(workload: Workload) -> tuple[Term, ...]:
     models = [(workload.model, actor.engine, actor.saving, "actor")]
     if critic is not None:
         models.append((critic.model, critic.engine, critic.saving, "critic"))
-    found: list[list[Term]] = [[]]
+    sets: list[list[Term]] = [[]]
     for model, engine, saving, role in models:
         if saving is not None:
             on_host = _megatron_on_host if engine.backend is Backend.MEGATRON else _fsdp_on_host
-            found.append(on_host(model, engine, saving, role, gpus))
-    largest_sum = max(found, key=lambda terms: sum(term.high for term in terms))
+            sets.append(on_host(model, engine, saving, role, gpus))
+    largest_sum = max(sets, key=lambda terms: sum(term.high for term in terms))
     return tuple(term for term in largest_sum if term.high)

@@ -92,9 +92,9 @@ def _spellings(name: str) -> tuple[_Spelling, ...]:
         parts.pop()
         texts.append("-".join(parts))
     return tuple(
-        _Spelling(words=tuple(_WORD.findall(spelled)), name=name, whole=text == lower)
+        _Spelling(words=tuple(_WORD.findall(variant)), name=name, whole=text == lower)
         for text in dict.fromkeys([*texts, _EXPERTS.sub("", texts[-1])])
-        for spelled in {text, _VERSION.sub(r"\1\2", text, count=1)}
+        for variant in {text, _VERSION.sub(r"\1\2", text, count=1)}
     )
 
 
@@ -154,14 +154,14 @@ def _goes_on(part: str, end: int) -> bool:
 
 def _contradicted(name: str, rest: str, otherwise: Collection[str]) -> bool:
     """Whether what stands beside a name speaks of another model than the name."""
-    own, beside = set(_WORD.findall(name)), set(_WORD.findall(rest))
+    own, neighbours = set(_WORD.findall(name)), set(_WORD.findall(rest))
     sizes = {_digits(size) for size in _PARAMETERS.findall(name)}
     others = {_digits(size) for size in _PARAMETERS.findall(rest)}
     if others - sizes or _ACTIVE.search(rest) or _FEWER_BITS.search(rest):
         return True
-    if not beside.isdisjoint(otherwise) or (beside & _FAMILIES) - own:
+    if not neighbours.isdisjoint(otherwise) or (neighbours & _FAMILIES) - own:
         return True
-    letters = {word for word in beside if word.isalpha()}
+    letters = {word for word in neighbours if word.isalpha()}
     return not sizes and not letters <= _HARMLESS | own
 
 

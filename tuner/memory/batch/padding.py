@@ -68,9 +68,13 @@ def padding_doubt(workload: Workload, phase_of: Callable[[Phase], PhaseEstimate 
     passes = [one for one in workload.passes() if one.batching.dynamic and not one.engine.packed]
     if not passes:
         return None
-    found = {one: estimate for one in passes if (estimate := phase_of(one.phase)) is not None}
-    worst = max(found, key=lambda one: found[one].interval[1])
-    if not max(estimate.peak_bytes for estimate in found.values()) <= capacity < found[worst].interval[1]:
+    estimates = {one: estimate for one in passes if (estimate := phase_of(one.phase)) is not None}
+    worst = max(estimates, key=lambda one: estimates[one].interval[1])
+    if (
+        not max(estimate.peak_bytes for estimate in estimates.values())
+        <= capacity
+        < estimates[worst].interval[1]
+    ):
         return None
     return _(
         "a token budget counts no padding, which is computed all the same: the shorter sequences are, "
@@ -78,5 +82,5 @@ def padding_doubt(workload: Workload, phase_of: Callable[[Phase], PhaseEstimate 
     ).format(
         phase=worst.phase.value,
         tokens=counted(most_micro_batch_tokens(workload.batch, worst), "token"),
-        gib=found[worst].interval[1] / GIB,
+        gib=estimates[worst].interval[1] / GIB,
     )

@@ -174,11 +174,13 @@ def _likeliest(low: int, high: int, nearest: int) -> int:
 
 def matches(failed: FailedAllocation, tensors: Iterable[Tensor]) -> tuple[Match, ...]:
     """The tensors that can have the size, the one that leaves least to choose first."""
-    found = [result for result in (match(tensor, failed) for tensor in tensors) if result is not None]
-    return tuple(sorted(found, key=_rank))
+    results = [result for result in (match(tensor, failed) for tensor in tensors) if result is not None]
+    return tuple(sorted(results, key=_rank))
 
 
-def _rank(found: Match) -> tuple[int, float]:
+def _rank(candidate: Match) -> tuple[int, float]:
     """By confidence, then by how near the micro-batch is to a full one."""
-    fullness = found.tokens / found.tensor.tokens if found.tokens and found.tensor.tokens else 0.0
-    return _RANKED.index(found.confidence), fullness if fullness > 1 else -fullness
+    fullness = (
+        candidate.tokens / candidate.tensor.tokens if candidate.tokens and candidate.tensor.tokens else 0.0
+    )
+    return _RANKED.index(candidate.confidence), fullness if fullness > 1 else -fullness

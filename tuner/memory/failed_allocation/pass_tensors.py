@@ -98,21 +98,21 @@ def _logits(
                 chunked and one.bytes_per_logit == _FLOAT32
             )
             sizes.setdefault((one.bytes_per_logit, pieces), []).append(one)
-    found = []
+    tensors = []
     for (dtype_bytes, pieces), same in sizes.items():
         kinds = tuple(dict.fromkeys(one.name.replace("_", " ") for one in same))
         if pieces:
             chunk = entropy_chunk(head, tokens)
-            found.append(_chunk(vocab, chunk, dtype_bytes, kinds, _("the entropy, chunk by chunk")))
+            tensors.append(_chunk(vocab, chunk, dtype_bytes, kinds, _("the entropy, chunk by chunk")))
         else:
-            found.append(
+            tensors.append(
                 logits_tensor(
                     vocab=vocab, tokens=tokens, dtype_bytes=dtype_bytes, kinds=kinds, by=_("the output head")
                 )
             )
     if all(dtype_bytes != _FLOAT32 for dtype_bytes, _ in sizes):
-        found.append(_unexpected(vocab, tokens, entropy=entropy))
-    return tuple(found)
+        tensors.append(_unexpected(vocab, tokens, entropy=entropy))
+    return tuple(tensors)
 
 
 def _unexpected(vocab: int, tokens: int, *, entropy: bool) -> Tensor:
@@ -183,19 +183,19 @@ def activation_tensors(model: ModelShape, engine: Engine, *, tokens: int) -> tup
 
     hidden = ((model.hidden, _("hidden entries")),)
     queries = ((model.heads, _("heads")), (model.head_dim, _("entries of a head")))
-    found = [
+    tensors = [
         made("hidden_states", _("hidden states"), _("a decoder layer"), hidden, compute),
         made("hidden_float32", _("hidden states in float32"), _("a normalisation"), hidden, _FLOAT32),
         made("queries", _("queries or attention output"), _("attention"), queries, compute),
     ]
     if model.moe is None or model.moe.dense_layers:
         width = ((ceil(model.intermediate / tensor_parallel), _("entries of the MLP")),)
-        found.append(made("mlp", _("gate, up or their product"), _("an MLP"), width, compute))
+        tensors.append(made("mlp", _("gate, up or their product"), _("an MLP"), width, compute))
     if model.moe is not None:
         routed: Factor = (model.moe.experts_per_token, _("experts per token"))
         inner: Factor = (model.moe.expert_intermediate, _("entries of an expert"))
         copies, wide = (routed, *hidden), (routed, inner)
-        found += [
+        tensors += [
             made("routed", _("tokens copied to their experts"), _("the router"), copies, compute),
             made(
                 "routed_float32",
@@ -206,7 +206,7 @@ def activation_tensors(model: ModelShape, engine: Engine, *, tokens: int) -> tup
             ),
             made("expert", _("gate, up or their product in the experts"), _("the experts"), wide, compute),
         ]
-    return tuple(found)
+    return tuple(tensors)
 
 
 def attention_score_tensors(

@@ -20,7 +20,7 @@ def unit_tensors(model: ModelShape, engine: Engine, role: str) -> tuple[Tensor, 
     head: Factor = (units.head_unit_parameters(model, engine), _("parameters of the head's unit"))
     first: Factor = (units.first_unit_parameters(model, engine), _("parameters of the first unit"))
     compute, reduce = engine.compute_dtype.bytes, engine.reduce_dtype.bytes
-    found = []
+    tensors = []
     for kind, unit in dict.fromkeys([("layer", layer), ("head_unit", head), ("first_unit", first)]):
         gathered = Tensor(
             name=f"{role}_{kind}_gathered",
@@ -30,10 +30,10 @@ def unit_tensors(model: ModelShape, engine: Engine, role: str) -> tuple[Tensor, 
             factors=(unit,),
             dtype_bytes=compute,
         )
-        found.append(gathered)
+        tensors.append(gathered)
         if reduce != compute:
             by = _("FSDP, before it sums the {role}'s gradients over the ranks").format(role=_(role))
-            found.append(
+            tensors.append(
                 replace(
                     gathered,
                     name=f"{role}_{kind}_reduced",
@@ -42,10 +42,10 @@ def unit_tensors(model: ModelShape, engine: Engine, role: str) -> tuple[Tensor, 
                     dtype_bytes=reduce,
                 )
             )
-        found += _shards(unit, engine, f"{role}_{kind}", role)
+        tensors += _shards(unit, engine, f"{role}_{kind}", role)
     matrix: tuple[Factor, ...] = ((model.vocab, _("vocabulary entries")), (model.hidden, _("hidden entries")))
     for dtype_bytes in dict.fromkeys((compute, engine.stored_dtype.bytes)):
-        found.append(
+        tensors.append(
             Tensor(
                 name=f"{role}_embedding_{dtype_bytes}",
                 kinds=(_("the embedding or output projection, whole, or its gradient"),),
@@ -55,7 +55,7 @@ def unit_tensors(model: ModelShape, engine: Engine, role: str) -> tuple[Tensor, 
                 dtype_bytes=dtype_bytes,
             )
         )
-    return tuple(found)
+    return tuple(tensors)
 
 
 def _shards(unit: Factor, engine: Engine, name: str, role: str) -> list[Tensor]:

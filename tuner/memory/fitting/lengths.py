@@ -52,10 +52,10 @@ def mean_tokens_that_fit(
     share = 1.0
     for workload in workloads:
         least = shortest if length_decides(workload) else share
-        found = _largest_share(workload, least, share, surely=surely)
-        if found is None:
+        share_that_fits = _largest_share(workload, least, share, surely=surely)
+        if share_that_fits is None:
             return None
-        share = found
+        share = share_that_fits
     return int(workloads[0].batch.sequence_tokens * share)
 
 
@@ -69,8 +69,8 @@ def _largest_share(workload: Workload, shortest: float, most: float, *, surely: 
         return workload if share(step) == 1 else _with_share(workload, share(step))
 
     def judged_surely(step: int) -> tuple[bool, int]:
-        found = estimate(shortened(step))
-        return found.fits_for_certain(), found.high_bytes - found.capacity_bytes
+        estimated = estimate(shortened(step))
+        return estimated.fits_for_certain(), estimated.high_bytes - estimated.capacity_bytes
 
     if surely:
         step = _largest_step(judged_surely)
@@ -85,7 +85,11 @@ def _largest_share(workload: Workload, shortest: float, most: float, *, surely: 
 def _phases_over(workload: Workload) -> tuple[Phase, ...] | None:
     """The phases that are over the card, which shorter sequences can bring below it; None where none is."""
     capacity = workload.cluster.gpu.capacity_bytes
-    over = (found.phase for found in StepMemory(workload).phases() if found.peak_bytes > capacity)
+    over = (
+        phase_estimate.phase
+        for phase_estimate in StepMemory(workload).phases()
+        if phase_estimate.peak_bytes > capacity
+    )
     return tuple(over) or None
 
 
@@ -96,7 +100,10 @@ def _fits_with_excess(
     workload = shortened(step)
     memory = StepMemory(workload)
     named = memory.phases() if phases is None else map(memory.phase, phases)
-    over = max(found.peak_bytes for found in named if found is not None) - workload.cluster.gpu.capacity_bytes
+    over = (
+        max(phase_estimate.peak_bytes for phase_estimate in named if phase_estimate is not None)
+        - workload.cluster.gpu.capacity_bytes
+    )
     return over <= 0 and not memory.problems, over
 
 

@@ -122,8 +122,8 @@ def values_that_fit(workload: Workload, quantity: Quantity) -> Fitting:
     certain = estimate(workload).fits_for_certain()
 
     def fits(value: float, *, surely: bool = certain) -> bool:
-        found = estimate(_CHANGES[quantity](workload, value))
-        return found.fits_for_certain() if surely else found.fits()
+        estimated = estimate(_CHANGES[quantity](workload, value))
+        return estimated.fits_for_certain() if surely else estimated.fits()
 
     if quantity in _SIZES:
         now, most = _now(workload, quantity), max(1, _most(workload, quantity))
@@ -153,11 +153,11 @@ def _shares(now: float, fits: Callable[[float], bool]) -> list[float]:
     """
     if not fits(now):
         return [share for share in _SHARES[1::2] if fits(share)]
-    found = [now]
+    shares = [now]
     for side in ([share for share in _SHARES if share > now], [share for share in _SHARES if share < now]):
         side.sort(key=lambda share: abs(share - now))
-        found += side[: bisect_left(side, True, key=lambda share: not fits(share))]
-    return found
+        shares += side[: bisect_left(side, True, key=lambda share: not fits(share))]
+    return shares
 
 
 def _largest(now: int, most: int, fits: Callable[[float], bool]) -> int | None:

@@ -66,8 +66,8 @@ def _images_term(workload: Workload) -> Term | None:
     if controller is None or controller.held is None or batch.images is None or tower is None:
         return None
     times = batch.sequences if controller.agent_workers else batch.prompts
-    seen = (batch.images.least_tokens, batch.images.tokens, batch.images.most_tokens)
-    tokens = (times * min(count, batch.max_prompt_tokens) for count in seen)
+    token_counts = (batch.images.least_tokens, batch.images.tokens, batch.images.most_tokens)
+    tokens = (times * min(count, batch.max_prompt_tokens) for count in token_counts)
     least, expected, most = (count * tower.patches_per_token for count in tokens)
     patches = Constant(low=least, typical=expected, high=most, source="workload.Images")
     constants = {"c": _image_copies(controller.held), "P_h": patches}

@@ -271,5 +271,8 @@ def host_terms(workload: Workload) -> tuple[Term, ...]:
         *saved_on_host(workload),
         *controller_terms(workload),
     ]
-    terms += [engine_copy(seen, f"{service.role.value}_weights") for service, seen in served(workload)]
+    terms += [
+        engine_copy(served_workload, f"{service.role.value}_weights")
+        for service, served_workload in served(workload)
+    ]
     return tuple(term for term in terms if term is not None)

@@ -101,4 +101,6 @@ def training_moments(micro_batch: PassInput) -> tuple[Moment, ...]:
 
 def _with_undivided(engine: Engine, moments: Iterable[Moment]) -> tuple[Moment, ...]:
     """Each moment with what its activations take more where tensor parallelism leaves them whole."""
-    return tuple([moment(each.name, *each.terms, undivided(engine, each.terms)) for each in moments])
+    return tuple(
+        [moment(original.name, *original.terms, undivided(engine, original.terms)) for original in moments]
+    )

@@ -175,11 +175,13 @@ def start_problems(workload: Workload) -> tuple[str, ...]:
     if workload.rollout is None:
         return ()
     least = least_shares(workload)
-    found = [_cache_problem(workload, max(share.cache for share in least))]
+    problems = [_cache_problem(workload, max(share.cache for share in least))]
     if not any(share.starts_free for share in least):
-        found.append(_("the rollout engine asks at its start for more memory than the trainer leaves free"))
-    found += service_problems(workload)
-    return tuple(problem for problem in found if problem is not None)
+        problems.append(
+            _("the rollout engine asks at its start for more memory than the trainer leaves free")
+        )
+    problems += service_problems(workload)
+    return tuple(problem for problem in problems if problem is not None)
 
 
 def service_problems(workload: Workload, *roles: ServiceRole) -> tuple[str, ...]:
@@ -193,11 +195,14 @@ def service_problems(workload: Workload, *roles: ServiceRole) -> tuple[str, ...]
 
 
 def _service_problems(workload: Workload, roles: tuple[ServiceRole, ...]) -> Iterator[str | None]:
-    for service, seen in served(workload):
+    for service, served_workload in served(workload):
         if roles and service.role not in roles:
             continue
-        name, least = _SERVICES[service.role], least_cores(seen, at_service_start(workload, service))
-        yield _cache_problem(seen, max(share.cache for share in least), name)
+        name, least = (
+            _SERVICES[service.role],
+            least_cores(served_workload, at_service_start(workload, service)),
+        )
+        yield _cache_problem(served_workload, max(share.cache for share in least), name)
         if not any(share.starts_free for share in least):
             yield _("{name} asks at its start for more memory than the trainer leaves free").format(
                 name=_(name)

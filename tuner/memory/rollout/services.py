@@ -56,11 +56,11 @@ def services_judging(workload: Workload) -> tuple[Term, ...]:
 def _terms(workload: Workload, held: Callable[[Workload, Term | None], tuple[Term, ...]]) -> tuple[Term, ...]:
     """What the engines on the trainer's GPUs hold, by names of their own."""
     terms: list[Term] = []
-    for service, seen in served(workload):
+    for service, served_workload in served(workload):
         if service.shares_gpus:
-            share = CacheShare(seen, at_service_start(workload, service))
+            share = CacheShare(served_workload, at_service_start(workload, service))
             terms += [
                 replace(term, item=Item.SERVICE, name=f"{service.role.value}_{term.name}")
-                for term in held(seen, share.cache_term)
+                for term in held(served_workload, share.cache_term)
             ]
     return tuple(terms)

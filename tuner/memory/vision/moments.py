@@ -44,12 +44,12 @@ def _with_tower_input(at: Moment, own: TowerTerms) -> Moment:
 def _training_moments(moments: Sequence[Moment], own: TowerTerms) -> tuple[Moment, ...]:
     """The moments of a training pass: what lies between the tower's two passes has what it kept."""
     last = max(place for place, at in enumerate(moments) if at.name == _LAST)
-    found: list[Moment] = []
+    completed: list[Moment] = []
     for place, at in enumerate(moments):
         between = at.name not in _BEFORE and (place <= last or at.name in (_REDUCTION, TOWER_BACKWARD))
         held = _with_term(at, own.kept_activations) if between else at
-        found.append(_with_term(held, own.backward) if at.name == TOWER_BACKWARD else held)
-    return tuple(found)
+        completed.append(_with_term(held, own.backward) if at.name == TOWER_BACKWARD else held)
+    return tuple(completed)
 
 
 def _forward(moments: Sequence[Moment], own: TowerTerms) -> Moment:

@@ -44,26 +44,26 @@ def look(setup: Setup, workers: Iterable[ServedFunction] = ()) -> Here:
             versions={}, missing=(_("torch is not installed: {install}").format(install=install("gpu")),)
         )
     servers.prepare(setup.device, workers)
-    seen = processes.run(_PROBE, (), setup=Setup(device="cpu", log=setup.log), timeout_s=_PROBE_S, world=1)
-    if isinstance(seen, Failed):
-        return Here(versions={}, missing=(_("torch cannot be used: {seen}").format(seen=seen.message),))
-    assert isinstance(seen, DevicesReport)
+    report = processes.run(_PROBE, (), setup=Setup(device="cpu", log=setup.log), timeout_s=_PROBE_S, world=1)
+    if isinstance(report, Failed):
+        return Here(versions={}, missing=(_("torch cannot be used: {seen}").format(seen=report.message),))
+    assert isinstance(report, DevicesReport)
     if not cuda:
-        return Here(versions=seen.versions)
+        return Here(versions=report.versions)
     return Here(
-        devices=seen.devices,
-        versions=_driver() | seen.versions,
-        missing=tuple(_missing(seen)),
+        devices=report.devices,
+        versions=_driver() | report.versions,
+        missing=tuple(_missing(report)),
     )
 
 
-def _missing(seen: DevicesReport) -> Iterator[str]:
-    if not seen.built_for_cuda:
-        torch = seen.versions["torch"]
+def _missing(report: DevicesReport) -> Iterator[str]:
+    if not report.built_for_cuda:
+        torch = report.versions["torch"]
         yield _("torch {torch} is built without CUDA: install the build for this machine's driver").format(
             torch=torch
         )
-    elif not seen.devices:
+    elif not report.devices:
         yield _(
             "torch sees no GPU: run this on a GPU node, with a driver and with CUDA_VISIBLE_DEVICES unset"
         )

@@ -92,10 +92,10 @@ class ServedProcess(ForkServerProcess):
 @contextmanager
 def _current_server(server: Server) -> Iterator[None]:
     """The standard library knows one server; while a process starts, it is this one."""
-    asked = _servers.get(server) or _server(server, _ALWAYS[server])
-    _start(asked)
+    current = _servers.get(server) or _server(server, _ALWAYS[server])
+    _start(current)
     known = forkserver.connect_to_new_process
-    forkserver.connect_to_new_process = asked.connect_to_new_process
+    forkserver.connect_to_new_process = current.connect_to_new_process
     try:
         yield
     finally:

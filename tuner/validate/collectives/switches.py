@@ -145,15 +145,15 @@ def measurements(wanted: tuple[Switch, ...], figures: Results, *, timed: bool) -
         figures: what came of each update.
         timed: whether seconds mean anything, as they do not on a CPU.
     """
-    told: set[PassSettings] = set()
+    reported: set[PassSettings] = set()
     for switch in wanted:
         for name, one in (("off", switch.off), ("on", switch.on)):
-            seen = figures[one.settings]
-            if isinstance(seen, PassFigures) and (name == "on" or one.settings not in told):
-                told.add(one.settings)
+            figures_of_one = figures[one.settings]
+            if isinstance(figures_of_one, PassFigures) and (name == "on" or one.settings not in reported):
+                reported.add(one.settings)
                 which = _("{what} on") if name == "on" else _("{what} off")
                 yield from _update(
-                    f"{switch.name}_{name}", which.format(what=switch.what), one, seen, timed=timed
+                    f"{switch.name}_{name}", which.format(what=switch.what), one, figures_of_one, timed=timed
                 )
         off, on = figures[switch.off.settings], figures[switch.on.settings]
         if timed and isinstance(off, PassFigures) and isinstance(on, PassFigures):
@@ -161,11 +161,11 @@ def measurements(wanted: tuple[Switch, ...], figures: Results, *, timed: bool) -
 
 
 def _update(
-    name: str, which: str, one: PlannedPass, seen: PassFigures, *, timed: bool
+    name: str, which: str, one: PlannedPass, figures: PassFigures, *, timed: bool
 ) -> Iterator[Measurement]:
     layers, case = one.model.layers, one.case
-    if seen.peak_allocated_bytes is not None:
-        compared = one.compared(seen)
+    if figures.peak_allocated_bytes is not None:
+        compared = one.compared(figures)
         yield Measurement(
             name=f"{name}.peak",
             what=_("peak of an update of {layers} layers, {which}").format(layers=layers, which=which),
@@ -186,7 +186,7 @@ def _update(
             f"{name}.seconds",
             _("an update of {layers} layers, {which}").format(layers=layers, which=which),
             one,
-            seen,
+            figures,
         )
 
 

@@ -80,18 +80,20 @@ def _pair(
     one_pass = workload.actor.update if training else workload.actor.log_prob
     if one_pass is None:
         return None, _("the step has no pass of the actor that computes log-probabilities alone")
-    seen = []
+    heads = []
     for head in (workload.actor.head, proposal.actor.head):
         way = HeadUse.of(head, entropy=one_pass.entropy)
-        each = next((implementation for implementation in figures.found if implementation.way == way), None)
-        if each is None:
+        measured_head = next(
+            (implementation for implementation in figures.found if implementation.way == way), None
+        )
+        if measured_head is None:
             return None, _("the budget had no room for {way}").format(way=head_label(way.name))
         nothing = _("no bytes are counted here")
-        measured = _measured_head(each, way, work, training=training)
+        measured = _measured_head(measured_head, way, work, training=training)
         if measured is None:
-            return None, f"{head_label(way.name)}: {each.missing or nothing}"
-        seen.append(measured)
-    return (seen[0], seen[1]), ""
+            return None, f"{head_label(way.name)}: {measured_head.missing or nothing}"
+        heads.append(measured)
+    return (heads[0], heads[1]), ""
 
 
 def _measured_head(
@@ -125,10 +127,10 @@ def _contradiction(recommendation: Recommendation, before: _MeasuredHead, after:
     return ""
 
 
-def _shown(seen: _MeasuredHead, which: str) -> Measurement:
-    details: dict[str, float | int | str | bool] = {"head": seen.way.name}
-    if seen.seconds is not None:
-        details["seconds"] = seen.seconds
+def _shown(head: _MeasuredHead, which: str) -> Measurement:
+    details: dict[str, float | int | str | bool] = {"head": head.way.name}
+    if head.seconds is not None:
+        details["seconds"] = head.seconds
     what = (
         _("{way}: peak of the head with the change")
         if which == "with"
@@ -136,10 +138,10 @@ def _shown(seen: _MeasuredHead, which: str) -> Measurement:
     )
     return Measurement(
         name=f"output_head.{which}",
-        what=what.format(way=head_label(seen.way.name)),
+        what=what.format(way=head_label(head.way.name)),
         unit="bytes",
-        measured=seen.measured_bytes,
-        predicted=seen.predicted_bytes,
-        extrapolated=seen.extrapolated,
+        measured=head.measured_bytes,
+        predicted=head.predicted_bytes,
+        extrapolated=head.extrapolated,
         details=details,
     )

@@ -56,20 +56,23 @@ def run(session: Session) -> None:
         session.note(_("Nothing was measured of the rollout: {figures}.").format(figures=figures.message))
         return
     others = session.machine.total_bytes - session.machine.free_bytes
-    seen = [
+    measured_rollouts = [
         MeasuredRollout(planned=rollout, figures=one, others_bytes=others)
         for rollout, one in zip(rollouts, figures, strict=False)
     ]
-    _note(session, seen[0])
-    for measurement in _of_a_cpu(seen[0]) if on_cpu else measurements(seen[0]):
+    _note(session, measured_rollouts[0])
+    for measurement in _of_a_cpu(measured_rollouts[0]) if on_cpu else measurements(measured_rollouts[0]):
         session.add(measurement)
-    for verdict in (*judge_rollouts(session, proposals, seen), *judge_lengths(session, seen[0])):
+    for verdict in (
+        *judge_rollouts(session, proposals, measured_rollouts),
+        *judge_lengths(session, measured_rollouts[0]),
+    ):
         session.judge(verdict)
     vllm.run_engine(session, rollouts[0])
 
 
-def _note(session: Session, seen: MeasuredRollout) -> None:
-    planned, figures, workload = seen.planned, seen.figures, seen.planned.workload
+def _note(session: Session, rollout: MeasuredRollout) -> None:
+    planned, figures, workload = rollout.planned, rollout.figures, rollout.planned.workload
     if session.options.device == "cpu":
         session.note(
             _(
@@ -113,61 +116,66 @@ def _note(session: Session, seen: MeasuredRollout) -> None:
         session.note(_("Rollout: the GPU ran out of memory at {missing}.").format(missing=figures.missing))
 
 
-def _of_a_cpu(seen: MeasuredRollout) -> Iterator[Measurement]:
-    if seen.figures.decode is not None:
-        yield _attention(seen.figures.decode)
+def _of_a_cpu(rollout: MeasuredRollout) -> Iterator[Measurement]:
+    if rollout.figures.decode is not None:
+        yield _attention(rollout.figures.decode)
 
 
-def measurements(seen: MeasuredRollout) -> Iterator[Measurement]:
+def measurements(rollout: MeasuredRollout) -> Iterator[Measurement]:
     """What was claimed of the rollout beside what was found."""
-    if not seen.says_nothing:
-        yield from _fits(seen)
-        yield from _cache(seen)
-    if seen.peak_bytes is not None:
-        yield _peak(seen, seen.peak_bytes)
-    if seen.figures.decode is not None:
-        yield _attention(seen.figures.decode)
-        yield from _decoded(seen, seen.figures.decode)
+    if not rollout.says_nothing:
+        yield from _fits(rollout)
+        yield from _cache(rollout)
+    if rollout.peak_bytes is not None:
+        yield _peak(rollout, rollout.peak_bytes)
+    if rollout.figures.decode is not None:
+        yield _attention(rollout.figures.decode)
+        yield from _decoded(rollout, rollout.figures.decode)
 
 
-def _fits(seen: MeasuredRollout) -> Iterator[Measurement]:
+def _fits(rollout: MeasuredRollout) -> Iterator[Measurement]:
     """Only where it was claimed to fit, and tried whole."""
-    planned = seen.planned
+    planned = rollout.planned
     if planned.scaled or planned.phase.peak_bytes > planned.workload.cluster.gpu.capacity_bytes:
         return
     yield Measurement(
         name="rollout.fits",
         what=_("share of what is predicted during the rollout that could be allocated at once"),
         unit="share",
-        measured=seen.allocated_share,
+        measured=rollout.allocated_share,
         low=1.0,
         high=1.0,
-        details={} if not seen.figures.missing else {"out_of_memory_at": seen.figures.missing},
+        details={} if not rollout.figures.missing else {"out_of_memory_at": rollout.figures.missing},
     )
 
 
-def _cache(seen: MeasuredRollout) -> Iterator[Measurement]:
-    planned, predicted = seen.planned, seen.planned.predicted
+def _cache(rollout: MeasuredRollout) -> Iterator[Measurement]:
+    planned, predicted = rollout.planned, rollout.planned.predicted
     cache = max(0, predicted.kv_bytes)
     card = {"card_bytes": planned.card_bytes, "counted_on_bytes": _counted_on(planned)}
     yield Measurement(
         name="rollout.kv_cache",
         what=_("KV cache that the engine's share of this card leaves, as the allocator gave it"),
         unit="bytes",
-        measured=seen.cache_bytes,
+        measured=rollout.cache_bytes,
         predicted=cache,
         low=(1 - CACHE_TOLERANCE) * cache,
         high=(1 + CACHE_TOLERANCE) * cache,
         extrapolated=planned.extrapolated(),
         details={
             **card,
-            "reserved_bytes": seen.figures.cache_reserved_bytes,
+            "reserved_bytes": rollout.figures.cache_reserved_bytes,
             "layers": planned.wanted.layers,
         },
     )
     for name, what, measured, expected in (
-        ("blocks", _("blocks of the KV cache"), seen.blocks, planned.predicted_blocks),
-        ("sequences", _("sequences of full length at once"), seen.sequences, predicted.concurrent_sequences),
+        ("blocks", _("blocks of the KV cache"), rollout.blocks, planned.predicted_blocks),
+        (
+            "sequences",
+            _("sequences of full length at once"),
+            rollout.sequences,
+            predicted.concurrent_sequences,
+        ),
     ):
         low, high = whole_interval(expected)
         yield Measurement(
@@ -189,8 +197,8 @@ def _counted_on(planned: PlannedRollout) -> int:
     return planned.workload.cluster.gpu.capacity_bytes
 
 
-def _peak(seen: MeasuredRollout, measured: float) -> Measurement:
-    planned = seen.planned
+def _peak(rollout: MeasuredRollout, measured: float) -> Measurement:
+    planned = rollout.planned
     low, high = planned.phase.interval
     stood_in = {f"{name}_bytes": size for name, size in planned.residents}
     return Measurement(
@@ -205,7 +213,7 @@ def _peak(seen: MeasuredRollout, measured: float) -> Measurement:
         low=low,
         high=high,
         extrapolated=planned.extrapolated(),
-        details={**stood_in, "others_bytes": seen.others_bytes},
+        details={**stood_in, "others_bytes": rollout.others_bytes},
     )
 
 
@@ -220,8 +228,8 @@ def _attention(decoded: DecodeFigures) -> Measurement:
     )
 
 
-def _decoded(seen: MeasuredRollout, decoded: DecodeFigures) -> Iterator[Measurement]:
-    work = seen.planned.work()
+def _decoded(rollout: MeasuredRollout, decoded: DecodeFigures) -> Iterator[Measurement]:
+    work = rollout.planned.work()
     details: dict[str, float | int | str | bool] = {
         "sequences": work.sequences,
         "context_tokens": work.context_tokens,
@@ -233,7 +241,7 @@ def _decoded(seen: MeasuredRollout, decoded: DecodeFigures) -> Iterator[Measurem
             unit="bytes",
             measured=decoded.workspace_bytes,
             low=0,
-            high=seen.planned.predicted.activation_bytes,
+            high=rollout.planned.predicted.activation_bytes,
             details={**details, "gathered_bytes": decoded.gathered_bytes or 0},
         )
     if decoded.seconds:

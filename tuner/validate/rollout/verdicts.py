@@ -85,24 +85,26 @@ def _shown_by_engine(name: str) -> str:
 
 
 def judge_rollouts(
-    session: Session, proposals: Sequence[tuple[Recommendation, Workload]], seen: Sequence[MeasuredRollout]
+    session: Session,
+    proposals: Sequence[tuple[Recommendation, Workload]],
+    rollouts: Sequence[MeasuredRollout],
 ) -> Iterator[JudgedRecommendation]:
     """One verdict for each recommendation that was run.
 
     Args:
         session: what is validated, and on which device.
         proposals: what :func:`runnable` gave.
-        seen: the configured rollout, then those with the recommendations, as far as there was time.
+        rollouts: the configured rollout, then those with the recommendations, as far as there was time.
     """
     for index, (recommendation, _proposal) in enumerate(proposals, start=1):
         if session.options.device == "cpu":
             reason = _("no bytes are counted on a CPU")
             yield verdict(recommendation, Outcome.NOT_MEASURABLE, reason)
-        elif index >= len(seen):
+        elif index >= len(rollouts):
             reason = _("the budget had no room for it")
             yield verdict(recommendation, Outcome.NOT_MEASURABLE, reason)
         else:
-            before, after = seen[0], seen[index]
+            before, after = rollouts[0], rollouts[index]
             outcome, reason = _verdict(before, after)
             shown = (*_shown(before, "without"), *_shown(after, "with"))
             yield verdict(recommendation, outcome, reason, shown)
@@ -143,13 +145,13 @@ def whole_interval(predicted: int) -> tuple[int, int]:
     return floor((1 - SEQUENCES_TOLERANCE) * predicted), ceil((1 + SEQUENCES_TOLERANCE) * predicted)
 
 
-def _shown(seen: MeasuredRollout, which: str) -> Iterator[Measurement]:
-    planned = seen.planned
+def _shown(rollout: MeasuredRollout, which: str) -> Iterator[Measurement]:
+    planned = rollout.planned
     yield Measurement(
         name=f"rollout.kv_cache.{which}",
         what=_("KV cache with the change") if which == "with" else _("KV cache without the change"),
         unit="bytes",
-        measured=seen.cache_bytes,
+        measured=rollout.cache_bytes,
         predicted=max(0, planned.predicted.kv_bytes),
         extrapolated=planned.extrapolated(),
     )
@@ -159,18 +161,18 @@ def _shown(seen: MeasuredRollout, which: str) -> Iterator[Measurement]:
         if which == "with"
         else _("sequences of full length at once without the change"),
         unit="sequences",
-        measured=seen.sequences,
+        measured=rollout.sequences,
         predicted=planned.predicted.concurrent_sequences,
         extrapolated=planned.extrapolated(),
     )
-    if seen.peak_bytes is not None:
+    if rollout.peak_bytes is not None:
         yield Measurement(
             name=f"rollout.peak.{which}",
             what=_("used on the GPU during the rollout with the change")
             if which == "with"
             else _("used on the GPU during the rollout without the change"),
             unit="bytes",
-            measured=seen.peak_bytes,
+            measured=rollout.peak_bytes,
             predicted=planned.phase.peak_bytes,
             extrapolated=planned.extrapolated(),
         )

@@ -58,17 +58,17 @@ def _host(planned: PlannedRollout, figures: VllmFigures) -> Iterator[Measurement
     typical = _without_factor(inputs)
     steps = {figures.sequences: figures.step_seconds, figures.fewer: figures.fewer_seconds}
     seconds = {sequences: median(taken) for sequences, taken in steps.items() if sequences and taken}
-    told = {
+    seconds_by_batch = {
         sequences: host
         for sequences, step in seconds.items()
         if (host := preparing_seconds(typical, sequences, step)) is not None
     }
-    if not told:
+    if not seconds_by_batch:
         return
     prices = step_prices(typical)
     factors = {
         sequences: (prices.step + of_one_engine(typical, sequences) * prices.sequence) / host
-        for sequences, host in told.items()
+        for sequences, host in seconds_by_batch.items()
     }
     details: dict[str, float | int | str | bool] = {
         f"sequences_{sequences}": factor for sequences, factor in factors.items()
@@ -76,7 +76,7 @@ def _host(planned: PlannedRollout, figures: VllmFigures) -> Iterator[Measurement
     if len(seconds) > 1:
         (fewer, least), (more, most) = sorted(seconds.items())
         details["seconds_of_one_more"] = (most - least) / (more - fewer)
-    apart = _apart({of_one_engine(typical, sequences): host for sequences, host in told.items()})
+    apart = _apart({of_one_engine(typical, sequences): host for sequences, host in seconds_by_batch.items()})
     if apart is None:
         what = _("preparing the steps of a rollout engine on the host, measured over modelled rate")
         yield _factor(inputs, OperatorFamily.ENGINE, what, geometric_mean(factors.values()), details)
@@ -87,11 +87,11 @@ def _host(planned: PlannedRollout, figures: VllmFigures) -> Iterator[Measurement
     yield _factor(inputs, OperatorFamily.ENGINE_SEQUENCE, what, prices.sequence / apart[1], {})
 
 
-def _apart(told: Mapping[float, float]) -> tuple[float, float] | None:
+def _apart(seconds_by_batch: Mapping[float, float]) -> tuple[float, float] | None:
     """Seconds of a step and of each of its sequences, by two steps; None where they do not tell."""
-    if len(told) < 2:
+    if len(seconds_by_batch) < 2:
         return None
-    (fewer, least), (more, most) = sorted(told.items())
+    (fewer, least), (more, most) = sorted(seconds_by_batch.items())
     sequence = (most - least) / (more - fewer)
     step = least - fewer * sequence
     return (step, sequence) if step > 0 and sequence > 0 else None

@@ -69,12 +69,12 @@ class PassGroup:
 
     def within(self, seconds: float) -> "PassGroup":
         """As many of its passes as are likely to be done in this time; one that is too long is left out."""
-        kept, taken = [], self.start_s
+        tries, taken = [], self.start_s
         for attempt, needed in self._pairs:
             if taken + needed <= seconds:
-                kept.append((attempt, needed))
+                tries.append((attempt, needed))
                 taken += needed
-        return self._with(kept)
+        return self._with(tries)
 
     def after(self, done: Container[Key]) -> "PassGroup":
         """The passes that are left once these are done."""
@@ -89,9 +89,9 @@ class PassGroup:
     def _pairs(self) -> Iterator[tuple[Try, float]]:
         return zip(self.tries, self.pass_s, strict=True)
 
-    def _with(self, kept: Sequence[tuple[Try, float]]) -> "PassGroup":
+    def _with(self, tries: Sequence[tuple[Try, float]]) -> "PassGroup":
         return replace(
-            self, tries=tuple(attempt for attempt, _ in kept), pass_s=tuple(needed for _, needed in kept)
+            self, tries=tuple(attempt for attempt, _ in tries), pass_s=tuple(needed for _, needed in tries)
         )
 
 

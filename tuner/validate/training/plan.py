@@ -233,11 +233,11 @@ def _work(workload: Workload, step_pass: StepPass) -> tuple[Any, ...]:
 
 def _compared_phase(recommendation: Recommendation, changed: Sequence[Phase]) -> Phase:
     """The phase whose bytes are claimed, or else the first that is run."""
-    asked = [
+    claimed = [
         recommendation.finding.phase,
         None if recommendation.price is None else recommendation.price.phase,
     ]
-    return next((phase for phase in changed if phase in asked), changed[0])
+    return next((phase for phase in changed if phase in claimed), changed[0])
 
 
 def _needs_more(before: Engine, after: Engine, processes: int) -> str | None:

@@ -107,7 +107,7 @@ def _batch_of_images(query: Tensor, key: Tensor, value: Tensor, scaling: float |
     """``[images, N, A, D]``, of three of ``[images, A, N, D]``."""
     if not query.is_cuda:
         return functional.scaled_dot_product_attention(query, key, value, scale=scaling).transpose(1, 2)
-    states = (each.transpose(1, 2) for each in (query, key, value))
+    states = (states_of_one.transpose(1, 2) for states_of_one in (query, key, value))
     length = query.shape[2]
     attended: Tensor = torch.ops.aten._flash_attention_forward(
         *states, None, None, length, length, 0.0, False, False, scale=scaling

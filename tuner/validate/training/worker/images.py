@@ -113,9 +113,9 @@ def see_as_verl(model: Any) -> None:
 
 
 def _forward(self: Any, input_ids: Tensor, **others: Any) -> Any:
-    seen = {name: others.pop(name, None) for name in ("pixel_values", "image_grid_thw")}
+    images = {name: others.pop(name, None) for name in ("pixel_values", "image_grid_thw")}
     given = {name: value for name, value in others.items() if value is not None}
-    output = self.language_model(input_ids=None, **_embedded(self, input_ids, **seen), **given)
+    output = self.language_model(input_ids=None, **_embedded(self, input_ids, **images), **given)
     for name in _HANDED_ON:
         setattr(output, name, None)
     return output

@@ -185,9 +185,9 @@ def _of_release(kind: Any, **values: Any) -> Any:
     """A configuration of verl without the settings that its release does not have, where they are off."""
     known = {item.name for item in fields(kind)}
     without = [name for name in values if name not in known and name != DEFERS]
-    asked = [name for name in without if values[name] not in _OFF]
-    if asked:
-        raise ValueError(f"{kind.__name__} of this release has no {', '.join(asked)}")
+    unsupported = [name for name in without if values[name] not in _OFF]
+    if unsupported:
+        raise ValueError(f"{kind.__name__} of this release has no {', '.join(unsupported)}")
     return kind(**{name: value for name, value in values.items() if name in known})
 
 
