@@ -116,7 +116,7 @@ def order(model: ModelShape, engine: Engine, layer: int) -> Iterator[str]:
     units_around = UnitOrder(model, engine)
     for name in ("head", "embedding", "last", "tower_block", "tower_root", "tower"):
         yield str(getattr(units_around, name))
-    for name in ("before", "above", "below", "waiting", "kept"):
+    for name in ("before", "above", "below", "waiting", "whole_parameters"):
         yield str(getattr(units_around, name)(layer))
     yield str(units_around.trained(units_around.head))
     yield f"{units_around.one_of_each_kind} {units_around.extremes}"
