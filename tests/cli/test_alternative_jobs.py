@@ -129,3 +129,14 @@ def test_without_another_way_there_is_none(tmp_path: Path) -> None:
     file = written(tmp_path, f"{LAUNCH} {ROLLOUT}.name=vllm\n")
     assert ways(file) == []
     assert "other way" not in run("advise", file, *GPU, "--full").out
+
+
+def test_a_text_tells_each_way_once(tmp_path: Path) -> None:
+    script = tmp_path / "run.sh"
+    script.write_text(
+        'A=(); [ -n "$LONG" ] && A+=(data.max_response_length=2048)\n'
+        'python3 -m verl.trainer.main_ppo actor_rollout_ref.model.path=Qwen2.5-7B "${A[@]}"\n'
+    )
+    text = " ".join(run("advise", str(script), "--gpu", "h100-sxm").out.split())
+    assert text.count("data.max_response_length=2048") == 1
+    assert "LONG=VALUE behind the script settles it" in text

@@ -2,10 +2,13 @@
 
 from collections.abc import Iterator
 
+from msgspec.structs import replace
+
 from tuner.advise import Verdict
 from tuner.consultation.alternatives import MOST_JUDGED, JudgedAlternative
 from tuner.consultation.result import Consultation
-from tuner.inputs.user_input import AlternativeLaunch
+from tuner.inputs.alternative_launches import remark
+from tuner.inputs.user_input import AlternativeLaunch, UserInput
 from tuner.language import N_, _
 from tuner.render.input_notes import open_values
 from tuner.render.numbers import gib
@@ -46,13 +49,24 @@ def _defaults(answer: Consultation) -> Iterator[str]:
 def other_ways(answer: Consultation) -> Iterator[str]:
     """Each other way that was judged: what decides it, what it sets, and the verdict."""
     for alternative in answer.alternatives[:MOST_JUDGED]:
-        yield _("{condition}: {settings}; {verdict}").format(
+        text = _("{condition}: {settings}; {verdict}").format(
             condition=with_note(
                 _condition(alternative, holds=alternative.holds), place(alternative.location)
             ),
             settings=_settings(alternative),
             verdict=_verdict(alternative),
         )
+        name = alternative.name
+        settled = _("{remark}; {name}=VALUE behind the script settles it")
+        yield settled.format(remark=text, name=name) if name else text
+
+
+def without_other_ways(answer: Consultation) -> UserInput:
+    """What was given, without the sentences on the ways that :func:`other_ways` tells."""
+    sentences = {remark(way) for way in answer.given.alternatives[:MOST_JUDGED]}
+    return replace(
+        answer.given, not_followed=tuple(one for one in answer.given.not_followed if one not in sentences)
+    )
 
 
 def _condition(way: AlternativeLaunch, *, holds: bool) -> str:

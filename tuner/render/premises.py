@@ -195,17 +195,21 @@ def _basis(answer: Consultation) -> Rows:
 
 def _of_script(answer: Consultation, *, most: int | None = None) -> Rows:
     """What a launch script loses, what it leaves open, and what of the reading rests on what is not run."""
-    if answer.given.lost:
-        yield _("LOST"), plain(lost(answer.given))
-    if answer.given.unsettled or answer.given.alternatives:
-        from tuner.render.open_settings import open_settings, other_ways  # most inputs leave nothing open
+    given = answer.given
+    if given.lost:
+        yield _("LOST"), plain(lost(given))
+    if given.unsettled or given.alternatives:
+        # Most inputs leave nothing open.
+        from tuner.render.open_settings import open_settings, other_ways, without_other_ways
 
         text = open_settings(answer)
         if text:
             yield _("open"), plain(text)
         for text in other_ways(answer):
             yield _("other way"), plain(text)
-    for text in not_followed(answer.given, most=most):
+        if most is not None:  # a full answer has the whole sentences as well
+            given = without_other_ways(answer)
+    for text in not_followed(given, most=most):
         yield _("script"), plain(text)
 
 
