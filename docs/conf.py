@@ -20,6 +20,8 @@ extensions = [
     "calculator_page",
     "call_trace",
     "captions",
+    "code_lines",
+    "code_lines",
     "cli_reference",
     "computed",
     "drawn_figures",

@@ -20,9 +20,14 @@ from rule_gains import Gain, gain
 from tables import table
 from tuner.advise import Verdict
 from tuner.render.rule_page import RulePage, pages
+from tuner.trainers.verl.checks import guards_by_release
 from tuner.units import GIB
 
 _NONE = "–"
+_WHERE = (
+    "These lines were found in the released packages by the words in them.\n"
+    "A launch in a copy of verl whose code has no such line is warned and not refused."
+)
 _RUNS = (Verdict.FITS, Verdict.FITS_ALONE, Verdict.FITS_WHILE_SHORT)
 
 
@@ -38,6 +43,8 @@ def source(page: RulePage) -> str:
     # The search ranks titles first: with the code in it, the code finds its page.
     parts = [_heading(f"{page.rule.code}: {page.title}", "="), f".. rule-facts:: {name}\n"]
     parts += [f"{_heading(heading, '-')}\n{body}\n" for heading, body in page.sections if body]
+    if any(page.rule.code in checks for checks in guards_by_release.read().values()):
+        parts.append(f"{_heading('Where it stops', '-')}\n{_WHERE}\n\n.. code-lines:: {name}\n")
     if page.example is not None:
         parts.append(f"{_heading('Example', '-')}\n.. rule-example:: {name}\n")
     if name in measured_changes():

@@ -39,6 +39,7 @@ class ProposalWriter(Generic[S]):
         read: the workload that the release makes of further settings.
         free: fields that may follow others, by the part that they stand in: the proposal leaves them alone.
         followers: keys that have to be set as another one is, where that is set.
+        is_read: whether the code that would run reads a key, where that is not the release's own.
     """
 
     def __init__(
@@ -50,12 +51,14 @@ class ProposalWriter(Generic[S]):
         read: Callable[[Settings], Workload],
         free: Callable[[Workload, Workload], FreeFields] = lambda _before, _after: {},
         followers: Callable[[S], Mapping[str, str]] = lambda _source: {},
+        is_read: Callable[[str], bool] | None = None,
     ) -> None:
         self._before = before
         self._settings = source.settings
         self._parts = parts
         self._free = free
         self._followers = followers
+        self._is_read = is_read
         self._original = _Draft(source, before, read, str(before.release), {})
         self._known: dict[Workload, Written | NotExpressible] = {}
 
@@ -123,8 +126,10 @@ class ProposalWriter(Generic[S]):
         """An override as the user's program takes it.
 
         Raises:
-            NotExpressible: that program has no such key.
+            NotExpressible: that program has no such key, or nothing there reads it.
         """
+        if self._is_read is not None and not self._is_read(key):
+            raise NotExpressible(_("no code there reads {key}").format(key=key))
         sign = "" if key in self._settings else ADDS
         text = self._settings.as_reader_takes_it(override(key, value, sign))
         if text is None:

@@ -24,6 +24,7 @@ from tuner.trainers.verl.read import (
     read,
     service_paths,
 )
+from tuner.trainers.verl.trainer_code.package import TrainerCode
 from tuner.trainers.verl.write import override_writer
 from tuner.workload import ANY_LENGTHS, Lengths, Quantity, ServiceRole, Workload
 
@@ -40,6 +41,7 @@ class LoadedConfiguration(Struct, frozen=True, kw_only=True):
     settings: Settings
     version: str
     base: Base
+    code: TrainerCode | None = None  # that the launch would run, where that is not the release itself
     critic_model_key: str = critic_model_key
 
     @property
@@ -93,10 +95,10 @@ class LoadedConfiguration(Struct, frozen=True, kw_only=True):
         )
 
     def check(self, workload: Workload) -> list[Finding]:  # noqa: D102
-        return checks.run(self.settings, workload, version=self.version)
+        return checks.run(self.settings, workload, version=self.version, code=self.code)
 
     def override_writer(self, before: Workload) -> Callable[[Workload], Written]:  # noqa: D102
-        return override_writer(before, self.settings, version=self.version)
+        return override_writer(before, self.settings, version=self.version, code=self.code)
 
     def resting_on_defaults(self, workload: Workload) -> tuple[tuple[str, object], ...]:  # noqa: D102
         return unset_defaults.resting_on_defaults(self.settings, workload, version=self.version)

@@ -47,9 +47,11 @@ from tuner.trainers.verl.recipe import Recipe
 from tuner.trainers.verl.recipes import named, recognise, started_as
 from tuner.trainers.verl.releases import BUNDLED, RELEASES
 from tuner.trainers.verl.schema import releases_with, schema_of
+from tuner.trainers.verl.trainer_code.find import code_around
 
 if TYPE_CHECKING:
     from tuner.inputs.user_input import Count, Processes
+    from tuner.trainers.verl.trainer_code.package import TrainerCode
 
 _STRATEGY = "actor_rollout_ref.actor.strategy"
 _ENGINE = "model_engine"
@@ -132,7 +134,21 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
                 unchecked=self.fork.unchecked,
             )
             settings = completed(self.fork, replace(settings, program=program))
-        return LoadedConfiguration(settings=settings, version=version, base=replace(base, missing=missing))
+        return LoadedConfiguration(
+            settings=settings,
+            version=version,
+            base=replace(base, missing=missing),
+            code=self._code_on(version),
+        )
+
+    def _code_on(self, version: str) -> "TrainerCode | None":
+        """The copy of the trainer that the launch would run; None where it runs the release itself."""
+        if not self.folder or self.composition.release is not None:
+            return None
+        private = self._private(version)
+        if private is not None and self.private_on(version) is None:
+            return None  # another release was asked for
+        return code_around(FilePath(self.folder).absolute())
 
     @property
     def _overrides(self) -> Iterator[Override]:

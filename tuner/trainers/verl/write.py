@@ -1,6 +1,7 @@
 """Writes the change of a workload as overrides of verl."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from tuner.findings import Written
 from tuner.inputs.settings import Settings
@@ -10,23 +11,29 @@ from tuner.trainers.verl.fields import head as heads
 from tuner.trainers.verl.parts import parts
 from tuner.trainers.verl.read import read
 from tuner.trainers.verl.source import ReleaseSettings, source_of
+from tuner.trainers.verl.trainer_code.package import TrainerCode
 from tuner.workload import Workload
 
 _HEAD = ("actor", "head")
 
 
-def override_writer(before: Workload, settings: Settings, *, version: str) -> Callable[[Workload], Written]:
+def override_writer(
+    before: Workload, settings: Settings, *, version: str, code: TrainerCode | None = None
+) -> Callable[[Workload], Written]:
     """A function that writes a proposal as overrides of the settings, see :meth:`ProposalWriter.written`."""
-    return proposal_writer(before, settings, version=version).written
+    return proposal_writer(before, settings, version=version, code=code).written
 
 
-def proposal_writer(before: Workload, settings: Settings, *, version: str) -> ProposalWriter[ReleaseSettings]:
+def proposal_writer(
+    before: Workload, settings: Settings, *, version: str, code: TrainerCode | None = None
+) -> ProposalWriter[ReleaseSettings]:
     """What writes proposals as overrides of the settings.
 
     Args:
         before: what the release reads from the settings.
         settings: the configuration that the overrides will be added to.
         version: the release.
+        code: the copy of the trainer that would read them, where that is not the release itself.
     """
     critic, rollout = before.critic, before.rollout
 
@@ -50,6 +57,15 @@ def proposal_writer(before: Workload, settings: Settings, *, version: str) -> Pr
         read=read_again,
         free=_following_packing,
         followers=_followers,
+        is_read=None if code is None else partial(_is_read, code),
+    )
+
+
+def _is_read(code: TrainerCode, key: str) -> bool:
+    """Whether a copy of the trainer may read a key: it names its last part, or hands its section on."""
+    *sections, last = key.split(".")
+    return any(name.startswith("override_") or name.endswith("_kwargs") for name in sections) or code.names(
+        last
     )
 
 

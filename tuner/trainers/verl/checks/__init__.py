@@ -5,6 +5,7 @@ editing anything. The modules beside the folders are what checks share. A check 
 do says ``OF_VERLS_HEAD``: it is not asked where the workers replace them.
 """
 
+from collections.abc import Iterator
 from functools import cache
 from types import ModuleType
 
@@ -12,10 +13,12 @@ from msgspec.structs import replace
 
 from tuner.findings import Finding, Rule, modules_in_folders
 from tuner.inputs.settings import Settings
+from tuner.trainers.verl.checks.guards import as_of_copy
 from tuner.trainers.verl.checks.keys import unknown_key
 from tuner.trainers.verl.checks.settings import replaces_heads
 from tuner.trainers.verl.programs import Program, program_of
 from tuner.trainers.verl.source import source_of
+from tuner.trainers.verl.trainer_code.package import TrainerCode
 from tuner.workload import Workload
 
 RULES: tuple[tuple[Rule, ModuleType], ...] = tuple(
@@ -26,16 +29,20 @@ RULES: tuple[tuple[Rule, ModuleType], ...] = tuple(
 _USUAL = (Program.PPO,)  # of a check that does not say in ``PROGRAMS`` whose settings it is for
 
 
-def run(settings: Settings, workload: Workload, *, version: str) -> list[Finding]:
+def run(
+    settings: Settings, workload: Workload, *, version: str, code: TrainerCode | None = None
+) -> list[Finding]:
     """All findings on one configuration, by code, then in the order of the check.
 
     An unknown key that another finding explains is left to that finding, unless Hydra refuses it: then nothing
     starts, whatever else is known of the key.
+    What the release refuses and a copy of the trainer was not found to is a warning.
 
     Args:
         settings: the resolved configuration.
         workload: the same configuration as read for the model.
         version: the bundled release whose behaviour counts.
+        code: the copy of the trainer that the launch would run, where that is not the release itself.
     """
     generation = source_of(settings, version).version
     unchecked = () if settings.program is None else settings.program.unchecked
@@ -44,7 +51,7 @@ def run(settings: Settings, workload: Workload, *, version: str) -> list[Finding
         finding
         for rule, module in _rules_of(program_of(settings.defaults))
         if rule.name not in unchecked and not (other_head and getattr(module, "OF_VERLS_HEAD", False))
-        for finding in module.check(settings, workload, generation)
+        for finding in _findings(module, settings, workload, generation, code)
     ]
     explained = {key for finding in findings if finding.rule is not unknown_key.RULE for key in finding.keys}
     return [
@@ -52,6 +59,14 @@ def run(settings: Settings, workload: Workload, *, version: str) -> list[Finding
         for finding in findings
         if finding.rule is not unknown_key.RULE or finding.refuses or explained.isdisjoint(finding.keys)
     ]
+
+
+def _findings(
+    module: ModuleType, settings: Settings, workload: Workload, version: str, code: TrainerCode | None
+) -> Iterator[Finding]:
+    """What one check has to say."""
+    findings: Iterator[Finding] = module.check(settings, workload, version)
+    return findings if code is None else as_of_copy(findings, module, settings, version, code)
 
 
 @cache

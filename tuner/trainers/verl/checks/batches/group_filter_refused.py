@@ -24,6 +24,8 @@ from collections.abc import Iterator
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
 from tuner.language import N_, _
+from tuner.trainers.verl.checks.guards import Guard
+from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.source import source_of
 from tuner.workload import Workload
@@ -36,6 +38,11 @@ RULE = Rule(
     goal=Goal.CORRECTNESS,
     numerics=Numerics.CHANGED,
     refuses=True,
+)
+
+GUARDS = (
+    Guard(words="filter_groups metric", releases=Releases(since="0.9.0")),
+    Guard(words="max_inflight_gen_batches positive", releases=Releases(since="0.9.0")),
 )
 
 _FILTER = "algorithm.filter_groups"

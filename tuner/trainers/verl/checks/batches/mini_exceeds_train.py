@@ -25,6 +25,7 @@ from collections.abc import Iterator
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
 from tuner.language import N_, _
+from tuner.trainers.verl.checks.guards import Guard
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ACTOR, CRITIC
 from tuner.workload import Phase, Workload
@@ -38,6 +39,8 @@ RULE = Rule(
     numerics=Numerics.CHANGED,
     refuses=True,
 )
+
+GUARDS = (Guard(words="train_batch_size ppo_mini_batch_size"),)
 
 
 def check(settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:

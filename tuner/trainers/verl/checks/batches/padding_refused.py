@@ -22,6 +22,8 @@ from collections.abc import Iterator
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
 from tuner.language import N_, _
+from tuner.trainers.verl.checks.guards import Guard
+from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.programs import Program
 from tuner.workload import Workload
@@ -35,6 +37,8 @@ RULE = Rule(
     numerics=Numerics.EXACT,
     refuses=True,
 )
+
+GUARDS = (Guard(words="prepare_model_inputs pad_mode", releases=Releases(since="0.6.0")),)
 
 PROGRAMS = (Program.SFT_ENGINE,)
 

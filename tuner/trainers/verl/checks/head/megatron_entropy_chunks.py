@@ -29,6 +29,8 @@ from tuner.batching import micro_batch_tokens
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
 from tuner.language import N_, _
+from tuner.trainers.verl.checks.guards import Guard
+from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ACTOR, shards_with_fsdp
 from tuner.workload import HeadKind, Phase, Workload
@@ -41,6 +43,14 @@ RULE = Rule(
     goal=Goal.CORRECTNESS,
     numerics=Numerics.EXACT,
     refuses=True,
+)
+
+GUARDS = (
+    Guard(
+        words="_VocabParallelEntropy backward vocab_parallel_logits sub_",
+        fails=True,
+        releases=Releases(since="0.4.0"),
+    ),
 )
 
 _CHUNKING = f"{ACTOR}.megatron.entropy_from_logits_with_chunking"

@@ -24,6 +24,7 @@ from collections.abc import Iterator
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Layer, Settings
 from tuner.language import N_, _
+from tuner.trainers.verl.checks.guards import RefusedBy
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import in_release
 from tuner.trainers.verl.programs import Program
@@ -38,6 +39,8 @@ RULE = Rule(
     numerics=Numerics.EXACT,
     refuses=True,
 )
+
+REFUSED_BY = RefusedBy.HYDRA
 
 PROGRAMS = tuple(Program)
 

@@ -32,6 +32,7 @@ from msgspec.structs import replace
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings, UnknownKey
 from tuner.language import N_, _
+from tuner.trainers.verl.checks.guards import RefusedBy
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.programs import Program
 from tuner.workload import Workload
@@ -45,6 +46,8 @@ RULE = Rule(
     numerics=Numerics.CHANGED,
     refuses=True,
 )
+
+REFUSED_BY = RefusedBy.HYDRA
 
 _PLAIN = re.compile(r"[\w./:-]+")  # a value that Hydra takes without quotes
 _DELETABLE = re.compile(r"[\w.-]+")  # a key that Hydra takes behind '~'

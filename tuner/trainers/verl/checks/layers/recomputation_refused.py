@@ -26,6 +26,7 @@ from collections.abc import Iterator
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
 from tuner.language import N_, _
+from tuner.trainers.verl.checks.guards import RefusedBy
 from tuner.trainers.verl.checks.recomputation import Recomputation, recomputations
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.workload import Workload
@@ -39,6 +40,8 @@ RULE = Rule(
     numerics=Numerics.EXACT,
     refuses=True,
 )
+
+REFUSED_BY = RefusedBy.MEGATRON
 
 
 def check(settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:

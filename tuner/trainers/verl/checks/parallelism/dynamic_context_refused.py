@@ -8,6 +8,7 @@ An override is given where one value puts it right.
 Why it matters
 --------------
 verl raises an error while it builds the configuration or the model.
+0.8.0 asserts ``max_seqlen_per_dp_cp_rank`` alone.
 
 When it does not apply
 ----------------------
@@ -15,7 +16,7 @@ Without dynamic context parallelism.
 
 Sources
 -------
-verl 0.9.1 ``workers/config/engine.py`` (``McoreEngineConfig.__post_init__``), ``workers/engine/megatron/transformer_impl.py:103-124``.
+verl 0.9.1 ``workers/config/engine.py`` (``McoreEngineConfig.__post_init__``), ``workers/engine/megatron/transformer_impl.py:103-124``; 0.8.0 ``workers/engine/megatron/transformer_impl.py:144-152``.
 """
 
 from collections.abc import Iterator
@@ -23,6 +24,7 @@ from collections.abc import Iterator
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
 from tuner.language import N_, _
+from tuner.trainers.verl.checks.guards import Guard
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ACTOR, shards_with_fsdp
@@ -38,7 +40,11 @@ RULE = Rule(
     refuses=True,
 )
 
-_SINCE = Releases(since="0.9.0")
+_SINCE = Releases(since="0.8.0")
+_LOOKS_CLOSER = Releases(since="0.9.0")  # before, at the length per rank only
+
+GUARDS = (Guard(words="dynamic_context_parallel", releases=_SINCE),)
+
 _SECTION = f"{ACTOR}.megatron"
 _SWITCH = f"{_SECTION}.dynamic_context_parallel"
 
@@ -49,7 +55,7 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
     """One finding per thing that is not supported."""
     if version not in _SINCE or shards_with_fsdp(workload) or not settings.flag(_SWITCH):
         return
-    for key, what, remedy in _problems(settings, workload):
+    for key, what, remedy in _problems(settings, workload, version):
         yield report(
             RULE,
             settings,
@@ -61,12 +67,14 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
         )
 
 
-def _problems(settings: Settings, workload: Workload) -> Iterator[Problem]:
+def _problems(settings: Settings, workload: Workload, version: str) -> Iterator[Problem]:
     tokens, padded = f"{_SECTION}.max_seqlen_per_dp_cp_rank", f"{_SECTION}.pad_to_length"
     virtual = f"{_SECTION}.virtual_pipeline_model_parallel_size"
     engine = workload.actor.engine
     if not settings.integer(tokens):
         yield tokens, _("without {tokens}").format(tokens=tokens), (workload.batch.sequence_tokens,)
+    if version not in _LOOKS_CLOSER:
+        return
     if not engine.packed:
         yield f"{_SECTION}.use_remove_padding", _("without packed sequences"), ()
     if settings.flag(padded):

@@ -25,6 +25,7 @@ from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
 from tuner.language import N_, _
 from tuner.model_shape import ModelShape
+from tuner.trainers.verl.checks.guards import RefusedBy
 from tuner.trainers.verl.checks.report import report
 from tuner.trainers.verl.checks.settings import ACTOR, CRITIC
 from tuner.workload import Backend, Engine, Workload
@@ -38,6 +39,8 @@ RULE = Rule(
     numerics=Numerics.REORDERED,
     refuses=True,
 )
+
+REFUSED_BY = RefusedBy.MEGATRON
 
 _UNEVEN = ("num_layers_in_", "account_for_", "pipeline_model_parallel_layout")
 

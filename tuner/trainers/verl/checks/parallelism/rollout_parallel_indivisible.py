@@ -26,6 +26,7 @@ from tuner.counted import counted
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
 from tuner.language import N_, _, ngettext
+from tuner.trainers.verl.checks.guards import RefusedBy
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ROLLOUT
 from tuner.workload import RolloutEngine, Workload
@@ -39,6 +40,8 @@ RULE = Rule(
     numerics=Numerics.REORDERED,
     refuses=True,
 )
+
+REFUSED_BY = RefusedBy.ENGINE
 
 _KEY = f"{ROLLOUT}.tensor_model_parallel_size"
 

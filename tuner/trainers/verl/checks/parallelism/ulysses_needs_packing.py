@@ -23,6 +23,7 @@ from collections.abc import Iterator
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
 from tuner.language import N_, _
+from tuner.trainers.verl.checks.guards import Guard
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import CRITIC, key_of
 from tuner.trainers.verl.programs import Program
@@ -37,6 +38,8 @@ RULE = Rule(
     numerics=Numerics.REORDERED,
     refuses=True,
 )
+
+GUARDS = (Guard(words="ulysses_sequence_parallel_size use_remove_padding"),)
 
 PROGRAMS = tuple(Program)
 

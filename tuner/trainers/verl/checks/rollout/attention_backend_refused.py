@@ -27,6 +27,7 @@ from collections.abc import Iterator
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
 from tuner.language import N_, _
+from tuner.trainers.verl.checks.guards import RefusedBy
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ROLLOUT
@@ -42,6 +43,8 @@ RULE = Rule(
     numerics=Numerics.REORDERED,
     refuses=True,
 )
+
+REFUSED_BY = RefusedBy.ENGINE
 
 _KEY = f"{ROLLOUT}.engine_kwargs.sglang.attention_backend"
 _FIXED = Releases(since="0.5.0", until="0.6.0")

@@ -28,6 +28,7 @@ from collections.abc import Iterator
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
 from tuner.language import N_, _
+from tuner.trainers.verl.checks.guards import RefusedBy
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ROLLOUT
 from tuner.versions import at_least
@@ -42,6 +43,8 @@ RULE = Rule(
     numerics=Numerics.REORDERED,
     refuses=True,
 )
+
+REFUSED_BY = RefusedBy.ENGINE
 
 _TOKENS = f"{ROLLOUT}.max_num_batched_tokens"
 _SEQUENCES = f"{ROLLOUT}.max_num_seqs"

@@ -23,6 +23,7 @@ from collections.abc import Iterator
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
 from tuner.language import N_, _
+from tuner.trainers.verl.checks.guards import RefusedBy
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ROLLOUT
@@ -37,6 +38,8 @@ RULE = Rule(
     numerics=Numerics.EXACT,
     refuses=True,
 )
+
+REFUSED_BY = RefusedBy.HYDRA
 
 _MANDATORY = Releases(since="0.6.0")
 _KEY = f"{ROLLOUT}.name"

@@ -26,6 +26,7 @@ from msgspec import Struct
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
 from tuner.language import N_, _
+from tuner.trainers.verl.checks.guards import Guard
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.workload import Workload
@@ -39,6 +40,8 @@ RULE = Rule(
     numerics=Numerics.EXACT,
     refuses=True,
 )
+
+GUARDS = (Guard(words="n_gpus_per_node greater", releases=Releases(since="0.6.0")),)
 
 
 class Pool(Struct, frozen=True, kw_only=True):

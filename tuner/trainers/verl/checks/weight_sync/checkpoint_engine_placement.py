@@ -28,6 +28,8 @@ from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
 from tuner.language import N_, _
 from tuner.trainers.verl.carriers import WITHIN_A_GPU
+from tuner.trainers.verl.checks.guards import Guard
+from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.source import source_of
 from tuner.workload import Phase, Workload
@@ -41,6 +43,8 @@ RULE = Rule(
     numerics=Numerics.EXACT,
     refuses=True,
 )
+
+GUARDS = (Guard(words="checkpoint_engine backend naive", releases=Releases(since="0.9.0")),)
 
 
 def check(settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:

@@ -24,6 +24,7 @@ from collections.abc import Iterator
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
 from tuner.language import N_, _
+from tuner.trainers.verl.checks.guards import RefusedBy
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ROLLOUT
@@ -38,6 +39,8 @@ RULE = Rule(
     numerics=Numerics.EXACT,
     refuses=True,
 )
+
+REFUSED_BY = RefusedBy.ENGINE
 
 _PASSED_ON = Releases(since="0.7.0")
 _PASSED_ON_ASYNC = Releases(since="0.6.0")

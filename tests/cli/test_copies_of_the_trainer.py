@@ -1,0 +1,92 @@
+"""A launch in a repository with a copy of verl is judged by the code of that copy, through the command."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.runner import run
+
+LAUNCH = """python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo \\
+    actor_rollout_ref.model.path=Qwen/Qwen2.5-7B-Instruct actor_rollout_ref.rollout.name=vllm \\
+    actor_rollout_ref.actor.use_dynamic_bsz=True actor_rollout_ref.rollout.temperature=0 \\
+    actor_rollout_ref.rollout.val_kwargs.do_sample=True trainer.n_gpus_per_node=8"""
+REFUSES = """def validate_config(config):
+    if config.actor_rollout_ref.rollout.val_kwargs.do_sample:
+        assert config.actor_rollout_ref.rollout.temperature > 0
+"""
+LIGER = 'if self.config.model.get("use_liger", False):\n    apply()\n'
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """A repository with a copy of verl that refuses nothing."""
+    for name in (".git", "verl/trainer", "verl/workers"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "run.sh").write_text(LAUNCH)
+    return tmp_path
+
+
+def advice(repository: Path, *arguments: str) -> dict[str, Any]:
+    answer = run("advise", str(repository / "run.sh"), *arguments, "--gpu", "h100-sxm", "-f", "json")
+    loaded: dict[str, Any] = json.loads(answer.out)
+    return loaded
+
+
+def test_what_the_copy_does_not_refuse_is_a_warning(repository: Path) -> None:
+    answer = advice(repository)
+    finding = next(item for item in answer["findings"] if item["code"] == "CFG118")
+
+    assert answer["verdict"] == "fits"
+    assert finding["severity"] == "warning"
+    assert finding["message"].endswith(f"but the code in {repository.name}/verl was not found to")
+
+
+def test_what_the_copy_refuses_is_refused_with_its_line(repository: Path) -> None:
+    (repository / "verl" / "trainer" / "house.py").write_text(REFUSES)
+    answer = advice(repository)
+    finding = next(item for item in answer["findings"] if item["code"] == "CFG118")
+
+    assert answer["verdict"] == "will_not_start"
+    assert "It stops at verl/trainer/house.py:3 of this copy." in finding["notes"]
+
+
+def test_without_a_copy_the_release_refuses(repository: Path) -> None:
+    (repository / "verl").rename(repository / "house")
+
+    assert advice(repository)["verdict"] == "will_not_start"
+
+
+def test_a_clone_beside_the_repository_is_not_its_copy(repository: Path, tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    (project / ".git").mkdir(parents=True)
+    (project / "run.sh").write_text(LAUNCH)
+
+    assert advice(project)["verdict"] == "will_not_start"
+
+
+def test_a_word_that_the_copy_registers_is_known_there(repository: Path) -> None:
+    (repository / "run.sh").write_text(
+        LAUNCH.replace("temperature=0", "temperature=1").replace("=grpo", "=house")
+    )
+    before = {item["code"] for item in advice(repository)["findings"]}
+    (repository / "verl" / "trainer" / "house.py").write_text(
+        '@register_adv_est("house")\ndef house(): ...\n'
+    )
+    after = {item["code"] for item in advice(repository)["findings"]}
+
+    assert before - after == {"CFG148"}
+
+
+def test_a_key_that_the_copy_never_names_is_not_proposed(repository: Path) -> None:
+    def proposed() -> set[str]:
+        texts = [text for item in advice(repository)["findings"] for text in item["overrides"]]
+        return {text.lstrip("+").partition("=")[0] for text in texts}
+
+    (repository / "verl" / "trainer" / "house.py").write_text(LIGER)
+    read = proposed()
+    (repository / "verl" / "trainer" / "house.py").write_text("pass\n")
+
+    assert "actor_rollout_ref.model.use_liger" in read
+    assert not {key for key in proposed() if key.endswith((".use_liger", ".param_offload"))}

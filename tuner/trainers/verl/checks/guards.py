@@ -1,0 +1,83 @@
+"""Where in the trainer's code a check's refusal rests, and whether a copy of the trainer has that code."""
+
+from collections.abc import Iterator
+from types import ModuleType
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tuner.enumeration import Enum
+from tuner.findings import Finding, Severity
+from tuner.inputs.settings import Settings
+from tuner.language import _
+from tuner.trainers.verl.checks.releases import Releases
+from tuner.trainers.verl.trainer_code.package import CodeLine, TrainerCode
+
+
+class RefusedBy(Enum):
+    """What refuses a launch where it is not code of the trainer."""
+
+    HYDRA = "Hydra"  # by the configuration, which is read from the copy of the trainer itself
+    ENGINE = "rollout engine"
+    MEGATRON = "Megatron-Core"
+
+
+class Guard(Struct, frozen=True, kw_only=True):
+    """An assertion, or an error that is raised, by the words in it and around it.
+
+    A copy of the trainer that has no such statement is not found to refuse the launch.
+    """
+
+    words: str  # separated by spaces; all of them are there
+    releases: Releases = Releases()  # that have it
+    key: str | None = None  # of the findings that it is about, where a check has several kinds of them
+    file: str = ""  # what stands in the path of its file, where other files have one alike
+    fails: bool = False  # it is no assertion, but a statement that fails by itself
+    unless: str = ""  # words of a statement anywhere that puts it right
+    packaged: Releases = Releases()  # whose wheel has its file; of others only the repository has it
+
+    @property
+    def name(self) -> str:
+        """What tells it from the other guards of its check."""
+        return f"{self.words} ({self.file})" if self.file else self.words
+
+    def concerns(self, finding: Finding) -> bool:
+        """Whether a finding of the check rests on it."""
+        return self.key is None or any(key.endswith(self.key) for key in finding.keys)
+
+    def lines(self, code: TrainerCode) -> tuple[CodeLine, ...]:
+        """Where a copy of the trainer has it."""
+        if self.unless and code.lines(self.unless.split(), stops=False):
+            return ()
+        return code.lines(self.words.split(), stops=not self.fails, file=self.file)
+
+
+def guards_of(module: ModuleType) -> tuple[Guard, ...]:
+    """The guards that a check rests on; none of one that the trainer's code does not decide."""
+    guards: tuple[Guard, ...] = getattr(module, "GUARDS", ())
+    return guards
+
+
+def as_of_copy(
+    findings: Iterator[Finding], module: ModuleType, settings: Settings, version: str, code: TrainerCode
+) -> Iterator[Finding]:
+    """The findings of one check as the code of a copy of the trainer bears them out."""
+    literal = getattr(module, "IS_OF_VALUES", False)
+    for finding in findings:
+        if literal and code.has_literal(str(settings.get(finding.keys[0]))):
+            continue  # the copy has a word of its own
+        yield _as_of_copy(finding, module, version, code) if finding.refuses else finding
+
+
+def _as_of_copy(finding: Finding, module: ModuleType, version: str, code: TrainerCode) -> Finding:
+    guards = [it for it in guards_of(module) if version in it.releases and it.concerns(finding)]
+    if not guards:
+        return finding
+    line = next((line for guard in guards for line in guard.lines(code)), None)
+    if line is not None:
+        note = _("It stops at {line} of this copy.").format(line=line)
+        return replace(finding, notes=(*finding.notes, note))
+    message = _("{message}, but the code in {folder} was not found to").format(
+        message=finding.message, folder=code.name
+    )
+    return replace(finding, severity=Severity.WARNING, message=message)
