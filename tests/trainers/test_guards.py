@@ -7,7 +7,7 @@ import pytest
 
 from tuner.findings import Rule
 from tuner.trainers.verl.checks import RULES
-from tuner.trainers.verl.checks.guards import Guard, RefusedBy, guards_of
+from tuner.trainers.verl.checks.guards import CodeGuard, RefusedBy, guards_of
 from tuner.trainers.verl.checks.guards_by_release import read
 from tuner.trainers.verl.releases import BUNDLED, PREVIEWS
 from tuner.trainers.verl.trainer_code.package import TrainerCode
@@ -26,7 +26,7 @@ def test_every_refusal_rests_on_code_or_on_what_is_no_code_of_verl(rule: Rule, m
 @pytest.mark.parametrize(
     ("rule", "guard"), GUARDS, ids=[f"{rule.code} {guard.name}" for rule, guard in GUARDS]
 )
-def test_found_in_the_releases_that_the_check_names(rule: Rule, guard: Guard) -> None:
+def test_found_in_the_releases_that_the_check_names(rule: Rule, guard: CodeGuard) -> None:
     named = [
         release
         for release in BUNDLED

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tuner.trainers.verl.checks import RULES
-from tuner.trainers.verl.checks.guards import Guard, guards_of
+from tuner.trainers.verl.checks.guards import CodeGuard, guards_of
 from tuner.trainers.verl.checks.guards_by_release import FILE, GuardsByRelease, read
 from tuner.trainers.verl.trainer_code.package import TrainerCode
 from tuner.versions import numbers
@@ -30,7 +30,7 @@ def lines_of(wheel: Path) -> dict[str, dict[str, list[str]]]:
         }
 
 
-def _lines(guard: Guard, code: TrainerCode) -> list[str]:
+def _lines(guard: CodeGuard, code: TrainerCode) -> list[str]:
     return [str(line).removeprefix("verl/") for line in guard.lines(code)]
 
 

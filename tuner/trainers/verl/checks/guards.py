@@ -22,7 +22,7 @@ class RefusedBy(Enum):
     MEGATRON = "Megatron-Core"
 
 
-class Guard(Struct, frozen=True, kw_only=True):
+class CodeGuard(Struct, frozen=True, kw_only=True):
     """An assertion, or an error that is raised, by the words in it and around it.
 
     A copy of the trainer that has no such statement is not found to refuse the launch.
@@ -52,9 +52,9 @@ class Guard(Struct, frozen=True, kw_only=True):
         return code.lines(self.words.split(), stops=not self.fails, file=self.file)
 
 
-def guards_of(module: ModuleType) -> tuple[Guard, ...]:
+def guards_of(module: ModuleType) -> tuple[CodeGuard, ...]:
     """The guards that a check rests on; none of one that the trainer's code does not decide."""
-    guards: tuple[Guard, ...] = getattr(module, "GUARDS", ())
+    guards: tuple[CodeGuard, ...] = getattr(module, "GUARDS", ())
     return guards
 
 

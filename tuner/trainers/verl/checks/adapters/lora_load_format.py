@@ -27,7 +27,7 @@ from collections.abc import Iterator
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
 from tuner.language import N_, _
-from tuner.trainers.verl.checks.guards import Guard
+from tuner.trainers.verl.checks.guards import CodeGuard
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import MODEL, ROLLOUT, shards_with_fsdp
@@ -43,7 +43,7 @@ RULE = Rule(
     refuses=True,
 )
 
-GUARDS = (Guard(words="layered_summon base_sync_done", releases=Releases(since="0.4.0")),)
+GUARDS = (CodeGuard(words="layered_summon base_sync_done", releases=Releases(since="0.4.0")),)
 
 _KEY = f"{ROLLOUT}.load_format"
 _LAYERED = f"{ROLLOUT}.layered_summon"

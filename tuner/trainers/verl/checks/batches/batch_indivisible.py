@@ -29,7 +29,7 @@ from tuner.counted import counted
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
 from tuner.language import N_, _
-from tuner.trainers.verl.checks.guards import Guard
+from tuner.trainers.verl.checks.guards import CodeGuard
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ACTOR, REFERENCE, ROLLOUT, shards_with_fsdp, static_batches
@@ -47,9 +47,9 @@ RULE = Rule(
 )
 
 GUARDS = (
-    Guard(words="real_train_batch_size"),
-    Guard(words="equal_size seqlen_list"),
-    Guard(words="prepare_micro_batches total_data_size", releases=Releases(since="0.7.1")),
+    CodeGuard(words="real_train_batch_size"),
+    CodeGuard(words="equal_size seqlen_list"),
+    CodeGuard(words="prepare_micro_batches total_data_size", releases=Releases(since="0.7.1")),
 )
 
 _ASKS_DYNAMIC_TOO = Releases(until="0.6.0")

@@ -28,7 +28,7 @@ from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.interpolation import is_interpolation
 from tuner.inputs.settings import Settings
 from tuner.language import N_, _
-from tuner.trainers.verl.checks.guards import Guard
+from tuner.trainers.verl.checks.guards import CodeGuard
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import key_of
@@ -46,7 +46,7 @@ RULE = Rule(
     refuses=True,
 )
 
-GUARDS = (Guard(words="rearrange_micro_batches max_token_len"),)
+GUARDS = (CodeGuard(words="rearrange_micro_batches max_token_len"),)
 
 #: The meaning of the key with each pass's budget, in the order in which the message names them.
 _BUDGETS = {

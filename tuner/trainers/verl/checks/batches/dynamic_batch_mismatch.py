@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
 from tuner.language import N_, _
-from tuner.trainers.verl.checks.guards import Guard
+from tuner.trainers.verl.checks.guards import CodeGuard
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ACTOR, ROLLOUT
@@ -42,7 +42,7 @@ RULE = Rule(
 
 _ASSERTED = Releases(since=ENGINE_PREVIEW)
 
-GUARDS = (Guard(words="use_dynamic_bsz log_prob_use_dynamic_bsz", releases=_ASSERTED),)
+GUARDS = (CodeGuard(words="use_dynamic_bsz log_prob_use_dynamic_bsz", releases=_ASSERTED),)
 _UPDATE = f"{ACTOR}.use_dynamic_bsz"
 _LOG_PROB = f"{ROLLOUT}.log_prob_use_dynamic_bsz"
 

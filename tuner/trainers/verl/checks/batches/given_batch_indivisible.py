@@ -27,7 +27,7 @@ from tuner.counted import counted
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
 from tuner.language import N_, _
-from tuner.trainers.verl.checks.guards import Guard
+from tuner.trainers.verl.checks.guards import CodeGuard
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.programs import Program, program_of
@@ -48,8 +48,8 @@ PROGRAMS = (Program.SFT, Program.SFT_ENGINE)
 _ASSERTS = Releases(since="0.7.1")  # the engines; before, the last micro-batch is smaller
 
 GUARDS = (
-    Guard(words="_normalize_config_bsz train_batch_size", releases=Releases(until="0.7.1")),
-    Guard(words="prepare_micro_batches total_data_size", releases=_ASSERTS),
+    CodeGuard(words="_normalize_config_bsz train_batch_size", releases=Releases(until="0.7.1")),
+    CodeGuard(words="prepare_micro_batches total_data_size", releases=_ASSERTS),
 )
 _BATCH = "data.train_batch_size"
 _MICRO_BATCH = "data.micro_batch_size_per_gpu"

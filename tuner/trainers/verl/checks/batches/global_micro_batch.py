@@ -31,7 +31,7 @@ from msgspec import Struct
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
 from tuner.language import N_, _
-from tuner.trainers.verl.checks.guards import Guard
+from tuner.trainers.verl.checks.guards import CodeGuard
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ACTOR, CRITIC, REFERENCE, ROLLOUT
@@ -51,8 +51,8 @@ RULE = Rule(
 _ASSERTED = Releases(since=ENGINE_PREVIEW)
 
 GUARDS = (
-    Guard(words="mbs mbs_per_gpu"),
-    Guard(words="log_prob_micro_batch_size_per_gpu", file="engine_workers", releases=_ASSERTED),
+    CodeGuard(words="mbs mbs_per_gpu"),
+    CodeGuard(words="log_prob_micro_batch_size_per_gpu", file="engine_workers", releases=_ASSERTED),
 )
 _INTERPOLATED = Releases(since="0.5.0")  # critic: the global value reaches the per-GPU key as well
 

@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
 from tuner.language import N_, _
-from tuner.trainers.verl.checks.guards import Guard
+from tuner.trainers.verl.checks.guards import CodeGuard
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.source import source_of
@@ -41,8 +41,8 @@ RULE = Rule(
 )
 
 GUARDS = (
-    Guard(words="filter_groups metric", releases=Releases(since="0.9.0")),
-    Guard(words="max_inflight_gen_batches positive", releases=Releases(since="0.9.0")),
+    CodeGuard(words="filter_groups metric", releases=Releases(since="0.9.0")),
+    CodeGuard(words="max_inflight_gen_batches positive", releases=Releases(since="0.9.0")),
 )
 
 _FILTER = "algorithm.filter_groups"

@@ -25,7 +25,7 @@ from difflib import get_close_matches
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
 from tuner.language import N_, _
-from tuner.trainers.verl.checks.guards import Guard
+from tuner.trainers.verl.checks.guards import CodeGuard
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ACTOR
@@ -41,7 +41,7 @@ RULE = Rule(
     refuses=True,
 )
 
-GUARDS = (Guard(words="loss_agg_mode Invalid", releases=Releases(since="0.4.0")),)
+GUARDS = (CodeGuard(words="loss_agg_mode Invalid", releases=Releases(since="0.4.0")),)
 
 _TOKEN_SUM = Releases(since="0.9.0")
 _MODES = ("token-mean", "seq-mean-token-sum", "seq-mean-token-mean", "seq-mean-token-sum-norm")

@@ -25,7 +25,7 @@ from collections.abc import Iterator
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
 from tuner.language import N_, _
-from tuner.trainers.verl.checks.guards import Guard
+from tuner.trainers.verl.checks.guards import CodeGuard
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ACTOR, shards_with_fsdp, static_batches
@@ -46,7 +46,7 @@ RULE = Rule(
 _MULTIPLIES = Releases(until="0.6.0")
 
 GUARDS = (
-    Guard(
+    CodeGuard(
         words="megatron_dp minimal_bsz ppo_micro_batch_size_per_gpu",
         file="ray_trainer",
         fails=True,

@@ -25,7 +25,7 @@ from collections.abc import Iterator
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
 from tuner.language import N_, _
-from tuner.trainers.verl.checks.guards import Guard
+from tuner.trainers.verl.checks.guards import CodeGuard
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ACTOR, CRITIC, REFERENCE, ROLLOUT
@@ -42,7 +42,7 @@ RULE = Rule(
     refuses=True,
 )
 
-GUARDS = (Guard(words="mbs mbs_per_gpu"),)
+GUARDS = (CodeGuard(words="mbs mbs_per_gpu"),)
 
 _SCORES = Releases(until="0.7.0")  # the trainer has a worker for the reward model, later an engine
 _REWARD = "reward_model"

@@ -30,7 +30,7 @@ from tuner.counted import counted
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
 from tuner.language import N_, _
-from tuner.trainers.verl.checks.guards import Guard
+from tuner.trainers.verl.checks.guards import CodeGuard
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ACTOR, CRITIC
@@ -50,9 +50,9 @@ RULE = Rule(
 _ENGINE = Releases(since=ENGINE_PREVIEW)  # asserts the ranks; earlier workers round down
 
 GUARDS = (
-    Guard(words="mini_batch_size get_data_parallel_size", releases=_ENGINE),
-    Guard(words="ppo_mini_batch_size normalization", releases=Releases(until="0.8.0")),
-    Guard(words="ppo_mini_batch_size ppo_micro_batch_size"),
+    CodeGuard(words="mini_batch_size get_data_parallel_size", releases=_ENGINE),
+    CodeGuard(words="ppo_mini_batch_size normalization", releases=Releases(until="0.8.0")),
+    CodeGuard(words="ppo_mini_batch_size ppo_micro_batch_size"),
 )
 _CRITIC_STATIC = Releases(until=ENGINE_PREVIEW)  # later the critic has no static sizes
 

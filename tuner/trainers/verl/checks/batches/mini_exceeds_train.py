@@ -25,7 +25,7 @@ from collections.abc import Iterator
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
 from tuner.language import N_, _
-from tuner.trainers.verl.checks.guards import Guard
+from tuner.trainers.verl.checks.guards import CodeGuard
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ACTOR, CRITIC
 from tuner.workload import Phase, Workload
@@ -40,7 +40,7 @@ RULE = Rule(
     refuses=True,
 )
 
-GUARDS = (Guard(words="train_batch_size ppo_mini_batch_size"),)
+GUARDS = (CodeGuard(words="train_batch_size ppo_mini_batch_size"),)
 
 
 def check(settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:

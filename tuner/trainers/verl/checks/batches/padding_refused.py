@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
 from tuner.language import N_, _
-from tuner.trainers.verl.checks.guards import Guard
+from tuner.trainers.verl.checks.guards import CodeGuard
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.programs import Program
@@ -38,7 +38,7 @@ RULE = Rule(
     refuses=True,
 )
 
-GUARDS = (Guard(words="prepare_model_inputs pad_mode", releases=Releases(since="0.6.0")),)
+GUARDS = (CodeGuard(words="prepare_model_inputs pad_mode", releases=Releases(since="0.6.0")),)
 
 PROGRAMS = (Program.SFT_ENGINE,)
 

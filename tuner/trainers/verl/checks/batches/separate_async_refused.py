@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
 from tuner.language import N_, _
-from tuner.trainers.verl.checks.guards import Guard
+from tuner.trainers.verl.checks.guards import CodeGuard
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ACTOR, ROLLOUT
@@ -41,7 +41,7 @@ RULE = Rule(
     refuses=True,
 )
 
-GUARDS = (Guard(words="parameter_sync_step ppo_mini_batch_size", releases=Releases(since="0.9.0")),)
+GUARDS = (CodeGuard(words="parameter_sync_step ppo_mini_batch_size", releases=Releases(since="0.9.0")),)
 
 _MODE = "trainer.v1.trainer_mode"
 _BATCH = "data.train_batch_size"

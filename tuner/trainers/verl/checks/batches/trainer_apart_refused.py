@@ -30,7 +30,7 @@ from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
 from tuner.inputs.tree import dotted
 from tuner.language import N_, _
-from tuner.trainers.verl.checks.guards import Guard
+from tuner.trainers.verl.checks.guards import CodeGuard
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ROLLOUT
@@ -55,18 +55,18 @@ _PACKAGED = Releases(since="0.8.0")  # before, in a recipe or in files that the 
 
 GUARDS = (
     *(
-        Guard(words=words, key=f".{words.split()[0]}", file=file, releases=_THERE, packaged=_PACKAGED)
+        CodeGuard(words=words, key=f".{words.split()[0]}", file=file, releases=_THERE, packaged=_PACKAGED)
         for words in ("hybrid_engine", "mode async")
         for file in ("one_step_off_policy", "fully_async")
     ),
     *(
-        Guard(words=f"FullyAsyncRollouter {name}", key=f".{name}", releases=_THERE, packaged=_PACKAGED)
+        CodeGuard(words=f"FullyAsyncRollouter {name}", key=f".{name}", releases=_THERE, packaged=_PACKAGED)
         for name in (
             *("train_batch_size", "gen_batch_size", "calculate_log_probs", "staleness_threshold"),
             "trigger_parameter_sync_step",
         )
     ),
-    Guard(
+    CodeGuard(
         words="use_trainer_do_validate",
         key=".use_trainer_do_validate",
         releases=Releases(since="0.7.1", until="0.8.0"),

@@ -29,7 +29,7 @@ from tuner.architectures import find_architecture
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
 from tuner.language import N_, _
-from tuner.trainers.verl.checks.guards import Guard
+from tuner.trainers.verl.checks.guards import CodeGuard
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ACTOR, MODEL
@@ -48,7 +48,7 @@ RULE = Rule(
 OF_VERLS_HEAD = True
 _SEPARATE = Releases(since="0.7.1")
 
-GUARDS = (Guard(words="_wrap_by_name embed_tokens lm_head", fails=True, releases=_SEPARATE),)
+GUARDS = (CodeGuard(words="_wrap_by_name embed_tokens lm_head", fails=True, releases=_SEPARATE),)
 _FUSED = (HeadKind.FUSED_TORCH, HeadKind.FUSED_TRITON, HeadKind.FUSED_LIGER)
 _KEY = f"{MODEL}.use_fused_kernels"
 _STRATEGY = f"{ACTOR}.strategy"

@@ -27,7 +27,7 @@ from collections.abc import Iterator
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
 from tuner.language import N_, _
-from tuner.trainers.verl.checks.guards import Guard
+from tuner.trainers.verl.checks.guards import CodeGuard
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import MODEL, shards_with_fsdp
@@ -43,7 +43,7 @@ RULE = Rule(
     refuses=True,
 )
 
-GUARDS = (Guard(words="fused_kernels_backend", releases=Releases(since="0.4.1")),)
+GUARDS = (CodeGuard(words="fused_kernels_backend", releases=Releases(since="0.4.1")),)
 
 OF_VERLS_HEAD = True
 _LIGER = Releases(since="0.9.1")

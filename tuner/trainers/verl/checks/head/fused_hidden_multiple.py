@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
 from tuner.language import N_, _
-from tuner.trainers.verl.checks.guards import Guard
+from tuner.trainers.verl.checks.guards import CodeGuard
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import MODEL, shards_with_fsdp
@@ -40,7 +40,7 @@ RULE = Rule(
     refuses=True,
 )
 
-GUARDS = (Guard(words="hidden_size 128", releases=Releases(since="0.4.1")),)
+GUARDS = (CodeGuard(words="hidden_size 128", releases=Releases(since="0.4.1")),)
 
 OF_VERLS_HEAD = True
 _MULTIPLE = 128

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
 from tuner.language import N_, _
-from tuner.trainers.verl.checks.guards import Guard
+from tuner.trainers.verl.checks.guards import CodeGuard
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import shards_with_fsdp
@@ -40,7 +40,7 @@ RULE = Rule(
 )
 
 GUARDS = (
-    Guard(
+    CodeGuard(
         words="prepare_model_outputs logits",
         fails=True,
         releases=Releases(since="0.6.0", until="0.7.1"),

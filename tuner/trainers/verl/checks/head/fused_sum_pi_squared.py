@@ -27,7 +27,7 @@ from collections.abc import Iterator
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
 from tuner.language import N_, _
-from tuner.trainers.verl.checks.guards import Guard
+from tuner.trainers.verl.checks.guards import CodeGuard
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ACTOR, MODEL, shards_with_fsdp
@@ -44,7 +44,7 @@ RULE = Rule(
     refuses=True,
 )
 
-GUARDS = (Guard(words="calculate_sum_pi_squared use_fused_kernels", releases=Releases(since="0.7.1")),)
+GUARDS = (CodeGuard(words="calculate_sum_pi_squared use_fused_kernels", releases=Releases(since="0.7.1")),)
 
 _RAISES = Releases(since="0.8.0")
 _STOPS = Releases(since="0.7.1", until=ENGINE_PREVIEW)

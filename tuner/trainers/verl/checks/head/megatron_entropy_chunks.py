@@ -29,7 +29,7 @@ from tuner.batching import micro_batch_tokens
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
 from tuner.language import N_, _
-from tuner.trainers.verl.checks.guards import Guard
+from tuner.trainers.verl.checks.guards import CodeGuard
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ACTOR, shards_with_fsdp
@@ -46,7 +46,7 @@ RULE = Rule(
 )
 
 GUARDS = (
-    Guard(
+    CodeGuard(
         words="_VocabParallelEntropy backward vocab_parallel_logits sub_",
         fails=True,
         releases=Releases(since="0.4.0"),

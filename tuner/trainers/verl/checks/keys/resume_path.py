@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
 from tuner.language import N_, _
-from tuner.trainers.verl.checks.guards import Guard
+from tuner.trainers.verl.checks.guards import CodeGuard
 from tuner.trainers.verl.checks.report import report
 from tuner.workload import Workload
 
@@ -36,7 +36,7 @@ RULE = Rule(
     refuses=True,
 )
 
-GUARDS = (Guard(words="resume_from_path global_step_"),)
+GUARDS = (CodeGuard(words="resume_from_path global_step_"),)
 
 _MODE, _PATH = "trainer.resume_mode", "trainer.resume_from_path"
 

@@ -28,7 +28,7 @@ from msgspec import Struct
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
 from tuner.language import N_, _
-from tuner.trainers.verl.checks.guards import Guard
+from tuner.trainers.verl.checks.guards import CodeGuard
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ACTOR, CRITIC, REFERENCE, shards_with_fsdp
@@ -61,19 +61,19 @@ _REGISTRY = Releases(since="0.6.0")
 IS_OF_VALUES = True  # a copy of the trainer may know more words, which it then has in its code
 
 GUARDS = (
-    Guard(words="Warmup style", key="warmup_style", releases=Releases(since="0.4.0", until="0.6.0")),
-    Guard(words="warmup_style", file="config/optimizer", key="warmup_style", releases=_REGISTRY),
-    Guard(words="lr_scheduler_type FSDPOptimizerConfig", key="lr_scheduler_type", releases=_REGISTRY),
-    Guard(words="FSDPEngineConfig strategy", key="strategy", releases=_REGISTRY),
-    Guard(words="McoreEngineConfig dtype", key="megatron.dtype", releases=Releases(since="0.6.1")),
-    Guard(words="RouterReplayConfig", key="router_replay.mode", releases=Releases(since="0.7.0")),
-    Guard(
+    CodeGuard(words="Warmup style", key="warmup_style", releases=Releases(since="0.4.0", until="0.6.0")),
+    CodeGuard(words="warmup_style", file="config/optimizer", key="warmup_style", releases=_REGISTRY),
+    CodeGuard(words="lr_scheduler_type FSDPOptimizerConfig", key="lr_scheduler_type", releases=_REGISTRY),
+    CodeGuard(words="FSDPEngineConfig strategy", key="strategy", releases=_REGISTRY),
+    CodeGuard(words="McoreEngineConfig dtype", key="megatron.dtype", releases=Releases(since="0.6.1")),
+    CodeGuard(words="RouterReplayConfig", key="router_replay.mode", releases=Releases(since="0.7.0")),
+    CodeGuard(
         words="adv_estimator RLOO", file="ray_trainer", key="adv_estimator", releases=Releases(until="0.6.0")
     ),
-    Guard(words="get_adv_estimator_fn", key="adv_estimator", releases=Releases(since="0.4.1")),
-    Guard(words="get_policy_loss_fn", key="loss_mode", releases=Releases(since="0.4.1")),
-    Guard(words="kl_penalty NotImplementedError", key="kl_loss_type"),
-    Guard(
+    CodeGuard(words="get_adv_estimator_fn", key="adv_estimator", releases=Releases(since="0.4.1")),
+    CodeGuard(words="get_policy_loss_fn", key="loss_mode", releases=Releases(since="0.4.1")),
+    CodeGuard(words="kl_penalty NotImplementedError", key="kl_loss_type"),
+    CodeGuard(
         words="use_legacy_worker_impl Invalid",
         key="use_legacy_worker_impl",
         releases=Releases(since="0.5.0", until="0.8.0"),

@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
 from tuner.language import N_, _
-from tuner.trainers.verl.checks.guards import Guard
+from tuner.trainers.verl.checks.guards import CodeGuard
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ACTOR, CRITIC, MODEL
@@ -42,7 +42,7 @@ RULE = Rule(
 
 _RAISES = Releases(since="0.7.0", until=ENGINE_PREVIEW)
 
-GUARDS = (Guard(words="TiledMLP FSDP2 strategy", releases=_RAISES),)
+GUARDS = (CodeGuard(words="TiledMLP FSDP2 strategy", releases=_RAISES),)
 
 
 def check(settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:

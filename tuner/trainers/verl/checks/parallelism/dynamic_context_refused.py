@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
 from tuner.language import N_, _
-from tuner.trainers.verl.checks.guards import Guard
+from tuner.trainers.verl.checks.guards import CodeGuard
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ACTOR, shards_with_fsdp
@@ -43,7 +43,7 @@ RULE = Rule(
 _SINCE = Releases(since="0.8.0")
 _LOOKS_CLOSER = Releases(since="0.9.0")  # before, at the length per rank only
 
-GUARDS = (Guard(words="dynamic_context_parallel", releases=_SINCE),)
+GUARDS = (CodeGuard(words="dynamic_context_parallel", releases=_SINCE),)
 
 _SECTION = f"{ACTOR}.megatron"
 _SWITCH = f"{_SECTION}.dynamic_context_parallel"

@@ -25,7 +25,7 @@ from collections.abc import Iterator
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
 from tuner.language import N_, _
-from tuner.trainers.verl.checks.guards import Guard
+from tuner.trainers.verl.checks.guards import CodeGuard
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ACTOR, CRITIC, MODEL, REFERENCE, shards_with_fsdp
@@ -47,8 +47,8 @@ _CRITIC_ALWAYS = Releases(since="0.8.0")  # the preview has the legacy worker fo
 _SOMETIMES = Releases(since="0.7.0", until="0.8.0")
 
 GUARDS = (
-    Guard(words="use_mbridge must", releases=_ALWAYS),
-    Guard(words="use_mbridge fp16 megatron_config", releases=_SOMETIMES),
+    CodeGuard(words="use_mbridge must", releases=_ALWAYS),
+    CodeGuard(words="use_mbridge fp16 megatron_config", releases=_SOMETIMES),
 )
 
 

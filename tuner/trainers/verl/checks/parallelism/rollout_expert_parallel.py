@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
 from tuner.language import N_, _
-from tuner.trainers.verl.checks.guards import Guard
+from tuner.trainers.verl.checks.guards import CodeGuard
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ROLLOUT
@@ -42,7 +42,7 @@ RULE = Rule(
 _ASSERTED = Releases(since="0.6.0")
 
 GUARDS = (
-    Guard(words="expert_parallel_size tensor_model_parallel_size data_parallel_size", releases=_ASSERTED),
+    CodeGuard(words="expert_parallel_size tensor_model_parallel_size data_parallel_size", releases=_ASSERTED),
 )
 _KEY = f"{ROLLOUT}.expert_parallel_size"
 

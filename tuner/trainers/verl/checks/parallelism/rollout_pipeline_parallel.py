@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
 from tuner.language import N_, _
-from tuner.trainers.verl.checks.guards import Guard
+from tuner.trainers.verl.checks.guards import CodeGuard
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ROLLOUT
@@ -41,7 +41,7 @@ RULE = Rule(
 
 _RAISES = Releases(since="0.6.0")
 
-GUARDS = (Guard(words="pipeline_model_parallel_size rollout", releases=_RAISES),)
+GUARDS = (CodeGuard(words="pipeline_model_parallel_size rollout", releases=_RAISES),)
 _KEY = f"{ROLLOUT}.pipeline_model_parallel_size"
 
 

@@ -29,7 +29,7 @@ from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
 from tuner.language import N_, _
 from tuner.model_shape import ModelShape
-from tuner.trainers.verl.checks.guards import Guard
+from tuner.trainers.verl.checks.guards import CodeGuard
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import key_of
 from tuner.trainers.verl.programs import Program
@@ -45,7 +45,7 @@ RULE = Rule(
     refuses=True,
 )
 
-GUARDS = (Guard(words="ulysses_sp_size num_attention_heads"),)
+GUARDS = (CodeGuard(words="ulysses_sp_size num_attention_heads"),)
 
 PROGRAMS = tuple(Program)
 

@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
 from tuner.language import N_, _
-from tuner.trainers.verl.checks.guards import Guard
+from tuner.trainers.verl.checks.guards import CodeGuard
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import CRITIC, key_of
 from tuner.trainers.verl.programs import Program
@@ -39,7 +39,7 @@ RULE = Rule(
     refuses=True,
 )
 
-GUARDS = (Guard(words="ulysses_sequence_parallel_size use_remove_padding"),)
+GUARDS = (CodeGuard(words="ulysses_sequence_parallel_size use_remove_padding"),)
 
 PROGRAMS = tuple(Program)
 

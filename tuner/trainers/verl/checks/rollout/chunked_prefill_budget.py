@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
 from tuner.language import N_, _
-from tuner.trainers.verl.checks.guards import Guard
+from tuner.trainers.verl.checks.guards import CodeGuard
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ROLLOUT
@@ -41,7 +41,7 @@ RULE = Rule(
 
 _RAISES = Releases(until="0.7.0")
 
-GUARDS = (Guard(words="max_num_batched_tokens max_model_len enable_chunked_prefill", releases=_RAISES),)
+GUARDS = (CodeGuard(words="max_num_batched_tokens max_model_len enable_chunked_prefill", releases=_RAISES),)
 _KEY = f"{ROLLOUT}.max_num_batched_tokens"
 
 

@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
 from tuner.language import N_, _
-from tuner.trainers.verl.checks.guards import Guard
+from tuner.trainers.verl.checks.guards import CodeGuard
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ROLLOUT
@@ -43,8 +43,8 @@ RULE = Rule(
 _ASSERTED = Releases(until="0.5.0")
 
 GUARDS = (
-    Guard(words="enforce_eager free_cache_engine", file="_spmd", releases=_ASSERTED),
-    Guard(words="enforce_eager free_cache_engine", file="sglang_rollout", releases=_ASSERTED),
+    CodeGuard(words="enforce_eager free_cache_engine", file="_spmd", releases=_ASSERTED),
+    CodeGuard(words="enforce_eager free_cache_engine", file="sglang_rollout", releases=_ASSERTED),
 )
 _EAGER, _FREE = f"{ROLLOUT}.enforce_eager", f"{ROLLOUT}.free_cache_engine"
 

@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
 from tuner.language import N_, _
-from tuner.trainers.verl.checks.guards import Guard
+from tuner.trainers.verl.checks.guards import CodeGuard
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ROLLOUT
@@ -41,10 +41,10 @@ RULE = Rule(
 )
 
 GUARDS = (
-    Guard(
+    CodeGuard(
         words="max_model_len prompt_length response_length", releases=Releases(since="0.4.0", until="0.7.0")
     ),
-    Guard(words="max_possible_tokens max_model_len", releases=Releases(since="0.7.0")),
+    CodeGuard(words="max_possible_tokens max_model_len", releases=Releases(since="0.7.0")),
 )
 
 _CUTS = Releases(since="0.7.1")

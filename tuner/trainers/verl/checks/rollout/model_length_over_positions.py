@@ -26,7 +26,7 @@ from collections.abc import Iterator
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
 from tuner.language import N_, _
-from tuner.trainers.verl.checks.guards import Guard
+from tuner.trainers.verl.checks.guards import CodeGuard
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import MODEL, ROLLOUT
@@ -45,8 +45,10 @@ RULE = Rule(
 _REFUSES = Releases(since="0.7.1")
 
 GUARDS = (
-    Guard(words="max_position_embeddings prompt_length response_length", releases=Releases(until="0.7.0")),
-    Guard(words="max_position_embeddings max_model_len", file="_server", releases=_REFUSES),
+    CodeGuard(
+        words="max_position_embeddings prompt_length response_length", releases=Releases(until="0.7.0")
+    ),
+    CodeGuard(words="max_position_embeddings max_model_len", file="_server", releases=_REFUSES),
 )
 _CUTS = Releases(since="0.7.0")
 _LENGTH = f"{ROLLOUT}.max_model_len"

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
 from tuner.language import N_, _
-from tuner.trainers.verl.checks.guards import Guard
+from tuner.trainers.verl.checks.guards import CodeGuard
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import report
 from tuner.trainers.verl.checks.settings import ROLLOUT
@@ -40,7 +40,7 @@ RULE = Rule(
 
 _ASSERTED = Releases(since="0.4.0", until="0.5.0")
 
-GUARDS = (Guard(words="tool_config_path multi_turn", releases=_ASSERTED),)
+GUARDS = (CodeGuard(words="tool_config_path multi_turn", releases=_ASSERTED),)
 _TURNS = f"{ROLLOUT}.multi_turn"
 _SOURCES = (f"{_TURNS}.tool_config_path", f"{_TURNS}.interaction_config_path")
 _ESTIMATOR = "algorithm.adv_estimator"

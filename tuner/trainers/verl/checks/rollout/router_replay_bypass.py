@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
 from tuner.language import N_, _
-from tuner.trainers.verl.checks.guards import Guard
+from tuner.trainers.verl.checks.guards import CodeGuard
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ACTOR, shards_with_fsdp
@@ -42,7 +42,7 @@ RULE = Rule(
 
 _REFUSES = Releases(since="0.9.1")
 
-GUARDS = (Guard(words="router_replay bypass_mode", releases=_REFUSES),)
+GUARDS = (CodeGuard(words="router_replay bypass_mode", releases=_REFUSES),)
 _BYPASS = "algorithm.rollout_correction.bypass_mode"
 
 

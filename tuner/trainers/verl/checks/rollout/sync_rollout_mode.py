@@ -25,7 +25,7 @@ from collections.abc import Iterator
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
 from tuner.language import N_, _
-from tuner.trainers.verl.checks.guards import Guard
+from tuner.trainers.verl.checks.guards import CodeGuard
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ROLLOUT
@@ -43,7 +43,7 @@ RULE = Rule(
 
 _GONE = Releases(since="0.7.0")
 
-GUARDS = (Guard(words="RolloutConfig mode sync", releases=_GONE),)
+GUARDS = (CodeGuard(words="RolloutConfig mode sync", releases=_GONE),)
 _KEY = f"{ROLLOUT}.mode"
 
 

@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
 from tuner.language import N_, _
-from tuner.trainers.verl.checks.guards import Guard
+from tuner.trainers.verl.checks.guards import CodeGuard
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ROLLOUT
 from tuner.workload import Workload
@@ -39,7 +39,7 @@ RULE = Rule(
     refuses=True,
 )
 
-GUARDS = (Guard(words="val_kwargs temperature"),)
+GUARDS = (CodeGuard(words="val_kwargs temperature"),)
 
 _SAMPLE = f"{ROLLOUT}.val_kwargs.do_sample"
 _TEMPERATURE = f"{ROLLOUT}.temperature"

@@ -26,7 +26,7 @@ from msgspec import Struct
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
 from tuner.language import N_, _
-from tuner.trainers.verl.checks.guards import Guard
+from tuner.trainers.verl.checks.guards import CodeGuard
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.workload import Workload
@@ -41,7 +41,7 @@ RULE = Rule(
     refuses=True,
 )
 
-GUARDS = (Guard(words="n_gpus_per_node greater", releases=Releases(since="0.6.0")),)
+GUARDS = (CodeGuard(words="n_gpus_per_node greater", releases=Releases(since="0.6.0")),)
 
 
 class Pool(Struct, frozen=True, kw_only=True):

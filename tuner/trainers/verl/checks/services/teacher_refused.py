@@ -24,7 +24,7 @@ from tuner.counted import counted
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
 from tuner.language import N_, _
-from tuner.trainers.verl.checks.guards import Guard
+from tuner.trainers.verl.checks.guards import CodeGuard
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.workload import Workload
@@ -41,7 +41,7 @@ RULE = Rule(
 
 _DISTILS = Releases(since="0.8.0")
 
-GUARDS = (Guard(words="DistillationTeacherModelConfig", releases=_DISTILS),)
+GUARDS = (CodeGuard(words="DistillationTeacherModelConfig", releases=_DISTILS),)
 _TEACHERS = "distillation.teacher_models"
 _LOSS = "distillation.distillation_loss"
 

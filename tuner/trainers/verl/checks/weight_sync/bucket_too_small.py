@@ -27,7 +27,7 @@ from collections.abc import Iterator
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
 from tuner.language import N_, _
-from tuner.trainers.verl.checks.guards import Guard
+from tuner.trainers.verl.checks.guards import CodeGuard
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.keys import key
@@ -47,7 +47,7 @@ RULE = Rule(
 _ASSERTED = Releases(since="0.7.1", until="0.8.0")
 
 GUARDS = (
-    Guard(
+    CodeGuard(
         words="weight nbytes bucket_size",
         file="bucketed_weight_transfer",
         releases=_ASSERTED,

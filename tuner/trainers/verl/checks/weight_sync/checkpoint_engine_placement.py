@@ -28,7 +28,7 @@ from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
 from tuner.language import N_, _
 from tuner.trainers.verl.carriers import WITHIN_A_GPU
-from tuner.trainers.verl.checks.guards import Guard
+from tuner.trainers.verl.checks.guards import CodeGuard
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.source import source_of
@@ -44,7 +44,7 @@ RULE = Rule(
     refuses=True,
 )
 
-GUARDS = (Guard(words="checkpoint_engine backend naive", releases=Releases(since="0.9.0")),)
+GUARDS = (CodeGuard(words="checkpoint_engine backend naive", releases=Releases(since="0.9.0")),)
 
 
 def check(settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:
