@@ -1,8 +1,12 @@
+import json
+
 import pytest
 
+from tests.inputs.named_words import DATA, words_of_tables
 from tests.trainers.schemas import unknown_keys
 from tuner.trainers.key_table import Spelling
-from tuner.trainers.verl.keys import KEYS, key
+from tuner.trainers.verl.keys import KEYS, key, keys_of
+from tuner.trainers.verl.programs import Program
 from tuner.trainers.verl.releases import BUNDLED, ENGINE_PREVIEW, PREVIEWS, reaches
 
 
@@ -73,3 +77,43 @@ def test_a_spelling_holds_from_since_to_before_until() -> None:
 def test_an_unknown_meaning_is_a_mistake() -> None:
     with pytest.raises(KeyError):
         key("actor.no_such_thing", "0.9.1")
+
+
+NAMED = json.loads(DATA.read_text("utf-8"))
+PROGRAMS = {Program.PPO: BUNDLED, Program.SFT: BUNDLED[: BUNDLED.index("0.7.1")]}
+PROGRAMS[Program.SFT_ENGINE] = BUNDLED[BUNDLED.index("0.6.0") :]
+OUTSIDE = {"require_batches": "a recipe's, which the wheels before 0.8.0 lack"}
+
+
+def is_handed_on(key: str) -> bool:
+    """Whether a section is given to an engine or an optimizer as it is."""
+    return any(name.startswith("override_") or name == "engine_kwargs" for name in key.split("."))
+
+
+def test_the_words_are_those_of_the_tables() -> None:
+    assert set(NAMED["words"]) == words_of_tables(), "python -m tests.inputs.named_words WHEEL..."
+
+
+@pytest.mark.parametrize(
+    ("program", "version"),
+    [(program, version) for program, versions in PROGRAMS.items() for version in versions],
+)
+def test_every_key_is_named_by_the_code_of_the_releases_that_read_it(program: Program, version: str) -> None:
+    generations = {version, PREVIEWS.get(version, version)}
+    read = {
+        own.key
+        for spellings in keys_of(program).values()
+        for own in spellings
+        if any(own.holds(generation, reaches) for generation in generations) and not is_handed_on(own.key)
+    }
+    named = {*NAMED["named"][version], *OUTSIDE}
+
+    assert len(read) > 15
+    assert sorted(key for key in read if key.rpartition(".")[2] not in named) == []
+
+
+@pytest.mark.parametrize("name", ["optimizer_cpu_offload", "optimizer_offload_fraction"])
+def test_the_optimizer_of_fine_tuning_has_its_keys_in_its_own_section(name: str) -> None:
+    meaning = f"actor.{name}"
+
+    assert key(meaning, "0.9.1", Program.SFT_ENGINE) == f"optim.override_optimizer_config.{name}"

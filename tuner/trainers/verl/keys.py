@@ -13,7 +13,7 @@ from tuner.trainers.verl.service_keys import REWARD, REWARD_MEGATRON, REWARD_WOR
 def _optimizer(role: str, section: str) -> Keys:
     override = "override_optimizer_config"
     return within(
-        f"{section}.optim",
+        section,
         {
             f"{role}.optimizer_offload_fraction": f"{override}.optimizer_offload_fraction >=0.6.0",
             f"{role}.optimizer_cpu_offload": f"{override}.optimizer_cpu_offload >=0.6.0",
@@ -30,7 +30,7 @@ _JOB = {
     "nodes": "trainer.nnodes",
     "saving.frequency": "trainer.save_freq",
     "batch.prompts": "data.train_batch_size",
-    "batch.generated_prompts": "data.gen_batch_size",
+    "batch.generated_prompts": "data.gen_batch_size >=0.4.0",
     "batch.max_prompt_tokens": "data.max_prompt_length",
     "batch.max_response_tokens": "data.max_response_length",
     "images.key": "data.image_key",
@@ -158,7 +158,7 @@ KEYS: Keys = {
     **within("actor_rollout_ref.actor", _ACTOR),
     **in_sections("actor.fsdp", ("actor_rollout_ref.actor.fsdp_config",), FSDP),
     **in_sections("actor.megatron", ("actor_rollout_ref.actor.megatron >=0.4.0",), TRAINED_MEGATRON),
-    **_optimizer("actor", "actor_rollout_ref.actor"),
+    **_optimizer("actor", "actor_rollout_ref.actor.optim"),
     **within("actor_rollout_ref.ref", _REFERENCE),
     **keys_by_meaning({"ref.ulysses": _REFERENCE_ULYSSES}),
     **in_sections("ref.fsdp", ("actor_rollout_ref.ref.fsdp_config",), FSDP),
@@ -170,7 +170,7 @@ KEYS: Keys = {
         (*FSDP, *CRITIC_BATCHES),
     ),
     **in_sections("critic.megatron", ("critic.megatron >=0.4.0",), (*TRAINED_MEGATRON, *CRITIC_BATCHES)),
-    **_optimizer("critic", "critic"),
+    **_optimizer("critic", "critic.optim"),
     **within("actor_rollout_ref.rollout", ROLLOUT),
     **keys_by_meaning(REWARD),
     **keys_by_meaning(REWARD_WORKER),
