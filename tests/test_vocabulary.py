@@ -24,6 +24,12 @@ NO_NAMES = re.compile(
     r"|recorded|resting|said|saying|seen|settled|spelled|taken|that|this|told|tried|trying|typed|way|what|which"
     r"|whole"
 )
+#: The same of variables and parameters in the rooms of the model, the rules and the kernels.
+NO_VARIABLES = re.compile(
+    r"asked|away|because|beside|done|each|found|given|grounds|how|judged|kept|known|noted|recorded|resting|said"
+    r"|saying|seen|settled|spelled|taken|that|this|told|tried|trying|typed|way|which"
+)
+ROOMS = ("memory", "timing", "kernels", "rules")
 #: A verb and a direction among them, which say what a function does: to keep a value, to align a text.
 DEEDS = {"put", "left"}
 #: Properties that are published in the JSON under these names.
@@ -79,6 +85,28 @@ def test_functions_are_not_named_by_a_word_that_names_nothing() -> None:
         if NO_NAMES.fullmatch(words(name)) and words(name) not in DEEDS
     }
     assert empty == PUBLISHED
+
+
+def variables(function: ast.AST) -> Iterator[str]:
+    for node in ast.walk(function):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        elif isinstance(node, ast.arg):
+            yield node.arg
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_variables_of_the_model_say_what_they_hold(room: str) -> None:
+    empty = [
+        f"{path.relative_to(ROOT)}: {name} in {function.name}"
+        for path in FILES
+        if path.is_relative_to(PACKAGE / room)
+        for function in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(function, ast.FunctionDef)
+        for name in variables(function)
+        if NO_VARIABLES.fullmatch(words(name))
+    ]
+    assert not empty
 
 
 def test_a_class_has_a_name_of_its_own() -> None:

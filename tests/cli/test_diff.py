@@ -15,7 +15,8 @@ from tests.cli.test_commands import CONFIG
 from tests.corpus import flattened_defaults
 from tests.trainers.reads import keys_read
 from tuner.render.schemas import schema
-from tuner.trainers.verl.coverage.classes import Read, classes
+from tuner.trainers.coverage import Read
+from tuner.trainers.verl.coverage.tables import PPO_COVERAGE
 
 GPU = ("--gpu", "h100-sxm")
 SCRIPT = str(ROOT / "docs/examples/run-grpo.sh")
@@ -77,7 +78,7 @@ def test_every_default_that_changed_and_is_read_is_named(
         if before[key] != after[key]
         and after[key] is not None  # what is kept for those who still set it
         and "${" not in f"{before[key]}{after[key]}"
-        and Read.MODELLED in (*classes(key, older), *classes(key, newer))
+        and Read.MODELLED in (*PPO_COVERAGE.classes(key, older), *PPO_COVERAGE.classes(key, newer))
     ]
     assert changed
     named = keys(on(older, newer, *launch))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from msgspec import Struct
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from tests.cli import answers
 from tests.cli.runner import run
@@ -20,8 +20,12 @@ from tests.validate.report.test_render import report
 from tuner.consultation.diff import compare
 from tuner.consultation.failure import explain_of_job, read_error
 from tuner.consultation.premises import Premises
+from tuner.errors import Location
 from tuner.inputs.named_inputs import separated
 from tuner.render.advice import advice_document
+from tuner.render.checked.full import finding_document
+from tuner.render.checked.input_document import input_document
+from tuner.render.checked.lines import findings_of_input
 from tuner.render.comparison import comparison_document
 from tuner.render.document.html import html_text
 from tuner.render.document.markdown import markdown
@@ -55,6 +59,7 @@ from tuner.render.failure import failure_document
 from tuner.render.observations import memory_table
 from tuner.render.terminal import Terminal
 from tuner.render.validation import validation_document
+from tuner.review.input_findings import Excerpt, FindingLine
 
 RENDER = Path(__file__).parents[2] / "tuner/render"
 GPU = ("--gpu", "h100-sxm")
@@ -65,6 +70,9 @@ COLOURED = [
     ("diff", CONFIG, "--verl-version", "0.7.1,0.9.1", "--full", *GPU),
     ("explain-oom", "--message", "CUDA error: out of memory", *JOB),
 ]
+
+
+NAMES = ("advise", "advise --full", "diff", "validate", "explain-oom", "check", "check -f full")
 
 
 @cache
@@ -81,7 +89,18 @@ def documents() -> dict[str, AnswerDocument]:
         "diff": comparison_document(compare((one, other), upgrade)),
         "validate": validation_document(report()),
         "explain-oom": failure_document(explained),
+        "check": input_document(findings_of_input(answer)),
+        "check -f full": AnswerDocument(
+            sections=tuple(section for one in findings() for section in finding_document(one).sections)
+        ),
     }
+
+
+def findings() -> Iterator[FindingLine]:
+    """Findings of which each stands in a line that is shown, with notes and a fix."""
+    excerpt = Excerpt(text="a: 13  # odd", start=3, end=5)
+    for shown in findings_of_input(answers.answer()).lines:
+        yield replace(shown, excerpt=excerpt, location=Location(source=shown.location.source, line=12))
 
 
 def said(document: AnswerDocument) -> Iterator[str]:
@@ -116,7 +135,7 @@ def squeezed(text: str) -> str:
     return re.sub(r"[^\w%+-]", "", html.unescape(text)).casefold().replace("_", "")
 
 
-@pytest.mark.parametrize("name", ["advise", "advise --full", "diff", "validate", "explain-oom"])
+@pytest.mark.parametrize("name", NAMES)
 def test_every_writer_says_the_same(name: str) -> None:
     document = documents()[name]
     texts = list(filter(None, map(squeezed, said(document))))
@@ -135,6 +154,13 @@ def test_colours_change_no_line(words: tuple[str, ...]) -> None:
     coloured = run(*words, "--color", "always").out
     assert "\x1b[" in coloured
     assert re.sub(r"\x1b\[[\d;]*m", "", coloured) == run(*words, "--color", "never").out
+
+
+def test_what_points_at_a_value_stands_below_it_in_every_medium() -> None:
+    document = documents()["check -f full"]
+    frame = "   |\n12 | a: 13  # odd\n   |    ^^\n"
+    texts = terminal_text(document, Terminal()), markdown(document), html_text(document)
+    assert [text.count(frame) for text in texts] == [4, 4, 4]
 
 
 def test_an_arrow_takes_the_columns_that_a_terminal_gives_it() -> None:

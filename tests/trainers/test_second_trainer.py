@@ -82,6 +82,21 @@ def test_advice_is_given_and_can_be_pasted(config: str) -> None:
     assert pasted["memory"]["worst_phase"] == report["combination"]["worst_phase"]
 
 
+def test_what_it_leaves_out_is_named_in_the_verdict(config: str) -> None:
+    def advised(*words: str) -> str:
+        return " ".join(without_verl(run("advise", config, *GIVEN, "--full", *words).out).split())
+
+    draft = ("--", "sampler.draft=small")
+    text = advised(*draft)
+    assert text.startswith("WILL NOT FIT, even without the draft model: ")
+    assert "left out the draft model (sampler.draft=small, override 1 of the command line)" in text
+    assert "draft model" not in advised("--release", "1.0", *draft)  # which does not read the key
+    assert "draft model" not in advised()
+    Path("other.yaml").write_text(CONFIG.replace("{share: 0.4}", "{share: 0.4, draft: small}"))
+    (changed,) = json.loads(run("diff", config, "other.yaml", *GIVEN, "-f", "json").out)["keys"]
+    assert (changed["after"]["key"], changed["after"]["kind"]) == ("sampler.draft", "not modelled")
+
+
 def test_the_block_is_written_into_the_file(config: str) -> None:
     before = Path(config).read_text()
     result = run("advise", config, *GIVEN, "--write", config)

@@ -10,11 +10,12 @@ from tests.trainers.launches import STATIC, VERSIONS
 from tests.trainers.reads import LAUNCHES, keys_read
 from tuner.errors import TunerError
 from tuner.inputs.tree import dotted, leaves
+from tuner.trainers.coverage import Read
+from tuner.trainers.key_pattern import pattern
 from tuner.trainers.verl import catalogue
-from tuner.trainers.verl.coverage.classes import Read, classes
 from tuner.trainers.verl.coverage.no_effect import NO_EFFECT
 from tuner.trainers.verl.coverage.not_modelled import NOT_MODELLED
-from tuner.trainers.verl.coverage.pattern import pattern
+from tuner.trainers.verl.coverage.tables import PPO_COVERAGE
 from tuner.trainers.verl.defaults import CONFIGS, read_defaults
 from tuner.trainers.verl.releases import BUNDLED, PREVIEWS
 
@@ -40,7 +41,9 @@ def read_keys(version: str) -> frozenset[str]:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_every_key_has_one_class(version: str) -> None:
     assert len(leaf_keys(version)) > 200
-    several = {key: rows for key in leaf_keys(version) if len(rows := classes(key, version)) != 1}
+    several = {
+        key: rows for key in leaf_keys(version) if len(rows := PPO_COVERAGE.classes(key, version)) != 1
+    }
     assert not several
 
 
@@ -55,7 +58,7 @@ def test_the_documentation_is_given_every_key_once(version: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("version", VERSIONS)
 def test_what_is_modelled_is_what_reading_looks_at(version: str) -> None:
-    modelled = {key for key in leaf_keys(version) if classes(key, version) == (Read.MODELLED,)}
+    modelled = {key for key in leaf_keys(version) if PPO_COVERAGE.classes(key, version) == (Read.MODELLED,)}
     assert not read_keys(version) - modelled  # classed otherwise: take the key out of that row
     assert not modelled - read_keys(version)  # in the table of keys, and nothing asks for it
 

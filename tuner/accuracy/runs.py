@@ -11,6 +11,7 @@ from tuner.accuracy.measured_files import MAX_BYTES, MeasuredFile, parse_measure
 from tuner.errors import InputError, Location
 from tuner.files import read_bytes
 from tuner.language import _
+from tuner.trainers.registry import DEFAULT
 from tuner.units import LARGEST
 
 _LINES = ".jsonl"
@@ -26,7 +27,7 @@ class MeasuredRun(BaseModel):
 
     id: Annotated[str, Field(min_length=1, description="names the run in the answer")]
     source: Annotated[str, Field(description="where the figures were published or logged")] = ""
-    framework: Annotated[str, Field(description="the trainer")] = "verl"
+    framework: Annotated[str, Field(description="the trainer")] = DEFAULT.name
     verl_version: Annotated[str, Field(min_length=1, description="release of the trainer")]
     gpu: Annotated[str | None, Field(description="profile of the card; null where nobody says")] = None
     n_gpus: Annotated[int, Field(ge=1, le=1_000_000, description="of one node")]

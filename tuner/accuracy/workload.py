@@ -11,7 +11,7 @@ from tuner.model_shape import ModelShape
 from tuner.models import find_config, find_model, shape_from_config
 from tuner.models.adapters import ALL_LINEAR, adapter_parameters
 from tuner.models.shape import cut_config
-from tuner.trainers.registry import trainer_named
+from tuner.trainers.registry import DEFAULT as TRAINER
 from tuner.units import GIB
 from tuner.workload import (
     ENTROPY_CHUNK_TOKENS,
@@ -47,10 +47,10 @@ FUSED_KERNELS = {
 
 
 def workload_of(case: MeasuredCase, model: ModelShape | None = None) -> Workload:
-    """The workload, with the behaviour of verl 0.9.1.
+    """The workload, with the behaviour of the trainer's newest release.
 
     Its update and its log-probabilities are the same micro-batch; nothing but the actor is on the GPU.
-    A critic stands in the actor's place, with the model that verl's critic is read with.
+    A critic stands in the actor's place, with the model that a critic is read with.
 
     Args:
         case: the measured pass.
@@ -66,7 +66,7 @@ def workload_of(case: MeasuredCase, model: ModelShape | None = None) -> Workload
         entropy=case.calculate_entropy,
     )
     return Workload(
-        release=Release(trainer="verl", version="0.9.1"),
+        release=Release(trainer=TRAINER.name, version=TRAINER.bundled.versions[-1]),
         model=model,
         cluster=Cluster(gpu=find_gpu(_GPU), gpus_per_node=case.world_size, nodes=1, network_bytes_per_s=1.0),
         batch=_batch(case, model),
@@ -125,10 +125,16 @@ def _images(case: MeasuredCase, model: ModelShape) -> Images | None:
 
 
 def _engine(case: MeasuredCase, model: ModelShape) -> Engine:
+    reader = TRAINER.runs
+    assert reader is not None  # of the trainer whose passes are measured
+    return reader.engine_of_pass(_recorded_engine(case, model), model, images=bool(case.images_per_prompt))
+
+
+def _recorded_engine(case: MeasuredCase, model: ModelShape) -> Engine:
+    """What the record of a pass says of its engine."""
     stored = parse_dtype(case.model_dtype)
-    architecture = find_architecture(model.architecture)
     return Engine(
-        token_bytes=trainer_named("verl").token_bytes,
+        token_bytes=TRAINER.token_bytes,
         backend=Backend(case.strategy),
         parallel=Parallelism(gpus=case.world_size, shard=case.shard, ulysses=case.ulysses),
         stored_dtype=stored,
@@ -147,10 +153,7 @@ def _engine(case: MeasuredCase, model: ModelShape) -> Engine:
         forward_prefetch=case.forward_prefetch,
         reads_positions=case.reads_positions,
         frozen_tower=case.frozen_tower,
-        idle_tower=not case.images_per_prompt and not architecture.verl_knows_tower,
-        repeats_keys=architecture.verl_repeats_keys,
         deferred_gradient_sync=case.deferred_gradient_sync,
-        separate_embedding_units=case.strategy == "fsdp2" and not model.tied_embeddings,
         lora=_lora(case, model),
     )
 

@@ -1,25 +1,28 @@
-"""Judges one input: what a consultation finds, and what a project and comments leave of it."""
+"""Judges one input: what a consultation finds, what project and comments leave of it, what would fix it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tuner.advise import Recommendation
 from tuner.consultation.consult import consult
 from tuner.consultation.premises import Premises
 from tuner.consultation.result import Consultation
 from tuner.errors import Location
 from tuner.evidence import Evidence
-from tuner.files import STANDARD_INPUT
-from tuner.findings import Severity
+from tuner.files import STANDARD_INPUT, read_bytes
+from tuner.findings import Numerics, Severity
 from tuner.inputs.named_inputs import Input
+from tuner.inputs.yaml_file import MAX_BYTES
 from tuner.render.all_rules import known_rules
 from tuner.render.checked.lines import findings_of_input
 from tuner.review import budget
 from tuner.review.excerpt import with_excerpts
 from tuner.review.fixes.apply import DraftedFindings
-from tuner.review.fixes.proposals import with_fixes
+from tuner.review.fixes.edits import CannotEditError
+from tuner.review.fixes.plan import ScriptFile, YamlFile, editable, with_fixes
 from tuner.review.input_findings import FindingLine, InputFindings
 from tuner.review.project.read import PlacedBudget
 from tuner.review.project.selection import ALL, Selection
@@ -27,6 +30,7 @@ from tuner.review.suppression.apply import Applied, without_ignored
 from tuner.review.suppression.in_files import comments_of
 from tuner.review.unshown import unshown_lines
 
+_SAME_MATHEMATICS = frozenset((Numerics.EXACT, Numerics.REORDERED))
 EVERYTHING = Selection(select=(ALL,), ignore=(), min_evidence=Evidence.HEURISTIC)
 
 
@@ -63,7 +67,7 @@ def judge(
     """
     answer = consult(given.config, given.words, premises, block=False, content=content)
     findings = reported(answer, given, wanted)
-    lines, file = with_fixes(
+    lines, file = _fixed_lines(
         findings.lines, answer, given, launch=premises.launch, content=content, proved=proved
     )
     unshown = unshown_lines(answer.given, answer.settings) if lines else frozenset()
@@ -106,3 +110,35 @@ def _over_budget(
     file = None if given.pasted or given.config == STANDARD_INPUT else Path(source).absolute()
     for finding in budget.check(answer.advice, budgets, file):
         yield FindingLine(location=Location(source=source), finding=finding, overrides=())
+
+
+def _fixed_lines(
+    lines: Sequence[FindingLine],
+    answer: Consultation,
+    given: Input,
+    *,
+    launch: int | None,
+    content: bytes | None,
+    proved: bool,
+) -> tuple[tuple[FindingLine, ...], YamlFile | ScriptFile | None]:
+    """The findings with their fixes, or with the reasons why they have none, and what the fixes edit."""
+    if not any(line.overrides for line in lines):
+        return tuple(lines), None
+    source = answer.given.source
+    try:
+        data = content
+        if data is None:
+            is_file = bool(answer.given.text) and source != STANDARD_INPUT
+            data = read_bytes(Path(source), most=MAX_BYTES) if is_file else b""
+        file = editable(answer.given, data, given.words, launch)
+    except CannotEditError as error:
+        refused = (replace(line, no_fix=str(error)) if line.overrides else line for line in lines)
+        return tuple(refused), None
+    recommendations = answer.advice.recommendations
+    safe = {(item.finding.rule.code, item.overrides) for item in recommendations if _is_safe(item)}
+    return with_fixes(lines, file, source=source, words=given.words, safe=safe, proved=proved), file
+
+
+def _is_safe(item: Recommendation) -> bool:
+    """Whether it can be followed without a decision of the user's about the training."""
+    return not item.yours and item.numerics in _SAME_MATHEMATICS

@@ -3,7 +3,7 @@
 from tuner.check.baselines import in_words
 from tuner.consultation.cluster import ChosenGpu
 from tuner.language import _, ngettext
-from tuner.render.checked.concise import FIX_MARK
+from tuner.render.checked.finding_text import FIX_MARK
 from tuner.render.numbers import gib
 from tuner.render.words import clauses, counted, listed, with_note
 from tuner.review.input_findings import SilencedBy

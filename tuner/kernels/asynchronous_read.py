@@ -25,6 +25,6 @@ def ask(on_device: Tensor) -> AsynchronousRead:
     if not on_device.is_cuda:
         return AsynchronousRead(on_host=on_device, asked=None)
     on_host = torch.empty_like(on_device, device="cpu", pin_memory=True).copy_(on_device, non_blocking=True)
-    asked = torch.cuda.Event()
-    asked.record(torch.cuda.current_stream(on_device.device))
-    return AsynchronousRead(on_host=on_host, asked=asked)
+    event = torch.cuda.Event()
+    event.record(torch.cuda.current_stream(on_device.device))
+    return AsynchronousRead(on_host=on_host, asked=event)

@@ -91,9 +91,9 @@ def extremes(active_T: Tensor, labels_T: Tensor, inverse_temperature_T: Tensor) 
     return torch.stack([value.double() for value in (active_T.sum(), lowest, highest, least, most)])
 
 
-def check_extremes(seen: list[float], *, ignore_index: int, vocabulary: int) -> None:
+def check_extremes(row_extremes: list[float], *, ignore_index: int, vocabulary: int) -> None:
     """Raise a ValueError for what :func:`extremes` found, as :func:`checked_rows`."""
-    _, lowest_label, highest_label, least_inverse, most_inverse = seen
+    _, lowest_label, highest_label, least_inverse, most_inverse = row_extremes
     if lowest_label < 0 or highest_label >= vocabulary:
         wrong = int(lowest_label if lowest_label < 0 else highest_label)
         raise ValueError(
@@ -119,9 +119,9 @@ class Look:
         Raises:
             ValueError: a label outside the vocabulary; a temperature below 1e-6, infinite or NaN.
         """
-        seen = self.answer.numbers()
-        check_extremes(seen, ignore_index=self.ignore_index, vocabulary=self.vocabulary)
-        return select(self.active_T, count=int(seen[0]))
+        row_extremes = self.answer.numbers()
+        check_extremes(row_extremes, ignore_index=self.ignore_index, vocabulary=self.vocabulary)
+        return select(self.active_T, count=int(row_extremes[0]))
 
 
 def look_at_rows(

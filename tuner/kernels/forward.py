@@ -25,7 +25,7 @@ def _statistics(
     labels,
     inverse_temperature,
     partials,  # [4, S, T]
-    seen,  # of checks.extremes where ALL_OR_NONE: nothing is done unless all T rows take part, and are right
+    row_extremes,  # of checks.extremes where ALL_OR_NONE: nothing is done unless all T rows take part rightly
     T,
     V,
     H,
@@ -47,7 +47,11 @@ def _statistics(
 ):
     items = row_tiles * S
     if ALL_OR_NONE:
-        right = (tl.load(seen) == T) & (tl.load(seen + 3) > 0) & (tl.load(seen + 4) <= HIGHEST_INVERSE)
+        right = (
+            (tl.load(row_extremes) == T)
+            & (tl.load(row_extremes + 3) > 0)
+            & (tl.load(row_extremes + 4) <= HIGHEST_INVERSE)
+        )
         items = tl.where(right, items, 0)
     for item in tl.range(tl.program_id(0), items, tl.num_programs(0)):
         row_tile, split = tile_position(item, row_tiles, S, GROUP)
@@ -69,11 +73,11 @@ def _statistics(
             columns = first + tl.arange(0, COLUMNS)
             if SAVE:
                 # The statistics of what is kept, or probabilities would not add up to one.
-                kept = logits.to(DTYPE)
-                logits = kept.to(tl.float32)
+                rounded = logits.to(DTYPE)
+                logits = rounded.to(tl.float32)
                 inside = valid[:, None] & (columns < saved_stride)[None, :]
                 target = saved + rows.to(tl.int64)[:, None] * saved_stride + columns[None, :]
-                tl.store(target, kept, mask=inside)
+                tl.store(target, rounded, mask=inside)
             # Branches, not masks: one tile in hundreds ends the vocabulary or has a label in it.
             if first + COLUMNS > V:
                 logits = tl.where((columns < V)[None, :], logits, LOWEST)
@@ -138,7 +142,7 @@ def partial_statistics(
     labels_T: Tensor,
     inverse_temperature_T: Tensor,
     saved_TV: Tensor | None,
-    seen: Tensor | None = None,
+    row_extremes: Tensor | None = None,
 ) -> Tensor:
     """Statistics of each split of the vocabulary, ``[4, S, T]`` in float32, of logits that are computed.
 
@@ -150,7 +154,7 @@ def partial_statistics(
         inverse_temperature_T: float32.
         saved_TV: takes the logits in its dtype; contiguous, its rows at least V and shorter than the
             last tile; None keeps none.
-        seen: of :func:`tuner.kernels.checks.extremes`, of these rows: nothing is computed, and the result
+        row_extremes: :func:`tuner.kernels.checks.extremes` of these rows: nothing is computed, and the result
             has no meaning, where not all of them take part or a temperature is out of range. None: all is
             known to be right.
     """
@@ -158,7 +162,7 @@ def partial_statistics(
     vocabulary = weight_VH.shape[0]
     split = choose_split(tile, tokens, vocabulary)
     partials_4ST = torch.empty((4, split.count, tokens), device=hidden_TH.device, dtype=torch.float32)
-    vectors = (labels_T, inverse_temperature_T, partials_4ST, seen)
+    vectors = (labels_T, inverse_temperature_T, partials_4ST, row_extremes)
     with torch.cuda.device_of(partials_4ST):
         if plan.path is Path.HOPPER:
             from tuner.kernels import hopper_forward
@@ -174,7 +178,7 @@ def partial_statistics(
             labels_T,
             inverse_temperature_T,
             partials_4ST,
-            partials_4ST if seen is None else seen,
+            partials_4ST if row_extremes is None else row_extremes,
             tokens,
             vocabulary,
             hidden,
@@ -185,7 +189,7 @@ def partial_statistics(
             split.count,
             split.tiles,
             SAVE=saved_TV is not None,
-            ALL_OR_NONE=seen is not None,
+            ALL_OR_NONE=row_extremes is not None,
             INTERPRETED=INTERPRETED,
             ROWS=tile.rows,
             COLUMNS=tile.columns,

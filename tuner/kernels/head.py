@@ -34,8 +34,8 @@ def _member(kind: type[Enum], value: str, name: str) -> Enum:
     try:
         return kind(value)
     except ValueError:
-        known = ", ".join(member.value for member in kind)
-        raise ValueError(f"{name} must be one of {known}, not {value!r}") from None
+        names = ", ".join(member.value for member in kind)
+        raise ValueError(f"{name} must be one of {names}, not {value!r}") from None
 
 
 def reduce_log_probs(log_probs: Tensor, labels: Tensor, reduction: Enum, ignore_index: int) -> Tensor:
@@ -116,7 +116,7 @@ def linear_cross_entropy(
 
     Source: the formulas in :mod:`tuner.kernels.statistics` and :mod:`tuner.kernels.dlogits`.
     """
-    kept = _member(Mode, mode, "mode")
+    chosen_mode = _member(Mode, mode, "mode")
     reduced = _member(Reduction, reduction.lower(), "reduction")
     if slice_width < 0:
         raise ValueError(f"slice_width must be at least 0, not {slice_width}")
@@ -130,7 +130,7 @@ def linear_cross_entropy(
         checks.inverse_temperatures(temperature, labels),
         ignore_index,
         # Without a backward pass nobody reads them.
-        kept is Mode.SAVED_LOGITS
+        chosen_mode is Mode.SAVED_LOGITS
         and torch.is_grad_enabled()
         and (hidden.requires_grad or weight.requires_grad),
         slice_width,

@@ -55,7 +55,7 @@ def statistics_by_parts(
     saved_TV: Tensor | None,
     *,
     group: str = "",
-    seen: Tensor | None = None,
+    row_extremes: Tensor | None = None,
 ) -> Parts:
     """Compute them, without waiting for the device.
 
@@ -66,7 +66,7 @@ def statistics_by_parts(
         inverse_temperature_R: float32.
         saved_TV: takes the logits; None keeps none.
         group: ranks that share the vocabulary.
-        seen: as of :func:`tuner.kernels.forward.partial_statistics`; of Triton's kernels alone.
+        row_extremes: as of :func:`tuner.kernels.forward.partial_statistics`; of Triton's kernels alone.
     """
     plan = choose_plan(TileWork.STATISTICS if saved_TV is None else TileWork.SAVING, hidden_RH, weight_VH)
     matrices_and_rows = (hidden_RH, weight_VH, labels_R, inverse_temperature_R, saved_TV)
@@ -74,7 +74,7 @@ def statistics_by_parts(
     if in_triton:
         from tuner.kernels.forward import partial_statistics
 
-        partials_4SR = partial_statistics(plan, *matrices_and_rows, seen)
+        partials_4SR = partial_statistics(plan, *matrices_and_rows, row_extremes)
     else:
         partials_4SR = _reference_statistics(*matrices_and_rows)
     return Parts(

@@ -78,10 +78,10 @@ def _half_statistics(
             logits, count = multiply(half, columns, empty, ready, count, steps, ROWS, COLUMNS, STAGES, LAYOUT)
             if SAVE:
                 # The statistics of what is kept, or probabilities would not add up to one.
-                kept = logits.to(saved.dtype)
-                logits = kept.to(gl.float32)
+                rounded = logits.to(saved.dtype)
+                logits = rounded.to(gl.float32)
                 tma.store_wait(pendings=0)
-                staging.store(kept)
+                staging.store(rounded)
                 fence_async_shared()
                 tma.async_copy_shared_to_global(saved, [first_row, first], staging)
             # Branches, not masks: one tile in hundreds ends the vocabulary or has a label in it.
@@ -109,7 +109,7 @@ def _statistics(
     labels,
     inverse_temperature,
     partials,  # [4, S, T]
-    seen,  # of checks.extremes where ALL_OR_NONE: nothing is done unless all T rows take part, and are right
+    row_extremes,  # of checks.extremes where ALL_OR_NONE: nothing is done unless all T rows take part rightly
     T,
     V,
     H,
@@ -133,7 +133,11 @@ def _statistics(
         staging = gl.allocate_shared_memory(saved.dtype, [2, ROWS // 2, COLUMNS], saved.layout)
     vectors = (labels, inverse_temperature, partials)
     if ALL_OR_NONE:
-        right = (gl.load(seen) == T) & (gl.load(seen + 3) > 0) & (gl.load(seen + 4) <= HIGHEST_INVERSE)
+        right = (
+            (gl.load(row_extremes) == T)
+            & (gl.load(row_extremes + 3) > 0)
+            & (gl.load(row_extremes + 4) <= HIGHEST_INVERSE)
+        )
         row_tiles = gl.where(right, row_tiles, 0)
     sizes = (gl.cdiv(H, DEPTH), row_tiles, S, split_tiles, gl.cdiv(V, COLUMNS), 0)
     gl.warp_specialize(
@@ -168,7 +172,7 @@ def write_statistics(
     labels_T: Tensor,
     inverse_temperature_T: Tensor,
     partials_4ST: Tensor,
-    seen: Tensor | None,
+    row_extremes: Tensor | None,
 ) -> None:
     """Write the statistics of each split.
 
@@ -187,7 +191,7 @@ def write_statistics(
         labels_T,
         inverse_temperature_T,
         partials_4ST,
-        partials_4ST if seen is None else seen,
+        partials_4ST if row_extremes is None else row_extremes,
         tokens,
         weight_VH.shape[0],
         hidden,
@@ -195,7 +199,7 @@ def write_statistics(
         split.count,
         split.tiles,
         SAVE=saved_TV is not None,
-        ALL_OR_NONE=seen is not None,
+        ALL_OR_NONE=row_extremes is not None,
         ROWS=tile.rows,
         COLUMNS=tile.columns,
         DEPTH=tile.depth,

@@ -35,7 +35,7 @@ def _parts(
     vectors: tuple[Tensor, Tensor],
     logits: Tensor | None,
     shard: tuple[str, int] = ("", 0),
-    seen: Tensor | None = None,
+    row_extremes: Tensor | None = None,
 ) -> Parts:
     """The statistics of these rows of the arguments.
 
@@ -45,7 +45,7 @@ def _parts(
         vectors: labels and inverse temperatures of all rows.
         logits: take those of the rows worked on; None keeps none.
         shard: the group that shares the vocabulary and this rank's first label.
-        seen: of :func:`statistics_by_parts`.
+        row_extremes: of :func:`statistics_by_parts`.
     """
     (hidden_TH, weight_VH), (labels_T, inverse_temperature_T), (group, first_label) = matrices, vectors, shard
     labels_R = rows.take(labels_T)
@@ -56,7 +56,7 @@ def _parts(
         rows.take(inverse_temperature_T),
         None if logits is None else logits[: rows.count],
         group=group,
-        seen=seen,
+        row_extremes=row_extremes,
     )
 
 
@@ -91,7 +91,7 @@ def forward(
     matrices, vectors = (hidden_TH, weight_VH), (labels_T, inverse_temperature_T)
     vocabulary = weight_VH.shape[0]
     logits = _room_for_logits(hidden_TH, weight_VH, keep_logits)
-    kept, first_label = logits if keep_logits else None, 0
+    saved_logits, first_label = logits if keep_logits else None, 0
     parts: Parts | None = None
     with torch.autocast(hidden_TH.device.type, enabled=False):
         if group:
@@ -103,11 +103,11 @@ def forward(
             if labels_T.numel() and tiles.choose_path(*matrices) is not Path.REFERENCE:
                 # Before the wait, so that the GPU has work; nothing is computed where rows are ignored.
                 every_row = Rows(index_R=None, count=labels_T.numel())
-                parts = _parts(every_row, matrices, vectors, kept, seen=look.on_device)
+                parts = _parts(every_row, matrices, vectors, saved_logits, row_extremes=look.on_device)
             rows = look.rows()
         if rows.count and (parts is None or rows.index_R is not None):
             parts = None  # its memory goes before more is taken
-            parts = _parts(rows, matrices, vectors, kept, (group, first_label))
+            parts = _parts(rows, matrices, vectors, saved_logits, (group, first_label))
         outputs = Statistics.like(labels_T, zero=rows.index_R is not None)
         if rows.count and parts is not None:
             parts.write(rows, outputs)
@@ -238,8 +238,8 @@ def _differentiate(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]
     )
     wanted = ctx.needs_input_grad[:2]
     computed = gradients(d_log_probs_T, d_entropy_T, *saved, *ctx.settings, *wanted)
-    kept = (grad if use else None for grad, use in zip(computed, wanted, strict=True))
-    return *kept, *(None,) * 7
+    input_gradients = (grad if use else None for grad, use in zip(computed, wanted, strict=True))
+    return *input_gradients, *(None,) * 7
 
 
 forward.register_autograd(_differentiate, setup_context=_keep)

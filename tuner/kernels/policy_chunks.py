@@ -188,8 +188,8 @@ def _work_through(
     """The loss of each row, chunk by chunk; writes the statistics, and adds to the gradients."""
     count, dtype = problem.rows.count, problem.hidden_TH.dtype
     losses_R = torch.empty_like(statistics_R.log_probs)
-    kept = 0 if gradients is None else size
-    room_CV = problem.hidden_TH.new_empty((kept, tiles.padded(problem.weight_VH.shape[0], dtype)))
+    rows = 0 if gradients is None else size
+    room_CV = problem.hidden_TH.new_empty((rows, tiles.padded(problem.weight_VH.shape[0], dtype)))
     for start in range(0, count, size):
         part = slice(start, min(start + size, count))
         hidden_CH = problem.hidden_of(part)

@@ -138,11 +138,11 @@ def _differentiate(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]
     if torch.is_grad_enabled():
         raise RuntimeError("linear_policy_loss has no second derivatives: create_graph must be False")
     d_loss = grads[0]
-    kept = [
+    input_gradients = [
         _scaled(gradient, d_loss) if wanted and d_loss is not None else None
         for gradient, wanted in zip(ctx.saved_tensors, ctx.needs_input_grad[:2], strict=True)
     ]
-    return *kept, *(None,) * 13
+    return *input_gradients, *(None,) * 13
 
 
 forward.register_autograd(_differentiate, setup_context=_keep)

@@ -100,8 +100,8 @@ def checked_rows(
     if len(shapes) > 1:
         raise ValueError(f"hidden must be of one shape on all ranks of process_group, not {shapes}")
     shards = [int(entries) for entries, *_ in ranks]
-    for _, _, _, _, *seen in ranks:
-        checks.check_extremes(seen, ignore_index=ignore_index, vocabulary=sum(shards))
+    for _, _, _, _, *row_extremes in ranks:
+        checks.check_extremes(row_extremes, ignore_index=ignore_index, vocabulary=sum(shards))
     if any(values != ranks[0][3:] for _, _, _, *values in ranks):
         raise ValueError("labels and temperature must be the same on all ranks of process_group")
     before = sum(shards[: _group(name).rank()])

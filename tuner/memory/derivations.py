@@ -101,9 +101,9 @@ def derivations(workload: Workload) -> Mapping[Entry, Derivation]:
     Symbols that come straight from the job, such as tokens, have no entry.
     """
     formulas: dict[Entry, Derivation] = {}
-    recorded = estimate(recorded_workload(workload))
-    terms = [term for phase in recorded.phases for moment in phase.moments for term in moment.terms]
-    for term in (*terms, *recorded.host_terms):
+    recorded_estimate = estimate(recorded_workload(workload))
+    terms = [term for phase in recorded_estimate.phases for moment in phase.moments for term in moment.terms]
+    for term in (*terms, *recorded_estimate.host_terms):
         for name, number in term.symbols:
             if isinstance(number, RecordedNumber) and (name, int(number)) not in formulas:
                 derived = number.derivation()

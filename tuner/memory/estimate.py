@@ -67,26 +67,30 @@ class _Step:
     def phases(self) -> tuple[Phase, ...]:
         """The phases that the step has, in order."""
         workload = self.workload
-        judged = (Phase.REWARD,) if services_judging(workload) else ()
+        judging_phases = (Phase.REWARD,) if services_judging(workload) else ()
         passes = (step_pass.phase for step_pass in workload.passes())
         saved = (Phase.SAVE_CHECKPOINT,) if workload.saves else ()
         if workload.rollout is None:
             return (*passes, *saved)
         waking = (Phase.WAKE_UP,) if workload.rollout.colocated else ()
-        phases = (Phase.ROLLOUT, *judged, *passes, *saved, Phase.UPDATE_WEIGHTS, *waking)
+        phases = (Phase.ROLLOUT, *judging_phases, *passes, *saved, Phase.UPDATE_WEIGHTS, *waking)
         return tuple(dict.fromkeys(phases))
 
     def phase(self, phase: Phase, passes: Mapping[Phase, StepPass]) -> PhaseEstimate:
         """Estimates a phase in a job with these passes; the weight sync follows the actor's training."""
-        given = passes.get(Phase.UPDATE_ACTOR if phase is Phase.UPDATE_WEIGHTS else phase)
-        made = self._made.get((phase, given))
+        step_pass = passes.get(Phase.UPDATE_ACTOR if phase is Phase.UPDATE_WEIGHTS else phase)
+        made = self._made.get((phase, step_pass))
         if made is None:
-            made = self._made[phase, given] = self._make(phase, given)
+            made = self._made[phase, step_pass] = self._make(phase, step_pass)
         return made
 
-    def _make(self, phase: Phase, given: StepPass | None) -> PhaseEstimate:
-        if given is not None:
-            return self.update_weights(given) if phase is Phase.UPDATE_WEIGHTS else self.pass_phase(given)
+    def _make(self, phase: Phase, step_pass: StepPass | None) -> PhaseEstimate:
+        if step_pass is not None:
+            return (
+                self.update_weights(step_pass)
+                if phase is Phase.UPDATE_WEIGHTS
+                else self.pass_phase(step_pass)
+            )
         if phase is Phase.REWARD:
             return self.reward_phase()
         return self.save_checkpoint() if phase is Phase.SAVE_CHECKPOINT else self.rollout_phase(phase)
@@ -94,7 +98,7 @@ class _Step:
     def pass_phase(self, step_pass: StepPass) -> PhaseEstimate:
         """One pass over a model, beside all that is resident then."""
         batch, training = self.workload.batch, step_pass.training
-        given = PassInput(
+        pass_input = PassInput(
             model=step_pass.model,
             engine=step_pass.engine,
             head=step_pass.head,
@@ -106,9 +110,9 @@ class _Step:
             squares=step_pass.settings.squares,
             routes=routes_of(step_pass, self.workload.actor, batch),
         )
-        kept = kept_inputs(given) if training else ()
-        around = (*self.around_pass(step_pass), *kept, *self.around)
-        counted = as_counted(given)
+        input_terms = kept_inputs(pass_input) if training else ()
+        around = (*self.around_pass(step_pass), *input_terms, *self.around)
+        counted = as_counted(pass_input)
         moments = with_upper_ends(
             pass_moments(counted, training=training),
             counted,
@@ -184,9 +188,9 @@ class _Step:
         others = (*residents.idle_critic, *residents.frozen)
         moments = list(sync_moments(workload, actor))
         if workload.generator.colocated and not workload.weight_sync.empties_cache_first:
-            kept = (*actor.forward, *others)
+            resident_terms = (*actor.forward, *others)
             trained = self.phase(update.phase, {update.phase: update})
-            back = (freed_blocks(trained, kept), *waking_terms(workload, self.cache))
+            back = (freed_blocks(trained, resident_terms), *waking_terms(workload, self.cache))
             moments.insert(0, Moment(name="weights_back", terms=(*actor.kept_parameters, *back)))
         states = tuple(term for term in actor.forward if term is not actor.parameters)
         around = (*states, *others, *self.around)

@@ -15,33 +15,33 @@ from tuner.workload import Backend, Checkpointing
 _Moments = Callable[[PassInput], tuple[Moment, ...]]
 
 
-def as_counted(given: PassInput) -> PassInput:
+def as_counted(pass_input: PassInput) -> PassInput:
     """One pass for all passes whose moments are the same, so that they are counted once.
 
     Under FSDP they depend on whether an optimizer step has a second micro-batch, not on how many more follow:
     what its steps keep of all of them is counted apart, in :mod:`tuner.memory.fsdp.kept_inputs`.
     """
-    if given.engine.backend is Backend.MEGATRON:
-        return given
-    return replace(given, micro_batches=min(2, given.micro_batches), step_tokens=None)
+    if pass_input.engine.backend is Backend.MEGATRON:
+        return pass_input
+    return replace(pass_input, micro_batches=min(2, pass_input.micro_batches), step_tokens=None)
 
 
 # Advice compares hundreds of workloads that differ in one pass.
 @lru_cache(maxsize=512)
-def pass_moments(given: PassInput, *, training: bool) -> tuple[Moment, ...]:
+def pass_moments(pass_input: PassInput, *, training: bool) -> tuple[Moment, ...]:
     """What is allocated beyond the resident states, at each moment of a pass.
 
     Args:
-        given: model, engine, head and the tokens of one micro-batch.
+        pass_input: model, engine, head and the tokens of one micro-batch.
         training: True for forward, backward and optimizer step; False for forward only.
     """
-    forward, update = _moments_of(given.engine.backend)
-    moments = update(given) if training else forward(given)
-    if given.patches is None:
+    forward, update = _moments_of(pass_input.engine.backend)
+    moments = update(pass_input) if training else forward(pass_input)
+    if pass_input.patches is None:
         return moments
     from tuner.memory.vision.moments import with_tower  # few jobs have images
 
-    return with_tower(moments, given, training=training)
+    return with_tower(moments, pass_input, training=training)
 
 
 def _moments_of(backend: Backend) -> tuple[_Moments, _Moments]:
@@ -62,7 +62,7 @@ def _moments_of(backend: Backend) -> tuple[_Moments, _Moments]:
 
 
 def with_upper_ends(
-    moments: Sequence[Moment], given: PassInput, *, most_tokens: int, training: bool
+    moments: Sequence[Moment], pass_input: PassInput, *, most_tokens: int, training: bool
 ) -> tuple[Moment, ...]:
     """The moments of a pass with upper ends for what nobody counts.
 
@@ -72,14 +72,16 @@ def with_upper_ends(
 
     Args:
         moments: as they are counted.
-        given: the pass.
+        pass_input: the pass.
         most_tokens: that a micro-batch may have.
         training: True for forward, backward and optimizer step; False for forward only.
     """
-    most = _most(given, most_tokens)
-    reached = tuple(moments) if most == given else reaching(moments, pass_moments(most, training=training))
-    unit = None if given.engine.backend is Backend.MEGATRON else one_unit(given, training=training)
-    squares = squares_term(given, tokens=most_tokens, training=training)
+    most = _most(pass_input, most_tokens)
+    reached = (
+        tuple(moments) if most == pass_input else reaching(moments, pass_moments(most, training=training))
+    )
+    unit = None if pass_input.engine.backend is Backend.MEGATRON else one_unit(pass_input, training=training)
+    squares = squares_term(pass_input, tokens=most_tokens, training=training)
     if unit is None and squares is None:
         return reached
     return tuple(
@@ -97,8 +99,8 @@ def with_upper_ends(
     )
 
 
-def _most(given: PassInput, tokens: int) -> PassInput:
-    engine = given.engine
+def _most(pass_input: PassInput, tokens: int) -> PassInput:
+    engine = pass_input.engine
     if engine.recomputes_parts:
         engine = replace(engine, checkpointing=Checkpointing.NONE)
-    return replace(given, tokens=max(tokens, given.tokens), engine=engine)
+    return replace(pass_input, tokens=max(tokens, pass_input.tokens), engine=engine)

@@ -37,9 +37,9 @@ def modules_for(workload: Workload) -> tuple[ModuleType, ...]:
 
 
 @lru_cache(maxsize=32)  # a block that is put together comes by the same job more than once
-def _findings(case: Case, asked: tuple[ModuleType, ...], language: str) -> tuple[Finding, ...]:
+def _findings(case: Case, modules: tuple[ModuleType, ...], language: str) -> tuple[Finding, ...]:
     """The findings, whose texts are in the language that is chosen when they are made."""
-    findings = (module.check(case) for module in asked)
+    findings = (module.check(case) for module in modules)
     return tuple(finding for finding in findings if finding is not None)
 
 

@@ -82,7 +82,7 @@ def paying_together(case: Case) -> list[Workload]:
         for ranks in fewer_ranks(workload, workload.actor.engine)
     ]
     phases = (Phase.UPDATE_ACTOR, Phase.TRAIN, Phase.OLD_LOG_PROB, Phase.REF_LOG_PROB)
-    return [proposal for each in shared if case.pays(proposal := with_room(each, phases))]
+    return [proposal for candidate in shared if case.pays(proposal := with_room(candidate, phases))]
 
 
 def with_room(workload: Workload, phases: Collection[Phase]) -> Workload:

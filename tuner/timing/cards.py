@@ -76,7 +76,7 @@ def carried_share(share: float, *, flop_per_s: float, memory_bytes_per_s: float,
         memory_bytes_per_s: B, bandwidth of the measured card.
         gpu: the other card.
     """
-    beside = max(0.0, 1 / share - 1 / assume.LARGE_PRODUCT_SHARE)
+    inverse_share = max(0.0, 1 / share - 1 / assume.LARGE_PRODUCT_SHARE)
     arithmetic = gpu.dense_bf16_flop_per_s / flop_per_s
     bandwidth = gpu.memory_bytes_per_s / memory_bytes_per_s
-    return 1 / (1 / attained(gpu).typical + beside * arithmetic / bandwidth)
+    return 1 / (1 / attained(gpu).typical + inverse_share * arithmetic / bandwidth)

@@ -90,33 +90,33 @@ def reduce_scatter_seconds(bytes_whole: float, cluster: Cluster, ranks: int, *, 
 def _ring_seconds(kind: Collective, bytes_whole: float, cluster: Cluster, ranks: int, stride: int) -> float:
     if ranks < 2 or bytes_whole <= 0:
         return 0.0
-    seen = measured_seconds(kind, bytes_whole, cluster, ranks, stride=stride)
-    if seen is not None:
-        return seen
+    measured_s = measured_seconds(kind, bytes_whole, cluster, ranks, stride=stride)
+    if measured_s is not None:
+        return measured_s
     moved = bytes_whole * (ranks - 1) / ranks
-    beside = latency_seconds(cluster, ranks, stride=stride)
-    return moved / ring_bytes_per_s(cluster, ranks, stride=stride) + beside
+    latency_s = latency_seconds(cluster, ranks, stride=stride)
+    return moved / ring_bytes_per_s(cluster, ranks, stride=stride) + latency_s
 
 
 def all_reduce_seconds(bytes_whole: float, cluster: Cluster, ranks: int, *, stride: int = 1) -> float:
     """All-reduce: a reduce-scatter and an all-gather of the same bytes, launched as one."""
     if ranks < 2 or bytes_whole <= 0:
         return 0.0
-    seen = measured_seconds(Collective.ALL_REDUCE, bytes_whole, cluster, ranks, stride=stride)
-    if seen is not None:
-        return seen
+    measured_s = measured_seconds(Collective.ALL_REDUCE, bytes_whole, cluster, ranks, stride=stride)
+    if measured_s is not None:
+        return measured_s
     moved = 2 * bytes_whole * (ranks - 1) / ranks
-    beside = latency_seconds(cluster, ranks, stride=stride, rounds=2)
-    return moved / ring_bytes_per_s(cluster, ranks, stride=stride) + beside
+    latency_s = latency_seconds(cluster, ranks, stride=stride, rounds=2)
+    return moved / ring_bytes_per_s(cluster, ranks, stride=stride) + latency_s
 
 
 def all_to_all_seconds(bytes_local: float, cluster: Cluster, ranks: int, *, stride: int = 1) -> float:
     """All-to-all: each GPU sends ``(r - 1) / r`` of what it holds to the others, to all at a time."""
     if ranks < 2 or bytes_local <= 0:
         return 0.0
-    seen = measured_seconds(Collective.ALL_TO_ALL, bytes_local, cluster, ranks, stride=stride)
-    if seen is not None:
-        return seen
+    measured_s = measured_seconds(Collective.ALL_TO_ALL, bytes_local, cluster, ranks, stride=stride)
+    if measured_s is not None:
+        return measured_s
     moved = bytes_local * (ranks - 1) / ranks
     hop = assume.NODE_HOP_S if ranks * stride <= cluster.gpus_per_node else assume.NETWORK_HOP_S
     return moved / pairwise_bytes_per_s(cluster, ranks, stride=stride) + assume.COLLECTIVE_S + hop

@@ -139,10 +139,10 @@ def sampling_seconds(inputs: RolloutInput, running: float) -> float:
     """Logits of the running sequences and the choice among them; every GPU of a replica chooses."""
     model, rollout, gpu = inputs.model, inputs.rollout, inputs.cluster.gpu
     products = 2 * running * model.hidden * model.vocab / rollout.tensor_parallel
-    each = assume.LOG_PROB_SAMPLER_BYTES if rollout.samples_log_probs else assume.SAMPLER_BYTES
+    bytes_per_logit = assume.LOG_PROB_SAMPLER_BYTES if rollout.samples_log_probs else assume.SAMPLER_BYTES
     if rollout.tensor_parallel > 1:
-        each += assume.GATHERED_LOGIT_BYTES
-    traffic = running * model.vocab * each
+        bytes_per_logit += assume.GATHERED_LOGIT_BYTES
+    traffic = running * model.vocab * bytes_per_logit
     return products / product_flop_per_s(gpu, DType.BFLOAT16) + traffic / copy_bytes_per_s(gpu)
 
 

@@ -51,10 +51,10 @@ class PhaseTime(Struct, frozen=True, kw_only=True, eq=False, dict=True):
             preparing: the same of preparing the steps of a rollout engine.
         """
         # A phase is part of many steps.
-        known: dict[tuple[float, float], float] = vars(self).setdefault("by_host", {})
-        seconds = known.get((times, preparing))
+        seconds_by_host: dict[tuple[float, float], float] = vars(self).setdefault("by_host", {})
+        seconds = seconds_by_host.get((times, preparing))
         if seconds is None:
-            seconds = known[times, preparing] = self._beside_host(times, preparing)
+            seconds = seconds_by_host[times, preparing] = self._beside_host(times, preparing)
         return seconds
 
     def _beside_host(self, times: float, preparing: float) -> float:

@@ -94,11 +94,11 @@ def host_seconds(gpu: str, engine: str, *, query_key_norms: bool, ranks: int) ->
 
 def _measured_seconds(card: str, engine: str, *, query_key_norms: bool, several: bool) -> LayerSeconds | None:
     """What the machines of a card told; None where they do not tell all of a layer."""
-    forward, recomputed, kept = (
+    forward, recomputed, uncheckpointed = (
         _mean(_on_machines(card, engine, name, query_key_norms=query_key_norms, several=several))
         for name in ("forward_s", "forward_backward_s", "kept_s")
     )
-    if forward is None or recomputed is None or kept is None:
+    if forward is None or recomputed is None or uncheckpointed is None:
         assert card != HOST, "no machine told it"
         return None
     halves = [
@@ -109,8 +109,8 @@ def _measured_seconds(card: str, engine: str, *, query_key_norms: bool, several:
         forward_s=forward,
         recomputed_s=recomputed,
         recomputed_forward_s=recomputed * halves[0],
-        kept_s=kept,
-        kept_forward_s=kept * halves[1],
+        kept_s=uncheckpointed,
+        kept_forward_s=uncheckpointed * halves[1],
     )
 
 
@@ -169,8 +169,8 @@ def _share(part: float | None, whole: float | None) -> float | None:
 
 
 def _mean(seconds: Sequence[float | None]) -> float | None:
-    told = [one for one in seconds if one is not None]
-    return sum(told) / len(told) if told else None
+    numbers = [one for one in seconds if one is not None]
+    return sum(numbers) / len(numbers) if numbers else None
 
 
 def _known_mean(seconds: Sequence[float | None]) -> float:

@@ -108,8 +108,9 @@ def layer_compute(job: TimedPasses) -> LayerCompute:
     extra = _adapter_seconds(job)
     attention = per_layer.attention_seconds(layer, micro.tokens, micro.sequence_tokens, gpu) / split
     elementwise, back = (
-        per_layer.elementwise_seconds(layer, micro.tokens, gpu, dtype, fused=job.fused, backward=way) / split
-        for way in (False, True)
+        per_layer.elementwise_seconds(layer, micro.tokens, gpu, dtype, fused=job.fused, backward=is_backward)
+        / split
+        for is_backward in (False, True)
     )
     forward = max(base, read) + extra + attention + elementwise
     if not job.trains:

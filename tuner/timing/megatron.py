@@ -99,8 +99,8 @@ def rotary_seconds(job: TimedPasses, *, backward: bool = False) -> float:
 def most_layers(job: TimedPasses) -> float:
     """Layers of the stage that has most: dealt out evenly, but for a first and a last stage that are told."""
     parallel, layers = job.engine.parallel, job.model.layers
-    told = [parallel.first_stage_layers, parallel.last_stage_layers]
-    fixed = [count for count in told if count is not None]
+    end_layers = [parallel.first_stage_layers, parallel.last_stage_layers]
+    fixed = [count for count in end_layers if count is not None]
     others = parallel.pipeline - len(fixed)
     return max(*fixed, (layers - sum(fixed)) / others if others > 0 else 0.0, 0.0)
 

@@ -95,17 +95,17 @@ def slowest_responses(
         simulated: give so many of them, of the same lengths; all unless told.
         parts: in which those behind the few longest come, of like lengths each, two groups of a length.
     """
-    survivors, given = _survivors(batch), simulated or sequences
+    survivors, responses = _survivors(batch), simulated or sequences
     groups = [
-        (last - first, (survivors.tokens(last / given) - survivors.tokens(first / given)) * given)
-        for first, last in _ranks(given, parts // _SPLIT)
+        (last - first, (survivors.tokens(last / responses) - survivors.tokens(first / responses)) * responses)
+        for first, last in _ranks(responses, parts // _SPLIT)
     ]
-    mean = sum(tokens for _, tokens in groups) / given
+    mean = sum(tokens for _, tokens in groups) / responses
     lengths = [tokens / count for count, tokens in groups]
     variance = sum(count * (length - mean) ** 2 for (count, _), length in zip(groups, lengths, strict=True))
     longer = 1.0
     if engines > 1 and mean > 0:
-        longer += sqrt(variance / given) / mean * largest_normal(engines) / sqrt(sequences)
+        longer += sqrt(variance / responses) / mean * largest_normal(engines) / sqrt(sequences)
         lengths[0] = survivors.length(1 / (2 * sequences * engines))
     limit = survivors.longest
     whole = [max(1, round(min(limit, length * longer))) for length in lengths]

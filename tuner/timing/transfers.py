@@ -37,14 +37,14 @@ def offloading_parts(
         comes: how often they come.
         leaves: how often they leave.
     """
-    way = engine.host_copy
+    host_copy = engine.host_copy
     link, host = 0.0, 0.0
-    if way is HostCopy.PINNED:
+    if host_copy is HostCopy.PINNED:
         link += leaves * bytes_moved / pinned_bytes_per_s(gpu)
     else:
-        copied = bytes_moved / assume.HOST_COPY_BYTES_PER_S if way is HostCopy.REPINNED else 0.0
+        copied = bytes_moved / assume.HOST_COPY_BYTES_PER_S if host_copy is HostCopy.REPINNED else 0.0
         host += leaves * (bytes_moved / fresh_bytes_per_s(gpu) + copied)
-    if way is HostCopy.PAGEABLE:
+    if host_copy is HostCopy.PAGEABLE:
         host += comes * bytes_moved / pageable_bytes_per_s(gpu)
     else:
         link += comes * bytes_moved / pinned_bytes_per_s(gpu)

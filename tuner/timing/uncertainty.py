@@ -213,10 +213,10 @@ def interval(phases: Sequence[PhaseTime], cluster: Cluster, *, in_run: bool = Tr
 
 def _step_ends(step: StepTime, cluster: Cluster) -> list[Ends]:
     """The ends of every family in a step, remembered with it: one job is compared with many proposals."""
-    known: tuple[Cluster, list[Ends]] | None = vars(step).get("ends")
-    if known is None or known[0] != cluster:
-        known = vars(step)["ends"] = cluster, _priced_ends(step.phases, cluster)
-    return known[1]
+    cached_ends: tuple[Cluster, list[Ends]] | None = vars(step).get("ends")
+    if cached_ends is None or cached_ends[0] != cluster:
+        cached_ends = vars(step)["ends"] = cluster, _priced_ends(step.phases, cluster)
+    return cached_ends[1]
 
 
 def _priced_ends(phases: Sequence[PhaseTime], cluster: Cluster) -> list[Ends]:

@@ -53,10 +53,10 @@ def tower_attention_seconds(
     """Attention of every patch to those of its image or window: ``4 P k w`` FLOP in each block forward."""
     windowed = min(keys, tower.window_patches) if tower.windowed_blocks else keys
     seconds = 0.0
-    for blocks, seen in ((tower.windowed_blocks, windowed), (tower.blocks - tower.windowed_blocks, keys)):
-        flop = 4 * blocks * patches * seen * tower.width * (assume.ATTENTION_BACKWARD if backward else 1)
+    for blocks, visible in ((tower.windowed_blocks, windowed), (tower.blocks - tower.windowed_blocks, keys)):
+        flop = 4 * blocks * patches * visible * tower.width * (assume.ATTENTION_BACKWARD if backward else 1)
         seconds += flop / layer_attention_flop_per_s(
-            job.cluster.gpu, head_dim=tower.head_dim, tokens=seen, backward=backward
+            job.cluster.gpu, head_dim=tower.head_dim, tokens=visible, backward=backward
         )
     return seconds
 

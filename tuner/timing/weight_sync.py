@@ -89,11 +89,13 @@ def tensor_seconds(workload: Workload) -> float:
     """
     engine = workload.actor.engine
     one_by_one = engine.parallel.shard > 1 and not workload.weight_sync.gathers_whole_model
-    each = assume.LOAD_TENSOR_S
+    seconds_per_tensor = assume.LOAD_TENSOR_S
     if engine.backend is not Backend.MEGATRON and one_by_one:
-        each += assume.JOIN_TENSOR_S + (assume.CUT_TENSOR_S if engine.backend is Backend.FSDP else 0.0)
-    beside = trainer_gather_seconds(workload) + engine_load_seconds(workload)
-    return max(0.0, sent_tensors(workload) * each - beside)
+        seconds_per_tensor += assume.JOIN_TENSOR_S + (
+            assume.CUT_TENSOR_S if engine.backend is Backend.FSDP else 0.0
+        )
+    copying_s = trainer_gather_seconds(workload) + engine_load_seconds(workload)
+    return max(0.0, sent_tensors(workload) * seconds_per_tensor - copying_s)
 
 
 def naming_seconds(workload: Workload) -> float:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tuner.inputs.record.read import RunRecord
     from tuner.inputs.user_input import Count, Processes
     from tuner.out_of_memory.stack import Call
+    from tuner.workload.engine import Engine
     from tuner.workload.observed_run import ObservedRun
     from tuner.workload.place import FailurePlace
 
@@ -226,6 +227,12 @@ class RunReader(Protocol):
 
     def engine_version_of(self, release: str, nearest: Workload) -> str | None:
         """The rollout engine's version under a release that is not bundled, where ``nearest`` has another."""
+
+    def engine_of_pass(self, engine: "Engine", model: ModelShape, *, images: bool) -> "Engine":
+        """The engine of a pass that was measured alone, with what the newest release adds of its own accord.
+
+        ``engine`` holds what the record of the pass says, and ``images`` whether its prompts have any.
+        """
 
     def printed_utilisation(self, metrics: dict[str, float]) -> float | None:
         """The model FLOP utilisation of the actor's update among a step's metrics; None without."""

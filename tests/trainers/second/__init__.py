@@ -22,13 +22,15 @@ from tuner.inputs.tree import Tree
 from tuner.inputs.yaml_file import Document
 from tuner.model_shape import ModelShape
 from tuner.trainers.bundled_releases import BundledReleases, ReleaseChoice
+from tuner.trainers.coverage import Coverage
 from tuner.trainers.fields import COUNT, FLAG, Context, Form, Plain
-from tuner.trainers.key_changes import KeyClassification, KeysOfConfiguration, changed_keys
-from tuner.trainers.key_facts import KeyChange, KeyKind, KeyState
+from tuner.trainers.key_changes import KeysOfConfiguration, changed_keys
+from tuner.trainers.key_facts import KeyChange, KeyState
 from tuner.trainers.key_table import KeyTable, keys_by_meaning
 from tuner.trainers.layers import Layers
+from tuner.trainers.omission import IdleKeys, Omission, OmissionContext
 from tuner.trainers.proposal_writer import ProposalWriter
-from tuner.trainers.protocol import Base, Behaviour, Loaded, Reader, RolloutEngineChoice
+from tuner.trainers.protocol import Base, Behaviour, LeftOut, Loaded, Reader, RolloutEngineChoice
 from tuner.trainers.schema import Schema
 from tuner.trainers.settings_by_meaning import SettingsByMeaning
 from tuner.trainers.workload_part import WorkloadPart, keys_of_fields
@@ -61,7 +63,7 @@ DEFAULTS: Tree = {
     "policy": None,
     "machines": {"gpus": 8, "nodes": 1},
     "batch": {"prompts": 256, "answers": 8, "prompt_tokens": 1024, "answer_tokens": 1024},
-    "sampler": {"share": 0.5, "parallel": 1},
+    "sampler": {"share": 0.5, "parallel": 1, "draft": None},
     "learner": {"tokens": 16384, "recompute": True, "moments_on_host": False},
 }
 TABLE = KeyTable(
@@ -84,6 +86,17 @@ BUDGET = Plain[Context]("token_budget", "budget", COUNT, default=16384)
 ENGINE = (
     Plain[Context]("checkpointing", "recompute", RECOMPUTED, default=Checkpointing.NONE),
     Plain[Context]("optimizer_offload", "offload", FLAG, default=False),
+)
+COVERAGE = Coverage(
+    (
+        Omission(
+            name="the draft model",
+            reason="its weights and its cache lie beside those of the policy",
+            patterns=("sampler.draft >=1.1",),
+        ),
+    ),
+    no_effect=(IdleKeys(name="release", reason="Names the release.", patterns=("minirl",)),),
+    reads=lambda _key, _version: True,
 )
 QUANTITIES = {
     "sampler.share": Quantity.MEMORY_FRACTION,
@@ -218,8 +231,12 @@ class LoadedMinirl(Struct, frozen=True, kw_only=True):
     def quantities(self, keys: Iterable[str]) -> dict[str, Quantity]:
         return {key: QUANTITIES[key] for key in keys if key in QUANTITIES}
 
-    def left_out(self, workload: Workload) -> tuple[()]:
-        return ()
+    def left_out(self, workload: Workload) -> tuple[LeftOut, ...]:
+        return tuple(
+            COVERAGE.left_out(
+                OmissionContext(settings=self.settings, workload=workload, version=self.version)
+            )
+        )
 
     def keys_of_fields(self, workload: Workload) -> Mapping[tuple[str, ...], tuple[str, ...]]:
         return keys_of_fields(parts(self._source, workload), self._source, workload)
@@ -239,8 +256,9 @@ class LoadedMinirl(Struct, frozen=True, kw_only=True):
 
 
 def _keys(loaded: Loaded) -> KeysOfConfiguration:
-    modelled = KeyClassification(KeyKind.MODELLED)
-    return KeysOfConfiguration.of(loaded.settings, loaded.version, lambda _key: modelled)
+    return KeysOfConfiguration.of(
+        loaded.settings, loaded.version, lambda key: COVERAGE.classification(key, loaded.version)
+    )
 
 
 class MinirlConfiguration(Struct, frozen=True, kw_only=True):

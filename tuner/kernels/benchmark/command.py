@@ -74,8 +74,8 @@ def chosen_heads(named: Sequence[str] | None, device: str, *, rivals: bool) -> l
         BadArgumentError: there is no head of a name.
     """
     if named and (unknown := sorted(set(named) - set(known_names()))):
-        known = "; ".join(known_names())
-        raise BadArgumentError(f"--heads: there is no {', '.join(unknown)}; there are: {known}")
+        names = "; ".join(known_names())
+        raise BadArgumentError(f"--heads: there is no {', '.join(unknown)}; there are: {names}")
     wanted = set(named or [*(head.name for head in HEADS), *DEFAULT_COMPARISON, *RIVAL_NAMES])
     chosen: list[Head | Missing] = [head for head in (*HEADS, *COMPARISON) if head.name in wanted]
     if rivals:

@@ -121,11 +121,11 @@ def _results(problem: Problem, task: Task, logits_dtype: torch.dtype) -> Results
         for name, slope in (("log_probs", d_log_probs_T), ("entropy", d_entropy_T))
     }
     # The exact gradients are kept in float32, whose rounding is far below that of any head's.
-    kept = torch.float32 if wide else weight_VH.dtype
+    gradient_dtype = torch.float32 if wide else weight_VH.dtype
     return Results(
         **{name: named[name] for name in task.outputs},
-        d_hidden=torch.cat(d_hidden).to(kept),
-        d_weight=d_weight_VH.to(kept),
+        d_hidden=torch.cat(d_hidden).to(gradient_dtype),
+        d_weight=d_weight_VH.to(gradient_dtype),
         loss_slopes=slopes if "loss" in task.outputs else {},
     )
 

@@ -82,17 +82,17 @@ def measure_hard_logits(
             problem = adversarial_problem(case, shape, device=settings.device, dtype=settings.dtype)
             of_product = product_errors(problem, exact_results(problem))
             for task in [task for task in Task if any(head.task is task for head in heads)]:
-                asked = with_policy(problem) if task is Task.POLICY_LOSS else problem
+                task_problem = with_policy(problem) if task is Task.POLICY_LOSS else problem
                 truth = _Truth(
-                    exact=exact_results(asked, task),
-                    float32=float32_results(asked, task),
-                    rounded=rounded_results(asked, task),
+                    exact=exact_results(task_problem, task),
+                    float32=float32_results(task_problem, task),
+                    rounded=rounded_results(task_problem, task),
                     of_product=of_product,
                 )
                 for head in heads:
                     if head.task is task:
                         steps.detail(f"{shape}: {case}: {head.name}")
-                        reports.append(_case_report(head, asked, truth, case))
+                        reports.append(_case_report(head, task_problem, truth, case))
     return reports
 
 

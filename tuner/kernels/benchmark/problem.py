@@ -112,13 +112,13 @@ def random_problem(
     def normal(*sizes: int, dtype: torch.dtype = dtype) -> Tensor:
         return torch.randn(sizes, device=device, dtype=dtype, generator=generator)
 
-    kept = torch.rand(shape.tokens, device=device, generator=generator) >= zero_gradient
+    has_gradient = torch.rand(shape.tokens, device=device, generator=generator) >= zero_gradient
     return Problem(
         hidden_TH=normal(shape.tokens, shape.hidden).requires_grad_(),
         weight_VH=normal(shape.vocabulary, shape.hidden).mul_(shape.hidden**-0.5).requires_grad_(),
         labels_T=torch.randint(shape.vocabulary, (shape.tokens,), device=device, generator=generator),
-        d_log_probs_T=normal(shape.tokens, dtype=torch.float32) * kept,
-        d_entropy_T=normal(shape.tokens, dtype=torch.float32) * kept,
+        d_log_probs_T=normal(shape.tokens, dtype=torch.float32) * has_gradient,
+        d_entropy_T=normal(shape.tokens, dtype=torch.float32) * has_gradient,
     )
 
 

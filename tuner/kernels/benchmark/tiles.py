@@ -58,10 +58,10 @@ def measure(
     times = interleaved(
         {name: runs[key] for name, key in names.items()}, rounds, clock=clock, before=warm_up(device)
     )
-    taken: dict[TileWork, list[dict[str, Any]]] = {work: [] for work in TileWork}
+    rows_by_work: dict[TileWork, list[dict[str, Any]]] = {work: [] for work in TileWork}
     for name, (work, plan) in names.items():
         tile = plan.tile
-        taken[work].append(
+        rows_by_work[work].append(
             {
                 "path": plan.path.value,
                 "tile": [tile.rows, tile.columns, tile.depth, tile.stages, tile.warps, tile.group],
@@ -70,7 +70,9 @@ def measure(
         )
     return {
         "sizes": [shape.tokens, shape.hidden, shape.vocabulary],
-        "passes": {work.value: sorted(rows, key=_milliseconds) for work, rows in taken.items() if rows},
+        "passes": {
+            work.value: sorted(rows, key=_milliseconds) for work, rows in rows_by_work.items() if rows
+        },
     }
 
 
@@ -137,13 +139,13 @@ def main(argv: list[str] | None = None) -> int:
     except ValueError as error:
         sys.stderr.write(f"{error}\n")
         return 2
-    plans, done = candidates("cuda"), []
+    plans, measurements = candidates("cuda"), []
     for shape in shapes:
-        done.append(measure(shape, plans, "cuda", arguments.rounds, milliseconds))
+        measurements.append(measure(shape, plans, "cuda", arguments.rounds, milliseconds))
         torch.cuda.empty_cache()
-        table = with_record(arguments.output, record_of(done, "cuda:0", arguments.rounds))
+        table = with_record(arguments.output, record_of(measurements, "cuda:0", arguments.rounds))
         arguments.output.write_text(written(table), encoding="utf-8")
-        best = {work: rows[0] for work, rows in done[-1]["passes"].items()}
+        best = {work: rows[0] for work, rows in measurements[-1]["passes"].items()}
         sys.stdout.write(f"{shape}: " + "; ".join(f"{work}: {row}" for work, row in best.items()) + "\n")
     return 0
 

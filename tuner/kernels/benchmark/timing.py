@@ -91,12 +91,14 @@ def interleaved(
         names = [name for name in times if _takes_part(wanted[name], number, rounds)]
         Random(number).shuffle(names)
         for name in names:
-            taken = timed(name)
+            times_ms = timed(name)
             if name in times:
-                times[name].append(taken)
+                times[name].append(times_ms)
     return {
-        name: Timed(median_ms=median(taken), least_ms=min(taken), most_ms=max(taken), rounds=len(taken))
-        for name, taken in times.items()
+        name: Timed(
+            median_ms=median(times_ms), least_ms=min(times_ms), most_ms=max(times_ms), rounds=len(times_ms)
+        )
+        for name, times_ms in times.items()
     }
 
 

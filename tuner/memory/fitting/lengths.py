@@ -107,20 +107,20 @@ def _fits_with_excess(
     return over <= 0 and not memory.problems, over
 
 
-def _largest_step(judged: Callable[[int], tuple[bool, int]]) -> int | None:
+def _largest_step(judge: Callable[[int], tuple[bool, int]]) -> int | None:
     """The largest number up to :data:`_GRID` that fits; None where 0 does not.
 
     Between two lengths memory is close to a straight line, which is followed; a guess that does not halve
     what is left is followed by a bisection.
 
     Args:
-        judged: whether a number fits, and the bytes by which the worst phase is over the card.
+        judge: whether a number fits, and the bytes by which the worst phase is over the card.
     """
     low, high = 0, _GRID
-    fits, over_high = judged(high)
+    fits, over_high = judge(high)
     if fits:
         return high
-    fits, over_low = judged(low)
+    fits, over_low = judge(low)
     if not fits:
         return None
     guesses = True
@@ -130,7 +130,7 @@ def _largest_step(judged: Callable[[int], tuple[bool, int]]) -> int | None:
             guess = low + (high - low) * -over_low // (over_high - over_low)
             middle = min(max(guess, low + 1), high - 1)
         left = high - low
-        fits, over = judged(middle)
+        fits, over = judge(middle)
         if fits:
             low, over_low = middle, over
         else:

@@ -21,16 +21,20 @@ def kept_input_bytes(*, b_c: int, T_p: int, H: int) -> int:
     return 2 * b_c * T_p * H
 
 
-def kept_inputs(given: PassInput) -> tuple[Term, ...]:
+def kept_inputs(pass_input: PassInput) -> tuple[Term, ...]:
     """The term of a training pass; empty where nothing is kept."""
-    engine = given.engine
-    if not engine.keeps_inputs or engine.lora is None or given.micro_batches == 1:
+    engine = pass_input.engine
+    if not engine.keeps_inputs or engine.lora is None or pass_input.micro_batches == 1:
         return ()
-    whole = given.micro_batches * given.tokens if given.step_tokens is None else given.step_tokens
+    step_tokens = (
+        pass_input.micro_batches * pass_input.tokens
+        if pass_input.step_tokens is None
+        else pass_input.step_tokens
+    )
     numbers = {
         "b_c": engine.compute_dtype.bytes,
-        "T_p": max(0, whole - given.tokens),
-        "H": given.model.hidden,
+        "T_p": max(0, step_tokens - pass_input.tokens),
+        "H": pass_input.model.hidden,
     }
-    kept = stated(Item.ACTIVATIONS, "kept_inputs", kept_input_bytes, numbers, evidence=Evidence.MODELLED)
-    return (kept,)
+    term = stated(Item.ACTIVATIONS, "kept_inputs", kept_input_bytes, numbers, evidence=Evidence.MODELLED)
+    return (term,)

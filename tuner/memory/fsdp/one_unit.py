@@ -28,12 +28,12 @@ def one_unit_bytes(*, g: int, b_u: int, N: int) -> int:
     return g * b_u * N
 
 
-def one_unit(given: PassInput, *, training: bool) -> Term | None:
+def one_unit(pass_input: PassInput, *, training: bool) -> Term | None:
     """What one unit for the whole model may take in a pass, None where the units are known."""
-    engine = given.engine
+    engine = pass_input.engine
     if not engine.wraps_otherwise or units.works_in_place(engine):
         return None
     gathered = engine.compute_dtype.bytes
     gradients = 2 * gathered + engine.reduce_dtype.bytes if training and engine.trains_all_parameters else 0
-    numbers = {"b_u": gathered + gradients, "N": given.model.parameters}
+    numbers = {"b_u": gathered + gradients, "N": pass_input.model.parameters}
     return heuristic(Item.UNSHARDED, "one_unit", one_unit_bytes, {"g": _ONE}, numbers)

@@ -101,11 +101,11 @@ class LayersBackward(Struct, frozen=True, dict=True):
             remains = per_token.layer_remains_bytes
             return gradient, shared.in_layer("layer_remains", remains, backward_stages, a_e=left)
         name = "saved_layer" if engine.checkpointing is Checkpointing.NONE else "recomputed_layer"
-        own, beside = per_token.saved_layer_bytes, per_token.layer_backward_bytes
+        own, backward_bytes = per_token.saved_layer_bytes, per_token.layer_backward_bytes
         return (
             gradient,
             shared.in_layer(name, own, activations.layer_saved_bytes, a_l=saved),
-            shared.in_layer("layer_backward", beside, backward_stages, a_g=left - saved),
+            shared.in_layer("layer_backward", backward_bytes, backward_stages, a_g=left - saved),
         )
 
     @cached_property

@@ -56,8 +56,8 @@ def left_gathered_parameters(model: ModelShape, engine: Engine) -> int:
         return 0
     root = root_parameters(model, engine)
     layers = 0 if engine.reshard_after_forward else model.parameters - root
-    kept = first or engine.keeps_root or not engine.reshard_after_forward
-    return layers + (root if kept and not engine.frees_root else 0)
+    root_stays = first or engine.keeps_root or not engine.reshard_after_forward
+    return layers + (root if root_stays and not engine.frees_root else 0)
 
 
 def left_gathered(model: ModelShape, engine: Engine, role: str = "actor") -> Term | None:

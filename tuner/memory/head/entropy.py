@@ -61,9 +61,9 @@ def entropy_training_tensors(head: OutputHead, tokens: int) -> Tensors:
         return logit_sized(logits, *gradients, *slices)
     if head.chunk_tokens is not None:
         return chunked_training_tensors(head, tokens)
-    beside, own = _beside_entropy(head)
-    gradient = ("entropy_gradient",) if own else ()
-    return logit_sized(logits, *beside, *gradient) + logit_sized(
+    other_tensors, own_gradient = _beside_entropy(head)
+    gradient = ("entropy_gradient",) if own_gradient else ()
+    return logit_sized(logits, *other_tensors, *gradient) + logit_sized(
         _FLOAT32, "softmax", "logsumexp_copy", *_WORKING
     )
 
@@ -93,18 +93,18 @@ def chunked_training_tensors(head: OutputHead, tokens: int) -> Tensors:
     ``autograd/input_buffer.cpp`` (``can_accumulate_inplace``).
     """
     logits, chunk = head.logits_dtype.bytes, entropy_chunk(head, tokens)
-    beside, own = _beside_entropy(head)
-    held = logit_sized(logits, *beside, *(("entropy_gradient",) if own else ()))
+    other_tensors, own_gradient = _beside_entropy(head)
+    held = logit_sized(logits, *other_tensors, *(("entropy_gradient",) if own_gradient else ()))
     saved, working = ("softmax", "float32_logits"), (*_WORKING, "product_gradient")
     moments = [
-        logit_sized(logits, *beside)
+        logit_sized(logits, *other_tensors)
         + logit_sized(_FLOAT32, *saved)
         + logit_sized(_FLOAT32, *working, span=TokenSpan.LAST)
     ]
     if chunk < tokens:
         left = logit_sized(_FLOAT32, *saved, span=TokenSpan.BEFORE_LAST)
         moments.append(held + left + logit_sized(_FLOAT32, *working, span=TokenSpan.CHUNK))
-        if own:
+        if own_gradient:
             ending = logit_sized(logits, "slice_gradient") + logit_sized(
                 logits, "chunk_gradient", span=TokenSpan.CHUNK
             )

@@ -38,22 +38,22 @@ def squares_bytes(*, g: int, b: int, b_f: int, T: int, V: int, T_p: int) -> int:
     return g * ceil_div((b + b_f) * T * V, T_p)
 
 
-def squares_term(given: PassInput, *, tokens: int, training: bool) -> Term | None:
+def squares_term(pass_input: PassInput, *, tokens: int, training: bool) -> Term | None:
     """What the sum may take in a pass with these tokens, None where it is not computed.
 
     Args:
-        given: the pass.
+        pass_input: the pass.
         tokens: the most that a micro-batch may have.
         training: whether the pass has gradients.
     """
-    if not given.squares or given.head.kind is not HeadKind.LOGITS:
+    if not pass_input.squares or pass_input.head.kind is not HeadKind.LOGITS:
         return None
     numbers = {
-        "b": given.head.logits_dtype.bytes,
+        "b": pass_input.head.logits_dtype.bytes,
         "b_f": _SAVED_BYTES if training else _FORWARD_BYTES,
         "T": tokens,
-        "V": given.model.vocab,
-        "T_p": given.engine.parallel.tensor,
+        "V": pass_input.model.vocab,
+        "T_p": pass_input.engine.parallel.tensor,
     }
     return heuristic(Item.LOGITS, "sum_of_squares", squares_bytes, {"g": _KEPT}, numbers)
 

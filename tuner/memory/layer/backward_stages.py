@@ -124,9 +124,11 @@ def _fused_mlp_stages(model: ModelShape, engine: Engine, saved: int) -> list[Bac
     """The stages of Liger's MLP: the matrix' output in the forward pass, down, up, gate."""
     compute, matrix = engine.compute_dtype.bytes, model.hidden * model.intermediate
     again = engine.checkpointing is Checkpointing.FULL
-    kept = replace(engine, checkpointing=Checkpointing.NONE)
+    uncheckpointed = replace(engine, checkpointing=Checkpointing.NONE)
     up = saved + compute * (2 * model.hidden - model.intermediate)
-    down = BackwardStage(gradients=matrix, activations=saved + fused_mlp_backward_bytes(model, kept))
+    down = BackwardStage(
+        gradients=matrix, activations=saved + fused_mlp_backward_bytes(model, uncheckpointed)
+    )
     if layer_traits(model.architecture).merged_gate_up:
         first = BackwardStage(gradients=0, activations=saved + fused_mlp_backward_bytes(model, engine))
         both = BackwardStage(gradients=3 * matrix, activations=up)
@@ -159,28 +161,30 @@ def _sparse_stages(
 
 
 def _fused_stage(
-    model: ModelShape, engine: Engine, moe: MixtureOfExperts, saved: int, done: int
+    model: ModelShape, engine: Engine, moe: MixtureOfExperts, saved: int, earlier_parameters: int
 ) -> BackwardStage:
-    """Routed experts that Liger's kernels differentiate all at once; ``done``: parameters before them."""
+    """Routed experts that Liger's kernels differentiate all at once, behind ``earlier_parameters``."""
     inside = fused_experts_inside_bytes(model, engine, moe)
-    return BackwardStage(gradients=done + model.expert_parameters, activations=saved + inside)
+    return BackwardStage(gradients=earlier_parameters + model.expert_parameters, activations=saved + inside)
 
 
 def _routed_stages(
-    model: ModelShape, engine: Engine, moe: MixtureOfExperts, saved: int, done: int
+    model: ModelShape, engine: Engine, moe: MixtureOfExperts, saved: int, earlier_parameters: int
 ) -> list[BackwardStage]:
-    """The stages of routed experts; ``done``: parameters that have their gradients before them."""
+    """The stages of routed experts; ``earlier_parameters`` have their gradients before them."""
     compute = engine.compute_dtype.bytes
     weight = _FLOAT32 if layer_traits(model.architecture).float32_routing else compute
-    beside = beside_routed_bytes(model, engine, moe)
-    product = beside + moe.experts_per_token * (compute * moe.expert_intermediate - weight - 1)
+    shared_bytes = beside_routed_bytes(model, engine, moe)
+    product = shared_bytes + moe.experts_per_token * (compute * moe.expert_intermediate - weight - 1)
     down = max(product, experts_inside_bytes(model, engine, moe))
-    left = beside - moe.experts_per_token * (2 * compute * moe.expert_intermediate + weight + 1)
+    left = shared_bytes - moe.experts_per_token * (2 * compute * moe.expert_intermediate + weight + 1)
     third = moe.experts * model.hidden * moe.expert_intermediate
     return [
-        BackwardStage(gradients=done, activations=saved + experts_ordering_bytes(model, engine, moe)),
-        BackwardStage(gradients=done + third, activations=saved + down),
-        BackwardStage(gradients=done + model.expert_parameters, activations=saved + left),
+        BackwardStage(
+            gradients=earlier_parameters, activations=saved + experts_ordering_bytes(model, engine, moe)
+        ),
+        BackwardStage(gradients=earlier_parameters + third, activations=saved + down),
+        BackwardStage(gradients=earlier_parameters + model.expert_parameters, activations=saved + left),
     ]
 
 
@@ -192,15 +196,15 @@ def _later_stages(model: ModelShape, engine: Engine, layer: int, traits: LayerTr
     norms = model.norms_per_layer - (1 if traits.norms_after else 0)
     through = norm_gradient_bytes(model, engine)
     twice = input_kept_twice_bytes(model, engine)
-    done = model.mlp_parameters(layer)
+    mlp_parameters = model.mlp_parameters(layer)
     stages = [
-        BackwardStage(gradients=done, activations=norms * norm + mixer + through - twice),
+        BackwardStage(gradients=mlp_parameters, activations=norms * norm + mixer + through - twice),
         BackwardStage(gradients=model.layer_parameters(layer), activations=norm + through - twice),
     ]
     if engine.fused_layers and not linear and model.latent is None:
         stages[1:] = _fused_attention_stages(model, engine, layer, norm + mixer - twice, norm - twice)
     if model.latent is not None:
-        stages.insert(1, _latent_stage(model, engine, model.latent, norm + mixer - twice, done))
+        stages.insert(1, _latent_stage(model, engine, model.latent, norm + mixer - twice, mlp_parameters))
     return stages
 
 
@@ -222,10 +226,10 @@ def _fused_attention_stages(
 
 
 def _latent_stage(
-    model: ModelShape, engine: Engine, latent: LatentAttention, saved: int, done: int
+    model: ModelShape, engine: Engine, latent: LatentAttention, saved: int, earlier_parameters: int
 ) -> BackwardStage:
     """While latent attention is differentiated, the output projection's gradient beside the MLP's."""
     query, value = model.heads * model.head_dim, model.heads * latent.v_head_dim
     sliced = 0 if latent.v_head_dim == model.head_dim else value
     more = engine.compute_dtype.bytes * (model.hidden + 4 * query - sliced)
-    return BackwardStage(gradients=done + value * model.hidden, activations=saved + more)
+    return BackwardStage(gradients=earlier_parameters + value * model.hidden, activations=saved + more)

@@ -155,11 +155,11 @@ def experts_ordering_bytes(model: ModelShape, engine: Engine, moe: MixtureOfExpe
     See :func:`experts_backward_bytes`.
     """
     compute, traits = engine.compute_dtype.bytes, layer_traits(model.architecture)
-    kept = 1 if engine.checkpointing is Checkpointing.NONE else 0
+    saved_copies = 1 if engine.checkpointing is Checkpointing.NONE else 0
     if traits.float32_routing:
-        ordering = (3 * _FLOAT32 + kept * compute) * model.hidden
+        ordering = (3 * _FLOAT32 + saved_copies * compute) * model.hidden
     else:
-        ordering = compute * (3 * model.hidden + kept)
+        ordering = compute * (3 * model.hidden + saved_copies)
     return beside_routed_bytes(model, engine, moe) + moe.experts_per_token * (ordering - _INDEX)
 
 
@@ -191,7 +191,7 @@ def _given_back_by_shared(model: ModelShape, engine: Engine, moe: MixtureOfExper
     if traits.shared_first:  # only their gate is done: its gradient, and that of what it multiplied
         return compute * (1 - model.hidden) + adapter_bytes(engine, 1)
     # The input itself is not needed any more where the router reads a copy or is frozen.
-    kept = fuses_experts(model, engine)  # the input, by the experts
-    unread = model.hidden if not kept and (traits.router_copies_input or engine.lora is not None) else 0
+    fused = fuses_experts(model, engine)  # the input, by the experts
+    unread = model.hidden if not fused and (traits.router_copies_input or engine.lora is not None) else 0
     mlp = (3 if engine.fused_layers else 4) * moe.shared_intermediate
     return compute * (mlp + unread - model.hidden) + adapter_bytes(engine, 3)

@@ -60,10 +60,10 @@ def attention_bytes(model: ModelShape, engine: Engine) -> int:
         return latent_attention_bytes(model, model.latent, engine)
     compute = engine.compute_dtype.bytes
     query, key = model.heads * model.head_dim, model.kv_heads * model.head_dim
-    kept = compute * (2 * query + 2 * key) + _FLOAT32 * model.heads
+    bytes_per_token = compute * (2 * query + 2 * key) + _FLOAT32 * model.heads
     if model.qk_norm is not QueryKeyNorm.NONE:
-        kept += compute * (query + key) + _FLOAT32 * (model.heads + model.kv_heads)
-    return kept
+        bytes_per_token += compute * (query + key) + _FLOAT32 * (model.heads + model.kv_heads)
+    return bytes_per_token
 
 
 def latent_attention_bytes(model: ModelShape, latent: LatentAttention, engine: Engine) -> int:

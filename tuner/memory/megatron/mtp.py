@@ -94,8 +94,8 @@ def module_activation_bytes(
     Source: Megatron-Core ``transformer/multi_token_prediction.py`` (``_proj_and_transformer_layer``,
     ``process_mtp_loss``); verl 0.9.1 ``models/mcore/mtp_patch.py``.
     """
-    kept = ceil_div(T_f * (a_k + 8 * b_c * H), v_p * T_p)
-    return g * (kept + 2 * T * b_c * H + ceil_div(12 * T * V, T_p))
+    saved_bytes = ceil_div(T_f * (a_k + 8 * b_c * H), v_p * T_p)
+    return g * (saved_bytes + 2 * T * b_c * H + ceil_div(12 * T * V, T_p))
 
 
 def module_activations(micro_batch: PassInput) -> Term | None:

@@ -112,13 +112,17 @@ def _unlike_stages(model: ModelShape, parallel: Parallelism, stages: int) -> tup
 
 
 def _seen_from(workload: Workload, stage: int, stages: int) -> Workload:
-    seen = workload.with_actor_engine(parallel=at_stage(workload.actor.engine, stage, stages).parallel)
+    stage_workload = workload.with_actor_engine(
+        parallel=at_stage(workload.actor.engine, stage, stages).parallel
+    )
     if workload.reference is not None:
-        seen = seen.with_reference(engine=at_stage(workload.reference.engine, stage, stages))
+        stage_workload = stage_workload.with_reference(
+            engine=at_stage(workload.reference.engine, stage, stages)
+        )
     if workload.critic is not None:
-        seen = seen.with_critic(engine=at_stage(workload.critic.engine, stage, stages))
+        stage_workload = stage_workload.with_critic(engine=at_stage(workload.critic.engine, stage, stages))
     return replace(
-        seen,
+        stage_workload,
         services=tuple(
             service
             if service.engine is None

@@ -69,8 +69,8 @@ def imbalance_per_token(micro_batch: PassInput) -> int:
     """Bytes per token that a stage keeps beyond :func:`kept_per_token` where routers are not balanced."""
     model, engine = micro_batch.model, micro_batch.engine
     layers = stage_layers(model, engine.parallel, stage_of(engine))
-    kept = layers[covered_layers(engine, len(layers)) :]
-    return sum(imbalance_bytes(model, engine, layer) for layer in kept)
+    uncovered_layers = layers[covered_layers(engine, len(layers)) :]
+    return sum(imbalance_bytes(model, engine, layer) for layer in uncovered_layers)
 
 
 def tokens_in_flight(micro_batch: PassInput) -> int:

@@ -50,10 +50,10 @@ def heuristic(
         evidence: how sure it is.
         exact_sum: whether something else is smaller by as much as this is larger, so that it has no interval.
     """
-    known = numbers or {}
+    exact_numbers = numbers or {}
 
     def with_constants(end: str) -> dict[str, float]:
-        return {**known, **{symbol: getattr(constant, end) for symbol, constant in constants.items()}}
+        return {**exact_numbers, **{symbol: getattr(constant, end) for symbol, constant in constants.items()}}
 
     ends = (bytes_of(size, with_constants("low")), bytes_of(size, with_constants("high")))
     typical = with_constants("typical")

@@ -33,15 +33,18 @@ def freed_bytes(*, M_u: int, M_k: int) -> int:
     return M_u - M_k
 
 
-def freed_blocks(update: PhaseEstimate, kept: Sequence[Term]) -> Term:
-    """The blocks that are still reserved when the update is over; ``kept`` is what stays allocated."""
-    peak, held = update.allocated_bytes, sum(term.bytes for term in kept if term.of_allocator)
-    size = max(0, peak - held)
+def freed_blocks(update: PhaseEstimate, resident_terms: Sequence[Term]) -> Term:
+    """The blocks that are still reserved when the update is over, where ``resident_terms`` stay allocated."""
+    peak, resident_bytes = (
+        update.allocated_bytes,
+        sum(term.bytes for term in resident_terms if term.of_allocator),
+    )
+    size = max(0, peak - resident_bytes)
     return stated(
         Item.OVERHEAD,
         "freed_blocks",
         freed_bytes,
         {"M_u": peak, "M_k": peak - size},
         evidence=Evidence.MODELLED,
-        interval=(size, max(size, update.reserved_interval[1] - held)),
+        interval=(size, max(size, update.reserved_interval[1] - resident_bytes)),
     )

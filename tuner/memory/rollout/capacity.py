@@ -83,15 +83,15 @@ def rollout_memory(workload: Workload) -> RolloutMemory:
     usable, block = max(0, share.cache), block_tokens(model, rollout)
     held = usable // max(1, kv_bytes_per_sequence(model, rollout, room)) * rollout.data_parallel
     admitted = rollout.max_sequences * rollout.data_parallel
-    kept = share.graphs + share.process + share.buffers
-    awake = share.cache + share.weights + share.activations + kept
+    resident_bytes = share.graphs + share.process + share.buffers
+    awake = share.cache + share.weights + share.activations + resident_bytes
     return RolloutMemory(
         weight_bytes=share.weights,
         activation_bytes=share.activations,
         graph_bytes=share.graphs,
         kv_bytes=share.cache,
         pool_bytes=awake,
-        asleep_bytes=awake if not rollout.frees_memory else kept + _bytes_while_asleep(share),
+        asleep_bytes=awake if not rollout.frees_memory else resident_bytes + _bytes_while_asleep(share),
         kv_bytes_per_token=per_token,
         kv_tokens=usable // max(1, per_token * block) * block * rollout.data_parallel,
         model_tokens=built,

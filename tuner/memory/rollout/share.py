@@ -234,8 +234,8 @@ class CacheShare:
         if rollout.fraction_of not in _OF_OWN or not rollout.checks_free or not rollout.colocated:
             return True
         early = self.kernels + (self.added if rollout.fraction_of is FractionOf.OWN else 0)  # after the check
-        asked = share_bytes(f=rollout.memory_fraction, M=self.card)
-        return asked <= self.card - self.trainer - self.process + early
+        requested_bytes = share_bytes(f=rollout.memory_fraction, M=self.card)
+        return requested_bytes <= self.card - self.trainer - self.process + early
 
 
 _OF_OWN = (FractionOf.TOTAL, FractionOf.OWN)

@@ -38,9 +38,9 @@ def asleep_terms(workload: Workload, cache: Term | None) -> tuple[Term, ...]:
     if not workload.generator.frees_memory:
         return awake_terms(workload, cache)
     weights = engine_weights(workload) if workload.generator.sleeps_with_weights else None
-    kept = cache if workload.generator.keeps_cache else None
+    sleeping_cache = cache if workload.generator.keeps_cache else None
     process = engine_process(workload)
-    return _present(weights, kept, engine_graphs(workload), process, engine_buffers(workload))
+    return _present(weights, sleeping_cache, engine_graphs(workload), process, engine_buffers(workload))
 
 
 def waking_terms(workload: Workload, cache: Term | None) -> tuple[Term, ...]:

@@ -71,8 +71,8 @@ def receiver_process(workload: Workload) -> tuple[Term, ...]:
     carrier = workload.weight_sync.carrier
     if carrier is None:
         return ()
-    kept = _process(workload.cluster.gpu, carrier.receiver_communicators)
-    return (*kept, *_receiver_buckets(workload)) if carrier.keeps_buckets else kept
+    process_terms = _process(workload.cluster.gpu, carrier.receiver_communicators)
+    return (*process_terms, *_receiver_buckets(workload)) if carrier.keeps_buckets else process_terms
 
 
 @lru_cache(maxsize=64)

@@ -242,21 +242,21 @@ def sync_moments(workload: Workload, states: States) -> tuple[Moment, ...]:
     travelling = transfer_moment(workload.model, states, sync)
     if sync.loads_on_host:
         arrived = (term for term in travelling if term.name != "sync_tensor")
-        found = [
+        moments = [
             Moment(name="transfer", terms=_present(*travelling)),
             Moment(name="weights_moved", terms=_present(*arrived, *back)),
         ]
     else:
-        found = [Moment(name="transfer", terms=_present(*travelling, *back))]
+        moments = [Moment(name="transfer", terms=_present(*travelling, *back))]
     if workload.generator.colocated and sync.carrier is not None:  # engines elsewhere get theirs first
         filled = 0 if sync.carrier.keeps_buckets else sync.carrier.sender_buckets
         apart = replace(sync, buckets=filled, engine_buckets=0)
         sent = transfer_moment(workload.model, states, apart)
-        found.insert(0, Moment(name="send", terms=_present(*sent)))
+        moments.insert(0, Moment(name="send", terms=_present(*sent)))
     if gather:
         early = back if sync.resumes_first else ()
-        found.insert(0, Moment(name="gather", terms=_present(*gather, *early)))
-    return tuple(found)
+        moments.insert(0, Moment(name="gather", terms=_present(*gather, *early)))
+    return tuple(moments)
 
 
 def _present(*terms: Term) -> tuple[Term, ...]:

@@ -1,15 +1,19 @@
-"""One line per finding, for editors and for what reads lines. Lines are never wrapped."""
+"""One line per finding: ``path:line:col: severity CODE name: message (override: ...)``.
+
+A format for programs, as SARIF is one, and so no document: an editor's problem matcher, ``grep`` or a hook
+takes the place from the front of a line and the rest as its message. It is never wrapped, and its form is the
+same in every language; the words in it are those of the documents.
+"""
 
 from collections.abc import Iterator
 
 from tuner.render.checked.context import RenderContext
+from tuner.render.checked.finding_text import finding_label
 from tuner.render.checked.wording import description, where
+from tuner.render.document.painting import line as painted_line
 from tuner.render.terminal import Terminal
-from tuner.render.words import SEVERITY_COLOURS
 from tuner.review.input_findings import FindingLine
 from tuner.review.review import Review
-
-FIX_MARK = "[*]"  # ruff's, beside the code of what ``--fix`` fixes and beside their number in the last line
 
 
 def lines(review: Review, context: RenderContext) -> Iterator[str]:
@@ -20,13 +24,5 @@ def lines(review: Review, context: RenderContext) -> Iterator[str]:
 
 
 def concise(line: FindingLine, terminal: Terminal) -> str:
-    """``path:line:col: severity CODE name: message (override: ...)``."""
-    return f"{where(line)}: {finding_label(line, terminal)}: {description(line)}"
-
-
-def finding_label(line: FindingLine, terminal: Terminal) -> str:
-    """Severity, code and name of a finding, with a mark where ``--fix`` is known to fix it."""
-    rule, severity = line.finding.rule, line.finding.severity
-    shown = terminal.style(severity.value, SEVERITY_COLOURS[severity])
-    mark = f" {FIX_MARK}" if line.fix is not None and line.fix.removes_finding else ""
-    return f"{shown} {rule.code}{mark} {rule.name}"
+    """The line of a finding."""
+    return f"{where(line)}: {painted_line(finding_label(line), terminal)}: {description(line)}"

@@ -3,57 +3,50 @@
 from collections.abc import Iterator
 
 from tuner.language import _
-from tuner.render.checked.concise import finding_label
 from tuner.render.checked.context import RenderContext, separated
+from tuner.render.checked.finding_text import finding_label
 from tuner.render.checked.fix_diff import fix_diff
 from tuner.render.checked.wording import help_text, page, where
-from tuner.render.columns import cells
-from tuner.render.terminal import Terminal, plain
-from tuner.render.words import SEVERITY_COLOURS, sentence, titled
+from tuner.render.document.marks import OF_SEVERITY, strong, user_text
+from tuner.render.document.parts import Annotation, AnswerDocument, Paragraph
+from tuner.render.document.terminal import section_texts
+from tuner.render.terminal import plain
+from tuner.render.words import sentence, titled
 from tuner.review.input_findings import Excerpt, FindingLine, Fix
 from tuner.review.review import Review
 
 _TAB = 4  # columns that a tab is shown as
-_DIFF_STYLES = {"+": "green", "-": "red"}
 
 
 def parts(review: Review, context: RenderContext) -> Iterator[str]:
     """A paragraph for each finding; empty where there is none."""
-    return separated(_paragraph(line, context.terminal) for line in review.lines)
+    return separated(
+        text for line in review.lines for text in section_texts(finding_document(line), context.terminal)
+    )
 
 
-def _paragraph(line: FindingLine, terminal: Terminal) -> str:
-    message = plain(line.finding.message)
-    place = terminal.style(where(line), "bold")
-    number = str(line.location.line or "")
-    margin = " " * (len(number) + 1)
-    text = [f"{place}: {finding_label(line, terminal)}: {message}"]
-    if line.excerpt is not None:
-        text += _frame(line, line.excerpt, terminal)
-    for note in _notes(line):
-        text.append(f"{margin}{terminal.style('=', 'cyan')} {note}")
-    for changed in (
-        fix_diff(line.fix) if line.fix is not None and not line.fix.refused and not line.fix.hides else ()
-    ):
-        text.append(f"{margin}  {_coloured(changed, terminal)}")
-    return "\n".join(text)
+def finding_document(line: FindingLine) -> AnswerDocument:
+    """All that is known of a finding, in one section."""
+    place, message = strong(user_text(where(line))), user_text(line.finding.message)
+    head = Paragraph(text=f"{place}: {finding_label(line)}: {message}", wraps=False)
+    annotation = Annotation(
+        number=str(line.location.line or ""),
+        quote=None if line.excerpt is None else _quote(line.excerpt),
+        pointer=OF_SEVERITY[line.finding.severity],
+        notes=_notes(line),
+        change=_change(line.fix),
+    )
+    return AnswerDocument(sections=((head, annotation),))
 
 
-def _frame(line: FindingLine, excerpt: Excerpt, terminal: Terminal) -> list[str]:
-    """The line of the input, and carets under the value."""
-    number = str(line.location.line)
-    bar = terminal.style("|", "cyan")
+def _quote(excerpt: Excerpt) -> tuple[str, str, str]:
+    """The line of the input: before the value, the value, behind it."""
     first, last = excerpt.shown or (0, len(excerpt.text))
-    before = ("" if excerpt.shown is None else "... ") + _shown(excerpt.text[first : excerpt.start])
-    value = _shown(excerpt.text[excerpt.start : excerpt.end])
-    after = _shown(excerpt.text[excerpt.end : last]) + ("" if excerpt.shown is None else " ...")
-    carets = terminal.style("^" * max(1, cells(value)), SEVERITY_COLOURS[line.finding.severity])
-    margin = " " * (len(number) + 1)
-    return [
-        f"{margin}{bar}",
-        f"{terminal.style(number, 'cyan')} {bar} {before}{value}{after}",
-        f"{margin}{bar} {' ' * cells(before)}{carets}",
-    ]
+    return (
+        ("" if excerpt.shown is None else "... ") + _shown(excerpt.text[first : excerpt.start]),
+        _shown(excerpt.text[excerpt.start : excerpt.end]),
+        _shown(excerpt.text[excerpt.end : last]) + ("" if excerpt.shown is None else " ..."),
+    )
 
 
 def _shown(text: str) -> str:
@@ -61,8 +54,8 @@ def _shown(text: str) -> str:
     return plain(text.replace("\t", " " * _TAB))
 
 
-def _notes(line: FindingLine) -> list[str]:
-    """What else there is to say of a finding, each part on a line of its own."""
+def _notes(line: FindingLine) -> tuple[str, ...]:
+    """What else there is to say of a finding."""
     finding = line.finding
     notes = [titled(_("note"), sentence(plain(note))) for note in finding.notes]
     if line.origin and line.key and (line.section or not line.location.line):
@@ -82,7 +75,7 @@ def _notes(line: FindingLine) -> list[str]:
     notes.append(titled(_("see"), page(finding.rule) or f"tuner rule {finding.rule.code}"))
     if line.fix is not None and not line.fix.refused:
         notes.append(_fix_option(line.fix))
-    return notes
+    return tuple(notes)
 
 
 def _fix_option(fix: Fix) -> str:
@@ -92,6 +85,6 @@ def _fix_option(fix: Fix) -> str:
     return titled(_("fix") if fix.tried else _("untried fix"), "tuner check --fix")
 
 
-def _coloured(changed: str, terminal: Terminal) -> str:
-    style = _DIFF_STYLES.get(changed[:1])
-    return changed if style is None else terminal.style(changed, style)
+def _change(fix: Fix | None) -> tuple[str, ...]:
+    """The lines that a fix takes out and puts in; none where they may not be shown."""
+    return () if fix is None or fix.refused or fix.hides else fix_diff(fix)

@@ -12,6 +12,7 @@ from tuner.render.document.html_marks import inline
 from tuner.render.document.html_table import html_table
 from tuner.render.document.marks import Medium, marked, words
 from tuner.render.document.parts import (
+    Annotation,
     AnswerDocument,
     Bullet,
     Drawing,
@@ -24,6 +25,7 @@ from tuner.render.document.parts import (
     Paste,
     Table,
 )
+from tuner.render.document.terminal_annotation import annotation_lines
 from tuner.render.terminal import Terminal
 from tuner.render.words import titled
 
@@ -128,8 +130,16 @@ def _facts(part: Facts) -> str:
     return _list("dl", rows)
 
 
+def _annotation(part: Annotation) -> str:
+    return _drawn("\n".join(annotation_lines(part, Terminal())))
+
+
 def _drawing(part: Drawing) -> str:
-    return f'<pre class="drawing" tabindex="0">\n{escape(part.draw(Terminal(width=_WIDE)))}</pre>'
+    return _drawn(part.draw(Terminal(width=_WIDE)))
+
+
+def _drawn(text: str) -> str:
+    return f'<pre class="drawing" tabindex="0">\n{escape(text)}</pre>'
 
 
 _WRITERS: dict[type[Part], Callable[..., str]] = {
@@ -138,5 +148,6 @@ _WRITERS: dict[type[Part], Callable[..., str]] = {
     Paragraph: _paragraph,
     Paste: _paste,
     Facts: _facts,
+    Annotation: _annotation,
     Drawing: _drawing,
 }

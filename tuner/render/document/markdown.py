@@ -6,6 +6,7 @@ from itertools import groupby
 
 from tuner.render.document.marks import Mark, Medium, linked, pieces, words
 from tuner.render.document.parts import (
+    Annotation,
     AnswerDocument,
     Bullet,
     Drawing,
@@ -18,6 +19,7 @@ from tuner.render.document.parts import (
     Paste,
     Table,
 )
+from tuner.render.document.terminal_annotation import annotation_lines
 from tuner.render.terminal import Terminal, plain
 from tuner.render.words import clauses, titled
 
@@ -132,8 +134,16 @@ def _cell(text: str) -> str:
     return re.sub(r"(?<!\\)\|", r"\\|", inline(text.replace("\n", "; ")))
 
 
+def _annotation(part: Annotation) -> str:
+    return _fenced("\n".join(annotation_lines(part, Terminal())))
+
+
 def _drawing(part: Drawing) -> str:
-    return f"```text\n{part.draw(Terminal(width=_WIDE))}\n```"
+    return _fenced(part.draw(Terminal(width=_WIDE)))
+
+
+def _fenced(text: str) -> str:
+    return f"```text\n{text}\n```"
 
 
 _WRITERS: dict[type[Part], Callable[..., str]] = {
@@ -145,5 +155,6 @@ _WRITERS: dict[type[Part], Callable[..., str]] = {
     Entry: _entry,
     Facts: _facts,
     Table: _table,
+    Annotation: _annotation,
     Drawing: _drawing,
 }

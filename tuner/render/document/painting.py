@@ -1,6 +1,6 @@
 """Marked texts on a terminal: wrapped by what is seen of them, then painted."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from tuner.render.document.marks import ARROW, Mark, Medium, linked, pieces, words
@@ -20,12 +20,20 @@ _STYLES: dict[Mark, Style] = {
 }
 
 
+def line(text: str, terminal: Terminal) -> str:
+    """A marked text as it is, painted and not wrapped."""
+    if not terminal.colour or text.isprintable():
+        return _shown(words(text, Medium.TERMINAL), terminal)
+    return "".join(
+        terminal.style(_shown(linked(piece)[0], terminal), *_style(marks))
+        for piece, marks in pieces(text, Medium.TERMINAL)
+    )
+
+
 def prose(text: str, terminal: Terminal, *, indent: str = "", first: str | None = None) -> str:
     """A marked text, wrapped by what is seen of it and then painted."""
     first = indent if first is None else first
-    shown_text = words(text, Medium.TERMINAL)
-    if not terminal.unicode:
-        shown_text = shown_text.replace(ARROW, terminal.arrow)
+    shown_text = _shown(words(text, Medium.TERMINAL), terminal)
     wrapped = terminal.prose(shown_text, indent=indent, first=first)
     if not terminal.colour or text.isprintable():
         return wrapped
@@ -42,10 +50,19 @@ def prose(text: str, terminal: Terminal, *, indent: str = "", first: str | None 
 def _styles(text: str, terminal: Terminal) -> Iterator[Style]:
     """The style of each character that is seen and no blank."""
     for piece, marks in pieces(text, Medium.TERMINAL):
-        style = tuple(dict.fromkeys(name for mark in marks for name in _STYLES.get(mark, ())))
-        label, _address = linked(piece)
-        shown = label if terminal.unicode else label.replace(ARROW, terminal.arrow)
+        style = _style(marks)
+        shown = _shown(linked(piece)[0], terminal)
         yield from (style for char in shown if not char.isspace())
+
+
+def _style(marks: Sequence[Mark]) -> Style:
+    """The style of what stands under some marks."""
+    return tuple(dict.fromkeys(name for mark in marks for name in _STYLES.get(mark, ())))
+
+
+def _shown(text: str, terminal: Terminal) -> str:
+    """The text in characters that the terminal has."""
+    return text if terminal.unicode else text.replace(ARROW, terminal.arrow)
 
 
 def _painted(line: str, styles: Iterator[Style], terminal: Terminal) -> str:

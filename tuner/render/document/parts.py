@@ -18,6 +18,7 @@ class Heading(Struct, frozen=True, kw_only=True):
     text: str
     rank: int = 3  # on a page; a terminal shows all alike
     further: int = 0
+    wraps: bool = True  # on a terminal; a path does not
     only: Medium | None = None
 
 
@@ -38,6 +39,7 @@ class Paragraph(Struct, frozen=True, kw_only=True):
     level: int = 0
     further: int = 0  # steps that lines behind the first one stand deeper
     mark: Mark | None = None  # of all of it
+    wraps: bool = True  # on a terminal; a line that other programs find by its form does not
     only: Medium | None = None
 
 
@@ -80,10 +82,11 @@ class Column(Struct, frozen=True, kw_only=True):
 
     title: str = ""
     group: str = ""  # what a terminal writes in place of the titles of neighbours that share it
-    width: int = 0  # on a terminal; zero for a last column, which has what is left
+    width: int = 0  # on a terminal; zero for one whose cells are as wide as their texts
     align: Literal["left", "right"] = "left"
     before: str = ""  # stands in front of a cell on a terminal: an arrow, a space
     below: bool = False  # on a terminal the lines of its cells stand below their row
+    wraps: bool = True  # on a terminal, in a column without a width
     only: Medium | None = None
 
 
@@ -104,6 +107,20 @@ class Table(Struct, frozen=True, kw_only=True):
     only: Medium | None = None
 
 
+class Annotation(Struct, frozen=True, kw_only=True):
+    """A line of a file with a piece of it pointed at, notes on it, and how the file would change.
+
+    Nothing in it is wrapped, so that what stands below a character stays there.
+    """
+
+    number: str = ""  # of the line
+    quote: tuple[str, str, str] | None = None  # before the piece, the piece, behind it; None: not shown
+    pointer: Mark | None = None  # the mark of what points at the piece
+    notes: tuple[str, ...] = ()
+    change: tuple[str, ...] = ()  # lines that go, each behind "- ", and that come, each behind "+ "
+    only: Medium | None = None
+
+
 class Drawing(Struct, frozen=True, kw_only=True):
     """What is laid out for the width that there is: bars, sums that are written out.
 
@@ -114,7 +131,7 @@ class Drawing(Struct, frozen=True, kw_only=True):
     only: Medium | None = None
 
 
-Part = Heading | Headline | Paragraph | Bullet | Paste | Entry | Facts | Table | Drawing
+Part = Heading | Headline | Paragraph | Bullet | Paste | Entry | Facts | Table | Annotation | Drawing
 
 
 class AnswerDocument(Struct, frozen=True, kw_only=True):

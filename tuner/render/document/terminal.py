@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterator
 
 from tuner.render.columns import left
 from tuner.render.document.marks import Mark, Medium, words
-from tuner.render.document.painting import prose, styled
+from tuner.render.document.painting import line, prose, styled
 from tuner.render.document.parts import (
+    Annotation,
     AnswerDocument,
     Bullet,
     Drawing,
@@ -32,7 +33,7 @@ def terminal_text(document: AnswerDocument, terminal: Terminal) -> str:
 def section_texts(document: AnswerDocument, terminal: Terminal) -> Iterator[str]:
     """The lines of each section."""
     for section in document.shown(Medium.TERMINAL):
-        yield "\n".join(line for part in section for line in _lines(part, terminal))
+        yield "\n".join(text for part in section for text in _lines(part, terminal))
 
 
 def _lines(part: Part, terminal: Terminal) -> Iterator[str]:
@@ -41,7 +42,8 @@ def _lines(part: Part, terminal: Terminal) -> Iterator[str]:
 
 
 def _heading(part: Heading, terminal: Terminal) -> Iterator[str]:
-    text = prose(part.text, terminal, indent=_STEP * part.further, first="")
+    indent = _STEP * part.further
+    text = prose(part.text, terminal, indent=indent, first="") if part.wraps else line(part.text, terminal)
     yield styled(text, Mark.STRONG, terminal)
 
 
@@ -54,7 +56,8 @@ def _paragraph(part: Paragraph, terminal: Terminal) -> Iterator[str]:
     first = part.label or _STEP * part.level
     for text in part.text.split("\n"):
         if words(text, Medium.TERMINAL):
-            yield styled(prose(text, terminal, indent=indent, first=first), part.mark, terminal)
+            wrapped = prose(text, terminal, indent=indent, first=first) if part.wraps else None
+            yield styled(first + line(text, terminal) if wrapped is None else wrapped, part.mark, terminal)
 
 
 def _bullet(part: Bullet, terminal: Terminal) -> Iterator[str]:
@@ -62,7 +65,7 @@ def _bullet(part: Bullet, terminal: Terminal) -> Iterator[str]:
 
 
 def _paste(part: Paste, terminal: Terminal) -> Iterator[str]:
-    yield from (_STEP * part.level + styled(line, part.mark, terminal) for line in part.lines)
+    yield from (_STEP * part.level + styled(text, part.mark, terminal) for text in part.lines)
 
 
 def _entry(part: Entry, terminal: Terminal) -> Iterator[str]:
@@ -84,6 +87,12 @@ def _table(part: Table, terminal: Terminal) -> Iterator[str]:
     return table_lines(part, terminal)
 
 
+def _annotation(part: Annotation, terminal: Terminal) -> Iterator[str]:
+    from tuner.render.document.terminal_annotation import annotation_lines  # of tuner check alone
+
+    return annotation_lines(part, terminal)
+
+
 def _drawing(part: Drawing, terminal: Terminal) -> Iterator[str]:
     yield part.draw(terminal)
 
@@ -97,5 +106,6 @@ _WRITERS: dict[type[Part], Callable[..., Iterator[str]]] = {
     Entry: _entry,
     Facts: _facts,
     Table: _table,
+    Annotation: _annotation,
     Drawing: _drawing,
 }

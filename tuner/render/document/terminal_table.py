@@ -5,7 +5,7 @@ from itertools import groupby
 
 from tuner.render.columns import columns, left, right
 from tuner.render.document.marks import ARROW, Mark, Medium, words
-from tuner.render.document.painting import prose, styled
+from tuner.render.document.painting import line, prose, styled
 from tuner.render.document.parts import Column, Row, Table
 from tuner.render.terminal import Terminal
 
@@ -28,14 +28,17 @@ def table_lines(table: Table, terminal: Terminal) -> Iterator[str]:
         if columns(words(cells[0], Medium.TERMINAL)) > shown[0].width:
             yield prose(cells[0], terminal, indent=margin + _STEP, first=margin)
             cells[0] = ""
-        line = (margin + _cells(cells, shown, terminal)).rstrip()
-        yield styled(line, row.mark, terminal) + words(row.note, Medium.TERMINAL)
+        text = (margin + _cells(cells, shown, terminal)).rstrip()
+        yield styled(text, row.mark, terminal) + words(row.note, Medium.TERMINAL)
         yield from _below(row, table, terminal)
 
 
 def _heads(shown: Sequence[Column], terminal: Terminal) -> Iterator[str]:
     """The titles; groups stand above those of their columns, or in their place where these have none."""
-    above = any(column.group and words(column.title, Medium.TERMINAL) for column in shown)
+    titles = [words(column.title, Medium.TERMINAL) for column in shown]
+    if not any((*titles, *(column.group for column in shown))):
+        return
+    above = any(title and column.group for title, column in zip(titles, shown, strict=True))
     text = ""
     for group, members in groupby(shown, key=lambda column: column.group):
         of_group = list(members)
@@ -52,14 +55,21 @@ def _heads(shown: Sequence[Column], terminal: Terminal) -> Iterator[str]:
 
 def _cells(cells: Sequence[str], shown: Sequence[Column], terminal: Terminal) -> str:
     """The cells side by side; what stands in front of one is left out between two that say nothing."""
-    line, previous = "", ""
+    row, previous = "", ""
     for cell, column in zip(cells, shown, strict=True):
-        text = prose(cell, terminal) if column.width == 0 else words(cell, Medium.TERMINAL)
+        text = _text(cell, column, terminal)
         before = _before(column, terminal)
-        line += before if cell or previous else " " * columns(before)
-        line += right(text, column.width) if column.align == "right" else left(text, column.width)
+        row += before if cell or previous else " " * columns(before)
+        row += right(text, column.width) if column.align == "right" else left(text, column.width)
         previous = cell
-    return line
+    return row
+
+
+def _text(cell: str, column: Column, terminal: Terminal) -> str:
+    """A cell; one of a column with a width has no colours, which would be counted."""
+    if column.width:
+        return words(cell, Medium.TERMINAL)
+    return prose(cell, terminal) if column.wraps else line(cell, terminal)
 
 
 def _before(column: Column, terminal: Terminal) -> str:

@@ -45,28 +45,28 @@ RULE = Rule(
 
 def check(case: Case) -> Finding | None:
     """Raise the size of the critic's passes."""
-    raised, said = case, dict[Phase, str]()
+    raised, passes = case, dict[Phase, str]()
     for _round in range(2):  # a shorter step can make the other pass's gain worth mentioning
         for site in _sites(raised.workload):
             size = larger(raised, site)
             if size is not None:
-                said.setdefault(
+                passes.setdefault(
                     site.phase,
                     _("{sequences} in {phase}").format(
                         sequences=longest(site.size(raised.workload)), phase=site.phase.value
                     ),
                 )
                 raised = case.with_workload(site.resized(raised.workload, size))
-    if not said:
+    if not passes:
         return None
     return Finding(
         rule=RULE,
         message=_("the critic has no vocabulary, yet takes {passes} at a time; {fitting}").format(
-            passes=_joined(list(said.values())), fitting=_fitting(raised.workload)
+            passes=_joined(list(passes.values())), fitting=_fitting(raised.workload)
         ),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,
-        phase=next(iter(said)),
+        phase=next(iter(passes)),
         proposal=raised.workload,
     )
 

@@ -46,9 +46,9 @@ def check(case: Case) -> Finding | None:
     """Keep activations on the card in every training pass that has the room."""
     proposal, phases = case.workload, list[Phase]()
     for phase in (case.workload.actor_update.phase, *([Phase.UPDATE_CRITIC] if case.workload.critic else [])):
-        kept = replace(engine_of(case.workload, phase), activation_offload=False)
-        if case.pays(with_engine(case.workload, phase, kept)):
-            proposal = with_engine(proposal, phase, kept)
+        unloaded = replace(engine_of(case.workload, phase), activation_offload=False)
+        if case.pays(with_engine(case.workload, phase, unloaded)):
+            proposal = with_engine(proposal, phase, unloaded)
             phases.append(phase)
     if not phases:
         return None

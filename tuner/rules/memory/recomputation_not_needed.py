@@ -50,12 +50,14 @@ RULE = Rule(
 
 def check(case: Case) -> Finding | None:
     """Keep activations in every training pass that has the room."""
-    kept = {
+    proposals = {
         phase: _without_recomputation(case, phase)
         for phase in (case.workload.actor_update.phase, Phase.UPDATE_CRITIC)
     }
     paying = {
-        phase: proposal for phase, proposal in kept.items() if proposal is not None and case.pays(proposal)
+        phase: proposal
+        for phase, proposal in proposals.items()
+        if proposal is not None and case.pays(proposal)
     }
     if not paying:
         return None
@@ -76,22 +78,22 @@ def _without_recomputation(case: Case, phase: Phase) -> Workload | None:
     if site is None or site.engine.checkpointing is Checkpointing.NONE or case.short(phase) is not None:
         return None
     engine = replace(site.engine, checkpointing=Checkpointing.NONE)
-    kept = with_engine(case.workload, phase, engine)
-    if not case.faster(kept) or _affords(case, kept, phase):
-        return kept
-    sizes = site.smaller_sizes(kept)
+    proposal = with_engine(case.workload, phase, engine)
+    if not case.faster(proposal) or _affords(case, proposal, phase):
+        return proposal
+    sizes = site.smaller_sizes(proposal)
     size = case.largest(
         sizes,
-        lambda size: site.resized(kept, size),
+        lambda size: site.resized(proposal, size),
         accept=lambda other: _affords(case, other, phase),
     )
-    return None if size is None else site.resized(kept, size)
+    return None if size is None else site.resized(proposal, size)
 
 
-def _affords(case: Case, kept: Workload, phase: Phase) -> bool:
+def _affords(case: Case, proposal: Workload, phase: Phase) -> bool:
     """Whether kept activations fit at the upper end of what they may take."""
-    in_phase = case.with_workload(kept).phase(phase)
-    return (in_phase is None or in_phase.interval[1] <= case.limit_bytes) and case.affords(kept)
+    in_phase = case.with_workload(proposal).phase(phase)
+    return (in_phase is None or in_phase.interval[1] <= case.limit_bytes) and case.affords(proposal)
 
 
 def _message(case: Case, proposal: Workload, phase: Phase) -> str:

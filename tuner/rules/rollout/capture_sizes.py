@@ -55,17 +55,17 @@ def check(case: Case) -> Finding | None:
     proposal = fewer_graphs(case.workload, worst.phase)
     if proposal == case.workload or not case.fits(proposal):
         return None
-    kept = capture_sizes(proposal.generator)
+    sizes = capture_sizes(proposal.generator)
     return Finding(
         rule=RULE,
         message=ngettext(
             "{shortage}; graphs of all batch sizes take {graphs}, and no more than {sequences} runs at once",
             "{shortage}; graphs of all batch sizes take {graphs}, and no more than {sequences} run at once",
-            kept[-1],
+            sizes[-1],
         ).format(
             shortage=over(case, worst.phase),
             graphs=gib(case.rollout.graph_bytes),
-            sequences=counted(kept[-1], "sequence"),
+            sequences=counted(sizes[-1], "sequence"),
         ),
         severity=case.severity(worst.phase),
         evidence=Evidence.HEURISTIC,

@@ -63,7 +63,7 @@ def check(case: Case) -> Finding | None:
     ]
     if not proposals:
         return None
-    role, ranks, proposal = min(proposals, key=lambda found: case.seconds(found[2]))
+    role, ranks, proposal = min(proposals, key=lambda choice: case.seconds(choice[2]))
     now = _engines(case)[role].parallel.ulysses
     return Finding(
         rule=RULE,

@@ -61,15 +61,15 @@ class SimulatedEngine:
         while self._waiting or self._running.count or self._away:
             self._move()
         first, last = self._crowded
-        away = self._away
+        tool_waits = self._away
         return Simulated(
             stretches=tuple(self._stretches),
-            priced=() if away is None else tuple(away.priced),
+            priced=() if tool_waits is None else tuple(tool_waits.priced),
             crowded=(int(min(first, last)), int(last)),
             most_running=self._running.most,
             preempted=self._preempted,
             recomputed_tokens=self._recomputed,
-            idle_s=away.idle_s if away is not None else 0.0,
+            idle_s=tool_waits.idle_s if tool_waits is not None else 0.0,
             refused=self._refused,
             enough_tokens=(self._peak + 1) / (1 - _ADMITTED_SHARE),
         )
@@ -116,9 +116,9 @@ class SimulatedEngine:
             return False
         per_step = max(1, load.step_tokens - before) if load.chunked else load.step_tokens
         left: float = per_step * self._running.steps_until_end(self._admission_steps)
-        taken: list[tuple[int, Waiting]] = []
+        admissions: list[tuple[int, Waiting]] = []
         tokens, earlier = 0.0, 0.0
-        while self._waiting and slots > 0 and (left > 0 or not taken):
+        while self._waiting and slots > 0 and (left > 0 or not admissions):
             head = self._waiting[-1]
             room = planned = load.held_prompt + head.generated + 1
             if load.reserved_tokens > head.generated:
@@ -130,10 +130,10 @@ class SimulatedEngine:
             if fitting < count:
                 count, self._refused = fitting, True
             if count <= 0:
-                if before or taken:
+                if before or admissions:
                     break
                 count = 1  # alone it may take what there is
-            taken.append((count, head))
+            admissions.append((count, head))
             tokens += count * new
             earlier += count * new * tokens_before(load, head, new) if head.turn else 0.0
             self._recomputed += count * again
@@ -142,11 +142,11 @@ class SimulatedEngine:
             head.count -= count
             if not head.count:
                 self._waiting.pop()
-        if not taken:
+        if not admissions:
             return False
         self._blocked = False
         self._peak = max(self._peak, load.cache_tokens - free)
-        self._prefill(taken, tokens, earlier / tokens, max(1, ceil(tokens / per_step - 1e-9)))
+        self._prefill(admissions, tokens, earlier / tokens, max(1, ceil(tokens / per_step - 1e-9)))
         return True
 
     def _lost(self, head: Waiting) -> float:
@@ -156,10 +156,12 @@ class SimulatedEngine:
             self._peak = max(self._peak, load.cache_tokens + self._given - head.mark)
         return lost_tokens(load, head, self._given)
 
-    def _prefill(self, taken: list[tuple[int, Waiting]], tokens: float, earlier: float, steps: int) -> None:
+    def _prefill(
+        self, admissions: list[tuple[int, Waiting]], tokens: float, earlier: float, steps: int
+    ) -> None:
         """Steps that compute the prompts of admitted sequences."""
         running, chunked = self._running, self._chunked
-        left, first = steps, sum([count for count, _ in taken]) / steps
+        left, first = steps, sum([count for count, _ in admissions]) / steps
         while left:
             part = running.steps_until_end(left) if chunked else left
             self._emit(part, running.count if chunked else 0, first, tokens / steps, earlier)
@@ -168,7 +170,7 @@ class SimulatedEngine:
                 if running.has_ended:
                     self._end()
             left -= part
-        for count, head in taken:
+        for count, head in admissions:
             running.add(count, head)
 
     def _decode(self) -> None:
@@ -207,20 +209,20 @@ class SimulatedEngine:
 
         Blocks that were free before theirs are given out before theirs.
         """
-        away = self._away
+        tool_waits = self._away
         running = self._running
         while (group := running.ended()) is not None:
             self._blocked = False
-            if away is not None:
+            if tool_waits is not None:
                 mark = self._given + max(0.0, self._free())
                 if (back := next_request(self._load, group, mark=mark)) is not None:
-                    away.leave(back)
+                    tool_waits.leave(back)
             running.remove(group, group.count)
 
-    def _come_back(self, away: "ToolWaits") -> None:
+    def _come_back(self, tool_waits: "ToolWaits") -> None:
         """Who is back from its tools waits behind all that wait."""
-        while away.is_back:
-            back = away.returned()
+        while tool_waits.is_back:
+            back = tool_waits.returned()
             alike = next((one for one in self._waiting if one.is_like(back)), None)
             if alike is None:
                 self._waiting.insert(0, back)

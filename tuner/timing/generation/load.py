@@ -53,11 +53,13 @@ class Simulated(Struct, frozen=True, kw_only=True):
     def repeated(self, tokens: float) -> "Simulated":
         """The simulation with so many more tokens, generated as those were while others waited."""
         first, last = self.crowded
-        while_waiting = sum(each.steps * each.sampled for each in self.stretches[first:last])
+        while_waiting = sum(stretch.steps * stretch.sampled for stretch in self.stretches[first:last])
         if tokens <= 0 or not while_waiting:
             return self
         times = 1 + tokens / while_waiting
-        longer = (structs.replace(each, steps=each.steps * times) for each in self.stretches[first:last])
+        longer = (
+            structs.replace(stretch, steps=stretch.steps * times) for stretch in self.stretches[first:last]
+        )
         return structs.replace(
             self,
             stretches=(*self.stretches[:first], *longer, *self.stretches[last:]),

@@ -61,18 +61,18 @@ def next_request(load: Load, group: SequenceGroup, *, mark: float) -> Waiting | 
     )
 
 
-def lost_tokens(load: Load, head: Waiting, given: float) -> float:
+def lost_tokens(load: Load, head: Waiting, handed_out_tokens: float) -> float:
     """Tokens of a sequence that was there before which have to be computed again.
 
     Args:
         load: of the engine.
         head: the sequence.
-        given: tokens given out by the cache so far.
+        handed_out_tokens: tokens given out by the cache so far.
     """
     if not load.keeps_blocks:
         return head.calls * head.kept
-    taken = given - head.mark
-    return head.calls * max(0.0, taken if taken < head.kept else head.kept)
+    tokens_since = handed_out_tokens - head.mark
+    return head.calls * max(0.0, tokens_since if tokens_since < head.kept else head.kept)
 
 
 def tokens_before(load: Load, head: Waiting, new: float) -> float:

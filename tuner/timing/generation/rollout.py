@@ -109,8 +109,8 @@ def _generated(load: Load, sequences: int) -> Simulated:
     Where it has many times the sequences that run at once, a part of them is simulated; what it does while
     some of these wait goes on for the tokens of the others.
     """
-    done, left = simulate(load), sequences - load.sequences
-    return done.repeated(left * load.response_tokens / load.sequences) if left else done
+    simulated, left = simulate(load), sequences - load.sequences
+    return simulated.repeated(left * load.response_tokens / load.sequences) if left else simulated
 
 
 def waiting_seconds(inputs: RolloutInput) -> float:
@@ -191,9 +191,9 @@ def _priced(
     Then those in which it has nothing to do, since all sequences are with their tools.
     """
     decode = prefill = reductions = gaps = launch = engine = 0.0
-    done = _generated(load, sequences)
-    priced = done.priced or [priced_step(prices, stretch, stages) for stretch in done.stretches]
-    for stretch, parts in zip(done.stretches, priced, strict=True):
+    simulated = _generated(load, sequences)
+    priced = simulated.priced or [priced_step(prices, stretch, stages) for stretch in simulated.stretches]
+    for stretch, parts in zip(simulated.stretches, priced, strict=True):
         steps = stretch.steps
         decode += steps * parts[0]
         prefill += steps * parts[1]
@@ -204,12 +204,12 @@ def _priced(
     # Columns, not rows: processes remember many rollouts, and a row for each stretch would be most of it.
     host = EngineHost(
         overlaps=prices.overlaps,
-        steps=tuple([stretch.steps for stretch in done.stretches]),
+        steps=tuple([stretch.steps for stretch in simulated.stretches]),
         gpu_s=tuple([parts[6] for parts in priced]),
         launch_s=tuple([parts[7] for parts in priced]),
         prepare_s=tuple([parts[8] for parts in priced]),
     )
-    return (decode, prefill, reductions, gaps, launch, engine), done.idle_s, host
+    return (decode, prefill, reductions, gaps, launch, engine), simulated.idle_s, host
 
 
 def waits_for_host(inputs: RolloutInput, *, concurrent_sequences: int) -> bool:

@@ -35,8 +35,8 @@ from tuner.timing.generation.load import Load, Simulated
 @lru_cache(maxsize=128)
 def simulate(load: Load) -> Simulated:
     """Run one engine until its last sequence has ended."""
-    known = _with_room(load)
-    return known[0] if known else SimulatedEngine(load).run()
+    simulations = _with_room(load)
+    return simulations[0] if simulations else SimulatedEngine(load).run()
 
 
 @lru_cache(maxsize=256)
@@ -47,14 +47,14 @@ def as_far_as_decides(load: Load) -> Load:
     """
     longest = max(load.reserved_tokens, *(length for _, length in load.responses))
     roomy = structs.replace(load, cache_tokens=2 * load.sequences * (load.held_prompt + longest + 1))
-    known = _with_room(roomy)
-    if not known:
+    simulations = _with_room(roomy)
+    if not simulations:
         # Until a cache makes a difference an engine does what it does in any larger one.
-        done = simulate(load)
-        if done.refused or done.enough_tokens > load.cache_tokens:
+        simulated = simulate(load)
+        if simulated.refused or simulated.enough_tokens > load.cache_tokens:
             return load
-        known.append(done)
-    return roomy if load.cache_tokens >= known[0].enough_tokens else load
+        simulations.append(simulated)
+    return roomy if load.cache_tokens >= simulations[0].enough_tokens else load
 
 
 @lru_cache(maxsize=256)

@@ -186,11 +186,11 @@ def preparing_seconds(inputs: RolloutInput, sequences: float, seconds: float) ->
     slower = of_rate("DECODE_MEMORY_SHARE").high
     if prices.overlaps:
         host = seconds - launch
-        told = seconds > slower * gpu
+        decisive = seconds > slower * gpu
     else:
         host = seconds - max(gpu, launch)
-        told = (slower - 1) * gpu < _UNTOLD * host
-    return host if told and host > 0 else None
+        decisive = (slower - 1) * gpu < _UNTOLD * host
+    return host if decisive and host > 0 else None
 
 
 def of_one_engine(inputs: RolloutInput, sequences: float) -> float:

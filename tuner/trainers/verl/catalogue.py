@@ -6,10 +6,10 @@ from tuner.trainers.key_facts import KeyClass, OfferedKey
 
 
 def key_classes(version: str) -> tuple[KeyClass, ...]:
-    """Every key once, see :func:`tuner.trainers.verl.coverage.classes.of_release`."""
-    from tuner.trainers.verl.coverage import classes
+    """Every key once, see :func:`tuner.trainers.verl.coverage.tables.of_release`."""
+    from tuner.trainers.verl.coverage import tables
 
-    return classes.of_release(version)
+    return tables.of_release(version)
 
 
 def input_schema(version: str) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from typing import Any
 
 from tuner.inputs.tree import Path, split_key
 from tuner.trainers.key_facts import KeyKind
-from tuner.trainers.verl.coverage.classes import of_release
+from tuner.trainers.verl.coverage.tables import of_release
 from tuner.trainers.verl.defaults import CONFIGS, has_config, read_defaults
 
 _TYPES = {bool: "boolean", int: "number", float: "number", str: "string", list: "array"}

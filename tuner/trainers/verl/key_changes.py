@@ -5,14 +5,13 @@ the releases that read them, and the class of each key.
 """
 
 from collections.abc import Iterator
-from functools import lru_cache, partial
+from functools import partial
 
 from tuner.trainers.key_changes import KeyClassification, KeysOfConfiguration
 from tuner.trainers.key_changes import changed_keys as changes_between
 from tuner.trainers.key_facts import KeyChange, KeyKind, KeyState
 from tuner.trainers.protocol import Loaded
-from tuner.trainers.verl.coverage.classes import Read, classes
-from tuner.trainers.verl.coverage.no_effect import IdleKeys
+from tuner.trainers.verl.coverage.tables import PPO_COVERAGE
 from tuner.trainers.verl.keys import KEYS, key
 from tuner.trainers.verl.programs import program_of
 from tuner.trainers.verl.source import source_of
@@ -34,7 +33,7 @@ def _keys_of(loaded: Loaded) -> KeysOfConfiguration:
     if program_of(loaded.settings.defaults).fine_tunes:
         classify = partial(_by_look, looked_at)
     else:
-        classify = partial(_classification, release=loaded.version)
+        classify = partial(_in_release, loaded.version)
     return KeysOfConfiguration.of(loaded.settings, loaded.version, classify)
 
 
@@ -42,15 +41,8 @@ def _by_look(looked_at: frozenset[str], name: str) -> KeyClassification:
     return KeyClassification(KeyKind.MODELLED if name in looked_at else None)
 
 
-@lru_cache(maxsize=4096)
-def _classification(name: str, *, release: str) -> KeyClassification:
-    row = next(iter(classes(name, release)), None)
-    if row is None:
-        return KeyClassification()
-    if isinstance(row, Read):
-        return KeyClassification(KeyKind.MODELLED)
-    kind = KeyKind.NO_EFFECT if isinstance(row, IdleKeys) else KeyKind.NOT_MODELLED
-    return KeyClassification(kind, row.reason)
+def _in_release(release: str, name: str) -> KeyClassification:
+    return PPO_COVERAGE.classification(name, release)
 
 
 def _moved(before: Loaded, first: KeysOfConfiguration, after: Loaded) -> Iterator[tuple[str, str]]:

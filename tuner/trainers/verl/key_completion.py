@@ -7,7 +7,7 @@ from typing import Any
 from tuner.inputs.tree import dotted, leaves
 from tuner.language import N_, _
 from tuner.trainers.key_facts import KeyKind, OfferedKey
-from tuner.trainers.verl.coverage.classes import of_key
+from tuner.trainers.verl.coverage.tables import PPO_COVERAGE
 from tuner.trainers.verl.defaults import CONFIGS, FINE_TUNING_CONFIGS, has_config, read_defaults
 
 _DESCRIBED = 100  # keys at a time: to class one takes a quarter of a millisecond, and nobody reads more
@@ -56,5 +56,5 @@ def _written(value: Any) -> str:
 
 def _help(key: str, default: str, version: str) -> str:
     """One line of a shell's list, since what is wider than the screen would be broken there."""
-    words = _(_MADE_OF[of_key(key, version).kind])
+    words = _(_MADE_OF[PPO_COVERAGE.key_class(key, version).kind])
     return _("default {value}; {words}").format(value=default, words=words) if default else words

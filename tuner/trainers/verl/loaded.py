@@ -12,7 +12,7 @@ from tuner.model_shape import ModelShape
 from tuner.trainers.key_facts import KeyChange, KeyState
 from tuner.trainers.protocol import Base, LeftOut, Loaded, RolloutEngineChoice, Trainer
 from tuner.trainers.verl import checks, unset_defaults
-from tuner.trainers.verl.coverage import left_out
+from tuner.trainers.verl.coverage.tables import left_out
 from tuner.trainers.verl.read import (
     NO_MODELS,
     choose_rollout_engine,
@@ -107,7 +107,7 @@ class LoadedConfiguration(Struct, frozen=True, kw_only=True):
         return unset_defaults.quantities(keys, version=self.version)
 
     def left_out(self, workload: Workload) -> tuple[LeftOut, ...]:  # noqa: D102
-        return left_out.left_out(self.settings, workload, version=self.version)
+        return left_out(self.settings, workload, version=self.version)
 
     # What few commands ask for is loaded when they do.
 

@@ -3,11 +3,13 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from tuner.model_shape import ModelShape
 from tuner.workload import Workload
 
 if TYPE_CHECKING:
     from tuner.inputs.log.metrics import StepMetrics
     from tuner.inputs.record.read import RunRecord
+    from tuner.workload.engine import Engine
     from tuner.workload.observed_run import ObservedRun
 
 
@@ -39,6 +41,13 @@ def engine_version_of(release: str, nearest: Workload) -> str | None:
     from tuner.trainers.verl import unbundled_releases
 
     return unbundled_releases.engine_version_of(release, nearest)
+
+
+def engine_of_pass(engine: "Engine", model: ModelShape, *, images: bool) -> "Engine":
+    """What verl adds to a pass, see :func:`tuner.trainers.verl.measured_passes.engine_of_pass`."""
+    from tuner.trainers.verl import measured_passes
+
+    return measured_passes.engine_of_pass(engine, model, images=images)
 
 
 def printed_utilisation(metrics: dict[str, float]) -> float | None:

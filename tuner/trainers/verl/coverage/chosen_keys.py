@@ -1,7 +1,7 @@
 """Sparse attention: what the estimate leaves out of every program's jobs."""
 
 from tuner.language import N_
-from tuner.trainers.verl.coverage.omission import Omission, OmissionContext
+from tuner.trainers.omission import Omission, OmissionContext
 
 _PATHS = ("actor_rollout_ref.model.path", "model.path", "model.partial_pretrain")
 

@@ -1,8 +1,8 @@
 """What the estimate of a fine-tuning job leaves out."""
 
 from tuner.language import N_
+from tuner.trainers.omission import Omission, OmissionContext, Trigger, changed, switched
 from tuner.trainers.verl.coverage.chosen_keys import CHOSEN_KEYS
-from tuner.trainers.verl.coverage.omission import Omission, OmissionContext, Trigger, changed, switched
 from tuner.trainers.verl.keys import keys_of
 from tuner.trainers.verl.programs import Program
 from tuner.workload import Backend

@@ -3,8 +3,8 @@
 from tuner.architectures import find_architecture
 from tuner.language import N_
 from tuner.trainers.key_facts import Affects
+from tuner.trainers.omission import Omission, OmissionContext, switched
 from tuner.trainers.verl.coverage.chosen_keys import CHOSEN_KEYS
-from tuner.trainers.verl.coverage.omission import Omission, OmissionContext, switched
 from tuner.trainers.verl.releases import ENGINE_PREVIEW, OUR_LIBRARY, modules_of, reaches
 from tuner.workload import Backend, RolloutEngine
 

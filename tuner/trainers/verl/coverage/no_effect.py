@@ -1,27 +1,13 @@
 """Keys that change neither memory nor time, by the reason why."""
 
-from msgspec import Struct
-
 from tuner.language import N_
-from tuner.trainers.verl.coverage.pattern import pattern
-from tuner.trainers.verl.releases import ENGINE_PREVIEW, reaches
+from tuner.trainers.omission import IdleKeys
+from tuner.trainers.verl.releases import ENGINE_PREVIEW
 
 _ROLES = "{actor_rollout_ref,critic}.**"
 _ACTOR = "actor_rollout_ref.actor"
 _REFERENCE = "actor_rollout_ref.ref"
 _ROLLOUT = "actor_rollout_ref.rollout"
-
-
-class IdleKeys(Struct, frozen=True, kw_only=True):
-    """Keys that have no effect for one reason."""
-
-    name: str
-    reason: str  # one sentence
-    patterns: tuple[str, ...]
-
-    def covers(self, key: str, version: str) -> bool:
-        """Whether the key belongs to the group in this release."""
-        return any(pattern(text).matches(key, version, reaches) for text in self.patterns)
 
 
 NO_EFFECT: tuple[IdleKeys, ...] = (

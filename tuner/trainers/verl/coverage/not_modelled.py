@@ -3,9 +3,9 @@
 A row leaves its table, or loses its patterns, once reading a workload looks at those keys.
 """
 
+from tuner.trainers.omission import Omission
 from tuner.trainers.verl.coverage.generation import GENERATION
 from tuner.trainers.verl.coverage.models import MODELS
-from tuner.trainers.verl.coverage.omission import Omission
 from tuner.trainers.verl.coverage.recipes import OF_RECIPES
 from tuner.trainers.verl.coverage.running import RUNNING
 from tuner.trainers.verl.coverage.training import TRAINING

@@ -3,7 +3,7 @@
 from tuner.inputs.tree import dotted
 from tuner.language import N_
 from tuner.trainers.key_facts import Affects
-from tuner.trainers.verl.coverage.omission import Omission, OmissionContext, Trigger, switched
+from tuner.trainers.omission import Omission, OmissionContext, Trigger, switched
 from tuner.trainers.verl.defaults import CONFIGS, read_defaults
 from tuner.trainers.verl.recipe import Recipe
 from tuner.trainers.verl.recipes import DAPO, PRIME, SPIN, SPPO, started_by

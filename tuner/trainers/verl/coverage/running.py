@@ -2,7 +2,7 @@
 
 from tuner.language import N_
 from tuner.trainers.key_facts import Affects
-from tuner.trainers.verl.coverage.omission import Omission, OmissionContext, changed
+from tuner.trainers.omission import Omission, OmissionContext, changed
 
 _ROLLOUT = "actor_rollout_ref.rollout"
 _ACTOR = "actor_rollout_ref.actor"

@@ -5,7 +5,7 @@ either name. As a shell's do not stand for hidden files, they do not for names s
 Releases may follow as in :mod:`tuner.trainers.key_table`: ``"data.seed >=0.6.0"``.
 """
 
-from functools import cache
+from functools import cache, lru_cache
 
 from msgspec import Struct
 
@@ -31,6 +31,12 @@ def pattern(text: str) -> Pattern:
     releases = spelling(text)
     names = tuple(frozenset(name.strip("{}").split(",")) for name in releases.key.split("."))
     return Pattern(names=names, releases=releases)
+
+
+@lru_cache(maxsize=1 << 12)  # many configurations set the same keys
+def covered(patterns: tuple[str, ...], key: str, version: str, reaches: Reaches = at_least) -> bool:
+    """Whether a release knows the key under one of some patterns."""
+    return any(pattern(text).matches(key, version, reaches) for text in patterns)
 
 
 def _match(names: tuple[frozenset[str], ...], path: Path) -> bool:

@@ -1,15 +1,16 @@
-"""A part of a job that the estimate leaves out, and when a job has it."""
+"""Rows of what a trainer's keys ask for and the estimate leaves out, or need not count."""
 
 from collections.abc import Callable, Iterator
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 from msgspec import Struct
 
 from tuner.inputs.settings import Settings
 from tuner.language import _
 from tuner.trainers.key_facts import Affects
-from tuner.trainers.verl.coverage.pattern import pattern
-from tuner.trainers.verl.releases import reaches
+from tuner.trainers.key_pattern import covered
+from tuner.trainers.key_table import Reaches
+from tuner.versions import at_least
 from tuner.workload import Workload
 
 
@@ -19,6 +20,7 @@ class OmissionContext(Struct, frozen=True, kw_only=True, dict=True):
     settings: Settings
     workload: Workload
     version: str  # of the keys
+    reaches: Reaches = at_least  # how the trainer's releases follow one another
 
     @cached_property
     def changed(self) -> tuple[str, ...]:
@@ -31,7 +33,7 @@ class OmissionContext(Struct, frozen=True, kw_only=True, dict=True):
 
     def all_named(self, *texts: str) -> Iterator[str]:
         """The keys that stand under some patterns."""
-        return (key for key in self.changed if _covered(texts, key, self.version))
+        return (key for key in self.changed if covered(texts, key, self.version, self.reaches))
 
 
 Trigger = Callable[[OmissionContext], str | None]
@@ -42,7 +44,7 @@ class Omission(Struct, frozen=True, kw_only=True):
     """What the estimate leaves out, with all keys that belong to it."""
 
     name: str  # completes "the job fits, without ..."; may have {modules} in it
-    reason: str  # what verl does there that is not counted, one sentence
+    reason: str  # what the trainer does there that is not counted, one sentence
     patterns: tuple[str, ...]
     affects: Affects = Affects.GPU
     trigger: Trigger | None = None  # None: each of its keys, once it differs from the release's default
@@ -55,20 +57,13 @@ class Omission(Struct, frozen=True, kw_only=True):
         """Its name in the language that is chosen, with the modules that it speaks of."""
         return _(self.name).format(modules=_(" or ").join(self.modules))
 
-    def holds(self, version: str) -> bool:
-        """Whether the release has any of its keys; one without keys of its own has a trigger that tells."""
-        return not self.patterns or any(
-            pattern(text).releases.holds(version, reaches) for text in self.patterns
-        )
 
-    def covers(self, key: str, version: str) -> bool:
-        """Whether the key belongs to it in this release."""
-        return _covered(self.patterns, key, version)
+class IdleKeys(Struct, frozen=True, kw_only=True):
+    """Keys that have no effect for one reason."""
 
-
-@lru_cache(maxsize=1 << 12)  # many configurations set the same keys
-def _covered(patterns: tuple[str, ...], key: str, version: str) -> bool:
-    return any(pattern(text).matches(key, version, reaches) for text in patterns)
+    name: str
+    reason: str  # one sentence
+    patterns: tuple[str, ...]
 
 
 def switched(*keys: str) -> Trigger:

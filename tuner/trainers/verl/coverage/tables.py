@@ -1,0 +1,67 @@
+"""What the estimate makes of verl's keys: the tables of its two kinds of programs, and who asks them.
+
+A key is modelled where reading a workload looks at it, which :mod:`tuner.trainers.verl.keys` knows by
+itself. Of all others, ``no_effect`` says why they change neither memory nor time, and ``not_modelled``
+what is missing from the answer once they are used.
+"""
+
+from functools import cache
+
+from tuner.inputs.settings import Settings
+from tuner.inputs.tree import dotted, leaves
+from tuner.trainers.coverage import Coverage
+from tuner.trainers.key_facts import KeyClass
+from tuner.trainers.omission import OmissionContext
+from tuner.trainers.protocol import LeftOut
+from tuner.trainers.verl.coverage.no_effect import NO_EFFECT
+from tuner.trainers.verl.coverage.not_modelled import NOT_MODELLED
+from tuner.trainers.verl.programs import program_of
+from tuner.trainers.verl.releases import reaches
+from tuner.trainers.verl.source import source_of
+from tuner.workload import Workload
+
+
+def _reads(key: str, version: str) -> bool:
+    from tuner.trainers.verl.coverage.read_keys import setting_keys  # few jobs ask
+
+    return key in setting_keys(version)
+
+
+def _supplies(key: str, version: str) -> bool:
+    from tuner.trainers.verl.coverage.read_keys import source_keys
+
+    return key in source_keys(version)
+
+
+PPO_COVERAGE = Coverage(NOT_MODELLED, no_effect=NO_EFFECT, reads=_reads, supplies=_supplies, reaches=reaches)
+
+
+@cache
+def _fine_tuning() -> Coverage:
+    from tuner.trainers.verl.coverage.fine_tuning import FINE_TUNING  # few jobs are of it
+
+    return Coverage(FINE_TUNING, no_effect=NO_EFFECT, reaches=reaches)
+
+
+def left_out(settings: Settings, workload: Workload, *, version: str) -> tuple[LeftOut, ...]:
+    """Every part of the job that the workload does not hold, with the key by which the job has it.
+
+    Args:
+        settings: the loaded settings.
+        workload: what was read from them.
+        version: the release that they were read for.
+    """
+    coverage = _fine_tuning() if program_of(settings.defaults).fine_tunes else PPO_COVERAGE
+    generation = source_of(settings, version).version
+    job = OmissionContext(settings=settings, workload=workload, version=generation, reaches=reaches)
+    return tuple(coverage.left_out(job))
+
+
+def of_release(version: str) -> tuple[KeyClass, ...]:
+    """The keys of a release's configurations by class."""
+    from tuner.trainers.verl.defaults import CONFIGS, read_defaults
+
+    trees = (read_defaults(version, config).tree for config in CONFIGS)
+    return PPO_COVERAGE.key_classes(
+        sorted({dotted(path) for tree in trees for path, _ in leaves(tree) if path}), version
+    )
