@@ -189,6 +189,8 @@ def _basis(answer: Consultation) -> Rows:
     settings = answer.settings
     if settings.program is not None:
         yield _("project"), settings.program.name
+    if answer.loaded.base.laid_on:
+        yield _("laid on"), answer.loaded.base.laid_on
     if settings.default_origin.location is not None:
         yield _("laid on"), str(settings.default_origin.location)
 

@@ -62,15 +62,21 @@ class Layers:
             Path, tuple[OverrideKind | None, Location]
         ] = {}  # the kind is None for a file's key
 
-    def add_document(self, document: Document) -> None:
-        """Lay a file on what is there."""
+    def add_document(self, document: Document, *, declares: bool = False) -> None:
+        """Lay a file on what is there.
+
+        Args:
+            document: the file.
+            declares: it is the configuration of a program, which reads the keys that the file adds.
+        """
+        kind = OverrideKind.ADD if declares else None
         for path, value in leaves(document.tree):
             if not path:
                 continue
             location = document.location(*path)
             self._set(path, value, Origin(layer=Layer.FILE, location=location))
             if not self._schema.in_yaml(path) and not self._schema.in_dataclass(path):
-                self._suspects[path] = None, location
+                self._suspects[path] = kind, location
 
     def add_override(self, override: Override) -> None:
         """Apply one argument of the command line."""
