@@ -211,3 +211,100 @@ def test_a_slip_in_the_configuration_of_a_program_is_told(tmp_path: Path) -> Non
     assert [(key["key"], key["nearest"]) for key in unknown] == [
         ("data.max_promt_length", "data.max_prompt_length")
     ]
+
+
+MISSING = "trainer.nnodes=1 actor_rollout_ref.model.path=Qwen/Qwen3-4B"
+
+
+def missing_of(*words: str) -> dict[str, Any]:
+    missing: dict[str, Any] = answer(*words)["premises"]["missing_configuration"]
+    return missing
+
+
+def test_a_configuration_that_is_not_in_the_tree_is_the_headline(tmp_path: Path) -> None:
+    write(tmp_path, run_sh=f"python3 scripts/entry.py {MISSING}\n", scripts__entry_py=hydra_main())
+    script = str(tmp_path / "run.sh")
+    shown = run("advise", script, "--gpu", "h200").out
+    assert shown.startswith("CONFIGURATION MISSING: The configuration mine is not here: looked for in")
+    assert f"{tmp_path}/configs." in "".join(shown.split())
+    assert "Paste this" not in shown
+    assert "WILL NOT START" not in shown  # what is not set may stand in the file
+    content = answer(script)
+    missing = content["premises"]["missing_configuration"]
+    assert (missing["name"], missing["looked_in"]) == ("mine", [str(tmp_path / "configs")])
+    assert missing["location"]["source"] == str(tmp_path / "scripts" / "entry.py")
+    assert content["combination"] is None
+    assert not any(finding["refuses"] for finding in content["findings"])
+
+
+def test_a_check_says_first_that_the_configuration_is_missing(tmp_path: Path) -> None:
+    write(tmp_path, run_sh=f"python3 scripts/entry.py {MISSING} actor_rollout_ref.rollout.mode=sync\n")
+    write(tmp_path, scripts__entry_py=hydra_main())
+    script = str(tmp_path / "run.sh")
+    result = run("check", script, "--gpu", "h200")
+    first, *rest = result.out.splitlines()
+    assert "warning CFG185 missing-configuration: the configuration mine is not here" in first
+    assert result.code == 1
+    assert any("error CFG119" in line for line in rest)  # the launch itself says what is refused
+    assert "override: " not in result.out
+    before = (tmp_path / "run.sh").read_text()
+    run("check", script, "--gpu", "h200", "--fix")
+    assert (tmp_path / "run.sh").read_text() == before
+
+
+@pytest.mark.parametrize(
+    ("options", "folder"),
+    [("--config-name=mine", "config"), ("--config-path=conf/more --config-name mine.yaml", "conf/more")],
+)
+def test_a_name_that_is_typed_and_nowhere_is_missing(options: str, folder: str, tmp_path: Path) -> None:
+    write(tmp_path, run_sh=f"python3 -m verl.trainer.main_ppo {options} {MISSING}\n")
+    missing = missing_of(str(tmp_path / "run.sh"))
+    assert missing["name"].startswith("mine")
+    assert missing["looked_in"][0] == str(tmp_path / folder)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        hydra_main(name="NAMES[0]"),
+        "import hydra\nhydra.initialize('../configs')\nc = hydra.compose(config_name=pick())\n",
+        "import hydra\n@hydra.main(**options())\ndef main(config): ...\n",
+    ],
+)
+def test_a_configuration_that_code_computes_is_missing(code: str, tmp_path: Path) -> None:
+    write(tmp_path, run_sh=f"python3 scripts/entry.py {MISSING}\n", scripts__entry_py=code)
+    missing = missing_of(str(tmp_path / "run.sh"))
+    assert missing["name"] == ""
+    assert "scripts/entry.py computes which one it is" in missing["reason"]
+    named = f"python3 scripts/entry.py --config-path {tmp_path} --config-name mine {MISSING}\n"
+    write(tmp_path, run_sh=named, mine_yaml=MINE)
+    assert missing_of(str(tmp_path / "run.sh")) is None
+
+
+def test_a_configuration_of_which_a_part_is_not_here_is_missing(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        run_sh=f"python3 scripts/entry.py {MISSING}\n",
+        scripts__entry_py=hydra_main(),
+        configs__mine_yaml=MINE.replace("ppo_trainer", "ours"),
+    )
+    missing = missing_of(str(tmp_path / "run.sh"))
+    assert missing["name"] == "mine"
+    assert "'ours' is neither a configuration of verl nor found as" in missing["reason"]
+
+
+def test_a_launch_without_a_model_says_that_its_configuration_is_missing(tmp_path: Path) -> None:
+    write(tmp_path, run_sh="python3 scripts/entry.py trainer.nnodes=1\n", scripts__entry_py=hydra_main())
+    result = run("advise", str(tmp_path / "run.sh"), "--gpu", "h200")
+    assert result.code == 2
+    assert "no model is named, and the configuration mine is not here: looked for in" in result.err
+
+
+def test_a_configuration_that_is_here_is_not_missing(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        run_sh=f"python3 scripts/entry.py {MISSING}\n",
+        scripts__entry_py=hydra_main(),
+        configs__mine_yaml=MINE,
+    )
+    assert missing_of(str(tmp_path / "run.sh")) is None

@@ -1,6 +1,7 @@
 """The configuration that a launch has Hydra compose: one of verl's, a file in its tree, or a missing one."""
 
 from collections.abc import Sequence
+from os.path import normpath
 from pathlib import Path as FilePath
 
 from msgspec import Struct
@@ -110,11 +111,12 @@ def missing_configuration(
             reason="",
             location=named.location,
         )
-    option = option_value(given, "config_name")
+    option, path = option_value(given, "config_name"), option_value(given, "config_path")
     places = starting_folders(launch.folder, launch.folders)
+    below = CONFIG_FOLDERS if path is None or "$" in path.text else (path.text,)
     return MissingConfiguration(
         name=name,
-        looked_in=tuple(str(place / below) for place in places for below in CONFIG_FOLDERS),
+        looked_in=tuple(normpath(place / folder) for place in places for folder in below),
         reason="",
         location=Location(source=COMMAND_LINE) if option is None else option.location,
     )
