@@ -90,6 +90,13 @@ class PremisesReport(Struct, frozen=True, kw_only=True):
     trainer: str
     release: str
     release_reason: str
+    checkout: Annotated[
+        str | None,
+        Meta(
+            description="the version that the trainer's own tree tells, where the configuration is read "
+            "there; the checks are those of the release"
+        ),
+    ] = None
     engine: Annotated[
         str | None, Meta(description="the rollout engine with its version; null for transformers")
     ] = None
@@ -153,6 +160,7 @@ def premises_of(answer: Consultation) -> PremisesReport:
         trainer=workload.release.trainer,
         release=workload.release.version,
         release_reason=answer.release_reason,
+        checkout=answer.loaded.base.checkout or None,
         engine=None if rollout_engine is None else f"{rollout_engine.name} {rollout_engine.version}",
         engine_reason=None if rollout_engine is None else rollout_engine.reason,
         model_reason=answer.model_reason,

@@ -45,6 +45,7 @@ class Base(Struct, frozen=True, kw_only=True):
     name: str
     words: tuple[str, ...] = ()  # in front of overrides; none for the one that is taken by itself
     keys: tuple[str, ...] = ()  # a file that holds only what differs is laid on the same one by these
+    checkout: str = ""  # the version that the trainer's own tree tells, where the configuration is read there
     laid_on: str = ""  # the file that the launch's program names, where that is in the tree
     missing: MissingConfiguration | None = None  # the user's own that a launch names in its place
 

@@ -97,6 +97,7 @@ def parse(
         fork=fork,
         started=trainer or Program.PPO,
         processes=processes,
+        required=primary.required,
         laid_on=primary.laid_on,
         declares=bool(program or primary.name),
         missing=primary.missing or _missing(launch, given, arguments, composition),

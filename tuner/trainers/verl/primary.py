@@ -20,6 +20,7 @@ from tuner.trainers.verl.entry_points import program_started
 from tuner.trainers.verl.example_configs import example_config
 from tuner.trainers.verl.named_files import CONFIG_FOLDERS
 from tuner.trainers.verl.recipes import named as recipe_named
+from tuner.trainers.verl.required_release import RequiredRelease, required_release
 
 _TRAINER = "verl.trainer.main_ppo"
 
@@ -44,6 +45,7 @@ class Primary(Struct, frozen=True, kw_only=True):
     document: Document | None = None  # of the user's own file
     tops: tuple[FilePath, ...] = ()  # folders in which a defaults list looks beside that of the document
     folder: str = ""  # in which a copy of verl's own configuration lies first
+    required: RequiredRelease | None = None  # that the recipe is written for
     missing: MissingConfiguration | None = None
 
     @property
@@ -70,17 +72,25 @@ def primary_of(launch: Launch, given: Sequence[Argument], name: str | None) -> P
     """
     named = launch.named(given)
     asked = name if name is not None or named is None else named.name
-    folder = _folder_of_verl(launch, named)
+    primary = Primary(
+        name=asked,
+        by_code=name is None and asked is not None,
+        folder=_folder_of_verl(launch, named),
+        required=_required(launch, named),
+    )
     if named is not None and not named.settled:
-        return Primary(folder=folder, by_code=True, missing=_computed(named))
-    if asked is None:
-        return Primary(folder=folder)
-    primary = Primary(name=asked, by_code=name is None, folder=folder)
-    if is_of_verl(asked):
+        return replace(primary, missing=_computed(named))
+    if asked is None or is_of_verl(asked) or named is None or named.file is None:
         return primary
-    if named is not None and named.file is not None:
-        return _laid_on(primary, named)
-    return primary
+    return _laid_on(primary, named)
+
+
+def _required(launch: Launch, named: NamedConfig | None) -> RequiredRelease | None:
+    """The release that the file beside the launch or its program asks for."""
+    if not launch.program:
+        return None
+    folders = [FilePath(launch.folder)] if launch.folder else []
+    return required_release([*folders, *([] if named is None else [named.program.parent])])
 
 
 def _laid_on(primary: Primary, named: NamedConfig) -> Primary:

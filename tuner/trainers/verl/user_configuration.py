@@ -46,6 +46,7 @@ from tuner.trainers.verl.provenance import default_origin, laid_on_remark, remar
 from tuner.trainers.verl.recipe import Recipe
 from tuner.trainers.verl.recipes import named, recognise, started_as
 from tuner.trainers.verl.releases import BUNDLED, RELEASES
+from tuner.trainers.verl.required_release import RequiredRelease
 from tuner.trainers.verl.schema import releases_with, schema_of
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
     fork: Fork | None = None  # the project that it is for, where that is not verl itself
     started: Program = Program.PPO  # the program of verl that reads it
     processes: "Processes | None" = None  # that a launch of fine-tuning starts, where it says how many
+    required: RequiredRelease | None = None  # the release of verl that the recipe is written for
     laid_on: str = ""  # the file that the program's code names, in its tree; empty where there is none
     declares: bool = False  # a launch names the documents: its program reads the keys that they add
     missing: MissingConfiguration | None = None  # a configuration that the launch names, and that is not here
@@ -135,7 +137,9 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
             )
             settings = completed(self.fork, replace(settings, program=program))
         return LoadedConfiguration(
-            settings=settings, version=version, base=replace(base, missing=self.missing, laid_on=self.laid_on)
+            settings=settings,
+            version=version,
+            base=replace(base, missing=self.missing, laid_on=self.laid_on, checkout=self._checkout(version)),
         )
 
     @property
@@ -194,7 +198,10 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
             from tuner.trainers.verl.fine_tuning_config import told_by_program
 
             return told_by_program(self.started)
-        return told_release(self.fork, self.program, self._likeness(), self._likened())
+        likeness = self._likeness()
+        if self.fork is None and likeness is None and self.required is not None:
+            return self.required.choice or told_release(None, self.program, None, "")
+        return told_release(self.fork, self.program, likeness, self._likened())
 
     @property
     def processes_per_node(self) -> "Count | None":
@@ -220,13 +227,21 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         """On which file of the tree the overrides are laid."""
         if self.laid_on:
             yield Remark(text=laid_on_remark(self.laid_on), location=Location(source=self.laid_on))
+        if self.required is not None and self.required.unknown and self._likeness() is None:
+            yield Remark(text=self.required.unknown, location=Location(source=str(self.required.file)))
 
     def private_on(self, version: str) -> PrivateDefaults | None:
         """The user's own copy of the defaults that a release is run with; another release's is left aside."""
         private = self._private(version)
         if private is None or version in (private.version, RELEASES.installed()):
             return private
-        return None
+        told = private.told_version
+        return private if told and RELEASES.nearest(told, "").version == version else None
+
+    def _checkout(self, version: str) -> str:
+        """What the verl says of its version whose configuration is read; empty where it is a release's."""
+        private = None if self.fork is not None else self.private_on(version)
+        return "" if private is None else private.told_version
 
     def _private(self, version: str) -> PrivateDefaults | None:
         if (
