@@ -106,7 +106,11 @@ def parse(
 
 def _stem(arguments: Arguments) -> str | None:
     """The name of the configuration that is asked for."""
-    return None if arguments.config_name is None else arguments.config_name.removesuffix(".yaml")
+    return None if arguments.config_name is None else _stem_of(arguments.config_name)
+
+
+def _stem_of(name: str | None) -> str:
+    return (name or "").removesuffix(".yaml")
 
 
 def _missing(
@@ -176,8 +180,9 @@ def _fork_of(document: Document | None, given: Sequence[Argument], program: str)
     keys = [path for path, _value in leaves({} if document is None else document.tree)]
     keys += [split_key(override_key(argument.text)) for argument in given]
     name = option_value(given, "config_name")
-    # A program of verl's own decides before the name of a configuration, which projects take from it.
-    text = None if name is None or started_as(program) is not None else name.text
+    text = None if name is None else name.text
+    if started_as(program) is not None or (not program and recipe_named(_stem_of(text)) is not None):
+        text = None  # a program of verl's own decides before a name, which projects have in common with it
     return recognise_fork(program, text, keys)
 
 
