@@ -283,7 +283,7 @@ def test_unknown_key_and_the_nearest_known(override: str, nearest: str | None) -
         "+critic.ppo_infer_max_token_len_per_gpu=8",
         "+reward.reward_kwargs.overlong_buffer_cfg.len=4096",
         "++actor_rollout_ref.rollout.quantization=fp8",
-        "data.mm_processor_kwargs={a: 1}",
+        "++data.mm_processor_kwargs={a: 1}",
         "~actor_rollout_ref.rollout.n",
     ],
 )
