@@ -291,3 +291,49 @@ def test_keys_that_tell_a_project_are_in_no_release_of_verl(fork: Any) -> None:
             tree = dict(read_defaults(version, config).tree)
             assert leaves(tree)
             assert not [tell for tell in fork.tells if contains(tree, split_key(tell))]
+
+
+ASYNC = (
+    "--config-path=config --config-name=fully_async_ppo_trainer.yaml algorithm.adv_estimator=grpo "
+    "data.train_batch_size=0 data.gen_batch_size=1 actor_rollout_ref.hybrid_engine=False "
+    "actor_rollout_ref.model.path=Qwen/Qwen3-4B actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=2 "
+    "actor_rollout_ref.rollout.name=vllm actor_rollout_ref.rollout.mode=async trainer.n_gpus_per_node=4 "
+    "rollout.nnodes=1 rollout.n_gpus_per_node=4 rollout.total_rollout_steps=1000"
+)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "python3 -m verl.experimental.fully_async_policy.fully_async_main ",
+        "python3 verl/experimental/fully_async_policy/fully_async_main.py ",
+        "",
+    ],
+)
+def test_a_program_of_verls_own_decides_before_a_name_that_a_project_has_too(program: str) -> None:
+    words = f"{program}{ASYNC}".split()
+    content = answer(*words, "--verl-version", "0.9.1")
+    texts = [remark["text"] for remark in content["premises"]["script_remarks"]]
+    assert not any("rLLM" in text for text in texts)
+    assert content["premises"]["release"] == "0.9.1"
+    assert (content["workload"]["rollout"]["colocated"], content["workload"]["rollout"]["gpus"]) == (False, 4)
+    of_rllm = answer("python3", "-m", "rllm.cli.train", *ASYNC.split(), "--verl-version", "0.9.1")
+    texts = [remark["text"] for remark in of_rllm["premises"]["script_remarks"]]
+    assert any("read as rLLM" in text for text in texts)
+
+
+def test_an_error_of_a_project_is_explained_in_its_keys() -> None:
+    message = (
+        '  File "/verl/workers/fsdp_workers.py", line 644, in compute_log_probs\n'
+        '  File "/verl/workers/engine_workers.py", line 644, in compute_log_prob\n'
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 18.56 GiB. GPU 0 has a total capacity "
+        "of 79.11 GiB of which 8.85 GiB is free. Process 7 has 70.25 GiB memory in use. Of the allocated "
+        "memory 66.00 GiB is allocated by PyTorch, and 1.20 GiB is reserved by PyTorch but unallocated.\n"
+    )
+    words = ("explain-oom", "docs/examples/easyr1-grpo.yaml", "--message", "-", "--gpu", "h100-sxm")
+    content = json.loads(run(*words, "--output-format", "json", stdin=message).out)
+    assert content["deciding_keys"]
+    assert all(key.startswith("worker.") for key in content["deciding_keys"])
+    shown = run(*words, stdin=message).out
+    assert "set by worker.actor.micro_batch_size_per_device_for_experience" in " ".join(shown.split())
+    assert "actor_rollout_ref" not in shown

@@ -1,5 +1,7 @@
 """Values of a type that their key does not take: found by ``python -m tests.fuzz``, each by what it says."""
 
+import json
+
 import pytest
 
 from tests.cli.runner import run
@@ -66,3 +68,19 @@ def test_a_token_that_is_glued_to_a_word_is_hidden() -> None:
     result = run("advise", "/dev/null", *JOB, f"actor_rollout_ref.actor.strategy=sglang{token}")
     assert result.code == 2
     assert token not in result.out + result.err
+
+
+@pytest.mark.parametrize("value", ["True", "'True'", "yes", "1", "on"])
+def test_what_the_trainer_takes_for_true_is_true(value: str) -> None:
+    words = [*JOB, f"actor_rollout_ref.actor.fsdp_config.param_offload={value}"]
+    result = run("advise", *words, "--gpu", "h100-sxm", "--output-format", "json")
+    assert result.code == 0, result.err
+    assert json.loads(result.out)["workload"]["actor"]["engine"]["param_offload"] is True
+
+
+@pytest.mark.parametrize("value", ["'False'", "no", "off", "Flase"])
+def test_text_that_reads_as_false_and_counts_as_true_is_an_error(value: str) -> None:
+    words = [*JOB, f"actor_rollout_ref.actor.fsdp_config.param_offload={value}"]
+    result = run("advise", *words, "--gpu", "h100-sxm")
+    assert result.code == 2
+    assert "expected true or false, without quotes" in result.err

@@ -209,3 +209,101 @@ def test_a_copy_is_read_again_once_a_file_that_it_includes_has_been_written(repo
     assert after is not None
     sizes = [one.tree["actor_rollout_ref"]["actor"]["ppo_mini_batch_size"] for one in (before, after)]
     assert sizes == [48, 24]
+
+
+def header(*words: str) -> str:
+    """The line of the short answer that names the trainer."""
+    out = run("advise", *words, "--gpu", "h100-sxm").out
+    return next(line.strip() for line in out.splitlines() if line.startswith("  verl "))
+
+
+def with_version(repository: Path, version: str) -> str:
+    folder = repository / "verl" / "version"
+    folder.mkdir()
+    (folder / "version").write_text(f"{version}\n")
+    return str(repository / "examples" / "grpo" / "run.sh")
+
+
+@pytest.mark.parametrize(
+    ("version", "words"),
+    [
+        ("0.6.1", "verl 0.6.1 (this checkout), fsdp"),
+        ("0.10.0.dev", "verl 0.10.0.dev (this checkout; checks of 0.6.1), fsdp"),
+        ("<?>", "verl 0.6.1, fsdp"),
+    ],
+)
+def test_the_header_says_what_the_checkout_says_of_its_version(
+    version: str, words: str, repository: Path
+) -> None:
+    script = with_version(repository, version)
+    assert header(script).startswith(words)
+    told = answer(script)["premises"]["checkout"]
+    assert told == (None if version == "<?>" else version)
+
+
+def test_to_ask_for_the_version_of_the_checkout_keeps_its_configuration(repository: Path) -> None:
+    """Also where the copy is more like another release than the one whose number it carries."""
+    script = with_version(repository, "0.7.1")
+    asked = answer(script, "--verl-version", "0.7.1")
+    assert asked["workload"]["batch"]["prompts"] == 96
+    assert asked["premises"]["checkout"] == "0.7.1"
+    other = answer(script, "--verl-version", "0.9.1")
+    assert other["workload"]["batch"]["prompts"] == 1024
+    assert other["premises"]["checkout"] is None
+
+
+def test_a_clone_beside_the_project_is_used_only_where_the_launch_says_so(repository: Path) -> None:
+    work = repository / "work"
+    (repository / ".git").rmdir()
+    (repository / "work").mkdir()
+    (repository / "verl").rename(work / "package")
+    (work / "clone").mkdir()
+    (work / "package").rename(work / "clone" / "verl")
+    (work / "clone").rename(work / "verl")
+    (work / "verl" / "verl" / "trainer" / "main_ppo.py").write_text("")
+    project = work / "project"
+    project.mkdir()
+    (project / "run.sh").write_text(SCRIPT)
+    assert answer(str(project / "run.sh"))["workload"]["batch"]["prompts"] == 1024
+    (project / "run.sh").write_text(f"export PYTHONPATH={work / 'verl'}:$PYTHONPATH\n{SCRIPT}")
+    assert answer(str(project / "run.sh"))["workload"]["batch"]["prompts"] == 96
+    (project / "run.sh").write_text(f"cd {work / 'verl'}\n{SCRIPT}")
+    assert answer(str(project / "run.sh"))["workload"]["batch"]["prompts"] == 96
+    (project / "run.sh").write_text(SCRIPT)
+    (work / "pyproject.toml").write_text("")  # a project with verl in it as a submodule
+    assert answer(str(project / "run.sh"))["workload"]["batch"]["prompts"] == 96
+
+
+def test_a_recipe_in_a_submodule_of_a_checkout_rests_on_the_checkout(repository: Path) -> None:
+    recipe = repository / "recipe" / "mine"
+    recipe.mkdir(parents=True)
+    (repository / "recipe" / ".git").write_text("gitdir: ../.git/modules/recipe\n")
+    (recipe / "run.sh").write_text(SCRIPT)
+    (recipe / "REQUIRED_VERL.txt").write_text("TAG=v0.8.0\n")  # of who has no checkout around
+    content = answer(str(recipe / "run.sh"))
+    assert content["workload"]["batch"]["prompts"] == 96
+    assert content["premises"]["release"] == "0.6.1"
+    (repository / "recipe" / ".git").write_text("gitdir: /elsewhere/.git/worktrees/recipe\n")
+    assert answer(str(recipe / "run.sh"))["premises"]["release"] == "0.8.0"
+
+
+@pytest.mark.parametrize(
+    ("required", "release", "remark"),
+    [
+        ("# comment\nMODE=pinned_tag\nTAG=v0.7.0\nCOMMIT=abc\n", "0.7.0", ""),
+        ("TAG=v0.7.2\n", "0.7.1", ""),
+        ("VERL_COMMIT=0123456789abcdef\n", BUNDLED[-1], "asks for the commit 0123456789 of verl"),
+        ("TAG=main\n", BUNDLED[-1], ""),
+        ("\xff\0", BUNDLED[-1], ""),
+    ],
+)
+def test_the_release_that_a_recipe_asks_for_is_read(
+    required: str, release: str, remark: str, tmp_path: Path
+) -> None:
+    (tmp_path / "run.sh").write_text(SCRIPT)
+    (tmp_path / "REQUIRED_VERL.txt").write_bytes(required.encode("latin-1"))
+    premises = answer(str(tmp_path / "run.sh"))["premises"]
+    assert premises["release"] == release
+    assert ("REQUIRED_VERL.txt asks for" in premises["release_reason"]) is (release != BUNDLED[-1])
+    assert any(remark in one["text"] for one in premises["script_remarks"]) or not remark
+    assert answer(str(tmp_path / "run.sh"), "--verl-version", "0.5.0")["premises"]["release"] == "0.5.0"

@@ -8,11 +8,11 @@ from tests.inputs.test_shell import shown
 from tuner.errors import InputError, Location
 from tuner.inputs.launch_input import with_config, with_missing_config
 from tuner.inputs.manifest import Piece, is_launch, laid_out, launching_document, on_one_line, script_in
-from tuner.inputs.overrides import Argument
+from tuner.inputs.overrides import COMMAND_LINE, Argument
 from tuner.inputs.python_file import script_in_python
 from tuner.inputs.reading import read_given
 from tuner.inputs.run_folder import configuration_in, is_wandb, typed_overrides
-from tuner.inputs.user_input import UserInput, folder_of
+from tuner.inputs.user_input import MissingConfiguration, UserInput, folder_of
 from tuner.inputs.yaml_file import MAX_BYTES, parse_yaml
 
 LINE = "python a.py x.y=1"
@@ -245,10 +245,12 @@ def test_a_configuration_that_a_launch_names(
 
 def test_a_configuration_that_is_missing_is_open_where_it_is_named() -> None:
     named = UserInput(source="x", arguments=(Argument(text="--config-name=c", location=PLACE),))
-    [missing] = with_missing_config(named, "c").unsettled
+    typed = MissingConfiguration(name="c", looked_in=(), reason="", location=Location(source=COMMAND_LINE))
+    [missing] = with_missing_config(named, typed).unsettled
     assert (missing.key, missing.name, missing.location) == ("--config-name", "", PLACE)
-    [unnamed] = with_missing_config(UserInput(source="x", arguments=()), "c").unsettled
-    assert unnamed.location == Location(source="x")
+    unnamed = with_missing_config(UserInput(source="x", arguments=()), typed)
+    assert unnamed.unsettled[0].location == Location(source="x")
+    assert unnamed.missing == typed
 
 
 @pytest.mark.parametrize("name", ["a.yaml", "a.sh"])

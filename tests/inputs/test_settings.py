@@ -86,7 +86,8 @@ NO_INTEGERS = [1.5, "abc", "", True, [1], {"a": 1}, "1.5", float("inf"), float("
 NUMBERS = [(0.5, 0.5), ("1e-6", 1e-6), (1, 1.0), ("0.5", 0.5)]
 NO_NUMBERS = ["abc", True, [0.5], {}, float("nan"), float("inf"), "50%", 10**400]
 FLAGS = [(True, True), (False, False), (1, True), (0, False)]
-NO_FLAGS = ["True", "False", "yes", 2, 1.0, [], {"a": 1}]
+FLAGS += [("True", True), ("yes", True), ("on", True), ("1", True)]
+NO_FLAGS = [2, 1.0, "", "False", "no", "off", "0", "None", "Ture", [], {"a": 1}]
 TEXTS = [("x", "x"), (8, "8"), (0.5, "0.5")]
 NO_TEXTS = [True, ["x"], {"a": 1}]
 
@@ -360,3 +361,10 @@ def test_a_part_that_cannot_be_made_is_tried_again() -> None:
             now.part("a", (), lambda: now.integer("a"))
     better = now.with_value("a", 1)
     assert better.part("a", (), lambda: better.integer("a")) == 1
+
+
+def test_what_is_set_to_null_is_false_and_what_nobody_sets_is_the_default() -> None:
+    user = settings({"data": {"size": None}})
+    assert user.flag("data.size", default=True) is False
+    assert user.flag("data.nowhere", default=True) is True
+    assert user.flag("data.nowhere") is False

@@ -210,7 +210,8 @@ def test_unsupported(tmp_path: Path, text: str, overrides: list[str], message: s
 
 def test_a_configuration_of_the_users_own_that_is_not_given_is_named() -> None:
     loaded = parse(None, on_command_line(["--config-name=mine", "mine.key=1"])).on("0.9.1")
-    assert loaded.base.missing == "mine"
+    assert loaded.base.missing is not None
+    assert loaded.base.missing.name == "mine"
     assert loaded.base.name == "ppo_trainer"
     assert not loaded.settings.unknown  # its file may have the key
     megatron = parse(None, on_command_line(["--config-name=my_megatron_trainer"])).on("0.9.1")
@@ -282,7 +283,7 @@ def test_unknown_key_and_the_nearest_known(override: str, nearest: str | None) -
         "+critic.ppo_infer_max_token_len_per_gpu=8",
         "+reward.reward_kwargs.overlong_buffer_cfg.len=4096",
         "++actor_rollout_ref.rollout.quantization=fp8",
-        "data.mm_processor_kwargs={a: 1}",
+        "++data.mm_processor_kwargs={a: 1}",
         "~actor_rollout_ref.rollout.n",
     ],
 )

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from tuner.advise import Advice, advise
 from tuner.consultation.cluster import choose_card, machine_of, recorded_card
 from tuner.consultation.job import JobReading, read_job, release_of
@@ -97,6 +99,8 @@ def _advised(
     """The advice on a job, with everything that goes with it."""
     advice = advise(job.reading, headroom=premises.headroom, allow=allow, block=block)
     advice = _although_it_ran(advice, job.given)
+    if job.given.missing is not None:  # what it sets is not known, and a block could undo it
+        advice = replace(advice, combination=None, if_reweighted=None)
     return _consultation(job, premises, advice, run, of_run, block=block)
 
 

@@ -43,6 +43,14 @@ class ExplainedFailure(Struct, frozen=True, kw_only=True):
     model: str | None = None  # that was named in place of a job
     from_project: tuple[ProjectOption, ...] = ()  # options that the settings of the project give
 
+    @property
+    def deciding(self) -> dict[str, object]:
+        """The keys that decide, as the program spells them that reads them, with what they are set to."""
+        if self.answer is None:
+            return dict.fromkeys(self.keys)
+        settings = self.answer.settings
+        return {settings.as_reader_takes_it(key) or key: settings.get(key) for key in self.keys}
+
 
 def read_error(message: str) -> OutOfMemory:
     """The error in a file, in standard input, or in the line itself.

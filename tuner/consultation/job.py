@@ -90,6 +90,7 @@ def configuration_of(given: UserInput) -> Configuration:
         program=given.program,
         folder=given.folder,
         processes=given.processes,
+        folders=given.folders,
     )
 
 

@@ -10,6 +10,7 @@ from msgspec import Struct
 from tuner.consultation.premises import Premises
 from tuner.errors import InputError, Location
 from tuner.files import is_there
+from tuner.inputs.missing_configuration import missing_text
 from tuner.inputs.settings import Settings
 from tuner.inputs.tree import contains, dotted, lookup
 from tuner.inputs.user_input import UserInput
@@ -118,6 +119,13 @@ class Models(Struct, frozen=True):
                 hint=_("give a configuration, a launch script or a log"),
             )
         left_open = next((value for value in self.given.unsettled if value.key == key), None)
+        if left_open is None and self.given.missing is not None:
+            return InputError(
+                _("no model is named, and {what}").format(what=missing_text(self.given.missing)),
+                location=self.given.missing.location,
+                key=self._settings.as_reader_takes_it(key) or key,
+                hint=_("give the file, or --model NAME"),
+            )
         if left_open is None:
             return InputError(
                 _("no model is named"),

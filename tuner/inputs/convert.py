@@ -8,6 +8,7 @@ from tuner.inputs.tree import shown
 from tuner.language import _
 from tuner.units import LARGEST
 
+_TRUE = frozenset({"true", "yes", "on", "y", "t", "1"})
 LARGEST_READ = 2**64
 """No whole number of a configuration is larger, whatever reads it: a seed, a hash."""
 
@@ -50,9 +51,13 @@ def as_integer(value: Any) -> int | None:
 
 
 def as_flag(value: Any) -> bool | None:
-    """A boolean, or 0 or 1; None for anything else."""
-    if isinstance(value, bool):
-        return value
+    """A boolean, 0 or 1, or text that says true; None for anything else.
+
+    A program that asks for no more than that takes any text but an empty one for true. Text that reads as the
+    opposite, or as neither, is a mistake.
+    """
+    if isinstance(value, str):
+        return True if value.strip().lower() in _TRUE else None
     return bool(value) if isinstance(value, int) and value in (0, 1) else None
 
 

@@ -12,7 +12,7 @@ from tuner.files import is_there
 from tuner.inputs.machine import HUAWEI, target_machine
 from tuner.inputs.overrides import COMMAND_LINE, CONFIG_OPTIONS, Argument, on_command_line, option_value
 from tuner.inputs.secrets import taken_override, taken_text, without_secrets
-from tuner.inputs.user_input import OpenArgument, Remark, UserInput, folder_of
+from tuner.inputs.user_input import MissingConfiguration, OpenArgument, Remark, UserInput, folder_of
 from tuner.inputs.yaml_file import read_yaml
 from tuner.language import _
 
@@ -35,8 +35,8 @@ _OF_A_NUMBER = re.compile(r"[\d._eE+-]*")
 def with_config(given: UserInput, folder: Path) -> UserInput:
     """The input laid on the user's own file that ``--config-name`` names, where it can be found."""
     name = option_value(given.arguments, "config_name")
-    path = option_value(given.arguments, "config_path")
-    if name is None or path is None:
+    path = option_value(given.arguments, "config_path") or option_value(given.arguments, "config_dir")
+    if name is None or path is None or _is_beside_program(given):
         return given
     relative = Path(path.text.rpartition("$")[2].partition("/")[2] if "$" in path.text else path.text)
     file_name = name.text if name.text.endswith(".yaml") else f"{name.text}.yaml"
@@ -49,18 +49,30 @@ def with_config(given: UserInput, folder: Path) -> UserInput:
     return given
 
 
-def with_missing_config(given: UserInput, name: str) -> UserInput:
+def _is_beside_program(given: UserInput) -> bool:
+    """Whether the file lies where the program's own code has Hydra look, which its trainer reads then."""
+    from tuner.inputs.program.named_config import named_config
+
+    named = named_config(given.program, given.arguments, folder=given.folder, folders=given.folders)
+    return named is not None and named.file is not None
+
+
+def with_missing_config(given: UserInput, missing: MissingConfiguration) -> UserInput:
     """The input with a configuration among what is open: the launch names it, and no file has it."""
+    text = _("{name}, which was not found here; the trainer's own configuration is taken")
+    if not missing.name:
+        text = _("not known: {reason}; the trainer's own configuration is taken")
     option = option_value(given.arguments, "config_name")
-    missing = OpenArgument(
+    place = missing.location if option is None else option.location
+    if place.source == COMMAND_LINE:
+        place = Location(source=given.source)
+    opened = OpenArgument(
         key="--config-name",
-        text=_("{name}, which was not found here; the trainer's own configuration is taken").format(
-            name=name
-        ),
+        text=text.format(name=missing.name, reason=missing.reason),
         name="",
-        location=Location(source=given.source) if option is None else option.location,
+        location=place,
     )
-    return replace(given, unsettled=(missing, *given.unsettled))
+    return replace(given, unsettled=(opened, *given.unsettled), missing=missing)
 
 
 def pasted(words: Sequence[str]) -> UserInput:
@@ -142,6 +154,7 @@ def launched(file: Path, script: "Script", words: Sequence[str], number: int | N
         program=launch.program,
         processes=launch.processes,
         folder=folder_of(str(file)),
+        folders=launch.folders,
     )
     return with_config(given, file.parent)
 

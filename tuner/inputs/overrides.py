@@ -18,9 +18,10 @@ COMMAND_LINE = N_("command line")
 PROPOSED = "proposal"  # where overrides stand that nobody typed; no place that is shown
 
 _CONFIG_NAME = ("--config-name", "-cn")
-_CONFIG_PATH = ("--config-path", "-cp", "--config-dir", "-cd")
+_CONFIG_PATH = ("--config-path", "-cp")
+_CONFIG_DIR = ("--config-dir", "-cd")
 _FLAGS = frozenset({"-m", "--multirun", "-r", "--run"})  # how often it runs; a sweep is told by its values
-CONFIG_OPTIONS = _CONFIG_NAME + _CONFIG_PATH  # the word behind them is their value
+CONFIG_OPTIONS = _CONFIG_NAME + _CONFIG_PATH + _CONFIG_DIR  # the word behind them is their value
 _MAX_DEPTH = 64  # sections in one key
 _QUOTED_CHARACTERS = 60
 _MOST_CHARACTERS = 10_000  # of an override that Hydra's own parser reads, at up to 200 us each
@@ -87,8 +88,8 @@ def parse_overrides(arguments: Sequence[Argument]) -> Arguments:
 
 
 def option_value(arguments: Iterable[Argument], option: str) -> Argument | None:
-    """The value of ``config_name`` or ``config_path`` where the arguments have that option of Hydra."""
-    names = {"config_name": _CONFIG_NAME, "config_path": _CONFIG_PATH}[option]
+    """The value of ``config_name``, ``config_path`` or ``config_dir``; None without that option."""
+    names = {"config_name": _CONFIG_NAME, "config_path": _CONFIG_PATH, "config_dir": _CONFIG_DIR}[option]
     following = iter(arguments)
     for argument in following:
         name, equals, value = argument.text.partition("=")

@@ -268,12 +268,15 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
         return default if value is None else value
 
     def flag(self, key: str, *, default: bool = False) -> bool:
-        """A boolean, or 0 or 1.
+        """A boolean, 0 or 1, or text that says true.
 
-        Quoted text does not count: a trainer takes any text, even "False", for true.
+        Text that says the opposite is an error: a trainer takes any text, even "False", for true.
+        What the user sets to null is false, whatever a key is taken for that is not there.
         """
         value = self._typed_value(key, _("true or false, without quotes"), as_flag)
-        return default if value is None else value
+        if value is None:
+            return default and not self.is_set(key)
+        return value
 
     @overload
     def text(self, key: str, *, default: str) -> str: ...

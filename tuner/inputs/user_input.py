@@ -73,6 +73,15 @@ class LostOverride(Remark, frozen=True, kw_only=True):
     command: Location  # the line that the shell takes for a command of its own; one may begin several
 
 
+class MissingConfiguration(Struct, frozen=True, kw_only=True):
+    """A configuration that a launch names and that is not here: the trainer's own is taken meanwhile."""
+
+    name: Annotated[str, Meta(description="empty where only a run of the program would tell")]
+    looked_in: Annotated[tuple[str, ...], Meta(description="folders, the one that decides first")]
+    reason: Annotated[str, Meta(description="empty where no folder has the file")]
+    location: Annotated[Location, Meta(description="of what names it")]
+
+
 class UserInput(Struct, frozen=True, kw_only=True):
     """A configuration as it was given, ready for a trainer to read."""
 
@@ -84,12 +93,14 @@ class UserInput(Struct, frozen=True, kw_only=True):
     not_followed: tuple[Remark, ...] = ()  # what of the reading rests on something that is not run
     alternatives: tuple[AlternativeLaunch, ...] = ()  # jobs that a script would start instead
     lost: tuple[LostOverride, ...] = ()
+    missing: MissingConfiguration | None = None  # what the settings should rest on and cannot
     machine: TargetMachine = GPUS  # that a script was read for
     log: "RunLog | None" = None  # what else the log says that the configuration was read from
     record: "RunRecord | None" = None  # of the run whose configuration it is, where its workers left one
     program: str = ""  # the module or file that a command or script starts; empty where none is seen
     processes: "Processes | None" = None  # that a command or script starts, where it says how many
     folder: str = ""  # where it lies or is typed: what it names is looked for there; empty for standard input
+    folders: tuple[str, ...] = ()  # that a script starts the program in, and has Python look for modules in
     text: str = ""  # what was read; empty of a command as it is typed and of a log
     within: bool = False  # the launch stands inside of a file for another program
 

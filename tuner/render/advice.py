@@ -9,6 +9,7 @@ from tuner.counted import counted
 from tuner.language import _
 from tuner.memory import Estimate, RolloutMemory
 from tuner.memory.rollout.share import FRACTION_MEANS
+from tuner.render import missing_configuration
 from tuner.render.bars import chart
 from tuner.render.block import block, contributions
 from tuner.render.brief import brief
@@ -16,7 +17,7 @@ from tuner.render.document.parts import AnswerDocument, Drawing, Heading, Paragr
 from tuner.render.numbers import gib
 from tuner.render.premises import premises, premises_in_short
 from tuner.render.recommendations import recommendations
-from tuner.render.verdict import verdict
+from tuner.render.verdict import subject, verdict
 from tuner.render.words import full_stop
 from tuner.workload import RolloutEngine
 
@@ -35,11 +36,11 @@ def advice_document(answer: Consultation, *, full: bool = False, explain: bool =
     return AnswerDocument(
         sections=(
             failed_allocation(answer),
-            tuple(verdict(advice, answer.left_out, node_said=answer.node_said)),
+            judged(answer),
             tuple(premises_in_short(answer)),
             (Drawing(draw=partial(chart, advice.estimate)),),
             observed_run(answer),
-            *block(advice, answer.left_out),
+            *to_paste(answer),
             *brief(advice),
         )
     )
@@ -48,7 +49,7 @@ def advice_document(answer: Consultation, *, full: bool = False, explain: bool =
 def _full(answer: Consultation, *, explain: bool) -> Iterator[tuple[Part, ...]]:
     advice = answer.advice
     yield failed_allocation(answer)
-    yield tuple(verdict(advice, answer.left_out, node_said=answer.node_said))
+    yield judged(answer)
     yield tuple(premises(answer))
     yield (
         Heading(text=_("GPU memory by phase, per GPU")),
@@ -62,7 +63,22 @@ def _full(answer: Consultation, *, explain: bool) -> Iterator[tuple[Part, ...]]:
     yield Heading(text=_("Batch sizes, in sequences")), batches(advice)
     yield from recommendations(advice)
     yield tuple(contributions(advice))
-    yield from block(advice, answer.left_out)
+    yield from to_paste(answer)
+
+
+def judged(answer: Consultation) -> tuple[Part, ...]:
+    """What is missing of the configuration, if anything; then the verdict."""
+    advice = answer.advice
+    return (
+        *missing_configuration.headline(answer.given, subject(advice)),
+        *verdict(advice, answer.left_out, node_said=answer.node_said),
+    )
+
+
+def to_paste(answer: Consultation) -> Iterator[tuple[Part, ...]]:
+    """The block to paste, or why there is none; nothing of a job whose configuration is missing."""
+    if answer.given.missing is None:
+        yield from block(answer.advice, answer.left_out)
 
 
 def failed_allocation(answer: Consultation) -> tuple[Part, ...]:

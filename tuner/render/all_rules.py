@@ -5,14 +5,14 @@ from types import ModuleType
 
 from tuner import rules
 from tuner.findings import Rule
-from tuner.render import does_not_fit, lost_override, not_modelled
+from tuner.render import does_not_fit, lost_override, missing_configuration, not_modelled
 from tuner.review import budget
 from tuner.review.project.selection import KnownRules
 from tuner.review.suppression import unused
 from tuner.trainers.protocol import Trainer
 from tuner.trainers.registry import DEFAULT, trainers
 
-_OWN = (does_not_fit, not_modelled, lost_override, unused, budget)
+_OWN = (does_not_fit, not_modelled, lost_override, missing_configuration, unused, budget)
 
 
 def rules_and_modules() -> tuple[tuple[Rule, ModuleType], ...]:

@@ -61,8 +61,7 @@ def _rows(explained: ExplainedFailure) -> Iterator[tuple[str, str]]:
 
 def _settings(explained: ExplainedFailure) -> Iterator[str]:
     """The keys that decide, with what they are set to."""
-    for key in explained.keys:
-        value = None if explained.answer is None else explained.answer.settings.get(key)
+    for key, value in explained.deciding.items():
         yield key if value is None else f"{key}={value}"
 
 

@@ -78,7 +78,6 @@ def failure_report(explained: ExplainedFailure) -> FailureReport:
     """The whole explanation."""
     failure, answer = explained.failure, explained.answer
     error, place = failure.error, failure.place
-    settings = None if answer is None else answer.settings
     workload = None if answer is None else answer.advice.workload
     return extended(
         FailureReport,
@@ -88,7 +87,7 @@ def failure_report(explained: ExplainedFailure) -> FailureReport:
         model=explained.model if workload is None else workload.model.name,
         error=replace(error, text=without_secrets(error.text)),
         place=replace(place, phase_call=_shown(place.phase_call), work_call=_shown(place.work_call)),
-        deciding_keys={key: None if settings is None else settings.get(key) for key in explained.keys},
+        deciding_keys=explained.deciding,
         project_settings=explained.from_project,
     )
 

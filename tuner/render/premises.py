@@ -42,12 +42,24 @@ def _job(answer: Consultation) -> str:
     cluster = workload.cluster
     nodes = counted(cluster.nodes, "node")
     words = [
-        listed([str(workload.release), workload.actor.engine.backend.value]),
+        listed([_release(answer), workload.actor.engine.backend.value]),
         *([f"{engine.name} {engine.version}"] if engine is not None else []),
         with_note(workload.model.name, parameters(workload.model.parameters)),
         _("{gpus} x {gpu} on {nodes}").format(gpus=cluster.gpus, gpu=cluster.gpu.name, nodes=nodes),
     ]
     return clauses(words)
+
+
+def _release(answer: Consultation) -> str:
+    """The trainer and its version; of a tree that is read, what the tree says, and whose checks are used."""
+    release, own = answer.advice.workload.release, answer.loaded.base.checkout
+    if not own:
+        return str(release)
+    if own == release.version:
+        return _("{release} (this checkout)").format(release=release)
+    return _("{trainer} {own} (this checkout; checks of {version})").format(
+        trainer=release.trainer, own=own, version=release.version
+    )
 
 
 def _short_rows(answer: Consultation) -> Rows:
@@ -78,7 +90,7 @@ def _full_rows(answer: Consultation) -> Rows:
     yield (
         _("trainer"),
         _("{release}, {backend} ({reason})").format(
-            release=workload.release,
+            release=_release(answer),
             backend=workload.actor.engine.backend.value,
             reason=answer.release_reason,
         ),
@@ -189,6 +201,8 @@ def _basis(answer: Consultation) -> Rows:
     settings = answer.settings
     if settings.program is not None:
         yield _("project"), settings.program.name
+    if answer.loaded.base.laid_on:
+        yield _("laid on"), answer.loaded.base.laid_on
     if settings.default_origin.location is not None:
         yield _("laid on"), str(settings.default_origin.location)
 

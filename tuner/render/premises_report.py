@@ -9,7 +9,7 @@ from tuner.consultation.result import Consultation, ProjectOption
 from tuner.errors import Location
 from tuner.inputs.secrets import shown_value
 from tuner.inputs.settings import Origin, UnknownKey
-from tuner.inputs.user_input import OpenArgument, Remark
+from tuner.inputs.user_input import MissingConfiguration, OpenArgument, Remark
 from tuner.memory.fitting.limits import Fitting
 from tuner.render.publication import extended, publish
 from tuner.trainers.key_facts import Affects
@@ -65,6 +65,11 @@ publish(
 )
 publish(Remark, "ScriptRemark", "text", "location")
 publish(
+    MissingConfiguration,
+    "MissingConfiguration",
+    text="A configuration that a launch names and that is not here.",
+)
+publish(
     LeftOutReport,
     "LeftOutReport",
     *("name", "key", "value", "location", "reason", "affects"),
@@ -85,6 +90,13 @@ class PremisesReport(Struct, frozen=True, kw_only=True):
     trainer: str
     release: str
     release_reason: str
+    checkout: Annotated[
+        str | None,
+        Meta(
+            description="the version that the trainer's own tree tells, where the configuration is read "
+            "there; the checks are those of the release"
+        ),
+    ] = None
     engine: Annotated[
         str | None, Meta(description="the rollout engine with its version; null for transformers")
     ] = None
@@ -118,6 +130,13 @@ class PremisesReport(Struct, frozen=True, kw_only=True):
         tuple[Remark, ...], Meta(description="of a launch script: these never reach the trainer")
     ] = ()
     script_remarks: tuple[Remark, ...] = ()
+    missing_configuration: Annotated[
+        MissingConfiguration | None,
+        Meta(
+            description="that the launch names and that is not here: all figures are those of the trainer's "
+            "own with what the launch sets; null where there is none"
+        ),
+    ] = None
     open_defaults: Annotated[
         dict[str, Any],
         Meta(description="decisive keys that are open, with the defaults that are taken meanwhile"),
@@ -141,6 +160,7 @@ def premises_of(answer: Consultation) -> PremisesReport:
         trainer=workload.release.trainer,
         release=workload.release.version,
         release_reason=answer.release_reason,
+        checkout=answer.loaded.base.checkout or None,
         engine=None if rollout_engine is None else f"{rollout_engine.name} {rollout_engine.version}",
         engine_reason=None if rollout_engine is None else rollout_engine.reason,
         model_reason=answer.model_reason,
@@ -160,6 +180,7 @@ def premises_of(answer: Consultation) -> PremisesReport:
         open_values=tuple(extended(OpenValue, value) for value in answer.given.unsettled),
         lost_overrides=answer.given.lost,
         script_remarks=answer.given.remarks,
+        missing_configuration=answer.given.missing,
         open_defaults=dict(answer.open_defaults),
         alternatives=answer.alternatives,
         not_followed=answer.given.not_followed,

@@ -66,6 +66,7 @@ class FindingLine(Struct, frozen=True, kw_only=True):
     excerpt: Excerpt | None = None  # None where the place is no line that can be shown
     fix: Fix | None = None
     no_fix: str = ""  # why there is no fix, where one could be expected
+    above_all: bool = False  # it says what all other findings rest on
 
     @property
     def code(self) -> str:
@@ -73,10 +74,17 @@ class FindingLine(Struct, frozen=True, kw_only=True):
         return self.finding.code
 
     @property
-    def rank(self) -> tuple[int, str, int, int, str]:
+    def rank(self) -> tuple[bool, int, str, int, int, str]:
         """What findings are sorted by: worst first, then in the file's order."""
         place = self.location
-        return (_RANK[self.finding.severity], place.source, place.line or 0, place.column or 0, self.code)
+        return (
+            not self.above_all,
+            _RANK[self.finding.severity],
+            place.source,
+            place.line or 0,
+            place.column or 0,
+            self.code,
+        )
 
     def at_least(self, severity: Severity) -> bool:
         """Whether the finding is as bad as ``severity`` or worse."""

@@ -39,18 +39,18 @@ class BundledReleases(Struct, frozen=True, kw_only=True):
             InputError: ``requested`` is not a version number.
         """
         if requested is not None:
-            return self._nearest(
+            return self.nearest(
                 requested, _("asked for {requested}").format(requested=without_secrets(requested))
             )
         if ran is not None and is_version(ran):
-            return self._nearest(
+            return self.nearest(
                 ran, _("the run was recorded with {trainer} {ran}").format(trainer=self.trainer, ran=ran)
             )
         installed = installed_version(self.trainer)
         if own is not None and (own.certain or installed is None):
             return own
         if installed is not None:
-            return self._nearest(
+            return self.nearest(
                 installed,
                 _("{trainer} {installed} is installed").format(trainer=self.trainer, installed=installed),
             )
@@ -60,9 +60,14 @@ class BundledReleases(Struct, frozen=True, kw_only=True):
     def installed(self) -> str | None:
         """The bundled release that stands for the installed one; None where none is installed."""
         installed = installed_version(self.trainer)
-        return None if installed is None else self._nearest(installed, "").version
+        return None if installed is None else self.nearest(installed, "").version
 
-    def _nearest(self, version: str, reason: str) -> ReleaseChoice:
+    def nearest(self, version: str, reason: str) -> ReleaseChoice:
+        """The bundled release that stands for a version.
+
+        Raises:
+            InputError: it is no version number.
+        """
         family = [
             bundled for bundled in self.versions if bundled.startswith(version.strip().lstrip("v") + ".")
         ]

@@ -62,15 +62,21 @@ class Layers:
             Path, tuple[OverrideKind | None, Location]
         ] = {}  # the kind is None for a file's key
 
-    def add_document(self, document: Document) -> None:
-        """Lay a file on what is there."""
+    def add_document(self, document: Document, *, declares: bool = False) -> None:
+        """Lay a file on what is there.
+
+        Args:
+            document: the file.
+            declares: it is the configuration of a program, which reads the keys that the file adds.
+        """
+        kind = OverrideKind.ADD if declares else None
         for path, value in leaves(document.tree):
             if not path:
                 continue
             location = document.location(*path)
             self._set(path, value, Origin(layer=Layer.FILE, location=location))
             if not self._schema.in_yaml(path) and not self._schema.in_dataclass(path):
-                self._suspects[path] = None, location
+                self._suspects[path] = kind, location
 
     def add_override(self, override: Override) -> None:
         """Apply one argument of the command line."""
@@ -85,9 +91,21 @@ class Layers:
         needs_plus = override.kind is OverrideKind.CHANGE or not self._schema.in_yaml(path)
         if needs_plus and not contains(self.tree, path):
             self._suspects[path] = override.kind, override.location
+        elif override.kind is OverrideKind.CHANGE:
+            self._suspect_below(path, override)
         origin = Origin(layer=Layer.OVERRIDE, location=override.location, text=override.text)
         for leaf, value in leaves(override.value, path):
             self._set(leaf, value, origin)
+
+    def _suspect_below(self, path: Path, override: Override) -> None:
+        """Note the keys of a dictionary that is laid on a section, which lets none in but its own."""
+        if not (
+            override.value and isinstance(override.value, dict) and isinstance(lookup(self.tree, path), dict)
+        ):
+            return
+        for leaf, _value in leaves(override.value, path):
+            if not contains(self.tree, leaf):
+                self._suspects[leaf] = override.kind, override.location
 
     def unknown(self) -> Iterator[UnknownKey]:
         """The keys to report, in the order of the input."""

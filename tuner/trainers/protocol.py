@@ -15,7 +15,7 @@ from tuner.findings import Finding, Rule, Written
 from tuner.hardware import Cluster
 from tuner.inputs.overrides import Argument
 from tuner.inputs.settings import Origin, Settings
-from tuner.inputs.user_input import Remark
+from tuner.inputs.user_input import MissingConfiguration, Remark
 from tuner.inputs.yaml_file import Document
 from tuner.model_shape import ModelShape
 from tuner.trainers.bundled_releases import BundledReleases, ReleaseChoice
@@ -46,7 +46,9 @@ class Base(Struct, frozen=True, kw_only=True):
     name: str
     words: tuple[str, ...] = ()  # in front of overrides; none for the one that is taken by itself
     keys: tuple[str, ...] = ()  # a file that holds only what differs is laid on the same one by these
-    missing: str | None = None  # the user's own that a launch names in its place, and that was not to be had
+    checkout: str = ""  # the version that the trainer's own tree tells, where the configuration is read there
+    laid_on: str = ""  # the file that the launch's program names, where that is in the tree
+    missing: MissingConfiguration | None = None  # the user's own that a launch names in its place
 
 
 class LeftOut(Struct, frozen=True, kw_only=True):
@@ -299,11 +301,13 @@ class Trainer(Protocol):
         program: str = ...,
         folder: str = ...,
         processes: "Processes | None" = ...,
+        folders: Sequence[str] = ...,
     ) -> Configuration:
         """Take a configuration file, the arguments of a launch, or both.
 
         ``program`` is the module or file that the launch starts, ``folder`` where it lies; both may be empty.
-        ``processes`` are those that it starts, where it says how many.
+        ``processes`` are those that it starts, where it says how many. ``folders`` are those in which it
+        starts the program and has Python look for modules, as far as it says so.
 
         Raises:
             InputError: a file that the document names or an argument is malformed.

@@ -1,5 +1,6 @@
 """Where a script is, and where it goes: ``cd``, ``pwd``, ``realpath``."""
 
+from collections.abc import Sequence
 from os.path import normpath
 from pathlib import Path
 
@@ -34,3 +35,28 @@ def absolute(name: str, scope: Scope, place: Location) -> str | None:
         if file not in _NO_FILES and (name in (folder, file) or name.startswith(f"{folder}/")):
             return normpath(Path.cwd() / name)
     return None
+
+
+def python_folders(scope: Scope, environment: Sequence[tuple[str, Text]]) -> tuple[str, ...]:
+    """The folders in which Python looks for a program's modules: where it runs, then ``PYTHONPATH``.
+
+    Those that only a run would tell are left out.
+
+    Args:
+        scope: of the shell that starts the program.
+        environment: assignments in front of it.
+    """
+    current = scope.variables.get("PWD")
+    here = current.string if isinstance(current, Text) else None
+    path = dict(environment).get("PYTHONPATH", scope.variables.get("PYTHONPATH"))
+    named = _known_folders(path) if isinstance(path, Text) else []
+    relative = [
+        name if here is None or name.startswith("/") else normpath(f"{here}/{name}") for name in named
+    ]
+    return tuple(dict.fromkeys((*([here] if here else []), *relative)))
+
+
+def _known_folders(path: Text) -> list[str]:
+    """The parts between the colons of which every piece is known."""
+    marked = "".join(piece if isinstance(piece, str) else "\0" for piece in path.pieces)
+    return [part for part in marked.split(":") if part and "\0" not in part]

@@ -15,6 +15,7 @@ from tuner.inputs.shell.conditions import Conditions, Status, opposite
 from tuner.inputs.shell.effort import MOST_CHARACTERS, MOST_STEPS, TooMuchError
 from tuner.inputs.shell.exits import ExitShell, LeaveLoop, ReturnFromFunction
 from tuner.inputs.shell.expansion import Expander
+from tuner.inputs.shell.folders import python_folders
 from tuner.inputs.shell.loops import Loops, in_background
 from tuner.inputs.shell.machine import answer
 from tuner.inputs.shell.scope import Assumed, Function, Scope
@@ -36,6 +37,7 @@ class StartedProgram(Struct, frozen=True, kw_only=True):
     location: Location
     certain: bool  # no branch that nobody knows leads to it
     doubts: tuple[UndecidedPart, ...] = ()  # what is not run that would tell whether such a branch is taken
+    folders: tuple[str, ...] = ()  # that it runs in and that Python looks for modules in, as far as is known
 
 
 class Interpreter:
@@ -312,6 +314,7 @@ class Interpreter:
                     location=place,
                     certain=not self.uncertain,
                     doubts=together(self.doubts),
+                    folders=python_folders(self.scope, environment),
                 )
             )
         status, from_machine = answer(values, self.scope.machine)

@@ -36,6 +36,7 @@ class Launch(Struct, frozen=True, kw_only=True):
     certain: bool  # no branch that nobody knows leads to it
     processes: Processes  # as the options of what starts it say
     doubts: tuple[UndecidedPart, ...] = ()  # what is not run that would tell whether such a branch is taken
+    folders: tuple[str, ...] = ()  # that it runs in and that Python looks for modules in, as far as is known
     on_default_path: bool = True  # the way that is read of a script leads to it
 
     @property
@@ -62,6 +63,7 @@ def launches(commands: Sequence[StartedProgram]) -> tuple[Launch, ...]:
                     certain=command.certain,
                     processes=_processes(words[:position]),
                     doubts=command.doubts,
+                    folders=command.folders,
                 )
             )
     return tuple(started)

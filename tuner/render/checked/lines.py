@@ -15,7 +15,7 @@ from tuner.inputs.tree import dotted, split_key
 from tuner.inputs.user_input import UserInput
 from tuner.language import _
 from tuner.override_text import override_key
-from tuner.render import does_not_fit, lost_override, not_modelled
+from tuner.render import does_not_fit, lost_override, missing_configuration, not_modelled
 from tuner.review.input_findings import CheckedGpu, FindingLine, InputFindings, JudgedFor, PhaseUse
 from tuner.timing import phase_interval
 
@@ -46,10 +46,12 @@ def findings_of_input(answer: Consultation) -> InputFindings:
 
 def lines(answer: Consultation) -> tuple[FindingLine, ...]:
     """All findings, with a bad verdict among them, worst first, then in the file's order."""
-    listed = [(item.finding, item.overrides) for item in answer.advice.recommendations]
-    missing = does_not_fit.check(answer.advice)
+    known = answer.given.missing is None  # else no figure, and no fix, is surely of the job
+    listed = [(item.finding, item.overrides if known else ()) for item in answer.advice.recommendations]
+    unfit = does_not_fit.check(answer.advice)
     others = [
-        *([missing] if missing is not None else []),
+        *missing_configuration.check(answer.given),
+        *([unfit] if unfit is not None and known else []),
         *not_modelled.check(answer),
         *lost_override.check(answer.given),
     ]
@@ -72,6 +74,7 @@ def _line(answer: Consultation, finding: Finding, overrides: tuple[str, ...]) ->
         key=stands.key,
         origin=stands.origin,
         section=stands.section,
+        above_all=finding.rule is missing_configuration.RULE,
     )
 
 

@@ -11,7 +11,7 @@ from tuner.inputs.tree import Path, contains, dotted, lookup, split_key
 from tuner.language import _
 from tuner.trainers.verl.defaults import CONFIGS, read_defaults
 from tuner.trainers.verl.defaults_list import Composition, bundled_engine
-from tuner.trainers.verl.entry_points import program_started, refuse_config
+from tuner.trainers.verl.entry_points import refuse_config
 from tuner.trainers.verl.example_configs import example_config
 from tuner.trainers.verl.recipes import named as recipe_named
 
@@ -92,15 +92,6 @@ def _named_config(name: str | None, composition: Composition) -> str | None:
     if example is not None:
         return example.base
     return _MEGATRON if "megatron" in stem else None
-
-
-def missing_config(name: str | None, composition: Composition) -> str | None:
-    """A configuration that ``--config-name`` names, that is not verl's, and whose file was not given."""
-    if name is None or not composition.empty:
-        return None
-    stem = name.removesuffix(".yaml")
-    known = stem in CONFIGS or example_config(stem) is not None or recipe_named(stem) is not None
-    return None if known or program_started("", stem) is not None else name
 
 
 def _is_megatron(path: Path) -> bool:

@@ -61,19 +61,23 @@ def _alone(document: Document, package: Path = ()) -> Composition:
     return Composition(documents=(replace(document, tree=nested(package, tree), locations=locations),))
 
 
-def follow(document: Document) -> Composition:
+def follow(document: Document, tops: Sequence[FilePath] = ()) -> Composition:
     """Take a configuration and read whatever its ``defaults`` list names beside it.
 
     Names that verl bundles (``ppo_trainer``, ``actor@actor_rollout_ref.actor: dp_actor``) mean the
     defaults of the release; others are files next to the configuration, or in a folder that its
     ``hydra.searchpath`` names.
 
+    Args:
+        document: the configuration.
+        tops: further folders in which names begin, and from which packages and relative paths are meant.
+
     Raises:
         InputError: a file is malformed, or a name is neither bundled nor found.
         UnsupportedError: the configuration belongs to another entry point.
     """
     file = FilePath(document.source)
-    reader = _Reader((file.parent, *_searched(document, file.parent)))
+    reader = _Reader((file.parent, *tops, *_searched(document, file.parent, tops)))
     composition = reader.read(_List(document=document, base="", package=(), open_files=(file.resolve(),)))
     return reader.overridden().below(composition)
 
@@ -251,7 +255,7 @@ def _has_files(path: str) -> bool:
     return any(file.startswith(f"{CONFIG_FOLDER}{path}") for file in files)
 
 
-def _searched(document: Document, folder: FilePath) -> Iterator[FilePath]:
+def _searched(document: Document, folder: FilePath, starts: Sequence[FilePath]) -> Iterator[FilePath]:
     """The folders that ``hydra.searchpath`` names; relative ones are meant from where the job is started.
 
     Where that is nobody knows: the folder of the configuration is tried, then those above it.
@@ -260,6 +264,8 @@ def _searched(document: Document, folder: FilePath) -> Iterator[FilePath]:
     search_path = hydra.get("searchpath") if isinstance(hydra, dict) else None
     for item in search_path if isinstance(search_path, list) else ():
         scheme, _separator, path = str(item).partition("://")
-        if scheme == "file" and path:
-            above = (folder.absolute(), *folder.absolute().parents)
+        if scheme == "pkg":
+            path = path.replace(".", "/")
+        if scheme in ("file", "pkg") and path:
+            above = (*starts, folder.absolute(), *folder.absolute().parents)
             yield from (place for start in above if is_there(place := start / path, FilePath.is_dir))

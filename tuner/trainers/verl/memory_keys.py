@@ -62,9 +62,22 @@ def deciding_keys(
         meanings = _OF_WORK[place.work]
     else:
         meanings = tuple(meaning for phase in place.phases for meaning in _read(phase, workload))
+    names = _names(meanings, version, settings)
+    if not names:  # a project has no key for a budget that it computes of its micro-batch
+        sizes = (meaning for phase in place.phases for meaning in _TOKENS.get(phase, ()))
+        names = _names(tuple(sizes), version, settings)
+    return names
+
+
+def _names(meanings: tuple[str, ...], version: str, settings: Settings | None) -> tuple[str, ...]:
+    """The keys of these meanings that the program has which reads the settings."""
     program = Program.PPO if settings is None else program_of(settings.defaults)
-    keys = (key(meaning, version, program) for meaning in dict.fromkeys(meanings))
-    return tuple(name for name in keys if name is not None)
+    names = (key(meaning, version, program) for meaning in dict.fromkeys(meanings))
+    return tuple(
+        name
+        for name in names
+        if name is not None and (settings is None or settings.as_reader_takes_it(name) is not None)
+    )
 
 
 def _read(phase: Phase, workload: Workload | None) -> tuple[str, ...]:

@@ -14,13 +14,14 @@ from tuner.language import _
 from tuner.trainers.verl.forks.fork import Fork
 
 _FOLDERS_UP = 8
-_CONFIG_FOLDERS = ("config", "configs", "conf", ".")  # of programs that name theirs in the code
+#: Of programs that name theirs in the code, and of verl's own.
+CONFIG_FOLDERS = ("config", "configs", "conf", ".", "verl/trainer/config")
 
 
 def beside_launch(name: str, folder: str) -> Document | None:
     """The configuration of a name in a folder of configurations near a launch; None where there is none."""
     for start in _starts(folder):
-        for place in _CONFIG_FOLDERS:
+        for place in CONFIG_FOLDERS:
             file = start / place / f"{name}.yaml"
             if is_there(file, Path.is_file):
                 return read_yaml(file)

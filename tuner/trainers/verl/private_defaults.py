@@ -4,15 +4,18 @@ Who vendors verl, or copies its ``ppo_trainer.yaml`` to change it, runs on that 
 """
 
 import contextlib
+import re
 from collections.abc import Iterator
 from pathlib import Path as FilePath
 
 from msgspec import Struct
 
-from tuner.errors import TunerError
-from tuner.files import file_names_read, is_there, note
+from tuner.errors import InputError, TunerError
+from tuner.files import file_names_read, is_there, note, read_bytes
+from tuner.inputs.program.find import is_top_of_repository
 from tuner.inputs.tree import Tree
 from tuner.trainers.verl.fingerprint import Likeness, likest
+from tuner.units import KIB
 
 _PLACES = (  # below a folder above what is given
     "verl/trainer/config",
@@ -20,6 +23,9 @@ _PLACES = (  # below a folder above what is given
     "trainer/config",
     "config",
 )
+_SUBMODULE = _PLACES[1]
+_OF_PROJECTS = (".git", ".gitmodules", "pyproject.toml", "setup.py")  # in the top folder of one
+_VERSION = re.compile(r"\d[\w.+-]{0,40}")
 _FOLDERS_UP = 8
 _KEPT = 8  # copies that are not read again for every change that is tried
 
@@ -35,6 +41,21 @@ class PrivateDefaults(Struct, frozen=True, kw_only=True):
     def version(self) -> str:
         """The release that it is most like."""
         return self.likeness.version
+
+    @property
+    def package(self) -> FilePath:
+        """The folder of the package that it lies in, where it lies in one as verl's own does."""
+        return self.file.parent.parent.parent
+
+    @property
+    def told_version(self) -> str:
+        """What the version file of the verl says that it lies in; empty where it lies in none."""
+        try:
+            text = read_bytes(self.package / "version" / "version", most=KIB)
+        except InputError:
+            return ""
+        version = text.decode(errors="replace").strip()
+        return version if _VERSION.fullmatch(version) else ""
 
 
 class PrivateCopies:
@@ -115,12 +136,19 @@ def _read(file: FilePath, config: str) -> _Reading:
 
 def _candidates(folder: FilePath, config: str) -> Iterator[FilePath]:
     for above in (folder, *list(folder.parents)[:_FOLDERS_UP]):
-        places = [above / place for place in _PLACES]
+        places = [above / place for place in _PLACES if place != _SUBMODULE or _has_submodule(above)]
         if above == folder:
             places.insert(0, above)
         for place in places:
             file = place / f"{config}.yaml"
             if is_there(file, FilePath.is_file):
                 yield file
-        if is_there(above / ".git"):  # what lies above is no part of the user's repository
+        if is_top_of_repository(above):  # what lies above is no part of the user's repository
             return
+
+
+def _has_submodule(folder: FilePath) -> bool:
+    """Whether a folder is a project with verl in it, and none beside which a clone of verl lies."""
+    if is_there(folder / "verl" / ".git", FilePath.is_dir):
+        return False
+    return any(is_there(folder / name) for name in _OF_PROJECTS)

@@ -64,6 +64,11 @@ def remarks(
     return tuple(Remark(text=text, location=Location(source=source)) for text in texts)
 
 
+def laid_on_remark(file: str) -> str:
+    """That the overrides of a launch are laid on the configuration that its program names."""
+    return _("laid on {file}").format(file=file)
+
+
 def default_origin(fork: Fork | None, private: PrivateDefaults | None, version: str) -> Origin:
     """Where a value comes from that the user did not set; it has a place in the user's own copy alone."""
     if private is not None:

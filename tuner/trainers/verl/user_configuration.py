@@ -20,13 +20,13 @@ from tuner.inputs.overrides import (
 from tuner.inputs.settings import Settings, UnknownKey
 from tuner.inputs.settings import SettingsReader as Reader
 from tuner.inputs.tree import Path, Tree, contains, dotted, leaves, merged, split_key
-from tuner.inputs.user_input import Remark
+from tuner.inputs.user_input import MissingConfiguration, Remark
 from tuner.trainers.bundled_releases import ReleaseChoice
 from tuner.trainers.layers import Layers, refuse_group
 from tuner.trainers.protocol import Base, Trainer
 from tuner.trainers.schema import Schema
 from tuner.trainers.verl.arguments import parsed, user_locations
-from tuner.trainers.verl.backend import choose_config, missing_config
+from tuner.trainers.verl.backend import choose_config
 from tuner.trainers.verl.defaults import CONFIGS, Defaults, read_defaults
 from tuner.trainers.verl.defaults_list import Composition, bundled_engine
 from tuner.trainers.verl.example_configs import ExampleConfig, example_config
@@ -42,12 +42,13 @@ from tuner.trainers.verl.keys import keys_of
 from tuner.trainers.verl.loaded import LoadedConfiguration
 from tuner.trainers.verl.private_defaults import PrivateCopies, PrivateDefaults
 from tuner.trainers.verl.programs import Program
-from tuner.trainers.verl.provenance import default_origin, remarks, told_release
+from tuner.trainers.verl.provenance import default_origin, laid_on_remark, remarks, told_release
 from tuner.trainers.verl.recipe import Recipe
 from tuner.trainers.verl.recipes import named, recognise, started_as
 from tuner.trainers.verl.releases import BUNDLED, RELEASES
+from tuner.trainers.verl.required_release import RequiredRelease
 from tuner.trainers.verl.schema import releases_with, schema_of
-from tuner.trainers.verl.trainer_code.find import code_around
+from tuner.trainers.verl.trainer_code.find import code_around, code_of_package
 
 if TYPE_CHECKING:
     from tuner.inputs.user_input import Count, Processes
@@ -68,6 +69,10 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
     fork: Fork | None = None  # the project that it is for, where that is not verl itself
     started: Program = Program.PPO  # the program of verl that reads it
     processes: "Processes | None" = None  # that a launch of fine-tuning starts, where it says how many
+    required: RequiredRelease | None = None  # the release of verl that the recipe is written for
+    laid_on: str = ""  # the file that the program's code names, in its tree; empty where there is none
+    declares: bool = False  # a launch names the documents: its program reads the keys that they add
+    missing: MissingConfiguration | None = None  # a configuration that the launch names, and that is not here
     copies: PrivateCopies = field(default_factory=PrivateCopies)  # of the defaults, around the folder
     likenesses: Likenesses = field(default_factory=Likenesses)  # of the documents, whatever is added to them
 
@@ -109,12 +114,11 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
             UnsupportedError: the configuration is for another engine of verl.
         """
         defaults, base = self._defaults(version)
-        missing = missing_config(self.arguments.config_name, self.composition)
         origin = default_origin(self.fork, self.private_on(version), version)
         schema = schema_of(self._with_renamed_keys(defaults))
         layers = Layers(dict(defaults.tree), schema, _check_group)
         for document in self.composition.documents:
-            layers.add_document(document)
+            layers.add_document(document, declares=self.declares)
         for override in self._overrides:
             layers.add_override(override)
         settings = Settings(
@@ -123,7 +127,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
             origins=layers.origins,
             default_origin=origin,
             # Those of a file that was not to be had would be unknown as well.
-            unknown=() if missing else tuple(map(self._of_fork, layers.unknown())),
+            unknown=() if self.missing else tuple(map(self._of_fork, layers.unknown())),
             has_key=partial(_has_key, schema, self.started),
         )
         settings.rest_on(defaults.settings)
@@ -137,7 +141,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         return LoadedConfiguration(
             settings=settings,
             version=version,
-            base=replace(base, missing=missing),
+            base=replace(base, missing=self.missing, laid_on=self.laid_on, checkout=self._checkout(version)),
             code=self._code_on(version),
         )
 
@@ -146,9 +150,11 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         if not self.folder or self.composition.release is not None:
             return None
         private = self._private(version)
-        if private is not None and self.private_on(version) is None:
+        if private is None:
+            return code_around(FilePath(self.folder).absolute())
+        if self.private_on(version) is None:
             return None  # another release was asked for
-        return code_around(FilePath(self.folder).absolute())
+        return code_of_package(private.package) or code_around(FilePath(self.folder).absolute())
 
     @property
     def _overrides(self) -> Iterator[Override]:
@@ -206,7 +212,10 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
             from tuner.trainers.verl.fine_tuning_config import told_by_program
 
             return told_by_program(self.started)
-        return told_release(self.fork, self.program, self._likeness(), self._likened())
+        likeness = self._likeness()
+        if self.fork is None and likeness is None and self.required is not None:
+            return self.required.choice or told_release(None, self.program, None, "")
+        return told_release(self.fork, self.program, likeness, self._likened())
 
     @property
     def processes_per_node(self) -> "Count | None":
@@ -226,14 +235,27 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
 
             return remarks_of(self.program, self.processes, place.source)
         used = private is not None and self.private_on(version) is private
-        return remarks(self.fork, private, used=used, source=place.source)
+        return (*self._laid(), *remarks(self.fork, private, used=used, source=place.source))
+
+    def _laid(self) -> Iterator[Remark]:
+        """On which file of the tree the overrides are laid."""
+        if self.laid_on:
+            yield Remark(text=laid_on_remark(self.laid_on), location=Location(source=self.laid_on))
+        if self.required is not None and self.required.unknown and self._likeness() is None:
+            yield Remark(text=self.required.unknown, location=Location(source=str(self.required.file)))
 
     def private_on(self, version: str) -> PrivateDefaults | None:
         """The user's own copy of the defaults that a release is run with; another release's is left aside."""
         private = self._private(version)
         if private is None or version in (private.version, RELEASES.installed()):
             return private
-        return None
+        told = private.told_version
+        return private if told and RELEASES.nearest(told, "").version == version else None
+
+    def _checkout(self, version: str) -> str:
+        """What the verl says of its version whose configuration is read; empty where it is a release's."""
+        private = None if self.fork is not None else self.private_on(version)
+        return "" if private is None else private.told_version
 
     def _private(self, version: str) -> PrivateDefaults | None:
         if (

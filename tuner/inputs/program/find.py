@@ -1,0 +1,123 @@
+"""Finds the files of a program and of what it names, in the tree that a launch lies in."""
+
+from collections.abc import Iterator, Sequence
+from os.path import normpath
+from pathlib import Path
+
+from msgspec import Struct
+
+from tuner.errors import InputError
+from tuner.files import is_there, read_bytes
+from tuner.inputs.program.hydra import PrimaryConfig, ReadProgram, read_program
+from tuner.units import KIB
+
+_FOLDERS_UP = 8
+_MOST_CALLS = 8  # functions of other modules that are looked at
+_RECIPES = "recipe"  # a repository of its own, which may lie under another name
+
+
+class ProgramFile(Struct, frozen=True, kw_only=True):
+    """The file of a program, and the configuration that its code names; None where that is not known."""
+
+    file: Path
+    config: PrimaryConfig | None
+
+
+def starting_folders(folder: str, named: Sequence[str] = ()) -> tuple[Path, ...]:
+    """Where a launch may be started: in the folders that it names, beside it and above it, or here.
+
+    Args:
+        folder: that the launch lies in; empty where nobody says.
+        named: what it changes to, and where it has Python look for modules.
+    """
+    here = Path(folder).absolute() if folder else Path.cwd()
+    above = list(_within_repository(here))
+    places = [Path.cwd() / name for name in named]
+    return tuple(dict.fromkeys((*places, *above, Path.cwd())))
+
+
+def _within_repository(folder: Path) -> Iterator[Path]:
+    """A folder and those above it, up to the top of the repository that it belongs to."""
+    for above in (folder, *list(folder.parents)[:_FOLDERS_UP]):
+        yield above
+        if is_top_of_repository(above):
+            return
+
+
+def is_top_of_repository(folder: Path) -> bool:
+    """Whether a folder is the top of a repository, and no part of another one as a submodule is."""
+    git = folder / ".git"
+    if not is_there(git, Path.is_file):
+        return is_there(git)
+    try:
+        return b"/modules/" not in read_bytes(git, most=KIB)
+    except InputError:
+        return True
+
+
+def program_file(program: str, starts: Sequence[Path]) -> ProgramFile | None:
+    """The program that a launch starts, where its file is in the tree.
+
+    Args:
+        program: a module, or the path of a file.
+        starts: the folders from which it may be meant.
+    """
+    file = file_of_program(program, starts)
+    if file is None:
+        return None
+    read = read_program(file)
+    if read.config is not None or not read.calls:
+        return ProgramFile(file=file, config=read.config)
+    return _called(read, starts) or ProgramFile(file=file, config=None)
+
+
+def _called(read: ReadProgram, starts: Sequence[Path]) -> ProgramFile | None:
+    """The file of another module whose function a program calls that gets the configuration."""
+    for module, function in read.calls[:_MOST_CALLS]:
+        file = file_of_program(module, starts)
+        config = None if file is None else read_program(file).config
+        if file is not None and config is not None and config.function == function:
+            return ProgramFile(file=file, config=config)
+    return None
+
+
+def file_of_program(program: str, starts: Sequence[Path]) -> Path | None:
+    """The file of a module, or of a path; None where the tree has none."""
+    if program.endswith(".py") or "/" in program:
+        name = program.rpartition("$")[2].partition("/")[2] if "$" in program else program
+        names = [name] if name else []
+    else:
+        names = list(_files_of_module(program))
+    files = (start / name for name in names for start in starts)
+    return next((file for file in files if is_there(file, Path.is_file)), None)
+
+
+def _files_of_module(module: str) -> Iterator[str]:
+    """Where a module's file lies: in the folder of its package, whose repository may have another name."""
+    parts = module.split(".")
+    if not all(part.isidentifier() for part in parts):
+        return
+    for start in (0, 1) if parts[0] == _RECIPES and len(parts) > 2 else (0,):
+        path = "/".join(parts[start:])
+        yield f"{path}.py"
+        yield f"{path}/__main__.py"
+
+
+def config_folders(program: ProgramFile, option: str | None, starts: Sequence[Path]) -> tuple[Path, ...]:
+    """Where Hydra looks for the program's configuration; none where only a run would tell.
+
+    Args:
+        program: that is started.
+        option: what the launch gives in place of the path in the code.
+        starts: the folders from which packages may be meant.
+    """
+    path = option
+    if path is None and program.config is not None:
+        path = program.config.path
+    if path is None:
+        return ()
+    if path.startswith("pkg://"):
+        package = path.removeprefix("pkg://").strip("/").replace(".", "/")
+        places = [place for start in starts if is_there(place := start / package, Path.is_dir)]
+        return tuple(places[:1]) or (starts[0] / package,)
+    return (Path(normpath(program.file.parent / path)),)

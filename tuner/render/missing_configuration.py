@@ -1,0 +1,80 @@
+"""A launch names a configuration that is not here
+
+What it checks
+--------------
+
+Whether the configuration is at hand that the launch rests on.
+``--config-name`` names it, or the code of the program that is started.
+It is missing where no folder has the file in which Hydra would look, and where the program's code computes its name.
+The message says which folders were looked in.
+
+Why it matters
+--------------
+
+Such a file may set every key that the launch itself does not set.
+Memory, seconds and other findings are those of the trainer's own configuration with what the launch sets, and may not hold of the job.
+So nothing is proposed to be pasted, no fix is offered, and a refusal that rests on a default is none.
+
+When it does not apply
+----------------------
+
+The trainer's own configurations, and those of its recipes, are known by their names.
+A file that lies in the tree of the launch is read.
+
+Sources
+-------
+
+Hydra 1.3 ``main.py`` and ``_internal/utils.py``: a relative path is counted from the file of the program, ``--config-path`` and ``--config-name`` take the place of what the code says, and ``--config-dir`` adds a folder.
+"""  # noqa: D415, E501 - the first line is the page's title, and a sentence of a page has one line
+
+from collections.abc import Iterator
+
+from tuner.evidence import Evidence
+from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.inputs.missing_configuration import missing_text
+from tuner.inputs.user_input import UserInput
+from tuner.language import N_, _
+from tuner.render.document.marks import Mark, marked, user_text
+from tuner.render.document.parts import Headline
+from tuner.render.terminal import plain
+from tuner.render.words import sentence
+
+RULE = Rule(
+    code="CFG185",
+    name="missing-configuration",
+    summary=N_("a launch names a configuration that is not here"),
+    severity=Severity.WARNING,
+    goal=Goal.CORRECTNESS,
+    numerics=Numerics.EXACT,
+)
+
+
+def check(given: UserInput) -> Iterator[Finding]:
+    """The finding of a launch whose configuration is missing."""
+    if given.missing is not None:
+        yield Finding(
+            rule=RULE,
+            message=_("{what}; the figures are those of the trainer's own configuration").format(
+                what=missing_text(given.missing)
+            ),
+            severity=RULE.severity,
+            evidence=Evidence.EXACT,
+            location=given.missing.location,
+        )
+
+
+def headline(given: UserInput, about: str) -> Iterator[Headline]:
+    """What stands above all else of a launch whose configuration is missing.
+
+    Args:
+        given: the launch.
+        about: the model and the cards.
+    """
+    if given.missing is None:
+        return
+    text = _(
+        "{what} What follows is said of the trainer's own configuration with what the launch itself sets, "
+        "and may not hold of the job: there is nothing to paste. Give the file, or what a run has left of it "
+        "(.hydra/config.yaml)."
+    ).format(what=sentence(plain(missing_text(given.missing))))
+    yield Headline(word=marked(_("CONFIGURATION MISSING"), Mark.DOUBTFUL), about=about, text=user_text(text))

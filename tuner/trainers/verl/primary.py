@@ -1,0 +1,152 @@
+"""The configuration that a launch has Hydra compose: one of verl's, a file in its tree, or a missing one."""
+
+from collections.abc import Sequence
+from os.path import normpath
+from pathlib import Path as FilePath
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tuner.errors import Location
+from tuner.files import is_there
+from tuner.inputs.overrides import COMMAND_LINE, Argument, option_value
+from tuner.inputs.program.find import file_of_program, starting_folders
+from tuner.inputs.program.named_config import NamedConfig, named_config
+from tuner.inputs.user_input import MissingConfiguration
+from tuner.inputs.yaml_file import Document, read_yaml
+from tuner.language import _
+from tuner.trainers.verl.defaults import CONFIGS, FINE_TUNING_CONFIGS
+from tuner.trainers.verl.entry_points import program_started
+from tuner.trainers.verl.example_configs import example_config
+from tuner.trainers.verl.named_files import CONFIG_FOLDERS
+from tuner.trainers.verl.recipes import named as recipe_named
+from tuner.trainers.verl.required_release import RequiredRelease, required_release
+
+_TRAINER = "verl.trainer.main_ppo"
+
+
+class Launch(Struct, frozen=True, kw_only=True):
+    """What starts a program, as far as it tells where files are looked for."""
+
+    program: str = ""  # a module, or the path of a file; empty where nobody says
+    folder: str = ""  # that it lies in, or is typed in; empty where nobody says
+    folders: tuple[str, ...] = ()  # that it starts the program in, and has Python look for modules in
+
+    def named(self, given: Sequence[Argument]) -> NamedConfig | None:
+        """The configuration that it names with its arguments, where the program's file is in the tree."""
+        return named_config(self.program, given, folder=self.folder, folders=self.folders)
+
+
+class Primary(Struct, frozen=True, kw_only=True):
+    """Where the configuration of a launch stands."""
+
+    name: str | None = None  # without ".yaml"; None where nobody names one
+    by_code: bool = False  # the program's code names it, and no option
+    document: Document | None = None  # of the user's own file
+    tops: tuple[FilePath, ...] = ()  # folders in which a defaults list looks beside that of the document
+    folder: str = ""  # in which a copy of verl's own configuration lies first
+    required: RequiredRelease | None = None  # that the recipe is written for
+    missing: MissingConfiguration | None = None
+
+    @property
+    def laid_on(self) -> str:
+        """The file in the tree that Hydra lays the overrides on; empty where there is none."""
+        return self.document.source if self.document is not None and self.tops else ""
+
+
+def is_of_verl(name: str) -> bool:
+    """Whether a configuration of this name is among those of verl's trainers."""
+    return name in (*CONFIGS, *FINE_TUNING_CONFIGS)
+
+
+def primary_of(launch: Launch, given: Sequence[Argument], name: str | None) -> Primary:
+    """The configuration of a launch.
+
+    Args:
+        launch: what starts the program.
+        given: the program's arguments.
+        name: what ``--config-name`` says, without ".yaml"; None without it.
+
+    Raises:
+        InputError: the file is malformed.
+    """
+    named = launch.named(given)
+    asked = name if name is not None or named is None else named.name
+    primary = Primary(
+        name=asked,
+        by_code=name is None and asked is not None,
+        folder=_folder_of_verl(launch, named),
+        required=_required(launch, named),
+    )
+    if named is not None and not named.settled:
+        return replace(primary, missing=_computed(named))
+    if asked is None or is_of_verl(asked) or named is None or named.file is None:
+        return primary
+    return _laid_on(primary, named)
+
+
+def _required(launch: Launch, named: NamedConfig | None) -> RequiredRelease | None:
+    """The release that the file beside the launch or its program asks for."""
+    if not launch.program:
+        return None
+    folders = [FilePath(launch.folder)] if launch.folder else []
+    return required_release([*folders, *([] if named is None else [named.program.parent])])
+
+
+def _laid_on(primary: Primary, named: NamedConfig) -> Primary:
+    assert named.file is not None  # asked for by whoever calls
+    tops = tuple(place for place in (*named.folders, *named.starts) if is_there(place, FilePath.is_dir))
+    return replace(primary, document=read_yaml(named.file), tops=tops)
+
+
+def missing_configuration(
+    launch: Launch, given: Sequence[Argument], name: str
+) -> MissingConfiguration | None:
+    """What is missing of a configuration whose file is not there; None of one that verl has.
+
+    Args:
+        launch: what starts the program.
+        given: its arguments.
+        name: of the configuration, as it is typed.
+    """
+    stem = name.removesuffix(".yaml")
+    known = is_of_verl(stem) or example_config(stem) is not None or recipe_named(stem) is not None
+    if known or program_started("", stem) is not None:
+        return None
+    named = launch.named(given)
+    if named is not None:
+        return MissingConfiguration(
+            name=name,
+            looked_in=tuple(map(str, named.folders)),
+            reason="",
+            location=named.location,
+        )
+    option, path = option_value(given, "config_name"), option_value(given, "config_path")
+    places = starting_folders(launch.folder, launch.folders)
+    below = CONFIG_FOLDERS if path is None or "$" in path.text else (path.text,)
+    return MissingConfiguration(
+        name=name,
+        looked_in=tuple(normpath(place / folder) for place in places for folder in below),
+        reason="",
+        location=Location(source=COMMAND_LINE) if option is None else option.location,
+    )
+
+
+def _computed(named: NamedConfig) -> MissingConfiguration:
+    return MissingConfiguration(
+        name="",
+        looked_in=tuple(map(str, named.folders)),
+        reason=_("the code of {program} computes which one it is").format(program=named.program),
+        location=named.location,
+    )
+
+
+def _folder_of_verl(launch: Launch, named: NamedConfig | None) -> str:
+    """The folder of verl's own configuration that the launch reads; that of the launch where none is seen."""
+    if named is not None and named.file is not None and is_of_verl(named.name or ""):
+        return str(named.file.parent)
+    if launch.program:
+        verl = file_of_program(_TRAINER, starting_folders(launch.folder, launch.folders))
+        if verl is not None and is_there(folder := verl.parent / "config", FilePath.is_dir):
+            return str(folder)
+    return launch.folder
