@@ -307,3 +307,29 @@ def test_the_release_that_a_recipe_asks_for_is_read(
     assert ("REQUIRED_VERL.txt asks for" in premises["release_reason"]) is (release != BUNDLED[-1])
     assert any(remark in one["text"] for one in premises["script_remarks"]) or not remark
     assert answer(str(tmp_path / "run.sh"), "--verl-version", "0.5.0")["premises"]["release"] == "0.5.0"
+
+
+@pytest.mark.parametrize("engine", ["fsdp", "megatron"])
+def test_fine_tuning_rests_on_the_copy_of_its_repository(tmp_path: Path, engine: str) -> None:
+    config = tmp_path / "verl" / "trainer" / "config"
+    (config / "engine").mkdir(parents=True)
+    (tmp_path / ".git").mkdir()
+    names = {"fsdp": "sft_trainer_engine", "megatron": "sft_trainer_engine_megatron"}
+    trees = {name: dict(read_defaults("0.8.0", file).tree) for name, file in names.items()}
+    for name, tree in trees.items():
+        (config / "engine" / f"{name}.yaml").write_text(yaml.safe_dump(tree.pop("engine")))
+        (config / "optim").mkdir(exist_ok=True)
+        (config / "optim" / f"{name}.yaml").write_text(yaml.safe_dump(tree.pop("optim")))
+    own = merged(trees["fsdp"], {"data": {"train_batch_size": 96}})
+    choices = {"defaults": [{"engine@engine": "fsdp"}, {"optim@optim": "fsdp"}, "_self_"]}
+    (config / "sft_trainer_engine.yaml").write_text(yaml.safe_dump({**choices, **own}))
+    launch = f"engine={engine} optim={engine} model.path=Qwen/Qwen2.5-7B-Instruct data.use_dynamic_bsz=True"
+    (tmp_path / "run.sh").write_text(f"torchrun --nproc_per_node=8 -m verl.trainer.sft_trainer {launch}\n")
+
+    answer = run("config", str(tmp_path / "run.sh"), "--all", "-f", "json")
+    settings = {item["key"]: item["value"] for item in json.loads(answer.out)["settings"]}
+
+    assert answer.code == 0
+    assert settings["data.train_batch_size"] == 96
+    assert ("engine.tensor_model_parallel_size" in settings) == (engine == "megatron")
+    assert json.loads(answer.out)["release"] == "0.8.0"

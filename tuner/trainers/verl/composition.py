@@ -1,6 +1,7 @@
 """Composes a copy of verl's configuration with the files that its ``defaults`` list names, as Hydra does."""
 
 import re
+from collections.abc import Mapping
 from pathlib import Path as FilePath
 
 from msgspec.structs import replace
@@ -14,25 +15,31 @@ from tuner.trainers.verl.defaults_entries import DefaultsEntry, entries, header_
 
 _MOST_FILES = 200
 _ENGINE_CHOICE = "model_engine@model_engine"
+NO_CHOICES: Mapping[str, str] = {}
 _ENGINE = re.compile(r"\$\{model_engine\}")
 
 
-def composed(file: FilePath) -> Tree:
+def composed(file: FilePath, choices: Mapping[str, str] = NO_CHOICES) -> Tree:
     """A configuration with all that its ``defaults`` list names beside it, as Hydra composes it.
+
+    Args:
+        file: the configuration.
+        choices: of config groups, as overrides make them: ``{"engine": "megatron"}``.
 
     Raises:
         InputError: a file of it is missing or malformed.
     """
-    return _Composer(file.parent).tree(read_yaml(file), "", ())
+    return _Composer(file.parent, choices).tree(read_yaml(file), "", ())
 
 
 class _Composer:
     """Composes one configuration, with the choices of config groups that its files override."""
 
-    def __init__(self, top: FilePath) -> None:
+    def __init__(self, top: FilePath, choices: Mapping[str, str]) -> None:
         self._top = top
         self._files = 0
-        self._chosen: dict[str, str | None] = {}  # by what is chosen, the outermost file's word first
+        #: By what is chosen, the outermost word first.
+        self._chosen: dict[str, str | None] = {f"{group}@{group}": name for group, name in choices.items()}
 
     def tree(self, document: Document, base: str, package: Path) -> Tree:
         """A document of the folder ``base`` on what its ``defaults`` list names, below a package."""

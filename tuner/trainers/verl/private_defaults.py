@@ -14,6 +14,7 @@ from tuner.errors import InputError, TunerError
 from tuner.files import file_names_read, is_there, note, read_bytes
 from tuner.inputs.program.find import is_top_of_repository
 from tuner.inputs.tree import Tree
+from tuner.trainers.verl.defaults import file_of
 from tuner.trainers.verl.fingerprint import Likeness, likest
 from tuner.units import KIB
 
@@ -79,7 +80,7 @@ def private_defaults(folder: FilePath, config: str) -> PrivateDefaults | None:
 
     Args:
         folder: where the configuration or the script lies.
-        config: one of :data:`~tuner.trainers.verl.defaults.CONFIGS`.
+        config: one of verl's trainer configurations, fine-tuning's among them.
     """
     for file in _candidates(folder.absolute(), config):
         reading = _reading(file, config)
@@ -126,7 +127,7 @@ def _read(file: FilePath, config: str) -> _Reading:
 
     private: PrivateDefaults | None = None
     with file_names_read() as names, contextlib.suppress(TunerError):
-        tree = composed(file)
+        tree = composed(file, file_of(config)[1])
         likeness = likest(tree, config)
         if likeness.shares_most:
             private = PrivateDefaults(file=file, tree=tree, likeness=likeness)
@@ -140,7 +141,7 @@ def _candidates(folder: FilePath, config: str) -> Iterator[FilePath]:
         if above == folder:
             places.insert(0, above)
         for place in places:
-            file = place / f"{config}.yaml"
+            file = place / f"{file_of(config)[0]}.yaml"
             if is_there(file, FilePath.is_file):
                 yield file
         if is_top_of_repository(above):  # what lies above is no part of the user's repository

@@ -208,11 +208,11 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         """The release that the configuration itself tells; None where it tells none."""
         if self.composition.release is not None:
             return self.composition.release
-        if self.started.fine_tunes and self._composed is None:
+        likeness = self._likeness()
+        if self.started.fine_tunes and likeness is None:
             from tuner.trainers.verl.fine_tuning_config import told_by_program
 
             return told_by_program(self.started)
-        likeness = self._likeness()
         if self.fork is None and likeness is None and self.required is not None:
             return self.required.choice or told_release(None, self.program, None, "")
         return told_release(self.fork, self.program, likeness, self._likened())
@@ -233,9 +233,14 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         if self.started.fine_tunes:
             from tuner.trainers.verl.fine_tuning_launch import remarks_of
 
-            return remarks_of(self.program, self.processes, place.source)
+            processes = remarks_of(self.program, self.processes, place.source)
+            return (*processes, *self._of_copy(private, version, place.source))
+        return (*self._laid(), *self._of_copy(private, version, place.source))
+
+    def _of_copy(self, private: PrivateDefaults | None, version: str, source: str) -> tuple[Remark, ...]:
+        """What is said of the user's own copy of the defaults."""
         used = private is not None and self.private_on(version) is private
-        return (*self._laid(), *remarks(self.fork, private, used=used, source=place.source))
+        return remarks(self.fork, private, used=used, source=source)
 
     def _laid(self) -> Iterator[Remark]:
         """On which file of the tree the overrides are laid."""
@@ -260,14 +265,21 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
     def _private(self, version: str) -> PrivateDefaults | None:
         if (
             not self.folder
-            or self.started.fine_tunes
             or self.composition.release is not None
             or (self.fork is not None and self.fork.renames)
         ):
             return None
         if self._composed is not None:
             return None
-        return self.copies.find(FilePath(self.folder), self.trainer_config(version))
+        return self.copies.find(FilePath(self.folder), self._config_of(version))
+
+    def _config_of(self, version: str) -> str:
+        """The trainer's configuration, whether or not the release has it."""
+        if not self.started.fine_tunes:
+            return self.trainer_config(version)
+        from tuner.trainers.verl.fine_tuning_config import config_of
+
+        return config_of(self.started, self.composition, self.arguments)
 
     @cached_property
     def _composed(self) -> Likeness | None:
@@ -275,13 +287,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         documents = self.composition.documents
         if not documents or (self.fork is not None and self.fork.renames):
             return None
-        if self.started.fine_tunes:
-            from tuner.trainers.verl.fine_tuning_config import config_of
-
-            config = config_of(self.started, self.composition, self.arguments)
-        else:
-            config = self.trainer_config(BUNDLED[-1])
-        return self.likenesses.of(documents[-1].tree, config)
+        return self.likenesses.of(documents[-1].tree, self._config_of(BUNDLED[-1]))
 
     def _likeness(self) -> Likeness | None:
         if self._composed is not None:

@@ -19,6 +19,16 @@ CONFIGS: tuple[str, ...] = ("ppo_trainer", "ppo_megatron_trainer")
 #: Of supervised fine-tuning: its own trainer up to 0.7.0, and the one on the model engines since 0.6.0.
 FINE_TUNING_CONFIGS: tuple[str, ...] = ("sft_trainer", "sft_trainer_engine", "sft_trainer_engine_megatron")
 
+#: Configurations that are another one with other choices of its config groups: that one, and the choices.
+CHOSEN: Mapping[str, tuple[str, Mapping[str, str]]] = {
+    "sft_trainer_engine_megatron": ("sft_trainer_engine", {"engine": "megatron", "optim": "megatron"})
+}
+
+
+def file_of(config: str) -> tuple[str, Mapping[str, str]]:
+    """The name of the file that a configuration stands in, and the choices that make it of that."""
+    return CHOSEN.get(config, (config, {}))
+
 
 class Defaults(Struct, frozen=True, kw_only=True, eq=False, dict=True):
     """What one release's trainer configuration holds before a user changes anything.

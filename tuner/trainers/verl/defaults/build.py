@@ -12,7 +12,7 @@ import json
 import re
 import tempfile
 import zipfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +21,8 @@ from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
 from tuner.inputs.tree import leaves
-from tuner.trainers.verl.defaults import CONFIG_FOLDER, CONFIGS, FINE_TUNING_CONFIGS
+from tuner.trainers.verl.defaults import CONFIG_FOLDER, CONFIGS, FINE_TUNING_CONFIGS, file_of
 
-#: Configurations that are another one with other choices of its config groups: that one, and the choices.
-_CHOSEN = {"sft_trainer_engine_megatron": ("sft_trainer_engine", ("engine=megatron", "optim=megatron"))}
 _DATACLASS_MODULES = (
     r"verl/(?:trainer/config|workers/config|utils/profiler)/.*\.py|verl/(?:base_config|utils/skip.*)\.py"
 )
@@ -42,9 +40,9 @@ def build(wheel: Path, folder: Path) -> list[Path]:
         with tempfile.TemporaryDirectory() as unpacked:
             archive.extractall(unpacked, names)
             configs = {
-                config: _compose(Path(unpacked, CONFIG_FOLDER), *_CHOSEN.get(config, (config, ())))
+                config: _compose(Path(unpacked, CONFIG_FOLDER), *file_of(config))
                 for config in (*CONFIGS, *FINE_TUNING_CONFIGS)
-                if f"{CONFIG_FOLDER}{_CHOSEN.get(config, (config, ()))[0]}.yaml" in names
+                if f"{CONFIG_FOLDER}{file_of(config)[0]}.yaml" in names
             }
     origin = {"wheel": wheel.name, "wheel_sha256": hashlib.sha256(wheel.read_bytes()).hexdigest()}
     written = []
@@ -64,10 +62,10 @@ def build(wheel: Path, folder: Path) -> list[Path]:
     return written
 
 
-def _compose(folder: Path, config: str, choices: Sequence[str] = ()) -> tuple[dict[str, Any], dict[str, str]]:
+def _compose(folder: Path, config: str, choices: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, str]]:
     """The composed configuration, interpolations kept, and the config groups that it is composed of."""
     with initialize_config_dir(str(folder.resolve()), version_base=None):
-        composed = compose(config, list(choices))
+        composed = compose(config, [f"{group}={name}" for group, name in choices.items()])
     tree = OmegaConf.to_container(composed, resolve=False)
     assert isinstance(tree, dict)
     return {str(key): value for key, value in tree.items()}, dict(_groups(folder, config))
