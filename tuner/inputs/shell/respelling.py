@@ -1,7 +1,10 @@
 """Spells what the grammar of tree-sitter takes for something else the way that it understands."""
 
 import re
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any
 
 _PARAMETER = rb"\$\{(?:\w+|[@*])(?:\[[^]\n]*\])?"
 # "${a:-$(((b + 1) * 2))}", where the grammar sees a command substitution; inside quotes it does not.
@@ -13,6 +16,9 @@ _OFFSET = rb":\s?(?:\$\w+|[\w ()+*-]+)"
 _SLICE = re.compile(_PARAMETER + rb"((?:" + _OFFSET + rb"){1,2})\}")
 _NAME = re.compile(rb"\$([A-Za-z_]\w*)")
 _SIGNED = re.compile(rb":\s(-[A-Za-z_]\w*)(?=[:}])")
+# Behind "a | b | c", where a later pipeline redirects ("d 2>&1 | e"), the grammar takes all in between for
+# words of c; with a semicolon behind c it does not.
+_END_OF_LINE = re.compile(rb"(?<!\\)\n")
 
 
 def respelled(content: bytes) -> tuple[bytes, tuple[int, ...]]:
@@ -46,3 +52,27 @@ def _around_offsets(content: bytes) -> Iterator[tuple[int, bytes]]:
             yield from ((name.start(1), b"{"), (name.end(), b"}"))
         for signed in _SIGNED.finditer(content, start, end + 1):
             yield from ((signed.start(1), b"("), (signed.end(1), b")"))
+
+
+def lines_run_together(node: Any, content: bytes) -> Iterator[int]:
+    """The ends of lines behind which the grammar went on with a command that ends there."""
+    if node.start_point.row == node.end_point.row:
+        return
+    children = node.children
+    if node.type == "command":
+        for before, after in pairwise(children):
+            if _END_OF_LINE.search(content, before.end_byte, after.start_byte):
+                yield before.end_byte
+                return
+    for child in children:
+        yield from lines_run_together(child, content)
+
+
+def with_ends(
+    content: bytes, places: Sequence[int], inserted: Sequence[int]
+) -> tuple[bytes, tuple[int, ...]]:
+    """A script with a semicolon at some places, and the places of all bytes in it that were put in."""
+    pieces = [content[start:end] for start, end in pairwise((0, *places, len(content)))]
+    moved = (place + bisect_right(places, place) for place in inserted)
+    added = (place + number for number, place in enumerate(places))
+    return b";".join(pieces), tuple(sorted((*moved, *added)))

@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tuner.errors import InputError, Location
-from tuner.inputs.shell.respelling import respelled
+from tuner.inputs.shell.respelling import lines_run_together, respelled, with_ends
 from tuner.language import _
 
 Node = Any
@@ -21,6 +21,7 @@ MOST_BYTES = 768 * 1024  # a launch script has some thousands
 # line that is none it takes the square of what follows: 15 s for 160 KB of loops.
 MOST_PARSING_S = 0.8
 _SHORT = 16 * 1024  # bytes; nothing as short is known to take the parser half of that
+_ROUNDS = 8  # each parts what the grammar ran together where it first looked
 _READ = 64 * 1024  # bytes at a time
 
 
@@ -72,6 +73,12 @@ def parse_to_follow(file: str, content: bytes, *, first: Location | None = None)
     """
     rewritten, inserted = respelled(content.replace(b"\r\n", b"\n"))
     source = parse(file, rewritten, first=first)
+    for _round in range(_ROUNDS):
+        places = tuple(lines_run_together(source.root, rewritten))
+        if not places:
+            break
+        rewritten, inserted = with_ends(rewritten, places, inserted)
+        source = parse(file, rewritten, first=first)
     return replace(source, inserted=inserted) if inserted else source
 
 
