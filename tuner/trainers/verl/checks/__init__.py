@@ -66,7 +66,7 @@ def _findings(
 ) -> Iterator[Finding]:
     """What one check has to say."""
     findings: Iterator[Finding] = module.check(settings, workload, version)
-    return findings if code is None else as_of_copy(findings, module, settings, version, code)
+    return findings if code is None else as_of_copy(findings, module, settings, workload, version, code)
 
 
 @cache

@@ -1,6 +1,6 @@
 """Where in the trainer's code a check's refusal rests, and whether a copy of the trainer has that code."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from types import ModuleType
 
 from msgspec import Struct
@@ -12,6 +12,7 @@ from tuner.inputs.settings import Settings
 from tuner.language import _
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.trainer_code.package import CodeLine, TrainerCode
+from tuner.workload import RolloutEngine, Workload
 
 
 class RefusedBy(Enum):
@@ -33,7 +34,9 @@ class CodeGuard(Struct, frozen=True, kw_only=True):
     key: str | None = None  # of the findings that it is about, where a check has several kinds of them
     file: str = ""  # what stands in the path of its file, where other files have one alike
     fails: bool = False  # it is no assertion, but a statement that fails by itself
+    lacks: str = ""  # words that are not in it
     unless: str = ""  # words of a statement anywhere that puts it right
+    engine: RolloutEngine | None = None  # whose rollout it stops
     packaged: Releases = Releases()  # whose wheel has its file; of others only the repository has it
 
     @property
@@ -41,15 +44,17 @@ class CodeGuard(Struct, frozen=True, kw_only=True):
         """What tells it from the other guards of its check."""
         return f"{self.words} ({self.file})" if self.file else self.words
 
-    def concerns(self, finding: Finding) -> bool:
+    def concerns(self, finding: Finding, workload: Workload) -> bool:
         """Whether a finding of the check rests on it."""
+        if self.engine is not None and self.engine is not workload.generator.engine:
+            return False
         return self.key is None or any(key.endswith(self.key) for key in finding.keys)
 
     def lines(self, code: TrainerCode) -> tuple[CodeLine, ...]:
         """Where a copy of the trainer has it."""
         if self.unless and code.lines(self.unless.split(), stops=False):
             return ()
-        return code.lines(self.words.split(), stops=not self.fails, file=self.file)
+        return code.lines(self.words.split(), lacks=self.lacks.split(), stops=not self.fails, file=self.file)
 
 
 def guards_of(module: ModuleType) -> tuple[CodeGuard, ...]:
@@ -59,20 +64,28 @@ def guards_of(module: ModuleType) -> tuple[CodeGuard, ...]:
 
 
 def as_of_copy(
-    findings: Iterator[Finding], module: ModuleType, settings: Settings, version: str, code: TrainerCode
+    findings: Iterator[Finding],
+    module: ModuleType,
+    settings: Settings,
+    workload: Workload,
+    version: str,
+    code: TrainerCode,
 ) -> Iterator[Finding]:
     """The findings of one check as the code of a copy of the trainer bears them out."""
     literal = getattr(module, "IS_OF_VALUES", False)
     for finding in findings:
         if literal and code.has_literal(str(settings.get(finding.keys[0]))):
             continue  # the copy has a word of its own
-        yield _as_of_copy(finding, module, version, code) if finding.refuses else finding
+        if not finding.refuses:
+            yield finding
+            continue
+        rests_on = [
+            it for it in guards_of(module) if version in it.releases and it.concerns(finding, workload)
+        ]
+        yield _as_of_copy(finding, rests_on, code) if rests_on else finding
 
 
-def _as_of_copy(finding: Finding, module: ModuleType, version: str, code: TrainerCode) -> Finding:
-    guards = [it for it in guards_of(module) if version in it.releases and it.concerns(finding)]
-    if not guards:
-        return finding
+def _as_of_copy(finding: Finding, guards: Iterable[CodeGuard], code: TrainerCode) -> Finding:
     line = next((line for guard in guards for line in guard.lines(code)), None)
     if line is not None:
         note = _("It stops at {line} of this copy.").format(line=line)

@@ -62,21 +62,25 @@ class TrainerCode:
         """What it is called in messages: its folder and the one that holds it."""
         return f"{self.root.parent.name}/{self.root.name}"
 
-    def lines(self, words: Iterable[str], *, stops: bool = True, file: str = "") -> tuple[CodeLine, ...]:
+    def lines(
+        self, words: Iterable[str], *, lacks: Iterable[str] = (), stops: bool = True, file: str = ""
+    ) -> tuple[CodeLine, ...]:
         """The statements that have all of these words in them or around them.
 
         Args:
             words: names, or words of texts.
+            lacks: words that none of them has.
             stops: only assertions and raised errors.
             file: what stands in the path of the file.
         """
-        wanted = frozenset(words)
+        wanted, unwanted = frozenset(words), frozenset(lacks)
         return tuple(
             CodeLine(file=name, line=statement.line)
             for name, text in self._files.texts.items()
             if file in name and all(word in text for word in wanted)
             for statement in self._files.statements_of(name)
-            if wanted <= statement.words and (statement.stops or not stops)
+            if wanted <= statement.words and unwanted.isdisjoint(statement.words)
+            if statement.stops or not stops
         )
 
     def has_literal(self, value: str) -> bool:

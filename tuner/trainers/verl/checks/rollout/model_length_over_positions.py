@@ -30,7 +30,7 @@ from tuner.trainers.verl.checks.guards import CodeGuard
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import MODEL, ROLLOUT
-from tuner.workload import Workload
+from tuner.workload import RolloutEngine, Workload
 
 RULE = Rule(
     code="CFG120",
@@ -46,9 +46,26 @@ _REFUSES = Releases(since="0.7.1")
 
 GUARDS = (
     CodeGuard(
-        words="max_position_embeddings prompt_length response_length", releases=Releases(until="0.7.0")
+        words="max_position_embeddings prompt_length response_length",
+        file="vllm_rollout",
+        engine=RolloutEngine.VLLM,
+        releases=Releases(until="0.7.0"),
     ),
-    CodeGuard(words="max_position_embeddings max_model_len", file="_server", releases=_REFUSES),
+    CodeGuard(
+        words="max_position_embeddings",
+        file="sglang_rollout.py",
+        engine=RolloutEngine.SGLANG,
+        releases=Releases(until="0.7.0"),
+    ),
+    *(
+        CodeGuard(
+            words="max_position_embeddings max_model_len",
+            file=file,
+            engine=RolloutEngine(engine),
+            releases=_REFUSES,
+        )
+        for engine, file in (("vllm", "vllm_async_server"), ("sglang", "async_sglang_server"))
+    ),
 )
 _CUTS = Releases(since="0.7.0")
 _LENGTH = f"{ROLLOUT}.max_model_len"

@@ -24,11 +24,11 @@ from collections.abc import Iterator
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
 from tuner.language import N_, _
-from tuner.trainers.verl.checks.guards import RefusedBy
+from tuner.trainers.verl.checks.guards import CodeGuard
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ROLLOUT
-from tuner.workload import Workload
+from tuner.workload import RolloutEngine, Workload
 
 RULE = Rule(
     code="CFG136",
@@ -40,10 +40,21 @@ RULE = Rule(
     refuses=True,
 )
 
-REFUSED_BY = RefusedBy.ENGINE
 
 _PASSED_ON = Releases(since="0.7.0")
 _PASSED_ON_ASYNC = Releases(since="0.6.0")
+
+GUARDS = tuple(
+    CodeGuard(
+        words="load_format config",
+        lacks="startswith auto",
+        file=file,
+        fails=True,
+        engine=RolloutEngine(engine),
+        releases=_PASSED_ON_ASYNC,
+    )
+    for engine, file in (("vllm", "vllm_async_server"), ("sglang", "async_sglang_server"))
+)
 _RETIRED = ("dummy_dtensor", "dummy_hf", "dummy_megatron")
 _KEY = f"{ROLLOUT}.load_format"
 
