@@ -307,3 +307,14 @@ def test_the_release_that_a_recipe_asks_for_is_read(
     assert ("REQUIRED_VERL.txt asks for" in premises["release_reason"]) is (release != BUNDLED[-1])
     assert any(remark in one["text"] for one in premises["script_remarks"]) or not remark
     assert answer(str(tmp_path / "run.sh"), "--verl-version", "0.5.0")["premises"]["release"] == "0.5.0"
+
+
+def test_a_key_that_the_commit_of_a_recipe_may_have_refuses_nothing(tmp_path: Path) -> None:
+    (tmp_path / "run.sh").write_text(SCRIPT)
+    assert answer(str(tmp_path / "run.sh"))["verdict"] == "will_not_start"
+    (tmp_path / "REQUIRED_VERL.txt").write_text("MODE=rolling\nVERL_COMMIT=0123456789abcdef\n")
+    content = answer(str(tmp_path / "run.sh"))
+    assert content["verdict"] == "fits"
+    (unknown,) = (finding for finding in content["findings"] if finding["code"] == "CFG001")
+    assert unknown["severity"] == "warning"
+    assert "does not have the key data.house_prompts" in unknown["message"]
