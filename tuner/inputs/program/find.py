@@ -84,7 +84,7 @@ def _called(read: ReadProgram, starts: Sequence[Path]) -> ProgramFile | None:
 def file_of_program(program: str, starts: Sequence[Path]) -> Path | None:
     """The file of a module, or of a path; None where the tree has none."""
     if program.endswith(".py") or "/" in program:
-        name = program.rpartition("$")[2].partition("/")[2] if "$" in program else program
+        name = _known_end(program)
         names = [name] if name else []
     else:
         names = list(_files_of_module(program))
@@ -120,4 +120,11 @@ def config_folders(program: ProgramFile, option: str | None, starts: Sequence[Pa
         package = path.removeprefix("pkg://").strip("/").replace(".", "/")
         places = [place for start in starts if is_there(place := start / package, Path.is_dir)]
         return tuple(places[:1]) or (starts[0] / package,)
+    if "$" in path:  # a folder that only a run would tell
+        return tuple(start / _known_end(path) for start in starts)
     return (Path(normpath(program.file.parent / path)),)
+
+
+def _known_end(path: str) -> str:
+    """What of a path is known behind the last part of it that is not: "a/b" of ``$ROOT/a/b``."""
+    return path.rpartition("$")[2].partition("/")[2] if "$" in path else path
