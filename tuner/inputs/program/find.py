@@ -3,13 +3,16 @@
 from collections.abc import Iterator, Sequence
 from os.path import normpath
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from tuner.errors import InputError
 from tuner.files import is_there, read_bytes
-from tuner.inputs.program.hydra import PrimaryConfig, ReadProgram, read_program
 from tuner.units import KIB
+
+if TYPE_CHECKING:
+    from tuner.inputs.program.hydra import PrimaryConfig, ReadProgram
 
 _FOLDERS_UP = 8
 _MOST_CALLS = 8  # functions of other modules that are looked at
@@ -20,7 +23,7 @@ class ProgramFile(Struct, frozen=True, kw_only=True):
     """The file of a program, and the configuration that its code names; None where that is not known."""
 
     file: Path
-    config: PrimaryConfig | None
+    config: "PrimaryConfig | None"
 
 
 def starting_folders(folder: str, named: Sequence[str] = ()) -> tuple[Path, ...]:
@@ -65,14 +68,18 @@ def program_file(program: str, starts: Sequence[Path]) -> ProgramFile | None:
     file = file_of_program(program, starts)
     if file is None:
         return None
+    from tuner.inputs.program.hydra import read_program  # few programs are in the tree of their launch
+
     read = read_program(file)
     if read.config is not None or not read.calls:
         return ProgramFile(file=file, config=read.config)
     return _called(read, starts) or ProgramFile(file=file, config=None)
 
 
-def _called(read: ReadProgram, starts: Sequence[Path]) -> ProgramFile | None:
+def _called(read: "ReadProgram", starts: Sequence[Path]) -> ProgramFile | None:
     """The file of another module whose function a program calls that gets the configuration."""
+    from tuner.inputs.program.hydra import read_program
+
     for module, function in read.calls[:_MOST_CALLS]:
         file = file_of_program(module, starts)
         config = None if file is None else read_program(file).config
