@@ -5,8 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.cli.runner import run
+from tuner.trainers.verl.defaults import read_defaults
 
 LAUNCH = "trainer.experiment_name=x actor_rollout_ref.model.path=Qwen/Qwen3-4B"
 MINE = """defaults: [ppo_trainer, _self_]
@@ -308,3 +310,36 @@ def test_a_configuration_that_is_here_is_not_missing(tmp_path: Path) -> None:
         configs__mine_yaml=MINE,
     )
     assert missing_of(str(tmp_path / "run.sh")) is None
+
+
+def test_a_folder_whose_beginning_nobody_knows_is_looked_for_from_the_launch(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        examples__run_sh=f'python3 scripts/entry.py --config-path "$ROOT/more" -cn mine {LAUNCH}\n',
+        scripts__entry_py=hydra_main(),
+        more__mine_yaml=MINE,
+    )
+    assert prompts(str(tmp_path / "examples" / "run.sh")) == 96
+    (tmp_path / "more" / "mine.yaml").unlink()
+    missing = missing_of(str(tmp_path / "examples" / "run.sh"))
+    assert missing["looked_in"][:2] == [str(tmp_path / "examples" / "more"), str(tmp_path / "more")]
+
+
+def test_a_recipe_rests_on_the_verl_that_its_launch_names(tmp_path: Path) -> None:
+    """Its own file says where verl's stands from the folder in which the job is started."""
+    project, verl = tmp_path / "project", tmp_path / "elsewhere" / "verl"
+    write(
+        project,
+        run_sh=f"cd {verl.parent}\nPYTHONPATH={project} python -m recipe.mine.main_mine {LAUNCH}\n",
+        recipe__mine__main_mine_py=hydra_main('"config"', '"mine_trainer"'),
+        recipe__mine__config__mine_trainer_yaml=(
+            "hydra: {searchpath: ['file://verl/trainer/config']}\n"
+            + MINE.replace("train_batch_size: 96, ", "")
+        ),
+    )
+    tree = dict(read_defaults("0.6.1", "ppo_trainer").tree)
+    tree["data"] = {**tree["data"], "train_batch_size": 48}
+    write(verl, trainer__main_ppo_py="", trainer__config__ppo_trainer_yaml=yaml.safe_dump(tree))
+    content = answer(str(project / "run.sh"))
+    assert content["workload"]["batch"]["prompts"] == 48
+    assert content["premises"]["release"] == "0.6.1"

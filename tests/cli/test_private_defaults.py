@@ -333,3 +333,14 @@ def test_fine_tuning_rests_on_the_copy_of_its_repository(tmp_path: Path, engine:
     assert settings["data.train_batch_size"] == 96
     assert ("engine.tensor_model_parallel_size" in settings) == (engine == "megatron")
     assert json.loads(answer.out)["release"] == "0.8.0"
+
+
+def test_a_key_that_the_commit_of_a_recipe_may_have_refuses_nothing(tmp_path: Path) -> None:
+    (tmp_path / "run.sh").write_text(SCRIPT)
+    assert answer(str(tmp_path / "run.sh"))["verdict"] == "will_not_start"
+    (tmp_path / "REQUIRED_VERL.txt").write_text("MODE=rolling\nVERL_COMMIT=0123456789abcdef\n")
+    content = answer(str(tmp_path / "run.sh"))
+    assert content["verdict"] == "fits"
+    (unknown,) = (finding for finding in content["findings"] if finding["code"] == "CFG001")
+    assert unknown["severity"] == "warning"
+    assert "does not have the key data.house_prompts" in unknown["message"]

@@ -44,7 +44,7 @@ class ExplainedFailure(Struct, frozen=True, kw_only=True):
     from_project: tuple[ProjectOption, ...] = ()  # options that the settings of the project give
 
     @property
-    def deciding(self) -> dict[str, object]:
+    def deciding_settings(self) -> dict[str, object]:
         """The keys that decide, as the program spells them that reads them, with what they are set to."""
         if self.answer is None:
             return dict.fromkeys(self.keys)

@@ -36,7 +36,7 @@ def advice_document(answer: Consultation, *, full: bool = False, explain: bool =
     return AnswerDocument(
         sections=(
             failed_allocation(answer),
-            judged(answer),
+            judgement(answer),
             tuple(premises_in_short(answer)),
             (Drawing(draw=partial(chart, advice.estimate)),),
             observed_run(answer),
@@ -49,7 +49,7 @@ def advice_document(answer: Consultation, *, full: bool = False, explain: bool =
 def _full(answer: Consultation, *, explain: bool) -> Iterator[tuple[Part, ...]]:
     advice = answer.advice
     yield failed_allocation(answer)
-    yield judged(answer)
+    yield judgement(answer)
     yield tuple(premises(answer))
     yield (
         Heading(text=_("GPU memory by phase, per GPU")),
@@ -66,7 +66,7 @@ def _full(answer: Consultation, *, explain: bool) -> Iterator[tuple[Part, ...]]:
     yield from to_paste(answer)
 
 
-def judged(answer: Consultation) -> tuple[Part, ...]:
+def judgement(answer: Consultation) -> tuple[Part, ...]:
     """What is missing of the configuration, if anything; then the verdict."""
     advice = answer.advice
     return (

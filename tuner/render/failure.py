@@ -61,7 +61,7 @@ def _rows(explained: ExplainedFailure) -> Iterator[tuple[str, str]]:
 
 def _settings(explained: ExplainedFailure) -> Iterator[str]:
     """The keys that decide, with what they are set to."""
-    for key, value in explained.deciding.items():
+    for key, value in explained.deciding_settings.items():
         yield key if value is None else f"{key}={value}"
 
 

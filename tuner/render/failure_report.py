@@ -87,7 +87,7 @@ def failure_report(explained: ExplainedFailure) -> FailureReport:
         model=explained.model if workload is None else workload.model.name,
         error=replace(error, text=without_secrets(error.text)),
         place=replace(place, phase_call=_shown(place.phase_call), work_call=_shown(place.work_call)),
-        deciding_keys=explained.deciding,
+        deciding_keys=explained.deciding_settings,
         project_settings=explained.from_project,
     )
 

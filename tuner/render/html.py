@@ -15,7 +15,7 @@ from tuner.render.advice import (
     batches,
     engine_memory,
     failed_allocation,
-    judged,
+    judgement,
     memory_aside,
     observed_run,
     seconds,
@@ -39,7 +39,7 @@ def advice_html(answer: Consultation) -> str:
     """The whole answer as a page."""
     advice = answer.advice
     title, language = escape(words(subject(advice), Medium.PAGE)), chosen().replace("_", "-")
-    said = judged(answer)
+    said = judgement(answer)
     beside = tuple(Paragraph(text=text) for text in (*engine_memory(advice), *memory_aside(advice)))
     sections = [
         _written([failed_allocation(answer)]),

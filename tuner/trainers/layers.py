@@ -69,14 +69,14 @@ class Layers:
             document: the file.
             declares: it is the configuration of a program, which reads the keys that the file adds.
         """
-        kind = OverrideKind.ADD if declares else None
         for path, value in leaves(document.tree):
             if not path:
                 continue
             location = document.location(*path)
             self._set(path, value, Origin(layer=Layer.FILE, location=location))
             if not self._schema.in_yaml(path) and not self._schema.in_dataclass(path):
-                self._suspects[path] = kind, location
+                added = declares or self._schema.takes_any(path)
+                self._suspects[path] = OverrideKind.ADD if added else None, location
 
     def add_override(self, override: Override) -> None:
         """Apply one argument of the command line."""
@@ -114,7 +114,7 @@ class Layers:
             if added and self._schema.in_dataclass(path):
                 continue
             known_in = self._schema.known_in(path) if position < _MOST_COMPARED else ()
-            nearest = self._spelled_otherwise(path)
+            nearest = self._spelled_otherwise(path, added=added)
             if nearest is None and position < _MOST_COMPARED:
                 nearest = self._resembling(path, deliberate=added, moved=bool(known_in))
             if not added or nearest is not None:
@@ -123,9 +123,10 @@ class Layers:
                     key=dotted(path), nearest=nearest, location=location, refused=refused, known_in=known_in
                 )
 
-    def _spelled_otherwise(self, path: Path) -> str | None:
+    def _spelled_otherwise(self, path: Path, *, added: bool) -> str | None:
         """A key as Hydra takes it: with a ``+``, or with its dots between the parts."""
-        if self._schema.in_dataclass(path) or self._schema.in_yaml(path):
+        schema = self._schema
+        if schema.in_dataclass(path) or schema.in_yaml(path) or (not added and schema.takes_any(path)):
             return f"+{dotted(path)}"
         flat = split_key(".".join(path))  # a key that was written with its dots inside
         if len(flat) > len(path) and self._schema.in_yaml(flat):

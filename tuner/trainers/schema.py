@@ -23,6 +23,11 @@ def nowhere(_path: Path) -> tuple[str, ...]:
     return ()
 
 
+def never(_path: Path) -> bool:
+    """A trainer of which nobody says that it hands a section on."""
+    return False
+
+
 class Schema:
     """The keys of one release's trainer configuration.
 
@@ -31,6 +36,7 @@ class Schema:
         fields: those of the dataclass that a section's ``_target_`` names.
         main_sections: what a shortened key usually means.
         known_in: the releases that have exactly a key.
+        takes_any: whether the section that holds a key is handed on whole, with whatever stands in it.
     """
 
     def __init__(
@@ -39,8 +45,10 @@ class Schema:
         fields: Mapping[str, tuple[str, ...]] = NONE,
         main_sections: tuple[str, ...] = (),
         known_in: Callable[[Path], tuple[str, ...]] = nowhere,
+        takes_any: Callable[[Path], bool] = never,
     ) -> None:
         self.tree: Tree = dict(tree)
+        self.takes_any = takes_any
         self.known_in = known_in
         self._fields = fields
         self._main_sections = main_sections

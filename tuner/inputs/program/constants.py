@@ -6,12 +6,12 @@ from posixpath import dirname, join, normpath
 from msgspec import Struct
 
 
-class Unknown(Struct, frozen=True):
+class UnsettledValue(Struct, frozen=True):
     """The value of an expression that only a run would tell."""
 
 
-UNKNOWN = Unknown()
-Value = str | int | None | Unknown
+UNKNOWN = UnsettledValue()
+Value = str | int | None | UnsettledValue
 
 _SAME = frozenset({"Path", "PurePath", "str", "abspath", "realpath", "normpath", "fspath", "expanduser"})
 _SAME_METHODS = frozenset({"resolve", "absolute", "as_posix", "expanduser"})

@@ -3,13 +3,16 @@
 from collections.abc import Iterator, Sequence
 from os.path import normpath
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from tuner.errors import InputError
 from tuner.files import is_there, read_bytes
-from tuner.inputs.program.hydra import PrimaryConfig, ReadProgram, read_program
 from tuner.units import KIB
+
+if TYPE_CHECKING:
+    from tuner.inputs.program.hydra import PrimaryConfig, ReadProgram
 
 _FOLDERS_UP = 8
 _MOST_CALLS = 8  # functions of other modules that are looked at
@@ -20,7 +23,7 @@ class ProgramFile(Struct, frozen=True, kw_only=True):
     """The file of a program, and the configuration that its code names; None where that is not known."""
 
     file: Path
-    config: PrimaryConfig | None
+    config: "PrimaryConfig | None"
 
 
 def starting_folders(folder: str, named: Sequence[str] = ()) -> tuple[Path, ...]:
@@ -65,14 +68,18 @@ def program_file(program: str, starts: Sequence[Path]) -> ProgramFile | None:
     file = file_of_program(program, starts)
     if file is None:
         return None
+    from tuner.inputs.program.hydra import read_program  # few programs are in the tree of their launch
+
     read = read_program(file)
     if read.config is not None or not read.calls:
         return ProgramFile(file=file, config=read.config)
     return _called(read, starts) or ProgramFile(file=file, config=None)
 
 
-def _called(read: ReadProgram, starts: Sequence[Path]) -> ProgramFile | None:
+def _called(read: "ReadProgram", starts: Sequence[Path]) -> ProgramFile | None:
     """The file of another module whose function a program calls that gets the configuration."""
+    from tuner.inputs.program.hydra import read_program
+
     for module, function in read.calls[:_MOST_CALLS]:
         file = file_of_program(module, starts)
         config = None if file is None else read_program(file).config
@@ -84,7 +91,7 @@ def _called(read: ReadProgram, starts: Sequence[Path]) -> ProgramFile | None:
 def file_of_program(program: str, starts: Sequence[Path]) -> Path | None:
     """The file of a module, or of a path; None where the tree has none."""
     if program.endswith(".py") or "/" in program:
-        name = program.rpartition("$")[2].partition("/")[2] if "$" in program else program
+        name = _known_end(program)
         names = [name] if name else []
     else:
         names = list(_files_of_module(program))
@@ -120,4 +127,11 @@ def config_folders(program: ProgramFile, option: str | None, starts: Sequence[Pa
         package = path.removeprefix("pkg://").strip("/").replace(".", "/")
         places = [place for start in starts if is_there(place := start / package, Path.is_dir)]
         return tuple(places[:1]) or (starts[0] / package,)
+    if "$" in path:  # a folder that only a run would tell
+        return tuple(start / _known_end(path) for start in starts)
     return (Path(normpath(program.file.parent / path)),)
+
+
+def _known_end(path: str) -> str:
+    """What of a path is known behind the last part of it that is not: "a/b" of ``$ROOT/a/b``."""
+    return path.rpartition("$")[2].partition("/")[2] if "$" in path else path

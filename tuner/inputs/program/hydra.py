@@ -98,7 +98,7 @@ class _ConfigNames:
         self._decorators = decorators
 
     def decorated(self, tree: ast.Module) -> PrimaryConfig | None:
-        """Of the function that Hydra's decorator stands at; of the last one, where there are several."""
+        """The one of the function that Hydra's decorator stands at; the last one, where there are several."""
         configs = [
             self._config(decorator, "config_path", 0, self._argument(decorator, "config_name", 1), node.name)
             for node in tree.body
@@ -109,7 +109,7 @@ class _ConfigNames:
         return configs[-1] if configs else None
 
     def composed(self, tree: ast.Module) -> PrimaryConfig | None:
-        """Of the call that composes one, in the folder that a call before it names."""
+        """The one of the call that composes it, in the folder that a call before it names."""
         start: ast.Call | None = None
         for node in ast.walk(tree):
             if isinstance(node, ast.Call) and called_name(node) in _INITIALIZERS:

@@ -33,7 +33,7 @@ from tuner.trainers.verl.forks.translate import (
     translated,
 )
 from tuner.trainers.verl.limits import expect_few
-from tuner.trainers.verl.primary import Launch, Primary, is_of_verl, missing_configuration, primary_of
+from tuner.trainers.verl.primary import Primary, ProgramStart, is_of_verl, missing_configuration, primary_of
 from tuner.trainers.verl.programs import Program
 from tuner.trainers.verl.recipes import named as recipe_named
 from tuner.trainers.verl.recipes import started_as
@@ -67,7 +67,7 @@ def parse(
         UnsupportedError: the configuration is for another entry point of verl, or larger than any is.
     """
     expect_few(len(given), given[-1].location if given else None)
-    launch = Launch(program=program, folder=folder, folders=tuple(folders))
+    launch = ProgramStart(program=program, beside=folder, python_path=tuple(folders))
     config_name = option_value(given, "config_name")
     trainer = program_started(program, None if config_name is None else config_name.text)
     fork = None if trainer is not None else _fork_of(document, given, program)
@@ -114,7 +114,7 @@ def _stem_of(name: str | None) -> str:
 
 
 def _missing(
-    launch: Launch, given: Sequence[Argument], arguments: Arguments, composition: Composition
+    launch: ProgramStart, given: Sequence[Argument], arguments: Arguments, composition: Composition
 ) -> MissingConfiguration | None:
     """What is missing where the launch names a configuration and no file has it."""
     if arguments.config_name is None or not composition.empty:

@@ -25,16 +25,16 @@ from tuner.trainers.verl.required_release import RequiredRelease, required_relea
 _TRAINER = "verl.trainer.main_ppo"
 
 
-class Launch(Struct, frozen=True, kw_only=True):
+class ProgramStart(Struct, frozen=True, kw_only=True):
     """What starts a program, as far as it tells where files are looked for."""
 
     program: str = ""  # a module, or the path of a file; empty where nobody says
-    folder: str = ""  # that it lies in, or is typed in; empty where nobody says
-    folders: tuple[str, ...] = ()  # that it starts the program in, and has Python look for modules in
+    beside: str = ""  # the folder that it lies in, or is typed in; empty where nobody says
+    python_path: tuple[str, ...] = ()  # that it starts the program in, and has Python look for modules in
 
     def named(self, given: Sequence[Argument]) -> NamedConfig | None:
         """The configuration that it names with its arguments, where the program's file is in the tree."""
-        return named_config(self.program, given, folder=self.folder, folders=self.folders)
+        return named_config(self.program, given, folder=self.beside, folders=self.python_path)
 
 
 class Primary(Struct, frozen=True, kw_only=True):
@@ -59,7 +59,7 @@ def is_of_verl(name: str) -> bool:
     return name in (*CONFIGS, *FINE_TUNING_CONFIGS)
 
 
-def primary_of(launch: Launch, given: Sequence[Argument], name: str | None) -> Primary:
+def primary_of(launch: ProgramStart, given: Sequence[Argument], name: str | None) -> Primary:
     """The configuration of a launch.
 
     Args:
@@ -85,11 +85,11 @@ def primary_of(launch: Launch, given: Sequence[Argument], name: str | None) -> P
     return _laid_on(primary, named)
 
 
-def _required(launch: Launch, named: NamedConfig | None) -> RequiredRelease | None:
+def _required(launch: ProgramStart, named: NamedConfig | None) -> RequiredRelease | None:
     """The release that the file beside the launch or its program asks for."""
     if not launch.program:
         return None
-    folders = [FilePath(launch.folder)] if launch.folder else []
+    folders = [FilePath(launch.beside)] if launch.beside else []
     return required_release([*folders, *([] if named is None else [named.program.parent])])
 
 
@@ -100,7 +100,7 @@ def _laid_on(primary: Primary, named: NamedConfig) -> Primary:
 
 
 def missing_configuration(
-    launch: Launch, given: Sequence[Argument], name: str
+    launch: ProgramStart, given: Sequence[Argument], name: str
 ) -> MissingConfiguration | None:
     """What is missing of a configuration whose file is not there; None of one that verl has.
 
@@ -122,7 +122,7 @@ def missing_configuration(
             location=named.location,
         )
     option, path = option_value(given, "config_name"), option_value(given, "config_path")
-    places = starting_folders(launch.folder, launch.folders)
+    places = starting_folders(launch.beside, launch.python_path)
     below = CONFIG_FOLDERS if path is None or "$" in path.text else (path.text,)
     return MissingConfiguration(
         name=name,
@@ -141,12 +141,12 @@ def _computed(named: NamedConfig) -> MissingConfiguration:
     )
 
 
-def _folder_of_verl(launch: Launch, named: NamedConfig | None) -> str:
+def _folder_of_verl(launch: ProgramStart, named: NamedConfig | None) -> str:
     """The folder of verl's own configuration that the launch reads; that of the launch where none is seen."""
     if named is not None and named.file is not None and is_of_verl(named.name or ""):
         return str(named.file.parent)
     if launch.program:
-        verl = file_of_program(_TRAINER, starting_folders(launch.folder, launch.folders))
+        verl = file_of_program(_TRAINER, starting_folders(launch.beside, launch.python_path))
         if verl is not None and is_there(folder := verl.parent / "config", FilePath.is_dir):
             return str(folder)
-    return launch.folder
+    return launch.beside

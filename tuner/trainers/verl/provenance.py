@@ -65,7 +65,7 @@ def remarks(
 
 
 def laid_on_remark(file: str) -> str:
-    """That the overrides of a launch are laid on the configuration that its program names."""
+    """A sentence on the configuration that the program of a launch names, on which its overrides are laid."""
     return _("laid on {file}").format(file=file)
 
 

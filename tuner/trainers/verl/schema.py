@@ -7,6 +7,7 @@ from tuner.trainers.schema import Schema
 from tuner.trainers.verl.defaults import CONFIGS, Defaults, family, has_config, read_defaults
 from tuner.trainers.verl.releases import BUNDLED
 
+_HANDED_ON = frozenset({"override_transformer_config", "reward_kwargs"})
 _MAIN_SECTIONS = ("data", "trainer", "algorithm", "actor_rollout_ref")
 
 
@@ -14,7 +15,16 @@ _MAIN_SECTIONS = ("data", "trainer", "algorithm", "actor_rollout_ref")
 def schema_of(defaults: Defaults) -> Schema:
     """The keys of some defaults."""
     known_in = partial(releases_with, configs=family(defaults.config))
-    return Schema(defaults.tree, defaults.fields, _MAIN_SECTIONS, known_in)
+    return Schema(defaults.tree, defaults.fields, _MAIN_SECTIONS, known_in, _takes_any)
+
+
+def _takes_any(path: Path) -> bool:
+    """Whether verl hands a section on whole: to ``ray.init``, Megatron's configuration, or a user's function.
+
+    Source: verl 0.5.0 to 0.9.1 ``trainer/main_ppo.py``, ``trainer/ppo/reward.py``; 0.4.0 to 0.9.1
+    ``workers/megatron_workers.py`` and ``workers/engine/megatron/transformer_impl.py``.
+    """
+    return path[:2] == ("ray_kwargs", "ray_init") or not _HANDED_ON.isdisjoint(path[:-1])
 
 
 @lru_cache(maxsize=4096)  # many configurations have the same unknown keys

@@ -246,7 +246,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         """On which file of the tree the overrides are laid."""
         if self.laid_on:
             yield Remark(text=laid_on_remark(self.laid_on), location=Location(source=self.laid_on))
-        if self.required is not None and self.required.unknown and self._likeness() is None:
+        if self.required is not None and self._of_unknown_release:
             yield Remark(text=self.required.unknown, location=Location(source=str(self.required.file)))
 
     def private_on(self, version: str) -> PrivateDefaults | None:
@@ -256,6 +256,11 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
             return private
         told = private.told_version
         return private if told and RELEASES.nearest(told, "").version == version else None
+
+    @property
+    def _of_unknown_release(self) -> bool:
+        """Whether the recipe is written for a commit, and no copy of verl is around that tells more."""
+        return self.required is not None and bool(self.required.unknown) and self._likeness() is None
 
     def _checkout(self, version: str) -> str:
         """What the verl says of its version whose configuration is read; empty where it is a release's."""
@@ -308,7 +313,12 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         return replace(defaults, tree=known_keys(self.fork, dict(defaults.tree)))
 
     def _of_fork(self, unknown: UnknownKey) -> UnknownKey:
-        """The unknown key as the project's, where its keys are other than verl's."""
+        """The unknown key as the project's, where its keys are other than verl's.
+
+        A recipe that is written for a commit of verl may have it: nobody knows which release that is.
+        """
+        if self._of_unknown_release:
+            return replace(unknown, refused=False)
         if self.fork is None or not self.fork.renames:
             return unknown
         nearest = None if unknown.nearest is None else spelled_override(self.fork, unknown.nearest)
