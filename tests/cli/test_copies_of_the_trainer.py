@@ -90,3 +90,41 @@ def test_a_key_that_the_copy_never_names_is_not_proposed(repository: Path) -> No
 
     assert "actor_rollout_ref.model.use_liger" in read
     assert not {key for key in proposed() if key.endswith((".use_liger", ".param_offload"))}
+
+
+def test_a_configuration_that_cannot_be_composed_is_the_headline(repository: Path) -> None:
+    config = repository / "verl" / "trainer" / "config"
+    config.mkdir()
+    (config / "ppo_trainer.yaml").write_text("defaults:\n  - data@data: house\n  - _self_\nhouse: 1\n")
+    (repository / "run.sh").write_text(f"{LAUNCH} data.of_house=1")
+    answer = advice(repository)
+    text = run("advise", str(repository / "run.sh"), "--gpu", "h100-sxm").out
+
+    assert text.startswith("CONFIGURATION MISSING: The configuration ppo_trainer cannot be composed:")
+    assert answer["verdict"] == "fits"
+    assert answer["combination"] is None
+
+
+@pytest.mark.parametrize("names", [(), ("__init__.py",)])
+def test_a_package_without_a_trainer_refuses_nothing(repository: Path, names: tuple[str, ...]) -> None:
+    (repository / "verl").rename(repository / "house")
+    (repository / "verl").mkdir()
+    for name in names:
+        (repository / "verl" / name).write_text("")
+    answer = advice(repository)
+
+    assert answer["verdict"] == "fits"
+    assert answer["premises"]["missing_configuration"]["name"] == "ppo_trainer"
+
+
+def test_a_project_that_one_key_tells_is_borne_out_by_the_code(repository: Path) -> None:
+    (repository / "run.sh").write_text(LAUNCH.replace("temperature=0", "temperature=1") + " +max_turns=4")
+
+    def project() -> bool:
+        return "project: Search-R1" in run("advise", str(repository / "run.sh"), "--gpu", "h100-sxm").out
+
+    assert not project()
+    (repository / "verl" / "trainer" / "house.py").write_text(
+        "retriever, do_search, max_turns, data.max_start_length, data.max_obs_length\n"
+    )
+    assert project()

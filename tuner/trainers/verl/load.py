@@ -27,6 +27,7 @@ from tuner.trainers.verl.entry_points import (
     refuse_config,
     refuse_other_entry_points,
 )
+from tuner.trainers.verl.forks import is_borne_out, is_told_by_launch
 from tuner.trainers.verl.forks import recognise as recognise_fork
 from tuner.trainers.verl.forks.fork import Fork
 from tuner.trainers.verl.forks.translate import (
@@ -37,6 +38,7 @@ from tuner.trainers.verl.primary import Primary, ProgramStart, is_of_verl, missi
 from tuner.trainers.verl.programs import Program
 from tuner.trainers.verl.recipes import named as recipe_named
 from tuner.trainers.verl.recipes import started_as
+from tuner.trainers.verl.trainer_code.find import code_around
 from tuner.trainers.verl.user_configuration import UserConfiguration
 
 if TYPE_CHECKING:
@@ -70,7 +72,7 @@ def parse(
     launch = ProgramStart(program=program, beside=folder, python_path=tuple(folders))
     config_name = option_value(given, "config_name")
     trainer = program_started(program, None if config_name is None else config_name.text)
-    fork = None if trainer is not None else _fork_of(document, given, program)
+    fork = None if trainer is not None else _fork_of(document, given, program, folder)
     if fork is not None and fork.config_argument is not None:
         from tuner.trainers.verl.named_files import with_config_file
 
@@ -176,14 +178,21 @@ def _composition(document: Document | None, fork: Fork | None, tops: Sequence[Fi
     return follow(document, tops)
 
 
-def _fork_of(document: Document | None, given: Sequence[Argument], program: str) -> Fork | None:
+def _fork_of(
+    document: Document | None, given: Sequence[Argument], program: str, folder: str = ""
+) -> Fork | None:
+    """The project that a launch is for; keys tell one only where the code that would run has most of them."""
     keys = [path for path, _value in leaves({} if document is None else document.tree)]
     keys += [split_key(override_key(argument.text)) for argument in given]
     name = option_value(given, "config_name")
     text = None if name is None else name.text
     if started_as(program) is not None or (not program and recipe_named(_stem_of(text)) is not None):
         text = None  # a program of verl's own decides before a name, which projects have in common with it
-    return recognise_fork(program, text, keys)
+    fork = recognise_fork(program, text, keys)
+    if fork is None or is_told_by_launch(fork, program, text) or not folder:
+        return fork
+    code = code_around(FilePath(folder).absolute())
+    return fork if code is None or is_borne_out(fork, code) else None
 
 
 def _with_named(

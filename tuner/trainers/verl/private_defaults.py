@@ -10,12 +10,15 @@ from pathlib import Path as FilePath
 
 from msgspec import Struct
 
-from tuner.errors import InputError, TunerError
+from tuner.errors import InputError, Location, UnsupportedError
 from tuner.files import file_names_read, is_there, note, read_bytes
 from tuner.inputs.program.find import is_top_of_repository
 from tuner.inputs.tree import Tree
+from tuner.inputs.user_input import MissingConfiguration
+from tuner.language import _
 from tuner.trainers.verl.defaults import file_of
 from tuner.trainers.verl.fingerprint import Likeness, likest
+from tuner.trainers.verl.trainer_code.find import is_package
 from tuner.units import KIB
 
 _PLACES = (  # below a folder above what is given
@@ -25,6 +28,7 @@ _PLACES = (  # below a folder above what is given
     "config",
 )
 _SUBMODULE = _PLACES[1]
+_PACKAGED = ("verl", "trainer", "config")
 _OF_PROJECTS = (".git", ".gitmodules", "pyproject.toml", "setup.py")  # in the top folder of one
 _VERSION = re.compile(r"\d[\w.+-]{0,40}")
 _FOLDERS_UP = 8
@@ -63,37 +67,85 @@ class PrivateCopies:
     """The copies that launches would rest on, each looked for once however many changes are tried."""
 
     def __init__(self) -> None:
-        self._looked_for: dict[tuple[FilePath, str], PrivateDefaults | None] = {}
+        self._looked_for: dict[tuple[FilePath, str], PrivateDefaults | MissingConfiguration | None] = {}
 
     def find(self, folder: FilePath, config: str) -> PrivateDefaults | None:
         """The copy, as :func:`private_defaults` finds it."""
+        copy = self._look(folder, config)
+        return copy if isinstance(copy, PrivateDefaults) else None
+
+    def missing(self, folder: FilePath, config: str) -> MissingConfiguration | None:
+        """What is missing of the copy in the launch's own repository, where that cannot be read."""
+        copy = self._look(folder, config)
+        return copy if isinstance(copy, MissingConfiguration) else None
+
+    def _look(self, folder: FilePath, config: str) -> PrivateDefaults | MissingConfiguration | None:
         key = folder, config
         if key not in self._looked_for:
             self._looked_for[key] = private_defaults(folder, config)
         return self._looked_for[key]
 
 
-def private_defaults(folder: FilePath, config: str) -> PrivateDefaults | None:
+def private_defaults(folder: FilePath, config: str) -> PrivateDefaults | MissingConfiguration | None:
     """The copy of one of verl's configurations that a launch from this folder would rest on.
 
-    None where none is found, or where it does not hold what verl's do.
+    None where none is found, or where it does not hold what verl's do; what is missing where the copy of the
+    package that the launch lies beside has one that cannot be composed, or no trainer.
 
     Args:
         folder: where the configuration or the script lies.
         config: one of verl's trainer configurations, fine-tuning's among them.
     """
+    missing = None
     for file in _candidates(folder.absolute(), config):
         reading = _reading(file, config)
         note(reading.names)
         if reading.private is not None:
             return reading.private
+        if reading.error is not None and file.parts[-4:-1] == _PACKAGED:
+            missing = missing or _not_composed(file, reading.error)
+    return missing or _incomplete_package(folder.absolute(), config)
+
+
+def _not_composed(file: FilePath, error: InputError) -> MissingConfiguration:
+    return MissingConfiguration(
+        name=file.stem,
+        looked_in=(str(file.parent),),
+        reason=str(error),
+        location=error.location or Location(source=str(file)),
+    )
+
+
+def _incomplete_package(folder: FilePath, config: str) -> MissingConfiguration | None:
+    """What is missing where the package is an empty folder, or has no trainer in it."""
+    for above in (folder, *list(folder.parents)[:_FOLDERS_UP]):
+        package = above / "verl"
+        if reason := _lacks_trainer(package):
+            return MissingConfiguration(
+                name=file_of(config)[0],
+                looked_in=(str(package),),
+                reason=reason,
+                location=Location(source=str(package)),
+            )
+        if is_top_of_repository(above):
+            return None
     return None
+
+
+def _lacks_trainer(package: FilePath) -> str:
+    """Why a folder is no whole package; empty where it is none at all, or has a trainer."""
+    if not is_package(package) or is_there(package / "trainer", FilePath.is_dir):
+        return ""
+    if is_there(package / "__init__.py"):
+        return _("{folder} has no trainer in it").format(folder=package)
+    return _("{folder} is empty, a submodule that is not checked out").format(folder=package)
 
 
 class _Reading(Struct, frozen=True, kw_only=True):
     """What a file was read as, the files that it was read from, and when each of these had been written."""
 
     private: PrivateDefaults | None
+    error: InputError | None  # why it cannot be composed
     names: frozenset[str]
     written: tuple[int, ...]
 
@@ -126,13 +178,18 @@ def _read(file: FilePath, config: str) -> _Reading:
     from tuner.trainers.verl.composition import composed  # where there is a copy, which is seldom
 
     private: PrivateDefaults | None = None
-    with file_names_read() as names, contextlib.suppress(TunerError):
-        tree = composed(file, file_of(config)[1])
-        likeness = likest(tree, config)
-        if likeness.shares_most:
-            private = PrivateDefaults(file=file, tree=tree, likeness=likeness)
+    error: InputError | None = None
+    with file_names_read() as names, contextlib.suppress(UnsupportedError):
+        try:
+            tree = composed(file, file_of(config)[1])
+            likeness = likest(tree, config)
+        except InputError as fault:
+            error = fault
+        else:
+            if likeness.shares_most:
+                private = PrivateDefaults(file=file, tree=tree, likeness=likeness)
     read = frozenset({*names, str(file)})
-    return _Reading(private=private, names=read, written=_written(read))
+    return _Reading(private=private, error=error, names=read, written=_written(read))
 
 
 def _candidates(folder: FilePath, config: str) -> Iterator[FilePath]:

@@ -114,6 +114,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
             UnsupportedError: the configuration is for another engine of verl.
         """
         defaults, base = self._defaults(version)
+        missing = self.missing or self._missing_copy(version)
         origin = default_origin(self.fork, self.private_on(version), version)
         schema = schema_of(self._with_renamed_keys(defaults))
         layers = Layers(dict(defaults.tree), schema, _check_group)
@@ -127,7 +128,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
             origins=layers.origins,
             default_origin=origin,
             # Those of a file that was not to be had would be unknown as well.
-            unknown=() if self.missing else tuple(map(self._of_fork, layers.unknown())),
+            unknown=() if missing else tuple(map(self._of_fork, layers.unknown())),
             has_key=partial(_has_key, schema, self.started),
         )
         settings.rest_on(defaults.settings)
@@ -141,7 +142,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         return LoadedConfiguration(
             settings=settings,
             version=version,
-            base=replace(base, missing=self.missing, laid_on=self.laid_on, checkout=self._checkout(version)),
+            base=replace(base, missing=missing, laid_on=self.laid_on, checkout=self._checkout(version)),
             code=self._code_on(version),
         )
 
@@ -268,15 +269,25 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         return "" if private is None else private.told_version
 
     def _private(self, version: str) -> PrivateDefaults | None:
-        if (
+        if not self._rests_on_copy:
+            return None
+        return self.copies.find(FilePath(self.folder), self._config_of(version))
+
+    @property
+    def _rests_on_copy(self) -> bool:
+        """Whether a copy of the trainer's configuration beside the launch would be what it rests on."""
+        return not (
             not self.folder
             or self.composition.release is not None
             or (self.fork is not None and self.fork.renames)
-        ):
+            or self._composed is not None
+        )
+
+    def _missing_copy(self, version: str) -> MissingConfiguration | None:
+        """What is missing of the copy of the trainer that the launch lies beside."""
+        if not self._rests_on_copy:
             return None
-        if self._composed is not None:
-            return None
-        return self.copies.find(FilePath(self.folder), self._config_of(version))
+        return self.copies.missing(FilePath(self.folder), self._config_of(version))
 
     def _config_of(self, version: str) -> str:
         """The trainer's configuration, whether or not the release has it."""

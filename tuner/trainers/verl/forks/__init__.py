@@ -11,6 +11,7 @@ from pkgutil import iter_modules
 
 from tuner.inputs.tree import Path
 from tuner.trainers.verl.forks.fork import Fork
+from tuner.trainers.verl.trainer_code.package import TrainerCode
 
 _SHARED = ("fork", "translate")  # modules that are no project
 
@@ -37,10 +38,24 @@ def recognise(program: str, config_name: str | None, keys: Collection[Path]) -> 
         (fork for fork in forks() if not fork.refines),
         key=lambda fork: (_starts(fork, program), stem in fork.configs, votes[fork.name]),
     )
-    if not (_starts(ranked, program) or stem in ranked.configs or votes[ranked.name]):
+    if not (is_told_by_launch(ranked, program, config_name) or votes[ranked.name]):
         return None
     refining = (fork for fork in forks() if fork.refines == ranked.name and votes[fork.name])
     return next(refining, ranked)
+
+
+def is_told_by_launch(fork: Fork, program: str, config_name: str | None) -> bool:
+    """Whether the program that is started, or the configuration's name, tells a project."""
+    return _starts(fork, program) or (config_name or "").removesuffix(".yaml") in fork.configs
+
+
+def is_borne_out(fork: Fork, code: TrainerCode) -> bool:
+    """Whether a copy of the trainer names at least half of the keys that tell a project.
+
+    Other projects have taken over one or the other.
+    """
+    words = {tell.rpartition(".")[2] for tell in fork.tells}
+    return 2 * sum(map(code.names, words)) >= len(words)
 
 
 def _projects_of(path: Path) -> set[str]:

@@ -3,20 +3,29 @@
 from pathlib import Path
 
 from tuner.files import is_there
+from tuner.inputs.program.find import is_top_of_repository
 from tuner.trainers.verl.trainer_code.package import TrainerCode
 
 _FOLDERS_UP = 8
 _BESIDE = ("recipe", "recipes")  # whose programs are the trainer's, with losses and trainers of their own
-_TELLING = ("trainer", "workers")  # folders of the package
 
 
 def code_of_package(root: Path) -> TrainerCode | None:
-    """The copy of the trainer in a folder; None where that holds no package of it."""
-    if not all(is_there(root / name, Path.is_dir) for name in _TELLING):
+    """The copy of the trainer in a folder; None where that is no package.
+
+    An empty folder is one whose files nobody fetched: it is a copy of which nothing is known.
+    """
+    if not is_package(root):
         return None
-    return TrainerCode(
-        root, [root.parent / name for name in _BESIDE if is_there(root.parent / name, Path.is_dir)]
-    )
+    beside = (root.parent / name for name in _BESIDE)
+    return TrainerCode(root, [folder for folder in beside if is_there(folder, Path.is_dir)])
+
+
+def is_package(root: Path) -> bool:
+    """Whether a folder is a Python package, or will be one: a submodule's folder is empty before."""
+    if not is_there(root, Path.is_dir):
+        return False
+    return any(is_there(root / name) for name in ("__init__.py", "trainer")) or not any(root.iterdir())
 
 
 def code_around(folder: Path) -> TrainerCode | None:
@@ -26,6 +35,6 @@ def code_around(folder: Path) -> TrainerCode | None:
     """
     for above in (folder, *list(folder.parents)[:_FOLDERS_UP]):
         code = code_of_package(above / "verl")
-        if code is not None or is_there(above / ".git"):
+        if code is not None or is_top_of_repository(above):
             return code
     return None
