@@ -26,8 +26,9 @@ NO_NAMES = re.compile(
 )
 #: The same of variables and parameters in the rooms of the model, the rules and the kernels.
 NO_VARIABLES = re.compile(
-    r"asked|away|because|beside|done|each|found|given|grounds|how|judged|kept|known|noted|recorded|resting|said"
-    r"|saying|seen|settled|spelled|taken|that|this|told|tried|trying|typed|way|which"
+    r"asked|away|because|beside|done|each|fixed|found|given|grounds|held|how|judged|kept|known|measured|noted"
+    r"|others|proposed|recorded|resting|said|saying|seen|settled|spelled|taken|that|this|told|tried|trying|typed"
+    r"|way|what|which"
 )
 ROOMS = ("memory", "timing", "kernels", "rules")
 #: A verb and a direction among them, which say what a function does: to keep a value, to align a text.

@@ -91,7 +91,10 @@ def documents() -> dict[str, AnswerDocument]:
         "explain-oom": failure_document(explained),
         "check": input_document(findings_of_input(answer)),
         "check -f full": AnswerDocument(
-            sections=tuple(section for one in findings() for section in finding_document(one).sections)
+            sections=(
+                (Heading(text="config.yaml"),),  # as a page has findings: under the name of their input
+                *(section for one in findings() for section in finding_document(one).sections),
+            )
         ),
     }
 

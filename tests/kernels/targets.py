@@ -30,7 +30,7 @@ POINTERS = {
     "labels": "*i32",
     "inverse_temperature": "*fp32",
     "partials": "*fp32",
-    "seen": "*fp64",
+    "row_extremes": "*fp64",
     "coefficients": "*fp32",
 }
 

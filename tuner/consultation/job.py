@@ -102,7 +102,8 @@ def release_of(given: UserInput, premises: Premises) -> ReleaseChoice:
     """
     trainer = trainer_of(given.document, given.arguments, program=given.program)
     own = None if premises.verl_version is not None else configuration_of(given).release
-    ran = None if given.record is None else given.record.process.verl
+    reader = trainer.runs
+    ran = None if given.record is None or reader is None else reader.release_of(given.record)
 
     def choose(requested: str | None) -> ReleaseChoice:
         return trainer.bundled.choose(requested, own, ran=ran)

@@ -41,10 +41,10 @@ class TunedCard:
 
     def away_from(self, other: "TunedCard") -> float:
         """How different two cards of one capability are: the distance of the logarithms."""
-        own, others = (
+        figures, other_figures = (
             [log(card.processors), log(card.l2_bytes), log(card.bytes_per_second)] for card in (self, other)
         )
-        return dist(own, others)
+        return dist(figures, other_figures)
 
 
 @cache
@@ -97,16 +97,16 @@ def fastest(card: TunedCard, work: TileWork, sizes: Sizes, allowed: Collection[P
         return None
     record = min(similar, key=lambda record: card_in(record).away_from(card))
     wanted = [log(max(size, 1)) for size in sizes]
-    measured = [
+    distances_and_plans = [
         (dist(wanted, [log(size) for size in shape["sizes"]]), shape["passes"][work.value])
         for shape in record["shapes"]
         if work.value in shape["passes"]
     ]
-    if not measured:
+    if not distances_and_plans:
         return None
     candidates = [
         candidate
-        for candidate in min(measured, key=lambda pair: pair[0])[1]
+        for candidate in min(distances_and_plans, key=lambda pair: pair[0])[1]
         if Path(candidate["path"]) in allowed
     ]
     if not candidates:

@@ -132,8 +132,8 @@ class _Step:
             return (*working, *residents.idle_actor, *self.left_by_actor(), *residents.frozen)
         if step_pass.role is Role.REWARD and residents.reward is not None:
             # The actor's update was the last pass before, so that nothing of it is left gathered.
-            others = (*residents.idle_actor, *residents.idle_critic, *residents.idle_reference)
-            return (residents.reward.parameters, *others, *self.loaded_for_rollout())
+            idle_states = (*residents.idle_actor, *residents.idle_critic, *residents.idle_reference)
+            return (residents.reward.parameters, *idle_states, *self.loaded_for_rollout())
         # Without an engine of its own the reference is the actor, its adapters switched off.
         working = residents.actor.forward
         if residents.reference is not None:
@@ -185,15 +185,15 @@ class _Step:
         """The weight sync, which follows the actor's training."""
         workload, residents = self.workload, self.residents
         actor = residents.actor
-        others = (*residents.idle_critic, *residents.frozen)
+        frozen_states = (*residents.idle_critic, *residents.frozen)
         moments = list(sync_moments(workload, actor))
         if workload.generator.colocated and not workload.weight_sync.empties_cache_first:
-            resident_terms = (*actor.forward, *others)
+            resident_terms = (*actor.forward, *frozen_states)
             trained = self.phase(update.phase, {update.phase: update})
             back = (freed_blocks(trained, resident_terms), *waking_terms(workload, self.cache))
             moments.insert(0, Moment(name="weights_back", terms=(*actor.kept_parameters, *back)))
         states = tuple(term for term in actor.forward if term is not actor.parameters)
-        around = (*states, *others, *self.around)
+        around = (*states, *frozen_states, *self.around)
         phase = _phase(Phase.UPDATE_WEIGHTS, around, tuple(moments))
         if workload.weight_sync.carrier is None:
             return phase

@@ -39,8 +39,8 @@ class CaseFigures:
     @cached_property
     def time(self) -> StepTime:
         """Seconds per phase."""
-        held = 0 if self._workload.rollout is None else self.rollout.concurrent_sequences
-        return timing.step_time(self._workload, concurrent_sequences=held)
+        sequences = 0 if self._workload.rollout is None else self.rollout.concurrent_sequences
+        return timing.step_time(self._workload, concurrent_sequences=sequences)
 
 
 @lru_cache(maxsize=128)  # the proposals of a job, and of the one before that is like it
@@ -136,8 +136,8 @@ class Case(Struct, frozen=True, kw_only=True, dict=True):
 
     def eases(self, workload: Workload, *phases: Phase) -> bool:
         """Whether with a proposal none of these phases lacks memory."""
-        proposed = (figures(workload).memory.phase(phase) for phase in phases)
-        return all(in_phase is None or not self.missing_bytes(in_phase) for in_phase in proposed)
+        phases_after = (figures(workload).memory.phase(phase) for phase in phases)
+        return all(in_phase is None or not self.missing_bytes(in_phase) for in_phase in phases_after)
 
     def severity(self, phase: Phase) -> Severity:
         """How bad a phase over the limit is: a warning when it exceeds the card, advice when it is tight."""
@@ -154,37 +154,35 @@ class Case(Struct, frozen=True, kw_only=True, dict=True):
         Every phase is within the limit, the upper end of its interval as well, or no higher than it was, and
         the job can start if it could.
         """
-        proposed = figures(workload).memory
-        return len(proposed.problems) <= len(self.problems) and all(
-            map(self._affords_phase, proposed.phases())
-        )
+        memory = figures(workload).memory
+        return len(memory.problems) <= len(self.problems) and all(map(self._affords_phase, memory.phases()))
 
-    def _affords_phase(self, proposed: PhaseEstimate) -> bool:
-        limit, before = self.limit_bytes, self.phase(proposed.phase)
-        if proposed.peak_bytes > max(limit, 0 if before is None else before.peak_bytes):
+    def _affords_phase(self, after: PhaseEstimate) -> bool:
+        limit, before = self.limit_bytes, self.phase(after.phase)
+        if after.peak_bytes > max(limit, 0 if before is None else before.peak_bytes):
             return False
-        return proposed.interval[1] <= max(limit, 0 if before is None else before.interval[1])
+        return after.interval[1] <= max(limit, 0 if before is None else before.interval[1])
 
     def lowers(self, workload: Workload, phase: Phase) -> bool:
         """Whether a proposal brings the peak of a phase down."""
-        proposed = figures(workload).memory.phase(phase)
-        return proposed is not None and proposed.peak_bytes < self.peak_bytes(phase)
+        after = figures(workload).memory.phase(phase)
+        return after is not None and after.peak_bytes < self.peak_bytes(phase)
 
     def lowers_much(self, workload: Workload, phase: Phase) -> bool:
         """Whether a proposal takes a tenth at least of what a phase lacks; less is not worth another batch."""
-        before, proposed = self.phase(phase), figures(workload).memory.phase(phase)
-        if before is None or proposed is None:
+        before, after = self.phase(phase), figures(workload).memory.phase(phase)
+        if before is None or after is None:
             return False
-        won = before.peak_bytes - proposed.peak_bytes
+        won = before.peak_bytes - after.peak_bytes
         return won > 0 and won >= LEAST_RELIEF * self.missing_bytes(before)
 
     def relieves(self, workload: Workload, phase: Phase) -> bool:
         """Whether a phase lacks fewer bytes with a proposal, if only at the upper end, and peaks no higher."""
-        before, proposed = self.phase(phase), figures(workload).memory.phase(phase)
-        if before is None or proposed is None:
+        before, after = self.phase(phase), figures(workload).memory.phase(phase)
+        if before is None or after is None:
             return False
-        lacks_fewer = self.missing_bytes(proposed) < self.missing_bytes(before)
-        return lacks_fewer and proposed.peak_bytes <= before.peak_bytes
+        lacks_fewer = self.missing_bytes(after) < self.missing_bytes(before)
+        return lacks_fewer and after.peak_bytes <= before.peak_bytes
 
     def largest(
         self,

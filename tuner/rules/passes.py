@@ -133,9 +133,9 @@ def _site(step_pass: StepPass) -> Site:
 def with_dividing_sizes(workload: Workload) -> Workload:
     """Fixed sizes lowered to divisors of what a rank has, after the number of ranks has changed."""
     for site in all_passes(workload):
-        held, local = site.one_pass.batching.micro_batch_sequences, site.sequences(workload)
-        if local % held:
-            fitting = max(size for size in divisors(local) if size <= held)
+        sequences, local = site.one_pass.batching.micro_batch_sequences, site.sequences(workload)
+        if local % sequences:
+            fitting = max(size for size in divisors(local) if size <= sequences)
             batching = replace(site.one_pass.batching, micro_batch_sequences=fitting)
             workload = site.put(workload, replace(site.one_pass, batching=batching))
     return workload

@@ -89,8 +89,8 @@ def with_matching_limit(workload: Workload) -> Workload:
         most = min(most, graph)
     most = min(most, rollout.max_batched_tokens // ALIGNMENT * ALIGNMENT)
     unlimited = figures(workload.with_rollout(max_sequences=most)).rollout
-    held = unlimited.concurrent_sequences // rollout.data_parallel
-    limit = most if held >= most else held // ALIGNMENT * ALIGNMENT
+    cached_sequences = unlimited.concurrent_sequences // rollout.data_parallel
+    limit = most if cached_sequences >= most else cached_sequences // ALIGNMENT * ALIGNMENT
     return workload if limit <= rollout.max_sequences else workload.with_rollout(max_sequences=limit)
 
 
@@ -112,28 +112,30 @@ def with_more_cache(case: Case, workload: Workload, *, than: Workload) -> Worklo
     most = case.largest(candidates, raised)
     if most is None or not pays(most):
         return None
-    held = _running_sequences(raised(most))
-    if held <= _running_sequences(workload):
+    most_running = _running_sequences(raised(most))
+    if most_running <= _running_sequences(workload):
         return None
-    enough = least(range(candidates[0], most), lambda value: _running_sequences(raised(value)) >= held)
+    enough = least(
+        range(candidates[0], most), lambda value: _running_sequences(raised(value)) >= most_running
+    )
     return raised(most if enough is None else enough)
 
 
 def _running_sequences(workload: Workload) -> int:
     """Sequences that run at once, those of the largest CUDA graph at most: of more the gain is not known."""
-    held = min(sequences_per_replica(workload), figures(workload).rollout.concurrent_sequences)
+    running = min(sequences_per_replica(workload), figures(workload).rollout.concurrent_sequences)
     graph = largest_graph(workload.generator)
-    return min(held, graph * workload.generator.data_parallel) if graph else held
+    return min(running, graph * workload.generator.data_parallel) if graph else running
 
 
 def tensor_sizes(model: ModelShape, rollout: Rollout, gpus_per_node: int) -> list[int]:
     """Tensor-parallel sizes of an engine that divide the heads and its GPUs and stay within a node."""
-    others = rollout.data_parallel * rollout.pipeline_parallel
+    ranks_per_size = rollout.data_parallel * rollout.pipeline_parallel
     return [
         size
         for size in range(1, min(gpus_per_node, rollout.gpus) + 1)
         if model.heads % size == 0
-        and rollout.gpus % (size * others) == 0
+        and rollout.gpus % (size * ranks_per_size) == 0
         and (model.kv_heads % size == 0 or size % model.kv_heads == 0)
     ]
 

@@ -70,8 +70,8 @@ def measured_seconds(
         ranks: how many.
         stride: GPUs from one of them to the next.
     """
-    measured = cluster.gpu.measured
-    if ranks * stride > cluster.gpus_per_node or (measured and measured.link_bytes_per_s is not None):
+    figures = cluster.gpu.measured
+    if ranks * stride > cluster.gpus_per_node or (figures and figures.link_bytes_per_s is not None):
         return None
     table = collectives_of(cluster.gpu.name, ranks)
     return None if table is None else table.seconds(kind, size)

@@ -106,8 +106,8 @@ def _one_long(batch: Batch, sequences: int, ranks: int) -> float:
     """Tokens above the mean, per sequence, of the rank that has the longest of all beside average ones."""
     total, mean = sequences * ranks, batch.mean_sequence_tokens
     longest = longest_tokens(batch, sequences=total)
-    others = (total * mean - longest) / (total - 1)
-    return max(0.0, (longest + (sequences - 1) * others) / sequences - mean)
+    other_mean = (total * mean - longest) / (total - 1)
+    return max(0.0, (longest + (sequences - 1) * other_mean) / sequences - mean)
 
 
 def _response_places(batch: Batch, exponent: float) -> tuple[float, ...]:

@@ -152,8 +152,8 @@ def reduction_seconds(inputs: RolloutInput, tokens: float) -> float:
     if ranks < 2:
         return 0.0
     moved = 2 * tokens * inputs.model.hidden * DType.BFLOAT16.bytes * (ranks - 1) / ranks
-    fixed = assume.NCCL_ALL_REDUCE_S if inputs.rollout.reduces_with_nccl else assume.ENGINE_ALL_REDUCE_S
-    once = moved / ring_bytes_per_s(inputs.cluster, ranks) + fixed
+    latency_s = assume.NCCL_ALL_REDUCE_S if inputs.rollout.reduces_with_nccl else assume.ENGINE_ALL_REDUCE_S
+    once = moved / ring_bytes_per_s(inputs.cluster, ranks) + latency_s
     return inputs.model.layers * REDUCTIONS_PER_LAYER * once
 
 

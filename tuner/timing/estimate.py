@@ -68,8 +68,8 @@ class PhaseTime(Struct, frozen=True, kw_only=True, eq=False, dict=True):
 
 def _beside_host(cluster: Cluster, times: float) -> Cluster:
     gpu = cluster.gpu
-    measured = gpu.measured or MeasuredGpu(date="", versions=())
-    other = replace(measured, host_factor=correction(gpu, OperatorFamily.HOST) / times)
+    figures = gpu.measured or MeasuredGpu(date="", versions=())
+    other = replace(figures, host_factor=correction(gpu, OperatorFamily.HOST) / times)
     return replace(cluster, gpu=replace(gpu, measured=other))
 
 

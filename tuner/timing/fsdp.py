@@ -258,8 +258,8 @@ def micro_batches(job: TimedPasses) -> Iterator[tuple[int, dict[str, float], Ove
         outside, span = outside_parts(job, reduces=True), backward_span(job, reduces=True)
         yield 1, outside, span
         # The same spans but for what is added, which saves working them out anew.
-        layer, others = gradients_of_units(job)
-        copies = outside["copies"] + accumulating_seconds(job, others)
+        layer, accumulated = gradients_of_units(job)
+        copies = outside["copies"] + accumulating_seconds(job, accumulated)
         added = replace(span, copies=span.copies + accumulating_seconds(job, layer))
         yield count - 1, {**outside, "copies": copies}, added
         return

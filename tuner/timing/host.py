@@ -82,14 +82,14 @@ def host_seconds(gpu: str, engine: str, *, query_key_norms: bool, ranks: int) ->
         ranks: that share the model, or have one each.
     """
     card, several = host_card(gpu), ranks > 1
-    measured = _measured_seconds(card, engine, query_key_norms=query_key_norms, several=several)
+    seconds = _measured_seconds(card, engine, query_key_norms=query_key_norms, several=several)
     if not several:
-        return measured or host_seconds(HOST, engine, query_key_norms=query_key_norms, ranks=1)
+        return seconds or host_seconds(HOST, engine, query_key_norms=query_key_norms, ranks=1)
     alone = host_seconds(card, engine, query_key_norms=query_key_norms, ranks=1)
-    if measured is None:
+    if seconds is None:
         there = [host_seconds(HOST, engine, query_key_norms=query_key_norms, ranks=n) for n in (1, 2)]
-        measured = alone.times(there[1].over(there[0]))
-    return _by_field(max, measured, alone)
+        seconds = alone.times(there[1].over(there[0]))
+    return _by_field(max, seconds, alone)
 
 
 def _measured_seconds(card: str, engine: str, *, query_key_norms: bool, several: bool) -> LayerSeconds | None:
@@ -246,13 +246,13 @@ def host_of_optimizer(gpu: str, engine: str, *, ranks: int) -> float:
         ranks: that share the tensors.
     """
     card, several = host_card(gpu), ranks > 1
-    measured = _mean([_of_tensor(machine, engine, several) for machine in operators_of(card).machines])
+    seconds = _mean([_of_tensor(machine, engine, several) for machine in operators_of(card).machines])
     if not several:
-        return measured or host_of_optimizer(HOST, engine, ranks=1)
+        return seconds or host_of_optimizer(HOST, engine, ranks=1)
     alone = host_of_optimizer(card, engine, ranks=1)
-    if measured is None:
-        measured = alone * host_of_optimizer(HOST, engine, ranks=2) / host_of_optimizer(HOST, engine, ranks=1)
-    return max(measured, alone)
+    if seconds is None:
+        seconds = alone * host_of_optimizer(HOST, engine, ranks=2) / host_of_optimizer(HOST, engine, ranks=1)
+    return max(seconds, alone)
 
 
 def _of_tensor(machine: HostMachine, engine: str, several: bool) -> float | None:

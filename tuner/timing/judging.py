@@ -64,5 +64,5 @@ def _moving_seconds(inputs: JudgeInput) -> float:
     if not server.frees_memory or server.sleep_level != 1:
         return 0.0
     split = max(server.tensor_parallel, server.expert_parallel) * server.pipeline_parallel
-    held = inputs.model.parameters * server.weight_dtype.bytes / split
-    return 2 * pinned_seconds(held, inputs.cluster.gpu)
+    weight_bytes = inputs.model.parameters * server.weight_dtype.bytes / split
+    return 2 * pinned_seconds(weight_bytes, inputs.cluster.gpu)

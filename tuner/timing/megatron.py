@@ -100,9 +100,9 @@ def most_layers(job: TimedPasses) -> float:
     """Layers of the stage that has most: dealt out evenly, but for a first and a last stage that are told."""
     parallel, layers = job.engine.parallel, job.model.layers
     end_layers = [parallel.first_stage_layers, parallel.last_stage_layers]
-    fixed = [count for count in end_layers if count is not None]
-    others = parallel.pipeline - len(fixed)
-    return max(*fixed, (layers - sum(fixed)) / others if others > 0 else 0.0, 0.0)
+    end_sizes = [count for count in end_layers if count is not None]
+    middle_stages = parallel.pipeline - len(end_sizes)
+    return max(*end_sizes, (layers - sum(end_sizes)) / middle_stages if middle_stages > 0 else 0.0, 0.0)
 
 
 def stage_parts(job: TimedPasses) -> dict[str, float]:
@@ -134,13 +134,13 @@ def gradient_sync_seconds(job: TimedPasses) -> float:
     trainer's default); experts are counted in the same group as the rest.
     """
     parallel = job.engine.parallel
-    held = job.trained_parameters / (parallel.tensor * parallel.pipeline * parallel.expert)
+    parameters = job.trained_parameters / (parallel.tensor * parallel.pipeline * parallel.expert)
     ranks = parallel.data * parallel.context
     stride = parallel.tensor
-    gradients = held * job.engine.reduce_dtype.bytes
+    gradients = parameters * job.engine.reduce_dtype.bytes
     if not job.engine.distributed_optimizer:
         return all_reduce_seconds(gradients, job.cluster, ranks, stride=stride)
-    weights = held * job.engine.stored_dtype.bytes
+    weights = parameters * job.engine.stored_dtype.bytes
     return reduce_scatter_seconds(gradients, job.cluster, ranks, stride=stride) + gather_seconds(
         weights, job.cluster, ranks, stride=stride
     )

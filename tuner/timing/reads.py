@@ -36,9 +36,9 @@ def weight_curve(inputs: RolloutInput) -> TokenCurve:
     """
     gpu, rollout, model = inputs.cluster.gpu, inputs.rollout, inputs.model
     table = _table(gpu)
-    measured = table.weight_reads
-    assert measured is not None
-    plane = measured.plane().scaled(seconds=_slower(gpu, table))
+    weight_reads = table.weight_reads
+    assert weight_reads is not None
+    plane = weight_reads.plane().scaled(seconds=_slower(gpu, table))
     layer = average_layer(model)
     mlp = (3 if model.gated_mlp else 2) * layer.hidden * layer.intermediate
     rest = max(0.0, layer.active_parameters - mlp)
@@ -48,10 +48,10 @@ def weight_curve(inputs: RolloutInput) -> TokenCurve:
     head = model.projection_parameters * head_dtype.bytes / rollout.tensor_parallel
     seconds = [
         model.layers * sum(plane.at(size, rows) for size in sizes) + plane.at(head, rows)
-        for rows in measured.rows
+        for rows in weight_reads.rows
     ]
     # More rows take longer to multiply, which the table of products says, and no longer to read.
-    return TokenCurve(tokens=(*measured.rows, _MANY_ROWS), seconds=(*seconds, seconds[-1]))
+    return TokenCurve(tokens=(*weight_reads.rows, _MANY_ROWS), seconds=(*seconds, seconds[-1]))
 
 
 def _table(gpu: Gpu) -> Operators:

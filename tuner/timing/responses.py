@@ -115,9 +115,9 @@ def slowest_responses(
 def _ranks(sequences: int, most_groups: int) -> list[tuple[int, int]]:
     """Places in the order from the longest on, the first few one by one and the others in groups."""
     single = min(_LONGEST, sequences)
-    others = sequences - single
-    groups = min(most_groups, others)
-    cuts = [single + others * index // groups for index in range(groups + 1)] if groups else []
+    grouped = sequences - single
+    groups = min(most_groups, grouped)
+    cuts = [single + grouped * index // groups for index in range(groups + 1)] if groups else []
     return [(rank, rank + 1) for rank in range(single)] + list(pairwise(cuts))
 
 

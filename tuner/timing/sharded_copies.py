@@ -12,8 +12,8 @@ def fetch_seconds(job: TimedPasses, parameters: float) -> float:
     """A GPU's share of ``parameters`` from the host, where they live there."""
     if not job.engine.streamed_offload:
         return 0.0
-    held = parameters * job.engine.stored_dtype.bytes / job.engine.parallel.shard
-    return pinned_seconds(held, job.cluster.gpu)
+    shard_bytes = parameters * job.engine.stored_dtype.bytes / job.engine.parallel.shard
+    return pinned_seconds(shard_bytes, job.cluster.gpu)
 
 
 def fetches_between(job: TimedPasses) -> bool:

@@ -64,14 +64,14 @@ def weights_held(model: ModelShape, engine: Engine) -> float:
 
 def trained_values(model: ModelShape, engine: Engine) -> float:
     """Parameters whose optimizer states one GPU holds."""
-    held = weights_held(model, engine)
+    parameters = weights_held(model, engine)
     if engine.lora is not None:
-        held *= engine.lora.parameters / model.parameters
+        parameters *= engine.lora.parameters / model.parameters
     elif engine.frozen_tower:
-        held *= 1 - model.extra_parameters / model.parameters
+        parameters *= 1 - model.extra_parameters / model.parameters
     if engine.backend is Backend.MEGATRON and engine.distributed_optimizer:
-        held /= engine.parallel.data * engine.parallel.context
-    return held
+        parameters /= engine.parallel.data * engine.parallel.context
+    return parameters
 
 
 def optimizer_seconds(model: ModelShape, engine: Engine, gpu: Gpu) -> float:

@@ -267,8 +267,8 @@ def _bases_on(cluster: Cluster) -> dict[Phase, dict[str, tuple[Evidence, str]]]:
 
 def _basis_of(phase: Phase, name: str, cluster: Cluster) -> tuple[Evidence, str]:
     cause, gpu = spreads.cause_of(phase, name), cluster.gpu
-    measured = is_measured(cause, gpu)
-    evidence = Evidence.MEASURED if measured else cause.evidence
+    on_this_card = is_measured(cause, gpu)
+    evidence = Evidence.MEASURED if on_this_card else cause.evidence
     if cause.family is SpreadFamily.STORAGE and cluster.storage_bytes_per_s is not None:
         evidence = Evidence.MODELLED
-    return evidence, gpu.name if measured else table_card(gpu.name)
+    return evidence, gpu.name if on_this_card else table_card(gpu.name)

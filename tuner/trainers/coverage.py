@@ -5,8 +5,7 @@ from functools import lru_cache
 
 from tuner.enumeration import Enum
 from tuner.language import _
-from tuner.trainers.key_changes import KeyClassification
-from tuner.trainers.key_facts import Affects, KeyClass, KeyKind
+from tuner.trainers.key_facts import Affects, KeyClass, KeyClassification, KeyKind
 from tuner.trainers.key_pattern import covered, pattern
 from tuner.trainers.key_table import Reaches
 from tuner.trainers.omission import IdleKeys, Omission, OmissionContext

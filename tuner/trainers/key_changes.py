@@ -7,16 +7,9 @@ from msgspec import Struct
 from tuner.inputs.override_syntax import same
 from tuner.inputs.resolution import ABSENT, Resolved, resolved
 from tuner.inputs.settings import Settings
-from tuner.trainers.key_facts import KeyChange, KeyFate, KeyKind, KeyState
+from tuner.trainers.key_facts import KeyChange, KeyClassification, KeyFate, KeyKind, KeyState
 
 _ORDER = {KeyKind.MODELLED: 0, KeyKind.NOT_MODELLED: 1, None: 2, KeyKind.NO_EFFECT: 3}
-
-
-class KeyClassification(Struct, frozen=True):
-    """What the estimate makes of one key, and why it has no effect or what is not counted."""
-
-    kind: KeyKind | None = None
-    reason: str = ""
 
 
 _UNKNOWN = KeyClassification()

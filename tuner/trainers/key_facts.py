@@ -33,6 +33,13 @@ class KeyClass(Struct, frozen=True, kw_only=True):
     keys: tuple[str, ...]
 
 
+class KeyClassification(Struct, frozen=True):
+    """What the estimate makes of one key, and why it has no effect or what is not counted."""
+
+    kind: KeyKind | None = None
+    reason: str = ""
+
+
 class OfferedKey(Struct, frozen=True, kw_only=True):
     """A key that a shell offers to somebody who types one."""
 

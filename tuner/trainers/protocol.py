@@ -224,6 +224,9 @@ class RunReader(Protocol):
     ) -> "ObservedRun | None":
         """What a run's log says with what its workers recorded; None where neither says anything."""
 
+    def release_of(self, record: "RunRecord") -> str | None:
+        """The release that a run was recorded with; None where nobody knows."""
+
     def noted_settings(self, note: str) -> tuple[str, ...]:
         """Overrides of what the note on a published run names by its key as switched on."""
 

@@ -121,7 +121,7 @@ def _measure(
     start = perf_counter()
     machine = describe_machine(settings.device)
 
-    def report(measured: Sequence[ShapeReport], broken: Sequence[AdversarialReport] = ()) -> BenchmarkReport:
+    def report(reports: Sequence[ShapeReport], broken: Sequence[AdversarialReport] = ()) -> BenchmarkReport:
         """Report what is known so far, and write it each time: a kernel may end the process."""
         snapshot = BenchmarkReport(
             command=shlex.join(command),
@@ -130,18 +130,18 @@ def _measure(
             dtype=str(settings.dtype).removeprefix("torch."),
             zero_gradient=ZERO_GRADIENT,
             machine=machine,
-            shapes=tuple(measured),
+            shapes=tuple(reports),
             adversarial=tuple(broken),
         )
         if arguments.output:
             arguments.output.write_text(snapshot.model_dump_json(indent=1) + "\n", encoding="utf-8")
         return snapshot
 
-    measured: list[ShapeReport] = []
+    reports: list[ShapeReport] = []
     with steps.shown():
         for shape in ordinary:
-            measured.append(measure(shape, heads, settings, steps))
-            report(measured)
+            reports.append(measure(shape, heads, settings, steps))
+            report(reports)
             if settings.device.startswith("cuda"):
                 torch.cuda.empty_cache()
-        return report(measured, measure_hard_logits(hard, present, settings, steps))
+        return report(reports, measure_hard_logits(hard, present, settings, steps))

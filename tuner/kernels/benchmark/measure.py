@@ -106,10 +106,10 @@ class _Measurement:
             attempt(partial(self._peak, head), self.outcomes[head.name])
 
     def _peak(self, head: Head) -> None:
-        held = head.held_bytes(self.shape)
+        head_bytes = head.held_bytes(self.shape)
         self.outcomes[head.name].peak = Passes(
-            forward=held + peak_bytes(partial(head.forward, self.problem)),
-            both=held + peak_bytes(partial(head.both, self.problem)),
+            forward=head_bytes + peak_bytes(partial(head.forward, self.problem)),
+            both=head_bytes + peak_bytes(partial(head.both, self.problem)),
         )
 
     def times(self) -> dict[str, Timed]:

@@ -100,19 +100,19 @@ def _fill(table: Table, heads: Sequence[HeadResult], cells: Sequence[Cell]) -> N
 
 def shape_tables(shape: ShapeReport) -> RenderableType:
     """Speed, then accuracy, then what has no speed and why."""
-    measured = [head for head in shape.heads if head.status in (HeadStatus.RIGHT, HeadStatus.WRONG)]
+    heads = [head for head in shape.heads if head.status in (HeadStatus.RIGHT, HeadStatus.WRONG)]
     title = f"{shape.tokens:,} tokens, hidden {shape.hidden:,}, vocabulary {shape.vocabulary:,}"
     speed = _table(title, _SPEED_COLUMNS)
-    _fill(speed, measured, list(_SPEED_COLUMNS.values()))
+    _fill(speed, heads, list(_SPEED_COLUMNS.values()))
     accuracy = _table("Error against float64, relative norm", [*_TITLES.values(), "First s"])
-    _fill(accuracy, measured, [*(_error(name) for name in _TITLES), _first_call])
+    _fill(accuracy, heads, [*(_error(name) for name in _TITLES), _first_call])
     products = ", ".join(f"{name} {times.median_ms:.2f}" for name, times in shape.products.items())
     notes = [_line(f"Matrix products alone, ms: {products}")] if products else []
     verdicts = dict.fromkeys(_verdict(head) for head in shape.heads if head.reason)
     for verdict in verdicts:
         names = "; ".join(head.name for head in shape.heads if head.reason and _verdict(head) == verdict)
         notes.append(_line(f"{verdict}: {names}"))
-    varying = "; ".join(head.name for head in measured if head.same_bits_twice is False)
+    varying = "; ".join(head.name for head in heads if head.same_bits_twice is False)
     bits = [_line(f"Other bits the second time: {varying}")] if varying else []
     return Group(speed, *notes, Text(), accuracy, *bits)
 

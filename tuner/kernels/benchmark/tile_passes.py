@@ -104,8 +104,8 @@ class Numbers:
             if not torch.equal(getattr(self, name), getattr(other, name)):
                 return f"other bits of {name}"
         for name in ("statistics_4T", "saved_4T"):
-            own, others = (_logarithms(getattr(numbers, name)) for numbers in (self, other))
-            worst = float((own - others).abs().max())
+            ours, theirs = (_logarithms(getattr(numbers, name)) for numbers in (self, other))
+            worst = float((ours - theirs).abs().max())
             if not worst <= AGREEMENT:
                 return f"{name} off by {worst:.1e}"
         return None

@@ -84,8 +84,8 @@ def with_record(file: FilePath, record: dict[str, Any]) -> dict[str, Any]:
     """The table with this record in place of an older one of the same card."""
     table: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {"cards": []}
     card = measured_tiles.card_in(record)
-    others = [other for other in table["cards"] if measured_tiles.card_in(other) != card]
-    return {**table, "cards": sorted([*others, record], key=lambda one: str(one["device"]))}
+    other_cards = [other for other in table["cards"] if measured_tiles.card_in(other) != card]
+    return {**table, "cards": sorted([*other_cards, record], key=lambda one: str(one["device"]))}
 
 
 def _on_one_line(match: re.Match[str]) -> str:

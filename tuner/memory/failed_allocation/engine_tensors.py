@@ -22,10 +22,10 @@ def engine_tensors(workload: Workload) -> Iterable[Tensor]:
     # SGLang has a tensor of keys and one of values, vLLM one of both.
     pieces = 2 if rollout.engine is RolloutEngine.SGLANG and model.latent is None else 1
     cached = kv_bytes_per_token_and_layer(model, rollout) // pieces
-    what = _("keys or values of one layer") if pieces == 2 else _("keys and values of one layer")
+    label = _("keys or values of one layer") if pieces == 2 else _("keys and values of one layer")
     yield Tensor(
         name="kv_cache_layer",
-        kinds=(what,),
+        kinds=(label,),
         made_by=_("the rollout engine's KV cache"),
         item=Item.KV_CACHE,
         factors=((cached, _("bytes of a token in one layer")),),
@@ -37,10 +37,10 @@ def engine_tensors(workload: Workload) -> Iterable[Tensor]:
         ("engine_embedding", _("the engine's embedding or output projection"), model.vocab),
         ("engine_gate_up", _("gate and up projection of one layer in the engine"), 2 * model.intermediate),
     )
-    for name, what, rows in sizes:
+    for name, label, rows in sizes:
         yield Tensor(
             name=name,
-            kinds=(what,),
+            kinds=(label,),
             made_by=_("the rollout engine, which loads its weights"),
             item=Item.ENGINE,
             factors=((ceil(rows / rollout.tensor_parallel), _("rows of this GPU")), hidden),

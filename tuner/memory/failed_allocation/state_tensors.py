@@ -92,8 +92,8 @@ def _megatron_buffers(model: ModelShape, engine: Engine, role: str) -> tuple[Ten
     )
     return tuple(
         Tensor(
-            name=f"{role}_{kind}_{what}",
-            kinds=(_("the flat buffer of {kind} {what}").format(kind=_(kind), what=_(what)),),
+            name=f"{role}_{kind}_{content}",
+            kinds=(_("the flat buffer of {kind} {what}").format(kind=_(kind), what=_(content)),),
             made_by=_("Megatron's data-parallel wrapper of the {role}").format(role=_(role)),
             item=item,
             factors=((count, _("{kind} parameters of this rank").format(kind=_(kind))),),
@@ -101,7 +101,7 @@ def _megatron_buffers(model: ModelShape, engine: Engine, role: str) -> tuple[Ten
         )
         for kind, count in kinds
         if count
-        for what, dtype_bytes, item in sizes
+        for content, dtype_bytes, item in sizes
     )
 
 

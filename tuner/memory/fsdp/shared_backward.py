@@ -124,9 +124,9 @@ class LayersBackward(Struct, frozen=True, dict=True):
     def saved(self, layer: int) -> Term:
         """What the forward pass saved of the layers below, and of this one all but what is its own."""
         model, engine = self.shared.micro_batch.model, self.shared.micro_batch.engine
-        held = checkpointing.layers_held_in_backward(model, engine, layer)
+        checkpointed_layers = checkpointing.layers_held_in_backward(model, engine, layer)
         if engine.checkpointing is Checkpointing.FULL:
-            return self.shared.layer_inputs(held)
+            return self.shared.layer_inputs(checkpointed_layers)
         kinds = self.shared.order.kinds
-        below = range(layer - held + 1, layer)
+        below = range(layer - checkpointed_layers + 1, layer)
         return self.shared.saved_layers(sum(self._stages[kinds[index]][0] for index in below))

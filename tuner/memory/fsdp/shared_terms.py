@@ -202,9 +202,9 @@ class SharedTerms(Struct, frozen=True, dict=True):
         largest = activations.largest_layer_saved_bytes
         return self.in_layer("saved_layers", per_token.saved_layer_bytes, largest, a_l=largest(model, engine))
 
-    def layer_inputs(self, held: int) -> Term:
-        """Inputs of ``held`` layers, which full checkpointing keeps."""
-        numbers = {"n_i": held, "T": self.micro_batch.tokens, "a_i": self.input_token_bytes}
+    def layer_inputs(self, layers: int) -> Term:
+        """Inputs of ``layers`` layers, which full checkpointing keeps."""
+        numbers = {"n_i": layers, "T": self.micro_batch.tokens, "a_i": self.input_token_bytes}
         return stated(Item.ACTIVATIONS, "layer_inputs", checkpointing.layer_inputs_bytes, numbers)
 
     def saved_layers(self, token_bytes: int) -> Term:

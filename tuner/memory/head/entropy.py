@@ -94,7 +94,7 @@ def chunked_training_tensors(head: OutputHead, tokens: int) -> Tensors:
     """
     logits, chunk = head.logits_dtype.bytes, entropy_chunk(head, tokens)
     other_tensors, own_gradient = _beside_entropy(head)
-    held = logit_sized(logits, *other_tensors, *(("entropy_gradient",) if own_gradient else ()))
+    gradients = logit_sized(logits, *other_tensors, *(("entropy_gradient",) if own_gradient else ()))
     saved, working = ("softmax", "float32_logits"), (*_WORKING, "product_gradient")
     moments = [
         logit_sized(logits, *other_tensors)
@@ -103,12 +103,12 @@ def chunked_training_tensors(head: OutputHead, tokens: int) -> Tensors:
     ]
     if chunk < tokens:
         left = logit_sized(_FLOAT32, *saved, span=TokenSpan.BEFORE_LAST)
-        moments.append(held + left + logit_sized(_FLOAT32, *working, span=TokenSpan.CHUNK))
+        moments.append(gradients + left + logit_sized(_FLOAT32, *working, span=TokenSpan.CHUNK))
         if own_gradient:
             ending = logit_sized(logits, "slice_gradient") + logit_sized(
                 logits, "chunk_gradient", span=TokenSpan.CHUNK
             )
-            moments.append(held + logit_sized(_FLOAT32, *saved, span=TokenSpan.BEFORE_LAST_TWO) + ending)
+            moments.append(gradients + logit_sized(_FLOAT32, *saved, span=TokenSpan.BEFORE_LAST_TWO) + ending)
         else:
-            moments.append(held + logit_sized(logits, "slice_gradient", "sum_of_gradients") + left)
+            moments.append(gradients + logit_sized(logits, "slice_gradient", "sum_of_gradients") + left)
     return largest_set(*moments, tokens=tokens, chunk=chunk)

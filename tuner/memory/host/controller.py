@@ -41,10 +41,10 @@ PROCESS = Constant(
 )
 
 
-def copies_of(held: HeldBatch) -> Constant:
+def copies_of(batch: HeldBatch) -> Constant:
     """How many copies of the batch there are."""
-    low, typical, high = held.copies
-    return Constant(low=low, typical=typical, high=high, source=held.copies_source)
+    low, typical, high = batch.copies
+    return Constant(low=low, typical=typical, high=high, source=batch.copies_source)
 
 
 def held_batch_bytes(
@@ -86,14 +86,14 @@ def controller_terms(workload: Workload) -> tuple[Term, ...]:
     if controller is None:
         return ()
     near = {"n_a": ceil_div(controller.agent_workers, workload.cluster.nodes)}
-    held = () if controller.held is None else _batch_terms(workload, controller.held)
+    batch_terms = () if controller.held is None else _batch_terms(workload, controller.held)
     return (
-        *held,
+        *batch_terms,
         heuristic(Item.OVERHEAD, "controller_processes", process_bytes, {"m": PROCESS}, near),
     )
 
 
-def _batch_terms(workload: Workload, held: HeldBatch) -> tuple[Term, ...]:
+def _batch_terms(workload: Workload, held_batch: HeldBatch) -> tuple[Term, ...]:
     """The batch of a step, and the experts that travel with it."""
     batch = workload.batch
     sizes: dict[str, float] = {
@@ -101,12 +101,12 @@ def _batch_terms(workload: Workload, held: HeldBatch) -> tuple[Term, ...]:
         "L": batch.sequence_tokens,
         "L_p": batch.max_prompt_tokens,
         "L_r": batch.max_response_tokens,
-        "n_f": held.numbers + (workload.reference is not None) + (workload.critic is not None),
-        "w_s": held.sequence_bytes,
-        "w_p": held.prompt_bytes,
-        "w_r": held.response_bytes,
+        "n_f": held_batch.numbers + (workload.reference is not None) + (workload.critic is not None),
+        "w_s": held_batch.sequence_bytes,
+        "w_p": held_batch.prompt_bytes,
+        "w_r": held_batch.response_bytes,
     }
-    copies = {"c": copies_of(held)}
+    copies = {"c": copies_of(held_batch)}
     return (
         heuristic(Item.OVERHEAD, "controller_batch", held_batch_bytes, copies, sizes),
         *_routes(workload, sizes, copies),

@@ -74,6 +74,6 @@ def _images_term(workload: Workload) -> Term | None:
     return heuristic(Item.OVERHEAD, "controller_images", held_images_bytes, constants, {"v": tower.values})
 
 
-def _image_copies(held: HeldBatch) -> Constant:
+def _image_copies(batch: HeldBatch) -> Constant:
     source = "the images that the controller holds; up to as many copies as of the batch"
-    return Constant(low=1, typical=1, high=max(held.copies), source=source)
+    return Constant(low=1, typical=1, high=max(batch.copies), source=source)

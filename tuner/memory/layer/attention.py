@@ -180,8 +180,8 @@ def attention_forward_bytes(model: ModelShape, engine: Engine) -> int:
     if traits.float32_rotary and not engine.fused_layers:
         needed = max(needed, compute * (query + 2 * key) + _FLOAT32 * (query + 3 * key))
     if model.qk_norm is not QueryKeyNorm.NONE:
-        others = 2 * key if traits.norms_heads_last else 0
-        normed = before + compute * (query + others) + 2 * _FLOAT32 * (query + model.heads)
+        normed_values = 2 * key if traits.norms_heads_last else 0
+        normed = before + compute * (query + normed_values) + 2 * _FLOAT32 * (query + model.heads)
         needed = max(needed, normed)
     return needed
 

@@ -218,10 +218,10 @@ class Estimate(Struct, frozen=True, kw_only=True, dict=True):
 
         Saving is among them where its high end is above every other phase's peak.
         """
-        others = tuple(phase for phase in self.phases if phase.phase is not Phase.SAVE_CHECKPOINT)
+        phases = tuple(phase for phase in self.phases if phase.phase is not Phase.SAVE_CHECKPOINT)
         saving = self.phase(Phase.SAVE_CHECKPOINT)
-        if saving is None or saving.interval[1] <= max(phase.peak_bytes for phase in others):
-            return others
+        if saving is None or saving.interval[1] <= max(phase.peak_bytes for phase in phases):
+            return phases
         return self.phases
 
     def phase(self, phase: Phase) -> PhaseEstimate | None:

@@ -85,8 +85,14 @@ def training_moments(micro_batch: PassInput) -> tuple[Moment, ...]:
     if backward:
         moments.append(max(backward, key=lambda candidate: candidate.bytes))
     if stage_of(engine) == 0:
-        others = saved_activations(micro_batch, others_only=True)
-        parts = (workspaces(), batch(micro_batch), *routes, others, embedding_backward(micro_batch))
+        unrouted_activations = saved_activations(micro_batch, others_only=True)
+        parts = (
+            workspaces(),
+            batch(micro_batch),
+            *routes,
+            unrouted_activations,
+            embedding_backward(micro_batch),
+        )
         moments.append(moment(_named(engine, "embedding_backward"), *parts))
     moments.append(
         moment(

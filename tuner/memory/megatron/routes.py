@@ -74,13 +74,13 @@ def routes_at_step(micro_batch: PassInput) -> tuple[Term, ...]:
 
 def _held_rows(micro_batch: PassInput, routes: Routes, *, training: bool) -> int:
     """Tokens times sparse layers of the stage whose experts its routers hold at once."""
-    recomputed, others = _sparse_layers(micro_batch)
+    recomputed, computed_once = _sparse_layers(micro_batch)
     if not routes.replayed:
-        return micro_batch.tokens * (recomputed + others)
+        return micro_batch.tokens * (recomputed + computed_once)
     if not training:
-        return routes.pass_tokens * (recomputed + others)
+        return routes.pass_tokens * (recomputed + computed_once)
     pieces = micro_batch.engine.parallel.virtual_pipeline
-    return ceil_div(tokens_in_flight(micro_batch) * recomputed, pieces) + routes.pass_tokens * others
+    return ceil_div(tokens_in_flight(micro_batch) * recomputed, pieces) + routes.pass_tokens * computed_once
 
 
 def _sparse_layers(micro_batch: PassInput) -> tuple[int, int]:

@@ -21,8 +21,8 @@ def stage_sizes(layers: int, parallel: Parallelism) -> tuple[int, ...]:
     Source: Megatron-Core ``transformer/transformer_block.py`` (``get_num_layers_to_build``).
     """
     stages = parallel.pipeline
-    fixed = {0: parallel.first_stage_layers, stages - 1: parallel.last_stage_layers} if stages > 1 else {}
-    fixed_sizes = {stage: size for stage, size in fixed.items() if size is not None}
+    end_sizes = {0: parallel.first_stage_layers, stages - 1: parallel.last_stage_layers} if stages > 1 else {}
+    fixed_sizes = {stage: size for stage, size in end_sizes.items() if size is not None}
     open_stages = [stage for stage in range(stages) if stage not in fixed_sizes]
     rest = max(0, layers - sum(fixed_sizes.values()))
     sizes = dict(fixed_sizes)

@@ -83,8 +83,8 @@ def tokens_in_flight(micro_batch: PassInput) -> int:
     """
     parallel, pieces = micro_batch.engine.parallel, micro_batch.engine.parallel.virtual_pipeline
     flight = round(in_flight(parallel, stage_of(micro_batch.engine), micro_batch.micro_batches) * pieces)
-    held, of_step = flight * micro_batch.tokens, micro_batch.step_tokens
-    return held if of_step is None else min(held, pieces * of_step)
+    flight_tokens, of_step = flight * micro_batch.tokens, micro_batch.step_tokens
+    return flight_tokens if of_step is None else min(flight_tokens, pieces * of_step)
 
 
 def _activations(name: str, size: Size, numbers: Mapping[str, float], *, upper: int = 0) -> Term:

@@ -41,6 +41,8 @@ def undivided(engine: Engine, counted: Iterable[Term | None]) -> Term | None:
     ranks = engine.parallel.tensor
     if engine.divides_sequence or ranks == 1:
         return None
-    held = sum(term.bytes for term in counted if term is not None and term.item is Item.ACTIVATIONS)
-    numbers = {"A": held, "T_p": ranks}
+    activation_bytes = sum(
+        term.bytes for term in counted if term is not None and term.item is Item.ACTIVATIONS
+    )
+    numbers = {"A": activation_bytes, "T_p": ranks}
     return heuristic(Item.ACTIVATIONS, "undivided", undivided_bytes, {"g": _WHOLE}, numbers)

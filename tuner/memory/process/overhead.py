@@ -235,12 +235,12 @@ def context(gpu: Gpu) -> Constant:
     The interval is then from a process that knows neither a backward pass nor attention to one that has
     loaded as many kernels more as made the difference between recorded passes.
     """
-    measured = gpu.measured
-    if measured is None or measured.context_bytes is None:
+    card = gpu.measured
+    if card is None or card.context_bytes is None:
         return ASCEND_CONTEXT if gpu.is_ascend else CONTEXT
     return Constant(
-        low=max(0, measured.context_bytes - _BACKWARD - _ATTENTION),
-        typical=measured.context_bytes,
-        high=measured.context_bytes + CONTEXT.high - CONTEXT.typical,
-        source=f"measured on such a card, {measured.date}",
+        low=max(0, card.context_bytes - _BACKWARD - _ATTENTION),
+        typical=card.context_bytes,
+        high=card.context_bytes + CONTEXT.high - CONTEXT.typical,
+        source=f"measured on such a card, {card.date}",
     )

@@ -81,7 +81,7 @@ def rollout_memory(workload: Workload) -> RolloutMemory:
     room = min(built, batch.room_tokens)
     per_token = kv_bytes_per_token(model, rollout)
     usable, block = max(0, share.cache), block_tokens(model, rollout)
-    held = usable // max(1, kv_bytes_per_sequence(model, rollout, room)) * rollout.data_parallel
+    cached_sequences = usable // max(1, kv_bytes_per_sequence(model, rollout, room)) * rollout.data_parallel
     admitted = rollout.max_sequences * rollout.data_parallel
     resident_bytes = share.graphs + share.process + share.buffers
     awake = share.cache + share.weights + share.activations + resident_bytes
@@ -95,7 +95,7 @@ def rollout_memory(workload: Workload) -> RolloutMemory:
         kv_bytes_per_token=per_token,
         kv_tokens=usable // max(1, per_token * block) * block * rollout.data_parallel,
         model_tokens=built,
-        concurrent_sequences=min(admitted, held),
+        concurrent_sequences=min(admitted, cached_sequences),
         running_sequences=min(admitted, ceil(batch.sequences / rollout.replicas)),
     )
 

@@ -147,8 +147,8 @@ def kv_bytes_per_sequence(model: ModelShape, rollout: Rollout, tokens: int, *, p
     layers = cached_layers(model, rollout)
     blocks = layers.full * ceil(tokens / block)
     if layers.windowed and model.sliding_window:
-        held = min(tokens, model.sliding_window + prefilled)
-        inside = ceil(held / block) + (held < tokens)
+        window_tokens = min(tokens, model.sliding_window + prefilled)
+        inside = ceil(window_tokens / block) + (window_tokens < tokens)
         blocks += layers.windowed * inside
     states = model.layers - model.cached_layers
     linear = ceil(states / rollout.pipeline_parallel) * _state_block(model, rollout, block * per_layer)

@@ -53,7 +53,9 @@ def services_judging(workload: Workload) -> tuple[Term, ...]:
     return _terms(workload, awake_terms)
 
 
-def _terms(workload: Workload, held: Callable[[Workload, Term | None], tuple[Term, ...]]) -> tuple[Term, ...]:
+def _terms(
+    workload: Workload, terms_of: Callable[[Workload, Term | None], tuple[Term, ...]]
+) -> tuple[Term, ...]:
     """What the engines on the trainer's GPUs hold, by names of their own."""
     terms: list[Term] = []
     for service, served_workload in served(workload):
@@ -61,6 +63,6 @@ def _terms(workload: Workload, held: Callable[[Workload, Term | None], tuple[Ter
             share = CacheShare(served_workload, at_service_start(workload, service))
             terms += [
                 replace(term, item=Item.SERVICE, name=f"{service.role.value}_{term.name}")
-                for term in held(served_workload, share.cache_term)
+                for term in terms_of(served_workload, share.cache_term)
             ]
     return tuple(terms)

@@ -47,8 +47,10 @@ def _training_moments(moments: Sequence[Moment], own: TowerTerms) -> tuple[Momen
     completed: list[Moment] = []
     for place, at in enumerate(moments):
         between = at.name not in _BEFORE and (place <= last or at.name in (_REDUCTION, TOWER_BACKWARD))
-        held = _with_term(at, own.kept_activations) if between else at
-        completed.append(_with_term(held, own.backward) if at.name == TOWER_BACKWARD else held)
+        with_activations = _with_term(at, own.kept_activations) if between else at
+        completed.append(
+            _with_term(with_activations, own.backward) if at.name == TOWER_BACKWARD else with_activations
+        )
     return tuple(completed)
 
 

@@ -80,8 +80,8 @@ def check(case: Case) -> Finding | None:
 
 
 def _tokens(workload: Workload, site: Site) -> int:
-    held = min(site.one_pass.batching.micro_batch_sequences, site.sequences(workload))
-    return held * site.share(workload)
+    sequences = min(site.one_pass.batching.micro_batch_sequences, site.sequences(workload))
+    return sequences * site.share(workload)
 
 
 def _budgeted(workload: Workload, site: Site) -> Workload:

@@ -56,10 +56,10 @@ def check(case: Case) -> Finding | None:
     engine = reference.engine
     if engine.stored_dtype is not DType.FLOAT32 or engine.compute_dtype is DType.FLOAT32:
         return None
-    proposed = replace(engine, stored_dtype=engine.compute_dtype)
-    if has_held_weights(proposed):
+    smaller = replace(engine, stored_dtype=engine.compute_dtype)
+    if has_held_weights(smaller):
         return None
-    proposal = case.workload.with_reference(engine=proposed)
+    proposal = case.workload.with_reference(engine=smaller)
     saved = case.host_bytes - case.with_workload(proposal).host_bytes
     return Finding(
         rule=RULE,

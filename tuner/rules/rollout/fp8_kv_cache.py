@@ -57,13 +57,16 @@ def check(case: Case) -> Finding | None:
     wide = workload.model.latent is None and rollout.kv_dtype.bytes == DType.BFLOAT16.bytes
     if not (able and wide and case.pays_another_training(proposal)):
         return None
-    held, then = case.rollout.concurrent_sequences, case.with_workload(proposal).rollout.concurrent_sequences
+    sequences, then = (
+        case.rollout.concurrent_sequences,
+        case.with_workload(proposal).rollout.concurrent_sequences,
+    )
     return Finding(
         rule=RULE,
         message=_(
             "the KV cache of {sequences} is read in decoding steps; in FP8 a sequence takes half "
             "of the bytes, and the same memory holds {then}"
-        ).format(sequences=counted(held, "sequence"), then=count(then)),
+        ).format(sequences=counted(sequences, "sequence"), then=count(then)),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,
         phase=Phase.ROLLOUT,

@@ -69,13 +69,18 @@ def check(case: Case) -> Finding | None:
     if not (served and blocked and case.pays_another_training(proposal)):
         return None
     before, after = engine_weights(workload).bytes, engine_weights(proposal).bytes
-    held, then = case.rollout.concurrent_sequences, case.with_workload(proposal).rollout.concurrent_sequences
+    sequences, then = (
+        case.rollout.concurrent_sequences,
+        case.with_workload(proposal).rollout.concurrent_sequences,
+    )
     return Finding(
         rule=RULE,
         message=_(
             "weights of {before} are read in every decoding step; FP8 makes them {after} and the "
             "cache hold {sequences} instead of {now}"
-        ).format(before=gib(before), after=gib(after), sequences=counted(then, "sequence"), now=count(held)),
+        ).format(
+            before=gib(before), after=gib(after), sequences=counted(then, "sequence"), now=count(sequences)
+        ),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,
         phase=Phase.ROLLOUT,

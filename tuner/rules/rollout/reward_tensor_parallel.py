@@ -55,7 +55,7 @@ def check(case: Case) -> Finding | None:
     if not paying:
         return None
     best = min(paying, key=lambda size: case.seconds(paying[size]))
-    others = now.replica_gpus // now.tensor_parallel
+    ranks_per_size = now.replica_gpus // now.tensor_parallel
     return Finding(
         rule=RULE,
         message=_(
@@ -63,8 +63,8 @@ def check(case: Case) -> Finding | None:
         ).format(
             replicas=now.replicas,
             replica_gpus=now.replica_gpus,
-            more_replicas=now.gpus // (best * others),
-            fewer_gpus=best * others,
+            more_replicas=now.gpus // (best * ranks_per_size),
+            fewer_gpus=best * ranks_per_size,
         ),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,

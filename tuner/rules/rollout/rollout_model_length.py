@@ -47,8 +47,8 @@ def check(case: Case) -> Finding | None:
     needed, built = workload.batch.sequence_tokens, workload.model.max_positions
     if workload.generator.max_model_tokens is not None or needed >= built:
         return None
-    held = case.rollout.kv_tokens
-    refused = workload.generator.engine is RolloutEngine.VLLM and 0 < held < built
+    kv_tokens = case.rollout.kv_tokens
+    refused = workload.generator.engine is RolloutEngine.VLLM and 0 < kv_tokens < built
     text = (
         _(
             "the rollout engine is built for the model's {built} tokens, a sequence has at most {needed}; "
@@ -59,7 +59,7 @@ def check(case: Case) -> Finding | None:
     )
     return Finding(
         rule=RULE,
-        message=text.format(built=count(built), needed=count(needed), held=count(held)),
+        message=text.format(built=count(built), needed=count(needed), held=count(kv_tokens)),
         severity=Severity.ERROR if refused else RULE.severity,
         evidence=Evidence.MODELLED if refused else Evidence.EXACT,
         phase=Phase.ROLLOUT,

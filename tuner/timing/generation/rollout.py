@@ -46,8 +46,8 @@ def load_of(inputs: RolloutInput, concurrent_sequences: int) -> Load:
     own = 0.0 if sharing == 1 else min(last, prompt) * (1 - 1 / sharing)
     reserves = rollout.engine is RolloutEngine.SGLANG
     cache = max(1, concurrent_sequences) / rollout.data_parallel * batch.room_tokens
-    held = prompt / sharing + last
-    at_once = min(rollout.max_sequences, cache / (held + max(1.0, batch.mean_response_tokens) / 2))
+    prompt_tokens = prompt / sharing + last
+    at_once = min(rollout.max_sequences, cache / (prompt_tokens + max(1.0, batch.mean_response_tokens) / 2))
     simulated = min(sequences, max(_SIMULATED, ceil(_WAVES * at_once)))
     talks = batch.conversation is not None and batch.conversation.turns > 1
     responses = slowest_responses(
@@ -61,7 +61,7 @@ def load_of(inputs: RolloutInput, concurrent_sequences: int) -> Load:
         responses=responses,
         turns=_turns(inputs, responses),
         prompt_tokens=prompt,
-        held_prompt=held,
+        held_prompt=prompt_tokens,
         new_prompt=prompt / sharing + own,
         cache_tokens=cache,
         max_sequences=max(1, min(rollout.max_sequences, rollout.step_tokens)),

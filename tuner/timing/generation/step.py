@@ -134,7 +134,7 @@ def step_prices(inputs: RolloutInput) -> StepPrices:
     gpu, dense = inputs.cluster.gpu, inputs.model.moe is None
     kernels = assume.ENGINE_LAYER_KERNELS
     kernels += REDUCTIONS_PER_LAYER if inputs.rollout.tensor_parallel > 1 else 0
-    measured = assume.MEASURED_KERNELS if dense else assume.MEASURED_KERNELS_OF_EXPERTS
+    measured_kernels = assume.MEASURED_KERNELS if dense else assume.MEASURED_KERNELS_OF_EXPERTS
     return StepPrices(
         experts=None if dense else inputs,
         layer=layer,
@@ -150,7 +150,7 @@ def step_prices(inputs: RolloutInput) -> StepPrices:
         reduction=reduction,
         reduced=reduction_seconds(inputs, 1.0) - reduction,
         kernels=inputs.model.layers * kernels,
-        waiting_kernels=inputs.model.layers * (kernels - measured),
+        waiting_kernels=inputs.model.layers * (kernels - measured_kernels),
         launched=engine_launch_seconds(gpu),
         step=assume.ENGINE_STEP_S / correction(gpu, OperatorFamily.ENGINE),
         sequence=sequence / correction(gpu, OperatorFamily.ENGINE_SEQUENCE),

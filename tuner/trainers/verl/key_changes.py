@@ -7,9 +7,9 @@ the releases that read them, and the class of each key.
 from collections.abc import Iterator
 from functools import partial
 
-from tuner.trainers.key_changes import KeyClassification, KeysOfConfiguration
+from tuner.trainers.key_changes import KeysOfConfiguration
 from tuner.trainers.key_changes import changed_keys as changes_between
-from tuner.trainers.key_facts import KeyChange, KeyKind, KeyState
+from tuner.trainers.key_facts import KeyChange, KeyClassification, KeyKind, KeyState
 from tuner.trainers.protocol import Loaded
 from tuner.trainers.verl.coverage.tables import PPO_COVERAGE
 from tuner.trainers.verl.keys import KEYS, key

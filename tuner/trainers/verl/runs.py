@@ -29,6 +29,11 @@ def with_record(
     return observed_record.with_record(record, observed, workload)
 
 
+def release_of(record: "RunRecord") -> str | None:
+    """The release of verl that its recorder wrote down."""
+    return record.process.verl
+
+
 def noted_settings(note: str) -> tuple[str, ...]:
     """Settings that a note names, see :func:`tuner.trainers.verl.run_notes.noted_settings`."""
     from tuner.trainers.verl import run_notes
