@@ -16,6 +16,8 @@ _OFFSET = rb":\s?(?:\$\w+|[\w ()+*-]+)"
 _SLICE = re.compile(_PARAMETER + rb"((?:" + _OFFSET + rb"){1,2})\}")
 _NAME = re.compile(rb"\$([A-Za-z_]\w*)")
 _SIGNED = re.compile(rb":\s(-[A-Za-z_]\w*)(?=[:}])")
+# "a=1\\" ends a line and "2>&1" begins the next: it sees a word 2, unless a space is before the backslash.
+_DESCRIPTOR = re.compile(rb"[^\s\\](?=\\\n[ \t]+\d>)")
 # Behind "a | b | c", where a later pipeline redirects ("d 2>&1 | e"), the grammar takes all in between for
 # words of c; with a semicolon behind c it does not.
 _END_OF_LINE = re.compile(rb"(?<!\\)\n")
@@ -23,12 +25,13 @@ _END_OF_LINE = re.compile(rb"(?<!\\)\n")
 
 def respelled(content: bytes) -> tuple[bytes, tuple[int, ...]]:
     """A script as the grammar understands it, and the places of the bytes in it that were put in."""
-    if b"${" not in content:
-        return content, ()
+    places = [(match.end(), b" ") for match in _DESCRIPTOR.finditer(content)]
+    if b"${" in content:
+        places += (*_around_sums(content), *_around_offsets(content))
     pieces: list[bytes] = []
     inserted: list[int] = []
     at = 0
-    for number, (place, byte) in enumerate(sorted((*_around_sums(content), *_around_offsets(content)))):
+    for number, (place, byte) in enumerate(sorted(places)):
         pieces += [content[at:place], byte]
         inserted.append(place + number)
         at = place
