@@ -150,22 +150,21 @@ def test_engine(tmp_path: Path, text: str, overrides: list[str], version: str, c
     [
         (
             "",
-            ["model_engine=veomni"],
-            "command line:1:1: model_engine: the training engine 'veomni' is not modelled",
+            ["model_engine=torchtitan"],
+            "command line:1:1: model_engine: the training engine 'torchtitan' is not modelled",
         ),
-        ("", ["model_engine=torchtitan"], "'torchtitan'"),
         (
             "",
             ["a=1", "model_engine=automodel"],
             "command line:2:1: model_engine: the training engine 'automodel'",
         ),
         (
-            "actor_rollout_ref:\n  actor: {strategy: veomni}\n",
+            "actor_rollout_ref:\n  actor: {strategy: mindspeed}\n",
             [],
-            "config.yaml:2:11: actor_rollout_ref.actor.strategy: the training engine 'veomni'",
+            "config.yaml:2:11: actor_rollout_ref.actor.strategy: the training engine 'mindspeed'",
         ),
         (
-            "defaults: [ppo_trainer, actor@actor_rollout_ref.actor: veomni_actor]\n",
+            "defaults: [ppo_trainer, actor@actor_rollout_ref.actor: torchtitan_actor]\n",
             [],
             "1:25: defaults: the training engine",
         ),

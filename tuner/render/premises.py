@@ -42,7 +42,7 @@ def _job(answer: Consultation) -> str:
     cluster = workload.cluster
     nodes = counted(cluster.nodes, "node")
     words = [
-        listed([str(workload.release), workload.actor.engine.backend.value]),
+        listed([str(workload.release), workload.actor.engine.name]),
         *([f"{engine.name} {engine.version}"] if engine is not None else []),
         with_note(workload.model.name, parameters(workload.model.parameters)),
         _("{gpus} x {gpu} on {nodes}").format(gpus=cluster.gpus, gpu=cluster.gpu.name, nodes=nodes),
@@ -79,7 +79,7 @@ def _full_rows(answer: Consultation) -> Rows:
         _("trainer"),
         _("{release}, {backend} ({reason})").format(
             release=workload.release,
-            backend=workload.actor.engine.backend.value,
+            backend=workload.actor.engine.name,
             reason=answer.release_reason,
         ),
     )

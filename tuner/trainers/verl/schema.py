@@ -4,7 +4,7 @@ from functools import lru_cache, partial
 
 from tuner.inputs.tree import Path, contains
 from tuner.trainers.schema import Schema
-from tuner.trainers.verl.defaults import CONFIGS, Defaults, family, has_config, read_defaults
+from tuner.trainers.verl.defaults import PPO_CONFIGS, Defaults, family, has_config, read_defaults
 from tuner.trainers.verl.releases import BUNDLED
 
 _MAIN_SECTIONS = ("data", "trainer", "algorithm", "actor_rollout_ref")
@@ -18,7 +18,7 @@ def schema_of(defaults: Defaults) -> Schema:
 
 
 @lru_cache(maxsize=4096)  # many configurations have the same unknown keys
-def releases_with(path: Path, configs: tuple[str, ...] = CONFIGS) -> tuple[str, ...]:
+def releases_with(path: Path, configs: tuple[str, ...] = PPO_CONFIGS) -> tuple[str, ...]:
     """The bundled releases that have exactly this key in one of some configurations."""
     return tuple(
         version

@@ -9,10 +9,11 @@ from tuner.trainers.key_facts import KeyClass, KeyKind
 from tuner.trainers.verl.coverage.no_effect import NO_EFFECT, IdleKeys
 from tuner.trainers.verl.coverage.not_modelled import NOT_MODELLED
 from tuner.trainers.verl.coverage.omission import Omission
-from tuner.trainers.verl.defaults import CONFIGS, read_defaults
+from tuner.trainers.verl.defaults import read_defaults, trainer_configs
 from tuner.trainers.verl.keys import KEYS
 from tuner.trainers.verl.releases import PREVIEWS, reaches
 from tuner.trainers.verl.service_keys import ONLY_TEACHER, POLICY_SECTION, SERVED, SERVER_SECTIONS, TEACHERS
+from tuner.trainers.verl.veomni_keys import VEOMNI
 
 
 class Read(Enum):
@@ -38,7 +39,7 @@ def of_release(version: str) -> tuple[KeyClass, ...]:
     """The keys of a release's configurations by class: what is modelled, then the rows of both tables."""
     rows: tuple[Class, ...] = (Read.MODELLED, *NO_EFFECT, *NOT_MODELLED)
     keys: dict[Class, list[str]] = {row: [] for row in rows}
-    trees = (read_defaults(version, config).tree for config in CONFIGS)
+    trees = (read_defaults(version, config).tree for config in trainer_configs(version))
     for key in sorted({dotted(path) for tree in trees for path, _ in leaves(tree) if path}):
         keys[classes(key, version)[0]].append(key)
     return tuple(_key_class(row, tuple(members)) for row, members in keys.items())
@@ -74,7 +75,7 @@ def _stated(key: str, version: str) -> tuple[IdleKeys | Omission, ...]:
 def _setting_keys(version: str) -> frozenset[str]:
     """The keys that a release's settings are read by, whichever of its workers run."""
     generations = (version, PREVIEWS.get(version, version))
-    names = (name for names in KEYS.values() for name in names)
+    names = (name for names in (*KEYS.values(), *VEOMNI.values()) for name in names)
     read = {name.key for name in names if any(name.holds(generation, reaches) for generation in generations)}
     read |= {
         name.key.replace(POLICY_SECTION, section, 1)
@@ -91,7 +92,7 @@ def _setting_keys(version: str) -> frozenset[str]:
 def _sources(version: str) -> frozenset[str]:
     """The keys that these take their values from by default."""
     sources: set[str] = set()
-    for config in CONFIGS:
+    for config in trainer_configs(version):
         tree = dict(read_defaults(version, config).tree)
         resolver = Resolver(tree)
         for path in map(split_key, _setting_keys(version)):

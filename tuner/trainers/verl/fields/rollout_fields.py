@@ -166,7 +166,7 @@ def _set_frees_memory(context: RolloutContext, rollout: Rollout) -> Assignments:
     return (("rollout.free_cache", rollout.frees_memory),)
 
 
-def _asked(context: RolloutContext, meaning: str) -> bool | None:
+def _switch_told(context: RolloutContext, meaning: str) -> bool | None:
     """What the engine is told by a switch that is on by default; None where it is told nothing.
 
     The command line of vLLM's server, which verl makes since 0.6.0, has no word for False before 0.9.1.
@@ -182,7 +182,7 @@ def _asked(context: RolloutContext, meaning: str) -> bool | None:
 def _chunked_prefill(context: RolloutContext) -> bool:
     meaning = "rollout.chunked_prefill"
     if context.rollout_engine is RolloutEngine.VLLM:
-        return vllm.chunks_prefill(context.version, _asked(context, meaning))
+        return vllm.chunks_prefill(context.version, _switch_told(context, meaning))
     return context.source.flag(meaning, default=True)
 
 
@@ -193,7 +193,7 @@ def _set_chunked_prefill(context: RolloutContext, rollout: Rollout) -> Assignmen
 def _prefix_caching(context: RolloutContext) -> bool:
     meaning = "rollout.prefix_caching"
     if context.rollout_engine is RolloutEngine.VLLM:
-        return vllm.caches_prefixes(context.version, context.model, _asked(context, meaning))
+        return vllm.caches_prefixes(context.version, context.model, _switch_told(context, meaning))
     return context.source.flag(meaning, default=True)
 
 

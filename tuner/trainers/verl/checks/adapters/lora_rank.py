@@ -58,7 +58,7 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
         return
     ranks = lora_ranks(rollout.engine_version)
     key = next((name for name in _KEYS if settings.get(name) == lora.rank), None)
-    if key is None or _asked(lora.rank, version) in ranks:
+    if key is None or _engine_rank(lora.rank, version) in ranks:
         return
     yield report(
         RULE,
@@ -76,7 +76,7 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
     )
 
 
-def _asked(rank: int, version: str) -> int | None:
+def _engine_rank(rank: int, version: str) -> int | None:
     """The rank that verl builds the engine for; None where it refuses the adapter's itself."""
     if version in _UNROUNDED:
         return rank
