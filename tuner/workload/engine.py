@@ -155,6 +155,7 @@ class Engine(Struct, frozen=True, kw_only=True, cache_hash=True):
     second: SecondFsdp | None = None  # None: not under FSDP1, or FSDP2 is not to be had in its place
     recomputes_parts: bool = False  # Megatron: of its own choice, which are taken for the attention core
     wraps_otherwise: bool = False  # FSDP: units of a policy of the user's, which are taken for layers
+    plan_lowers: bool = False  # FSDP turbo: a plan of the user's, which takes no more than FSDP2's own units
     mtp_module: bool = False  # Megatron: the last stage has a module that predicts a further token
     mtp_trained: bool = False  # and a loss of its own
     token_bytes: Annotated[TokenBytes, UNPUBLISHED] = TokenBytes()

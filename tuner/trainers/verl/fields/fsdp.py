@@ -77,6 +77,7 @@ def read_fsdp(
         padding=Padding.MICRO_BATCH if source.engine_workers else Padding.MAXIMUM,
         bucket_tokens=bucket_tokens(source, f"{role}.fsdp"),
         wraps_otherwise=_wraps_otherwise(source, role),
+        plan_lowers=source.text(f"{context.configured_role}.strategy", default="") == "fsdp_turbo",
         packable=_packable(source, role, parallel),
         packing_tested=_packing_tested(context.model.architecture),
         repeats_keys=find_architecture(context.model.architecture).verl_repeats_keys,
