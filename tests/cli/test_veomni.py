@@ -46,3 +46,10 @@ def test_an_engine_that_is_not_modelled_is_named() -> None:
     )
     assert answer.code == 2
     assert "the training engine 'torchtitan' is not modelled" in answer.err
+
+
+def test_a_dead_key_names_veomni_s_own() -> None:
+    actor = "actor_rollout_ref.actor"
+    launch = f"{LAUNCH} {actor}.use_torch_compile=False {actor}.veomni.use_torch_compile=True"
+    said = " ".join(run("check", "-", *OPTIONS, stdin=launch).out.split())
+    assert "reads actor_rollout_ref.actor.veomni.use_torch_compile instead" in said

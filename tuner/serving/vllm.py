@@ -38,6 +38,23 @@ _FEW, _MANY = 256, 1024  # sequences
 _LARGE_CARD = 70 * GIB
 _SWAP = 4 * GIB  # LLM(swap_space=4) of the V0 core
 _RANKS = (8, 16, 32, 64, 128, 256)  # of adapters
+_CACHE_FORMATS = (
+    ("auto", "0"),
+    ("fp8", "0"),
+    ("fp8_e4m3", "0"),
+    ("fp8_e5m2", "0"),
+    ("fp8_inc", "0.10.0"),
+    ("bfloat16", "0.11.0"),
+    ("fp8_ds_mla", "0.11.1"),
+    ("float16", "0.18.0"),
+    ("fp8_per_token_head", "0.20.0"),
+    ("int8_per_token_head", "0.20.0"),
+    ("nvfp4", "0.20.0"),
+    ("turboquant_k8v4", "0.20.0"),
+    ("turboquant_4bit_nc", "0.20.0"),
+    ("turboquant_k3v4_nc", "0.20.0"),
+    ("turboquant_3bit_nc", "0.20.0"),
+)
 _GRAPHS_OF_V0 = (1, 2, 4, *range(8, _FEW + 1, 8))
 
 _V0 = CacheSizing(fraction_of=FractionOf.OWN, max_sequences=_FEW, sampler_bytes=_SUMMING_SAMPLER)
@@ -113,6 +130,15 @@ def lora_ranks(version: str) -> tuple[int, ...]:
     if not at_least(version, "0.8.0"):
         return _RANKS
     return (*_RANKS, 320, 512) if not at_least(version, "0.11.1") else (1, *_RANKS, 320, 512)
+
+
+def cache_formats(version: str) -> tuple[str, ...]:
+    """The words for the KV cache's format that an engine takes.
+
+    Source: vLLM 0.7.3, 0.8.5 and 0.9.2 ``config.py`` (``_verify_cache_dtype``, ``CacheDType``), 0.10.0 to
+    0.24.0 ``config/cache.py``.
+    """
+    return tuple(word for word, since in _CACHE_FORMATS if at_least(version, since))
 
 
 def lowers_sequences(version: str) -> bool:
