@@ -8,6 +8,7 @@ from tuner.dtypes import DType
 from tuner.errors import InputError, UnsupportedError
 from tuner.memory.estimate import estimate
 from tuner.models import find_model
+from tuner.timing.estimate import step_time
 from tuner.trainers.verl.releases import BUNDLED
 from tuner.versions import at_least
 from tuner.workload import Backend, Engine, HostCopy, Phase
@@ -102,3 +103,14 @@ def test_a_layer_is_gathered_with_the_experts_of_its_rank_and_stored_as_before()
 def test_the_root_has_the_embedding_and_the_head() -> None:
     """2 x 151,936 x 2,048 parameters and the last norm, in bfloat16; FSDP2's root has neither of them."""
     assert update_bytes()["root_unit"] == 1_244_663_808
+
+
+def update_seconds(*overrides: str) -> float:
+    workload = workload_of((*DENSE, *overrides), "0.9.1", model=SPARSE, gpus=8, nodes=2)
+    update = step_time(workload, concurrent_sequences=64).phase(Phase.UPDATE_ACTOR)
+    return 0.0 if update is None else update.seconds
+
+
+def test_fewer_experts_are_gathered_in_less_time() -> None:
+    """A layer of 56,889,600 parameters in place of 623,120,640, beside the same products and root."""
+    assert update_seconds(f"{OWN}.expert_parallel_size=16") < 0.9 * update_seconds()

@@ -94,7 +94,7 @@ TRAINING: tuple[Omission, ...] = (
     ),
     Omission(
         name=N_("tokens on their way between experts"),
-        reason=N_("copies of exchanged tokens are left out, and experts are taken to be used evenly"),
+        reason=N_("tokens that ranks exchange take neither memory nor time, and experts are used evenly"),
         patterns=(),  # read
         trigger=_experts_apart,
     ),
