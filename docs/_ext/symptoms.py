@@ -48,16 +48,16 @@ class Symptoms(SphinxDirective):
         if "job" not in symptom:
             return link
         gpu, release = symptom.get("gpu", running_job.GPU), symptom.get("release", running_job.RELEASE)
-        said = messages(symptom["job"], gpu=gpu, release=release)
+        said = messages(symptom["job"], gpu=gpu, release=release, engine=symptom.get("engine"))
         if name not in said:
             raise self.error(f"{name} says nothing of the job with {symptom['job']}")
         return f"{link} ``{said[name]}``"
 
 
 @cached_answer(words=True)
-def messages(overrides: str, *, gpu: str, release: str) -> dict[str, str]:
+def messages(overrides: str, *, gpu: str, release: str, engine: str | None) -> dict[str, str]:
     """What each rule says of the guide's job with overrides."""
-    premises = Premises(gpu=gpu, verl_version=release)
+    premises = Premises(gpu=gpu, verl_version=release, engine_version=engine)
     job = str(running_job.ROOT / running_job.FILE)
     advice = consult(job, [*running_job.OVERRIDES, *overrides.split()], premises).advice
     findings = (item.finding for item in reversed(advice.recommendations))

@@ -193,7 +193,7 @@ def test_preemptions_that_are_not_known_are_no_sign() -> None:
 
 
 def test_what_refuses_a_launch_whose_steps_are_in_the_log_says_so() -> None:
-    refused = (*JOB, f"{ROLLOUT}.enable_chunked_prefill=False", f"{ROLLOUT}.max_num_batched_tokens=1024")
+    refused = (*JOB, f"{ROLLOUT}.max_num_batched_tokens=1024")
 
     def refusals(text: str) -> list[str]:
         report = advised(text)

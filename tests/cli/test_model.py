@@ -45,3 +45,32 @@ def test_bad_input_is_one_message(arguments: tuple[str, ...], words: str) -> Non
     assert (result.code, result.out) == (2, "")
     assert words in result.err
     assert len(result.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "model_type", "words"),
+    [
+        (
+            "/models/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16",
+            "nemotron_h",
+            "keep a state instead of keys and values",
+        ),
+        ("deepseek-ai/DeepSeek-V4-Flash", "deepseek_v4", "--trace counts"),
+        ("openbmb/MiniCPM-o-2_6", "minicpmo", "--trace"),
+    ],
+)
+def test_a_model_whose_type_is_not_modelled_is_told_from_one_that_nobody_knows(
+    path: str, model_type: str, words: str
+) -> None:
+    answer = run("model", path)
+    assert answer.code == 2
+    said = " ".join(answer.err.split())
+    assert f"models of its type, '{model_type}', are not modelled" in said
+    assert words in said
+
+
+def test_hy3_has_the_parameters_of_its_checkpoint_without_the_module_for_a_further_token() -> None:
+    """298,786,140,416 in bfloat16: with it a layer, a projection of two widths and 3 norms."""
+    shape = find_model("tencent/Hy3")
+    module = shape.layer_parameters(79) + 2 * 4096 * 4096 + 3 * 4096
+    assert shape.parameters + module == 298_786_140_416

@@ -145,6 +145,12 @@ def test_parts_can_be_told_apart_without_colour() -> None:
             "FITS WHILE SHORT: sequences may average 1,024 of at most 4,096 tokens; at full length",
         ),
         (
+            Verdict.CANNOT_SAY,
+            60.0,
+            "CANNOT SAY: counted with FSDP2's own units update_actor peaks at 86.9 GiB (86.5 to 88.9) of "
+            "79.6 GiB, 7.3 GiB too much, and FSDP turbo's plan may take less; ",
+        ),
+        (
             Verdict.DOES_NOT_FIT,
             60.0,
             "WILL NOT FIT: update_actor peaks at 86.9 GiB (86.5 to 88.9) of 79.6 GiB, 7.3 GiB too much.",

@@ -129,6 +129,9 @@ MEGATRON = "ppo_megatron_trainer"
         ("actor_rollout_ref: {ref: {megatron: {param_offload: true}}}\n", [], "0.4.1", MEGATRON),
         ("", ["model_engine=megatron"], "0.8.0", MEGATRON),
         ("", ["model_engine=dp"], "0.8.0", "ppo_trainer"),
+        ("", ["model_engine=veomni"], "0.8.0", "ppo_veomni_trainer"),
+        ("actor_rollout_ref: {actor: {strategy: veomni}}\n", [], "0.9.1", "ppo_veomni_trainer"),
+        ("", ["actor@actor_rollout_ref.actor=veomni_actor"], "0.9.1", "ppo_veomni_trainer"),
         ("defaults: [ppo_megatron_trainer]\n", ["model_engine=dp"], "0.8.0", "ppo_trainer"),
         ("", ["actor_rollout_ref.actor.strategy=megatron"], "0.5.0", MEGATRON),
         ("", ["actor_rollout_ref.actor.megatron.tensor_model_parallel_size=2"], "0.6.1", MEGATRON),
@@ -150,22 +153,21 @@ def test_engine(tmp_path: Path, text: str, overrides: list[str], version: str, c
     [
         (
             "",
-            ["model_engine=veomni"],
-            "command line:1:1: model_engine: the training engine 'veomni' is not modelled",
+            ["model_engine=torchtitan"],
+            "command line:1:1: model_engine: the training engine 'torchtitan' is not modelled",
         ),
-        ("", ["model_engine=torchtitan"], "'torchtitan'"),
         (
             "",
             ["a=1", "model_engine=automodel"],
             "command line:2:1: model_engine: the training engine 'automodel'",
         ),
         (
-            "actor_rollout_ref:\n  actor: {strategy: veomni}\n",
+            "actor_rollout_ref:\n  actor: {strategy: mindspeed}\n",
             [],
-            "config.yaml:2:11: actor_rollout_ref.actor.strategy: the training engine 'veomni'",
+            "config.yaml:2:11: actor_rollout_ref.actor.strategy: the training engine 'mindspeed'",
         ),
         (
-            "defaults: [ppo_trainer, actor@actor_rollout_ref.actor: veomni_actor]\n",
+            "defaults: [ppo_trainer, actor@actor_rollout_ref.actor: torchtitan_actor]\n",
             [],
             "1:25: defaults: the training engine",
         ),
@@ -176,6 +178,11 @@ def test_engine(tmp_path: Path, text: str, overrides: list[str], version: str, c
         ),
         ("", ["--config-name", "generation"], "the configuration generation belongs to offline generation"),
         ("", ["actor@actor_rollout_ref.actor=my_actor"], "config group choice"),
+        (
+            "",
+            ["actor@actor_rollout_ref.actor=mlite_actor"],
+            "command line:1:1: actor@actor_rollout_ref.actor: the training engine 'mlite' is not modelled",
+        ),
         (
             "model: {partial_pretrain: x}\n",
             [],

@@ -108,8 +108,11 @@ def test_the_verdict(
     expected: Verdict,
 ) -> None:
     job = SimpleNamespace(
-        estimate=SimpleNamespace(fits=lambda: fits, fits_for_certain=lambda: certain),
-        workload=SimpleNamespace(batch=SimpleNamespace(known_mean_tokens=known)),
+        estimate=SimpleNamespace(fits=lambda: fits, fits_for_certain=lambda: certain, problems=()),
+        workload=SimpleNamespace(
+            batch=SimpleNamespace(known_mean_tokens=known),
+            actor=SimpleNamespace(engine=SimpleNamespace(plan_lowers=False)),
+        ),
     )
     among = releases and SimpleNamespace(
         against="0.9.2" if releases[0] else None, fits_for_certain=lambda: releases[1]

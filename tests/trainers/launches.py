@@ -54,6 +54,13 @@ MEGATRON = (
     f"{ACTOR}.megatron.tensor_model_parallel_size=4",
     f"{REF}.megatron.tensor_model_parallel_size=4",
 )
+VEOMNI = (
+    "model_engine=veomni",
+    *GRPO,
+    f"{ACTOR}.use_dynamic_bsz=True",
+    f"{ACTOR}.veomni.expert_parallel_size=4",
+    f"{ACTOR}.veomni.ulysses_parallel_size=2",
+)
 ALL = {
     "dynamic": DYNAMIC,
     "static": STATIC,

@@ -342,3 +342,34 @@ def test_the_second_runners_sampler_copies_once() -> None:
     )
     assert (second.sampler_bytes, first.sampler_bytes) == (6, 18)
     assert first.counts_graphs and not second.counts_graphs
+
+
+# -- switches ------------------------------------------------------------------------------
+
+OFF = (f"{ROLLOUT}.enable_chunked_prefill=False", f"{ROLLOUT}.enable_prefix_caching=False")
+
+
+@pytest.mark.parametrize(
+    ("release", "version", "switches", "chunked", "cached"),
+    [
+        ("0.5.0", "0.7.3", OFF[:1], False, True),  # has no key for prefixes
+        ("0.5.0", "0.8.0", OFF[:1], True, True),
+        ("0.6.1", "0.11.0", OFF, True, False),
+        ("0.6.1", "0.11.1", OFF, False, False),
+        ("0.6.1", "0.11.1", (*OFF, f"{ROLLOUT}.mode=async"), True, True),  # the server is not told
+        ("0.7.1", "0.12.0", OFF, True, True),
+        ("0.9.0", "0.18.0", OFF, True, True),
+        ("0.9.1", "0.24.0", OFF, False, False),
+    ],
+)
+def test_what_vllm_makes_of_switches_that_are_off(
+    release: str, version: str, switches: tuple[str, ...], chunked: bool, cached: bool
+) -> None:
+    rollout = workload_of(version, release, *switches).generator
+    assert (rollout.chunked_prefill, rollout.prefix_caching) == (chunked, cached)
+
+
+def test_a_server_that_is_told_nothing_keeps_no_prefixes_of_a_model_with_states() -> None:
+    assert not workload_of(
+        "0.18.0", "0.9.0", OFF[1], model=find_model("Qwen3-Next-80B-A3B-Instruct")
+    ).generator.prefix_caching

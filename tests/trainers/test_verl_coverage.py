@@ -16,7 +16,7 @@ from tuner.trainers.verl import catalogue
 from tuner.trainers.verl.coverage.no_effect import NO_EFFECT
 from tuner.trainers.verl.coverage.not_modelled import NOT_MODELLED
 from tuner.trainers.verl.coverage.tables import PPO_COVERAGE
-from tuner.trainers.verl.defaults import CONFIGS, read_defaults
+from tuner.trainers.verl.defaults import read_defaults, trainer_configs
 from tuner.trainers.verl.releases import BUNDLED, PREVIEWS
 
 ROWS = (*NO_EFFECT, *NOT_MODELLED)
@@ -24,8 +24,8 @@ ROWS = (*NO_EFFECT, *NOT_MODELLED)
 
 @cache
 def leaf_keys(version: str) -> frozenset[str]:
-    """The keys of both configurations of a release."""
-    trees = (read_defaults(version, config).tree for config in CONFIGS)
+    """The keys of all configurations of a release."""
+    trees = (read_defaults(version, config).tree for config in trainer_configs(version))
     return frozenset(dotted(path) for tree in trees for path, _ in leaves(tree) if path)
 
 

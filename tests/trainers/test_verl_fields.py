@@ -90,6 +90,8 @@ OF_RULE: Mapping[str, st.SearchStrategy[Any]] = {
     "chunk_tokens": st.none() | MANY,
     "memory_fraction": SHARES,
     "max_model_tokens": st.none() | MANY,
+    "chunked_prefill": BOOLEANS,
+    "prefix_caching": BOOLEANS,
     "frees_memory": BOOLEANS,
     "cuda_graphs": BOOLEANS,
     "weight_dtype": st.sampled_from((DType.BFLOAT16, DType.FLOAT8)),

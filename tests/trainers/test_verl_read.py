@@ -248,10 +248,10 @@ def test_mixed_precision() -> None:
     assert (engine.compute_dtype, engine.reduce_dtype) == (DType.FLOAT16, DType.BFLOAT16)
 
 
-def test_fsdp_turbo_counts_as_fsdp2_and_veomni_is_refused() -> None:
+def test_fsdp_turbo_counts_as_fsdp2_and_torchtitan_is_refused() -> None:
     assert engine_of((*DYNAMIC, f"{ACTOR}.strategy=fsdp_turbo"), "0.9.1").backend is Backend.FSDP2
-    with pytest.raises(UnsupportedError, match="veomni"):
-        workload_of((*DYNAMIC, f"{ACTOR}.strategy=veomni"), "0.9.1")
+    with pytest.raises(UnsupportedError, match="torchtitan"):
+        workload_of((*DYNAMIC, f"{ACTOR}.strategy=torchtitan"), "0.9.1")
 
 
 # -- head ----------------------------------------------------------------------------------

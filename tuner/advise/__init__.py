@@ -67,7 +67,9 @@ def advise(
     case = Case.of(job.workload, headroom=headroom)
     of_memory, mean_tokens = verdict_with_length(case, job.releases)
     standing = [finding for finding in (*job.findings, *rules.run(case)) if not finding.refuses]
-    runs = start.starts and of_memory is not Verdict.DOES_NOT_FIT and starts(job.workload)
+    runs = (
+        start.starts and of_memory not in (Verdict.DOES_NOT_FIT, Verdict.CANNOT_SAY) and starts(job.workload)
+    )
     cheapest = cheapest_run(case, standing, runs=runs) if block and start.starts else None
     priced = [
         recommend(case, finding, job, cheapest=cheapest, allow=allow, priced=block) for finding in standing

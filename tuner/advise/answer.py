@@ -25,6 +25,7 @@ class Verdict(Enum):
     FITS_ALONE = "fits_alone"  # the expected peak is, the high end is not: nothing else may use the GPU
     DEPENDS_ON_RELEASE = "depends_on_release"  # as some releases run it, and the one meant is not bundled
     FITS_WHILE_SHORT = "fits_while_short"  # until sequences grow towards their maximum length
+    CANNOT_SAY = "cannot_say"  # as it is counted it does not fit, and a plan of its own may take less
     DOES_NOT_FIT = "does_not_fit"  # the expected peak is beyond the card, or the job cannot run at all
 
 
@@ -175,6 +176,8 @@ def verdict(case: Case, mean_tokens: int | None, releases: ReleaseRange | None =
     if not case.estimate.fits():
         known = case.workload.batch.known_mean_tokens
         too_long = mean_tokens is None or (known is not None and known > mean_tokens)
+        if case.workload.actor.engine.plan_lowers and not case.estimate.problems:
+            return Verdict.CANNOT_SAY
         return Verdict.DOES_NOT_FIT if too_long else Verdict.FITS_WHILE_SHORT
     if releases is not None and releases.against is not None:
         return Verdict.DEPENDS_ON_RELEASE

@@ -10,11 +10,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tuner import resources, shipped
-from tuner.errors import InputError, Location
+from tuner.architectures import find_architecture
+from tuner.errors import InputError, Location, UnsupportedError
 from tuner.files import is_there, read_bytes
 from tuner.language import _
 from tuner.model_shape import ModelShape
-from tuner.models.shape import shape_from_config
+from tuner.models.shape import shape_from_config, trace_hint
+from tuner.models.unmodelled_names import unmodelled_type
 from tuner.units import MIB
 
 _WITHIN = (
@@ -188,6 +190,14 @@ def _bundled(path: str) -> FoundConfig:
     config = _find_in_profiles(name) or _contained(path)
     if config is not None:
         return config
+    model_type = unmodelled_type(name)
+    if model_type is not None and find_architecture(model_type).read is None:
+        raise UnsupportedError(
+            _("{path!r} is no folder here, and models of its type, {model_type!r}, are not modelled").format(
+                path=path, model_type=model_type
+            ),
+            hint=trace_hint(model_type),
+        )
     near = _near(name)
     suggestion = _("; near it: {near}").format(near=", ".join(near)) if near else ""
     raise InputError(

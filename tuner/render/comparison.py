@@ -34,6 +34,7 @@ _VERDICTS = {
     Verdict.FITS_ALONE: N_("FITS if nothing else uses the GPU"),
     Verdict.DEPENDS_ON_RELEASE: N_("MAY NOT FIT"),
     Verdict.FITS_WHILE_SHORT: N_("FITS while short"),
+    Verdict.CANNOT_SAY: N_("CANNOT SAY"),
     Verdict.DOES_NOT_FIT: N_("DOES NOT FIT"),
 }
 _CHANGES = {

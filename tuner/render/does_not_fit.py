@@ -61,14 +61,19 @@ def check(advice: Advice) -> Finding | None:
         phase=worst.phase.value, peak=gib(worst.peak_bytes), capacity=gib(estimate.capacity_bytes)
     )
     release = [against(advice)] if advice.memory_verdict is Verdict.DEPENDS_ON_RELEASE else []
+    unsure = advice.memory_verdict is Verdict.CANNOT_SAY
     length = [_length(advice, short=short)] if advice.mean_tokens is not None else []
     return Finding(
         rule=RULE,
-        message=clauses(release or [*length, peak, *estimate.problems]),
-        severity=Severity.WARNING if short or release else RULE.severity,
+        message=clauses(release or [*length, peak, *([_by_plan()] if unsure else []), *estimate.problems]),
+        severity=Severity.WARNING if short or release or unsure else RULE.severity,
         evidence=Evidence.MODELLED,
         phase=worst.phase,
     )
+
+
+def _by_plan() -> str:
+    return _("counted with FSDP2's own units; a plan of the user's may take less")
 
 
 def _length(advice: Advice, *, short: bool) -> str:

@@ -97,6 +97,8 @@ _WORDS = {
     "sent_dtype": N_("weights are cast before they travel, to"),
     "separate": N_("the reference is a model of its own"),
     "separate_embedding_units": N_("the output head is a unit of its own"),
+    "plan_lowers": N_("units of a plan that takes no more than FSDP2's own"),
+    "whole_root": N_("the root unit has the embedding as well"),
     "services": N_("models that judge responses"),
     "sleep_level": N_("sleep level of the rollout engine, where 1 keeps its weights on the host"),
     "sleeps_with_cache": N_("the KV cache stays on the card while the rollout engine sleeps"),

@@ -21,6 +21,7 @@ _VERDICTS = {
     Verdict.FITS_ALONE: N_("fits if nothing else uses the GPU"),
     Verdict.DEPENDS_ON_RELEASE: N_("may not fit"),
     Verdict.FITS_WHILE_SHORT: N_("fits while short"),
+    Verdict.CANNOT_SAY: N_("may not fit"),
     Verdict.DOES_NOT_FIT: N_("will not fit"),
 }
 

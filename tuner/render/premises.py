@@ -42,7 +42,7 @@ def _job(answer: Consultation) -> str:
     cluster = workload.cluster
     nodes = counted(cluster.nodes, "node")
     words = [
-        listed([_release(answer), workload.actor.engine.backend.value]),
+        listed([_release(answer), workload.actor.engine.name]),
         *([f"{engine.name} {engine.version}"] if engine is not None else []),
         with_note(workload.model.name, parameters(workload.model.parameters)),
         _("{gpus} x {gpu} on {nodes}").format(gpus=cluster.gpus, gpu=cluster.gpu.name, nodes=nodes),
@@ -91,7 +91,7 @@ def _full_rows(answer: Consultation) -> Rows:
         _("trainer"),
         _("{release}, {backend} ({reason})").format(
             release=_release(answer),
-            backend=workload.actor.engine.backend.value,
+            backend=workload.actor.engine.name,
             reason=answer.release_reason,
         ),
     )

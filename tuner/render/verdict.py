@@ -104,6 +104,7 @@ def _memory_words(advice: Advice) -> str:
         Verdict.FITS_ALONE: _("fits if nothing else uses the GPU"),
         Verdict.DEPENDS_ON_RELEASE: _("may not fit"),
         Verdict.FITS_WHILE_SHORT: _("fits while short"),
+        Verdict.CANNOT_SAY: _("may not fit"),
         Verdict.DOES_NOT_FIT: _("will not fit"),
     }[advice.memory_verdict]
 
@@ -144,6 +145,10 @@ def _of_memory(advice: Advice) -> str:
     if free < 0:
         short = [] if advice.mean_tokens is None else [average(advice)]
         over = _("{where}, {free} too much").format(where=where, free=gib(-free))
+        if advice.memory_verdict is Verdict.CANNOT_SAY:
+            over = _("counted with FSDP2's own units {over}, and FSDP turbo's plan may take less").format(
+                over=over
+            )
         return full_stop(clauses([over, *short]))
     return _("{where}, but {obstacle}.").format(where=where, obstacle=_obstacle(estimate))
 
@@ -170,6 +175,7 @@ def _word(advice: Advice) -> tuple[str, Mark]:
         Verdict.FITS_ALONE: (_("FITS IF NOTHING ELSE USES THE GPU"), Mark.DOUBTFUL),
         Verdict.DEPENDS_ON_RELEASE: (_("MAY NOT FIT"), Mark.DOUBTFUL),
         Verdict.FITS_WHILE_SHORT: (_("FITS WHILE SHORT"), Mark.DOUBTFUL),
+        Verdict.CANNOT_SAY: (_("CANNOT SAY"), Mark.DOUBTFUL),
     }[advice.verdict]
 
 

@@ -37,6 +37,24 @@ _SUMMING_SAMPLER, _SORTING_SAMPLER, _MASKING_SAMPLER, _DRAWING_SAMPLER = 32, 28,
 _FEW, _MANY = 256, 1024  # sequences
 _LARGE_CARD = 70 * GIB
 _SWAP = 4 * GIB  # LLM(swap_space=4) of the V0 core
+_RANKS = (8, 16, 32, 64, 128, 256)  # of adapters
+_CACHE_FORMATS = (
+    ("auto", "0"),
+    ("fp8", "0"),
+    ("fp8_e4m3", "0"),
+    ("fp8_e5m2", "0"),
+    ("fp8_inc", "0.10.0"),
+    ("bfloat16", "0.11.0"),
+    ("fp8_ds_mla", "0.11.1"),
+    ("float16", "0.18.0"),
+    ("fp8_per_token_head", "0.20.0"),
+    ("int8_per_token_head", "0.20.0"),
+    ("nvfp4", "0.20.0"),
+    ("turboquant_k8v4", "0.20.0"),
+    ("turboquant_4bit_nc", "0.20.0"),
+    ("turboquant_k3v4_nc", "0.20.0"),
+    ("turboquant_3bit_nc", "0.20.0"),
+)
 _GRAPHS_OF_V0 = (1, 2, 4, *range(8, _FEW + 1, 8))
 
 _V0 = CacheSizing(fraction_of=FractionOf.OWN, max_sequences=_FEW, sampler_bytes=_SUMMING_SAMPLER)
@@ -73,6 +91,64 @@ def memory_facts(version: str, model: ModelShape) -> dict[str, Any]:
         "staged_wake_up": at_least(version, "0.8.3"),  # since then wake_up() takes tags
         "swap_bytes": _SWAP if older else 0,
     }
+
+
+def chunks_prefill(version: str, asked: bool | None) -> bool:
+    """Whether prompts are computed in chunks, by what the engine is asked; None where it is not told.
+
+    The core of 0.8.0 to 0.11.0 chunks whatever it is asked. The older core, by default that of 0.7, and
+    0.11.1 and later do as they are asked; told nothing, the older one does not chunk.
+
+    Source: vLLM 0.7.3 (``_override_v1_engine_args`` of a core that is off by default), 0.8.0 to 0.9.2
+    (``_set_default_args_v1``), 0.10.0 to 0.11.0, and 0.11.1 to 0.24.0 ``engine/arg_utils.py``.
+    """
+    if not at_least(version, "0.8.0"):
+        return bool(asked)
+    return asked is not False or not at_least(version, "0.11.1")
+
+
+def caches_prefixes(version: str, model: ModelShape, asked: bool | None) -> bool:
+    """Whether prefixes share blocks of the KV cache, by what the engine is asked; None where it is not told.
+
+    By itself the current core does, except for models some of whose layers keep a state, and the older
+    one does not.
+
+    Source: vLLM 0.7.3, 0.8.5, 0.11.1 and 0.24.0 ``engine/arg_utils.py``, 0.14.0 and 0.24.0
+    ``config/model.py`` (``is_prefix_caching_supported``).
+    """
+    if asked is not None:
+        return asked
+    return at_least(version, "0.8.0") and model.linear is None
+
+
+def lora_ranks(version: str) -> tuple[int, ...]:
+    """The largest ranks of adapters that an engine can be built for, which takes no other number.
+
+    Source: vLLM 0.7.0 and 0.7.3, 0.8.0 to 0.9.0 ``config.py``, 0.10.2 and 0.11.0 ``config/lora.py``
+    (``possible_max_ranks``), 0.11.1 to 0.24.0 there (``MaxLoRARanks``).
+    """
+    if not at_least(version, "0.8.0"):
+        return _RANKS
+    return (*_RANKS, 320, 512) if not at_least(version, "0.11.1") else (1, *_RANKS, 320, 512)
+
+
+def cache_formats(version: str) -> tuple[str, ...]:
+    """The words for the KV cache's format that an engine takes.
+
+    Source: vLLM 0.7.3, 0.8.5 and 0.9.2 ``config.py`` (``_verify_cache_dtype``, ``CacheDType``), 0.10.0 to
+    0.24.0 ``config/cache.py``.
+    """
+    return tuple(word for word, since in _CACHE_FORMATS if at_least(version, since))
+
+
+def lowers_sequences(version: str) -> bool:
+    """Whether a number of sequences that nobody set is lowered to the tokens of a step.
+
+    Source: vLLM 0.11.1 to 0.24.0 ``engine/arg_utils.py``
+    (``_set_default_max_num_seqs_and_batched_tokens_args``). Before, and where the number is set, fewer
+    tokens than sequences are refused.
+    """
+    return at_least(version, "0.11.1")
 
 
 def default_sequences(version: str, gpu: Gpu) -> int:

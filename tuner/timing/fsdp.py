@@ -101,10 +101,10 @@ def forward_span(job: TimedPasses) -> OverlapTime:
     return OverlapTime(
         compute=job.compute.forward,
         exchange=sequence_exchange_seconds(job),
-        copies=unsharding_copy_seconds(job, job.layer.parameters),
+        copies=unsharding_copy_seconds(job, gathered_parameters(job)),
         launch=kernels_seconds(job, backward=False),
         waits=position_seconds(job, backward=False),
-        gather=weight_gather_seconds(job, job.layer.parameters),
+        gather=weight_gather_seconds(job, gathered_parameters(job)),
         offload=activation_copy_seconds(job),
         launch_delays_gather=not prefetches,
     )
@@ -121,7 +121,7 @@ def backward_span(job: TimedPasses, *, reduces: bool, accumulates: bool = False)
         reduces: whether its gradients are reduced behind it.
         accumulates: whether they are added to those of a micro-batch before.
     """
-    parameters = job.layer.parameters
+    parameters = gathered_parameters(job)
     trained, _ = gradients_of_units(job)
     exchanges = 2 if job.engine.checkpointing is Checkpointing.FULL else 1
     gather, launch = 0.0, kernels_seconds(job, backward=True)
@@ -143,6 +143,15 @@ def backward_span(job: TimedPasses, *, reduces: bool, accumulates: bool = False)
     )
 
 
+def gathered_parameters(job: TimedPasses) -> float:
+    """Parameters of one layer that a rank gathers: of experts that are dealt out its own share alone.
+
+    Source: VeOmni 0.1.12 ``distributed/torch_parallelize.py`` (``parallelize_model_fsdp2``).
+    """
+    experts = job.layer.routed_parameters
+    return job.layer.parameters - experts + experts / job.engine.parallel.expert
+
+
 def _root_parameters(job: TimedPasses) -> int:
     return job.model.parameters - job.model.decoder_parameters
 
@@ -152,7 +161,7 @@ def gradients_of_units(job: TimedPasses) -> tuple[float, float]:
     lora, model = job.engine.lora, job.model
     if lora is not None:
         return lora.parameters / model.layers, 0.0
-    return job.layer.parameters, _root_parameters(job)
+    return gathered_parameters(job), _root_parameters(job)
 
 
 def root_seconds(job: TimedPasses, *, reduces: bool) -> float:

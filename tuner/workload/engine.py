@@ -52,7 +52,8 @@ class Lora(Struct, frozen=True, kw_only=True):
 class Parallelism(Struct, frozen=True, kw_only=True):
     """How the GPUs of one role divide a model and its tokens.
 
-    FSDP uses ``shard`` and ``ulysses``; Megatron uses the others. Unused ones are 1.
+    FSDP uses ``shard`` and ``ulysses``, and ``expert`` under VeOmni; Megatron uses the others. Unused ones
+    are 1.
     """
 
     gpus: int
@@ -142,6 +143,7 @@ class Engine(Struct, frozen=True, kw_only=True, cache_hash=True):
     prefetch_effective: bool = True  # False where this release ignores the switch
     deferred_gradient_sync: bool = False
     separate_embedding_units: bool = False  # FSDP2: the head is a unit of its own, as the embedding always is
+    whole_root: bool = False  # FSDP2: the embedding is no unit of its own, VeOmni's root has it
     fused_layers: bool = False  # Liger's RMSNorm, SwiGLU and RoPE
     frozen_tower: bool = False  # FSDP: the vision tower has no gradients
     idle_tower: bool = False  # FSDP: no image reaches the vision tower, which is not run without one
@@ -153,9 +155,15 @@ class Engine(Struct, frozen=True, kw_only=True, cache_hash=True):
     second: SecondFsdp | None = None  # None: not under FSDP1, or FSDP2 is not to be had in its place
     recomputes_parts: bool = False  # Megatron: of its own choice, which are taken for the attention core
     wraps_otherwise: bool = False  # FSDP: units of a policy of the user's, which are taken for layers
+    plan_lowers: bool = False  # FSDP turbo: a plan of the user's, which takes no more than FSDP2's own units
     mtp_module: bool = False  # Megatron: the last stage has a module that predicts a further token
     mtp_trained: bool = False  # and a loss of its own
     token_bytes: Annotated[TokenBytes, UNPUBLISHED] = TokenBytes()
+
+    @property
+    def name(self) -> str:
+        """What the engine is called: how it shards, and by which library where that is not PyTorch's own."""
+        return "veomni (fsdp2)" if self.whole_root else self.backend.value
 
     @property
     def trains_tower(self) -> bool:

@@ -3,6 +3,7 @@
 from functools import cached_property
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tuner.memory.fsdp import gathered_weights, gradients, per_token
 from tuner.memory.fsdp.shared_terms import SharedTerms
@@ -116,10 +117,22 @@ class LayersBackward(Struct, frozen=True, dict=True):
         return {
             order.kinds[layer]: (
                 activations.layer_saved_bytes(model, engine, layer),
-                backward_stages(model, engine, layer),
+                self._stages_of(layer),
             )
             for layer in order.one_of_each_kind
         }
+
+    def _stages_of(self, layer: int) -> tuple[BackwardStage, ...]:
+        """The stages of a layer's backward pass, with gradients of those experts alone that are gathered."""
+        model, engine = self.shared.micro_batch.model, self.shared.micro_batch.engine
+        stages = backward_stages(model, engine, layer)
+        gathered = self.shared.order.model
+        if gathered is model:
+            return stages
+        own = backward_stages(gathered, engine, layer)
+        return tuple(
+            replace(stage, gradients=of_own.gradients) for stage, of_own in zip(stages, own, strict=True)
+        )
 
     def saved(self, layer: int) -> Term:
         """What the forward pass saved of the layers below, and of this one all but what is its own."""

@@ -25,7 +25,8 @@ class SharedTerms(Struct, frozen=True, dict=True):
     @cached_property
     def order(self) -> UnitOrder:
         """What is gathered and reduced at once."""
-        return UnitOrder(self.micro_batch.model, self.micro_batch.engine)
+        model, engine = self.micro_batch.model, self.micro_batch.engine
+        return UnitOrder(units.gathered_model(model, engine), engine)
 
     @cached_property
     def numbers(self) -> dict[str, float]:
@@ -35,7 +36,7 @@ class SharedTerms(Struct, frozen=True, dict=True):
             "T": self.micro_batch.tokens,
             "V": model.vocab,
             "H": model.hidden,
-            "N": model.parameters,
+            "N": self.order.model.parameters,
             "N_t": states.trained_parameters(model, engine),
             "W": engine.parallel.shard,
             "U_r": self.order.head,
@@ -106,7 +107,7 @@ class SharedTerms(Struct, frozen=True, dict=True):
         """A layer gathered while the head is differentiated."""
         if self.keeps_layers:
             return None
-        largest = self.micro_batch.model.largest_layer_parameters
+        largest = self.order.model.largest_layer_parameters
         return self.gathered_weights("prefetched_layer", gathered_weights.prefetched_unit_bytes, U_b=largest)
 
     # -- gradients ----------------------------------------------------------------------

@@ -4,8 +4,28 @@ One GPU has nothing to gather: it casts a unit's weights, which takes as much, a
 nothing for weights that are stored in the compute dtype.
 """
 
+from functools import lru_cache
+from math import ceil
+
+from msgspec.structs import replace
+
 from tuner.model_shape import ModelShape
 from tuner.workload import Backend, Engine
+
+
+@lru_cache(maxsize=64)
+def gathered_model(model: ModelShape, engine: Engine) -> ModelShape:
+    """The model as one rank gathers it: with its own share of the experts, where they are dealt out.
+
+    What is stored is not less by it: the ranks that have the same experts shard them.
+
+    Source: VeOmni 0.1.12 ``distributed/torch_parallelize.py`` (``parallelize_model_fsdp2``).
+    """
+    if engine.parallel.expert == 1 or model.moe is None or engine.backend is Backend.MEGATRON:
+        return model
+    own = ceil(model.moe.experts / engine.parallel.expert)
+    routers = model.moe.router_bias + model.hidden * (model.moe.experts - own)  # which know all experts
+    return replace(model, moe=replace(model.moe, experts=own, router_bias=routers))
 
 
 def prefetched_layers(engine: Engine) -> int:
@@ -61,11 +81,12 @@ def keeps_layers(engine: Engine) -> bool:
 
 
 def wraps_embedding(model: ModelShape, engine: Engine) -> bool:
-    """Whether the embedding is a unit of its own: under FSDP2, where nothing shares it.
+    """Whether the embedding is a unit of its own: under FSDP2, where nothing shares it, not under VeOmni.
 
-    Source: verl ``utils/fsdp_utils.py`` (``apply_fsdp2``).
+    Source: verl ``utils/fsdp_utils.py`` (``apply_fsdp2``); VeOmni 0.1.12
+    ``distributed/torch_parallelize.py`` (``_no_split_modules``).
     """
-    return engine.backend is Backend.FSDP2 and not model.tied_embeddings
+    return engine.backend is Backend.FSDP2 and not (model.tied_embeddings or engine.whole_root)
 
 
 def wraps_head(model: ModelShape, engine: Engine) -> bool:

@@ -10,18 +10,21 @@ Why it matters
 
 With chunks, prompts and running sequences share an engine step, and a long prompt does not hold up the others.
 Without them a whole sequence must fit into one step, and the engine refuses a limit on its tokens that is smaller than the longest sequence.
-verl 0.9.1 raises the limit to that length, whose activations come out of the cache; earlier releases hand both on, and the launch ends.
+verl 0.9.1 raises the limit to that length, whose activations come out of the cache; earlier releases that hand both on end there.
 
 When it does not apply
 ----------------------
 
 Some models and attention back ends cannot chunk; the engine says so when it starts.
+vLLM 0.8.0 to 0.11.0 chunks whatever it is asked, unless ``VLLM_USE_V1=0`` picks its older core, which no configuration tells.
+The servers that verl 0.6.0 to 0.9.0 start are not told when the switch is off, and chunk.
 
 Sources
 -------
 
 verl documentation, best practices, chunked prefill.
-vLLM, ``config/scheduler.py`` (``max_num_batched_tokens`` against ``max_model_len``) and optimization guide.
+vLLM, ``config/scheduler.py`` (``max_num_batched_tokens`` against ``max_model_len``) and optimization guide; 0.8.5 to 0.11.1 ``engine/arg_utils.py`` (``_set_default_args``).
+verl 0.7.1 and 0.9.1 ``workers/rollout/vllm_rollout/utils.py`` (``build_cli_args_from_config``).
 """
 
 from tuner.evidence import Evidence

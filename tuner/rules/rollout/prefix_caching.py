@@ -16,6 +16,7 @@ When it does not apply
 
 One response per prompt, or prompts so short that computing them does not show.
 Models with state-space layers need an engine that can cache their states.
+The servers that verl 0.6.0 to 0.9.0 start are not told when the switch is off, and vLLM keeps prefixes by itself.
 
 Sources
 -------

@@ -9,14 +9,21 @@ from tuner.inputs.interpolation import MISSING, is_interpolation
 from tuner.inputs.overrides import COMMAND_LINE, Arguments, OverrideKind
 from tuner.inputs.tree import Path, contains, dotted, lookup, split_key
 from tuner.language import _
-from tuner.trainers.verl.defaults import CONFIGS, read_defaults
+from tuner.trainers.verl.defaults import CONFIGS, PPO_CONFIGS, VEOMNI_CONFIG, has_config, read_defaults
 from tuner.trainers.verl.defaults_list import Composition, bundled_engine
 from tuner.trainers.verl.entry_points import refuse_config
 from tuner.trainers.verl.example_configs import example_config
 from tuner.trainers.verl.recipes import named as recipe_named
 
 _FSDP, _MEGATRON = CONFIGS
-_CONFIG_OF_ENGINE = {"dp": _FSDP, "fsdp": _FSDP, "fsdp2": _FSDP, "fsdp_turbo": _FSDP, "megatron": _MEGATRON}
+_CONFIG_OF_ENGINE = {
+    "dp": _FSDP,
+    "fsdp": _FSDP,
+    "fsdp2": _FSDP,
+    "fsdp_turbo": _FSDP,
+    "megatron": _MEGATRON,
+    "veomni": VEOMNI_CONFIG,
+}
 _ENGINE: Path = ("model_engine",)
 _STRATEGY: Path = ("actor_rollout_ref", "actor", "strategy")
 
@@ -46,9 +53,20 @@ def choose_config(composition: Composition, arguments: Arguments, keys: Iterable
         if engine not in _CONFIG_OF_ENGINE:
             message = _("the training engine {engine!r} is not modelled").format(engine=engine)
             raise UnsupportedError(
-                message, location=location, key=key, hint=_("FSDP (fsdp, fsdp2) and Megatron (megatron) are")
+                message,
+                location=location,
+                key=key,
+                hint=_("FSDP (fsdp, fsdp2), Megatron (megatron) and VeOmni (veomni) are"),
             )
-        return _CONFIG_OF_ENGINE[engine]
+        if not has_config(version, config := _CONFIG_OF_ENGINE[engine]):
+            message = _("the training engine {engine!r} is modelled from verl 0.8.0 on, not in {version}")
+            raise UnsupportedError(
+                message.format(engine=engine, version=version),
+                location=location,
+                key=key,
+                hint=_("give --verl-version 0.8.0 or newer"),
+            )
+        return config
     named = _named_config(arguments.config_name, composition) or composition.config
     if named is not None:
         return named
@@ -80,7 +98,7 @@ def _named_config(name: str | None, composition: Composition) -> str | None:
     if name is None:
         return None
     stem = name.removesuffix(".yaml")
-    if stem in CONFIGS:
+    if stem in PPO_CONFIGS:
         return stem
     recipe = recipe_named(stem)
     if recipe is not None:

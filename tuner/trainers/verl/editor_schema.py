@@ -5,23 +5,22 @@ from typing import Any
 from tuner.inputs.tree import Path, split_key
 from tuner.trainers.key_facts import KeyKind
 from tuner.trainers.verl.coverage.tables import of_release
-from tuner.trainers.verl.defaults import CONFIGS, has_config, read_defaults
+from tuner.trainers.verl.defaults import read_defaults, trainer_configs
 
 _TYPES = {bool: "boolean", int: "number", float: "number", str: "string", list: "array"}
 _DEEPEST = 12  # sections within sections; verl has 6
 
 
 def input_schema(version: str) -> dict[str, Any]:
-    """The keys of both configurations of a bundled release, with their defaults and what tuner makes of them.
+    """The keys of all configurations of a bundled release, with their defaults and what tuner makes of them.
 
     A key that is not known stays allowed, since verl hands sections on to engines: ``tuner check`` says
     which keys the release does not know.
     """
     described = _descriptions(version)
     sections: dict[str, Any] = {}
-    for config in reversed(CONFIGS):  # where both have a key, the default is that of FSDP
-        if has_config(version, config):
-            _add(sections, read_defaults(version, config).tree, (), described)
+    for config in reversed(trainer_configs(version)):  # where several have a key, the default is that of FSDP
+        _add(sections, read_defaults(version, config).tree, (), described)
     return {"title": f"verl {version}", "type": "object", "properties": sections}
 
 

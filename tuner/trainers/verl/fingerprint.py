@@ -7,7 +7,7 @@ from msgspec import Struct
 from tuner.inputs.override_syntax import same
 from tuner.inputs.tree import Path, Tree, contains, dotted, leaves, lookup
 from tuner.language import _
-from tuner.trainers.verl.defaults import CONFIGS, has_config, read_defaults
+from tuner.trainers.verl.defaults import PPO_CONFIGS, has_config, read_defaults
 from tuner.trainers.verl.releases import BUNDLED
 
 _COMPLETE = 0.9  # share of a release's keys that a composed configuration has at least
@@ -85,7 +85,7 @@ class Likenesses:
 
 def composed_like(tree: Tree, config: str) -> Likeness | None:
     """The release that a configuration is most like; None of one that is not composed but a few settings."""
-    fewest = _FEWEST if config in CONFIGS else _FEWEST_OF_FINE_TUNING
+    fewest = _FEWEST if config in PPO_CONFIGS else _FEWEST_OF_FINE_TUNING
     if sum(1 for _leaf in leaves(tree)) < fewest:
         return None
     likeness = likest(tree, config)

@@ -8,7 +8,7 @@ from tuner.inputs.tree import dotted, leaves
 from tuner.language import N_, _
 from tuner.trainers.key_facts import KeyKind, OfferedKey
 from tuner.trainers.verl.coverage.tables import PPO_COVERAGE
-from tuner.trainers.verl.defaults import CONFIGS, FINE_TUNING_CONFIGS, has_config, read_defaults
+from tuner.trainers.verl.defaults import FINE_TUNING_CONFIGS, PPO_CONFIGS, has_config, read_defaults
 
 _DESCRIBED = 100  # keys at a time: to class one takes a quarter of a millisecond, and nobody reads more
 _WORD = re.compile(
@@ -27,7 +27,7 @@ def offered_keys(version: str, begun: str) -> tuple[OfferedKey, ...]:
 
     Those of reinforcement learning come first; only where none begins so, those of fine-tuning.
     """
-    keys = dict(_keys(version, CONFIGS, begun))
+    keys = dict(_keys(version, PPO_CONFIGS, begun))
     described = bool(keys) and len(keys) <= _DESCRIBED
     keys = keys or dict(_keys(version, FINE_TUNING_CONFIGS, begun))
     written = {key: _written(keys[key]) for key in sorted(keys)}

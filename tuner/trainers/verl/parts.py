@@ -133,6 +133,7 @@ def _rollout(source: ReleaseSettings, workload: Workload) -> WorkloadPart:
         colocated=rollout.colocated,
         max_prompt_tokens=workload.batch.max_prompt_tokens,
         max_response_tokens=workload.batch.max_response_tokens,
+        model=workload.model,
         gpu=workload.cluster.gpu,
     )
     return WorkloadPart(path=("rollout",), fields=ROLLOUT, context=context, following=rollouts.FOLLOWING)
@@ -144,6 +145,7 @@ def _reward(source: ReleaseSettings, workload: Workload) -> Iterator[WorkloadPar
     if reward is None:
         return
     if reward.server is not None:
+        assert reward.model is not None  # or nobody would serve it
         context = RolloutContext(
             source=reward_source(source),
             rollout_engine=reward.server.engine,
@@ -151,6 +153,7 @@ def _reward(source: ReleaseSettings, workload: Workload) -> Iterator[WorkloadPar
             colocated=reward.shares_gpus,
             max_prompt_tokens=workload.batch.max_prompt_tokens,
             max_response_tokens=workload.batch.max_response_tokens,
+            model=reward.model,
             gpu=workload.cluster.gpu,
         )
         yield WorkloadPart(path=("reward", "server"), fields=ROLLOUT, context=context)

@@ -126,9 +126,8 @@ def sync_facts(source: ReleaseSettings, rollout: Rollout, actor: Engine) -> dict
             vllm and rollout.colocated and source.since("0.7.1") and not source.since("0.8.0")
         ),
         # 0.9 leaves FSDP2's offloaded shards on the host and fetches them tensor by tensor
-        "stages_weights": not (
-            source.since("0.9.0") and actor.backend is Backend.FSDP2 and actor.lora is None
-        ),
+        "stages_weights": source.veomni  # loads the model first
+        or not (source.since("0.9.0") and actor.backend is Backend.FSDP2 and actor.lora is None),
         "offloads_first": source.since("0.6.0"),
         "loads_on_host": copied,
         # its branch of verl 0.4's sharding manager forgets to offload

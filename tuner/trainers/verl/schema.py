@@ -4,7 +4,7 @@ from functools import lru_cache, partial
 
 from tuner.inputs.tree import Path, contains
 from tuner.trainers.schema import Schema
-from tuner.trainers.verl.defaults import CONFIGS, Defaults, family, has_config, read_defaults
+from tuner.trainers.verl.defaults import PPO_CONFIGS, Defaults, family, has_config, read_defaults
 from tuner.trainers.verl.releases import BUNDLED
 
 _HANDED_ON = frozenset({"override_transformer_config", "reward_kwargs"})
@@ -28,7 +28,7 @@ def _takes_any(path: Path) -> bool:
 
 
 @lru_cache(maxsize=4096)  # many configurations have the same unknown keys
-def releases_with(path: Path, configs: tuple[str, ...] = CONFIGS) -> tuple[str, ...]:
+def releases_with(path: Path, configs: tuple[str, ...] = PPO_CONFIGS) -> tuple[str, ...]:
     """The bundled releases that have exactly this key in one of some configurations."""
     return tuple(
         version

@@ -4,14 +4,17 @@ from collections.abc import Callable
 from typing import Any, Literal, TypeVar
 
 from tuner.inputs.settings import Settings
+from tuner.inputs.tree import Path, contains
 from tuner.trainers.settings_by_meaning import SettingsByMeaning
 from tuner.trainers.verl.keys import key, table_of
 from tuner.trainers.verl.programs import Program, program_of
 from tuner.trainers.verl.releases import ENGINE_PREVIEW, PREVIEWS, reaches
+from tuner.trainers.verl.veomni_keys import veomni_table
 
 _T = TypeVar("_T")
 Role = Literal["actor", "ref", "critic", "reward"]
 ROLES: tuple[Role, ...] = ("actor", "ref", "critic")
+_VEOMNI: Path = ("actor_rollout_ref", "actor", "veomni")  # of its configuration alone
 
 
 class ReleaseSettings(SettingsByMeaning, frozen=True, kw_only=True):
@@ -19,10 +22,15 @@ class ReleaseSettings(SettingsByMeaning, frozen=True, kw_only=True):
 
     v1_trainer: bool  # the trainer of 0.9 and later that ignores the critic's batch keys
     program: Program = Program.PPO  # whose keys count
+    veomni: bool = False  # the configuration is that of VeOmni
 
     def since(self, version: str) -> bool:
         """Whether the release is this one or newer."""
         return reaches(self.version, version)
+
+    def is_veomni(self, role: Role) -> bool:
+        """Whether VeOmni runs the model of a role, whose keys stand in a section of its own."""
+        return self.veomni and role != "reward"
 
     @property
     def engine_workers(self) -> bool:
@@ -55,9 +63,11 @@ def source_of(settings: Settings, version: str) -> ReleaseSettings:
     if workers is not None and settings.text(workers, default="auto") == "disable":
         version = PREVIEWS.get(version, version)
     v1 = key("v1_trainer", version)
+    veomni = contains(settings.defaults, _VEOMNI)
     return ReleaseSettings(
         settings=settings,
         version=version,
-        table=table_of(program),
+        table=veomni_table() if veomni else table_of(program),
+        veomni=veomni,
         v1_trainer=v1 is not None and settings.flag(v1, default=True),
     )

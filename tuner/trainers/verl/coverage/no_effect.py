@@ -121,6 +121,7 @@ NO_EFFECT: tuple[IdleKeys, ...] = (
             "validation_data_dir,val_generations_to_log_to_wandb}",
             f"{_ROLLOUT}.{{trace,prometheus}}.**",
             f"{_ROLLOUT}.moe_load_balance_metrics_interval",
+            f"{_ROLES}.veomni.moe_load_balance_monitor_interval",
             "{reward,reward_model,distillation}.**.disable_log_stats",
             "transfer_queue.metrics.**",
         ),
@@ -160,6 +161,7 @@ NO_EFFECT: tuple[IdleKeys, ...] = (
             f"{_ROLES}.{{fsdp_config,fsdp,megatron}}.forward_only",
             f"{_ROLES}.{{fsdp_config,fsdp}}.strategy <0.7.0",
             f"{_ROLES}.{{fsdp_config,fsdp}}.strategy >=0.8.0",
+            f"{_ROLES}.veomni.{{forward_only,strategy}}",
             f"{_ACTOR}.{{use_fused_kernels,use_remove_padding}}",
             f"{_ROLLOUT}.{{mtp,qat}}",
             f"{_ROLES}.rollout_n",
@@ -187,6 +189,14 @@ NO_EFFECT: tuple[IdleKeys, ...] = (
         patterns=(f"{_ROLES}.{{fsdp_config,fsdp}}.use_orig_params",),
     ),
     IdleKeys(
+        name=N_("how VeOmni loads and saves"),
+        reason=N_("Says where weights are made and by which files they are read; the shards are the same."),
+        patterns=(
+            f"{_ROLES}.veomni.{{init_device,ckpt_manager,load_checkpoint_path,force_use_huggingface,"
+            "enable_reentrant}",
+        ),
+    ),
+    IdleKeys(
         name=N_("the reference's engine"),
         reason=N_("A reference has no optimizer, no gradients and no entropy, and FSDP always offloads it."),
         patterns=(
@@ -194,6 +204,8 @@ NO_EFFECT: tuple[IdleKeys, ...] = (
             f"{_REFERENCE}.fsdp_config.{{entropy_*,use_torch_compile}} >=0.7.0",
             f"{_REFERENCE}.fsdp_config.{{param_offload,optimizer_offload,offload_policy,"
             "use_no_sync_for_gradient_accumulation}",
+            f"{_REFERENCE}.veomni.{{optimizer_offload,entropy_*,use_torch_compile,enable_async_activation_offload,"
+            "activation_*}",
             f"{_REFERENCE}.megatron.{{entropy_*,grad_offload,optimizer_offload,use_distributed_optimizer,"
             "dist_ckpt_*,distrib_optim_*}",
         ),
@@ -201,7 +213,7 @@ NO_EFFECT: tuple[IdleKeys, ...] = (
     IdleKeys(
         name=N_("routers that replay nothing"),
         reason=N_("Only the actor's own passes record or replay experts."),
-        patterns=(f"{_REFERENCE}.**.router_replay.mode", "critic.megatron.router_replay.mode"),
+        patterns=(f"{_REFERENCE}.**.router_replay.mode", "critic.{megatron,veomni}.router_replay.mode"),
     ),
     IdleKeys(
         name=N_("the reference as the actor"),
@@ -244,7 +256,7 @@ NO_EFFECT: tuple[IdleKeys, ...] = (
         patterns=(
             "critic.model.{use_fused_kernels,fused_kernel_options}.**",
             "critic.model.fsdp_config.{entropy_*,use_torch_compile} >=0.7.0",
-            "critic.fsdp.{entropy_*,use_torch_compile}",
+            "critic.{fsdp,veomni}.{entropy_*,use_torch_compile}",
             "critic.megatron.entropy_*",
         ),
     ),

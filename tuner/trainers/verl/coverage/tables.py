@@ -59,9 +59,9 @@ def left_out(settings: Settings, workload: Workload, *, version: str) -> tuple[L
 
 def of_release(version: str) -> tuple[KeyClass, ...]:
     """The keys of a release's configurations by class."""
-    from tuner.trainers.verl.defaults import CONFIGS, read_defaults
+    from tuner.trainers.verl.defaults import read_defaults, trainer_configs
 
-    trees = (read_defaults(version, config).tree for config in CONFIGS)
+    trees = (read_defaults(version, config).tree for config in trainer_configs(version))
     return PPO_COVERAGE.key_classes(
         sorted({dotted(path) for tree in trees for path, _ in leaves(tree) if path}), version
     )

@@ -3,6 +3,7 @@
 from tuner.language import N_
 from tuner.trainers.key_facts import Affects
 from tuner.trainers.omission import Omission, OmissionContext, changed, switched
+from tuner.workload import Backend
 
 _ROLLOUT = "actor_rollout_ref.rollout"
 _ACTOR = "actor_rollout_ref.actor"
@@ -48,7 +49,55 @@ def _critic_batches(job: OmissionContext) -> str | None:
     )
 
 
+def _veomni_kernels(job: OmissionContext) -> str | None:
+    """Attention that keeps its scores, or kernels of attention and weights of another kind."""
+    section = f"{_ACTOR}.veomni"
+    attention = f"{section}.attn_implementation"
+    if str(job.settings.get(attention)) in ("eager", "sdpa", "native-sparse"):
+        return attention
+    named = (f"{section}.{kernel}_implementation" for kernel in ("dsa_attention", "mhc", "qat"))
+    return next((key for key in named if job.settings.get(key) not in (None, "eager", "none")), None)
+
+
+def _experts_apart(job: OmissionContext) -> str | None:
+    """Experts on other ranks than the tokens, under VeOmni."""
+    engine = job.workload.actor.engine
+    apart = engine.parallel.expert > 1 and engine.backend is not Backend.MEGATRON
+    return f"{_ACTOR}.veomni.expert_parallel_size" if apart else None
+
+
 TRAINING: tuple[Omission, ...] = (
+    Omission(
+        name=N_("VeOmni's kernels"),
+        reason=N_("attention is taken for flash attention, and other kernels for those of PyTorch or Liger"),
+        patterns=(
+            f"{_ROLES}.veomni.{{attn_implementation,cross_entropy_loss_implementation,"
+            "rms_norm_gated_implementation,causal_conv1d_implementation,chunk_gated_delta_rule_implementation,"
+            "load_balancing_loss_implementation,dsa_*,mhc_*,qat_*}",
+        ),
+        trigger=_veomni_kernels,
+    ),
+    Omission(
+        name=N_("which activations VeOmni offloads"),
+        reason=N_("every layer's input is taken to be offloaded, and no buffer to be kept for the next step"),
+        patterns=(
+            f"{_ACTOR}.veomni.{{activation_offload_*,activation_gpu_limit}}",
+            "critic.veomni.{activation_offload_*,activation_gpu_limit}",
+        ),
+        trigger=changed(f"{_ACTOR}.veomni.{{activation_offload_modules,activation_gpu_limit}}"),
+    ),
+    Omission(
+        name=N_("units of VeOmni's that are named"),
+        reason=N_("VeOmni's units are taken to be the decoder's layers and the rest"),
+        patterns=(f"{_ROLES}.veomni.basic_modules",),
+        trigger=changed(f"{_ROLES}.veomni.basic_modules"),
+    ),
+    Omission(
+        name=N_("tokens on their way between experts"),
+        reason=N_("tokens that ranks exchange take neither memory nor time, and experts are used evenly"),
+        patterns=(),  # read
+        trigger=_experts_apart,
+    ),
     Omission(
         name=N_("quantization-aware training"),
         reason=N_("quantized weights and their scales are computed beside the weights"),

@@ -16,12 +16,15 @@ from tuner.inputs.settings import Layer, Origin, Settings
 
 CONFIG_FOLDER = "verl/trainer/config/"  # of a wheel
 CONFIGS: tuple[str, ...] = ("ppo_trainer", "ppo_megatron_trainer")
+VEOMNI_CONFIG = "ppo_veomni_trainer"  # verl's ppo_trainer with ``model_engine=veomni``, bundled since 0.8.0
+PPO_CONFIGS: tuple[str, ...] = (*CONFIGS, VEOMNI_CONFIG)
 #: Of supervised fine-tuning: its own trainer up to 0.7.0, and the one on the model engines since 0.6.0.
 FINE_TUNING_CONFIGS: tuple[str, ...] = ("sft_trainer", "sft_trainer_engine", "sft_trainer_engine_megatron")
 
 #: Configurations that are another one with other choices of its config groups: that one, and the choices.
 CHOSEN: Mapping[str, tuple[str, Mapping[str, str]]] = {
-    "sft_trainer_engine_megatron": ("sft_trainer_engine", {"engine": "megatron", "optim": "megatron"})
+    VEOMNI_CONFIG: ("ppo_trainer", {"model_engine": "veomni"}),
+    "sft_trainer_engine_megatron": ("sft_trainer_engine", {"engine": "megatron", "optim": "megatron"}),
 }
 
 
@@ -66,10 +69,15 @@ def has_config(version: str, config: str) -> bool:
     return _file(version, config).is_file()
 
 
+def trainer_configs(version: str) -> tuple[str, ...]:
+    """The configurations of reinforcement learning that a bundled release has."""
+    return tuple(config for config in PPO_CONFIGS if has_config(version, config))
+
+
 def family(config: str) -> tuple[str, ...]:
     """The configurations that share their keys with one."""
-    families = (CONFIGS, FINE_TUNING_CONFIGS[:1], FINE_TUNING_CONFIGS[1:])
-    return next((members for members in families if config in members), CONFIGS)
+    families = (PPO_CONFIGS, FINE_TUNING_CONFIGS[:1], FINE_TUNING_CONFIGS[1:])
+    return next((members for members in families if config in members), PPO_CONFIGS)
 
 
 def _file(version: str, config: str) -> Path:

@@ -21,8 +21,16 @@ from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
 from tuner.inputs.tree import leaves
-from tuner.trainers.verl.defaults import CONFIG_FOLDER, CONFIGS, FINE_TUNING_CONFIGS, file_of
+from tuner.trainers.verl.defaults import (
+    CONFIG_FOLDER,
+    FINE_TUNING_CONFIGS,
+    PPO_CONFIGS,
+    VEOMNI_CONFIG,
+    file_of,
+)
+from tuner.versions import at_least
 
+_FIRST = {VEOMNI_CONFIG: "0.8.0"}  # whose workers run it by default
 _DATACLASS_MODULES = (
     r"verl/(?:trainer/config|workers/config|utils/profiler)/.*\.py|verl/(?:base_config|utils/skip.*)\.py"
 )
@@ -41,8 +49,9 @@ def build(wheel: Path, folder: Path) -> list[Path]:
             archive.extractall(unpacked, names)
             configs = {
                 config: _compose(Path(unpacked, CONFIG_FOLDER), *file_of(config))
-                for config in (*CONFIGS, *FINE_TUNING_CONFIGS)
+                for config in (*PPO_CONFIGS, *FINE_TUNING_CONFIGS)
                 if f"{CONFIG_FOLDER}{file_of(config)[0]}.yaml" in names
+                and at_least(version, _FIRST.get(config, "0"))
             }
     origin = {"wheel": wheel.name, "wheel_sha256": hashlib.sha256(wheel.read_bytes()).hexdigest()}
     written = []

@@ -7,6 +7,7 @@ from tuner.trainers.fields import (
 from tuner.trainers.verl.fields.fsdp import fsdp_fields, read_fsdp, shares_prefetch
 from tuner.trainers.verl.fields.megatron import MEGATRON, read_megatron
 from tuner.trainers.verl.fields.role import EngineContext, read_backend
+from tuner.trainers.verl.fields.veomni import VEOMNI, read_veomni
 from tuner.trainers.verl.source import ReleaseSettings, Role
 from tuner.workload import Backend, Engine
 
@@ -20,12 +21,16 @@ def read_engine(source: ReleaseSettings, role: Role, model: ModelShape, gpus: in
     """
     backend = read_backend(source, role)
     context = EngineContext(source=source, role=role, backend=backend, model=model, gpus=gpus)
-    return read_megatron(context) if backend is Backend.MEGATRON else read_fsdp(context)
+    if backend is Backend.MEGATRON:
+        return read_megatron(context)
+    return read_veomni(context) if source.is_veomni(role) else read_fsdp(context)
 
 
 def engine_fields(source: ReleaseSettings, role: Role, backend: Backend) -> tuple[Field[EngineContext], ...]:
     """The table of a role's engine."""
-    return MEGATRON[role] if backend is Backend.MEGATRON else fsdp_fields(source, role)
+    if backend is Backend.MEGATRON:
+        return MEGATRON[role]
+    return VEOMNI[role] if source.is_veomni(role) else fsdp_fields(source, role)
 
 
 def following(context: EngineContext) -> tuple[str, ...]:
@@ -37,5 +42,6 @@ def following(context: EngineContext) -> tuple[str, ...]:
         "optimizer_dtype",
         "second",
         "host_copy",
+        "whole_root",
     )
     return (*facts, "forward_prefetch") if shares_prefetch(context) else facts

@@ -1,6 +1,6 @@
 """Fields of an engine under FSDP1 or FSDP2."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -38,14 +38,25 @@ FULL_CHECKPOINTING = Form(
 _PACKED_FAMILIES = ("llama", "mistral", "qwen")
 
 
-def read_fsdp(context: EngineContext) -> Engine:
-    """An engine under FSDP.
+def read_fsdp(
+    context: EngineContext,
+    table: Sequence[Field[EngineContext]] | None = None,
+    fixed: Mapping[str, Any] | None = None,
+) -> Engine:
+    """An engine under FSDP, by its own table of fields or that of an engine that is like it.
+
+    Args:
+        context: what is read.
+        table: the fields; None takes those of FSDP.
+        fixed: what stands in none of them; None takes what FSDP decides of a reference.
 
     Raises:
         InputError: a value has the wrong type, or more ranks share a sequence than there are GPUs.
     """
     source, role = context.source, context.role
-    fields = read_fields(fsdp_fields(source, role), context)
+    fields = read_fields(fsdp_fields(source, role) if table is None else table, context)
+    if fixed is None:
+        fixed = _FROZEN if role == "ref" else {}
     parallel = _expect_ranks(context, Parallelism(gpus=context.gpus, **fields.pop("parallel")))
     return Engine(
         token_bytes=TOKEN_BYTES,
@@ -66,12 +77,13 @@ def read_fsdp(context: EngineContext) -> Engine:
         padding=Padding.MICRO_BATCH if source.engine_workers else Padding.MAXIMUM,
         bucket_tokens=bucket_tokens(source, f"{role}.fsdp"),
         wraps_otherwise=_wraps_otherwise(source, role),
+        plan_lowers=source.text(f"{context.configured_role}.strategy", default="") == "fsdp_turbo",
         packable=_packable(source, role, parallel),
         packing_tested=_packing_tested(context.model.architecture),
         repeats_keys=find_architecture(context.model.architecture).verl_repeats_keys,
         lora=None if role == "ref" else fsdp_lora(context),
         second=_second(context),
-        **(_FROZEN if role == "ref" else {}),
+        **fixed,
     )
 
 

@@ -18,8 +18,9 @@ _BACKENDS = {
     "fsdp2": Backend.FSDP2,
     "fsdp_turbo": Backend.FSDP2,  # a planner that places fully_shard; policies are FSDP2's
     "megatron": Backend.MEGATRON,
+    "veomni": Backend.FSDP2,  # with experts apart and keys of its own
 }
-_UNMODELLED = ("veomni", "torchtitan", "automodel", "mindspeed", "mindspeed_megatron")
+_UNMODELLED = ("torchtitan", "automodel", "mindspeed", "mindspeed_megatron")
 
 
 class EngineContext(ReleaseContext, frozen=True, kw_only=True):
@@ -95,9 +96,8 @@ def read_backend(source: ReleaseSettings, role: Role) -> Backend:
     strategy = source.choice(meaning, (*_BACKENDS, *_UNMODELLED), default=_class_default(source))
     if strategy in _UNMODELLED:
         error = source.error(meaning, _("the {strategy} engine is not modelled").format(strategy=strategy))
-        raise UnsupportedError(
-            error.message, key=error.key, location=error.location, hint=_("fsdp, fsdp2 and megatron are")
-        )
+        hint = _("fsdp, fsdp2, megatron and veomni are")
+        raise UnsupportedError(error.message, key=error.key, location=error.location, hint=hint)
     if not source.since("0.4.0") and strategy != "fsdp":
         raise _before_0_4(source, meaning, strategy)
     backend = _BACKENDS[strategy]
@@ -148,6 +148,10 @@ def _backend(context: EngineContext) -> Backend:
 
 def _set_backend(context: EngineContext, engine: Engine) -> Assignments:
     role, backend = context.configured_role, engine.backend
+    if context.source.is_veomni(context.role):
+        if backend is not Backend.FSDP2:
+            raise ValueError("VeOmni shards by FSDP2 alone")
+        return ((f"{role}.strategy", "veomni"),)
     own = None if backend is Backend.MEGATRON else _engine_strategy(context.source, context.role)
     return ((f"{role}.strategy", backend.value), *(() if own is None else ((own, backend.value),)))
 

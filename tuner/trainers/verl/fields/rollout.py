@@ -56,6 +56,7 @@ def read_rollout(
         colocated=colocated,
         max_prompt_tokens=batch.max_prompt_tokens,
         max_response_tokens=batch.max_response_tokens,
+        model=model,
         gpu=gpu,
     )
     fields = read_fields(FRACTION, context) | _beside_fraction(context)
@@ -81,7 +82,7 @@ def _beside_fraction(context: RolloutContext) -> dict[str, Any]:
     def fields(_source: ReleaseSettings, *_context: Any) -> dict[str, Any]:
         return read_fields(BESIDE_FRACTION, context)
 
-    key = (context.rollout_engine, context.version, context.colocated, context.gpu)
+    key = (context.rollout_engine, context.version, context.colocated, context.model, context.gpu)
     return context.source.part(
         "rollout.beside_fraction", fields, *key, context.max_prompt_tokens, context.max_response_tokens
     )

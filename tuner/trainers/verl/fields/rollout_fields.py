@@ -3,6 +3,7 @@
 from tuner.dtypes import DType, parse_dtype
 from tuner.errors import InputError
 from tuner.hardware import Gpu
+from tuner.model_shape import ModelShape
 from tuner.serving import sglang, tensorrt_llm, vllm
 from tuner.trainers.fields import (
     COUNT,
@@ -34,6 +35,7 @@ class RolloutContext(ReleaseContext, frozen=True, kw_only=True):
     colocated: bool
     max_prompt_tokens: int
     max_response_tokens: int
+    model: ModelShape
     gpu: Gpu
 
 
@@ -164,6 +166,41 @@ def _set_frees_memory(context: RolloutContext, rollout: Rollout) -> Assignments:
     return (("rollout.free_cache", rollout.frees_memory),)
 
 
+def _switch_told(context: RolloutContext, meaning: str) -> bool | None:
+    """What the engine is told by a switch that is on by default; None where it is told nothing.
+
+    The command line of vLLM's server, which verl makes since 0.6.0, has no word for False before 0.9.1.
+
+    Source: verl 0.6.0 ``workers/rollout/vllm_rollout/vllm_async_server.py:249``, 0.7.1
+    ``workers/rollout/vllm_rollout/utils.py`` (``build_cli_args_from_config``), 0.9.1 there.
+    """
+    is_on = context.source.flag(meaning, default=True)
+    said = is_on or context.source.since("0.9.1") or not _has_server(context.source)
+    return is_on if said else None
+
+
+def _chunked_prefill(context: RolloutContext) -> bool:
+    meaning = "rollout.chunked_prefill"
+    if context.rollout_engine is RolloutEngine.VLLM:
+        return vllm.chunks_prefill(context.version, _switch_told(context, meaning))
+    return context.source.flag(meaning, default=True)
+
+
+def _set_chunked_prefill(context: RolloutContext, rollout: Rollout) -> Assignments:
+    return (("rollout.chunked_prefill", rollout.chunked_prefill),)
+
+
+def _prefix_caching(context: RolloutContext) -> bool:
+    meaning = "rollout.prefix_caching"
+    if context.rollout_engine is RolloutEngine.VLLM:
+        return vllm.caches_prefixes(context.version, context.model, _switch_told(context, meaning))
+    return context.source.flag(meaning, default=True)
+
+
+def _set_prefix_caching(context: RolloutContext, rollout: Rollout) -> Assignments:
+    return (("rollout.prefix_caching", rollout.prefix_caching),)
+
+
 def _cuda_graphs(context: RolloutContext) -> bool:
     """SGLang captures graphs whatever the key says until its server came."""
     eager = context.source.flag("rollout.enforce_eager")
@@ -213,8 +250,8 @@ BESIDE_FRACTION: tuple[Field[RolloutContext], ...] = (
         checked=True,
     ),
     Ruled("max_model_tokens", _max_model_tokens, _set_max_model_tokens),
-    Plain("chunked_prefill", "rollout.chunked_prefill", FLAG, True),
-    Plain("prefix_caching", "rollout.prefix_caching", FLAG, True),
+    Ruled("chunked_prefill", _chunked_prefill, _set_chunked_prefill),
+    Ruled("prefix_caching", _prefix_caching, _set_prefix_caching),
     Ruled("frees_memory", _frees_memory, _set_frees_memory),
     Plain("capture_sizes", "rollout.capture_sizes", SIZES, _default_capture_sizes, heeded=_is_told),
     Plain("log_stats", "rollout.disable_log_stats", NEGATED_FLAG, False),

@@ -77,6 +77,7 @@ def read_server(
         colocated=colocated,
         max_prompt_tokens=batch.max_prompt_tokens,
         max_response_tokens=batch.max_response_tokens,
+        model=model,
         gpu=gpu,
     )
     fields = read_fields(ROLLOUT, context)

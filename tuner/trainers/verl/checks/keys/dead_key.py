@@ -30,12 +30,14 @@ Sources
 * ``nccl_timeout``: last read in verl 0.7.1 ``workers/fsdp_workers.py:162``.
 """
 
+import re
 from collections.abc import Iterator
 
 from msgspec import Struct
 
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
+from tuner.inputs.tree import contains, split_key
 from tuner.language import N_, _
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
@@ -53,6 +55,7 @@ RULE = Rule(
     numerics=Numerics.CHANGED,
 )
 
+_SECTIONS_OF_FSDP = re.compile(r"\.fsdp(_config)?\.")
 _ENGINE = Releases(since=ENGINE_PREVIEW)
 _WORKERS = Releases(since="0.6.0", until=ENGINE_PREVIEW)  # their schema already has the engine's keys
 _FSDP = (Backend.FSDP, Backend.FSDP2)
@@ -163,20 +166,28 @@ def _concerns(dead: Dead, workload: Workload) -> bool:
 
 
 def _finding(dead: Dead, settings: Settings, workload: Workload) -> Iterator[Finding]:
-    value = settings.get(dead.key)
-    if dead.live is None:
+    value, live = settings.get(dead.key), _live(dead, settings)
+    if live is None:
         message = _("{key}={value} does nothing: no code of {release} reads it").format(
             key=dead.key, value=value, release=workload.release
         )
         yield report(RULE, settings, message, keys=[dead.key], severity=Severity.WARNING)
-    elif settings.get(dead.live) != value:
+    elif settings.get(live) != value:
         message = _("{key}={value} does nothing: {release} reads {live} instead").format(
-            key=dead.key, value=value, release=workload.release, live=dead.live
+            key=dead.key, value=value, release=workload.release, live=live
         )
         yield report(
             RULE,
             settings,
             message,
-            keys=[dead.key, dead.live],
-            overrides=[assign(settings, dead.live, value)],
+            keys=[dead.key, live],
+            overrides=[assign(settings, live, value)],
         )
+
+
+def _live(dead: Dead, settings: Settings) -> str | None:
+    """The key that does the work, which VeOmni has in a section of its own."""
+    veomni = None if dead.live is None else _SECTIONS_OF_FSDP.sub(".veomni.", dead.live)
+    if veomni is None or not contains(settings.defaults, split_key(veomni)):
+        return dead.live
+    return veomni

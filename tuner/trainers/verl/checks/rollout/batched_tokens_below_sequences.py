@@ -28,10 +28,10 @@ from collections.abc import Iterator
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
 from tuner.language import N_, _
+from tuner.serving import vllm
 from tuner.trainers.verl.checks.guards import RefusedBy
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ROLLOUT
-from tuner.versions import at_least
 from tuner.workload import RolloutEngine, Workload
 
 RULE = Rule(
@@ -57,7 +57,7 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
     tokens, sequences = rollout.max_batched_tokens, rollout.max_sequences
     if rollout.engine is not RolloutEngine.VLLM or tokens >= sequences:
         return
-    if not rollout.sequences_adjustable and at_least(rollout.engine_version, "0.11.1"):
+    if not rollout.sequences_adjustable and vllm.lowers_sequences(rollout.engine_version):
         return  # lowers its own number of sequences
     whose = (
         f"{_SEQUENCES}={sequences}"

@@ -1,0 +1,55 @@
+"""A launch whose models VeOmni trains: it gets an answer, and proposals under VeOmni's own keys."""
+
+import json
+
+from tests.cli.runner import run
+
+LAUNCH = " ".join(
+    (
+        "python3 -m verl.trainer.main_ppo model_engine=veomni algorithm.adv_estimator=grpo",
+        "data.train_batch_size=64 data.max_prompt_length=1024 data.max_response_length=2048",
+        "actor_rollout_ref.rollout.name=vllm actor_rollout_ref.rollout.n=8",
+        "actor_rollout_ref.model.path=Qwen/Qwen3-30B-A3B actor_rollout_ref.model.use_remove_padding=True",
+        "actor_rollout_ref.actor.use_dynamic_bsz=True actor_rollout_ref.actor.ppo_mini_batch_size=64",
+        "actor_rollout_ref.actor.veomni.param_offload=True",
+        "actor_rollout_ref.actor.veomni.optimizer_offload=True trainer.n_gpus_per_node=8 trainer.nnodes=2",
+    )
+)
+OPTIONS = ("--gpu", "h100", "--verl-version", "0.9.1")
+
+
+def test_a_launch_with_veomni_gets_a_verdict() -> None:
+    answer = run("advise", "-", *OPTIONS, stdin=LAUNCH)
+    assert answer.code == 0
+    assert answer.out.startswith("FITS")
+    assert "verl 0.9.1, veomni (fsdp2)" in answer.out
+
+
+def test_what_is_proposed_stands_under_veomni_s_keys() -> None:
+    report = json.loads(run("advise", "-", *OPTIONS, "-f", "json", stdin=LAUNCH).out)
+    proposed = " ".join(override for finding in report["findings"] for override in finding["overrides"])
+    assert "actor_rollout_ref.actor.veomni." in proposed
+    assert "fsdp_config" not in proposed
+    assert "strategy=" not in proposed
+
+
+def test_experts_on_other_ranks_are_named_with_what_is_left_out() -> None:
+    launch = f"{LAUNCH} actor_rollout_ref.actor.veomni.expert_parallel_size=8"
+    said = " ".join(run("advise", "-", *OPTIONS, stdin=launch).out.split())
+    assert "without tokens on their way between experts" in said
+    assert "actor_rollout_ref.actor.veomni.expert_parallel_size=8" in said
+
+
+def test_an_engine_that_is_not_modelled_is_named() -> None:
+    answer = run(
+        "advise", "-", *OPTIONS, stdin=LAUNCH.replace("model_engine=veomni", "model_engine=torchtitan")
+    )
+    assert answer.code == 2
+    assert "the training engine 'torchtitan' is not modelled" in answer.err
+
+
+def test_a_dead_key_names_veomni_s_own() -> None:
+    actor = "actor_rollout_ref.actor"
+    launch = f"{LAUNCH} {actor}.use_torch_compile=False {actor}.veomni.use_torch_compile=True"
+    said = " ".join(run("check", "-", *OPTIONS, stdin=launch).out.split())
+    assert "reads actor_rollout_ref.actor.veomni.use_torch_compile instead" in said
