@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, TypedDict
 from tuner.check.judge import EVERYTHING, FindingSelection, judge
 from tuner.consultation.consult import EFFECTS, consult
 from tuner.consultation.diff import compare
-from tuner.consultation.failure import explain_alone, explain_of_job, read_error
+from tuner.consultation.failure import explain_of_job, explain_with_its_log, read_error
 from tuner.consultation.head import consult_head
 from tuner.consultation.premises import Premises
 from tuner.errors import InputError, TunerError, UnsupportedError
@@ -187,7 +187,7 @@ def explain_oom(
     """
     error, stated = read_error(message), Premises(**premises)
     if source is None:
-        return failure_report(explain_alone(error, stated))
+        return failure_report(explain_with_its_log(error, message, stated))
     return failure_report(explain_of_job(error, os.fspath(source), words, stated))
 
 

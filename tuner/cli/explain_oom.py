@@ -58,7 +58,7 @@ def explain_oom(
     Says in which phase memory ran out, which tensor found no room, what decides its size and by how much
     that must change. Without a configuration it says what follows from the error alone.
     """
-    from tuner.consultation.failure import explain_alone, explain_of_job, read_error
+    from tuner.consultation.failure import explain_of_job, explain_with_its_log, read_error
     from tuner.errors import InputError
     from tuner.files import STANDARD_INPUT
 
@@ -71,7 +71,7 @@ def explain_oom(
     error = read_error(message)
     premises = with_project_settings(premises, project_for(config or STANDARD_INPUT, named))
     explained = (
-        explain_alone(error, premises)
+        explain_with_its_log(error, message, premises)
         if config is None
         else explain_of_job(error, config, overrides or (), premises)
     )

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from tuner.advise import Advice, advise
 from tuner.consultation.cluster import choose_card, machine_of, recorded_card
 from tuner.consultation.job import JobReading, read_job, release_of
@@ -20,6 +22,7 @@ from tuner.workload.observed_run import ObservedRun
 if TYPE_CHECKING:
     from tuner.advise.engine_start import EngineComparison
     from tuner.consultation.alternatives import JudgedAlternative
+    from tuner.consultation.ran_out import RanOut
 
 EFFECTS: dict[str, tuple[Numerics, ...]] = {
     "nothing": (),
@@ -97,7 +100,9 @@ def _advised(
     """The advice on a job, with everything that goes with it."""
     advice = advise(job.reading, headroom=premises.headroom, allow=allow, block=block)
     advice = _although_it_ran(advice, job.given)
-    return _consultation(job, premises, advice, run, of_run, block=block)
+    ended = _ran_out(job, advice)
+    answer = _consultation(job, premises, advice if ended is None else ended.advice, run, of_run, block=block)
+    return answer if ended is None else replace(answer, ran_out=ended, fitting=())
 
 
 def _with_run(
@@ -187,6 +192,15 @@ def _although_it_ran(advice: Advice, given: UserInput) -> Advice:
     from tuner.consultation.observed_run import with_what_ran
 
     return with_what_ran(advice, given.log.steps)
+
+
+def _ran_out(job: JobReading, advice: Advice) -> "RanOut | None":
+    """How the job ran out of memory, where its log ends so."""
+    if job.given.log is None or not job.given.log.ended_by_it:
+        return None
+    from tuner.consultation.ran_out import ran_out
+
+    return ran_out(job, job.given.log, advice)
 
 
 def _run_comparison(run: ObservedRun, advice: Advice, job: JobReading) -> RunComparison:

@@ -1,6 +1,8 @@
 """Explains an out-of-memory error, by the job that met it or by itself alone."""
 
 from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
 
 from msgspec import Struct
 
@@ -77,6 +79,23 @@ def explain_of_job(
     failure = explain_failure(answer.advice, error, place, job.reading.write)
     keys = answer.loaded.deciding_keys(failure.place, workload)
     return ExplainedFailure(failure=failure, keys=keys, answer=answer, from_project=answer.from_project)
+
+
+def explain_with_its_log(error: OutOfMemory, message: str, premises: Premises) -> ExplainedFailure:
+    """The error of a job whose configuration stands, if anywhere, in the text that has the error.
+
+    Args:
+        error: of the text.
+        message: where it stands: a file, standard input, or the error itself.
+        premises: what is said beside it.
+
+    Raises:
+        TunerError: something in the premises cannot be used.
+    """
+    if message != STANDARD_INPUT and is_there(message, Path.is_file):
+        with suppress(InputError):  # a text without a configuration, or with one that is not enough
+            return explain_of_job(error, message, (), premises)
+    return explain_alone(error, premises)
 
 
 def explain_alone(error: OutOfMemory, premises: Premises) -> ExplainedFailure:

@@ -35,11 +35,11 @@ def advice_document(answer: Consultation, *, full: bool = False, explain: bool =
     return AnswerDocument(
         sections=(
             failed_allocation(answer),
-            tuple(verdict(advice, answer.left_out, node_said=answer.node_said)),
+            verdict_parts(answer),
             tuple(premises_in_short(answer)),
             (Drawing(draw=partial(chart, advice.estimate)),),
             observed_run(answer),
-            *block(advice, answer.left_out),
+            *paste(answer),
             *brief(advice),
         )
     )
@@ -48,7 +48,7 @@ def advice_document(answer: Consultation, *, full: bool = False, explain: bool =
 def _full(answer: Consultation, *, explain: bool) -> Iterator[tuple[Part, ...]]:
     advice = answer.advice
     yield failed_allocation(answer)
-    yield tuple(verdict(advice, answer.left_out, node_said=answer.node_said))
+    yield verdict_parts(answer)
     yield tuple(premises(answer))
     yield (
         Heading(text=_("GPU memory by phase, per GPU")),
@@ -62,7 +62,26 @@ def _full(answer: Consultation, *, explain: bool) -> Iterator[tuple[Part, ...]]:
     yield Heading(text=_("Batch sizes, in sequences")), batches(advice)
     yield from recommendations(advice)
     yield tuple(contributions(advice))
-    yield from block(advice, answer.left_out)
+    yield from paste(answer)
+
+
+def verdict_parts(answer: Consultation) -> tuple[Part, ...]:
+    """What is said first: how the job of a log ran out of memory, else what the model expects."""
+    if answer.ran_out is not None:
+        from tuner.render.ran_out import ran_out_parts  # few inputs are logs that end so
+
+        return tuple(ran_out_parts(answer, answer.ran_out))
+    return tuple(verdict(answer.advice, answer.left_out, node_said=answer.node_said))
+
+
+def paste(answer: Consultation) -> Iterator[tuple[Part, ...]]:
+    """The block to paste; for a job that ran out of memory, what makes room."""
+    if answer.ran_out is not None:
+        from tuner.render.failure import room_parts
+
+        yield tuple(room_parts(answer.ran_out.failure))
+        return
+    yield from block(answer.advice, answer.left_out)
 
 
 def failed_allocation(answer: Consultation) -> tuple[Part, ...]:

@@ -17,11 +17,13 @@ from tuner.render.advice import (
     failed_allocation,
     memory_aside,
     observed_run,
+    paste,
     seconds,
     sums,
+    verdict_parts,
 )
 from tuner.render.bars import PARTS
-from tuner.render.block import block, contributions
+from tuner.render.block import contributions
 from tuner.render.document.html import html_text
 from tuner.render.document.marks import Medium, words
 from tuner.render.document.parts import AnswerDocument, Paragraph, Part
@@ -30,14 +32,14 @@ from tuner.render.json import advice_json
 from tuner.render.picture import phase_picture
 from tuner.render.premises import premises
 from tuner.render.recommendations import recommendations
-from tuner.render.verdict import subject, verdict
+from tuner.render.verdict import subject
 
 
 def advice_html(answer: Consultation) -> str:
     """The whole answer as a page."""
     advice = answer.advice
     title, language = escape(words(subject(advice), Medium.PAGE)), chosen().replace("_", "-")
-    said = tuple(verdict(advice, answer.left_out, node_said=answer.node_said))
+    said = verdict_parts(answer)
     beside = tuple(Paragraph(text=text) for text in (*engine_memory(advice), *memory_aside(advice)))
     sections = [
         _written([failed_allocation(answer)]),
@@ -46,7 +48,7 @@ def advice_html(answer: Consultation) -> str:
         _written([beside]),
         _section(_("Seconds of a step"), [tuple(Paragraph(text=text) for text in seconds(advice))]),
         _written([observed_run(answer)]),
-        _section(_("What to paste"), block(advice, answer.left_out)),
+        _section(_("What to paste"), paste(answer)),
         _section(_("Findings"), recommendations(advice)),
         _written([tuple(contributions(advice))]),
         _folded(_("What was taken to be so"), tuple(premises(answer))),

@@ -40,8 +40,7 @@ def verdict(advice: Advice, left_out: Sequence[LeftOut] = (), *, node_said: bool
     if not node_said:
         yield from _too_large_a_node(advice)
     yield _headline(advice, left_out)
-    for refusal in advice.refusals:
-        yield from _refusal(refusal)
+    yield from refusal_parts(advice)
     estimate = advice.estimate
     if estimate.worst.peak_bytes > estimate.capacity_bytes:
         yield Paragraph(text=_largest_parts(estimate), level=1)
@@ -106,6 +105,12 @@ def _memory_words(advice: Advice) -> str:
         Verdict.FITS_WHILE_SHORT: _("fits while short"),
         Verdict.DOES_NOT_FIT: _("will not fit"),
     }[advice.memory_verdict]
+
+
+def refusal_parts(advice: Advice) -> Iterator[Part]:
+    """What refuses the launch, with what lifts it."""
+    for refusal in advice.refusals:
+        yield from _refusal(refusal)
 
 
 def _refusal(refusal: Refusal) -> Iterator[Part]:

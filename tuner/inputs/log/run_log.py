@@ -59,6 +59,7 @@ class RunLog(Struct, frozen=True, kw_only=True):
     engine: EngineStart | None = None  # what it had when it was started, where it says so
     steps: tuple[StepMetrics, ...] = ()  # the last ones
     out_of_memory: OutOfMemory | None = None
+    ended_by_it: bool = False  # no step was reported behind the error
     cut_bytes: int = 0  # in the middle, which were not read
     unread: bool = False  # standard input went on
 
@@ -78,6 +79,7 @@ def read_log(source: str, ends: Ends) -> RunLog:
     lines = list(lines_of(ends))
     configuration, first = _configuration(lines, source)
     command, overrides = last_command(lines[first:]), _last_overrides(lines[first:])
+    error, place = _out_of_memory(lines, first)
     return RunLog(
         configuration=configuration,
         overrides=() if overrides is None else _literal(overrides.text),
@@ -87,7 +89,8 @@ def read_log(source: str, ends: Ends) -> RunLog:
         engine_version=engine_version(lines[first:]),
         engine=engine_start(lines[first:]),
         steps=_last_steps(lines, first, command if configuration is None else None),
-        out_of_memory=_out_of_memory(lines, first),
+        out_of_memory=error,
+        ended_by_it=error is not None and not any(map(_tells_step, lines[place:])),
         cut_bytes=ends.cut_bytes,
         unread=ends.unread,
     )
@@ -149,15 +152,21 @@ def _literal(text: str) -> tuple[str, ...]:
     return tuple(word for word in words if isinstance(word, str))
 
 
-def _out_of_memory(lines: Sequence[LogLine], first: int) -> OutOfMemory | None:
-    """The error that ended the job, with its line in the log."""
+def _tells_step(line: LogLine) -> bool:
+    """Whether a line has the metrics of a step; step 0 is the validation before the first."""
+    step = read_step(line.text) if "step:" in line.text else None
+    return step is not None and step.step > 0
+
+
+def _out_of_memory(lines: Sequence[LogLine], first: int) -> tuple[OutOfMemory | None, int]:
+    """The error for which the job had no memory, with its line in the log, and its index among the lines."""
     begin, characters = len(lines), 0
     while begin > first and characters < _MOST_ERROR_CHARACTERS:
         begin -= 1
         characters += len(lines[begin].text) + 1
     error = read_out_of_memory("\n".join(line.text.replace("\r", " ") for line in lines[begin:]))
     if error is None:
-        return None
+        return None, 0
     # Without secrets is only what is told, for to look for them takes longer than all else.
     place = begin + error.line - 1
     begin = max(begin, place - MOST_BEFORE)
@@ -166,9 +175,9 @@ def _out_of_memory(lines: Sequence[LogLine], first: int) -> OutOfMemory | None:
         "\n".join(without_secrets(line.text).replace("\r", " ") for line in message_lines)
     )
     if error is None:
-        return None
+        return None, 0
     number = lines[min(begin + error.line, len(lines)) - 1].number
-    return replace(error, line=number or 0)
+    return replace(error, line=number or 0), place
 
 
 def summary_beside(config: Path) -> RunLog | None:

@@ -47,7 +47,7 @@ def findings_of_input(answer: Consultation) -> InputFindings:
 def lines(answer: Consultation) -> tuple[FindingLine, ...]:
     """All findings, with a bad verdict among them, worst first, then in the file's order."""
     listed = [(item.finding, item.overrides) for item in answer.advice.recommendations]
-    missing = does_not_fit.check(answer.advice)
+    missing = does_not_fit.check(answer)
     others = [
         *([missing] if missing is not None else []),
         *not_modelled.check(answer),
