@@ -57,23 +57,55 @@ def read_error(message: str) -> OutOfMemory:
     if error is None:
         error = read_out_of_memory(read_pasted(message))
     if error is None:
-        raise InputError(
-            _("nothing in it says that memory ran out"),
-            location=Location(source=message),
-            hint=_("looked for: {messages}").format(messages=_("; ").join(_LOOKED_FOR)),
-        )
+        raise _nothing_said(message)
     return error
 
 
+def error_of(message: str | None, log: str | None) -> OutOfMemory:
+    """The error of a message, else the one that a log ends with.
+
+    Raises:
+        InputError: neither is given, or nothing in it says that memory ran out.
+    """
+    if message is not None:
+        return read_error(message)
+    if log is None:
+        raise InputError(
+            _("the error is missing"),
+            hint=_("give it with --message FILE, or the log of the run with --log FILE"),
+        )
+    from tuner.inputs.log_of_run import read_log_of_run
+
+    error = read_log_of_run(log).out_of_memory
+    if error is None:
+        raise _nothing_said(log)
+    return error
+
+
+def _nothing_said(source: str) -> InputError:
+    return InputError(
+        _("nothing in it says that memory ran out"),
+        location=Location(source=source),
+        hint=_("looked for: {messages}").format(messages=_("; ").join(_LOOKED_FOR)),
+    )
+
+
 def explain_of_job(
-    error: OutOfMemory, source: str, words: Sequence[str], premises: Premises
+    error: OutOfMemory, source: str, words: Sequence[str], premises: Premises, *, log: str | None = None
 ) -> ExplainedFailure:
     """The error of a job whose configuration is at hand.
+
+    Args:
+        error: with which it ended.
+        source: the configuration.
+        words: what follows it.
+        premises: what is said beside it.
+        log: the file of the log of its run.
 
     Raises:
         TunerError: something in the configuration or the premises cannot be used.
     """
-    answer, job = consult_job(source, words, premises)
+    answer, job = consult_job(source, words, premises, log=log)
     workload = answer.advice.workload
     place = answer.loaded.trainer.place_of(error.calls)
     failure = explain_failure(answer.advice, error, place, job.reading.write)

@@ -11,7 +11,8 @@ from tuner.out_of_memory.kinds import ErrorKind
 from tuner.render.document.marks import either, user_text
 from tuner.render.document.parts import Column, Heading, Paragraph, Part, Row, Table
 from tuner.render.numbers import gib, gib_interval, percent
-from tuner.render.words import clauses, full_stop, listed
+from tuner.render.words import clauses, full_stop, listed, sentence
+from tuner.render.words import place as place_text
 from tuner.rules.wording import ends, seconds_ends, up_to
 from tuner.timing import Interval
 from tuner.units import GIB, MIB
@@ -250,15 +251,17 @@ def _sign(sign: Observation, run: RunComparison, *, ran_out: bool) -> str:
 
 def _of_log(user_input: UserInput, *, told: bool) -> Iterator[str]:
     """How the job ended, unless that was told first, and what of the log was not read."""
-    log = user_input.log
+    log, source = user_input.log, user_input.log_source or user_input.source
     assert log is not None  # else nothing is said of it
+    for remark in user_input.of_log:
+        yield sentence(f"{place_text(remark.location)}: {remark.text}")
     error = log.out_of_memory
     if error is not None and error.kind is not ErrorKind.KILLED and not told:
         place = _("line {line}").format(line=error.line) if error.line else _("its end")
         yield _(
-            "The job ran out of memory ({place}): {error}. tuner explain-oom {source} --message {source} "
-            "says what was too large."
-        ).format(place=place, error=error.text.rstrip("."), source=user_input.source)
+            "The job ran out of memory ({place}): {error}. tuner explain-oom {source} --message {log} says "
+            "what was too large."
+        ).format(place=place, error=error.text.rstrip("."), source=user_input.source, log=source)
     if log.cut_bytes:
         yield _("{size} MiB in the middle of the log were not read.").format(size=round(log.cut_bytes / MIB))
     if log.unread:

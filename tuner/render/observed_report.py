@@ -11,6 +11,7 @@ from tuner.advise.observations import MemoryComparison, Observation, PeakCompari
 from tuner.advise.remedies import Remedy
 from tuner.consultation.result import Consultation, RunComparison
 from tuner.inputs.log.run_log import RunLog
+from tuner.inputs.user_input import Remark
 from tuner.out_of_memory.kinds import ErrorKind
 from tuner.render import remedy_report  # noqa: F401 - says how its struct is published
 from tuner.render.publication import extended, publish
@@ -71,6 +72,9 @@ class LogReport(Struct, frozen=True, kw_only=True):
     ] = None
     out_of_memory: LoggedError | None
     cut_bytes: Annotated[int, Meta(description="bytes in the middle of the log that were not read")]
+    taken: Annotated[
+        tuple[Remark, ...], Meta(description="settings that the log shows and the configuration does not")
+    ] = ()
 
 
 publish(
@@ -135,6 +139,7 @@ def log_report(answer: Consultation, log: RunLog) -> LogReport:
         rollout_engine=answer.engine,
         out_of_memory=_logged_error(answer, log),
         cut_bytes=log.cut_bytes,
+        taken=answer.given.of_log,
     )
 
 
