@@ -61,6 +61,7 @@ class PremiseValues(TypedDict, total=False):
     reward_model: str | None
     trace: bool
     gpu: str | None
+    gpu_memory: str | None
     gpus_per_node: int | None
     nodes: int | None
     network: str | None
@@ -209,6 +210,8 @@ def estimate_memory(
     model: str | None = None,
     trace: bool = False,
     failed_allocation: str | None = None,
+    gpu: str | None = None,
+    gpu_memory: str | None = None,
 ) -> HeadReport:
     """What the output head, the activations and the KV cache of one micro-batch take.
 
@@ -220,6 +223,8 @@ def estimate_memory(
         model: a bundled name, a folder, or a ``config.json``; adds its activations and KV cache.
         trace: whether the model's tensors are counted in transformers' implementation.
         failed_allocation: an allocation that found no room, with its unit, which is then explained.
+        gpu: a card that the heads are held against.
+        gpu_memory: its memory, such as 24GiB; alone that of a card that is assumed.
 
     Raises:
         TunerError: a number or a name cannot be read, or neither a vocabulary nor a model is given.
@@ -231,6 +236,8 @@ def estimate_memory(
         model=model,
         trace=trace,
         failed_allocation=failed_allocation,
+        gpu=gpu,
+        gpu_memory=gpu_memory,
     )
     return head_report(answer)
 

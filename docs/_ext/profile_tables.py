@@ -33,7 +33,7 @@ class GpuTable(SphinxDirective):
             f"``{name}``",
             f"{gpu.memory_bytes / GIB:.1f}",
             f"{gpu.memory_bytes_per_s / GIGA:,.0f}",
-            f"{gpu.dense_bf16_flop_per_s / TERA:,.0f}",
+            f"{gpu.dense_bf16_flop_per_s / TERA:,.0f}" + ("" if gpu.bfloat16 else " (fp16)"),
             "–" if fp8 is None else f"{fp8 / TERA:,.0f}",
             f"{gpu.link_bytes_per_s / GIGA:,.0f}",
             "–" if gpu.per_node is None else str(gpu.per_node),

@@ -170,6 +170,7 @@ def _consultation(
         model_reason=job.model_reason,
         gpu_reason=job.card.reason,
         gpu_assumed=job.card.assumed,
+        gpu_size_said=premises.gpu_memory is not None,
         gpus_reason=job.gpus_reason,
         node_said=job.card.per_node is not None or premises.gpus_per_node is not None,
         from_project=from_settings(premises),

@@ -20,7 +20,12 @@ from tuner.language import _
 from tuner.out_of_memory.reading import OutOfMemory, read_out_of_memory
 from tuner.trainers.registry import DEFAULT
 
-_WITHOUT_A_JOB = ("gpu", "model", "verl_version")  # premises by which an error alone is explained
+_WITHOUT_A_JOB = (
+    "gpu",
+    "gpu_memory",
+    "model",
+    "verl_version",
+)  # premises by which an error alone is explained
 _LOOKED_FOR = (
     "CUDA out of memory. Tried to allocate ... GiB",
     "CUDA error: out of memory",
@@ -142,7 +147,11 @@ def explain_alone(error: OutOfMemory, premises: Premises) -> ExplainedFailure:
         if premises.model is None
         else premises.read("model", premises.model, lambda path: model_shape(path, trace=trace))
     )
-    card = None if premises.gpu is None else choose_card(premises).gpu.capacity_bytes
+    card = (
+        None
+        if premises.gpu is None and premises.gpu_memory is None
+        else choose_card(premises).gpu.capacity_bytes
+    )
     failure = explain_failure_alone(error, DEFAULT.place_of(error.calls), model=model, capacity=card)
     version = premises.read("verl_version", premises.verl_version, DEFAULT.bundled.choose).version
     keys = DEFAULT.deciding_keys(failure.place, version)

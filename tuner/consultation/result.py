@@ -45,6 +45,7 @@ class Consultation(Struct, frozen=True, kw_only=True):
     model_reason: str  # which option or key named the model
     gpu_reason: str  # which option named the card, or how it was found
     gpu_assumed: bool  # True when nothing named the card
+    gpu_size_said: bool = False  # nothing but how much memory it has
     gpus_reason: str  # where the number of GPUs comes from
     node_said: bool = True  # somebody says how many GPUs a node has, beside the configuration
     from_project: tuple[ProjectOption, ...] = ()  # options that the settings of the project give
