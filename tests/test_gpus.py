@@ -361,3 +361,25 @@ def test_a_machine_without_driver_does_not_load_nvml(monkeypatch: pytest.MonkeyP
 def test_cluster_counts_its_gpus() -> None:
     cluster = Cluster(gpu=find_gpu("h100"), gpus_per_node=8, nodes=4, network_bytes_per_s=50e9)
     assert cluster.gpus == 32
+
+
+@pytest.mark.parametrize(
+    ("name", "gib"),
+    [
+        ("a100-80g", 79.1),
+        ("a100-pcie-80g", 79.1),
+        ("a100-40g", 39.4),
+        ("h100", 79.1),
+        ("h800", 79.1),
+        ("h200", 139.8),
+        ("rtx-4090", 23.55),
+        ("l40s", 44.53),
+        ("l40", 44.40),
+        ("b200", 178.36),
+        ("ascend-910c", 61.27),
+    ],
+)
+def test_what_pytorch_is_offered_is_that_of_published_lines(name: str, gib: float) -> None:
+    gpu = find_gpu(name)
+    assert gpu.capacity_bytes < gpu.memory_bytes
+    assert gpu.capacity_bytes / GIB == pytest.approx(gib, abs=0.01)

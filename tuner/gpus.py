@@ -4,7 +4,8 @@ A profile states what datasheets and drivers do, in their units, which are part 
 
 ``memory_mib``
     total memory as the driver reports it (``nvidia-smi``, ``rocm-smi``, ``npu-smi``); CUDA itself
-    hands out about half a GiB less, which is in ``measured`` where it is known.
+    hands out about half a GiB less, which is in ``measured`` where it is known: read off a card, or
+    the least total capacity in published out-of-memory lines.
 ``memory_gb_per_s``, ``link_gb_per_s``, ``host_gb_per_s``
     bandwidth of the card's own memory, to other cards of the machine, and to the host. The
     latter two are per direction. Cards that bridges join in pairs count with PCIe, since a ring

@@ -163,3 +163,16 @@ def test_the_settings_of_a_project_may_say_it(
     (other / "job.yaml").write_text(CONFIG)
     result = run("advise", str(other / "job.yaml"))
     assert result.code == 2 and "tuner.toml" in result.err and "gpu-memory" in result.err
+
+
+def test_a_job_that_fits_the_box_alone_does_not_fit_what_pytorch_is_offered(tmp_path: Path) -> None:
+    """7B of supervised fine-tuning on two cards of 80 GB, which ended out of memory at 2,048 tokens."""
+    script = tmp_path / "sft.sh"
+    script.write_text(
+        "torchrun --standalone --nnodes=1 --nproc_per_node=2 -m verl.trainer.fsdp_sft_trainer \\\n"
+        "  data.train_files=a.parquet data.val_files=b.parquet data.max_length=2048 \\\n"
+        "  model.partial_pretrain=Qwen/Qwen2.5-7B-Instruct trainer.total_epochs=1\n"
+    )
+    said = run("advise", str(script), "--gpu", "a100-80g", "--verl-version", "0.4.1").out
+    assert said.startswith("WILL NOT FIT: train peaks at 79."), said[:200]
+    assert "of 79.1 GiB" in said

@@ -170,6 +170,7 @@ def _word(advice: Advice) -> tuple[str, Mark]:
         cannot_start = fits_card and not advice.estimate.host_is_short
         return (_("CANNOT START") if cannot_start else _("WILL NOT FIT")), Mark.BAD
     return {
+        Verdict.RAN_OUT: (_("RAN OUT OF MEMORY"), Mark.BAD),
         Verdict.WILL_NOT_START: (_("WILL NOT START"), Mark.BAD),
         Verdict.FITS: (_("FITS"), Mark.GOOD),
         Verdict.FITS_ALONE: (_("FITS IF NOTHING ELSE USES THE GPU"), Mark.DOUBTFUL),
