@@ -46,11 +46,11 @@ def test_figures_are_plausible(name: str) -> None:
     assert gpu.name == name
     assert gpu.evidence is Evidence.EXACT
     assert gpu.vendor in {"nvidia", "amd", "huawei"}
-    assert 20 * GIB < gpu.memory_bytes < 300 * GIB
-    assert 300 * GIGA <= gpu.memory_bytes_per_s <= 8000 * GIGA
-    assert 70 * TERA <= gpu.dense_bf16_flop_per_s <= 2500 * TERA
-    assert 32 * GIGA <= gpu.host_bytes_per_s <= 450 * GIGA
-    assert 32 * GIGA <= gpu.link_bytes_per_s <= 900 * GIGA
+    assert 14 * GIB < gpu.memory_bytes < 300 * GIB  # the T4 has least
+    assert 270 * GIGA <= gpu.memory_bytes_per_s <= 8000 * GIGA
+    assert 65 * TERA <= gpu.dense_bf16_flop_per_s <= 2500 * TERA
+    assert 16 * GIGA <= gpu.host_bytes_per_s <= 450 * GIGA  # over PCIe 3.0
+    assert 16 * GIGA <= gpu.link_bytes_per_s <= 900 * GIGA
     if gpu.dense_fp8_flop_per_s is not None:  # twice the bf16 peak, whatever sparsity would add
         assert gpu.dense_fp8_flop_per_s == pytest.approx(2 * gpu.dense_bf16_flop_per_s, rel=0.02)
     assert gpu.source
@@ -331,8 +331,8 @@ def test_a_card_that_reports_no_memory_has_its_profiles(monkeypatch: pytest.Monk
 
 
 def test_a_card_without_profile_asks_for_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    install(monkeypatch, FakeNvml(name="NVIDIA Tesla T4"))
-    with pytest.raises(InputError, match="NVIDIA Tesla T4") as caught:
+    install(monkeypatch, FakeNvml(name="NVIDIA Tesla P40"))
+    with pytest.raises(InputError, match="NVIDIA Tesla P40") as caught:
         find_gpu(None)
     assert caught.value.hint is not None
     assert "--gpu" in caught.value.hint
@@ -361,3 +361,25 @@ def test_a_machine_without_driver_does_not_load_nvml(monkeypatch: pytest.MonkeyP
 def test_cluster_counts_its_gpus() -> None:
     cluster = Cluster(gpu=find_gpu("h100"), gpus_per_node=8, nodes=4, network_bytes_per_s=50e9)
     assert cluster.gpus == 32
+
+
+@pytest.mark.parametrize(
+    ("name", "gib"),
+    [
+        ("a100-80g", 79.1),
+        ("a100-pcie-80g", 79.1),
+        ("a100-40g", 39.4),
+        ("h100", 79.1),
+        ("h800", 79.1),
+        ("h200", 139.8),
+        ("rtx-4090", 23.55),
+        ("l40s", 44.53),
+        ("l40", 44.40),
+        ("b200", 178.36),
+        ("ascend-910c", 61.27),
+    ],
+)
+def test_what_pytorch_is_offered_is_that_of_published_lines(name: str, gib: float) -> None:
+    gpu = find_gpu(name)
+    assert gpu.capacity_bytes < gpu.memory_bytes
+    assert gpu.capacity_bytes / GIB == pytest.approx(gib, abs=0.01)

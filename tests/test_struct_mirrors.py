@@ -30,9 +30,6 @@ ARGUED: dict[str, tuple[tuple[str, str], ...]] = {
         ("FieldChange", "FieldReport"),
         ("Difference", "DifferenceReport"),
     ),
-    "the line is null behind what was not read of a log, where a pasted text always has it": (
-        ("LoggedError", "OutOfMemory"),
-    ),
     "the premises of one answer, of one side of two, of one input of many: each a selection of its own": (
         ("JudgedFor", "PremisesReport"),
         ("JudgedFor", "SideReport"),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, TypedDict
 from tuner.check.judge import EVERYTHING, FindingSelection, judge
 from tuner.consultation.consult import EFFECTS, consult
 from tuner.consultation.diff import compare
-from tuner.consultation.failure import explain_alone, explain_of_job, read_error
+from tuner.consultation.failure import error_of, explain_of_job, explain_with_its_log
 from tuner.consultation.head import consult_head
 from tuner.consultation.premises import Premises
 from tuner.errors import InputError, TunerError, UnsupportedError
@@ -61,6 +61,7 @@ class PremiseValues(TypedDict, total=False):
     reward_model: str | None
     trace: bool
     gpu: str | None
+    gpu_memory: str | None
     gpus_per_node: int | None
     nodes: int | None
     network: str | None
@@ -83,6 +84,7 @@ def advise(
     *words: str,
     allow: Literal["nothing", "reweighted", "changed"] = "nothing",
     zero_advantage_ratio: float | None = None,
+    log: Source | None = None,
     **premises: "Unpack[PremiseValues]",
 ) -> Report:
     """Judge one configuration: whether it fits, and what to change.
@@ -92,6 +94,7 @@ def advise(
         words: what follows it: overrides, or the arguments and variables of a script.
         allow: what the block to paste may do to the training.
         zero_advantage_ratio: share of the responses without advantage; None where nobody knows.
+        log: of a run of it, or the end of one.
         premises: what the options of the command say, by the names of :class:`PremiseValues`.
 
     Raises:
@@ -103,6 +106,7 @@ def advise(
         Premises(**premises),
         allow=EFFECTS[allow],
         zero_advantage_ratio=zero_advantage_ratio,
+        log=None if log is None else os.fspath(log),
     )
     return report(answer)
 
@@ -171,24 +175,30 @@ def diff(
 
 
 def explain_oom(
-    message: str, source: Source | None = None, *words: str, **premises: "Unpack[PremiseValues]"
+    message: str | None,
+    source: Source | None = None,
+    *words: str,
+    log: Source | None = None,
+    **premises: "Unpack[PremiseValues]",
 ) -> FailureReport:
     """Explain an out-of-memory error.
 
     Args:
         message: the error as it was printed, with the traceback above it where there is one: a file that has
-            it, or one line.
+            it, or one line; None: the one that the log ends with.
         source: the configuration of the job that met it; None where nothing is known of the job.
         words: what follows the configuration.
+        log: of a run of it, or the end of one.
         premises: what the options of the command say, by the names of :class:`PremiseValues`.
 
     Raises:
         TunerError: nothing says that memory ran out, or the configuration or the premises cannot be used.
     """
-    error, stated = read_error(message), Premises(**premises)
+    of_run = None if log is None else os.fspath(log)
+    error, stated = error_of(message, of_run), Premises(**premises)
     if source is None:
-        return failure_report(explain_alone(error, stated))
-    return failure_report(explain_of_job(error, os.fspath(source), words, stated))
+        return failure_report(explain_with_its_log(error, message or of_run or "", stated))
+    return failure_report(explain_of_job(error, os.fspath(source), words, stated, log=of_run))
 
 
 def estimate_memory(
@@ -200,6 +210,8 @@ def estimate_memory(
     model: str | None = None,
     trace: bool = False,
     failed_allocation: str | None = None,
+    gpu: str | None = None,
+    gpu_memory: str | None = None,
 ) -> HeadReport:
     """What the output head, the activations and the KV cache of one micro-batch take.
 
@@ -211,6 +223,8 @@ def estimate_memory(
         model: a bundled name, a folder, or a ``config.json``; adds its activations and KV cache.
         trace: whether the model's tensors are counted in transformers' implementation.
         failed_allocation: an allocation that found no room, with its unit, which is then explained.
+        gpu: a card that the heads are held against.
+        gpu_memory: its memory, such as 24GiB; alone that of a card that is assumed.
 
     Raises:
         TunerError: a number or a name cannot be read, or neither a vocabulary nor a model is given.
@@ -222,6 +236,8 @@ def estimate_memory(
         model=model,
         trace=trace,
         failed_allocation=failed_allocation,
+        gpu=gpu,
+        gpu_memory=gpu_memory,
     )
     return head_report(answer)
 

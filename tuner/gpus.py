@@ -4,7 +4,8 @@ A profile states what datasheets and drivers do, in their units, which are part 
 
 ``memory_mib``
     total memory as the driver reports it (``nvidia-smi``, ``rocm-smi``, ``npu-smi``); CUDA itself
-    hands out about half a GiB less, which is in ``measured`` where it is known.
+    hands out about half a GiB less, which is in ``measured`` where it is known: read off a card, or
+    the least total capacity in published out-of-memory lines.
 ``memory_gb_per_s``, ``link_gb_per_s``, ``host_gb_per_s``
     bandwidth of the card's own memory, to other cards of the machine, and to the host. The
     latter two are per direction. Cards that bridges join in pairs count with PCIe, since a ring
@@ -15,6 +16,8 @@ A profile states what datasheets and drivers do, in their units, which are part 
     what a machine with such cards writes to the storage of checkpoints; 2 where a profile says nothing
 ``dense_bf16_tflop_per_s``, ``dense_fp8_tflop_per_s``
     peaks with FP32 accumulation, without sparsity.
+``dense_fp16_tflop_per_s``
+    in place of the first of them, of a card that has no bfloat16
 ``per_node``
     the most that one machine has, of a card that comes on boards of a fixed number
 ``measured``
@@ -36,17 +39,18 @@ from tuner.evidence import Evidence
 from tuner.files import is_there
 from tuner.hardware import Gpu, MeasuredGpu
 from tuner.language import _
-from tuner.units import GIGA, MIB, TERA
+from tuner.units import GIB, GIGA, MIB, TERA
 
 _ASSUMED = "h100-sxm"  # the card whose rates stand in for an unknown one
 
 _Number = (int, float)
 _RATES: resources.Kinds = {
     "memory_gb_per_s": _Number,
-    "dense_bf16_tflop_per_s": _Number,
     "link_gb_per_s": _Number,
     "host_gb_per_s": _Number,
 }
+_ARITHMETIC: resources.Kinds = {"dense_bf16_tflop_per_s": _Number}
+_HALF = "dense_fp16_tflop_per_s"
 _REQUIRED: resources.Kinds = {
     "names": list,
     "vendor": str,
@@ -57,6 +61,8 @@ _REQUIRED: resources.Kinds = {
 }
 _OPTIONAL: resources.Kinds = {
     "device_names": list,
+    **_ARITHMETIC,
+    _HALF: _Number,
     "dense_fp8_tflop_per_s": _Number,
     "network_gb_per_s": _Number,
     "storage_gb_per_s": _Number,
@@ -72,8 +78,16 @@ _FACTORS: resources.Kinds = {
     "engine_factor": _Number,
     "engine_sequence_factor": _Number,
 }
-_MEASURED: resources.Kinds = {"usable_mib": _Number, "context_mib": _Number, **_RATES, **_FACTORS}
+_MEASURED: resources.Kinds = {
+    "usable_mib": _Number,
+    "context_mib": _Number,
+    **_RATES,
+    **_ARITHMETIC,
+    **_FACTORS,
+}
 _SUFFIXES = (".yaml", ".yml")
+_AMOUNT = re.compile(r"(?P<number>\d{1,9}(?:\.\d{1,6})?) ?(?P<unit>[GgMm])(?:i?[Bb])?")
+_LARGEST_BYTES = 10_000 * GIB
 _COUNTED = re.compile(r"(?P<count>[1-9][0-9]{0,8}) ?[xX] ?(?P<name>.+)")
 
 
@@ -129,6 +143,32 @@ def _namesakes(name: str, _profiles: Path) -> tuple[str, ...]:
     return tuple(others)
 
 
+def nearest_gpu(size: int) -> Gpu:
+    """The bundled card whose memory is nearest to a size in bytes; of several that with most arithmetic."""
+    cards = map(_read, _files())
+    return min(cards, key=lambda gpu: (_distance(gpu, size), -gpu.dense_bf16_flop_per_s, gpu.name))
+
+
+def _distance(gpu: Gpu, size: int) -> int:
+    """By how many GiB a card's memory differs; what the driver keeps for itself makes no other card."""
+    return round(abs(gpu.memory_bytes - size) / GIB)
+
+
+def memory_bytes_of(text: str) -> int:
+    """A card's memory from text such as ``24GiB``; GB and G mean GiB, as makers of cards use them.
+
+    Raises:
+        InputError: not an amount with a unit that any card may have.
+    """
+    match = _AMOUNT.fullmatch(text.strip())
+    size = 0.0 if match is None else float(match["number"]) * (GIB if match["unit"] in "Gg" else MIB)
+    if not GIB <= size <= _LARGEST_BYTES:
+        raise InputError(
+            _("{text!r} is no memory of a card").format(text=text), hint=_("write it as 24GiB or 24GB")
+        )
+    return round(size)
+
+
 def gpu_names() -> tuple[str, ...]:
     """The first name of every bundled profile, sorted."""
     return tuple(sorted(_read(file).name for file in _files()))
@@ -173,6 +213,9 @@ def _files(likely: str = "") -> Iterator[Path]:
 
 def _content(file: Path) -> dict[str, Any]:
     content = resources.read_profile(file, required=_REQUIRED, optional=_OPTIONAL)
+    if not content.keys() & {*_ARITHMETIC, _HALF}:
+        (key,) = _ARITHMETIC
+        raise InputError(_("is missing"), location=Location(source=str(file)), key=key)
     for key in ("names", "device_names"):
         if not all(isinstance(name, str) and name for name in content.get(key, [])):
             location = Location(source=str(file), line=resources.line_of(file, (key,)))
@@ -182,7 +225,7 @@ def _content(file: Path) -> dict[str, Any]:
 
 def _read(file: Path) -> Gpu:
     content = _content(file)
-    fp8 = content.get("dense_fp8_tflop_per_s")
+    fp8, bfloat16 = content.get("dense_fp8_tflop_per_s"), "dense_bf16_tflop_per_s" in content
     measured, network = content.get("measured"), content.get("network_gb_per_s")
     storage = content.get("storage_gb_per_s")
     return Gpu(
@@ -191,7 +234,8 @@ def _read(file: Path) -> Gpu:
         architecture=content["architecture"],
         memory_bytes=content["memory_mib"] * MIB,
         memory_bytes_per_s=content["memory_gb_per_s"] * GIGA,
-        dense_bf16_flop_per_s=content["dense_bf16_tflop_per_s"] * TERA,
+        dense_bf16_flop_per_s=content["dense_bf16_tflop_per_s" if bfloat16 else _HALF] * TERA,
+        bfloat16=bfloat16,
         dense_fp8_flop_per_s=None if fp8 is None else fp8 * TERA,
         link_bytes_per_s=content["link_gb_per_s"] * GIGA,
         host_bytes_per_s=content["host_gb_per_s"] * GIGA,

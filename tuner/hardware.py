@@ -35,12 +35,13 @@ class Gpu(Struct, frozen=True, kw_only=True, cache_hash=True):
     architecture: str  # sm_90, gfx942, ascend-910b
     memory_bytes: int  # what the driver reports as total, not the marketing figure
     memory_bytes_per_s: float
-    dense_bf16_flop_per_s: float
+    dense_bf16_flop_per_s: float  # in float16 where it has no bfloat16
     dense_fp8_flop_per_s: float | None = None
     link_bytes_per_s: float  # to a neighbouring GPU, one direction
     host_bytes_per_s: float  # to host memory, one direction
     network_bytes_per_s: float | None = None  # its share of the network between nodes, one direction
     storage_bytes_per_s: float | None = None  # what its node writes to where checkpoints lie
+    bfloat16: bool = True  # whether it computes in it
     per_node: int | None = None  # the most that one node has; None where that is not known
     evidence: Evidence = Evidence.EXACT
     source: str = ""
@@ -61,6 +62,11 @@ class Gpu(Struct, frozen=True, kw_only=True, cache_hash=True):
         """A copy of the card with no more memory than ``size`` bytes."""
         measured = None if self.measured is None else replace(self.measured, usable_bytes=None)
         return replace(self, memory_bytes=min(self.capacity_bytes, size), measured=measured)
+
+    def with_memory(self, size: int) -> "Gpu":
+        """A copy of the card with ``size`` bytes of memory, all of which processes can have."""
+        measured = None if self.measured is None else replace(self.measured, usable_bytes=None)
+        return replace(self, memory_bytes=size, measured=measured)
 
 
 class Cluster(Struct, frozen=True, kw_only=True, cache_hash=True):

@@ -17,9 +17,19 @@ class GpuTable(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         """One row per accelerator."""
-        header = ["Name", "GiB", "GB/s", "bf16, TFLOP/s", "fp8, TFLOP/s", "Link, GB/s", "Per node", "Source"]
+        header = [
+            "Name",
+            "GiB",
+            "Usable",
+            "GB/s",
+            "bf16, TFLOP/s",
+            "fp8, TFLOP/s",
+            "Link, GB/s",
+            "Per node",
+            "Source",
+        ]
         rows = [self._row(name) for name in gpu_names()]
-        found = table(self, header, rows, widths=[18, 8, 8, 11, 11, 10, 8, 30])
+        found = table(self, header, rows, widths=[17, 7, 8, 8, 11, 10, 9, 7, 30])
         for node in found:
             for row in node.findall(nodes.row):
                 row[-1]["classes"].append("original")  # a source is cited as it calls itself
@@ -32,8 +42,9 @@ class GpuTable(SphinxDirective):
         return [
             f"``{name}``",
             f"{gpu.memory_bytes / GIB:.1f}",
+            "–" if gpu.capacity_bytes == gpu.memory_bytes else f"{gpu.capacity_bytes / GIB:.1f}",
             f"{gpu.memory_bytes_per_s / GIGA:,.0f}",
-            f"{gpu.dense_bf16_flop_per_s / TERA:,.0f}",
+            f"{gpu.dense_bf16_flop_per_s / TERA:,.0f}" + ("" if gpu.bfloat16 else " (fp16)"),
             "–" if fp8 is None else f"{fp8 / TERA:,.0f}",
             f"{gpu.link_bytes_per_s / GIGA:,.0f}",
             "–" if gpu.per_node is None else str(gpu.per_node),

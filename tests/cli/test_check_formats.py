@@ -334,7 +334,7 @@ def test_text_goes_to_the_terminal_and_sarif_to_a_file_in_one_run(folder: Path) 
     assert result.out.startswith("a 显存.yaml:")
     assert json.loads(Path("out.sarif").read_text())["version"] == "2.1.0"
     (summary,) = result.err.splitlines()
-    for assumed in ("verl 0.9.1 (", "vLLM 0.24.0 (", "for h100-sxm with 79.6 GiB (--gpu)"):
+    for assumed in ("verl 0.9.1 (", "vLLM 0.24.0 (", "for h100-sxm with 79.1 GiB (--gpu)"):
         assert summary.count(assumed) == 1
 
 

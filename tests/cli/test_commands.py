@@ -15,7 +15,6 @@ from tuner.cli.application import application
 from tuner.consultation import consult
 from tuner.findings import Severity
 from tuner.render.schemas import INPUT, SCHEMAS, schema
-from tuner.units import MIB
 from tuner.validate.parts import ValidationPart
 
 CONFIG = str(ROOT / "tests/cli/configs/grpo.yaml")
@@ -203,13 +202,13 @@ def test_check_prints_one_line_per_finding_and_a_count(monkeypatch: pytest.Monke
 def test_check_says_which_card_it_judged_for() -> None:
     named = run("check", CONFIG, "--gpu", "h100", "--verl-version", "0.9.1")
     assert named.err.endswith(
-        "; for h100-sxm with 79.6 GiB (--gpu h100; other profiles: h100-nvl, h100-pcie)\n"
+        "; for h100-sxm with 79.1 GiB (--gpu h100; other profiles: h100-nvl, h100-pcie)\n"
     )
-    assert run(*CHECK).err.endswith("; for h100-sxm with 79.6 GiB (--gpu)\n")
+    assert run(*CHECK).err.endswith("; for h100-sxm with 79.1 GiB (--gpu)\n")
     card = json.loads(run(*CHECK, "-f", "json").out)["gpu"]
     assert card == {
         "name": "h100-sxm",
-        "memory_bytes": 81559 * MIB,
+        "memory_bytes": gpus.find_gpu("h100").capacity_bytes,
         "reason": "--gpu",
         "assumed": False,
     }
@@ -219,7 +218,7 @@ def test_check_says_that_it_assumed_a_card(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(gpus, "_local_gpu", lambda: None)
     assumed = run("check", CONFIG)
     reason = "since no GPU was named and none was found: give --gpu NAME"
-    assert assumed.err.endswith(f"; for an assumed 80 GB GPU with 79.6 GiB, {reason}\n")
+    assert assumed.err.endswith(f"; for an assumed 80 GB GPU with 79.1 GiB, {reason}\n")
     assert json.loads(run("check", CONFIG, "-f", "json").out)["gpu"]["assumed"] is True
 
 

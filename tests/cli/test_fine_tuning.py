@@ -63,7 +63,7 @@ def test_nothing_is_said_of_a_rollout(form: str) -> None:
 def test_torchrun_says_how_many_gpus_there_are(tmp_path: Path) -> None:
     script = tmp_path / "run.sh"
     script.write_text(SCRIPT)
-    assert "8 x h100-sxm, 79.6 GiB each, on 2 nodes" in answered(
+    assert "8 x h100-sxm, 79.1 GiB each, on 2 nodes" in answered(
         run("advise", str(script), "4", *GPU, "--full")
     )
     assert "2 x h100-sxm on 1 node" in answered(run("advise", *GPU, *engine(gpus=2)))
@@ -85,7 +85,7 @@ def test_a_launcher_that_says_no_number_starts_one_process(launcher: str, tmp_pa
     script.write_text(f"{launcher} -m {OWN} model.partial_pretrain={MODEL} trainer.n_gpus_per_node=8\n")
     for gpu in ("h100-sxm", "8xh100-sxm"):
         told = " ".join(answered(run("advise", str(script), "--gpu", gpu, "--full")).split())
-        assert "1 x h100-sxm, 79.6 GiB each, on 1 node" in told
+        assert "1 x h100-sxm, 79.1 GiB each, on 1 node" in told
         assert "without --nproc_per_node one process is started on a node" in told
     assert "4 x h100-sxm on 1 node" in answered(run("advise", str(script), *GPU, "--gpus-per-node", "4"))
 
@@ -101,7 +101,7 @@ def test_a_number_of_processes_that_nobody_knows_is_assumed(number: str, tmp_pat
 def test_the_launch_says_how_many_of_a_nodes_gpus_it_takes() -> None:
     for words in (own(gpus=1), engine(gpus=1)):
         told = " ".join(answered(run("advise", "--gpu", "8xh100-sxm", "--full", *words)).split())
-        assert "1 x h100-sxm, 79.6 GiB each, on 1 node" in told
+        assert "1 x h100-sxm, 79.1 GiB each, on 1 node" in told
         assert "number from torchrun --nproc_per_node=1" in told
     ray = ("python3", "-m", f"{ENGINE}_ray", f"model.path={MODEL}", "trainer.n_gpus_per_node=4")
     assert "8 x h100-sxm on 1 node" in answered(run("advise", "--gpu", "8xh100-sxm", *ray))

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 class Verdict(Enum):
     """Whether the configuration starts, and fits the card, all sequences taken at their maximum length."""
 
+    RAN_OUT = "ran_out"  # the log of the job ends with an error for which it had no memory
     WILL_NOT_START = "will_not_start"  # the trainer or its engine refuses it, whatever memory there is
     FITS = "fits"  # the high end of the worst phase's interval is within the card
     FITS_ALONE = "fits_alone"  # the expected peak is, the high end is not: nothing else may use the GPU

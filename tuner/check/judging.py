@@ -87,7 +87,7 @@ def asked_of(given: Input, judging: Judging) -> tuple[Premises, FindingSelection
     """
     project = project_for(given.config, judging.named)
     premises = with_project_settings(judging.premises, project)
-    if any(name == "gpu" for name, _place in premises.places):
+    if any(name in ("gpu", "gpu_memory") for name, _place in premises.places):
         choose_card(premises)
     baseline = None if project is None else project.path("baseline")
     return premises, FindingSelection(

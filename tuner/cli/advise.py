@@ -18,6 +18,7 @@ EXAMPLES = options.examples(
     "tuner advise config.yaml --gpu h100-sxm",
     "tuner advise config.yaml actor_rollout_ref.rollout.gpu_memory_utilization=0.7",
     "tuner advise /dev/null actor_rollout_ref.model.path=Qwen/Qwen3-8B actor_rollout_ref.rollout.name=vllm",
+    "tuner advise run.sh --log run.log",
     "tuner advise config.yaml --model qwen2.5-7b --output-format json -- +data.seed=1 ~reward_model",
 )
 
@@ -85,6 +86,7 @@ def advise(
             show_default=False,
         ),
     ] = None,
+    log: options.Log = None,
     zero_advantage_ratio: options.ZeroAdvantageRatio = None,
     failed_allocation: options.FailedAllocation = None,
     color: options.Colour = "auto",
@@ -111,6 +113,7 @@ def advise(
         premises,
         allow=EFFECTS[allow],
         zero_advantage_ratio=zero_advantage_ratio,
+        log=log,
     )
     answer = ask()
     if failed is not None:

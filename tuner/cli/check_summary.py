@@ -83,6 +83,6 @@ def _cards(totals: Totals) -> str:
 
 def _for_card(name: str, capacity_bytes: int, reason: str, assumed: bool) -> str:
     gpu = _("{gpu} with {capacity}").format(gpu=name, capacity=gib(capacity_bytes))
-    if assumed:
+    if assumed and reason == _("assumed"):
         return _("for an {gpu}, since no GPU was named and none was found: give --gpu NAME").format(gpu=gpu)
     return _("for {gpu} ({reason})").format(gpu=gpu, reason=reason)

@@ -14,6 +14,7 @@ EXAMPLES = options.examples(
     "tuner estimate-memory --vocab 152k --tokens 16k",
     "tuner estimate-memory --vocab 151936 --tokens 8192 --hidden 2048 --dtype float32",
     "tuner estimate-memory --model qwen2.5-7b --tokens 16k",
+    "tuner estimate-memory --model qwen2.5-7b --gpu-memory 24GiB",
     "tuner estimate-memory --vocab 151936 --failed-allocation '18.54 GiB'",
 )
 
@@ -68,6 +69,8 @@ def estimate_memory(
         ),
     ] = None,
     trace: premise_options.Trace = False,
+    gpu: premise_options.Gpu = None,
+    gpu_memory: premise_options.GpuMemory = None,
     output_format: options.TextOrJson = "text",
     failed_allocation: options.FailedAllocation = None,
     color: options.Colour = "auto",
@@ -88,6 +91,8 @@ def estimate_memory(
         model=model,
         trace=trace,
         failed_allocation=failed_allocation,
+        gpu=gpu,
+        gpu_memory=gpu_memory,
     )
     if output_format == "json":
         from tuner.render.json import head_json
@@ -104,4 +109,4 @@ def estimate_memory(
         write(sys.stdout, terminal_text(AnswerDocument(sections=(section,)), terminal) + "\n")
     from tuner.render.head_table import head_text
 
-    write(sys.stdout, head_text(answer.sizes, answer.model, terminal))
+    write(sys.stdout, head_text(answer.sizes, answer.model, terminal, card=answer.card))

@@ -15,6 +15,7 @@ from tuner.language import _
 EXAMPLES = options.examples(
     "tuner explain-oom run.sh --message error.txt --gpu h100-sxm",
     "tuner explain-oom config.yaml actor_rollout_ref.rollout.n=8 --message - < error.txt",
+    "tuner explain-oom run.sh --log run.log",
     "tuner explain-oom --message error.txt --model qwen2.5-7b",
 )
 
@@ -34,7 +35,7 @@ def explain_oom(
     overrides: options.Overrides = None,
     *,
     message: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--message",
             metavar="FILE|-|LINE",
@@ -42,8 +43,10 @@ def explain_oom(
                 "The error as it was printed, with the traceback above it where there is one: a file, - for "
                 "standard input, or the one line."
             ),
+            show_default=False,
         ),
-    ],
+    ] = None,
+    log: options.Log = None,
     premises: Premises,
     named: SettingsNamed,
     output_format: Annotated[
@@ -58,7 +61,7 @@ def explain_oom(
     Says in which phase memory ran out, which tensor found no room, what decides its size and by how much
     that must change. Without a configuration it says what follows from the error alone.
     """
-    from tuner.consultation.failure import explain_alone, explain_of_job, read_error
+    from tuner.consultation.failure import error_of, explain_of_job, explain_with_its_log
     from tuner.errors import InputError
     from tuner.files import STANDARD_INPUT
 
@@ -68,12 +71,12 @@ def explain_oom(
             _("the configuration and the error cannot both come from standard input"),
             hint=_("give one of them as a file"),
         )
-    error = read_error(message)
+    error = error_of(message, log)
     premises = with_project_settings(premises, project_for(config or STANDARD_INPUT, named))
     explained = (
-        explain_alone(error, premises)
+        explain_with_its_log(error, message or log or "", premises)
         if config is None
-        else explain_of_job(error, config, overrides or (), premises)
+        else explain_of_job(error, config, overrides or (), premises, log=log)
     )
     if output_format == "json":
         from tuner.render.failure_report import failure_json

@@ -43,6 +43,18 @@ Overrides = Annotated[
         autocompletion=keys,
     ),
 ]
+Log = Annotated[
+    str | None,
+    typer.Option(
+        "--log",
+        metavar="FILE",
+        help=_(
+            "The log of a run of this configuration or script, or its end; - for standard input. Lengths, "
+            "seconds and the peak are read from it, and settings that it shows."
+        ),
+        show_default=False,
+    ),
+]
 Inputs = Annotated[
     list[str],
     typer.Argument(

@@ -89,6 +89,19 @@ Gpu = Annotated[
         autocompletion=cards,
     ),
 ]
+GpuMemory = Annotated[
+    str | None,
+    typer.Option(
+        OPTIONS["gpu_memory"],
+        metavar="SIZE",
+        help=_(
+            "Memory of each GPU, such as 24GiB, in place of that of --gpu; 24GB is the same, as makers of "
+            "cards have it. Without --gpu a card of this size is assumed, with the speed of the nearest "
+            "known one."
+        ),
+        show_default=False,
+    ),
+]
 GpusPerNode = Annotated[
     int | None,
     typer.Option(
@@ -275,6 +288,7 @@ ANNOTATIONS: dict[str, object] = {
     "reward_model": RewardModel,
     "trace": Trace,
     "gpu": Gpu,
+    "gpu_memory": GpuMemory,
     "gpus_per_node": GpusPerNode,
     "nodes": Nodes,
     "network": Network,

@@ -3,11 +3,12 @@
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tuner.consultation.premises import LARGEST_HEADROOM, OPTIONS, Premises
 from tuner.errors import InputError
 from tuner.evidence import Evidence
-from tuner.gpus import counted, find_gpu, namesakes
+from tuner.gpus import counted, find_gpu, memory_bytes_of, namesakes, nearest_gpu
 from tuner.hardware import Cluster, Gpu
 from tuner.inputs.machine import TargetMachine
 from tuner.inputs.user_input import Count
@@ -45,6 +46,8 @@ def choose_card(premises: Premises) -> ChosenGpu:
             ),
             hint=_("leave one of them out: --gpu {name} goes with any number").format(name=name),
         )
+    if premises.gpu_memory is not None:
+        return _with_memory(premises, name, count, premises.gpu_memory)
     gpu = premises.read("gpu", name, find_gpu)
     assumed = gpu.evidence is Evidence.HEURISTIC
     if name is None:
@@ -58,6 +61,29 @@ def choose_card(premises: Premises) -> ChosenGpu:
         else premises.source_of("gpu")
     )
     return ChosenGpu(gpu=gpu, reason=reason, assumed=False, per_node=count)
+
+
+def _with_memory(premises: Premises, name: str | None, count: int | None, amount: str) -> ChosenGpu:
+    """The card of ``--gpu`` with another memory; without one a card of that size, as fast as the nearest."""
+    size = premises.read("gpu_memory", amount, memory_bytes_of)
+    said = (
+        f"{premises.source_of('gpu_memory')} {amount}"
+        if "gpu_memory" not in dict(premises.places)
+        else (premises.source_of("gpu_memory"))
+    )
+    if name is not None:
+        gpu = premises.read("gpu", name, find_gpu).with_memory(size)
+        reason = _("{card} with {memory}").format(card=premises.source_of("gpu"), memory=said)
+        return ChosenGpu(gpu=gpu, reason=reason, assumed=False, per_node=count)
+    nearest = nearest_gpu(size)
+    gpu = replace(
+        nearest.with_memory(size),
+        name=_("{size:g} GiB card as {nearest}").format(size=round(size / GIB, 2), nearest=nearest.name),
+        per_node=None,
+        evidence=Evidence.HEURISTIC,
+    )
+    reason = _("{memory}; the speed of {nearest} is assumed").format(memory=said, nearest=nearest.name)
+    return ChosenGpu(gpu=gpu, reason=reason, assumed=True)
 
 
 def machine_of(card: ChosenGpu, premises: Premises) -> TargetMachine:

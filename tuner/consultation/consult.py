@@ -1,12 +1,13 @@
 """The way of every command, from what a person has to the answer: read from top to bottom."""
 
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
 from tuner.advise import Advice, advise
-from tuner.consultation.cluster import choose_card, machine_of, recorded_card
+from tuner.consultation.cluster import ChosenGpu, choose_card, machine_of, recorded_card
 from tuner.consultation.job import JobReading, read_job, release_of
 from tuner.consultation.premises import OPTIONS, Premises
 from tuner.consultation.result import Consultation, ProjectOption, RunComparison
@@ -22,6 +23,7 @@ from tuner.workload.observed_run import ObservedRun
 if TYPE_CHECKING:
     from tuner.advise.engine_start import EngineComparison
     from tuner.consultation.alternatives import JudgedAlternative
+    from tuner.consultation.ran_out import RanOut
 
 EFFECTS: dict[str, tuple[Numerics, ...]] = {
     "nothing": (),
@@ -40,6 +42,7 @@ def consult(
     zero_advantage_ratio: float | None = None,
     block: bool = True,
     content: bytes | None = None,
+    log: str | None = None,
 ) -> Consultation:
     """Read, estimate and advise.
 
@@ -51,40 +54,56 @@ def consult(
         zero_advantage_ratio: share of the responses without advantage, None where nobody says.
         block: whether what is to be pasted is wanted, and what rests on defaults, beside the findings.
         content: in place of what the file has.
+        log: the file of the log of a run of it, or ``-``.
 
     Raises:
         TunerError: something in the configuration or the premises cannot be used.
     """
-    job, run, of_run = _job(source, words, premises, zero_advantage_ratio, content)
+    given, card = _input_and_card(source, words, premises, content, log)
+    job, run, of_run = _job(given, card, premises, zero_advantage_ratio)
     return _advised(job, premises, run, of_run, allow=allow, block=block)
 
 
-def consult_job(source: str, words: Sequence[str], premises: Premises) -> tuple[Consultation, JobReading]:
+def consult_job(
+    source: str, words: Sequence[str], premises: Premises, *, log: str | None = None
+) -> tuple[Consultation, JobReading]:
     """What :func:`consult` answers, and the job that it is about."""
-    job, run, of_run = _job(source, words, premises, None, None)
+    given, card = _input_and_card(source, words, premises, None, log)
+    job, run, of_run = _job(given, card, premises, None)
     return _advised(job, premises, run, of_run, allow=(), block=True), job
 
 
-def _job(
-    source: str,
-    words: Sequence[str],
-    premises: Premises,
-    zero_advantage_ratio: float | None,
-    content: bytes | None,
-) -> tuple[JobReading, ObservedRun | None, tuple[str, ...]]:
-    """The job, its run where something tells of one, and the names of the lengths that come from it."""
+def _input_and_card(
+    source: str, words: Sequence[str], premises: Premises, content: bytes | None, log: str | None
+) -> tuple[UserInput, ChosenGpu]:
+    """What was given, with the log of its run where one stands beside it, and the card."""
     card = choose_card(premises)
     with read_for(machine_of(card, premises)):
         given = read_given(source, words, launch=premises.launch, content=content)
     if given.record is not None:
         card = recorded_card(given.record, premises) or card
+    if log is None:
+        return given, card
+    from tuner.inputs.log_of_run import with_log
+
+    return with_log(given, log), card
+
+
+def _job(
+    given: UserInput, card: ChosenGpu, premises: Premises, zero_advantage_ratio: float | None
+) -> tuple[JobReading, ObservedRun | None, tuple[str, ...]]:
+    """The job, its run where something tells of one, and the names of the lengths that come from it."""
     release = release_of(given, premises)
 
-    def read(premises: Premises) -> JobReading:
+    def read(given: UserInput, premises: Premises) -> JobReading:
         ratio = zero_advantage_ratio
         return read_job(given, premises, card=card, release=release, zero_advantage_ratio=ratio)
 
-    return _with_run(given, premises, read)
+    if given.log_source and given.log is not None and given.log.configuration is None:
+        from tuner.consultation.settings_of_run import with_settings_of_run
+
+        given = with_settings_of_run(given, read(given, premises), premises)
+    return _with_run(given, premises, partial(read, given))
 
 
 def _advised(
@@ -101,7 +120,9 @@ def _advised(
     advice = _although_it_ran(advice, job.given)
     if job.given.missing is not None:  # what it sets is not known, and a block could undo it
         advice = replace(advice, combination=None, if_reweighted=None)
-    return _consultation(job, premises, advice, run, of_run, block=block)
+    ended = _ran_out(job, advice)
+    answer = _consultation(job, premises, advice if ended is None else ended.advice, run, of_run, block=block)
+    return answer if ended is None else replace(answer, ran_out=ended, fitting=())
 
 
 def _with_run(
@@ -151,6 +172,7 @@ def _consultation(
         model_reason=job.model_reason,
         gpu_reason=job.card.reason,
         gpu_assumed=job.card.assumed,
+        gpu_size_said=premises.gpu_memory is not None,
         gpus_reason=job.gpus_reason,
         node_said=job.card.per_node is not None or premises.gpus_per_node is not None,
         from_project=from_settings(premises),
@@ -191,6 +213,15 @@ def _although_it_ran(advice: Advice, given: UserInput) -> Advice:
     from tuner.consultation.observed_run import with_what_ran
 
     return with_what_ran(advice, given.log.steps)
+
+
+def _ran_out(job: JobReading, advice: Advice) -> "RanOut | None":
+    """How the job ran out of memory, where its log ends so."""
+    if job.given.log is None or not job.given.log.ended_by_it:
+        return None
+    from tuner.consultation.ran_out import ran_out
+
+    return ran_out(job, job.given.log, advice)
 
 
 def _run_comparison(run: ObservedRun, advice: Advice, job: JobReading) -> RunComparison:

@@ -4,8 +4,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tuner.advise.allocation import Explanation, explain_without_a_job
+from tuner.consultation.cluster import ChosenGpu, choose_card
 from tuner.consultation.models import model_shape
-from tuner.consultation.premises import HEAD_TOKENS
+from tuner.consultation.premises import HEAD_TOKENS, Premises
 from tuner.dtypes import DType, parse_dtype
 from tuner.errors import InputError
 from tuner.language import _
@@ -104,6 +105,7 @@ class HeadConsultation(Struct, frozen=True, kw_only=True):
     sizes: HeadSizes
     model: ModelShape | None
     allocation: Explanation | None  # of a failed allocation that was asked about
+    card: ChosenGpu | None = None  # whose memory is held against it, where one is named
 
 
 def consult_head(
@@ -115,6 +117,8 @@ def consult_head(
     model: str | None = None,
     trace: bool = False,
     failed_allocation: str | None = None,
+    gpu: str | None = None,
+    gpu_memory: str | None = None,
 ) -> HeadConsultation:
     """What is asked about the output head, in numbers.
 
@@ -126,6 +130,8 @@ def consult_head(
         model: a bundled name, a folder, or a ``config.json``.
         trace: whether the model's tensors are counted in transformers' implementation.
         failed_allocation: bytes that found no room, with their unit.
+        gpu: a card that it is held against, and
+        gpu_memory: its memory, with the unit.
 
     Raises:
         InputError: a number or a name cannot be read, or neither a vocabulary nor a model is given.
@@ -156,4 +162,7 @@ def consult_head(
             tokens=sizes.tokens if tokens is not None else None,
             model=shape,
         )
-    return HeadConsultation(sizes=sizes, model=shape, allocation=allocation)
+    card = None
+    if gpu is not None or gpu_memory is not None:
+        card = choose_card(Premises(gpu=gpu, gpu_memory=gpu_memory))
+    return HeadConsultation(sizes=sizes, model=shape, allocation=allocation, card=card)

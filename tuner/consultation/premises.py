@@ -26,6 +26,7 @@ class Premises(Struct, frozen=True, kw_only=True):
     reward_model: str | None = None
     trace: bool = False  # count the model's tensors in transformers' implementation
     gpu: str | None = None  # a profile's name or file, with the cards of a node before it: 8xh100-sxm
+    gpu_memory: str | None = None  # of each card, with its unit: 24GiB
     gpus_per_node: int | None = None
     nodes: int | None = None
     network: str | None = None  # each GPU's share of the network between nodes, with its unit

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tuner.advise.engine_start import EngineComparison
     from tuner.advise.observations import Observations
     from tuner.consultation.alternatives import JudgedAlternative
+    from tuner.consultation.ran_out import RanOut
 
 
 class ProjectOption(Struct, frozen=True, kw_only=True):
@@ -44,6 +45,7 @@ class Consultation(Struct, frozen=True, kw_only=True):
     model_reason: str  # which option or key named the model
     gpu_reason: str  # which option named the card, or how it was found
     gpu_assumed: bool  # True when nothing named the card
+    gpu_size_said: bool = False  # nothing but how much memory it has
     gpus_reason: str  # where the number of GPUs comes from
     node_said: bool = True  # somebody says how many GPUs a node has, beside the configuration
     from_project: tuple[ProjectOption, ...] = ()  # options that the settings of the project give
@@ -57,6 +59,7 @@ class Consultation(Struct, frozen=True, kw_only=True):
     of_run: tuple[str, ...] = ()  # names of the lengths that come from a run's log
     run: RunComparison | None = None  # where a log reports of its steps
     engine: "EngineComparison | None" = None  # where it says how the rollout engine was started
+    ran_out: "RanOut | None" = None  # where it ends with an error for which the job had no memory
 
     @property
     def settings(self) -> Settings:

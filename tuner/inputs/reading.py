@@ -198,9 +198,10 @@ def _logged(log: "RunLog", file: Path, words: Sequence[str]) -> UserInput:
         _("the log holds no configuration"),
         location=Location(source=str(file)),
         hint=_(
-            "give a log from the start of the job, where the trainer prints its settings; an error alone "
-            "is explained by: tuner explain-oom --message FILE"
-        ),
+            "give the script that it is of: tuner advise run.sh --log {log}; or a log from the start of the "
+            "job, where the trainer prints its settings; an error alone is explained by: tuner explain-oom "
+            "--message {log}"
+        ).format(log=file),
     )
 
 

@@ -96,6 +96,8 @@ class UserInput(Struct, frozen=True, kw_only=True):
     missing: MissingConfiguration | None = None  # what the settings should rest on and cannot
     machine: TargetMachine = GPUS  # that a script was read for
     log: "RunLog | None" = None  # what else the log says that the configuration was read from
+    log_source: str = ""  # the file of the log, where it stands beside a configuration or a script
+    of_log: tuple[Remark, ...] = ()  # settings that were taken from the log, and why
     record: "RunRecord | None" = None  # of the run whose configuration it is, where its workers left one
     program: str = ""  # the module or file that a command or script starts; empty where none is seen
     processes: "Processes | None" = None  # that a command or script starts, where it says how many

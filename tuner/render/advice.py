@@ -67,17 +67,22 @@ def _full(answer: Consultation, *, explain: bool) -> Iterator[tuple[Part, ...]]:
 
 
 def judgement(answer: Consultation) -> tuple[Part, ...]:
-    """What is missing of the configuration, if anything; then the verdict."""
-    advice = answer.advice
-    return (
-        *missing_configuration.headline(answer.given, subject(advice)),
-        *verdict(advice, answer.left_out, node_said=answer.node_said),
-    )
+    """What is missing of the configuration, if anything; then how the job ended, or what is expected."""
+    missing = missing_configuration.headline(answer.given, subject(answer.advice))
+    if answer.ran_out is not None:
+        from tuner.render.ran_out import ran_out_parts  # few inputs are logs that end so
+
+        return (*missing, *ran_out_parts(answer, answer.ran_out))
+    return (*missing, *verdict(answer.advice, answer.left_out, node_said=answer.node_said))
 
 
 def to_paste(answer: Consultation) -> Iterator[tuple[Part, ...]]:
-    """The block to paste, or why there is none; nothing of a job whose configuration is missing."""
-    if answer.given.missing is None:
+    """The block to paste, or why there is none; for a job that ran out of memory, what makes room."""
+    if answer.ran_out is not None:
+        from tuner.render.failure import room_parts
+
+        yield tuple(room_parts(answer.ran_out.failure))
+    elif answer.given.missing is None:
         yield from block(answer.advice, answer.left_out)
 
 

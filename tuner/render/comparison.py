@@ -29,6 +29,7 @@ from tuner.render.words import (
 from tuner.trainers.key_facts import KeyChange, KeyFate
 
 _VERDICTS = {
+    Verdict.RAN_OUT: N_("RAN OUT OF MEMORY"),
     Verdict.WILL_NOT_START: N_("WILL NOT START"),
     Verdict.FITS: N_("FITS"),
     Verdict.FITS_ALONE: N_("FITS if nothing else uses the GPU"),

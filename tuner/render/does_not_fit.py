@@ -7,6 +7,7 @@ Whether any phase peaks above the capacity of the GPU, or the rollout engine has
 With ``--host-memory`` also whether offloaded states and copies take more host memory than a node has.
 This is the verdict of the memory model itself, given as a finding so that a check can fail on it.
 It is an error where the job cannot fit.
+It is one as well, whatever the model says, where the input is a log that ends because memory ran out.
 It is a warning where it fits while its sequences are short.
 With ``--mean-response-length`` that is so only where the mean is short enough.
 It is a warning as well where the release is not bundled and the job does not fit whatever that release does.
@@ -32,6 +33,8 @@ The page on the memory model lists every term and what it was compared with.
 """  # noqa: D415 - the first line is the page's title
 
 from tuner.advise import Advice, Verdict
+from tuner.consultation.result import Consultation
+from tuner.errors import Location
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.language import N_, _
@@ -50,8 +53,29 @@ RULE = Rule(
 )
 
 
-def check(advice: Advice) -> Finding | None:
-    """The verdict as a finding; None when the job fits, if only alone on the GPU."""
+def check(answer: Consultation) -> Finding | None:
+    """The verdict as a finding; None when the job fits, if only alone on the GPU, and did not run out."""
+    return _of_model(answer.advice) if answer.ran_out is None else _of_run(answer)
+
+
+def _of_run(answer: Consultation) -> Finding:
+    """The finding on a job that ran out of memory, at the line of the log that says so."""
+    from tuner.render.ran_out import ended_words  # few inputs are logs that end so
+
+    ended = answer.ran_out
+    assert ended is not None  # else the model's verdict is reported
+    phases = ended.failure.place.phases
+    return Finding(
+        rule=RULE,
+        message=_("the job ran out of memory {how}").format(how=ended_words(ended)),
+        severity=RULE.severity,
+        evidence=Evidence.MEASURED,
+        phase=phases[0] if len(phases) == 1 else None,
+        location=Location(source=answer.given.source, line=ended.failure.error.line or None),
+    )
+
+
+def _of_model(advice: Advice) -> Finding | None:
     if advice.memory_verdict in (Verdict.FITS, Verdict.FITS_ALONE):
         return None
     estimate = advice.estimate

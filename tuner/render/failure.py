@@ -30,13 +30,18 @@ _MORE_TOKENS = 4  # times the tokens of the likeliest tensor: what needs more is
 
 def failure_document(explained: ExplainedFailure) -> AnswerDocument:
     """The whole explanation."""
-    rows = tuple((name, user_text(text)) for name, text in _rows(explained))
     return AnswerDocument(
         sections=(
-            (Heading(text=said_of_kind(explained.failure)), Facts(rows=rows, width=_LABEL)),
-            tuple(_remedies(explained)) if explained.failure.remedies else (),
+            (Heading(text=said_of_kind(explained.failure)), failure_facts(explained)),
+            tuple(room_parts(explained.failure)),
         )
     )
+
+
+def failure_facts(explained: ExplainedFailure) -> Facts:
+    """Where memory ran out, for which tensor, beside what, and why."""
+    rows = tuple((name, user_text(text)) for name, text in _rows(explained))
+    return Facts(rows=rows, width=_LABEL)
 
 
 def _rows(explained: ExplainedFailure) -> Iterator[tuple[str, str]]:
@@ -172,8 +177,10 @@ def _meaning(failure: Failure) -> str:
 # -- what makes room ------------------------------------------------------------------------------
 
 
-def _remedies(explained: ExplainedFailure) -> Iterator[Part]:
-    failure = explained.failure
+def room_parts(failure: Failure) -> Iterator[Part]:
+    """What makes room, priced; empty where nothing is known to."""
+    if not failure.remedies:
+        return
     yield Heading(text=_("What makes room, priced by the model"))
     need = failure.need
     if need is not None and not need.known:

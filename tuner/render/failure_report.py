@@ -8,13 +8,12 @@ from msgspec.structs import replace
 from tuner import __version__
 from tuner.advise.failure import Failure, OtherSetting
 from tuner.advise.needs import Need
-from tuner.advise.remedies import Remedy
 from tuner.consultation.failure import ExplainedFailure
 from tuner.consultation.result import ProjectOption
 from tuner.inputs.secrets import without_secrets
 from tuner.out_of_memory.reading import OutOfMemory
 from tuner.out_of_memory.stack import Call
-from tuner.render import memory_report, premises_report  # noqa: F401 - say how their structs are published
+from tuner.render import memory_report, premises_report, remedy_report  # noqa: F401 - say how their structs are published
 from tuner.render.json_text import json_text
 from tuner.render.publication import extended, publish
 from tuner.render.report_values import SCHEMA_VERSION, SchemaVersion
@@ -63,13 +62,6 @@ publish(
     "NeedReport",
     *("measure", "phase", "limit_bytes", "known"),
     text="Where memory was missing, and how much may be taken there.",
-)
-publish(
-    Remedy,
-    "RemedyReport",
-    *("code", "name", "overrides", "measure", "phase", "before_bytes", "after_bytes", "enough"),
-    *("seconds_before", "seconds_after", "change", "numerics", "yours"),
-    text="One change of settings and what it does where memory was missing.",
 )
 publish(OtherSetting, "OtherSetting", *OtherSetting._fields)
 

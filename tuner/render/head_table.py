@@ -2,6 +2,7 @@
 
 from functools import partial
 
+from tuner.consultation.cluster import ChosenGpu
 from tuner.consultation.head import HeadRow, HeadSizes, head_rows, token_rows
 from tuner.language import _
 from tuner.memory.head.logits import published_rule_bytes
@@ -9,6 +10,7 @@ from tuner.model_shape import ModelShape
 from tuner.render.columns import columns, left, right
 from tuner.render.numbers import gib
 from tuner.render.terminal import Terminal, plain
+from tuner.render.words import listed
 from tuner.workload import (
     ENTROPY_CHUNK_TOKENS,
 )
@@ -18,7 +20,9 @@ _COLUMN = 11
 _gib = partial(gib, decimals=2)  # the leanest ways take some 10 MiB
 
 
-def head_text(sizes: HeadSizes, model: ModelShape | None, terminal: Terminal) -> str:
+def head_text(
+    sizes: HeadSizes, model: ModelShape | None, terminal: Terminal, *, card: ChosenGpu | None = None
+) -> str:
     """The table of the heads and the one of their tokens, for a terminal."""
     title = _("Output head: {tokens:,} tokens x {vocab:,} vocabulary, hidden {hidden:,}, {dtype}").format(
         tokens=sizes.tokens, vocab=sizes.vocab, hidden=sizes.hidden, dtype=sizes.dtype.value
@@ -39,9 +43,21 @@ def head_text(sizes: HeadSizes, model: ModelShape | None, terminal: Terminal) ->
         _head_table(head_rows(sizes), terminal),
         "\n".join(terminal.prose(note) for note in notes),
     ]
+    if card is not None:
+        parts.append(terminal.prose(_of_card(head_rows(sizes), card)))
     if model is not None:
         parts.append(_token_table(sizes, model, terminal))
     return "\n\n".join(parts)
+
+
+def _of_card(rows: tuple[HeadRow, ...], card: ChosenGpu) -> str:
+    """The ways whose training with entropy takes more than a card has, or that all of them are within."""
+    capacity = card.gpu.capacity_bytes
+    beyond = [head_label(row.name) for row in rows if row.training_entropy_bytes > capacity]
+    text = _("All of them are within the {capacity} of {gpu} ({reason}).")
+    if beyond:
+        text = _("Beyond the {capacity} of {gpu} ({reason}), in training with entropy: {ways}.")
+    return text.format(capacity=gib(capacity), gpu=card.gpu.name, reason=card.reason, ways=listed(beyond))
 
 
 def _head_table(rows: tuple[HeadRow, ...], terminal: Terminal) -> str:

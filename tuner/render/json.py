@@ -61,6 +61,8 @@ def head_report(consultation: HeadConsultation) -> HeadReport:
         published_rule_bytes=published_rule_bytes(tokens=sizes.tokens, vocab=sizes.vocab),
         model=model.name if model is not None else None,
         tokens=token_rows(sizes, model) if model is not None else (),
+        gpu=None if consultation.card is None else consultation.card.gpu.name,
+        capacity_bytes=None if consultation.card is None else consultation.card.gpu.capacity_bytes,
         failed_allocation=consultation.allocation,
     )
 

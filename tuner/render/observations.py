@@ -11,7 +11,8 @@ from tuner.out_of_memory.kinds import ErrorKind
 from tuner.render.document.marks import either, user_text
 from tuner.render.document.parts import Column, Heading, Paragraph, Part, Row, Table
 from tuner.render.numbers import gib, gib_interval, percent
-from tuner.render.words import clauses, full_stop, listed
+from tuner.render.words import clauses, full_stop, listed, sentence
+from tuner.render.words import place as place_text
 from tuner.rules.wording import ends, seconds_ends, up_to
 from tuner.timing import Interval
 from tuner.units import GIB, MIB
@@ -26,6 +27,10 @@ _GIB_WIDTH = 9
 _PHASE_TOOK_MORE = N_(
     "{phase} took {factor:.2f} times the modelled memory, more than its upper end: compare the settings "
     "with the job, and please report it."
+)
+_PREEMPTING_AND_FULL = N_(
+    "A sequence is preempted {value:.2f} times and computed again: the rollout engine runs more sequences "
+    "than its KV cache holds. Let it run fewer: {keys}."
 )
 _SIGNS = {
     Sign.LONGEST: N_("{phase} takes most of the step, {share}."),
@@ -76,9 +81,10 @@ def _of_run(answer: Consultation) -> Iterator[Part]:
 
 
 def _sentences(answer: Consultation) -> Iterator[Part]:
-    texts = [] if answer.run is None else list(sentences(answer.run))
+    told = answer.ran_out is not None
+    texts = [] if answer.run is None else list(sentences(answer.run, ran_out=told))
     texts += [] if answer.engine is None else _engine(answer.engine)
-    for text in (*texts, *_of_log(answer.given)):
+    for text in (*texts, *_of_log(answer.given, told=told)):
         yield Paragraph(text=user_text(text), level=1, further=1)
 
 
@@ -150,8 +156,13 @@ def _timed(name: str, observed: float | None, modelled: Interval | None) -> Row:
     return Row(cells=(name, *("-" if one is None else f"{one:.1f} s" for one in seconds), interval))
 
 
-def sentences(run: RunComparison) -> Iterator[str]:
-    """What the figures of a run say, and what to do about it."""
+def sentences(run: RunComparison, *, ran_out: bool = False) -> Iterator[str]:
+    """What the figures of a run say, and what to do about it.
+
+    Args:
+        run: beside the model.
+        ran_out: the job ran out of memory: nothing is offered that takes more.
+    """
     observations = run.observations
     if observations.run.seconds_from is not None:
         yield _("The run has no timer: its seconds are worked out from {metric}.").format(
@@ -161,7 +172,8 @@ def sentences(run: RunComparison) -> Iterator[str]:
         generates = not any(phase.phase is Phase.TRAIN for phase in observations.phases)
         yield _memory(observations.run, observations.memory, beside_engine=generates)
     for sign in observations.signs:
-        yield _sign(sign, run)
+        if not (ran_out and sign.sign is Sign.LESS_MEMORY):
+            yield _sign(sign, run, ran_out=ran_out)
 
 
 def _memory(run: ObservedRun, memory: MemoryComparison, *, beside_engine: bool) -> str:
@@ -220,11 +232,14 @@ def _engine(engine: EngineComparison) -> Iterator[str]:
         yield full_stop(_("The rollout engine started with {figures}").format(figures=clauses(parts)))
 
 
-def _sign(sign: Observation, run: RunComparison) -> str:
+def _sign(sign: Observation, run: RunComparison, *, ran_out: bool) -> str:
     keys = (key for field in sign.fields for key in run.keys.get(field, ()))
     names = _(" ({names})").format(names=listed(sign.timers)) if sign.timers else ""
     of_phase = sign.sign is Sign.MORE_MEMORY and sign.phase is not None
-    return _(_PHASE_TOOK_MORE if of_phase else _SIGNS[sign.sign]).format(
+    text = _PHASE_TOOK_MORE if of_phase else _SIGNS[sign.sign]
+    if ran_out and sign.sign is Sign.PREEMPTING:
+        text = _PREEMPTING_AND_FULL
+    return _(text).format(
         phase="" if sign.phase is None else sign.phase.value,
         share=percent(sign.value),
         factor=sign.value,
@@ -234,17 +249,19 @@ def _sign(sign: Observation, run: RunComparison) -> str:
     )
 
 
-def _of_log(user_input: UserInput) -> Iterator[str]:
-    """How the job ended, and what of the log was not read."""
-    log = user_input.log
+def _of_log(user_input: UserInput, *, told: bool) -> Iterator[str]:
+    """How the job ended, unless that was told first, and what of the log was not read."""
+    log, source = user_input.log, user_input.log_source or user_input.source
     assert log is not None  # else nothing is said of it
+    for remark in user_input.of_log:
+        yield sentence(f"{place_text(remark.location)}: {remark.text}")
     error = log.out_of_memory
-    if error is not None and error.kind is not ErrorKind.KILLED:
+    if error is not None and error.kind is not ErrorKind.KILLED and not told:
         place = _("line {line}").format(line=error.line) if error.line else _("its end")
         yield _(
-            "The job ran out of memory ({place}): {error}. tuner explain-oom {source} --message {source} "
-            "says what was too large."
-        ).format(place=place, error=error.text.rstrip("."), source=user_input.source)
+            "The job ran out of memory ({place}): {error}. tuner explain-oom {source} --message {log} says "
+            "what was too large."
+        ).format(place=place, error=error.text.rstrip("."), source=user_input.source, log=source)
     if log.cut_bytes:
         yield _("{size} MiB in the middle of the log were not read.").format(size=round(log.cut_bytes / MIB))
     if log.unread:

@@ -3,13 +3,19 @@
 from typing import Annotated
 
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from tuner.advise.engine_start import EngineComparison, FigureComparison
+from tuner.advise.failure import failed_of
 from tuner.advise.observations import MemoryComparison, Observation, PeakComparison, PhaseComparison
+from tuner.advise.remedies import Remedy
 from tuner.consultation.result import Consultation, RunComparison
 from tuner.inputs.log.run_log import RunLog
+from tuner.inputs.user_input import Remark
 from tuner.out_of_memory.kinds import ErrorKind
+from tuner.render import remedy_report  # noqa: F401 - says how its struct is published
 from tuner.render.publication import extended, publish
+from tuner.workload import Phase
 from tuner.workload.observed_run import ObservedRun
 
 
@@ -37,6 +43,22 @@ class LoggedError(Struct, frozen=True, kw_only=True):
     kind: ErrorKind
     text: str
     line: Annotated[int | None, Meta(description="of the log; null behind what was not read")]
+    ended: Annotated[bool, Meta(description="no step was reported behind it")] = False
+    phases: Annotated[
+        tuple[Phase, ...], Meta(description="one of which it was; none where no call says")
+    ] = ()
+    step: Annotated[int | None, Meta(description="in which it was; null before the first one ended")] = None
+    requested_bytes: Annotated[
+        int | None, Meta(description="that found no room; null where the error does not say")
+    ] = None
+    free_bytes: int | None = None
+    tensor_bytes: Annotated[int | None, Meta(description="in PyTorch's tensors, by the error")] = None
+    modelled_tensor_bytes: Annotated[
+        int | None, Meta(description="in tensors at the modelled peak of the phase")
+    ] = None
+    remedies: Annotated[
+        tuple[Remedy, ...], Meta(description="what makes room there; of a log that ends so")
+    ] = ()
 
 
 class LogReport(Struct, frozen=True, kw_only=True):
@@ -50,6 +72,9 @@ class LogReport(Struct, frozen=True, kw_only=True):
     ] = None
     out_of_memory: LoggedError | None
     cut_bytes: Annotated[int, Meta(description="bytes in the middle of the log that were not read")]
+    taken: Annotated[
+        tuple[Remark, ...], Meta(description="settings that the log shows and the configuration does not")
+    ] = ()
 
 
 publish(
@@ -108,15 +133,34 @@ publish(
 
 def log_report(answer: Consultation, log: RunLog) -> LogReport:
     """What a log says, and a run beside the model."""
-    error = log.out_of_memory
     return LogReport(
         lengths=answer.of_run,
         observed=None if answer.run is None else _steps(answer.run),
         rollout_engine=answer.engine,
-        out_of_memory=None
-        if error is None
-        else LoggedError(kind=error.kind, text=error.text, line=error.line or None),
+        out_of_memory=_logged_error(answer, log),
         cut_bytes=log.cut_bytes,
+        taken=answer.given.of_log,
+    )
+
+
+def _logged_error(answer: Consultation, log: RunLog) -> LoggedError | None:
+    error, ended = log.out_of_memory, answer.ran_out
+    if error is None:
+        return None
+    logged = LoggedError(kind=error.kind, text=error.text, line=error.line or None, ended=log.ended_by_it)
+    if ended is None:
+        return logged
+    failure = ended.failure
+    failed, card = failed_of(failure.error), failure.card
+    return replace(
+        logged,
+        phases=failure.place.phases,
+        step=ended.step,
+        requested_bytes=None if failed is None else failed.bytes,
+        free_bytes=None if failed is None else failed.free_bytes,
+        tensor_bytes=None if card is None else card.tensor_bytes,
+        modelled_tensor_bytes=None if card is None else card.modelled_tensor_bytes,
+        remedies=failure.remedies,
     )
 
 

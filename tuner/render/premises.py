@@ -114,9 +114,12 @@ def _full_rows(answer: Consultation) -> Rows:
 
 
 def _assumed(answer: Consultation) -> Paragraph:
-    memory = gib(answer.advice.workload.cluster.gpu.memory_bytes)
+    gpu = answer.advice.workload.cluster.gpu
     text = _("no GPU was named and none was found; {memory} are taken. Give --gpu NAME.")
-    shown = titled(marked(_("ASSUMED"), Mark.DOUBTFUL), text.format(memory=memory))
+    if answer.gpu_size_said:
+        text = _("of the card its size alone is known; {reason}. Give --gpu NAME.")
+    said = text.format(memory=gib(gpu.memory_bytes), reason=answer.gpu_reason)
+    shown = titled(marked(_("ASSUMED"), Mark.DOUBTFUL), said)
     return Paragraph(text=shown, level=1)
 
 

@@ -72,4 +72,6 @@ class HeadReport(Struct, frozen=True, kw_only=True):
     published_rule_bytes: Annotated[int, Meta(description="7 bytes per token and vocabulary entry")]
     model: str | None
     tokens: tuple[TokenRow, ...]
+    gpu: Annotated[str | None, Meta(description="the card that it is held against; null without")] = None
+    capacity_bytes: Annotated[int | None, Meta(description="of that card")] = None
     failed_allocation: Explanation | None = None

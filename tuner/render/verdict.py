@@ -40,8 +40,7 @@ def verdict(advice: Advice, left_out: Sequence[LeftOut] = (), *, node_said: bool
     if not node_said:
         yield from _too_large_a_node(advice)
     yield _headline(advice, left_out)
-    for refusal in advice.refusals:
-        yield from _refusal(refusal)
+    yield from refusal_parts(advice)
     estimate = advice.estimate
     if estimate.worst.peak_bytes > estimate.capacity_bytes:
         yield Paragraph(text=_largest_parts(estimate), level=1)
@@ -109,6 +108,12 @@ def _memory_words(advice: Advice) -> str:
     }[advice.memory_verdict]
 
 
+def refusal_parts(advice: Advice) -> Iterator[Part]:
+    """What refuses the launch, with what lifts it."""
+    for refusal in advice.refusals:
+        yield from _refusal(refusal)
+
+
 def _refusal(refusal: Refusal) -> Iterator[Part]:
     """Why, where it was set, and what lifts it."""
     finding = refusal.finding
@@ -170,6 +175,7 @@ def _word(advice: Advice) -> tuple[str, Mark]:
         cannot_start = fits_card and not advice.estimate.host_is_short
         return (_("CANNOT START") if cannot_start else _("WILL NOT FIT")), Mark.BAD
     return {
+        Verdict.RAN_OUT: (_("RAN OUT OF MEMORY"), Mark.BAD),
         Verdict.WILL_NOT_START: (_("WILL NOT START"), Mark.BAD),
         Verdict.FITS: (_("FITS"), Mark.GOOD),
         Verdict.FITS_ALONE: (_("FITS IF NOTHING ELSE USES THE GPU"), Mark.DOUBTFUL),

@@ -213,11 +213,23 @@ class Configuration(Protocol):
         """
 
 
+class ShownSetting(Struct, frozen=True, kw_only=True):
+    """A setting that the metrics of a run show."""
+
+    key: str
+    value: int
+    metric: str  # by which it is known
+    of_cluster: bool = False  # options may say it
+
+
 class RunReader(Protocol):
     """What a trainer's runs print and record, as the answer needs it."""
 
     def observed_run(self, steps: "Sequence[StepMetrics]", workload: Workload) -> "ObservedRun | None":
         """What the metrics of a run's steps say of the job; None where they say nothing of it."""
+
+    def shown_settings(self, steps: "Sequence[StepMetrics]", loaded: Loaded) -> tuple["ShownSetting", ...]:
+        """Settings of the cluster and the batch that the metrics of steps show, be they set or not."""
 
     def with_record(
         self, record: "RunRecord", observed: "ObservedRun | None", workload: Workload

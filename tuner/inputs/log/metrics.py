@@ -36,7 +36,7 @@ def read_step(text: str) -> StepMetrics | None:
     values = {}
     for part in _COLOURS.sub("", text[begin.end() :]).split(" - "):
         name, colon, written = part.rpartition(":")
-        match = _VALUE.match(written) if colon and len(name) <= LONGEST_NAME else None
+        match = _VALUE.match(written.lstrip()) if colon and len(name) <= LONGEST_NAME else None
         if match is not None:
             value = float({"True": "1", "False": "0"}.get(match[1], match[1]))
             if abs(value) <= LARGEST:  # nan is not

@@ -15,7 +15,8 @@ from tuner.inputs.log.command import StartingCommand, last_command
 from tuner.inputs.log.engine import engine_start, engine_version
 from tuner.inputs.log.lines import Ends, LogLine, lines_of
 from tuner.inputs.log.mapping import PrintedMapping, begins_mapping, read_mapping
-from tuner.inputs.log.metrics import LARGEST, LONGEST_NAME, MOST_STEPS, StepMetrics, last_steps, read_step
+from tuner.inputs.log.metrics import LARGEST, LONGEST_NAME, StepMetrics
+from tuner.inputs.log.step_lines import steps_in, tells_step
 from tuner.inputs.secrets import without_secrets
 from tuner.inputs.tree import leaves
 from tuner.language import _
@@ -28,6 +29,7 @@ from tuner.workload.observed_run import EngineStart
 _OF_LOG = re.compile(
     rb"^(?:\x1b\[[0-9;]*m)*\([\w.<>:-]{0,80}(?: [\w.<>:-]{1,80})? ?pid=\d+"  # Ray's prefix
     rb"|(?<![\w/])step:\d{1,9} - [\w/@.-]{1,120}:"
+    rb"|(?<![\w/])step:\d{1,9}[ -]{0,8}\r?\n.{0,120}?[\w@.-]{1,60}/[\w/@.-]{1,100}: ?(?:np\.\w{1,20}\()?-?\d"
     rb"|^Error executing job with overrides: \["
     rb"|^\{'\w{1,80}': \{'\w{1,80}': "  # a nested mapping as pprint writes it
     rb"|^\+{1,3} (?:\w+=\S* )*(?:\S*/)?(?:python3?|torchrun|ray|accelerate|uv) "  # set -x
@@ -38,7 +40,6 @@ _OVERRIDES = "Error executing job with overrides: ["
 _FAILED_MAPPINGS = 20  # after which no further one is tried
 _MOST_MAPPINGS = 16
 _MOST_ARGUMENTS = 1000
-_MOST_STEP_LINES = 4 * MOST_STEPS  # a step may be repeated, or told in several lines
 _MOST_ERROR_CHARACTERS = 8 * 1024 * 1024  # at the end, where an error is looked for
 
 
@@ -59,6 +60,7 @@ class RunLog(Struct, frozen=True, kw_only=True):
     engine: EngineStart | None = None  # what it had when it was started, where it says so
     steps: tuple[StepMetrics, ...] = ()  # the last ones
     out_of_memory: OutOfMemory | None = None
+    ended_by_it: bool = False  # no step was reported behind the error
     cut_bytes: int = 0  # in the middle, which were not read
     unread: bool = False  # standard input went on
 
@@ -78,6 +80,7 @@ def read_log(source: str, ends: Ends) -> RunLog:
     lines = list(lines_of(ends))
     configuration, first = _configuration(lines, source)
     command, overrides = last_command(lines[first:]), _last_overrides(lines[first:])
+    error, place = _out_of_memory(lines, first)
     return RunLog(
         configuration=configuration,
         overrides=() if overrides is None else _literal(overrides.text),
@@ -87,7 +90,8 @@ def read_log(source: str, ends: Ends) -> RunLog:
         engine_version=engine_version(lines[first:]),
         engine=engine_start(lines[first:]),
         steps=_last_steps(lines, first, command if configuration is None else None),
-        out_of_memory=_out_of_memory(lines, first),
+        out_of_memory=error,
+        ended_by_it=error is not None and not any(map(tells_step, lines[place:])),
         cut_bytes=ends.cut_bytes,
         unread=ends.unread,
     )
@@ -126,8 +130,7 @@ def _last_steps(
 ) -> tuple[StepMetrics, ...]:
     """The steps behind the last start; a report may have its steps above the command as well."""
     for begin in (first if command is None else first + command.index, first):
-        step_lines = [line for line in lines[begin:] if "step:" in line.text][-_MOST_STEP_LINES:]
-        steps = last_steps(step for line in step_lines if (step := read_step(line.text)) is not None)
+        steps = steps_in(lines[begin:])
         if steps:
             return steps
     return ()
@@ -149,15 +152,15 @@ def _literal(text: str) -> tuple[str, ...]:
     return tuple(word for word in words if isinstance(word, str))
 
 
-def _out_of_memory(lines: Sequence[LogLine], first: int) -> OutOfMemory | None:
-    """The error that ended the job, with its line in the log."""
+def _out_of_memory(lines: Sequence[LogLine], first: int) -> tuple[OutOfMemory | None, int]:
+    """The error for which the job had no memory, with its line in the log, and its index among the lines."""
     begin, characters = len(lines), 0
     while begin > first and characters < _MOST_ERROR_CHARACTERS:
         begin -= 1
         characters += len(lines[begin].text) + 1
     error = read_out_of_memory("\n".join(line.text.replace("\r", " ") for line in lines[begin:]))
     if error is None:
-        return None
+        return None, 0
     # Without secrets is only what is told, for to look for them takes longer than all else.
     place = begin + error.line - 1
     begin = max(begin, place - MOST_BEFORE)
@@ -166,9 +169,9 @@ def _out_of_memory(lines: Sequence[LogLine], first: int) -> OutOfMemory | None:
         "\n".join(without_secrets(line.text).replace("\r", " ") for line in message_lines)
     )
     if error is None:
-        return None
+        return None, 0
     number = lines[min(begin + error.line, len(lines)) - 1].number
-    return replace(error, line=number or 0)
+    return replace(error, line=number or 0), place
 
 
 def summary_beside(config: Path) -> RunLog | None:

@@ -48,7 +48,7 @@ def lines(answer: Consultation) -> tuple[FindingLine, ...]:
     """All findings, with a bad verdict among them, worst first, then in the file's order."""
     known = answer.given.missing is None  # else no figure, and no fix, is surely of the job
     listed = [(item.finding, item.overrides if known else ()) for item in answer.advice.recommendations]
-    unfit = does_not_fit.check(answer.advice)
+    unfit = does_not_fit.check(answer)
     others = [
         *missing_configuration.check(answer.given),
         *([unfit] if unfit is not None and known else []),

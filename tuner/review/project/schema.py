@@ -42,6 +42,7 @@ class JobSettings(Struct, frozen=True, kw_only=True, rename="kebab", forbid_unkn
     critic_model: _Text | None = None
     reward_model: _Text | None = None
     gpu: _Text | None = None
+    gpu_memory: _Text | None = None
     gpus_per_node: _Count | None = None
     nodes: _Count | None = None
     network: _Text | None = None

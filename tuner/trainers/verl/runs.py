@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tuner.model_shape import ModelShape
+from tuner.trainers.protocol import Loaded, ShownSetting
 from tuner.workload import Workload
 
 if TYPE_CHECKING:
@@ -18,6 +19,13 @@ def observed_run(steps: "Sequence[StepMetrics]", workload: Workload) -> "Observe
     from tuner.trainers.verl import step_metrics
 
     return step_metrics.observed_steps(steps, workload)
+
+
+def shown_settings(steps: "Sequence[StepMetrics]", loaded: Loaded) -> tuple[ShownSetting, ...]:
+    """What metrics show of the job, see :func:`tuner.trainers.verl.shown_settings.shown_settings`."""
+    from tuner.trainers.verl import shown_settings as module
+
+    return module.shown_settings(steps, loaded)
 
 
 def with_record(
