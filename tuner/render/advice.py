@@ -9,7 +9,6 @@ from tuner.counted import counted
 from tuner.language import _
 from tuner.memory import Estimate, RolloutMemory
 from tuner.memory.rollout.share import FRACTION_MEANS
-from tuner.render import missing_configuration
 from tuner.render.bars import chart
 from tuner.render.block import block, contributions
 from tuner.render.brief import brief
@@ -69,10 +68,12 @@ def _full(answer: Consultation, *, explain: bool) -> Iterator[tuple[Part, ...]]:
 def judgement(answer: Consultation) -> tuple[Part, ...]:
     """What is missing of the configuration, if anything; then the verdict."""
     advice = answer.advice
-    return (
-        *missing_configuration.headline(answer.given, subject(advice)),
-        *verdict(advice, answer.left_out, node_said=answer.node_said),
-    )
+    said = tuple(verdict(advice, answer.left_out, node_said=answer.node_said))
+    if answer.given.missing is None:
+        return said
+    from tuner.render.missing_configuration import headline  # of few launches
+
+    return (*headline(answer.given, subject(advice)), *said)
 
 
 def to_paste(answer: Consultation) -> Iterator[tuple[Part, ...]]:
