@@ -171,3 +171,14 @@ def _begun(descriptor: int) -> bytes:
     if not first:
         raise ValueError(_("no program writes into this pipe"))
     return first
+
+
+def is_top_of_repository(folder: Path) -> bool:
+    """Whether a folder is the top of a repository, and no part of another one as a submodule is."""
+    git = folder / ".git"
+    if not is_there(git, Path.is_file):
+        return is_there(git)
+    try:
+        return b"/modules/" not in read_bytes(git, most=KIB)
+    except InputError:
+        return True

@@ -293,6 +293,8 @@ def test_a_recipe_in_a_submodule_of_a_checkout_rests_on_the_checkout(repository:
         ("# comment\nMODE=pinned_tag\nTAG=v0.7.0\nCOMMIT=abc\n", "0.7.0", ""),
         ("TAG=v0.7.2\n", "0.7.1", ""),
         ("VERL_COMMIT=0123456789abcdef\n", BUNDLED[-1], "asks for the commit 0123456789 of verl"),
+        ("REPRODUCTION_COMMIT=4f80e465c2ec79\n", BUNDLED[-1], "asks for the commit 4f80e465c2 of verl"),
+        ("B_RECIPE_SUBMODULE_COMMIT=4f80e465c2ec79\n", BUNDLED[-1], ""),
         ("TAG=main\n", BUNDLED[-1], ""),
         ("\xff\0", BUNDLED[-1], ""),
     ],

@@ -10,7 +10,6 @@ from msgspec import Struct
 from tuner.consultation.premises import Premises
 from tuner.errors import InputError, Location
 from tuner.files import is_there
-from tuner.inputs.missing_configuration import missing_text
 from tuner.inputs.settings import Settings
 from tuner.inputs.tree import contains, dotted, lookup
 from tuner.inputs.user_input import UserInput
@@ -120,6 +119,8 @@ class Models(Struct, frozen=True):
             )
         left_open = next((value for value in self.given.unsettled if value.key == key), None)
         if left_open is None and self.given.missing is not None:
+            from tuner.inputs.missing_configuration import missing_text
+
             return InputError(
                 _("no model is named, and {what}").format(what=missing_text(self.given.missing)),
                 location=self.given.missing.location,

@@ -275,7 +275,7 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
         """
         value = self._typed_value(key, _("true or false, without quotes"), as_flag)
         if value is None:
-            return default and not self.is_set(key)
+            return default and split_key(key) not in self.origins  # which is at hand, where is_set is not
         return value
 
     @overload

@@ -9,7 +9,6 @@ from tuner.counted import counted
 from tuner.language import _
 from tuner.memory import Estimate, RolloutMemory
 from tuner.memory.rollout.share import FRACTION_MEANS
-from tuner.render import missing_configuration
 from tuner.render.bars import chart
 from tuner.render.block import block, contributions
 from tuner.render.brief import brief
@@ -68,12 +67,17 @@ def _full(answer: Consultation, *, explain: bool) -> Iterator[tuple[Part, ...]]:
 
 def judgement(answer: Consultation) -> tuple[Part, ...]:
     """What is missing of the configuration, if anything; then how the job ended, or what is expected."""
-    missing = missing_configuration.headline(answer.given, subject(answer.advice))
     if answer.ran_out is not None:
         from tuner.render.ran_out import ran_out_parts  # few inputs are logs that end so
 
-        return (*missing, *ran_out_parts(answer, answer.ran_out))
-    return (*missing, *verdict(answer.advice, answer.left_out, node_said=answer.node_said))
+        said = tuple(ran_out_parts(answer, answer.ran_out))
+    else:
+        said = tuple(verdict(answer.advice, answer.left_out, node_said=answer.node_said))
+    if answer.given.missing is None:
+        return said
+    from tuner.render.missing_configuration import headline  # of few launches
+
+    return (*headline(answer.given, subject(answer.advice)), *said)
 
 
 def to_paste(answer: Consultation) -> Iterator[tuple[Part, ...]]:

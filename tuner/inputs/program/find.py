@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from tuner.errors import InputError
-from tuner.files import is_there, read_bytes
-from tuner.units import KIB
+from tuner.files import is_there, is_top_of_repository
 
 if TYPE_CHECKING:
     from tuner.inputs.program.hydra import PrimaryConfig, ReadProgram
@@ -45,17 +43,6 @@ def _within_repository(folder: Path) -> Iterator[Path]:
         yield above
         if is_top_of_repository(above):
             return
-
-
-def is_top_of_repository(folder: Path) -> bool:
-    """Whether a folder is the top of a repository, and no part of another one as a submodule is."""
-    git = folder / ".git"
-    if not is_there(git, Path.is_file):
-        return is_there(git)
-    try:
-        return b"/modules/" not in read_bytes(git, most=KIB)
-    except InputError:
-        return True
 
 
 def program_file(program: str, starts: Sequence[Path]) -> ProgramFile | None:

@@ -1,30 +1,26 @@
 """Takes a user's files and arguments, whatever project they are for."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from tuner.errors import InputError, Location
+from tuner.errors import Location
 from tuner.inputs.overrides import (
-    COMMAND_LINE,
     Argument,
-    Arguments,
     option_value,
 )
 from tuner.inputs.tree import Path, leaves, split_key
-from tuner.inputs.user_input import MissingConfiguration
 from tuner.inputs.yaml_file import Document
 from tuner.override_text import override_key
 from tuner.trainers.verl.arguments import parsed, user_locations
-from tuner.trainers.verl.defaults import CONFIGS
 from tuner.trainers.verl.defaults_list import Composition, follow
 from tuner.trainers.verl.entry_points import (
     OWN_SECTIONS,
     program_of_keys,
     program_started,
-    refuse_config,
     refuse_other_entry_points,
 )
 from tuner.trainers.verl.forks import is_borne_out, is_told_by_launch
@@ -34,7 +30,6 @@ from tuner.trainers.verl.forks.translate import (
     translated,
 )
 from tuner.trainers.verl.limits import expect_few
-from tuner.trainers.verl.primary import Primary, ProgramStart, is_of_verl, missing_configuration, primary_of
 from tuner.trainers.verl.programs import Program
 from tuner.trainers.verl.recipes import named as recipe_named
 from tuner.trainers.verl.recipes import started_as
@@ -69,7 +64,6 @@ def parse(
         UnsupportedError: the configuration is for another entry point of verl, or larger than any is.
     """
     expect_few(len(given), given[-1].location if given else None)
-    launch = ProgramStart(program=program, beside=folder, python_path=tuple(folders))
     config_name = option_value(given, "config_name")
     trainer = program_started(program, None if config_name is None else config_name.text)
     fork = None if trainer is not None else _fork_of(document, given, program, folder)
@@ -77,17 +71,20 @@ def parse(
         from tuner.trainers.verl.named_files import with_config_file
 
         document, given = with_config_file(fork, document, given, folder)
-    arguments = parsed(given, fork)
-    primary = primary_of(launch, given, _stem(arguments))
-    if primary.document is None and document is not None:
-        primary = replace(primary, document=document)
-    primary, arguments = _with_named(primary, arguments, fork, folder)
-    composition, primary = _composed(primary, fork)
+    arguments, primary = parsed(given, fork), None
+    if program or arguments.config_name is not None:
+        from tuner.trainers.verl.primary import ProgramStart, primary_of  # a file alone names no other
+
+        start = ProgramStart(program=program, beside=folder, python_path=tuple(folders))
+        compose = partial(_composition, fork=fork)
+        primary, arguments = primary_of(start, given, arguments, document, fork, compose)
+    composition = _composition(document, fork=fork) if primary is None else primary.composition
     keys = user_locations(composition.documents, arguments.overrides)
     expect_few(len(keys), next(reversed(keys.values()), None))
     if fork is None:
-        by_name = program_started("", composition.config) or program_started("", primary.name)
-        trainer = trainer or by_name or _program_of(composition, keys)
+        by_name = program_started("", None if primary is None else primary.name)
+        trainer = trainer or program_started("", composition.config) or by_name
+        trainer = trainer or _program_of(composition, keys)
         if not trainer.fine_tunes:
             refuse_other_entry_points(keys)
     return UserConfiguration(
@@ -95,52 +92,16 @@ def parse(
         arguments=arguments,
         keys=keys,
         program=program,
-        folder=primary.folder,
+        folder=folder if primary is None else primary.folder,
         fork=fork,
         started=trainer or Program.PPO,
         processes=processes,
-        required=primary.required,
-        laid_on=primary.laid_on,
-        declares=bool(program or primary.name),
-        missing=primary.missing or _missing(launch, given, arguments, composition),
+        primary=primary,
     )
-
-
-def _stem(arguments: Arguments) -> str | None:
-    """The name of the configuration that is asked for."""
-    return None if arguments.config_name is None else _stem_of(arguments.config_name)
 
 
 def _stem_of(name: str | None) -> str:
     return (name or "").removesuffix(".yaml")
-
-
-def _missing(
-    launch: ProgramStart, given: Sequence[Argument], arguments: Arguments, composition: Composition
-) -> MissingConfiguration | None:
-    """What is missing where the launch names a configuration and no file has it."""
-    if arguments.config_name is None or not composition.empty:
-        return None
-    return missing_configuration(launch, given, arguments.config_name)
-
-
-def _composed(primary: Primary, fork: Fork | None) -> tuple[Composition, Primary]:
-    """The user's files on one another.
-
-    A file that only the program's code names is no word of the user: one that cannot be composed is missing.
-    """
-    try:
-        return _composition(primary.document, fork, primary.tops), primary
-    except InputError as error:
-        if not primary.by_code or primary.document is None:
-            raise
-        missing = MissingConfiguration(
-            name=primary.name or "",
-            looked_in=(str(FilePath(primary.document.source).parent),),
-            reason=str(error),
-            location=error.location or Location(source=primary.document.source),
-        )
-        return Composition(), replace(primary, document=None, missing=missing)
 
 
 def recognises(document: Document | None, given: Sequence[Argument], *, program: str) -> bool:
@@ -159,7 +120,9 @@ def _program_of(composition: Composition, keys: Mapping[Path, Location]) -> Prog
     return Program.PPO if composition.config is not None else program_of_keys(keys)
 
 
-def _composition(document: Document | None, fork: Fork | None, tops: Sequence[FilePath] = ()) -> Composition:
+def _composition(
+    document: Document | None, tops: Sequence[FilePath] = (), *, fork: Fork | None
+) -> Composition:
     if document is None:
         return Composition()
     if fork is not None:  # what such a project prints is held against no release: every setting counts as set
@@ -193,26 +156,3 @@ def _fork_of(
         return fork
     code = code_around(FilePath(folder).absolute())
     return fork if code is None or is_borne_out(fork, code) else None
-
-
-def _with_named(
-    primary: Primary, arguments: Arguments, fork: Fork | None, folder: str
-) -> tuple[Primary, Arguments]:
-    """The user's own file that is named; the name is kept where it is one of verl's."""
-    name = primary.name
-    if name is None:
-        return primary, arguments
-    refuse_config(name, Location(source=COMMAND_LINE))
-    if primary.by_code and is_of_verl(name):
-        return primary, replace(arguments, config_name=None if name == CONFIGS[0] else name)
-    typed = arguments if arguments.config_name is not None else replace(arguments, config_name=name)
-    if is_of_verl(name) or recipe_named(name) is not None:
-        return primary, typed
-    if primary.document is None:
-        from tuner.trainers.verl.named_files import beside_launch
-
-        primary = replace(primary, document=beside_launch(name, folder))
-    if primary.document is None and (fork is None or name not in fork.configs):
-        return primary, typed
-    megatron = primary.document is None and "megatron" in name
-    return primary, replace(arguments, config_name=CONFIGS[1] if megatron else None)

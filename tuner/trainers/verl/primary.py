@@ -1,24 +1,26 @@
 """The configuration that a launch has Hydra compose: one of verl's, a file in its tree, or a missing one."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from os.path import normpath
 from pathlib import Path as FilePath
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tuner.errors import Location
+from tuner.errors import InputError, Location
 from tuner.files import is_there
-from tuner.inputs.overrides import COMMAND_LINE, Argument, option_value
+from tuner.inputs.overrides import COMMAND_LINE, Argument, Arguments, option_value
 from tuner.inputs.program.find import file_of_program, starting_folders
 from tuner.inputs.program.named_config import NamedConfig, named_config
 from tuner.inputs.user_input import MissingConfiguration
 from tuner.inputs.yaml_file import Document, read_yaml
 from tuner.language import _
 from tuner.trainers.verl.defaults import CONFIGS, FINE_TUNING_CONFIGS
-from tuner.trainers.verl.entry_points import program_started
+from tuner.trainers.verl.defaults_list import Composition
+from tuner.trainers.verl.entry_points import program_started, refuse_config
 from tuner.trainers.verl.example_configs import example_config
-from tuner.trainers.verl.named_files import CONFIG_FOLDERS
+from tuner.trainers.verl.forks.fork import Fork
+from tuner.trainers.verl.named_files import CONFIG_FOLDERS, beside_launch
 from tuner.trainers.verl.recipes import named as recipe_named
 from tuner.trainers.verl.required_release import RequiredRelease, required_release
 
@@ -38,15 +40,16 @@ class ProgramStart(Struct, frozen=True, kw_only=True):
 
 
 class Primary(Struct, frozen=True, kw_only=True):
-    """Where the configuration of a launch stands."""
+    """Where the configuration of a launch stands, and what its files say."""
 
     name: str | None = None  # without ".yaml"; None where nobody names one
     by_code: bool = False  # the program's code names it, and no option
     document: Document | None = None  # of the user's own file
     tops: tuple[FilePath, ...] = ()  # folders in which a defaults list looks beside that of the document
+    composition: Composition = Composition()
     folder: str = ""  # in which a copy of verl's own configuration lies first
     required: RequiredRelease | None = None  # that the recipe is written for
-    missing: MissingConfiguration | None = None
+    missing: MissingConfiguration | None = None  # what the launch names and no file has
 
     @property
     def laid_on(self) -> str:
@@ -59,30 +62,96 @@ def is_of_verl(name: str) -> bool:
     return name in (*CONFIGS, *FINE_TUNING_CONFIGS)
 
 
-def primary_of(launch: ProgramStart, given: Sequence[Argument], name: str | None) -> Primary:
-    """The configuration of a launch.
+def primary_of(
+    start: ProgramStart,
+    given: Sequence[Argument],
+    arguments: Arguments,
+    document: Document | None,
+    fork: Fork | None,
+    compose: Callable[[Document | None, Sequence[FilePath]], Composition],
+) -> tuple[Primary, Arguments]:
+    """The configuration of a launch, and its arguments with the name of verl's that it rests on.
 
     Args:
-        launch: what starts the program.
+        start: what starts the program.
         given: the program's arguments.
-        name: what ``--config-name`` says, without ".yaml"; None without it.
+        arguments: the same, read.
+        document: a file that was given beside them.
+        fork: the project that the launch is for.
+        compose: reads what a file names beside it.
 
     Raises:
         InputError: the file is malformed.
+        UnsupportedError: the configuration is that of another entry point.
     """
-    named = launch.named(given)
-    asked = name if name is not None or named is None else named.name
+    primary = _named_in(start, given, arguments)
+    if primary.document is None and document is not None:
+        primary = replace(primary, document=document)
+    primary, arguments = _with_named(primary, arguments, fork, start.beside)
+    primary = _composed(primary, compose)
+    if primary.missing is None and arguments.config_name is not None and primary.composition.empty:
+        primary = replace(primary, missing=_missing(start, given, arguments.config_name))
+    return primary, arguments
+
+
+def _named_in(start: ProgramStart, given: Sequence[Argument], arguments: Arguments) -> Primary:
+    """The configuration that the options or the program's code name, with its file where the tree has it."""
+    named = start.named(given)
+    typed = None if arguments.config_name is None else arguments.config_name.removesuffix(".yaml")
+    asked = typed if typed is not None or named is None else named.name
     primary = Primary(
         name=asked,
-        by_code=name is None and asked is not None,
-        folder=_folder_of_verl(launch, named),
-        required=_required(launch, named),
+        by_code=typed is None and asked is not None,
+        folder=_folder_of_verl(start, named),
+        required=_required(start, named),
     )
     if named is not None and not named.settled:
         return replace(primary, missing=_computed(named))
     if asked is None or is_of_verl(asked) or named is None or named.file is None:
         return primary
     return _laid_on(primary, named)
+
+
+def _with_named(
+    primary: Primary, arguments: Arguments, fork: Fork | None, folder: str
+) -> tuple[Primary, Arguments]:
+    """The user's own file that is named; the name is kept where it is one of verl's."""
+    name = primary.name
+    if name is None:
+        return primary, arguments
+    refuse_config(name, Location(source=COMMAND_LINE))
+    if primary.by_code and is_of_verl(name):
+        return primary, replace(arguments, config_name=None if name == CONFIGS[0] else name)
+    typed = arguments if arguments.config_name is not None else replace(arguments, config_name=name)
+    if is_of_verl(name) or recipe_named(name) is not None:
+        return primary, typed
+    if primary.document is None:
+        primary = replace(primary, document=beside_launch(name, folder))
+    if primary.document is None and (fork is None or name not in fork.configs):
+        return primary, typed
+    megatron = primary.document is None and "megatron" in name
+    return primary, replace(arguments, config_name=CONFIGS[1] if megatron else None)
+
+
+def _composed(
+    primary: Primary, compose: Callable[[Document | None, Sequence[FilePath]], Composition]
+) -> Primary:
+    """The configuration with its files on one another.
+
+    A file that only the program's code names is no word of the user: one that cannot be composed is missing.
+    """
+    try:
+        return replace(primary, composition=compose(primary.document, primary.tops))
+    except InputError as error:
+        if not primary.by_code or primary.document is None:
+            raise
+        missing = MissingConfiguration(
+            name=primary.name or "",
+            looked_in=(str(FilePath(primary.document.source).parent),),
+            reason=str(error),
+            location=error.location or Location(source=primary.document.source),
+        )
+        return replace(primary, document=None, missing=missing)
 
 
 def _required(launch: ProgramStart, named: NamedConfig | None) -> RequiredRelease | None:
@@ -99,9 +168,7 @@ def _laid_on(primary: Primary, named: NamedConfig) -> Primary:
     return replace(primary, document=read_yaml(named.file), tops=tops)
 
 
-def missing_configuration(
-    launch: ProgramStart, given: Sequence[Argument], name: str
-) -> MissingConfiguration | None:
+def _missing(launch: ProgramStart, given: Sequence[Argument], name: str) -> MissingConfiguration | None:
     """What is missing of a configuration whose file is not there; None of one that verl has.
 
     Args:

@@ -11,8 +11,7 @@ from pathlib import Path as FilePath
 from msgspec import Struct
 
 from tuner.errors import InputError, Location, UnsupportedError
-from tuner.files import file_names_read, is_there, note, read_bytes
-from tuner.inputs.program.find import is_top_of_repository
+from tuner.files import file_names_read, is_there, is_top_of_repository, note, read_bytes
 from tuner.inputs.tree import Tree
 from tuner.inputs.user_input import MissingConfiguration
 from tuner.language import _

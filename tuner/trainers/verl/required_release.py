@@ -1,7 +1,7 @@
 """The release of verl that a recipe is written for, as the file ``REQUIRED_VERL.txt`` beside it says.
 
 Source: github.com/verl-project/verl-recipe at commit 48ea0a7 of 2026-08-05: lines ``KEY=value``, with ``TAG``
-of a release, or ``COMMIT`` or ``VERL_COMMIT``.
+of a release, or ``COMMIT``, ``VERL_COMMIT``, ``REPRODUCTION_COMMIT`` and the like of a commit.
 """
 
 import re
@@ -20,7 +20,8 @@ from tuner.versions import is_version
 
 _NAME = "REQUIRED_VERL.txt"
 _FOLDERS_UP = 2  # a program may lie in a folder of its recipe
-_LINE = re.compile(r"^(TAG|COMMIT|VERL_COMMIT)=([\w.+-]{1,64})\s*$", re.MULTILINE)
+#: A commit of the recipe itself says nothing of verl.
+_LINE = re.compile(r"^(TAG|(?!\w*RECIPE)(?:[A-Z]+_)*COMMIT)=([\w.+-]{1,64})\s*$", re.MULTILINE)
 
 
 class RequiredRelease(Struct, frozen=True, kw_only=True):
@@ -67,5 +68,5 @@ def _read(file: Path) -> RequiredRelease | None:
     return RequiredRelease(
         file=file,
         tag=tag if tag is not None and is_version(tag.removeprefix("v")) else None,
-        commit=named.get("VERL_COMMIT", named.get("COMMIT")),
+        commit=next((commit for key, commit in named.items() if key != "TAG"), None),
     )

@@ -20,7 +20,7 @@ from tuner.inputs.overrides import (
 from tuner.inputs.settings import Settings, UnknownKey
 from tuner.inputs.settings import SettingsReader as Reader
 from tuner.inputs.tree import Path, Tree, contains, dotted, leaves, merged, split_key
-from tuner.inputs.user_input import MissingConfiguration, Remark
+from tuner.inputs.user_input import Remark
 from tuner.trainers.bundled_releases import ReleaseChoice
 from tuner.trainers.layers import Layers, refuse_group
 from tuner.trainers.protocol import Base, Trainer
@@ -46,12 +46,13 @@ from tuner.trainers.verl.provenance import default_origin, laid_on_remark, remar
 from tuner.trainers.verl.recipe import Recipe
 from tuner.trainers.verl.recipes import named, recognise, started_as
 from tuner.trainers.verl.releases import BUNDLED, RELEASES
-from tuner.trainers.verl.required_release import RequiredRelease
 from tuner.trainers.verl.schema import releases_with, schema_of
 from tuner.trainers.verl.trainer_code.find import code_around, code_of_package
 
 if TYPE_CHECKING:
-    from tuner.inputs.user_input import Count, Processes
+    from tuner.inputs.user_input import Count, MissingConfiguration, Processes
+    from tuner.trainers.verl.primary import Primary
+    from tuner.trainers.verl.required_release import RequiredRelease
     from tuner.trainers.verl.trainer_code.package import TrainerCode
 
 _STRATEGY = "actor_rollout_ref.actor.strategy"
@@ -69,10 +70,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
     fork: Fork | None = None  # the project that it is for, where that is not verl itself
     started: Program = Program.PPO  # the program of verl that reads it
     processes: "Processes | None" = None  # that a launch of fine-tuning starts, where it says how many
-    required: RequiredRelease | None = None  # the release of verl that the recipe is written for
-    laid_on: str = ""  # the file that the program's code names, in its tree; empty where there is none
-    declares: bool = False  # a launch names the documents: its program reads the keys that they add
-    missing: MissingConfiguration | None = None  # a configuration that the launch names, and that is not here
+    primary: "Primary | None" = None  # that a launch names; None of a file alone
     copies: PrivateCopies = field(default_factory=PrivateCopies)  # of the defaults, around the folder
     likenesses: Likenesses = field(default_factory=Likenesses)  # of the documents, whatever is added to them
 
@@ -156,6 +154,26 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         if self.private_on(version) is None:
             return None  # another release was asked for
         return code_of_package(private.package) or code_around(FilePath(self.folder).absolute())
+
+    @property
+    def declares(self) -> bool:
+        """Whether a launch names the documents: its program reads the keys that they add."""
+        return self.primary is not None and bool(self.program or self.primary.name)
+
+    @property
+    def missing(self) -> "MissingConfiguration | None":
+        """A configuration that the launch names, and that is not here."""
+        return None if self.primary is None else self.primary.missing
+
+    @property
+    def laid_on(self) -> str:
+        """The file that the program's code names, in its tree; empty where there is none."""
+        return "" if self.primary is None else self.primary.laid_on
+
+    @property
+    def required(self) -> "RequiredRelease | None":
+        """The release of verl that the recipe is written for, where it says."""
+        return None if self.primary is None else self.primary.required
 
     @property
     def _overrides(self) -> Iterator[Override]:
@@ -283,7 +301,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
             or self._composed is not None
         )
 
-    def _missing_copy(self, version: str) -> MissingConfiguration | None:
+    def _missing_copy(self, version: str) -> "MissingConfiguration | None":
         """What is missing of the copy of the trainer that the launch lies beside."""
         if not self._rests_on_copy:
             return None

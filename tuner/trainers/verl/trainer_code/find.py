@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from tuner.files import is_there
-from tuner.inputs.program.find import is_top_of_repository
+from tuner.files import is_there, is_top_of_repository
 from tuner.trainers.verl.trainer_code.package import TrainerCode
 
 _FOLDERS_UP = 8
