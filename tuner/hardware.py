@@ -1,12 +1,14 @@
 """The GPU and the machines it stands in."""
 
+from functools import cached_property
+
 from msgspec import Struct
 from msgspec.structs import replace
 
 from tuner.evidence import Evidence
 
 
-class MeasuredGpu(Struct, frozen=True, kw_only=True):
+class MeasuredGpu(Struct, frozen=True, kw_only=True, dict=True):
     """What was read off one real card; None where it was not measured. Rates are those that were reached."""
 
     date: str  # ISO 8601
@@ -25,6 +27,15 @@ class MeasuredGpu(Struct, frozen=True, kw_only=True):
     host_factor: float | None = None  # launching kernels
     engine_factor: float | None = None  # preparing the steps of a rollout engine
     engine_sequence_factor: float | None = None  # for each sequence of a step; as the step's where None
+
+    @cached_property
+    def has_factors(self) -> bool:
+        """Whether any family of operators was measured."""
+        factors = (self.products_factor, self.attention_factor, self.elementwise_factor, self.head_factor)
+        return any(
+            factor is not None
+            for factor in (*factors, self.host_factor, self.engine_factor, self.engine_sequence_factor)
+        )
 
 
 class Gpu(Struct, frozen=True, kw_only=True, cache_hash=True):

@@ -83,7 +83,7 @@ def test_an_error_in_a_phase_that_is_over_the_card_agrees_with_the_verdict() -> 
     said, text = standing("18.54 GiB", "--gpu", "a100-sxm-40g")
     assert (said["agreement"], said["phase"], said["causes"]) == ("agrees", "update_actor", [])
     assert said["peak_bytes"] > said["capacity_bytes"]
-    assert "GiB of 40.0 GiB: the error agrees." in text
+    assert "GiB of 39.4 GiB: the error agrees." in text
 
 
 def test_an_error_of_a_job_that_fits_is_explained() -> None:

@@ -18,7 +18,10 @@ class OperatorFamily(Enum):
 
 def correction(gpu: Gpu, family: OperatorFamily) -> float:
     """The measured rate of a family over the one that is modelled without it; 1 where nobody measured it."""
-    factor: float | None = None if gpu.measured is None else getattr(gpu.measured, family.value)
+    # Of many cards the usable memory alone is known; this is asked thousands of times.
+    if gpu.measured is None or not gpu.measured.has_factors:
+        return 1.0
+    factor: float | None = getattr(gpu.measured, family.value)
     if factor is None and family is OperatorFamily.ENGINE_SEQUENCE:
         return correction(gpu, OperatorFamily.ENGINE)
     return 1.0 if factor is None else factor
