@@ -98,12 +98,12 @@ def test_figures_are_those_of_data_sheets(name: str, gib: float, tflop: float, b
 def test_a_card_without_bfloat16_refuses_it(config: str, name: str) -> None:
     assert not find_gpu(name).bfloat16
     said = " ".join(run("advise", config, "--gpu", name).out.split())
-    assert said.startswith("WILL NOT START: the launch is refused (CFG185"), said[:300]
+    assert said.startswith("WILL NOT START: the launch is refused (CFG187"), said[:300]
     assert "actor_rollout_ref.rollout.dtype=float16" in said
     half = run("advise", config, "actor_rollout_ref.rollout.dtype=float16", "--gpu", name).out
-    assert "CFG185" not in half
-    assert "CFG185" in run("check", config, "--gpu", name).out
-    assert "CFG185" not in run("check", config, "--gpu", "a30").out
+    assert "CFG187" not in half
+    assert "CFG187" in run("check", config, "--gpu", name).out
+    assert "CFG187" not in run("check", config, "--gpu", "a30").out
 
 
 @pytest.mark.parametrize("amount", ["24GiB", "24 GiB", "24GB", "24576MiB", "24G"])

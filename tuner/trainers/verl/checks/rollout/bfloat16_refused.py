@@ -25,12 +25,13 @@ from collections.abc import Iterator
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
 from tuner.language import N_, _
+from tuner.trainers.verl.checks.guards import RefusedBy
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ROLLOUT
 from tuner.workload import RolloutEngine, Workload
 
 RULE = Rule(
-    code="CFG185",
+    code="CFG187",
     name="bfloat16-refused",
     summary=N_("a rollout in bfloat16 on a card that has none"),
     severity=Severity.ERROR,
@@ -38,6 +39,8 @@ RULE = Rule(
     numerics=Numerics.CHANGED,
     refuses=True,
 )
+
+REFUSED_BY = RefusedBy.ENGINE
 
 _KEY = f"{ROLLOUT}.dtype"
 _SPELLINGS = ("bfloat16", "bf16")
