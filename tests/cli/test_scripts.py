@@ -322,10 +322,10 @@ def test_a_sum_as_default_moves_no_place_and_a_fix_keeps_it(tmp_path: Path) -> N
         "data.max_response_length=${N:-$(((a + 1024) * 2))} data.max_prompt_length=${P:$a} "
         "actor_rollout_ref.rollot.n=2 actor_rollout_ref.rollout.disable_log_stats=True"
     )
-    script.write_text(f"a=1024 P=512\n{launch}\n")
+    script.write_text(f"a=1 P=5120\n{launch}\n")
     words = ("check", str(script), "--gpu", "h100-sxm", "--isolated", "--select", "CFG001,ROL016")
     column = launch.index("actor_rollout_ref.rollot.n") + 1
     assert f"{script}:2:{column}: error CFG001" in run(*words).out
     run(*words, "--fix")
     fixed = launch.replace("disable_log_stats=True", "disable_log_stats=False")
-    assert script.read_text() == f"a=1024 P=512\n{fixed}\n"
+    assert script.read_text() == f"a=1 P=5120\n{fixed}\n"

@@ -75,7 +75,7 @@ def test_the_trainers_own_model_generates_without_replicas() -> None:
         ((OWN[0], f"{ROLLOUT}.nnodes=0", f"{ROLLOUT}.n_gpus_per_node=0", ALONE), "0.9.1", True, 8),
         ((*OWN[:2], f"{ROLLOUT}.n_gpus_per_node=null", ALONE), "0.9.1", True, 8),
         ((OWN[0], f"{ROLLOUT}.nnodes=null", OWN[2], ALONE), "0.9.1", True, 8),
-        ((*OWN, "actor_rollout_ref.hybrid_engine=null"), "0.9.1", True, 14),  # which it is by itself
+        ((*OWN, "actor_rollout_ref.hybrid_engine=null"), "0.9.1", False, 6),  # bool(None) is False
     ],
 )
 def test_gpus_of_the_rollout(overrides: tuple[str, ...], version: str, colocated: bool, gpus: int) -> None:

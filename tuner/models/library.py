@@ -16,7 +16,6 @@ from tuner.files import is_there, read_bytes
 from tuner.language import _
 from tuner.model_shape import ModelShape
 from tuner.models.shape import shape_from_config, trace_hint
-from tuner.models.unmodelled_names import unmodelled_type
 from tuner.units import MIB
 
 _WITHIN = (
@@ -190,6 +189,8 @@ def _bundled(path: str) -> FoundConfig:
     config = _find_in_profiles(name) or _contained(path)
     if config is not None:
         return config
+    from tuner.models.unmodelled_names import unmodelled_type  # most names are found
+
     model_type = unmodelled_type(name)
     if model_type is not None and find_architecture(model_type).read is None:
         raise UnsupportedError(

@@ -24,11 +24,11 @@ from tuner.trainers.verl.read import (
     read,
     service_paths,
 )
-from tuner.trainers.verl.trainer_code.package import TrainerCode
 from tuner.trainers.verl.write import override_writer
 from tuner.workload import ANY_LENGTHS, Lengths, Quantity, ServiceRole, Workload
 
 if TYPE_CHECKING:
+    from tuner.trainers.verl.trainer_code.package import TrainerCode
     from tuner.workload.place import FailurePlace
 
 
@@ -41,7 +41,7 @@ class LoadedConfiguration(Struct, frozen=True, kw_only=True):
     settings: Settings
     version: str
     base: Base
-    code: TrainerCode | None = None  # that the launch would run, where that is not the release itself
+    code: "TrainerCode | None" = None  # that the launch would run, where that is not the release itself
     critic_model_key: str = critic_model_key
 
     @property

@@ -5,11 +5,11 @@ from typing import Any, Literal, TypeVar
 
 from tuner.inputs.settings import Settings
 from tuner.inputs.tree import Path, contains
+from tuner.trainers.key_table import KeyTable
 from tuner.trainers.settings_by_meaning import SettingsByMeaning
 from tuner.trainers.verl.keys import key, table_of
 from tuner.trainers.verl.programs import Program, program_of
 from tuner.trainers.verl.releases import ENGINE_PREVIEW, PREVIEWS, reaches
-from tuner.trainers.verl.veomni_keys import veomni_table
 
 _T = TypeVar("_T")
 Role = Literal["actor", "ref", "critic", "reward"]
@@ -67,7 +67,13 @@ def source_of(settings: Settings, version: str) -> ReleaseSettings:
     return ReleaseSettings(
         settings=settings,
         version=version,
-        table=veomni_table() if veomni else table_of(program),
+        table=_veomni_table() if veomni else table_of(program),
         veomni=veomni,
         v1_trainer=v1 is not None and settings.flag(v1, default=True),
     )
+
+
+def _veomni_table() -> KeyTable:
+    from tuner.trainers.verl.veomni_keys import veomni_table  # few jobs run that engine
+
+    return veomni_table()

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import TYPE_CHECKING
 
 from tuner.findings import Written
 from tuner.inputs.settings import Settings
@@ -11,21 +12,23 @@ from tuner.trainers.verl.fields import head as heads
 from tuner.trainers.verl.parts import parts
 from tuner.trainers.verl.read import read
 from tuner.trainers.verl.source import ReleaseSettings, source_of
-from tuner.trainers.verl.trainer_code.package import TrainerCode
 from tuner.workload import Workload
+
+if TYPE_CHECKING:
+    from tuner.trainers.verl.trainer_code.package import TrainerCode
 
 _HEAD = ("actor", "head")
 
 
 def override_writer(
-    before: Workload, settings: Settings, *, version: str, code: TrainerCode | None = None
+    before: Workload, settings: Settings, *, version: str, code: "TrainerCode | None" = None
 ) -> Callable[[Workload], Written]:
     """A function that writes a proposal as overrides of the settings, see :meth:`ProposalWriter.written`."""
     return proposal_writer(before, settings, version=version, code=code).written
 
 
 def proposal_writer(
-    before: Workload, settings: Settings, *, version: str, code: TrainerCode | None = None
+    before: Workload, settings: Settings, *, version: str, code: "TrainerCode | None" = None
 ) -> ProposalWriter[ReleaseSettings]:
     """What writes proposals as overrides of the settings.
 
@@ -57,11 +60,11 @@ def proposal_writer(
         read=read_again,
         free=_following_packing,
         followers=_followers,
-        is_read=None if code is None else partial(_is_read, code),
+        is_read=None if code is None or not code.has_trainer else partial(_is_read, code),
     )
 
 
-def _is_read(code: TrainerCode, key: str) -> bool:
+def _is_read(code: "TrainerCode", key: str) -> bool:
     """Whether a copy of the trainer may read a key: it names its last part, or hands its section on."""
     *sections, last = key.split(".")
     return any(name.startswith("override_") or name.endswith("_kwargs") for name in sections) or code.names(

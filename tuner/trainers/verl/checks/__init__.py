@@ -8,6 +8,7 @@ do says ``OF_VERLS_HEAD``: it is not asked where the workers replace them.
 from collections.abc import Iterator
 from functools import cache
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -18,8 +19,10 @@ from tuner.trainers.verl.checks.keys import unknown_key
 from tuner.trainers.verl.checks.settings import replaces_heads
 from tuner.trainers.verl.programs import Program, program_of
 from tuner.trainers.verl.source import source_of
-from tuner.trainers.verl.trainer_code.package import TrainerCode
 from tuner.workload import Workload
+
+if TYPE_CHECKING:
+    from tuner.trainers.verl.trainer_code.package import TrainerCode
 
 RULES: tuple[tuple[Rule, ModuleType], ...] = tuple(
     (module.RULE, module) for module in modules_in_folders(__path__, __name__)
@@ -30,7 +33,7 @@ _USUAL = (Program.PPO,)  # of a check that does not say in ``PROGRAMS`` whose se
 
 
 def run(
-    settings: Settings, workload: Workload, *, version: str, code: TrainerCode | None = None
+    settings: Settings, workload: Workload, *, version: str, code: "TrainerCode | None" = None
 ) -> list[Finding]:
     """All findings on one configuration, by code, then in the order of the check.
 
@@ -62,7 +65,7 @@ def run(
 
 
 def _findings(
-    module: ModuleType, settings: Settings, workload: Workload, version: str, code: TrainerCode | None
+    module: ModuleType, settings: Settings, workload: Workload, version: str, code: "TrainerCode | None"
 ) -> Iterator[Finding]:
     """What one check has to say."""
     findings: Iterator[Finding] = module.check(settings, workload, version)

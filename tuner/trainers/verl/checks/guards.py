@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -11,8 +12,10 @@ from tuner.findings import Finding, Severity
 from tuner.inputs.settings import Settings
 from tuner.language import _
 from tuner.trainers.verl.checks.releases import Releases
-from tuner.trainers.verl.trainer_code.package import CodeLine, TrainerCode
 from tuner.workload import RolloutEngine, Workload
+
+if TYPE_CHECKING:
+    from tuner.trainers.verl.trainer_code.package import CodeLine, TrainerCode
 
 
 class RefusedBy(Enum):
@@ -50,7 +53,7 @@ class CodeGuard(Struct, frozen=True, kw_only=True):
             return False
         return self.key is None or any(key.endswith(self.key) for key in finding.keys)
 
-    def lines(self, code: TrainerCode) -> tuple[CodeLine, ...]:
+    def lines(self, code: "TrainerCode") -> "tuple[CodeLine, ...]":
         """Where a copy of the trainer has it."""
         if self.unless and code.lines(self.unless.split(), stops=False):
             return ()
@@ -69,7 +72,7 @@ def as_of_copy(
     settings: Settings,
     workload: Workload,
     version: str,
-    code: TrainerCode,
+    code: "TrainerCode",
 ) -> Iterator[Finding]:
     """The findings of one check as the code of a copy of the trainer bears them out."""
     literal = getattr(module, "IS_OF_VALUES", False)
@@ -85,7 +88,7 @@ def as_of_copy(
         yield _as_of_copy(finding, rests_on, code) if rests_on else finding
 
 
-def _as_of_copy(finding: Finding, guards: Iterable[CodeGuard], code: TrainerCode) -> Finding:
+def _as_of_copy(finding: Finding, guards: Iterable[CodeGuard], code: "TrainerCode") -> Finding:
     line = next((line for guard in guards for line in guard.lines(code)), None)
     if line is not None:
         note = _("It stops at {line} of this copy.").format(line=line)

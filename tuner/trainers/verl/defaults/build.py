@@ -52,6 +52,10 @@ def build(wheel: Path, folder: Path) -> list[Path]:
                 for config in (*PPO_CONFIGS, *FINE_TUNING_CONFIGS)
                 if f"{CONFIG_FOLDER}{file_of(config)[0]}.yaml" in names
                 and at_least(version, _FIRST.get(config, "0"))
+                and all(
+                    f"{CONFIG_FOLDER}{group}/{name}.yaml" in names
+                    for group, name in file_of(config)[1].items()
+                )
             }
     origin = {"wheel": wheel.name, "wheel_sha256": hashlib.sha256(wheel.read_bytes()).hexdigest()}
     written = []

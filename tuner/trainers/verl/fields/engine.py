@@ -7,7 +7,6 @@ from tuner.trainers.fields import (
 from tuner.trainers.verl.fields.fsdp import fsdp_fields, read_fsdp, shares_prefetch
 from tuner.trainers.verl.fields.megatron import MEGATRON, read_megatron
 from tuner.trainers.verl.fields.role import EngineContext, read_backend
-from tuner.trainers.verl.fields.veomni import VEOMNI, read_veomni
 from tuner.trainers.verl.source import ReleaseSettings, Role
 from tuner.workload import Backend, Engine
 
@@ -23,14 +22,22 @@ def read_engine(source: ReleaseSettings, role: Role, model: ModelShape, gpus: in
     context = EngineContext(source=source, role=role, backend=backend, model=model, gpus=gpus)
     if backend is Backend.MEGATRON:
         return read_megatron(context)
-    return read_veomni(context) if source.is_veomni(role) else read_fsdp(context)
+    if source.is_veomni(role):
+        from tuner.trainers.verl.fields.veomni import read_veomni  # few jobs run that engine
+
+        return read_veomni(context)
+    return read_fsdp(context)
 
 
 def engine_fields(source: ReleaseSettings, role: Role, backend: Backend) -> tuple[Field[EngineContext], ...]:
     """The table of a role's engine."""
     if backend is Backend.MEGATRON:
         return MEGATRON[role]
-    return VEOMNI[role] if source.is_veomni(role) else fsdp_fields(source, role)
+    if source.is_veomni(role):
+        from tuner.trainers.verl.fields.veomni import VEOMNI
+
+        return VEOMNI[role]
+    return fsdp_fields(source, role)
 
 
 def following(context: EngineContext) -> tuple[str, ...]:

@@ -8,10 +8,13 @@ from collections.abc import Collection
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
+from typing import TYPE_CHECKING
 
 from tuner.inputs.tree import Path
 from tuner.trainers.verl.forks.fork import Fork
-from tuner.trainers.verl.trainer_code.package import TrainerCode
+
+if TYPE_CHECKING:
+    from tuner.trainers.verl.trainer_code.package import TrainerCode
 
 _SHARED = ("fork", "translate")  # modules that are no project
 
@@ -49,7 +52,7 @@ def is_told_by_launch(fork: Fork, program: str, config_name: str | None) -> bool
     return _starts(fork, program) or (config_name or "").removesuffix(".yaml") in fork.configs
 
 
-def is_borne_out(fork: Fork, code: TrainerCode) -> bool:
+def is_borne_out(fork: Fork, code: "TrainerCode") -> bool:
     """Whether a copy of the trainer names at least half of the keys that tell a project.
 
     Other projects have taken over one or the other.

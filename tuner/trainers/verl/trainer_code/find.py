@@ -1,21 +1,26 @@
 """Finds the copy of the trainer that a launch would run, from the folder that it lies in."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tuner.files import is_there, is_top_of_repository
-from tuner.trainers.verl.trainer_code.package import TrainerCode
+
+if TYPE_CHECKING:
+    from tuner.trainers.verl.trainer_code.package import TrainerCode
 
 _FOLDERS_UP = 8
 _BESIDE = ("recipe", "recipes")  # whose programs are the trainer's, with losses and trainers of their own
 
 
-def code_of_package(root: Path) -> TrainerCode | None:
+def code_of_package(root: Path) -> "TrainerCode | None":
     """The copy of the trainer in a folder; None where that is no package.
 
     An empty folder is one whose files nobody fetched: it is a copy of which nothing is known.
     """
     if not is_package(root):
         return None
+    from tuner.trainers.verl.trainer_code.package import TrainerCode  # most launches lie in none
+
     beside = (root.parent / name for name in _BESIDE)
     return TrainerCode(root, [folder for folder in beside if is_there(folder, Path.is_dir)])
 
@@ -27,7 +32,7 @@ def is_package(root: Path) -> bool:
     return any(is_there(root / name) for name in ("__init__.py", "trainer")) or not any(root.iterdir())
 
 
-def code_around(folder: Path) -> TrainerCode | None:
+def code_around(folder: Path) -> "TrainerCode | None":
     """The copy of the trainer in whose repository a folder lies; None where it lies in none.
 
     A clone beside the repository is no part of it.

@@ -28,6 +28,7 @@ _NO_CODE = frozenset(
     {"tests", "docs", "docker", "node_modules", "site-packages", "third_party", "__pycache__"}
 )
 _STRING = re.compile(r"""["']([\w.+-]+)["']""")
+_TRAINER = "trainer"  # the folder of the package that holds the programs
 _KEPT = 2  # copies that are not read again for every input
 
 
@@ -61,6 +62,11 @@ class TrainerCode:
     def name(self) -> str:
         """What it is called in messages: its folder and the one that holds it."""
         return f"{self.root.parent.name}/{self.root.name}"
+
+    @property
+    def has_trainer(self) -> bool:
+        """Whether the code that trains is here: of a submodule that nobody fetched it is not."""
+        return any(f"/{_TRAINER}/" in name for name in self._files.texts)
 
     def lines(
         self, words: Iterable[str], *, lacks: Iterable[str] = (), stops: bool = True, file: str = ""
