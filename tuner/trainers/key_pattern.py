@@ -19,6 +19,7 @@ class Pattern(Struct, frozen=True, kw_only=True):
 
     names: tuple[frozenset[str], ...]  # the alternatives of each name
     releases: Spelling
+    first: frozenset[str] | None  # what a key has to begin with, where that is no pattern itself
 
     def matches(self, key: str, version: str, reaches: Reaches = at_least) -> bool:
         """Whether a release knows the key under this pattern."""
@@ -30,13 +31,18 @@ def pattern(text: str) -> Pattern:
     """Read a pattern."""
     releases = spelling(text)
     names = tuple(frozenset(name.strip("{}").split(",")) for name in releases.key.split("."))
-    return Pattern(names=names, releases=releases)
+    first = None if any("*" in name for name in names[0]) else names[0]
+    return Pattern(names=names, releases=releases, first=first)
 
 
 @lru_cache(maxsize=1 << 12)  # many configurations set the same keys
 def covered(patterns: tuple[str, ...], key: str, version: str, reaches: Reaches = at_least) -> bool:
     """Whether a release knows the key under one of some patterns."""
-    return any(pattern(text).matches(key, version, reaches) for text in patterns)
+    begins = split_key(key)[0] if key else ""
+    for read in map(pattern, patterns):  # most begin otherwise, and are many
+        if (read.first is None or begins in read.first) and read.matches(key, version, reaches):
+            return True
+    return False
 
 
 def _match(names: tuple[frozenset[str], ...], path: Path) -> bool:
