@@ -50,6 +50,11 @@ SCRIPTS = (
     "export ROOT=r; NOT=s; ROOT=t bash part/inner.sh a b x.y=$NOT",
     'HERE=$(dirname "$(realpath "$0")"); cd "$HERE/part/.."; python3 -m a.b x.here=$HERE x.now=$(pwd)',
     'HERE="$(cd "$(dirname "${BASH_SOURCE[0]}")/part" && pwd -P)"\npython3 -m a.b x.y="$HERE"',
+    'exec "$(cd "$(dirname "$0")" && pwd)/part/inner.sh" a "b c" x.y=1\npython3 -m a.b x.never=1',
+    "export ROOT=r; ./part/inner.sh a b x.y=1; rc=$?\nexit $rc",
+    "P=${P:-python3}\n[[ $P == */* ]] || { P=$(command -v $P) || exit 1; }\n"
+    'P=$(basename "$P"); "$P" -m a.b x.p=$P',
+    'R="uv run --no-sync python3"; E=${PYTHON_IMAGE:-}; { $E ${R} -m a.b x.y=1; }',
     'source part/../part/inner.sh q "r s" z.z=1',
     "set -a; ROOT=all; set +a\nbash part/inner.sh 1 2",
     'warn() { echo "$1" >&2; }\nV=$(warn no; echo 3; echo lost > /dev/null; echo 4 >> log)\n'
@@ -66,7 +71,8 @@ def test_a_program_gets_what_bash_gives_it(
 ) -> None:
     folder = tmp_path / "work"
     (folder / "part").mkdir(parents=True)
-    (folder / "part/inner.sh").write_text(INNER)
+    (folder / "part/inner.sh").write_text(f"#!{BASH}\n{INNER}")
+    (folder / "part/inner.sh").chmod(0o755)
     (folder / "run.sh").write_text(content)
     monkeypatch.chdir(folder)
     with read_for(TargetMachine(per_node=4)):

@@ -41,6 +41,11 @@ def handed_line(words: Sequence[Field]) -> Field | None:
     return last if takes and len(words) > 1 and " " in str(last.text).strip() else None
 
 
+def is_script(name: str) -> bool:
+    """Whether a command is the file of a script, by its name: ``./train.sh``, ``"$ROOT/train.sh"``."""
+    return "/" in name and name.endswith((".sh", ".bash"))
+
+
 def is_shell(word: Field) -> bool:
     """Whether a word is the name of a shell."""
     return str(word.text).rpartition("/")[2] in SHELLS

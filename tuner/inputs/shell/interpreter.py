@@ -10,7 +10,7 @@ from tuner.errors import InputError, Location
 from tuner.inputs.shell.assignments import Assignments
 from tuner.inputs.shell.branches import Branches
 from tuner.inputs.shell.builtins import Builtins
-from tuner.inputs.shell.carriers import PRINTERS, SHELLS, handed_line, shell_position
+from tuner.inputs.shell.carriers import PRINTERS, SHELLS, handed_line, is_script, shell_position
 from tuner.inputs.shell.conditions import Conditions, Status, opposite
 from tuner.inputs.shell.effort import MOST_CHARACTERS, MOST_STEPS, TooMuchError
 from tuner.inputs.shell.exits import ExitShell, LeaveLoop, ReturnFromFunction
@@ -252,6 +252,8 @@ class Interpreter:
             return builtin(words[1:], place)
         if name.rpartition("/")[2] in SHELLS:
             return self._shell(words, environment, place)
+        if is_script(name) and self._read(name) is not None:
+            return self._shell([words[0], *words], environment, place)
         position = shell_position(words)
         if position is not None:
             return self._shell(words[position:], environment, place)

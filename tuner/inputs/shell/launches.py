@@ -109,6 +109,9 @@ def _behind_python(words: Sequence[Field], start: int) -> int | None:
             return _module_or_file(words, position + 2) if module in _DISTRIBUTED else position + 1
         if argument == "-c":
             return None
+        if PYTHON.fullmatch(argument):  # what stood in front only carries it, a container by its name
+            position += 1
+            continue
         if not argument.startswith("-"):
             return position
         position += 2 if argument in _VALUED_OPTIONS else 1

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from tuner.errors import Location
 from tuner.inputs.machine import AMD, HUAWEI, NVIDIA, TargetMachine
+from tuner.inputs.shell.carriers import PYTHON
 from tuner.inputs.shell.values import Text, Unknown, text
 
 # What tells of an accelerator: tools, modules of Python, files of devices and of drivers.
@@ -21,6 +22,7 @@ _ASKING = frozenset(
         *("python", "python3", "lspci", "ls"),
     }
 )
+_LOOKING = ("which", "command", "type")
 _PYTHON = frozenset({"python", "python3"})
 _COUNT = re.compile(r"print\(\s*torch\.(?:cuda|npu)\.device_count\(\)\s*\)\s*;?\s*")
 _DEVICE = re.compile(r"print\(\s*get_device_name\(\)\s*\)\s*;?\s*")  # of verl.utils.device
@@ -58,6 +60,8 @@ def answer(words: Sequence[Text], machine: TargetMachine) -> tuple[bool | None, 
     if not asks and not is_tool:
         return True, False
     there = has(machine, " ".join(map(str, words)))
+    if there is None and _interpreter(words) is not None:
+        return True, False
     return (there, True) if there is not None else (None if asks else True, False)
 
 
@@ -81,12 +85,23 @@ def printed_by_machine(
         code = given.string
     if code:
         return _printed_by_python(code, machine)
-    if name in ("which", "command", "type") and has(machine, " ".join(known)) is False:
+    if name in _LOOKING and has(machine, " ".join(known)) is False:
         return Text()
+    interpreter = _interpreter(words)
+    if interpreter is not None:
+        return text(f"{interpreter}\n")
     if name == "nvidia-smi" and machine.vendor != NVIDIA:
         return Text()
     lists = name == "nvidia-smi" and any(map(_LISTING.fullmatch, known))
     return text(*_lines(machine.per_node, place)) if lists and machine.per_node is not None else None
+
+
+def _interpreter(words: Sequence[Text]) -> str | None:
+    """The Python that a script looks for, and has to be there: ``command -v python3``."""
+    known = [word.string or "" for word in words]
+    looked_for = [word for word in known[1:] if not word.startswith("-")]
+    looks = known[0] in _LOOKING[:2] and len(looked_for) == 1
+    return looked_for[0] if looks and PYTHON.fullmatch(looked_for[0]) else None
 
 
 def _printed_by_python(code: str, machine: TargetMachine) -> Text | None:
