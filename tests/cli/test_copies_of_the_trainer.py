@@ -76,7 +76,8 @@ def test_a_word_that_the_copy_registers_is_known_there(repository: Path) -> None
     )
     after = {item["code"] for item in advice(repository)["findings"]}
 
-    assert before - after == {"CFG148"}
+    assert "CFG148" in before
+    assert "CFG148" not in after
 
 
 def test_a_key_that_the_copy_never_names_is_not_proposed(repository: Path) -> None:
