@@ -346,3 +346,10 @@ def test_a_key_that_the_commit_of_a_recipe_may_have_refuses_nothing(tmp_path: Pa
     (unknown,) = (finding for finding in content["findings"] if finding["code"] == "CFG001")
     assert unknown["severity"] == "warning"
     assert "does not have the key data.house_prompts" in unknown["message"]
+
+
+def test_a_key_that_the_copy_lacks_is_said_of_the_copy(repository: Path) -> None:
+    script = repository / "examples" / "grpo" / "own.sh"
+    script.write_text(SCRIPT.replace("data.house_prompts=7", "data.no_such_key=7"))
+    (unknown,) = (item for item in answer(str(script))["findings"] if item["code"] == "CFG001")
+    assert unknown["message"].startswith(f"{repository.name}/verl does not have the key data.no_such_key")

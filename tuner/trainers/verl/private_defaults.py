@@ -52,6 +52,13 @@ class PrivateDefaults(Struct, frozen=True, kw_only=True):
         return self.file.parent.parent.parent
 
     @property
+    def name(self) -> str:
+        """What it is called in messages: the package and the folder that holds it, or the file alone."""
+        if self.file.parts[-4:-1] == _PACKAGED:
+            return f"{self.package.parent.name}/{self.package.name}"
+        return str(self.file)
+
+    @property
     def told_version(self) -> str:
         """What the version file of the verl says that it lies in; empty where it lies in none."""
         try:

@@ -126,7 +126,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
             origins=layers.origins,
             default_origin=origin,
             # Those of a file that was not to be had would be unknown as well.
-            unknown=() if missing else tuple(map(self._of_fork, layers.unknown())),
+            unknown=() if missing else tuple(self._with_reader(key, version) for key in layers.unknown()),
             has_key=partial(_has_key, schema, self.started),
         )
         settings.rest_on(defaults.settings)
@@ -341,15 +341,16 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
             return defaults
         return replace(defaults, tree=known_keys(self.fork, dict(defaults.tree)))
 
-    def _of_fork(self, unknown: UnknownKey) -> UnknownKey:
-        """The unknown key as the project's, where its keys are other than verl's.
+    def _with_reader(self, unknown: UnknownKey, version: str) -> UnknownKey:
+        """The unknown key as that of what lacks it: a project whose keys are other than verl's, or a copy.
 
         A recipe that is written for a commit of verl may have it: nobody knows which release that is.
         """
         if self._of_unknown_release:
             return replace(unknown, refused=False)
         if self.fork is None or not self.fork.renames:
-            return unknown
+            private = self.private_on(version)
+            return unknown if private is None else replace(unknown, reader=private.name)
         nearest = None if unknown.nearest is None else spelled_override(self.fork, unknown.nearest)
         return replace(unknown, reader=self.fork.name, nearest=nearest, refused=False, known_in=())
 
