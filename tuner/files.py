@@ -17,6 +17,7 @@ from tuner.units import KIB, MIB
 STANDARD_INPUT = "-"
 
 _PIECE_BYTES = 64 * KIB
+_FOLDERS_UP = 8  # in which the top of a repository is looked for
 _PATIENCE_MS = 1_000  # for a program that begins to write into a named pipe
 #: Where the names of files that are read are put, while somebody asks for them.
 _NOTED: ContextVar[set[str] | None] = ContextVar("_NOTED", default=None)
@@ -182,3 +183,11 @@ def is_top_of_repository(folder: Path) -> bool:
         return b"/modules/" not in read_bytes(git, most=KIB)
     except InputError:
         return True
+
+
+def repository_folders(folder: Path) -> Iterator[Path]:
+    """A folder and those above it, up to the top of the repository that it belongs to."""
+    for above in (folder, *list(folder.parents)[:_FOLDERS_UP]):
+        yield above
+        if is_top_of_repository(above):
+            return

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from tuner.files import is_there, is_top_of_repository
+from tuner.files import is_there, repository_folders
 
 if TYPE_CHECKING:
     from tuner.inputs.program.hydra import PrimaryConfig, ReadProgram
 
-_FOLDERS_UP = 8
 _MOST_CALLS = 8  # functions of other modules that are looked at
 _RECIPES = "recipe"  # a repository of its own, which may lie under another name
 
@@ -32,17 +31,9 @@ def starting_folders(folder: str, named: Sequence[str] = ()) -> tuple[Path, ...]
         named: what it changes to, and where it has Python look for modules.
     """
     here = Path(folder).absolute() if folder else Path.cwd()
-    above = list(_within_repository(here))
+    above = list(repository_folders(here))
     places = [Path.cwd() / name for name in named]
     return tuple(dict.fromkeys((*places, *above, Path.cwd())))
-
-
-def _within_repository(folder: Path) -> Iterator[Path]:
-    """A folder and those above it, up to the top of the repository that it belongs to."""
-    for above in (folder, *list(folder.parents)[:_FOLDERS_UP]):
-        yield above
-        if is_top_of_repository(above):
-            return
 
 
 def program_file(program: str, starts: Sequence[Path]) -> ProgramFile | None:

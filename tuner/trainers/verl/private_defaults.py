@@ -11,7 +11,7 @@ from pathlib import Path as FilePath
 from msgspec import Struct
 
 from tuner.errors import InputError, Location, UnsupportedError
-from tuner.files import file_names_read, is_there, is_top_of_repository, note, read_bytes
+from tuner.files import file_names_read, is_there, note, read_bytes, repository_folders
 from tuner.inputs.tree import Tree
 from tuner.inputs.user_input import MissingConfiguration
 from tuner.language import _
@@ -30,7 +30,6 @@ _SUBMODULE = _PLACES[1]
 _PACKAGED = ("verl", "trainer", "config")
 _OF_PROJECTS = (".git", ".gitmodules", "pyproject.toml", "setup.py")  # in the top folder of one
 _VERSION = re.compile(r"\d[\w.+-]{0,40}")
-_FOLDERS_UP = 8
 _KEPT = 8  # copies that are not read again for every change that is tried
 
 
@@ -124,7 +123,7 @@ def _not_composed(file: FilePath, error: InputError) -> MissingConfiguration:
 
 def _incomplete_package(folder: FilePath, config: str) -> MissingConfiguration | None:
     """What is missing where the package is an empty folder, or has no trainer in it."""
-    for above in (folder, *list(folder.parents)[:_FOLDERS_UP]):
+    for above in repository_folders(folder):
         package = above / "verl"
         if reason := _lacks_trainer(package):
             return MissingConfiguration(
@@ -133,8 +132,6 @@ def _incomplete_package(folder: FilePath, config: str) -> MissingConfiguration |
                 reason=reason,
                 location=Location(source=str(package)),
             )
-        if is_top_of_repository(above):
-            return None
     return None
 
 
@@ -199,7 +196,7 @@ def _read(file: FilePath, config: str) -> _Reading:
 
 
 def _candidates(folder: FilePath, config: str) -> Iterator[FilePath]:
-    for above in (folder, *list(folder.parents)[:_FOLDERS_UP]):
+    for above in repository_folders(folder):  # what lies above is no part of the user's repository
         places = [above / place for place in _PLACES if place != _SUBMODULE or _has_submodule(above)]
         if above == folder:
             places.insert(0, above)
@@ -207,8 +204,6 @@ def _candidates(folder: FilePath, config: str) -> Iterator[FilePath]:
             file = place / f"{file_of(config)[0]}.yaml"
             if is_there(file, FilePath.is_file):
                 yield file
-        if is_top_of_repository(above):  # what lies above is no part of the user's repository
-            return
 
 
 def _has_submodule(folder: FilePath) -> bool:

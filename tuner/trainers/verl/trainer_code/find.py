@@ -3,12 +3,11 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tuner.files import is_there, is_top_of_repository
+from tuner.files import is_there, repository_folders
 
 if TYPE_CHECKING:
     from tuner.trainers.verl.trainer_code.package import TrainerCode
 
-_FOLDERS_UP = 8
 _BESIDE = ("recipe", "recipes")  # whose programs are the trainer's, with losses and trainers of their own
 
 
@@ -37,8 +36,5 @@ def code_around(folder: Path) -> "TrainerCode | None":
 
     A clone beside the repository is no part of it.
     """
-    for above in (folder, *list(folder.parents)[:_FOLDERS_UP]):
-        code = code_of_package(above / "verl")
-        if code is not None or is_top_of_repository(above):
-            return code
-    return None
+    copies = (code_of_package(above / "verl") for above in repository_folders(folder))
+    return next((code for code in copies if code is not None), None)
