@@ -112,7 +112,10 @@ def _in_record_file(file: Path, words: Sequence[str]) -> UserInput | None:
     record = read_record(file)
     if record.configuration is None:
         raise InputError(_("the record has no configuration"), location=Location(source=str(file)))
-    return _with_record(_of_yaml(str(file), record.configuration, words, (), None), record)
+    given = _of_yaml(str(file), record.configuration, words, (), None)
+    if given.document is not None:  # its lines are those of a text within one line of the file
+        given = replace(given, document=replace(given.document, locations={}))
+    return _with_record(given, record)
 
 
 def _with_record(given: UserInput, record: "RunRecord") -> UserInput:

@@ -3,7 +3,7 @@
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from pathlib import Path
 
 from msgspec import Struct
@@ -76,7 +76,7 @@ def samples(file: Path, utc_offset_s: float) -> list[Sample]:
 
 def _seconds(stamp: str) -> float:
     """Seconds since 1970, if the stamp is in UTC."""
-    return datetime.strptime(stamp, "%Y/%m/%d %H:%M:%S.%f").replace(tzinfo=UTC).timestamp()
+    return datetime.strptime(stamp, "%Y/%m/%d %H:%M:%S.%f").replace(tzinfo=timezone.utc).timestamp()
 
 
 def held_between(found: list[Sample], begin: float, end: float) -> dict[int, int]:

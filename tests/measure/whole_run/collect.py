@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 from measure.whole_run.card import MEMORY, held_between, samples
 
+from tuner import __version__
 from tuner.inputs.record.form import CONFIG, VERSION, CardPeak, Configuration, RecordedRun
 from tuner.inputs.record.read import RunRecord, read_record
-from tuner import __version__
 from tuner.workload import Phase
 
 _STEP = re.compile(r"step:(\d+) - (.*)")
@@ -29,15 +29,25 @@ def write_file(folder: Path, file: Path) -> None:
     about = json.loads((folder / "about.json").read_text())
     record = read_record(folder / "record")
     yaml = (folder / "record" / CONFIG).read_text()
-    head = [msgspec.json.encode(line) for line in (_run(about, folder), Configuration(yaml=yaml))]
+    head = [_encoded(line, about["folders"]) for line in (_run(about, folder), Configuration(yaml=yaml))]
     body = [
-        line for part in sorted((folder / "record").glob("*.jsonl")) for line in part.read_bytes().splitlines()
+        line
+        for part in sorted((folder / "record").glob("*.jsonl"))
+        for line in part.read_bytes().splitlines()
     ]
     cards = [msgspec.json.encode(line) for line in card_peaks(record, folder / MEMORY, about["utc_offset_s"])]
     file.write_bytes(b"\n".join([*head, *body, *cards]) + b"\n")
     differing = _differing(record, folder / "log.txt")
     if differing:
         raise ValueError(f"the log has other seconds than the record: {differing}")
+
+
+def _encoded(line: RecordedRun | Configuration, folders: dict[str, str]) -> bytes:
+    """A line without the paths of the machine that ran, which say nothing."""
+    text = msgspec.json.encode(line).decode()
+    for name, path in folders.items():
+        text = text.replace(path, name)
+    return text.encode()
 
 
 def _run(about: dict[str, Any], folder: Path) -> RecordedRun:

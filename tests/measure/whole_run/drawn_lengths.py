@@ -25,6 +25,6 @@ class DrawnLengths(SingleTurnAgentLoop):  # type: ignore[misc]
         self._lengths = Lengths(**lengths)
 
     async def run(self, sampling_params: dict[str, Any], priority: int = 0, **kwargs: Any) -> Any:
-        """Generate one response; verl numbers prompts as ``index``, and responses to one as ``session_id``."""
+        """Generate one response; verl numbers prompts by ``index``, responses to one by ``session_id``."""
         tokens = self._lengths.of(int(kwargs["index"]), int(kwargs["session_id"]))
         return await super().run({**sampling_params, "max_tokens": tokens}, priority=priority, **kwargs)

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import threading
 import time
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -52,6 +52,7 @@ def run_job(plan: Plan, materials: Path, output: Path, *, limit_s: float) -> int
     about = {
         "plan": msgspec.to_builtins(plan),
         "words": words[2:],
+        "folders": {"/materials": str(materials), "/run": str(output)},
         "begun": begun,
         "ended": time.time(),
         "code": code,
@@ -76,7 +77,7 @@ def _waited(process: "subprocess.Popen[bytes]", plan: Plan, log: Path, limit_s: 
             break
         if now > said + _SAY_EVERY_S:
             said = now
-            print(f"[{datetime.now(UTC):%T}] {last_line(log)}", flush=True)
+            print(f"[{datetime.now(timezone.utc):%T}] {last_line(log)}", flush=True)
     code = process.wait()
     return 0 if done is not None or _made(log, plan.steps) else (code or 1)
 
@@ -107,14 +108,17 @@ def trouble(log: Path, most: int = 40) -> list[str]:
     return [*errors[-most:], "...", *(line[:300] for line in lines[-most:])]
 
 
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
 def machine() -> dict[str, Any]:
     """The cards and the versions of this machine."""
-    packages = {}
-    for name in _PACKAGES:
-        try:
-            packages[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
+    found = {name: _version(name) for name in _PACKAGES}
+    packages = {name: version for name, version in found.items() if version is not None}
     query = ["nvidia-smi", "--query-gpu=name,memory.total,driver_version", "--format=csv,noheader"]
     try:
         shown = subprocess.run(query, capture_output=True, text=True, check=False).stdout.split("\n")
@@ -123,5 +127,5 @@ def machine() -> dict[str, Any]:
     return {
         "cards": [line for line in shown if line],
         "software": {"python": platform.python_version(), **packages},
-        "date": f"{datetime.now(UTC):%Y-%m-%d}",
+        "date": f"{datetime.now(timezone.utc):%Y-%m-%d}",
     }

@@ -14,10 +14,11 @@ from measure.whole_run.plan import Plan
 
 from tuner.models import find_config
 
-_WORDS = (
+_SENTENCE = (
     "how many apples does each child get when the farmer sells half of them and gives the rest away in "
     "equal parts"
-).split()
+)
+_WORDS = _SENTENCE.split()
 _SPECIAL = (
     "<|endoftext|>",
     "<|im_start|>",
@@ -93,7 +94,7 @@ def _write_tokenizer(folder: Path) -> Any:
     base.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     trainer = trainers.BpeTrainer(vocab_size=600, initial_alphabet=alphabet, show_progress=False)
-    base.train_from_iterator([" ".join(_WORDS)] * 4, trainer)
+    base.train_from_iterator([_SENTENCE] * 4, trainer)
     state = json.loads(base.to_str())["model"]
     vocabulary = state["vocab"]
     vocabulary |= {f"w{index}": index for index in range(len(vocabulary), _ORDINARY)}

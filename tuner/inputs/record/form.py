@@ -113,7 +113,7 @@ class Configuration(Struct, frozen=True, kw_only=True, tag_field="line", tag="co
 
 
 class CardPeak(Struct, frozen=True, kw_only=True, tag_field="line", tag="card"):
-    """What each card held at most while a phase ran, of all processes, as its driver was asked again and again."""
+    """What all processes held of each card at most while a phase ran, by readings of its driver."""
 
     step: Annotated[Count, Meta(description="of the trainer's count")]
     phase: Annotated[Phase, Meta(description="as advise names it")]
