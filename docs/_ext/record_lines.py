@@ -50,7 +50,7 @@ def _type(field: dict[str, Any]) -> str:
 
 
 def _kind(schema: dict[str, Any]) -> str:
-    kind = schema.get("type", "string")  # a phase refers to the list of all
+    kind: str = schema.get("type", "string")  # a phase refers to the list of all
     if kind == "object":
         return "numbers by name" if schema["additionalProperties"].get("type") == "number" else "text by name"
     return _NAMES.get(kind, kind)

@@ -24,6 +24,7 @@ from tuner.workload import Phase
 DATA = Path(__file__).resolve().parents[1] / "validation" / "data" / "whole-runs"
 _TIMERS = {Phase.ROLLOUT: "gen", Phase.REF_LOG_PROB: "ref"}  # the others have the name of their phase
 _STEP = "step"
+_WAKE_UP = "wake_up"
 
 
 class WholeRun(SphinxDirective):
@@ -54,11 +55,12 @@ class WholeRun(SphinxDirective):
 def memory_rows(record: RunRecord, predicted: dict[str, Any]) -> list[list[str]]:
     """One for each phase: the highest of all ranks and steps."""
     peaks = {peak.phase.value: peak for peak in phase_peaks(record)}
+    woken = predicted["phases"][_WAKE_UP]["card_bytes"]
     cards = {card.phase.value: max(card.used_bytes) for card in record.cards if card.phase is Phase.ROLLOUT}
     rows = []
     for name, phase in predicted["phases"].items():
         peak = peaks.get(name)
-        if name == "wake_up":  # no phase of its own for who records; its card is that of generation
+        if name == _WAKE_UP:  # who records sees it as the end of the phase before
             continue
         low, high = phase["reserved_bytes"]
         rows.append(
@@ -68,7 +70,7 @@ def memory_rows(record: RunRecord, predicted: dict[str, Any]) -> list[list[str]]
                 _gib(peak.allocated_bytes) if peak else "",
                 f"{_gib(low)}–{_gib(high)}" if peak else "",
                 _gib(peak.reserved_bytes) if peak else "",
-                _gib(phase["card_bytes"]),
+                _gib(woken if name == Phase.UPDATE_WEIGHTS.value else phase["card_bytes"]),
                 _gib(peak.card_bytes if peak else cards.get(name)),
             ]
         )

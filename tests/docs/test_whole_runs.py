@@ -54,6 +54,8 @@ def test_a_table_has_a_row_for_each_phase_with_the_figures_of_its_files(tmp_path
     shown = re.sub("<[^>]+>", " ", site.page("index"))
     row = " ".join(shown[shown.index("update_actor") :].split()[:8])
     assert row == "update_actor 38.25 38.25 38.20–53.07 46.10 41.55 49.84 update_weights"
+    woken = " ".join(shown[shown.index("update_weights") :].split()[:7])
+    assert woken == "update_weights 34.14 35.01 34.14–37.04 46.10 96.17 96.05"
     seconds = " ".join(shown[shown.rindex(" step ") :].split()[:7])
     assert seconds == "step 35.42 (20.97–63.39) 89.29 37.48, 36.70 0.95"
     assert "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=2" in shown

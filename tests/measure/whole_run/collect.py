@@ -11,7 +11,7 @@ import msgspec
 from measure.whole_run.card import MEMORY, held_between, samples
 
 from tuner import __version__
-from tuner.inputs.record.form import CONFIG, VERSION, CardPeak, Configuration, RecordedRun
+from tuner.inputs.record.form import CONFIG, VERSION, CardPeak, RecordedConfiguration, RecordedRun
 from tuner.inputs.record.read import RunRecord, read_record
 from tuner.workload import Phase
 
@@ -29,7 +29,9 @@ def write_file(folder: Path, file: Path) -> None:
     about = json.loads((folder / "about.json").read_text())
     record = read_record(folder / "record")
     yaml = (folder / "record" / CONFIG).read_text()
-    head = [_encoded(line, about["folders"]) for line in (_run(about, folder), Configuration(yaml=yaml))]
+    head = [
+        _encoded(line, about["folders"]) for line in (_run(about, folder), RecordedConfiguration(yaml=yaml))
+    ]
     body = [
         line
         for part in sorted((folder / "record").glob("*.jsonl"))
@@ -42,7 +44,7 @@ def write_file(folder: Path, file: Path) -> None:
         raise ValueError(f"the log has other seconds than the record: {differing}")
 
 
-def _encoded(line: RecordedRun | Configuration, folders: dict[str, str]) -> bytes:
+def _encoded(line: RecordedRun | RecordedConfiguration, folders: dict[str, str]) -> bytes:
     """A line without the paths of the machine that ran, which say nothing."""
     text = msgspec.json.encode(line).decode()
     for name, path in folders.items():

@@ -106,7 +106,7 @@ class RecordedRun(Struct, frozen=True, kw_only=True, tag_field="line", tag="run"
     notes: Annotated[tuple[str, ...], Meta(description="what else there is to say of it")] = ()
 
 
-class Configuration(Struct, frozen=True, kw_only=True, tag_field="line", tag="configuration"):
+class RecordedConfiguration(Struct, frozen=True, kw_only=True, tag_field="line", tag="configuration"):
     """The configuration of the run, as the file beside a record has it."""
 
     yaml: Annotated[str, Meta(description="the text of that file, without secrets")]
@@ -120,4 +120,4 @@ class CardPeak(Struct, frozen=True, kw_only=True, tag_field="line", tag="card"):
     used_bytes: Annotated[tuple[Bytes, ...], Meta(description="of each card of the node, in its order")]
 
 
-OneFileLine = RecordedRun | Configuration | CardPeak | RecordProcess | Begin | Ended | Step
+OneFileLine = RecordedRun | RecordedConfiguration | CardPeak | RecordProcess | Begin | Ended | Step

@@ -22,10 +22,10 @@ from tuner.inputs.record.form import (
     WORKER_CONFIG,
     Begin,
     CardPeak,
-    Configuration,
     Ended,
     Line,
     OneFileLine,
+    RecordedConfiguration,
     RecordedRun,
     RecordProcess,
     Step,
@@ -135,7 +135,7 @@ def _in_one_file(file: Path) -> RunRecord:
         if isinstance(line, RecordedRun):
             _expect_known(line, file)
             run = line
-        elif isinstance(line, Configuration):
+        elif isinstance(line, RecordedConfiguration):
             configuration = line.yaml
         elif isinstance(line, CardPeak):
             cards.append(line)
