@@ -79,6 +79,22 @@ def test_the_trainer_looks_every_two_seconds_whether_responses_are_there() -> No
             assert 0.1 < step.values["timing_s/gen"] % 2 < 0.25
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [(ADVISED, "9.6 to 10.0 s"), (PLAIN, "9.6 to 10.0 s"), ("qwen2.5-1.5b-ppo", "7.4 to 7.7 s")],
+)
+def test_generation_ended_by_the_cards_when_the_page_says(name: str, said: str) -> None:
+    ends = [
+        max(card.busy_seconds)
+        for card in read_record(DATA / f"{name}.jsonl").cards
+        if card.phase is Phase.ROLLOUT and card.step > 1  # the first step compiles
+    ]
+    low, high = (float(word) for word in said.removesuffix(" s").split(" to "))
+    assert len(ends) == 2
+    assert all(low <= end <= high for end in ends)
+    assert f"after {said}" in PAGE
+
+
 def test_the_critic_took_more_than_the_budget_that_it_does_not_read() -> None:
     """As CFG107 says of verl 0.9.1: its largest micro-batch had more than 16,384 tokens."""
     file = DATA / "qwen2.5-1.5b-ppo.jsonl"

@@ -1,10 +1,12 @@
 """A whole run with a ``verl`` that only records, and an ``nvidia-smi`` that only prints: what comes of it."""
 
+import asyncio
 import json
 import os
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -178,6 +180,9 @@ def test_a_comparison_has_memory_and_seconds_of_every_phase(
     assert len(update["seconds"]) == 5
     assert rows["wake_up"]["measured"]["allocated_bytes"] is None
     assert rows["rollout"]["measured"]["card_bytes"] == (HELD_MIB + 1) * 2**20
+    cards = [json.loads(line) for line in collected.read_text().splitlines() if '"line":"card"' in line]
+    assert all(0 <= seconds < 10 for card in cards for seconds in card["busy_seconds"])
+    assert max(max(card["busy_seconds"]) for card in cards if card["phase"] == "rollout") > 0.9  # it was busy
     assert "update_actor" in done.stdout
 
 
@@ -212,6 +217,33 @@ def test_a_file_without_a_configuration_is_refused_by_advise(collected: Path) ->
     result = run("advise", str(collected))
     assert result.code == 2
     assert "has no configuration" in " ".join(result.err.split())
+
+
+def test_the_agent_loop_gives_verls_own_one_the_drawn_length(monkeypatch: pytest.MonkeyPatch) -> None:
+    class SingleTurnAgentLoop:
+        def __init__(self, *args: object, **kwargs: object) -> None:
+            self.given = kwargs
+
+        async def run(self, sampling_params: dict[str, Any], priority: int = 0, **kwargs: Any) -> Any:
+            return sampling_params, kwargs
+
+    monkeypatch.syspath_prepend(str(ROOT / "tests"))
+    name = "verl.experimental.agent_loop.single_turn_agent_loop"
+    for end in range(1, 5):
+        monkeypatch.setitem(sys.modules, ".".join(name.split(".")[:end]), ModuleType("verl"))
+    monkeypatch.setattr(sys.modules[name], "SingleTurnAgentLoop", SingleTurnAgentLoop, raising=False)
+    monkeypatch.delitem(sys.modules, "measure.whole_run.drawn_lengths", raising=False)
+    from measure.whole_run.drawn_lengths import DrawnLengths
+    from measure.whole_run.lengths import Lengths
+
+    fields = {"median": 600, "sigma": 0.7, "most": 2048}
+    loop = DrawnLengths("trainer", lengths=fields, tokenizer="own")
+    assert loop.given == {"tokenizer": "own"}
+    asked = {"temperature": 1.0}
+    sampling, prompt = asyncio.run(loop.run(asked, index=5, session_id=2, uid="x"))
+    assert sampling == {"temperature": 1.0, "max_tokens": Lengths(**fields).of(5, 2)}
+    assert asked == {"temperature": 1.0}  # verl gives all responses of a prompt the same object
+    assert prompt == {"index": 5, "session_id": 2, "uid": "x"}
 
 
 def test_lengths_are_drawn_alike_in_every_run_and_spread(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ from msgspec import Struct
 from tuner.units import MIB
 
 EVERY_MS = 200
+_BUSY = 0.05  # a share of the time that no card is said to be busy for without kernels
 MEMORY, PROCESSES = "nvidia-smi.csv", "nvidia-smi-processes.csv"
 _QUERIES = {
     MEMORY: "--query-gpu=timestamp,index,memory.used,utilization.gpu",
@@ -86,3 +87,12 @@ def held_between(found: list[Sample], begin: float, end: float) -> dict[int, int
         if begin <= sample.at <= end:
             most[sample.card] = max(sample.used_bytes, most.get(sample.card, 0))
     return most
+
+
+def busy_until(found: list[Sample], begin: float, end: float) -> dict[int, float]:
+    """When each card was last seen to compute from a moment to another; the first one where it never was."""
+    last = dict.fromkeys((sample.card for sample in found), begin)
+    for sample in found:
+        if begin <= sample.at <= end and sample.busy > _BUSY:
+            last[sample.card] = max(sample.at, last[sample.card])
+    return last

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from measure.whole_run.card import MEMORY, held_between, samples
+from measure.whole_run.card import MEMORY, busy_until, held_between, samples
 
 from tuner import __version__
 from tuner.inputs.record.form import CONFIG, VERSION, CardPeak, RecordedConfiguration, RecordedRun
@@ -88,9 +88,14 @@ def card_peaks(record: RunRecord, file: Path, utc_offset_s: float) -> Iterator[C
     """
     found = samples(file, utc_offset_s)
     for step, phase, begin, end in windows(record):
-        held = held_between(found, begin, end)
+        held, busy = held_between(found, begin, end), busy_until(found, begin, end)
         if held:
-            yield CardPeak(step=step, phase=phase, used_bytes=tuple(held[card] for card in sorted(held)))
+            yield CardPeak(
+                step=step,
+                phase=phase,
+                used_bytes=tuple(held[card] for card in sorted(held)),
+                busy_seconds=tuple(round(busy[card] - begin, 1) for card in sorted(held)),
+            )
 
 
 def windows(record: RunRecord) -> list[tuple[int, Phase, float, float]]:

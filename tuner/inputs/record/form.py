@@ -118,6 +118,10 @@ class CardPeak(Struct, frozen=True, kw_only=True, tag_field="line", tag="card"):
     step: Annotated[Count, Meta(description="of the trainer's count")]
     phase: Annotated[Phase, Meta(description="as advise names it")]
     used_bytes: Annotated[tuple[Bytes, ...], Meta(description="of each card of the node, in its order")]
+    busy_seconds: Annotated[
+        tuple[Seconds, ...],
+        Meta(description="of each card: from the phase's begin to the last reading in which it computed"),
+    ] = ()
 
 
 OneFileLine = RecordedRun | RecordedConfiguration | CardPeak | RecordProcess | Begin | Ended | Step
