@@ -260,4 +260,13 @@ def _remarks(script: "Script") -> tuple[Remark, ...]:
             )
             for missing in script.not_read
         ),
+        *(
+            Remark(
+                text=_("{assignment} is a placeholder, at which bash stops: put a value in its place").format(
+                    assignment=_repeated(placeholder.text)
+                ),
+                location=placeholder.location,
+            )
+            for placeholder in script.placeholders
+        ),
     )

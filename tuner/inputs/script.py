@@ -16,6 +16,7 @@ from tuner.inputs.machine import TargetMachine, target_machine
 from tuner.inputs.secrets import is_carried
 from tuner.inputs.shell.interpreter import Interpreter
 from tuner.inputs.shell.launches import Launch, launches
+from tuner.inputs.shell.respelling import PLACEHOLDER
 from tuner.inputs.shell.scope import Assumed, Scope
 from tuner.inputs.shell.source import MOST_BYTES, Source, parse_to_follow
 from tuner.inputs.shell.started_program import StartedProgram
@@ -51,6 +52,7 @@ class Script(Struct, frozen=True, kw_only=True):
     nameless: tuple[str, ...] = ()  # variables that nobody sets, and that stand for a program with overrides
     paths: tuple[ExecutionPath, ...] = ()  # that it goes where a test ends otherwise
     forced: tuple[UndecidedPart, ...] = ()  # tests that are taken to end as they have to for a launch
+    placeholders: tuple[Unknown, ...] = ()  # unquoted, at which bash itself stops
 
     @property
     def hinges(self) -> tuple[UndecidedPart, ...]:
@@ -79,7 +81,8 @@ def read_script(path: Path, content: bytes, arguments: Sequence[str]) -> Script:
         def find(name: str) -> tuple[str, bytes] | None:
             return reading.files.setdefault(name, _named_file(path, name))
 
-        reading.script = _read(path, content, arguments, find)
+        script = _read(path, content, arguments, find)
+        reading.script = replace(script, placeholders=tuple(_placeholders(str(path), content)))
     return reading.script
 
 
@@ -126,6 +129,18 @@ def _read(path: Path, content: bytes, arguments: Sequence[str], find: _Find) -> 
     except InputError:  # it goes on and on with them
         pass
     return as_typed
+
+
+def _placeholders(file: str, content: bytes) -> Iterator[Unknown]:
+    content = content.replace(b"\r\n", b"\n")
+    for match in PLACEHOLDER.finditer(content):
+        line = content.count(b"\n", 0, match.start(1)) + 1
+        assignment = match[1].decode("utf-8", "replace")
+        yield Unknown(
+            name=assignment.partition("=")[0],
+            text=assignment,
+            location=Location(source=file, line=line, column=1),
+        )
 
 
 def _on_every_way(source: Source, scope: Scope, find: _Find) -> Script:
