@@ -1,6 +1,7 @@
 """What a release does and a copy of verl does otherwise is read from the copy's code, through the command."""
 
 import json
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +92,7 @@ def test_a_reference_stays_on_the_card_where_the_copy_moves_it_by_hand(
 
 
 def test_a_fused_head_that_the_copy_leaves_unpatched(repository: Path) -> None:
-    defaults = dict(read_defaults("0.5.0", CONFIGS[0]).tree)
+    defaults = deepcopy(dict(read_defaults("0.5.0", CONFIGS[0]).tree))  # which others read as well
     fused = f"{LAUNCH} actor_rollout_ref.model.use_fused_kernels=True"
     write(repository, workers=HEADS, launch=fused, defaults=defaults)
     named = codes(advice(repository))
