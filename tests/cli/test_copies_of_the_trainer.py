@@ -190,3 +190,18 @@ def test_a_copy_that_counts_over_all_ranks_is_given_sizes_that_do(repository: Pa
         f"{role}.ref.log_prob_micro_batch_size",
     }
     assert all(0 < int(size) < 256 and int(size) % 8 == 0 for _key, _is, size in sizes)
+    assert "CFG103" not in {item["code"] for item in answer["findings"]}  # there is no other form to set
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_budget_that_the_copy_never_hands_on_is_not_too_small(repository: Path, named: bool) -> None:
+    """Copies from before 0.2 build the engine without one."""
+    (repository / "verl" / "trainer" / "main_ppo.py").write_text("pass\n")
+    (repository / "verl" / "workers" / "vllm_rollout.py").write_text(
+        f'budget = config.get("{"max_num_batched_tokens" if named else "max_num_seqs"}")\n'
+    )
+    (repository / "run.sh").write_text(
+        f"{LAUNCH.replace('temperature=0', 'temperature=1')} data.max_prompt_length=16384"
+    )
+    found = {item["code"] for item in advice(repository, "--verl-version", "0.3.0.post1")["findings"]}
+    assert ("CFG130" in found) is named

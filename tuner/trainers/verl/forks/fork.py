@@ -32,6 +32,7 @@ class Fork(Struct, frozen=True, kw_only=True):
     refines: str = ""  # the name of another project that it is a copy of, told from it by keys alone
     tells: tuple[str, ...] = ()  # keys or sections that verl lacks, which tell it where no program does
     tree: Tree = {}  # what its configuration lays on that of the release, its own keys among it
+    lacks: tuple[str, ...] = ()  # keys of the release that its configuration and its code have not
     own: Mapping[str, str] = NO_KEYS  # further keys of its own, which decide nothing here: names by section
     keys: Mapping[str, str] = NO_KEYS  # its keys or sections that verl spells otherwise
     shared: tuple[str, ...] = ()  # keys or sections it has in common with verl, where most have another name

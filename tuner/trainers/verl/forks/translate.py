@@ -8,7 +8,19 @@ from msgspec.structs import replace
 from tuner.errors import InputError
 from tuner.inputs.overrides import Argument, Override, OverrideKind
 from tuner.inputs.settings import Settings
-from tuner.inputs.tree import Path, Tree, contains, dotted, leaves, lookup, merged, nested, shown, split_key
+from tuner.inputs.tree import (
+    Path,
+    Tree,
+    contains,
+    dotted,
+    leaves,
+    lookup,
+    merged,
+    nested,
+    shown,
+    split_key,
+    without,
+)
 from tuner.inputs.yaml_file import Document, parse_yaml
 from tuner.language import _
 from tuner.trainers.verl.forks.fork import Fork, below
@@ -90,7 +102,10 @@ def dotlist(arguments: Sequence[Argument]) -> tuple[Override, ...]:
 
 
 def laid_on(fork: Fork, tree: Tree) -> Tree:
-    """A release's configuration with what the project lays on it, and with every key that it has."""
+    """A release's configuration with what the project lays on it, and with the keys that it has."""
+    for path in map(split_key, fork.lacks):
+        if contains(tree, path):
+            tree = without(tree, path)
     tree = merged(tree, fork.laid_on)
     for key in fork.keys.values():
         if not contains(tree, split_key(key)):

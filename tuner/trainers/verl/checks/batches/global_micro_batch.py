@@ -15,6 +15,7 @@ When it does not apply
 ----------------------
 Under dynamic batching the actor, the rollout and the reference ignore both forms in 0.8.0 and later.
 Where the adapters' base model is the reference, its sizes are not read.
+A copy of verl from before 0.2 has the global form alone: it is what the copy reads, and nothing is to be done.
 
 Sources
 -------
@@ -72,6 +73,8 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
         value = settings.integer(place.key, minimum=1)
         if value is None or settings.flag(place.dynamic):
             continue
+        if f"{place.key}_per_gpu" not in settings and version not in _ASSERTED:
+            continue  # a copy of verl from before that form, which divides and reads no other key
         per_gpu = max(1, value // place.engine.parallel.data)
         what, severity = _fate(settings, place, version)
         message = _("{key}={value} counts the sequences of all GPUs: {release} {what}").format(
