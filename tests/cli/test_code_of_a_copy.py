@@ -114,3 +114,47 @@ def test_a_key_that_older_workers_of_the_copy_read(repository: Path, refuses: bo
     )
 
     assert ("CFG101" in codes(advice(repository, "--verl-version", "0.7.1"))) is dead
+
+
+PACKS_SOME = """class ActorRolloutRefWorker:
+    def _build_model_optimizer(self):
+        use_remove_padding = self.config.model.get("use_remove_padding", False)
+        if use_remove_padding:
+            from verl.models.registry import check_model_support_rmpad
+            check_model_support_rmpad(actor_model_config.model_type)
+"""
+PACKED = """_REOVEPAD_MODELS = {listed!r}
+
+def check_model_support_rmpad(model_type):
+    if model_type not in _REOVEPAD_MODELS.keys():
+        raise ValueError(f"Model architecture {{model_type}} is not supported for now.")
+"""
+
+
+@pytest.mark.parametrize(
+    ("model", "own", "refused"),
+    [
+        ("Qwen/Qwen2.5-7B-Instruct", "", False),
+        ("Qwen/Qwen2.5-VL-3B-Instruct", "", True),
+        ("Qwen/Qwen2.5-VL-3B-Instruct", "qwen2_5_vl", False),
+        ("google/gemma-3-12b-it", "", True),
+    ],
+)
+def test_a_type_that_the_workers_of_the_copy_do_not_pack(
+    repository: Path, model: str, own: str, refused: bool
+) -> None:
+    """Copies of verl 0.1: ``check_model_support_rmpad`` of ``models/registry.py``."""
+    listed = dict.fromkeys(("llama", "mistral", "gemma", "qwen2", own), "Config")
+    (repository / "verl" / "models").mkdir()
+    (repository / "verl" / "models" / "registry.py").write_text(PACKED.format(listed=listed))
+    launch = f"{LAUNCH.replace('Qwen/Qwen2.5-7B-Instruct', model)} data.max_response_length=2048"
+    write(repository, workers=PACKS_SOME, launch=launch)
+    packed = advice(repository, "--verl-version", "0.3.0.post1")
+    unpacked = launch.replace("use_remove_padding=True", "use_remove_padding=False")
+    write(repository, workers=PACKS_SOME, launch=unpacked)
+    padded = advice(repository, "--verl-version", "0.3.0.post1")
+
+    assert ("CFG189" in codes(packed)) is refused
+    assert (packed["verdict"] == "will_not_start") is refused
+    proposed = [text for finding in padded["findings"] for text in finding["overrides"]]
+    assert ("actor_rollout_ref.model.use_remove_padding=True" in proposed) is not refused

@@ -8,6 +8,7 @@ from tuner.inputs.tree import Path, contains
 from tuner.trainers.key_table import KeyTable
 from tuner.trainers.settings_by_meaning import SettingsByMeaning
 from tuner.trainers.verl.keys import key, table_of
+from tuner.trainers.verl.packed_models import packed_models
 from tuner.trainers.verl.programs import Program, program_of
 from tuner.trainers.verl.releases import ENGINE_PREVIEW, PREVIEWS, reaches
 
@@ -24,6 +25,7 @@ class ReleaseSettings(SettingsByMeaning, frozen=True, kw_only=True):
     program: Program = Program.PPO  # whose keys count
     veomni: bool = False  # the configuration is that of VeOmni
     reference_by_hand: bool = False  # a copy of verl that wraps the reference without CPU offload
+    packed_models: tuple[str, ...] | None = None  # the types that a copy packs; None where it packs any
 
     def since(self, version: str) -> bool:
         """Whether the release is this one or newer."""
@@ -45,7 +47,8 @@ class ReleaseSettings(SettingsByMeaning, frozen=True, kw_only=True):
 
         It is asked again only where these or the values that it looked at are others.
         """
-        given = (self.version, self.v1_trainer, self.program, self.reference_by_hand, *arguments)
+        of_copy = (self.reference_by_hand, self.packed_models)
+        given = (self.version, self.v1_trainer, self.program, *of_copy, *arguments)
         return self.settings.part(name, given, lambda: reader(self, *arguments))
 
 
@@ -78,6 +81,7 @@ def source_of(settings: Settings, version: str) -> ReleaseSettings:
         veomni=veomni,
         v1_trainer=v1 is not None and settings.flag(v1, default=True),
         reference_by_hand=_moves_reference_by_hand(settings),
+        packed_models=packed_models(settings),
     )
 
 

@@ -72,6 +72,11 @@ FORK = Fork(
         "critic.forward_micro_batch_size_per_gpu",
         "reward_model.micro_batch_size_per_gpu",
     ),
+    statements=(
+        "models/registry _REOVEPAD_MODELS llama mistral gemma qwen2",
+        "workers/fsdp_workers check_model_support_rmpad use_remove_padding model_type",
+        "workers/fsdp_workers _is_ref _is_offload_param param_offload",
+    ),
     tree={
         "data": {
             "train_data_num": None,
@@ -114,12 +119,12 @@ FORK = Fork(
         "do_search": True,
     },
     computed=computed,
-    unchecked=("chunked-prefill-budget",),  # its rollout hands no budget to the engine
     notes=(
         N_(
             "a sequence is counted as a start of data.max_start_length and max_turns turns of "
             "data.max_response_length and data.max_obs_length behind it, with one answer more, in all at "
-            "most data.max_prompt_length; that they are generated in several rounds is not counted in the seconds"
+            "most data.max_prompt_length; that they are generated in several rounds is not counted "
+            "in the seconds"
         ),
         N_("the retriever takes memory of its own where it runs on the same GPUs"),
     ),
