@@ -116,6 +116,33 @@ def test_a_key_that_older_workers_of_the_copy_read(repository: Path, refuses: bo
     assert ("CFG101" in codes(advice(repository, "--verl-version", "0.7.1"))) is dead
 
 
+OF_PROMPTS = """class ActorRolloutRefWorker:
+    def __init__(self):
+        if self._is_actor:
+            self.config.actor.ppo_micro_batch_size //= self.device_mesh.shape[0]
+            self.config.actor.ppo_micro_batch_size *= self.config.rollout.n
+        if self._is_rollout:
+            self.config.rollout.log_prob_micro_batch_size //= self.device_mesh.shape[0]
+            self.config.rollout.log_prob_micro_batch_size *= self.config.rollout.n
+"""
+
+
+@pytest.mark.parametrize(("repeats", "sequences"), [(True, 4 * 5), (False, 4)])
+def test_micro_batches_of_a_copy_take_all_responses_of_a_prompt(
+    repository: Path, repeats: bool, sequences: int
+) -> None:
+    """Copies of verl 0.1: ``workers/fsdp_workers.py:96-109``."""
+    workers = OF_PROMPTS if repeats else OF_PROMPTS.replace("*= self.config.rollout.n", "*= 1")
+    launch = LAUNCH.replace("use_dynamic_bsz=True", "ppo_micro_batch_size=32")
+    role = "actor_rollout_ref"
+    launch += f" {role}.rollout.n=5 {role}.rollout.log_prob_micro_batch_size=32"
+    write(repository, workers=workers, launch=f"{launch} {role}.ref.log_prob_micro_batch_size=32")
+    job = advice(repository, "--verl-version", "0.3.0.post1")["workload"]
+
+    sizes = [job["actor"]["update"], job["actor"]["log_prob"], job["reference"]["log_prob"]]
+    assert [one["batching"]["micro_batch_sequences"] for one in sizes] == [sequences] * 3
+
+
 PACKS_SOME = """class ActorRolloutRefWorker:
     def _build_model_optimizer(self):
         use_remove_padding = self.config.model.get("use_remove_padding", False)

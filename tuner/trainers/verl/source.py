@@ -26,6 +26,7 @@ class ReleaseSettings(SettingsByMeaning, frozen=True, kw_only=True):
     veomni: bool = False  # the configuration is that of VeOmni
     reference_by_hand: bool = False  # a copy of verl that wraps the reference without CPU offload
     packed_models: tuple[str, ...] | None = None  # the types that a copy packs; None where it packs any
+    repeats_micro_batches: bool = False  # a copy that multiplies micro-batches by the responses of a prompt
 
     def since(self, version: str) -> bool:
         """Whether the release is this one or newer."""
@@ -47,7 +48,7 @@ class ReleaseSettings(SettingsByMeaning, frozen=True, kw_only=True):
 
         It is asked again only where these or the values that it looked at are others.
         """
-        of_copy = (self.reference_by_hand, self.packed_models)
+        of_copy = (self.reference_by_hand, self.packed_models, self.repeats_micro_batches)
         given = (self.version, self.v1_trainer, self.program, *of_copy, *arguments)
         return self.settings.part(name, given, lambda: reader(self, *arguments))
 
@@ -82,6 +83,7 @@ def source_of(settings: Settings, version: str) -> ReleaseSettings:
         v1_trainer=v1 is not None and settings.flag(v1, default=True),
         reference_by_hand=_moves_reference_by_hand(settings),
         packed_models=packed_models(settings),
+        repeats_micro_batches=_repeats_micro_batches(settings),
     )
 
 
@@ -94,6 +96,16 @@ def _moves_reference_by_hand(settings: Settings) -> bool:
     if has is None:
         return False
     return has("_is_ref _is_offload_param", file) and not has("CPUOffload role", file)
+
+
+def _repeats_micro_batches(settings: Settings) -> bool:
+    """Whether a copy of verl takes every response of so many prompts into a micro-batch.
+
+    Source: copies of verl 0.1 ``workers/fsdp_workers.py`` (``log_prob_micro_batch_size *= rollout.n``); in no
+    release that is bundled.
+    """
+    has = settings.has_statement
+    return has is not None and has("log_prob_micro_batch_size rollout n", "fsdp_workers")
 
 
 def _tunes_by_veomni(settings: Settings) -> bool:

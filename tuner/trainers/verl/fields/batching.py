@@ -248,7 +248,7 @@ def _micro_batch(context: PassContext) -> int:
     if _reads_global_size(context):
         everywhere = context.source.integer(_global_size(context))
         if everywhere is not None:
-            return max(1, everywhere // _dividing_ranks(context))
+            return max(1, everywhere // _dividing_ranks(context)) * _repeats(context)
     return context.source.integer(_size(context), default=1)
 
 
@@ -277,13 +277,21 @@ def _dividing_ranks(context: PassContext) -> int:
     return parallel.gpus if all_ranks else parallel.data
 
 
+def _repeats(context: PassContext) -> int:
+    """By what a copy multiplies the size of a rank: those of actor and reference count prompts there."""
+    source = context.source
+    if not source.repeats_micro_batches or context.role not in ("actor", "log_prob", "ref"):
+        return 1
+    return source.integer("batch.responses_per_prompt", default=1)
+
+
 def _set_micro_batch(context: PassContext, batching: Batching) -> Assignments:
     sequences, source = batching.micro_batch_sequences, context.source
     size, everywhere = _size(context), _global_size(context)
     if not _reads_global_size(context) or source.value(everywhere) is None:
         return ((size, sequences),)
     if not source.has(size):  # a copy of an older one, which counts over all ranks alone
-        return ((everywhere, sequences * _dividing_ranks(context)),)
+        return ((everywhere, sequences * _dividing_ranks(context) // _repeats(context)),)
     return ((size, sequences), (everywhere, None))  # it would win, and verl refuses both
 
 

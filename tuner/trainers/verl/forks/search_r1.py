@@ -76,6 +76,7 @@ FORK = Fork(
         "models/registry _REOVEPAD_MODELS llama mistral gemma qwen2",
         "workers/fsdp_workers check_model_support_rmpad use_remove_padding model_type",
         "workers/fsdp_workers _is_ref _is_offload_param param_offload",
+        "workers/fsdp_workers log_prob_micro_batch_size rollout n",
     ),
     tree={
         "data": {
