@@ -143,6 +143,38 @@ def test_micro_batches_of_a_copy_take_all_responses_of_a_prompt(
     assert [one["batching"]["micro_batch_sequences"] for one in sizes] == [sequences] * 3
 
 
+DIVIDES = """class DataParallelPPOActor:
+    def update_policy(self, data):
+        self.gradient_accumulation = self.config.ppo_mini_batch_size // self.config.ppo_micro_batch_size
+        if self.config.use_dynamic_bsz:
+            loss = policy_loss * (len(data) / self.config.ppo_mini_batch_size)
+        else:
+            loss = policy_loss / self.gradient_accumulation
+"""
+ALWAYS = DIVIDES.replace("loss = policy_loss * (len(data) / self.config.ppo_mini_batch_size)", "pass")
+
+
+@pytest.mark.parametrize(("actor", "scales"), [(DIVIDES, False), (ALWAYS, True)])
+def test_a_budget_under_which_the_copy_divides_the_loss_by_another_number(
+    repository: Path, actor: str, scales: bool
+) -> None:
+    """Copies of verl 0.1 divide in both cases; 0.3.0.post1 ``workers/actor/dp_actor.py:311-315``."""
+    (repository / "verl" / "workers" / "dp_actor.py").write_text(
+        f"{actor}        self.config.ppo_max_token_len_per_gpu, self.config.log_prob_max_token_len_per_gpu\n"
+    )
+    write(repository, workers=TIMEOUT)
+    budgeted = codes(advice(repository, "--verl-version", "0.3.0.post1"))
+    role = "actor_rollout_ref"
+    static = LAUNCH.replace("use_dynamic_bsz=True", "ppo_micro_batch_size=128")
+    sizes = f"{role}.rollout.log_prob_micro_batch_size=128 {role}.ref.log_prob_micro_batch_size=128"
+    long = "data.max_response_length=1024 data.train_batch_size=512"
+    write(repository, workers=TIMEOUT, launch=f"{static} {sizes} {long}")
+    counted = codes(advice(repository, "--verl-version", "0.3.0.post1"))
+
+    assert ("CFG190" in budgeted) is scales
+    assert ("BAT001" in counted) is not scales
+
+
 PACKS_SOME = """class ActorRolloutRefWorker:
     def _build_model_optimizer(self):
         use_remove_padding = self.config.model.get("use_remove_padding", False)

@@ -52,7 +52,7 @@ def check(case: Case) -> Finding | None:
     """Budget tokens in every static pass, at its present worst case."""
     workload = case.workload
     images = workload.batch.images
-    if images is not None and not images.in_budgets:
+    if workload.batch.budgets_scale_loss or (images is not None and not images.in_budgets):
         return None
     static = [site for site in all_passes(workload) if not site.dynamic and site.engine.packed]
     update = actor_update(workload)

@@ -27,6 +27,7 @@ class ReleaseSettings(SettingsByMeaning, frozen=True, kw_only=True):
     reference_by_hand: bool = False  # a copy of verl that wraps the reference without CPU offload
     packed_models: tuple[str, ...] | None = None  # the types that a copy packs; None where it packs any
     repeats_micro_batches: bool = False  # a copy that multiplies micro-batches by the responses of a prompt
+    budgets_scale_loss: bool = False  # a copy that divides the loss by micro-batches of a fixed size always
 
     def since(self, version: str) -> bool:
         """Whether the release is this one or newer."""
@@ -48,9 +49,18 @@ class ReleaseSettings(SettingsByMeaning, frozen=True, kw_only=True):
 
         It is asked again only where these or the values that it looked at are others.
         """
-        of_copy = (self.reference_by_hand, self.packed_models, self.repeats_micro_batches)
-        given = (self.version, self.v1_trainer, self.program, *of_copy, *arguments)
+        given = (self.version, self.v1_trainer, self.program, *self._of_copy, *arguments)
         return self.settings.part(name, given, lambda: reader(self, *arguments))
+
+    @property
+    def _of_copy(self) -> tuple[object, ...]:
+        """What the code of a copy says, which no value of a key tells."""
+        return (
+            self.reference_by_hand,
+            self.packed_models,
+            self.repeats_micro_batches,
+            self.budgets_scale_loss,
+        )
 
 
 def source_of(settings: Settings, version: str) -> ReleaseSettings:
@@ -84,6 +94,7 @@ def source_of(settings: Settings, version: str) -> ReleaseSettings:
         reference_by_hand=_moves_reference_by_hand(settings),
         packed_models=packed_models(settings),
         repeats_micro_batches=_repeats_micro_batches(settings),
+        budgets_scale_loss=_budgets_scale_loss(settings),
     )
 
 
@@ -106,6 +117,18 @@ def _repeats_micro_batches(settings: Settings) -> bool:
     """
     has = settings.has_statement
     return has is not None and has("log_prob_micro_batch_size rollout n", "fsdp_workers")
+
+
+def _budgets_scale_loss(settings: Settings) -> bool:
+    """Whether a copy of verl divides the loss of a micro-batch without asking how many a budget makes.
+
+    Source: copies of verl 0.1 ``workers/actor/dp_actor.py`` (``update_policy``: ``policy_loss /
+    self.gradient_accumulation``); verl 0.3.0.post1 and later weight by ``len(data) / ppo_mini_batch_size``.
+    """
+    has, file = settings.has_statement, "dp_actor"
+    if has is None or not has("policy_loss gradient_accumulation", file):
+        return False
+    return not has("policy_loss ppo_mini_batch_size", file)
 
 
 def _tunes_by_veomni(settings: Settings) -> bool:

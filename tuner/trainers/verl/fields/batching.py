@@ -51,6 +51,7 @@ def read_batch(source: ReleaseSettings) -> Batch:
         **sizes,
         travel=_travel(source),
         loss_averages_micro_batches=_averages_micro_batches(source),
+        budgets_scale_loss=source.budgets_scale_loss,
         fills_mini_batches=source.v1_trainer,
         group_advantages=sizes["responses_per_prompt"] > 1 and _compares_rewards(source),
         loss_of_advantages=not _other_loss_terms(source),

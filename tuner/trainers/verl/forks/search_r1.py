@@ -77,6 +77,7 @@ FORK = Fork(
         "workers/fsdp_workers check_model_support_rmpad use_remove_padding model_type",
         "workers/fsdp_workers _is_ref _is_offload_param param_offload",
         "workers/fsdp_workers log_prob_micro_batch_size rollout n",
+        "workers/actor/dp_actor policy_loss gradient_accumulation",
     ),
     tree={
         "data": {
