@@ -143,6 +143,24 @@ def test_micro_batches_of_a_copy_take_all_responses_of_a_prompt(
     assert [one["batching"]["micro_batch_sequences"] for one in sizes] == [sequences] * 3
 
 
+@pytest.mark.parametrize(("size", "refused"), [(4, True), (8, False)])
+def test_a_micro_batch_that_leaves_ranks_of_the_copy_without_a_sequence(
+    repository: Path, size: int, refused: bool
+) -> None:
+    """Copies of verl 0.1: ``fsdp_workers.py:97-109`` divides, ``dp_actor.py:207`` fails."""
+    launch = LAUNCH.replace("use_dynamic_bsz=True", f"ppo_micro_batch_size={size}")
+    role = "actor_rollout_ref"
+    sizes = f"{role}.rollout.log_prob_micro_batch_size=8 {role}.ref.log_prob_micro_batch_size=8"
+    write(repository, workers=OF_PROMPTS, launch=f"{launch} {sizes}")
+    answer = advice(repository, "--verl-version", "0.3.0.post1")
+
+    assert (answer["verdict"] == "will_not_start") is refused
+    assert ("CFG191" in codes(answer)) is refused
+    if refused:
+        (finding,) = (finding for finding in answer["findings"] if finding["code"] == "CFG191")
+        assert "It stops at verl/workers/fsdp_workers.py:4 of this copy." in finding["notes"]
+
+
 DIVIDES = """class DataParallelPPOActor:
     def update_policy(self, data):
         self.gradient_accumulation = self.config.ppo_mini_batch_size // self.config.ppo_micro_batch_size
