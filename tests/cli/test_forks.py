@@ -234,6 +234,16 @@ def test_search_r1_without_search_generates_in_one_piece() -> None:
     assert (batch["max_prompt_tokens"], batch["max_response_tokens"]) == (4096, 500)
 
 
+def test_a_later_copy_of_search_r1_has_the_keys_that_the_user_sets() -> None:
+    actor = "actor_rollout_ref.actor"
+    sizes = (f"{actor}.ppo_micro_batch_size_per_gpu=4", f"{actor}.ppo_micro_batch_size=null")
+    content = answer(*SEARCH_R1.split(), *sizes, f"{actor}.use_dynamic_bsz=True")
+    assert unknown(content) == []
+    assert content["verdict"] != "will_not_start"
+    assert "CFG190" not in {item["code"] for item in content["findings"]}
+    assert content["workload"]["actor"]["update"]["batching"]["micro_batch_sequences"] == 4
+
+
 def test_search_r1_counts_micro_batches_over_all_gpus_and_is_told_in_its_keys() -> None:
     """It has no keys of one GPU, and hands no budget of tokens to the engine."""
     content = answer(*SEARCH_R1.split(), "data.max_prompt_length=8192", "trainer.n_gpus_per_node=2")

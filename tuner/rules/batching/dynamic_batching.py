@@ -19,6 +19,7 @@ When it does not apply
 A larger fixed micro-batch of the update pays, or the present one does not fit: those are named first.
 All sequences are about equally long, or each rank has one micro-batch already.
 The prompts hold images and the release cannot fill a budget with them.
+A copy of verl from before 0.2 that divides the loss of a micro-batch as if all had a fixed size: a budget would scale the gradient.
 Sequences are padded: then a micro-batch of short sequences is as large as its longest one makes it.
 
 Sources

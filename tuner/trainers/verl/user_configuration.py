@@ -172,7 +172,9 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         """Whether the code that would run has a statement; None where that is the release's."""
         if code is not None and code.has_trainer:
             return code.has_statement
-        return self.fork.has_statement if self.fork is not None and self.fork.statements else None
+        fork = self.fork
+        known = fork is not None and bool(fork.statements) and fork.is_as_known(self.keys)
+        return fork.has_statement if fork is not None and known else None
 
     @cached_property
     def unmodelled_engine(self) -> EngineChoice | None:
@@ -236,7 +238,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
             own = {} if self.fork is None else laid_on(self.fork, {})
             return replace(trainer, tree=merged(own, private.tree))
         if self.fork is not None:
-            return replace(trainer, tree=laid_on(self.fork, dict(trainer.tree)))
+            return replace(trainer, tree=laid_on(self.fork, dict(trainer.tree), self.keys))
         return trainer
 
     @property

@@ -1,6 +1,6 @@
 """What is known of a project that trains with verl under a name of its own."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -53,6 +53,10 @@ class Fork(Struct, frozen=True, kw_only=True):
             for name in names.split():
                 tree = merged(tree, nested((*section.split("."), name), None))
         return merged(tree, self.tree)  # type: ignore[no-any-return]
+
+    def is_as_known(self, keys: Collection[Keys]) -> bool:
+        """Whether the user sets no key that it lacks: a later copy of it, on another verl, may have that."""
+        return not any(split_key(key) in keys for key in self.lacks)
 
     def has_statement(self, words: str, file: str) -> bool:
         """Whether its code is known to have a statement, where no copy of it is around that tells."""

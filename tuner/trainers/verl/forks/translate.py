@@ -1,6 +1,6 @@
 """Reads a project's settings as verl's, and writes verl's keys as the project spells them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -101,9 +101,16 @@ def dotlist(arguments: Sequence[Argument]) -> tuple[Override, ...]:
     return tuple(overrides)
 
 
-def laid_on(fork: Fork, tree: Tree) -> Tree:
-    """A release's configuration with what the project lays on it, and with the keys that it has."""
-    for path in map(split_key, fork.lacks):
+def laid_on(fork: Fork, tree: Tree, keys: Collection[Path] = ()) -> Tree:
+    """A release's configuration with what the project lays on it, and with the keys that it has.
+
+    Args:
+        fork: the project.
+        tree: the release's.
+        keys: those that the user sets.
+    """
+    lacks = fork.lacks if fork.is_as_known(keys) else ()
+    for path in map(split_key, lacks):
         if contains(tree, path):
             tree = without(tree, path)
     tree = merged(tree, fork.laid_on)
