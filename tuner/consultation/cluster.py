@@ -11,7 +11,7 @@ from tuner.evidence import Evidence
 from tuner.gpus import counted, find_gpu, memory_bytes_of, namesakes, nearest_gpu
 from tuner.hardware import Cluster, Gpu
 from tuner.inputs.machine import TargetMachine
-from tuner.inputs.user_input import Count
+from tuner.inputs.user_input import Count, Processes
 from tuner.language import _
 from tuner.trainers.protocol import Loaded
 from tuner.units import GIB, GIGA, parse_rate
@@ -101,13 +101,13 @@ def choose_cluster(
         premises: what is said beside it.
         card: the one that is judged for.
         launched: the processes on a node that the launch starts, where each has a GPU: they outweigh what the
-            card's node has, which need not all be used.
+            card's node has, which need not all be used. Those that a launch shows to the job do not.
 
     Raises:
         InputError: an option is no number or no rate that anything has.
     """
     gpus_per_node, nodes = loaded.cluster_size()
-    of_card = card.per_node if launched is None else None
+    of_card = card.per_node if launched is None or launched.yields else None
     host = premises.host_memory_gib
     for name, value, largest in (
         ("host_memory_gib", host, _LARGEST_GIB),
@@ -147,10 +147,43 @@ def _number_reason(premises: Premises, of_card: int | None, launched: Count | No
         )
         if value is not None
     ]
-    if launched is not None and per_node is None:
+    if launched is not None and launched.yields:
+        said = said if of_card or per_node else [launched.text, *said]
+    elif launched is not None and per_node is None:
         form = "{launcher}" if launched.told else _("{launcher} without --nproc_per_node")
         said.insert(0, form.format(launcher=launched.text))
     return _(" and ").join(said) or _("the configuration")
+
+
+def number_note(premises: Premises, card: ChosenGpu, processes: Processes | None, cluster: Cluster) -> str:
+    """What a launch leaves to say of the number of GPUs on a node; empty where it is said.
+
+    Args:
+        premises: what is said beside the launch.
+        card: the one that is judged for.
+        processes: of the launch.
+        cluster: that was chosen.
+    """
+    if processes is None or processes.per_node is not None or card.per_node or premises.gpus_per_node:
+        return ""
+    shown, opened = processes.visible, processes.open_per_node
+    if shown is not None and shown.value == cluster.gpus_per_node:
+        return _("{gpus} of a node, by {text} ({place}); --gpu {more}x{gpu} says otherwise").format(
+            gpus=shown.value,
+            text=shown.text,
+            place=shown.location,
+            more=2 * shown.value,
+            gpu=cluster.gpu.name,
+        )
+    if opened is None:
+        return ""
+    return _("{text} decides how many a node has ({place}); {gpus} assumed: give --gpu {fewer}x{gpu}").format(
+        text=opened.text,
+        place=opened.location,
+        gpus=cluster.gpus_per_node,
+        fewer=2,
+        gpu=cluster.gpu.name,
+    )
 
 
 def recorded_card(record: "RunRecord", premises: Premises) -> ChosenGpu | None:

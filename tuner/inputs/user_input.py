@@ -25,13 +25,7 @@ class Count(Struct, frozen=True, kw_only=True):
     text: str  # "torchrun --nproc_per_node=8"
     location: Location
     told: bool = True  # else it is what the launcher, which the text names, does of its own accord
-
-
-class Processes(Struct, frozen=True, kw_only=True):
-    """The processes of a launch; None where it does not say."""
-
-    per_node: Count | None = None
-    nodes: Count | None = None
+    yields: bool = False  # to a number that an option says
 
 
 class OpenArgument(Struct, frozen=True, kw_only=True):
@@ -41,6 +35,15 @@ class OpenArgument(Struct, frozen=True, kw_only=True):
     text: Annotated[str, Meta(description="as the script has it")]
     name: str  # the variable that settles it; empty where none does
     location: Location
+
+
+class Processes(Struct, frozen=True, kw_only=True):
+    """The processes of a launch; None where it does not say."""
+
+    per_node: Count | None = None
+    nodes: Count | None = None
+    visible: Count | None = None  # accelerators of a node that the launch shows to them
+    open_per_node: OpenArgument | None = None  # the launch says how many, by what only a run would tell
 
 
 class Remark(Struct, frozen=True, kw_only=True):
