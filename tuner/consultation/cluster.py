@@ -11,7 +11,7 @@ from tuner.evidence import Evidence
 from tuner.gpus import counted, find_gpu, memory_bytes_of, namesakes, nearest_gpu
 from tuner.hardware import Cluster, Gpu
 from tuner.inputs.machine import TargetMachine
-from tuner.inputs.user_input import Count, Processes
+from tuner.inputs.user_input import Count, OpenArgument
 from tuner.language import _
 from tuner.trainers.protocol import Loaded
 from tuner.units import GIB, GIGA, parse_rate
@@ -155,27 +155,29 @@ def _number_reason(premises: Premises, of_card: int | None, launched: Count | No
     return _(" and ").join(said) or _("the configuration")
 
 
-def number_note(premises: Premises, card: ChosenGpu, processes: Processes | None, cluster: Cluster) -> str:
+def number_note(
+    premises: Premises, card: ChosenGpu, launched: Count | None, opened: OpenArgument | None, cluster: Cluster
+) -> str:
     """What a launch leaves to say of the number of GPUs on a node; empty where it is said.
 
     Args:
         premises: what is said beside the launch.
         card: the one that is judged for.
-        processes: of the launch.
+        launched: the processes on a node that the launch starts, where each has a GPU.
+        opened: what says how many these are, where only a run would tell.
         cluster: that was chosen.
     """
-    if processes is None or processes.per_node is not None or card.per_node or premises.gpus_per_node:
+    if card.per_node or premises.gpus_per_node:
         return ""
-    shown, opened = processes.visible, processes.open_per_node
-    if shown is not None and shown.value == cluster.gpus_per_node:
+    if launched is not None and launched.yields:
         return _("{gpus} of a node, by {text} ({place}); --gpu {more}x{gpu} says otherwise").format(
-            gpus=shown.value,
-            text=shown.text,
-            place=shown.location,
-            more=2 * shown.value,
+            gpus=launched.value,
+            text=launched.text,
+            place=launched.location,
+            more=2 * launched.value,
             gpu=cluster.gpu.name,
         )
-    if opened is None:
+    if launched is not None or opened is None:
         return ""
     return _("{text} decides how many a node has ({place}); {gpus} assumed: give --gpu {fewer}x{gpu}").format(
         text=opened.text,

@@ -185,7 +185,7 @@ def _consultation(
         gpu_assumed=job.card.assumed,
         gpu_size_said=premises.gpu_memory is not None,
         gpus_reason=job.gpus_reason,
-        gpus_note=number_note(premises, job.card, job.given.processes, workload.cluster),
+        gpus_note=_number_note(job, premises),
         node_said=is_node_said(job, premises),
         from_project=from_settings(premises),
         resting=resting,
@@ -197,6 +197,18 @@ def _consultation(
         of_run=of_run,
         run=None if run is None else _run_comparison(run, advice, job),
         engine=_engine_comparison(job.given, advice),
+    )
+
+
+def _number_note(job: JobReading, premises: Premises) -> str:
+    """What the launch leaves to say of the number of GPUs."""
+    processes = job.given.processes
+    return number_note(
+        premises,
+        job.card,
+        job.configuration.processes_per_node,
+        None if processes is None else processes.open_per_node,
+        job.reading.workload.cluster,
     )
 
 

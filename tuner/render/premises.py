@@ -257,7 +257,7 @@ def _of_script(answer: Consultation, *, most: int | None = None) -> Rows:
         # Most inputs leave nothing open.
         from tuner.render.open_settings import open_settings, other_ways, without_other_ways
 
-        text = open_settings(answer)
+        text = open_settings(answer, short=most is not None)
         if text:
             yield _("open"), plain(text)
         for text in other_ways(answer):

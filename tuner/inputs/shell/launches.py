@@ -173,6 +173,8 @@ def _open_count(words: Sequence[Field], name: str) -> OpenArgument | None:
         if _option(word) != name:
             continue
         value = word if "=" in str(word.text) or following is None else following
+        if str(word.text).endswith("="):  # for want of an argument of the script
+            return OpenArgument(key=str(word.text)[:-1], text="", name="", location=word.location)
         for unknown in value.text.unknowns:
             return OpenArgument(
                 key=str(word.text).partition("=")[0],
