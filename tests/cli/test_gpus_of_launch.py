@@ -94,6 +94,15 @@ def test_an_argument_that_decides_the_number_is_named(tmp_path: Path) -> None:
         assert "decides how many" not in told
 
 
+def test_what_only_the_assumed_number_refuses_is_open(tmp_path: Path) -> None:
+    answer = advised(tmp_path, f"{USAGE}torchrun --nproc_per_node=$n {SFT} $@\n")  # 4 sequences for 8 ranks
+    (finding,) = (one for one in answer["findings"] if one["code"] == "CFG181")
+    assert (finding["severity"], finding["refuses"], finding["overrides"]) == ("warning", False, [])
+    assert "on 8 GPUs; $1 decides how many there are" in finding["message"]
+    answer = advised(tmp_path, f"{USAGE}torchrun --nproc_per_node=$n {SFT} $@\n", gpu="8xh100-sxm")
+    assert "CFG181" in [one["code"] for one in answer["findings"] if one["refuses"]]
+
+
 def test_what_counts_the_cards_follows_the_number_that_is_assumed(tmp_path: Path) -> None:
     script = (
         f"N=$(nvidia-smi --query-gpu=name --format=csv,noheader | wc -l)\n{PPO} trainer.n_gpus_per_node=$N "

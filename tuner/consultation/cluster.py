@@ -11,7 +11,7 @@ from tuner.evidence import Evidence
 from tuner.gpus import counted, find_gpu, memory_bytes_of, namesakes, nearest_gpu
 from tuner.hardware import Cluster, Gpu
 from tuner.inputs.machine import TargetMachine
-from tuner.inputs.user_input import Count, OpenArgument
+from tuner.inputs.user_input import Count, OpenArgument, Processes
 from tuner.language import _
 from tuner.trainers.protocol import Loaded
 from tuner.units import GIB, GIGA, parse_rate
@@ -155,6 +155,21 @@ def _number_reason(premises: Premises, of_card: int | None, launched: Count | No
     return _(" and ").join(said) or _("the configuration")
 
 
+def open_number(
+    premises: Premises, card: ChosenGpu, launched: Count | None, processes: Processes | None
+) -> OpenArgument | None:
+    """What decides the number of GPUs on a node and only a run would tell; None where somebody says it.
+
+    Args:
+        premises: what is said beside the launch.
+        card: the one that is judged for.
+        launched: the processes on a node that the launch starts, where each has a GPU.
+        processes: what the launch says of them.
+    """
+    said = card.per_node or premises.gpus_per_node or launched
+    return None if said or processes is None else processes.open_per_node
+
+
 def number_note(
     premises: Premises, card: ChosenGpu, launched: Count | None, opened: OpenArgument | None, cluster: Cluster
 ) -> str:
@@ -164,12 +179,11 @@ def number_note(
         premises: what is said beside the launch.
         card: the one that is judged for.
         launched: the processes on a node that the launch starts, where each has a GPU.
-        opened: what says how many these are, where only a run would tell.
+        opened: what decides how many these are, where only a run would tell.
         cluster: that was chosen.
     """
-    if card.per_node or premises.gpus_per_node:
-        return ""
-    if launched is not None and launched.yields:
+    shown = launched is not None and launched.yields and not (card.per_node or premises.gpus_per_node)
+    if launched is not None and shown:
         return _("{gpus} of a node, by {text} ({place}); --gpu {more}x{gpu} says otherwise").format(
             gpus=launched.value,
             text=launched.text,
@@ -177,7 +191,7 @@ def number_note(
             more=2 * launched.value,
             gpu=cluster.gpu.name,
         )
-    if launched is not None or opened is None:
+    if opened is None:
         return ""
     return _("{text} decides how many a node has ({place}); {gpus} assumed: give --gpu {fewer}x{gpu}").format(
         text=opened.text,

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from tuner.advise import Advice, advise
-from tuner.consultation.cluster import ChosenGpu, choose_card, machine_of, number_note, recorded_card
+from tuner.consultation.cluster import (
+    ChosenGpu,
+    choose_card,
+    machine_of,
+    number_note,
+    open_number,
+    recorded_card,
+)
 from tuner.consultation.job import JobReading, read_job, release_of
 from tuner.consultation.premises import LEAST_GAIN, OPTIONS, Premises
 from tuner.consultation.result import Consultation, ProjectOption, RunComparison
@@ -202,14 +209,9 @@ def _consultation(
 
 def _number_note(job: JobReading, premises: Premises) -> str:
     """What the launch leaves to say of the number of GPUs."""
-    processes = job.given.processes
-    return number_note(
-        premises,
-        job.card,
-        job.configuration.processes_per_node,
-        None if processes is None else processes.open_per_node,
-        job.reading.workload.cluster,
-    )
+    launched = job.configuration.processes_per_node
+    opened = open_number(premises, job.card, launched, job.given.processes)
+    return number_note(premises, job.card, launched, opened, job.reading.workload.cluster)
 
 
 def _alternatives(job: JobReading, premises: Premises) -> "tuple[JudgedAlternative, ...]":
