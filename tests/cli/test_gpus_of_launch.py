@@ -81,6 +81,23 @@ def test_what_is_told_otherwise_or_not_known_is_no_number_of_devices(
     assert "VISIBLE_DEVICES" not in reason
 
 
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        (f"export CUDA_VISIBLE_DEVICES=0,1\n{PPO} trainer.n_gpus_per_node=4\n", "4 of a node, of which {}"),
+        (f"CUDA_VISIBLE_DEVICES=0,1 torchrun --nproc_per_node=4 {SFT}\n", "4 of a node, of which {}"),
+        (f"export CUDA_VISIBLE_DEVICES=0,1\n{PPO} trainer.n_gpus_per_node=2\n", ""),
+        (f"export CUDA_VISIBLE_DEVICES=0,1,2,3\n{PPO} trainer.n_gpus_per_node=2\n", ""),
+    ],
+)
+def test_more_gpus_than_the_launch_shows_are_said(script: str, said: str, tmp_path: Path) -> None:
+    """0.9.1 single_controller/ray/base.py:241: verl stops where Ray has fewer than it asks for."""
+    advised(tmp_path, script)
+    told = run("advise", str(tmp_path / "run.sh"), "--gpu", "h100-sxm", "--verl-version", "0.4.1").out
+    assert ("  GPUs: " in told) is bool(said)
+    assert said.format("CUDA_VISIBLE_DEVICES=0,1 shows 2") in " ".join(told.split())
+
+
 def test_an_argument_that_decides_the_number_is_named(tmp_path: Path) -> None:
     script = f"{USAGE}torchrun --nproc_per_node=$n {SFT} data.train_batch_size=64 $@\n"
     assert gpus(advised(tmp_path, script))[0] == 8

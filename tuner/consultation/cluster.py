@@ -171,7 +171,7 @@ def open_number(
 
 
 def number_note(
-    premises: Premises, card: ChosenGpu, launched: Count | None, opened: OpenArgument | None, cluster: Cluster
+    premises: Premises, card: ChosenGpu, launched: Count | None, processes: Processes | None, cluster: Cluster
 ) -> str:
     """What a launch leaves to say of the number of GPUs on a node; empty where it is said.
 
@@ -179,11 +179,17 @@ def number_note(
         premises: what is said beside the launch.
         card: the one that is judged for.
         launched: the processes on a node that the launch starts, where each has a GPU.
-        opened: what decides how many these are, where only a run would tell.
+        processes: what the launch says of them.
         cluster: that was chosen.
     """
-    shown = launched is not None and launched.yields and not (card.per_node or premises.gpus_per_node)
-    if launched is not None and shown:
+    opened = open_number(premises, card, launched, processes)
+    visible = None if processes is None or card.per_node or premises.gpus_per_node else processes.visible
+    if visible is not None and visible.value < cluster.gpus_per_node:
+        text = _("{gpus} of a node, of which {text} shows {shown} ({place}): a job gets no others")
+        return text.format(
+            gpus=cluster.gpus_per_node, text=visible.text, shown=visible.value, place=visible.location
+        )
+    if launched is not None and launched is visible:
         return _("{gpus} of a node, by {text} ({place}); --gpu {more}x{gpu} says otherwise").format(
             gpus=launched.value,
             text=launched.text,

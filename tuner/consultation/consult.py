@@ -7,14 +7,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from tuner.advise import Advice, advise
-from tuner.consultation.cluster import (
-    ChosenGpu,
-    choose_card,
-    machine_of,
-    number_note,
-    open_number,
-    recorded_card,
-)
+from tuner.consultation.cluster import ChosenGpu, choose_card, machine_of, number_note, recorded_card
 from tuner.consultation.job import JobReading, read_job, release_of
 from tuner.consultation.premises import LEAST_GAIN, OPTIONS, Premises
 from tuner.consultation.result import Consultation, ProjectOption, RunComparison
@@ -209,9 +202,8 @@ def _consultation(
 
 def _number_note(job: JobReading, premises: Premises) -> str:
     """What the launch leaves to say of the number of GPUs."""
-    launched = job.configuration.processes_per_node
-    opened = open_number(premises, job.card, launched, job.given.processes)
-    return number_note(premises, job.card, launched, opened, job.reading.workload.cluster)
+    launched, cluster = job.configuration.processes_per_node, job.reading.workload.cluster
+    return number_note(premises, job.card, launched, job.given.processes, cluster)
 
 
 def _alternatives(job: JobReading, premises: Premises) -> "tuple[JudgedAlternative, ...]":
