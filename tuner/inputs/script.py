@@ -11,14 +11,10 @@ from msgspec.structs import replace
 
 from tuner.errors import InputError, Location
 from tuner.files import is_there, read_bytes
+from tuner.inputs.asked_arguments import ScriptArguments
 from tuner.inputs.execution_paths import ExecutionPath, execution_paths
 from tuner.inputs.machine import TargetMachine, target_machine
-from tuner.inputs.script_arguments import (
-    ScriptArguments,
-    arguments_of,
-    further_arguments,
-    with_open_values,
-)
+from tuner.inputs.script_arguments import arguments_of, further_arguments, with_open_values
 from tuner.inputs.secrets import is_carried
 from tuner.inputs.shell.interpreter import Interpreter
 from tuner.inputs.shell.launches import Launch, launches

@@ -4,10 +4,10 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace as replaced
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from tuner.errors import InputError, Location, cut
+from tuner.inputs.asked_arguments import ScriptArguments
 from tuner.inputs.secrets import without_secrets
 from tuner.inputs.shell.launches import Launch
 from tuner.inputs.shell.scope import Scope
@@ -17,22 +17,6 @@ _PLACE = re.compile(r"\$(?:\{([1-9]\d?)[}:]|([1-9]))")
 _USAGE = re.compile(r"(?i)(usage\s*:.*?)[\"']?\s*(?:>\s*&\s*2\s*)?$")
 _ENDS = (1, 2, 3, 4, 6, 9)  # numbers of arguments that a script may end without
 _CHARACTERS = 80  # of a line of the script
-
-
-class ScriptArguments(Struct, frozen=True, kw_only=True):
-    """What a script says itself of the arguments that it takes."""
-
-    uses: tuple[tuple[str, str, Location], ...] = ()  # "$4", the line that takes it first, and its place
-    usage: str = ""  # as it would print it
-
-    @property
-    def last(self) -> int:
-        """The place of the last one."""
-        return max((int(name[1:]) for name, _line, _place in self.uses), default=0)
-
-    def use_of(self, name: str) -> tuple[str, Location] | None:
-        """The line that takes an argument first; None where none does."""
-        return next(((line, place) for own, line, place in self.uses if own == name), None)
 
 
 def arguments_of(path: str, content: bytes) -> ScriptArguments:

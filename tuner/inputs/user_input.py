@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from tuner.errors import Location
 from tuner.files import STANDARD_INPUT
+from tuner.inputs.asked_arguments import ScriptArguments
 from tuner.inputs.machine import GPUS, TargetMachine
 from tuner.inputs.overrides import Argument
 from tuner.inputs.yaml_file import Document
@@ -16,7 +17,6 @@ from tuner.inputs.yaml_file import Document
 if TYPE_CHECKING:
     from tuner.inputs.log.run_log import RunLog
     from tuner.inputs.record.read import RunRecord
-    from tuner.inputs.script_arguments import ScriptArguments
 
 
 class Count(Struct, frozen=True, kw_only=True):
@@ -107,7 +107,7 @@ class UserInput(Struct, frozen=True, kw_only=True):
     processes: "Processes | None" = None  # that a command or script starts, where it says how many
     folder: str = ""  # where it lies or is typed: what it names is looked for there; empty for standard input
     folders: tuple[str, ...] = ()  # that a script starts the program in, and has Python look for modules in
-    asked_for: "ScriptArguments | None" = None  # what a script says of the arguments that it takes
+    asked_for: ScriptArguments | None = None  # what a script says of the arguments that it takes
     text: str = ""  # what was read; empty of a command as it is typed and of a log
     within: bool = False  # the launch stands inside of a file for another program
 
