@@ -8,12 +8,12 @@ from msgspec.structs import replace
 
 from tuner.advise import Advice, advise
 from tuner.consultation.cluster import ChosenGpu, choose_card, machine_of, number_note, recorded_card
+from tuner.consultation.counted_cards import read_for_node
 from tuner.consultation.job import JobReading, read_job, release_of
 from tuner.consultation.premises import LEAST_GAIN, OPTIONS, Premises
 from tuner.consultation.result import Consultation, ProjectOption, RunComparison
 from tuner.consultation.verdicts import advice_beyond_memory, is_node_said
 from tuner.findings import Numerics
-from tuner.inputs.counted_cards import read_for_node
 from tuner.inputs.reading import read_given
 from tuner.inputs.user_input import UserInput, with_shown_lost
 from tuner.memory.fitting.limits import values_that_fit

@@ -7,12 +7,12 @@ from tuner.advise.comparison import judge
 from tuner.consultation.bounds import expect_trainer_modelled
 from tuner.consultation.cluster import choose_card, machine_of
 from tuner.consultation.comparison import ConfigurationDiff, Side, compared
+from tuner.consultation.counted_cards import read_for_node
 from tuner.consultation.job import JobReading, configuration_of, read_job, release_of
 from tuner.consultation.premises import Premises
 from tuner.consultation.verdicts import is_node_said, judged_beyond_memory
 from tuner.counted import counted
 from tuner.errors import InputError, TunerError
-from tuner.inputs.counted_cards import read_for_node
 from tuner.inputs.named_inputs import Input
 from tuner.inputs.reading import read_given
 from tuner.inputs.user_input import UserInput, with_shown_lost

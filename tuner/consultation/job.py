@@ -271,7 +271,8 @@ class _ConfigurationReading:
     @cached_property
     def findings(self) -> Sequence[Finding]:
         """What the trainer's checks say about it; milder where that rests on what nobody knows."""
-        findings, given = self._loaded.check(self.workload), self._circumstances.given
+        given = self._circumstances.given
+        findings: Sequence[Finding] = self._loaded.check(self.workload)
         if self._circumstances.open_gpus is not None:
             findings = self._on_any_number(findings, self._circumstances.open_gpus)
         if not (given.unsettled or self._alternatives):
