@@ -100,7 +100,7 @@ def test_more_gpus_than_the_launch_shows_are_said(script: str, said: str, tmp_pa
 
 def test_an_argument_that_decides_the_number_is_named(tmp_path: Path) -> None:
     script = f"{USAGE}torchrun --nproc_per_node=$n {SFT} data.train_batch_size=64 $@\n"
-    assert gpus(advised(tmp_path, script))[0] == 8
+    assert gpus(advised(tmp_path, script)) == (8, "an assumption: $1 decides it")
     file = tmp_path / "run.sh"
     words = ("--verl-version", "0.4.1", "--gpu")
     told = " ".join(run("advise", str(file), *words, "h100-sxm").out.split())

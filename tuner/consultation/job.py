@@ -18,6 +18,7 @@ from tuner.findings import Finding, Written
 from tuner.hardware import Cluster
 from tuner.inputs.launch_input import with_missing_config
 from tuner.inputs.user_input import AlternativeLaunch, OpenArgument, UserInput
+from tuner.language import _
 from tuner.model_shape import ModelShape
 from tuner.trainers.bundled_releases import ReleaseChoice
 from tuner.trainers.protocol import Configuration, Loaded, RolloutEngineChoice
@@ -141,13 +142,16 @@ def read_job(
     model, model_reason = models.actor()
     launched = configuration.processes_per_node
     cluster, gpus_reason = choose_cluster(loaded, premises, card, launched)
+    open_gpus = open_number(premises, card, launched, given.processes)
+    if open_gpus is not None:
+        gpus_reason = _("an assumption: {text} decides it").format(text=open_gpus.text)
     circumstances = _Circumstances(
         premises=premises,
         given=given,
         model=model,
         cluster=cluster,
         zero_advantage_ratio=zero_advantage_ratio,
-        open_gpus=open_number(premises, card, launched, given.processes),
+        open_gpus=open_gpus,
     )
     alternatives = _alternatives(given, premises, card, release)
     reading = _ConfigurationReading(circumstances, release, configuration, loaded, alternatives)
