@@ -155,6 +155,7 @@ def launched(file: Path, script: "Script", words: Sequence[str], number: int | N
         processes=launch.processes,
         folder=folder_of(str(file)),
         folders=launch.folders,
+        asked_for=script.arguments,
     )
     return with_config(given, file.parent)
 

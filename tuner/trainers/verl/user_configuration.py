@@ -69,7 +69,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
     package: str = ""  # the installed verl that would run it, where that release is not bundled
     fork: Fork | None = None  # the project that it is for, where that is not verl itself
     started: Program = Program.PPO  # the program of verl that reads it
-    processes: "Processes | None" = None  # that a launch of fine-tuning starts, where it says how many
+    processes: "Processes | None" = None  # that a launch starts, and the GPUs that it shows to them
     primary: "Primary | None" = None  # that a launch names; None of a file alone
     copies: PrivateCopies = field(default_factory=PrivateCopies)  # of the defaults, around the folder
     likenesses: Likenesses = field(default_factory=Likenesses)  # of the documents, whatever is added to them
@@ -207,6 +207,10 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         yield from strategy_of_choice(self.unmodelled_engine, self.started)
         if not self.started.fine_tunes:
             yield from self.arguments.overrides
+            if self.processes_per_node is not None:
+                from tuner.trainers.verl.visible_gpus import override_of  # few launches say which they see
+
+                yield override_of(self.processes_per_node)
             return
         from tuner.trainers.verl.fine_tuning_config import is_choice
         from tuner.trainers.verl.fine_tuning_launch import overrides_of
@@ -262,7 +266,9 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
     def processes_per_node(self) -> "Count | None":
         """The processes on a node that the launch itself starts, where each of them has a GPU."""
         if not self.started.fine_tunes:
-            return None
+            from tuner.trainers.verl.visible_gpus import visible_gpus
+
+            return visible_gpus(self.processes, self.keys)
         from tuner.trainers.verl.fine_tuning_launch import per_node
 
         return per_node(self.processes, self.program)

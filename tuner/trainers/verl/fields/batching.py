@@ -175,8 +175,14 @@ def _set_entropy(context: ReleaseContext, actor: Actor) -> Assignments:
 
 
 def _has_log_prob(context: ReleaseContext) -> bool:
+    """Whether the actor's own pass runs before the update.
+
+    The fully asynchronous recipe takes what the engine returned (v0.6.1 and v0.7.0
+    ``recipe/fully_async_policy/ray_trainer.py``), unless it is asked for both.
+    """
     source = context.source
-    return not source.flag("bypass_old_log_prob") and not trains_apart(source)
+    taken = source.flag("recipe.takes_log_probs") and not source.flag("recipe.recomputes_log_probs")
+    return not (source.flag("bypass_old_log_prob") or taken or trains_apart(source))
 
 
 def _set_log_prob(context: ReleaseContext, actor: Actor) -> Assignments:
