@@ -114,3 +114,106 @@ def test_a_key_that_older_workers_of_the_copy_read(repository: Path, refuses: bo
     )
 
     assert ("CFG101" in codes(advice(repository, "--verl-version", "0.7.1"))) is dead
+
+
+ALWAYS = """role_worker_mapping = {
+    Role.ActorRollout: ray.remote(ActorRolloutRefWorker),
+    Role.RefPolicy: ray.remote(ActorRolloutRefWorker),
+}
+"""
+# as verl 0.4.0 trainer/main_ppo.py:129-132 has it; 0.3.0.post1 lines 112-116 as above
+ASKED = """if config.algorithm.use_kl_in_reward or config.actor_rollout_ref.actor.use_kl_loss:
+    role_worker_mapping[Role.RefPolicy] = ray.remote(ActorRolloutRefWorker)
+"""
+
+
+@pytest.mark.parametrize(
+    ("mapping", "overrides", "reference"),
+    [
+        (ALWAYS, "", True),
+        (ASKED, "", False),
+        (ASKED, "+algorithm.use_kl_in_reward=True", True),
+        (ASKED, "actor_rollout_ref.actor.use_kl_loss=True", True),
+    ],
+)
+def test_a_reference_that_the_copy_makes_only_for_a_kl_term(
+    repository: Path, mapping: str, overrides: str, reference: bool
+) -> None:
+    (repository / "verl" / "trainer" / "main_ppo.py").write_text(mapping)
+    static = LAUNCH.replace("actor.use_dynamic_bsz=True", "actor.ppo_micro_batch_size_per_gpu=1")
+    static = static.replace("actor.use_kl_loss=True", "rollout.log_prob_micro_batch_size_per_gpu=1")
+    write(repository, workers="pass\n", launch=f"{static} {overrides}")
+    answer = advice(repository, "--verl-version", "0.3.0.post1")
+
+    assert (answer["workload"]["reference"] is not None) is reference
+    assert ("CFG104" in codes(answer)) is reference
+
+
+# verl 0.7.0 workers/rollout/vllm_rollout/vllm_async_server.py:198 against 0.7.1 lines 114-115
+REPLACED = "self.config.max_model_len = self.model_config.hf_config.max_position_embeddings\n"
+RESPECTED = """if self.config.max_model_len is None:
+    self.config.max_model_len = get_max_position_embeddings(self.model_config.hf_config)
+"""
+
+
+@pytest.mark.parametrize(("server", "tokens"), [(REPLACED, None), (RESPECTED, 4096)])
+def test_a_length_that_the_servers_of_the_copy_take(
+    repository: Path, server: str, tokens: int | None
+) -> None:
+    folder = repository / "verl" / "workers" / "rollout" / "vllm_rollout"
+    folder.mkdir(parents=True)
+    (folder / "vllm_async_server.py").write_text(server)
+    launch = f"{LAUNCH} actor_rollout_ref.rollout.max_model_len=4096"
+    write(repository, workers="pass\n", launch=launch)
+    answer = advice(repository, "--verl-version", "0.7.0")
+
+    assert answer["workload"]["rollout"]["max_model_tokens"] == tokens
+    assert ("CFG101" in codes(answer)) is (tokens is None)
+
+
+SYNC = """class FSDPVLLMShardingManager:
+    def __enter__(self):
+        params = self.module.state_dict()
+        if {condition}:
+            offload_fsdp_model_to_cpu(self.module)
+"""
+
+
+@pytest.mark.parametrize(
+    ("condition", "proposed"), [("self._lora_config is not None", False), ("self.offload_param", True)]
+)
+def test_weights_that_the_weight_sync_of_the_copy_moves_to_the_host_stay_offloaded(
+    repository: Path, condition: str, proposed: bool
+) -> None:
+    folder = repository / "verl" / "workers" / "sharding_manager"
+    folder.mkdir()
+    (folder / "fsdp_vllm.py").write_text(SYNC.format(condition=condition))
+    offload = " ".join(
+        f"actor_rollout_ref.actor.fsdp_config.{it}_offload=True" for it in ("param", "optimizer")
+    )
+    write(repository, workers="config.actor.fsdp_config.optimizer_offload\n", launch=f"{LAUNCH} {offload}")
+    answer = advice(repository, "--verl-version", "0.4.0")
+
+    lines = [line for finding in answer["findings"] for line in finding["overrides"]]
+    assert any("actor.fsdp_config.param_offload=False" in line for line in lines) is proposed
+
+
+@pytest.mark.parametrize(
+    ("release", "reload", "proposed"),
+    [
+        ("0.5.0", "pass", True),  # sleeps at level 1
+        ("0.7.0", "pass", False),
+        ("0.7.1", "pass", False),
+        ("0.7.1", "process_weights_after_loading(model, model_config, self.device)", True),
+    ],
+)
+def test_a_quantized_cache_whose_scales_an_engine_loses_in_sleep(
+    repository: Path, release: str, reload: str, proposed: bool
+) -> None:
+    folder = repository / "verl" / "workers" / "rollout" / "vllm_rollout"
+    folder.mkdir(parents=True)
+    (folder / "utils.py").write_text(f"{reload}\n")
+    write(repository, workers="config.rollout.engine_kwargs\n", launch=LAUNCH)
+    answer = advice(repository, "--verl-version", release, "--engine-version", "0.12.0")
+
+    assert answer["workload"]["rollout"]["quantizes_cache"] is proposed

@@ -90,7 +90,8 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
         has_key: whether the release has a key, or this tool knows it of another one.
         defaults_of: the name of the copy of the trainer that has the defaults; empty where the release has.
         has_statement: whether the copy of the trainer that would run has a statement with some words in it or
-            around it, in a file that the second text stands in the path of; None where the release would run.
+            around it, in a file that the second text stands in the path of, and without the words of a third;
+            None where the release would run.
     """
 
     tree: Tree
@@ -101,7 +102,7 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
     program: SettingsReader | None = None
     has_key: Callable[[Path], bool] | None = None
     defaults_of: str = ""
-    has_statement: Callable[[str, str], bool] | None = None
+    has_statement: Callable[..., bool] | None = None
 
     @cached_property
     def _resolver(self) -> Resolver:

@@ -85,9 +85,9 @@ class TrainerCode:
         question = ("lines", sorted(wanted), sorted(unwanted), stops, file)
         return self._snapshot.answers.answer(question, find)
 
-    def has_statement(self, words: str, file: str = "") -> bool:
+    def has_statement(self, words: str, file: str = "", lacks: str = "") -> bool:
         """Whether some statement has these words in it or around it, see :meth:`lines`."""
-        return bool(self.lines(words.split(), stops=False, file=file))
+        return bool(self.lines(words.split(), lacks=lacks.split(), stops=False, file=file))
 
     def has_literal(self, value: str) -> bool:
         """Whether some file has this text as a string: registers it, compares with it or lists it."""
