@@ -217,3 +217,58 @@ def test_a_quantized_cache_whose_scales_an_engine_loses_in_sleep(
     answer = advice(repository, "--verl-version", release, "--engine-version", "0.12.0")
 
     assert answer["workload"]["rollout"]["quantizes_cache"] is proposed
+
+
+WORKER = """class TaskRunner:
+    def add_aux_model_worker(self, config, worker):
+        if config.aux_model.enable:
+            self.role_worker_mapping[Role.AuxModel] = ray.remote(worker)
+"""
+HANDED_ON = """def run(config):
+    if config.aux_model.enable:
+        trainer = Trainer(config=config, role_worker_mapping=role_worker_mapping)
+"""
+
+
+def with_section(repository: Path, launch: str, **section: object) -> None:
+    """A copy of verl 0.6.0 whose configuration has a section of its own."""
+    defaults = dict(read_defaults("0.6.0", CONFIGS[0]).tree)
+    defaults["aux_model"] = dict(section)
+    workers = "fsdp_config.param_offload, fsdp_config.optimizer_offload, actor.ppo_mini_batch_size\n"
+    write(repository, workers=workers, launch=f"{LAUNCH} {launch}", defaults=defaults)
+
+
+@pytest.mark.parametrize(
+    ("code", "enable", "added"), [(WORKER, True, True), (WORKER, False, False), (HANDED_ON, True, False)]
+)
+def test_a_model_that_the_copy_adds_is_named_and_leaves_no_room_to_spend(
+    repository: Path, code: str, enable: bool, added: bool
+) -> None:
+    (repository / "verl" / "trainer" / "main_ppo.py").write_text(code)
+    offload = "actor_rollout_ref.actor.fsdp_config.param_offload=True data.train_batch_size=64"
+    with_section(repository, f"aux_model.enable={enable} {offload}", enable=False)
+    answer = advice(repository)
+
+    (larger,) = [it for it in answer["findings"] if it["code"] == "CFG111"]
+    assert (not larger["overrides"]) is added
+    assert (answer["verdict"] == "may_not_fit") is added
+    assert any("aux_model" in doubt for doubt in answer["memory"]["doubts"]) is added
+    assert any("aux_model" in part["name"] for part in answer["left_out"]) is added
+    assert ("MEM009" in codes(answer)) is not added
+
+
+ROUNDS = """class RayPPOTrainer:
+    def fit(self):
+        for _ in range(self.reflection_steps):
+            reflection_output = self.actor_rollout_wg.generate_sequences(batch)
+"""
+
+
+def test_a_further_generation_that_the_copy_makes_is_named(repository: Path) -> None:
+    (repository / "verl" / "trainer" / "main_ppo.py").write_text(ROUNDS)
+    write(repository, workers="pass\n", launch=f"{LAUNCH} +algorithm.reflection.steps=2")
+    answer = advice(repository, "--verl-version", "0.7.0")
+
+    left_out = {part["key"]: part["affects"] for part in answer["left_out"]}
+    assert left_out["algorithm.reflection.steps"] == "seconds"
+    assert not answer["memory"]["doubts"]

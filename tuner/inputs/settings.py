@@ -61,6 +61,15 @@ class UnknownKey(Struct, frozen=True, kw_only=True):
     reader: str = ""  # the program that lacks it, where that is another than the trainer
 
 
+class AddedPart(Struct, frozen=True, kw_only=True):
+    """A part of the job that a copy of the trainer adds to what any release does, as its code has it."""
+
+    section: str  # of keys that no release has
+    key: str  # of the user, that switches it on
+    loads: bool  # it loads a model; else it generates once more
+    line: str  # of the code, for messages
+
+
 def _as_it_is(override: str) -> str | None:
     return override
 
@@ -92,6 +101,7 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
         has_statement: whether the copy of the trainer that would run has a statement with some words in it or
             around it, in a file that the second text stands in the path of, and without the words of a third;
             None where the release would run.
+        added_parts: what the copy of the trainer that would run adds to the job, and the user switches on.
     """
 
     tree: Tree
@@ -103,6 +113,7 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
     has_key: Callable[[Path], bool] | None = None
     defaults_of: str = ""
     has_statement: Callable[..., bool] | None = None
+    added_parts: tuple[AddedPart, ...] = ()
 
     @cached_property
     def _resolver(self) -> Resolver:

@@ -160,6 +160,10 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
                 unchecked=self.fork.unchecked,
             )
             settings = completed(self.fork, replace(settings, program=program))
+        if code is not None and code.has_trainer and not self.started.fine_tunes:
+            from tuner.trainers.verl.added_parts import added_parts  # most launches lie in no copy
+
+            settings = replace(settings, added_parts=added_parts(settings, version, code))
         return LoadedConfiguration(
             settings=settings,
             version=version,

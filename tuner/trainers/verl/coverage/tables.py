@@ -5,12 +5,13 @@ itself. Of all others, ``no_effect`` says why they change neither memory nor tim
 what is missing from the answer once they are used.
 """
 
-from functools import cache
+from functools import cache, partial
 
-from tuner.inputs.settings import Settings
+from tuner.inputs.settings import AddedPart, Settings
 from tuner.inputs.tree import dotted, leaves
+from tuner.language import _
 from tuner.trainers.coverage import Coverage
-from tuner.trainers.key_facts import KeyClass
+from tuner.trainers.key_facts import Affects, KeyClass
 from tuner.trainers.omission import OmissionContext
 from tuner.trainers.protocol import LeftOut
 from tuner.trainers.verl.coverage.no_effect import NO_EFFECT
@@ -65,7 +66,20 @@ def left_out(settings: Settings, workload: Workload, *, version: str) -> tuple[L
         coverage = _fine_tuning() if fine_tunes else PPO_COVERAGE
     generation = source_of(settings, version).version
     job = OmissionContext(settings=settings, workload=workload, version=generation, reaches=reaches)
-    return tuple(coverage.left_out(job))
+    return (*coverage.left_out(job), *map(partial(_added, settings), settings.added_parts))
+
+
+def _added(settings: Settings, part: AddedPart) -> LeftOut:
+    """What a copy of verl adds; that its models take memory is a doubt of the estimate."""
+    name = _("the models of {section}") if part.loads else _("the further generation of {section}")
+    return LeftOut(
+        name=name.format(section=part.section),
+        key=part.key,
+        value=settings.get(part.key),
+        origin=settings.origin(part.key),
+        reason=_("{line} of this copy of verl adds it, which no release has").format(line=part.line),
+        affects=Affects.SECONDS,
+    )
 
 
 def of_release(version: str) -> tuple[KeyClass, ...]:
@@ -74,5 +88,5 @@ def of_release(version: str) -> tuple[KeyClass, ...]:
 
     trees = (read_defaults(version, config).tree for config in trainer_configs(version))
     return PPO_COVERAGE.key_classes(
-        sorted({dotted(path) for tree in trees for path, _ in leaves(tree) if path}), version
+        sorted({dotted(path) for tree in trees for path, _value in leaves(tree) if path}), version
     )
