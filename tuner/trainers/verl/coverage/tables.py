@@ -5,6 +5,7 @@ itself. Of all others, ``no_effect`` says why they change neither memory nor tim
 what is missing from the answer once they are used.
 """
 
+from collections.abc import Iterator
 from functools import cache, partial
 
 from tuner.inputs.settings import AddedPart, Settings
@@ -66,7 +67,8 @@ def left_out(settings: Settings, workload: Workload, *, version: str) -> tuple[L
         coverage = _fine_tuning() if fine_tunes else PPO_COVERAGE
     generation = source_of(settings, version).version
     job = OmissionContext(settings=settings, workload=workload, version=generation, reaches=reaches)
-    return (*coverage.left_out(job), *map(partial(_added, settings), settings.added_parts))
+    added = map(partial(_added, settings), settings.added_parts)
+    return (*coverage.left_out(job), *added, *_short_episodes(settings))
 
 
 def _added(settings: Settings, part: AddedPart) -> LeftOut:
@@ -80,6 +82,20 @@ def _added(settings: Settings, part: AddedPart) -> LeftOut:
         reason=_("{line} of this copy of verl adds it, which no release has").format(line=part.line),
         affects=Affects.SECONDS,
     )
+
+
+def _short_episodes(settings: Settings) -> Iterator[LeftOut]:
+    """What is not counted where every turn of an episode is a sequence: that episodes may end early."""
+    key = "" if settings.program is None else settings.program.rounds_key
+    if key and settings.get(key) is not None:
+        yield LeftOut(
+            name=_("episodes of less than {turns} turns").format(turns=settings.get(key)),
+            key=key,
+            value=settings.get(key),
+            origin=settings.origin(key),
+            reason=_("every turn is a sequence of its own, and all that there can be are counted"),
+            affects=Affects.SECONDS,
+        )
 
 
 def of_release(version: str) -> tuple[KeyClass, ...]:

@@ -48,6 +48,7 @@ def read_batch(source: ReleaseSettings) -> Batch:
     sizes = read_fields(BATCH, ReleaseContext(source=source))
     return Batch(
         **sizes,
+        rounds=_rounds(source),
         travel=_travel(source),
         loss_averages_micro_batches=_averages_micro_batches(source),
         fills_mini_batches=source.v1_trainer,
@@ -55,6 +56,13 @@ def read_batch(source: ReleaseSettings) -> Batch:
         loss_of_advantages=not _other_loss_terms(source),
         sorted_ranks=source.since("0.6.1") and not source.v1_trainer,
     )
+
+
+def _rounds(source: ReleaseSettings) -> int:
+    """Rounds in which the sequences of a step are generated: the turns of a project's episodes."""
+    program = source.settings.program
+    key = "" if program is None else program.rounds_key
+    return source.settings.integer(key, default=1, minimum=1) if key else 1
 
 
 def talks(source: ReleaseSettings) -> bool:

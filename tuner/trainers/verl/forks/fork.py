@@ -38,6 +38,7 @@ class Fork(Struct, frozen=True, kw_only=True):
     groups: Mapping[str, str] = NO_GROUPS  # config groups of its own: the choice that trains with verl
     computed: Callable[[Settings], Mapping[str, Any]] = nothing  # what it makes of its settings itself
     config_argument: str | None = None  # names a file on its command line, which has no grammar of Hydra
+    rounds_key: str = ""  # of the most turns of an episode, each of which is a sequence of its own
     unchecked: tuple[str, ...] = ()  # names of verl's checks that do not hold of it
     notes: tuple[str, ...] = ()  # in what the estimate is not the project's
 
