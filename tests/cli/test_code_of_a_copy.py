@@ -163,12 +163,13 @@ def test_a_length_that_the_servers_of_the_copy_take(
     folder = repository / "verl" / "workers" / "rollout" / "vllm_rollout"
     folder.mkdir(parents=True)
     (folder / "vllm_async_server.py").write_text(server)
-    launch = f"{LAUNCH} actor_rollout_ref.rollout.max_model_len=4096"
+    launch = f"{LAUNCH} actor_rollout_ref.rollout.max_model_len=4096 data.max_response_length=8192"
     write(repository, workers="pass\n", launch=launch)
     answer = advice(repository, "--verl-version", "0.7.0")
 
     assert answer["workload"]["rollout"]["max_model_tokens"] == tokens
     assert ("CFG101" in codes(answer)) is (tokens is None)
+    assert ("CFG156" in codes(answer)) is (tokens is not None)
 
 
 SYNC = """class FSDPVLLMShardingManager:
@@ -255,6 +256,13 @@ def test_a_model_that_the_copy_adds_is_named_and_leaves_no_room_to_spend(
     assert any("aux_model" in doubt for doubt in answer["memory"]["doubts"]) is added
     assert any("aux_model" in part["name"] for part in answer["left_out"]) is added
     assert ("MEM009" in codes(answer)) is not added
+
+
+def test_nothing_is_pasted_beside_models_that_are_not_counted(repository: Path) -> None:
+    (repository / "verl" / "trainer" / "main_ppo.py").write_text(WORKER)
+    with_section(repository, "aux_model.enable=True data.train_batch_size=256", enable=False)
+    result = run("advise", str(repository / "run.sh"), "--gpu", "h100-sxm")
+    assert "Nothing to paste: how much room is left is not known beside models" in result.out
 
 
 ROUNDS = """class RayPPOTrainer:
