@@ -74,12 +74,17 @@ def left_out(settings: Settings, workload: Workload, *, version: str) -> tuple[L
 def _added(settings: Settings, part: AddedPart) -> LeftOut:
     """What a copy of verl adds; that its models take memory is a doubt of the estimate."""
     name = _("the models of {section}") if part.loads else _("the further generation of {section}")
+    reason = (
+        _("{line} of this copy of verl adds them, which no release has; their memory is not counted either")
+        if part.loads
+        else _("{line} of this copy of verl adds it, which no release has")
+    )
     return LeftOut(
         name=name.format(section=part.section),
         key=part.key,
         value=settings.get(part.key),
         origin=settings.origin(part.key),
-        reason=_("{line} of this copy of verl adds it, which no release has").format(line=part.line),
+        reason=reason.format(line=part.line),
         affects=Affects.SECONDS,
     )
 
