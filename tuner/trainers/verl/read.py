@@ -121,6 +121,7 @@ def read(
         sync=source.part("sync", read_sync, model, rollout.unsized, actor.engine),
         services=_services(source, batch, rollout, cluster, service_models),
         controller=_controller(source),
+        added_models=tuple(part.section for part in settings.added_parts if part.loads),
     )
 
 

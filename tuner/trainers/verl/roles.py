@@ -15,11 +15,14 @@ def uses_critic(settings: Settings) -> bool:
 def uses_reference(source: ReleaseSettings) -> bool:
     """Whether there is a KL term, in the loss or in the reward; before 0.4 there always is one.
 
-    A reference that has GPUs of its own is none of the trainer's models.
+    A reference that has GPUs of its own is none of the trainer's models. Copies of releases before 0.4 may
+    make one only where it is asked for.
     """
     if trains_apart(source):
         return False
-    return not source.since("0.4.0") or source.flag("actor.use_kl_loss") or source.flag("kl_in_reward")
+    if not source.since("0.4.0") and not source.copy.reference_by_kl:
+        return True
+    return source.flag("actor.use_kl_loss") or source.flag("kl_in_reward")
 
 
 def trains_apart(source: ReleaseSettings) -> bool:

@@ -159,8 +159,13 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
                 name=self.fork.name,
                 spell=partial(spelled_override, self.fork),
                 unchecked=self.fork.unchecked,
+                rounds_key=self.fork.rounds_key,
             )
             settings = completed(self.fork, replace(settings, program=program))
+        if code is not None and code.has_trainer and not self.started.fine_tunes:
+            from tuner.trainers.verl.added_parts import added_parts  # most launches lie in no copy
+
+            settings = replace(settings, added_parts=added_parts(settings, version, code))
         return LoadedConfiguration(
             settings=settings,
             version=version,

@@ -49,14 +49,22 @@ def read_batch(source: ReleaseSettings) -> Batch:
     sizes = read_fields(BATCH, ReleaseContext(source=source))
     return Batch(
         **sizes,
+        rounds=_rounds(source),
         travel=_travel(source),
         loss_averages_micro_batches=_averages_micro_batches(source),
-        budgets_scale_loss=source.budgets_scale_loss,
+        budgets_scale_loss=source.copy.budgets_scale_loss,
         fills_mini_batches=source.v1_trainer,
         group_advantages=sizes["responses_per_prompt"] > 1 and _compares_rewards(source),
         loss_of_advantages=not _other_loss_terms(source),
         sorted_ranks=source.since("0.6.1") and not source.v1_trainer,
     )
+
+
+def _rounds(source: ReleaseSettings) -> int:
+    """Rounds in which the sequences of a step are generated: the turns of a project's episodes."""
+    program = source.settings.program
+    key = "" if program is None else program.rounds_key
+    return source.settings.integer(key, default=1, minimum=1) if key else 1
 
 
 def talks(source: ReleaseSettings) -> bool:
@@ -287,7 +295,7 @@ def _dividing_ranks(context: PassContext) -> int:
 def _repeats(context: PassContext) -> int:
     """By what a copy multiplies the size of a rank: those of actor and reference count prompts there."""
     source = context.source
-    if not source.repeats_micro_batches or context.role not in ("actor", "log_prob", "ref"):
+    if not source.copy.repeats_micro_batches or context.role not in ("actor", "log_prob", "ref"):
         return 1
     return source.integer("batch.responses_per_prompt", default=1)
 

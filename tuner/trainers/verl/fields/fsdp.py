@@ -94,7 +94,7 @@ def _packable(context: EngineContext, parallel: Parallelism) -> bool:
 
     Source: verl 0.7.0 ``trainer/fsdp_sft_trainer.py`` (``use_sp``): only ranks that share sequences do.
     """
-    source, listed = context.source, context.source.packed_models
+    source, listed = context.source, context.source.copy.packed_models
     if source.program is Program.SFT:
         return parallel.ulysses > 1
     if listed is not None and context.model.architecture not in listed:
@@ -432,7 +432,7 @@ _OWN_FSDP = tuple(_OWN.get(field.path, field) for field in FSDP["actor"])
 
 def fsdp_fields(source: ReleaseSettings, role: Role) -> tuple[Field[EngineContext], ...]:
     """The table of a role's engine under FSDP."""
-    if role == "ref" and source.reference_by_hand:
+    if role == "ref" and source.copy.reference_by_hand:
         return _BY_HAND
     return _OWN_FSDP if source.program is Program.SFT else FSDP[role]
 
@@ -441,4 +441,4 @@ def _fixed_fields(source: ReleaseSettings, role: Role) -> Mapping[str, Any]:
     """What stands in none of the fields of a role's table."""
     if role != "ref":
         return {}
-    return _FROZEN_BY_HAND if source.reference_by_hand else _FROZEN
+    return _FROZEN_BY_HAND if source.copy.reference_by_hand else _FROZEN

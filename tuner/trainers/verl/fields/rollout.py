@@ -30,7 +30,7 @@ _ENGINES = {
     "hf": RolloutEngine.TRANSFORMERS,
 }
 #: What a release makes of the other fields; a proposal need not say it.
-FOLLOWING = ("least_unchunked_tokens", "sleep_level", "sleeps_with_weights")
+FOLLOWING = ("least_unchunked_tokens", "sleep_level", "sleeps_with_weights", "quantizes_cache")
 
 
 def read_rollout(
