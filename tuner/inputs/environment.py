@@ -14,6 +14,7 @@ class EnvironmentVariable(Struct, frozen=True, kw_only=True):
     name: str
     value: str
     location: Location
+    setting: str = ""  # the key that has it; empty where a script does
 
 
 def is_kept(name: str) -> bool:

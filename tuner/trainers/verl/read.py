@@ -32,7 +32,12 @@ from tuner.trainers.verl.fields.services import service_models as models_of_serv
 from tuner.trainers.verl.fields.sync import read_sync
 from tuner.trainers.verl.keys import keys_of
 from tuner.trainers.verl.programs import program_of
-from tuner.trainers.verl.roles import has_adapters, uses_critic, uses_reference
+from tuner.trainers.verl.roles import (
+    has_adapters,
+    needs_reference,
+    uses_critic,
+    uses_reference,
+)
 from tuner.trainers.verl.rollout_engine_versions import choose_version
 from tuner.trainers.verl.rollout_keys import RECIPES
 from tuner.trainers.verl.source import ReleaseSettings, source_of
@@ -241,8 +246,9 @@ def _actor(source: ReleaseSettings, model: ModelShape, gpus: int) -> Actor:
 def _reference(source: ReleaseSettings, model: ModelShape, actor: Actor) -> Reference | None:
     if not uses_reference(source):
         return None
+    weighs = needs_reference(source)
     if _is_adapter(source, actor.engine):
-        return _own_reference(source, actor)
+        return replace(_own_reference(source, actor), weighs=weighs)
     engine = source.part("reference.engine", read_engine, "ref", model, actor.engine.parallel.gpus)
     old = not source.since("0.4.0")  # computes entropy in every pass, the reference's always compiled
     head = read_head(source, model, engine)
@@ -250,6 +256,7 @@ def _reference(source: ReleaseSettings, model: ModelShape, actor: Actor) -> Refe
         engine=engine,
         head=replace(head, compiled=engine.packed) if old else head,
         log_prob=Pass(batching=read_batching(source, "ref", engine), entropy=old),
+        weighs=weighs,
     )
 
 

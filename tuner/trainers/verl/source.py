@@ -24,6 +24,7 @@ class ReleaseSettings(SettingsByMeaning, frozen=True, kw_only=True):
     program: Program = Program.PPO  # whose keys count
     veomni: bool = False  # the configuration is that of VeOmni
     reference_by_hand: bool = False  # a copy of verl that wraps the reference without CPU offload
+    reference_by_need: bool = False  # a copy from before 0.4.0 that has one for a KL term alone
 
     def since(self, version: str) -> bool:
         """Whether the release is this one or newer."""
@@ -45,7 +46,8 @@ class ReleaseSettings(SettingsByMeaning, frozen=True, kw_only=True):
 
         It is asked again only where these or the values that it looked at are others.
         """
-        given = (self.version, self.v1_trainer, self.program, self.reference_by_hand, *arguments)
+        copies = (self.reference_by_hand, self.reference_by_need)
+        given = (self.version, self.v1_trainer, self.program, *copies, *arguments)
         return self.settings.part(name, given, lambda: reader(self, *arguments))
 
 
@@ -78,6 +80,7 @@ def source_of(settings: Settings, version: str) -> ReleaseSettings:
         veomni=veomni,
         v1_trainer=v1 is not None and settings.flag(v1, default=True),
         reference_by_hand=_moves_reference_by_hand(settings),
+        reference_by_need=not reaches(version, "0.4.0") and _makes_reference_by_need(settings),
     )
 
 
@@ -90,6 +93,15 @@ def _moves_reference_by_hand(settings: Settings) -> bool:
     if has is None:
         return False
     return has("_is_ref _is_offload_param", file) and not has("CPUOffload role", file)
+
+
+def _makes_reference_by_need(settings: Settings) -> bool:
+    """Whether a copy of verl asks for a KL term before it makes a reference, as 0.4.0 does.
+
+    Source: verl 0.4.0 ``trainer/main_ppo.py:130``.
+    """
+    has = settings.has_statement
+    return has is not None and has("use_kl_in_reward use_kl_loss RefPolicy", "main_ppo")
 
 
 def _tunes_by_veomni(settings: Settings) -> bool:

@@ -42,9 +42,10 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.inputs.environment import EnvironmentVariable
 from tuner.inputs.settings import Settings
 from tuner.language import N_, _, ngettext
-from tuner.trainers.verl.checks.given_environment import GivenVariable, given_variables
+from tuner.trainers.verl.checks.given_environment import given_variables
 from tuner.trainers.verl.checks.report import report
 from tuner.trainers.verl.checks.settings import ROLLOUT
 from tuner.trainers.verl.programs import Program
@@ -69,7 +70,7 @@ _Verdict = tuple[Severity, str] | None
 def check(settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:
     """A finding for those that stop the engine, and one for those that slow the job down."""
     variables = given_variables(settings, version)
-    reasons: dict[Severity, list[tuple[GivenVariable, str]]] = {}
+    reasons: dict[Severity, list[tuple[EnvironmentVariable, str]]] = {}
     for variable in variables.values():
         verdict = _verdict(variable, variables, settings, workload)
         if verdict is not None:
@@ -79,7 +80,7 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
 
 
 def _finding(
-    harmful: list[tuple[GivenVariable, str]], severity: Severity, settings: Settings, workload: Workload
+    harmful: list[tuple[EnvironmentVariable, str]], severity: Severity, settings: Settings, workload: Workload
 ) -> Finding:
     """Variables that do the job the same kind of harm, at the place of the first."""
     told = _("; ").join(f"{_shown(variable)}: {reason}" for variable, reason in harmful)
@@ -88,25 +89,21 @@ def _finding(
         "{variables}; nothing of {release} needs them",
         len(harmful),
     ).format(variables=told, release=workload.release)
-    keys = [variable.key for variable, _reason in harmful if variable.key]
+    keys = [variable.setting for variable, _reason in harmful if variable.setting]
     finding = report(RULE, settings, message, keys=keys, severity=severity)
     return replace(finding, location=harmful[0][0].location)
 
 
-def _shown(variable: GivenVariable) -> str:
+def _shown(variable: EnvironmentVariable) -> str:
     """The variable with its value, and the line of the script that sets it."""
     place = variable.location
-    line = (
-        ""
-        if place is None or place.line is None or variable.key
-        else f" ({Path(place.source).name}:{place.line})"
-    )
+    line = "" if place.line is None or variable.setting else f" ({Path(place.source).name}:{place.line})"
     return f"{variable.name}={variable.value}{line}"
 
 
 def _verdict(
-    variable: GivenVariable,
-    variables: Mapping[str, GivenVariable],
+    variable: EnvironmentVariable,
+    variables: Mapping[str, EnvironmentVariable],
     settings: Settings,
     workload: Workload,
 ) -> _Verdict:
@@ -137,7 +134,9 @@ def _starts_vllm(settings: Settings, workload: Workload) -> bool:
     return has is None or has("enable_sleep_mode", "")
 
 
-def _of_nccl(variable: GivenVariable, variables: Mapping[str, GivenVariable], workload: Workload) -> _Verdict:
+def _of_nccl(
+    variable: EnvironmentVariable, variables: Mapping[str, EnvironmentVariable], workload: Workload
+) -> _Verdict:
     """Of transports that a node with NVLink loses."""
     gpu, node = workload.cluster.gpu, workload.cluster.gpus_per_node
     direct = variables.get("NCCL_P2P_DISABLE")
@@ -156,7 +155,7 @@ def _of_nccl(variable: GivenVariable, variables: Mapping[str, GivenVariable], wo
     return Severity.WARNING, text.format(gpus=node, host=f"{host:.0f}", link=f"{link:.0f}")
 
 
-def _of_segments(variable: GivenVariable, workload: Workload) -> _Verdict:
+def _of_segments(variable: EnvironmentVariable, workload: Workload) -> _Verdict:
     """Of segments that expand, which the pool of sleep mode refuses."""
     rollout = workload.generator
     if "expandable_segments:True" not in variable.value or not rollout.frees_memory:
@@ -168,8 +167,8 @@ def _of_segments(variable: GivenVariable, workload: Workload) -> _Verdict:
 
 
 def _of_older_core(
-    variable: GivenVariable,
-    variables: Mapping[str, GivenVariable],
+    variable: EnvironmentVariable,
+    variables: Mapping[str, EnvironmentVariable],
     settings: Settings,
     workload: Workload,
 ) -> _Verdict:
