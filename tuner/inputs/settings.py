@@ -93,6 +93,7 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
         has_statement: whether the copy of the trainer that would run has a statement with some words in it or
             around it, in a file that the second text stands in the path of; None where the release would run.
         environment: what the launch gives the program beside its settings, of what libraries read.
+        started: the module or file that the launch starts; empty where nobody says.
     """
 
     tree: Tree
@@ -105,6 +106,7 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
     defaults_of: str = ""
     has_statement: Callable[[str, str], bool] | None = None
     environment: tuple[EnvironmentVariable, ...] = ()
+    started: str = ""
 
     @cached_property
     def _resolver(self) -> Resolver:

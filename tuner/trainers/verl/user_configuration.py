@@ -154,6 +154,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
             defaults_of="" if private is None else private.name,
             has_statement=None if code is None or not code.has_trainer else code.has_statement,
             environment=self.environment,
+            started=self.program,
         )
         settings.rest_on(defaults.settings)
         if self.fork is not None:
