@@ -109,6 +109,10 @@ class Loaded(Protocol):
     def validates_only(self) -> bool:
         """Whether the launch validates the model and ends before its first update."""
 
+    @property
+    def planned_steps(self) -> int | None:
+        """How many steps the job is to take; None where no setting says."""
+
     def model_path(self) -> str | None:
         """Where the actor's model comes from; None where nobody says."""
 

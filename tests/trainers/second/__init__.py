@@ -129,6 +129,10 @@ class LoadedMinirl(Struct, frozen=True, kw_only=True):
         return MINIRL
 
     @property
+    def planned_steps(self) -> int | None:
+        return None
+
+    @property
     def validates_only(self) -> bool:
         return False
 

@@ -21,6 +21,7 @@ from tuner.trainers.verl.read import (
     critic_model_path,
     model_key,
     model_path,
+    planned_steps,
     read,
     service_paths,
     validates_only,
@@ -54,6 +55,10 @@ class LoadedConfiguration(Struct, frozen=True, kw_only=True):
     @property
     def model_key(self) -> str:  # noqa: D102
         return model_key(self.settings)
+
+    @property
+    def planned_steps(self) -> int | None:  # noqa: D102
+        return planned_steps(self.settings)
 
     @property
     def validates_only(self) -> bool:  # noqa: D102

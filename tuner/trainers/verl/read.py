@@ -212,6 +212,16 @@ def validates_only(settings: Settings) -> bool:
     return settings.flag("trainer.val_only") and settings.flag("trainer.val_before_train", default=True)
 
 
+def planned_steps(settings: Settings) -> int | None:
+    """The steps after which the trainer stops; how many an epoch has, only the data would tell.
+
+    Source: verl 0.3.0.post1 to 0.9.1 ``trainer/ppo/ray_trainer.py`` (``total_training_steps``): a value that
+    is set takes the place of epochs times batches, and training ends there.
+    """
+    steps = settings.integer("trainer.total_training_steps", default=0)
+    return steps if steps > 0 else None  # -1 in recipes
+
+
 def cluster_size(settings: Settings) -> tuple[int, int]:
     """The trainer's GPUs per node, and nodes."""
     apart, apart_nodes = RECIPES["recipe.trainer_gpus_per_node"], RECIPES["recipe.trainer_nodes"]
