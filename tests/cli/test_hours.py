@@ -9,10 +9,11 @@ from tests.cli.runner import run
 
 JOB = (
     "algorithm.adv_estimator=grpo",
-    "actor_rollout_ref.model.path=Qwen/Qwen2.5-7B-Instruct",
+    "actor_rollout_ref.model.path=Qwen/Qwen2.5-3B-Instruct",
     "actor_rollout_ref.rollout.name=vllm",
     "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=2",
     "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=2",
+    "actor_rollout_ref.model.use_remove_padding=True",
     "trainer.n_gpus_per_node=8",
 )
 PREMISES = ("--gpu", "h100-sxm", "--verl-version", "0.7.1")
