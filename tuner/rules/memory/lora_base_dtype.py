@@ -16,7 +16,7 @@ When it does not apply
 ----------------------
 
 All parameters are trained.
-No phase lacks memory, and less than 3 % of the card would be saved.
+No phase lacks memory, and less than 2 % of the card would be saved.
 verl 0.9.0 and later cast the adapters to the dtype of the base: in bfloat16 they are updated in bfloat16, which can slow learning at small learning rates.
 Before, they stay in float32, as peft makes them; the trainer of fine-tuning casts them since 0.5.0.
 
@@ -47,7 +47,7 @@ RULE = Rule(
     numerics=Numerics.CHANGED,
 )
 
-_LEAST = 0.03  # of the card; less is not worth another dtype where nothing lacks memory
+_LEAST = 0.02  # of the card; less is not worth another dtype where nothing lacks memory
 
 
 def check(case: Case) -> Finding | None:
