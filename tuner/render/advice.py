@@ -208,7 +208,7 @@ def memory_aside(advice: Advice) -> Iterator[str]:
 
 
 def wanted_host(advice: Advice) -> Iterator[str]:
-    """That a job starts only on nodes with much host memory, where nobody says how much there is."""
+    """The host memory without which a job does not start, where few nodes have it and nobody says."""
     estimate, cluster = advice.estimate, advice.workload.cluster
     most, gpus = estimate.host_high_bytes, cluster.gpus_per_node
     usual = estimate.host_bytes <= _LEAST_USUAL_BYTES * gpus and most <= _MOST_USUAL_BYTES * gpus

@@ -137,7 +137,7 @@ def _starts_vllm(settings: Settings, workload: Workload) -> bool:
 def _of_nccl(
     variable: EnvironmentVariable, variables: Mapping[str, EnvironmentVariable], workload: Workload
 ) -> _Verdict:
-    """Of transports that a node with NVLink loses."""
+    """The verdict on a transport that a node with NVLink loses."""
     gpu, node = workload.cluster.gpu, workload.cluster.gpus_per_node
     direct = variables.get("NCCL_P2P_DISABLE")
     if node == 1 or gpu.link_bytes_per_s <= gpu.host_bytes_per_s:
@@ -156,7 +156,7 @@ def _of_nccl(
 
 
 def _of_segments(variable: EnvironmentVariable, workload: Workload) -> _Verdict:
-    """Of segments that expand, which the pool of sleep mode refuses."""
+    """The verdict on segments that expand, which the pool of sleep mode refuses."""
     rollout = workload.generator
     if "expandable_segments:True" not in variable.value or not rollout.frees_memory:
         return None
@@ -172,7 +172,7 @@ def _of_older_core(
     settings: Settings,
     workload: Workload,
 ) -> _Verdict:
-    """Of what has vLLM run its older core, or refuse to where it may not or cannot."""
+    """The verdict on what has vLLM run its older core, or refuse to where it may not or cannot."""
     engine_version = workload.generator.engine_version
     by_backend = variable.name == "VLLM_ATTENTION_BACKEND"
     if at_least(engine_version, "0.11.1") or (by_backend and at_least(engine_version, "0.11.0")):
