@@ -170,10 +170,10 @@ DIVIDES = """class DataParallelPPOActor:
         else:
             loss = policy_loss / self.gradient_accumulation
 """
-ALWAYS = DIVIDES.replace("loss = policy_loss * (len(data) / self.config.ppo_mini_batch_size)", "pass")
+DIVIDES_ALWAYS = DIVIDES.replace("loss = policy_loss * (len(data) / self.config.ppo_mini_batch_size)", "pass")
 
 
-@pytest.mark.parametrize(("actor", "scales"), [(DIVIDES, False), (ALWAYS, True)])
+@pytest.mark.parametrize(("actor", "scales"), [(DIVIDES, False), (DIVIDES_ALWAYS, True)])
 def test_a_budget_under_which_the_copy_divides_the_loss_by_another_number(
     repository: Path, actor: str, scales: bool
 ) -> None:
@@ -402,3 +402,42 @@ def test_a_further_generation_that_the_copy_makes_is_named(repository: Path) -> 
     left_out = {part["key"]: part["affects"] for part in answer["left_out"]}
     assert left_out["algorithm.reflection.steps"] == "seconds"
     assert not answer["memory"]["doubts"]
+
+
+BY_NEED = """class TaskRunner:
+    def run(self, config):
+        if config.algorithm.use_kl_in_reward or config.actor_rollout_ref.actor.use_kl_loss:
+            role_worker_mapping[Role.RefPolicy] = ray.remote(ActorRolloutRefWorker)
+"""
+WEIGHTLESS = f"{LAUNCH} actor_rollout_ref.actor.kl_loss_coef=0.0"
+
+
+@pytest.mark.parametrize(("program", "said"), [(BY_NEED, True), ("config.ref.fsdp_config\n", False)])
+def test_a_reference_without_weight_is_left_out_where_the_copy_asks_for_a_need(
+    repository: Path, program: str, said: bool
+) -> None:
+    """verl 0.3.0.post1 trainer/main_ppo.py:112-116 makes one whatever is set, 0.4.0 line 130 asks."""
+    write(repository, workers=REFERENCE.format(wrapped=STREAMS), launch=WEIGHTLESS)
+    (repository / "verl" / "trainer" / "main_ppo.py").write_text(program)
+    answer = advice(repository, "--verl-version", "0.3.0.post1")
+    assert ("ROL028" in codes(answer)) is said
+    block = answer["combination"]["overrides"] if answer["combination"] else []
+    assert ("actor_rollout_ref.actor.use_kl_loss=False" in block) is said
+
+
+@pytest.mark.parametrize(
+    ("reads", "said"), [("", True), ("self.config.algorithm.filter_groups.enable\n", False)]
+)
+def test_a_group_filter_does_nothing_where_no_code_of_the_copy_reads_it(
+    repository: Path, reads: str, said: bool
+) -> None:
+    launch = f"{LAUNCH} +algorithm.filter_groups.enable=True +algorithm.filter_groups.metric=acc"
+    write(repository, workers=TIMEOUT, launch=launch)
+    (repository / "verl" / "trainer" / "ppo").mkdir()
+    (repository / "verl" / "trainer" / "ppo" / "ray_trainer.py").write_text(
+        f"class Trainer:\n    pass\n{reads}"
+    )
+    answer = advice(repository, "--verl-version", "0.7.1")
+    assert ("CFG199" in codes(answer)) is said
+    left_out = {part["key"] for part in answer["left_out"]}
+    assert ("algorithm.filter_groups.enable" in left_out) is not said

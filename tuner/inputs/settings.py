@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from tuner.enumeration import Enum
 from tuner.errors import InputError, Location
 from tuner.inputs.convert import as_flag, as_integer, as_number, as_text, described, number_expected
+from tuner.inputs.environment import EnvironmentVariable
 from tuner.inputs.interpolation import MISSING, Resolver, UnresolvedError
 from tuner.inputs.secrets import shown_override, shown_value
 from tuner.inputs.tree import Path, Tree, contains, dotted, leaves, lookup, merged, nested, split_key
@@ -104,6 +105,8 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
             None where the release would run. Of a project on a copy that is not here, what is known of that
             one's code.
         added_parts: what the copy of the trainer that would run adds to the job, and the user switches on.
+        environment: what the launch gives the program beside its settings, of what libraries read.
+        started: the module or file that the launch starts; empty where nobody says.
     """
 
     tree: Tree
@@ -116,6 +119,8 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
     defaults_of: str = ""
     has_statement: Callable[..., bool] | None = None
     added_parts: tuple[AddedPart, ...] = ()
+    environment: tuple[EnvironmentVariable, ...] = ()
+    started: str = ""
 
     @cached_property
     def _resolver(self) -> Resolver:

@@ -13,7 +13,7 @@ from tuner.trainers.fields import (
 )
 from tuner.trainers.verl.fields.context import ReleaseContext
 from tuner.trainers.verl.programs import Program
-from tuner.trainers.verl.roles import trains_apart
+from tuner.trainers.verl.roles import trains_apart, weighs_kl_in_reward, weighs_kl_loss
 from tuner.trainers.verl.source import ReleaseSettings
 from tuner.workload import Actor, Backend, Batch, Batching, Engine, Travel
 
@@ -88,7 +88,7 @@ def _travel(source: ReleaseSettings) -> Travel:
 def _compares_rewards(source: ReleaseSettings) -> bool:
     """Whether advantages are differences of the rewards of a group, which a KL penalty would tell apart."""
     grouped = source.text("advantage", default="gae") in _GROUP_ESTIMATORS
-    return grouped and not source.flag("kl_in_reward")
+    return grouped and not weighs_kl_in_reward(source)
 
 
 def _other_loss_terms(source: ReleaseSettings) -> bool:
@@ -96,7 +96,7 @@ def _other_loss_terms(source: ReleaseSettings) -> bool:
 
     Source: verl 0.3.0.post1 ``workers/actor/dp_actor.py``, 0.9.1 ``workers/utils/losses.py`` (``ppo_loss``).
     """
-    return source.number("actor.entropy_coeff", default=0.0) != 0 or source.flag("actor.use_kl_loss")
+    return weighs_kl_loss(source) or source.number("actor.entropy_coeff", default=0.0) != 0
 
 
 def _averages_micro_batches(source: ReleaseSettings) -> bool:

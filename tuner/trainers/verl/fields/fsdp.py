@@ -19,7 +19,7 @@ from tuner.trainers.fields import (
     read_fields,
 )
 from tuner.trainers.verl.batch_fields import TOKEN_BYTES
-from tuner.trainers.verl.fields.adapters import fsdp_lora, lora_rank
+from tuner.trainers.verl.fields.adapters import casts_adapters, fsdp_lora, lora_rank
 from tuner.trainers.verl.fields.role import BACKEND, EngineContext, bucket_tokens, switches_of
 from tuner.trainers.verl.programs import Program
 from tuner.trainers.verl.source import ROLES, ReleaseSettings, Role
@@ -213,15 +213,13 @@ def _compute_dtype(context: EngineContext) -> DType:
 def _moment_dtype(context: EngineContext, stored: DType) -> DType:
     """AdamW's moments have the dtype of what it trains: the sharded weights, or adapters.
 
-    peft makes adapters in float32; since 0.9.0 verl casts them to the dtype of the base, in the trainer of
-    fine-tuning since 0.5.0.
+    peft makes adapters in float32, see :func:`casts_adapters`.
     """
     source, role = context.source, context.role
     if role == "ref":
         return DType.FLOAT32  # it has no optimizer
     adapters = lora_rank(source, role, Backend.FSDP) > 0
-    cast = source.since("0.5.0" if source.program is Program.SFT else "0.9.0")
-    return DType.FLOAT32 if adapters and not cast else stored
+    return DType.FLOAT32 if adapters and not casts_adapters(source) else stored
 
 
 def _frees_root(context: EngineContext) -> bool:
