@@ -55,6 +55,7 @@ class Rule(Struct, frozen=True, kw_only=True):
     refuses: bool = False  # an error of this rule ends the launch before its first step is through
     yours: bool = False  # following it changes the training: listed apart, never part of what is to be pasted
     package: str = ""  # that following it needs where the job runs, and that the trainer does not depend on
+    unread: bool = False  # speaks of keys that do nothing: where nothing is wrong, one line names them all
 
     def __reduce__(self) -> tuple[Any, ...]:
         """From another process comes the same rule, of which one is kept, however many findings name it."""
