@@ -135,3 +135,38 @@ def test_a_length_that_no_sequence_reaches_is_told_by_check_alone() -> None:
     assert "max_model_len" not in run("advise", *given, *settings).out
     shorter = run("advise", *given, *settings[:-1], f"{ROLE}.rollout.max_model_len=1024").out
     assert f"1 key does nothing here: {ROLE}.rollout.max_model_len" in shorter
+
+
+#: Two groups of 8 GPUs have a copy of the model states each; the micro-batch alone is what is too large.
+TOO_LARGE = (
+    *("algorithm.adv_estimator=grpo", f"{ROLE}.model.path=Qwen/Qwen2.5-7B-Instruct"),
+    *("trainer.n_gpus_per_node=8", "trainer.nnodes=2", "data.train_batch_size=128"),
+    *("data.max_prompt_length=1024", "data.max_response_length=4096", f"{ROLE}.rollout.n=8"),
+    *(f"{ROLE}.rollout.name=vllm", f"{ROLE}.rollout.tensor_model_parallel_size=2"),
+    *(f"{ROLE}.rollout.gpu_memory_utilization=0.4", f"{ROLE}.rollout.log_prob_max_token_len_per_gpu=20480"),
+    *(f"{ROLE}.actor.ppo_mini_batch_size=128", f"{ROLE}.actor.use_kl_loss=False"),
+    *(f"{ROLE}.actor.use_dynamic_bsz=True", f"{ROLE}.actor.ppo_max_token_len_per_gpu=61440"),
+    *(f"{ROLE}.model.use_remove_padding=True", f"{ROLE}.actor.fsdp_config.fsdp_size=8"),
+)
+
+
+def of_too_large(*options: str) -> str:
+    card = ("--gpu", "h100-sxm", "--verl-version", "0.5.0")
+    return " ".join(run("advise", "/dev/null", *card, *options, "--", *TOO_LARGE).out.split())
+
+
+def test_what_the_job_fits_without_is_not_told() -> None:
+    """MEM014 frees 8 GiB, does not make the job fit, and is not needed beside the budget that does."""
+    short, full = of_too_large(), of_too_large("--full")
+    assert "MEM014 full-sharding" in full
+    assert "MEM014" not in short
+    assert "BAT003 token-budget-too-large" in short
+
+
+def test_what_makes_the_job_fit_stands_before_what_makes_it_faster() -> None:
+    text = of_too_large().partition(MOST)[2]
+    assert text.index("BAT003") < text.index("KRN006")
+
+
+def test_a_smaller_budget_says_how_many_micro_batches_it_makes() -> None:
+    assert "30,720 need less, and make 6 micro-batches of 3" in of_too_large()

@@ -61,16 +61,19 @@ def makes_room(item: Recommendation, advice: Advice) -> bool:
     """Whether a change frees its share of the card in a phase that is beyond it, or brings it within.
 
     What changes the training is asked of nobody who is no further with it: it has to bring its phase within.
+    So does what is no part of a block with which the job would fit.
     """
     if item.workload is None:
         return False
+    other = advice.if_reweighted
+    partly = not item.yours and (other is None or item.finding.rule.name in other.rules)
     capacity, after = advice.estimate.capacity_bytes, figures(item.workload).estimate
     for phase in advice.estimate.phases:
         if phase.interval[1] <= capacity:
             continue
         changed = after.phase(phase.phase)
         within = changed is None or changed.peak_bytes <= capacity < phase.peak_bytes
-        if within or (not item.yours and _saved(phase, changed) >= LEAST_ROOM * capacity):
+        if within or (partly and _saved(phase, changed) >= LEAST_ROOM * capacity):
             return True
     return _spares_host(item, advice)
 
@@ -87,14 +90,15 @@ def with_block(item: Recommendation, advice: Advice) -> Case | None:
 def _says_what_is_wrong(item: Recommendation) -> bool:
     """Whether a finding speaks of a job that fails, or is another than its settings say.
 
-    A milder one is not worth it where the job stays the same without what it finds.
+    A milder one is not worth it where the job stays the same without what it finds, or where the code that
+    runs is not the code that it speaks of.
     """
     finding = item.finding
     if finding.severity is Severity.ERROR:
         return True
     if finding.severity is not Severity.WARNING or finding.rule.goal is not Goal.CORRECTNESS:
         return False
-    return not item.overrides or item.workload is not None
+    return not finding.not_in_copy and (not item.overrides or item.workload is not None)
 
 
 def _adds(item: Recommendation, advice: Advice) -> bool:

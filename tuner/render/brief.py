@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec import Struct
 
 from tuner.advise import Advice, Contribution, Recommendation
-from tuner.advise.worth import is_worth_a_line, with_block
+from tuner.advise.worth import is_worth_a_line, makes_room, with_block
 from tuner.findings import Finding, Severity
 from tuner.language import _, ngettext
 from tuner.render.document.marks import OF_SEVERITY, Medium, either, marked, strong, user_text
@@ -44,6 +44,8 @@ class _Lever(Struct, frozen=True, kw_only=True):
             return (1 if self.part.needed else 2, -_share_of_part(self.part, advice))
         if self.finding.severity is Severity.WARNING and self.finding.proposal is None:
             return (3,)
+        if self.item is not None and self.item.price is not None and makes_room(self.item, advice):
+            return (1, self.item.price.after_bytes - self.item.price.before_bytes)
         return (2, -_share(self.item))
 
 
@@ -153,7 +155,7 @@ def _entry(lever: _Lever, advice: Advice, *, more: int) -> Entry:
 
 def _is_decision(item: Recommendation) -> bool:
     """Whether advice that is the user's to decide shortens the step, and by what it would."""
-    return bool(item.overrides) and _share(item) > 0
+    return item.yours and bool(item.overrides) and _share(item) > 0
 
 
 def _decision(item: Recommendation, advice: Advice) -> Entry:
