@@ -3,7 +3,7 @@
 from tuner.advise.answer import Advice, Price, Recommendation
 from tuner.advise.differences import changes, merged
 from tuner.advise.merge import goes_together
-from tuner.findings import Goal, Severity
+from tuner.findings import Goal, Numerics, Severity
 from tuner.memory import PhaseEstimate
 from tuner.rules.case import LEAST_GAIN, Case, figures
 from tuner.units import GIB
@@ -98,7 +98,8 @@ def _says_what_is_wrong(item: Recommendation) -> bool:
         return True
     if finding.severity is not Severity.WARNING or finding.rule.goal is not Goal.CORRECTNESS:
         return False
-    return not finding.not_in_copy and (not item.overrides or item.workload is not None)
+    same = bool(item.overrides) and item.workload is None and finding.numerics is not Numerics.CHANGED
+    return not finding.not_in_copy and not same
 
 
 def _adds(item: Recommendation, advice: Advice) -> bool:
