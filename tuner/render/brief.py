@@ -174,7 +174,7 @@ def _pasted(item: Recommendation) -> list[Paste]:
 
 
 def _instead(item: Recommendation, advice: Advice) -> str:
-    """That a decision does not go with the block; empty where it does."""
+    """The words for a decision that does not go with the block; none for one that does."""
     if advice.combination is None or item.workload is None or with_block(item, advice) is not None:
         return ""
     return _("instead of the block, not with it")
