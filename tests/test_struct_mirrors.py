@@ -20,7 +20,6 @@ STANDS = "tuner/render/checked/lines.py:_Stands"
 #: Why two classes have the same fields and are two all the same.
 ARGUED: dict[str, tuple[tuple[str, str], ...]] = {
     "a finding as a report has it: rule, finding and price in one row, overrides without what is secret": (
-        ("Finding", "FindingReport"),
         ("FindingReport", "Recommendation"),
         ("FindingReport", "Refusal"),
         ("FindingReport", "Rule"),

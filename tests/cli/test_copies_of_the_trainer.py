@@ -45,6 +45,13 @@ def test_what_the_copy_does_not_refuse_is_a_warning(repository: Path) -> None:
     assert finding["message"].endswith(f"but the code in {repository.name}/verl was not found to")
 
 
+def test_what_the_copy_does_not_refuse_is_left_to_the_full_answer(repository: Path) -> None:
+    asked = ("advise", str(repository / "run.sh"), "--gpu", "h100-sxm")
+
+    assert "CFG118" not in run(*asked).out
+    assert "CFG118" in run(*asked, "--full").out
+
+
 def test_what_the_copy_refuses_is_refused_with_its_line(repository: Path) -> None:
     (repository / "verl" / "trainer" / "house.py").write_text(REFUSES)
     answer = advice(repository)

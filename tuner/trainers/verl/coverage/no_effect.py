@@ -182,7 +182,7 @@ NO_EFFECT: tuple[IdleKeys, ...] = (
         reason=N_("Asks for kernels that Megatron takes by itself, or for numbers of the router."),
         patterns=(
             f"{_ROLES}.override_transformer_config.{{use_flash_attn,masked_softmax_fusion,persist_layer_norm,"
-            "moe_router_*,moe_aux_loss_coeff}",
+            "moe_router_*}",
         ),
     ),
     IdleKeys(

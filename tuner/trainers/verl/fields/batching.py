@@ -51,7 +51,7 @@ def read_batch(source: ReleaseSettings) -> Batch:
         **sizes,
         rounds=_rounds(source),
         travel=_travel(source),
-        loss_averages_micro_batches=_averages_micro_batches(source),
+        loss_averages_micro_batches=_averages_micro_batches(source) or _averages_router_losses(source),
         budgets_scale_loss=source.copy.budgets_scale_loss,
         fills_mini_batches=source.v1_trainer,
         group_advantages=sizes["responses_per_prompt"] > 1 and _compares_rewards(source),
@@ -116,6 +116,22 @@ def _averages_micro_batches(source: ReleaseSettings) -> bool:
     if aggregation == "seq-mean-token-sum-norm":
         return not source.since("0.7.1")
     return aggregation in (None, "token-mean")
+
+
+def _averages_router_losses(source: ReleaseSettings) -> bool:
+    """Whether losses of Megatron's router are trained, which are means over the tokens of a micro-batch.
+
+    verl switches the balancing loss off where nobody asks for it; its coefficient then comes from the model.
+
+    Source: Megatron ``core/transformer/moe/moe_utils.py`` (``z_loss_func``: ``torch.mean``), ``router.py``
+    (``TopKRouter.apply_z_loss``); verl 0.8.0 ``workers/engine/megatron/transformer_impl.py:219`` and
+    ``models/mcore/config_converter.py:204`` (``moe_router_load_balancing_type="none"``).
+    """
+    section = "actor.megatron.override_transformer_config"
+    if source.number(f"{section}.moe_z_loss_coeff", default=0.0) != 0:
+        return True
+    kind = source.text(f"{section}.moe_router_load_balancing_type", default="none")
+    return kind == "aux_loss" and source.number(f"{section}.moe_aux_loss_coeff", default=1.0) != 0
 
 
 def read_batching(source: ReleaseSettings, role: BatchRole, engine: Engine) -> Batching:
