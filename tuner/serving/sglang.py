@@ -1,8 +1,9 @@
 """What each version of SGLang does with memory and attention, as plain facts.
 
 Read in SGLang 0.4.3.post3, 0.4.4.post3, 0.4.6.post5, 0.4.8, 0.4.9.post6, 0.4.10.post2, 0.5.1 to 0.5.6, 0.5.8,
-0.5.9, 0.5.10 and 0.5.12: ``srt/server_args.py`` (what follows from the card), ``srt/model_executor/model_runner.py``
-(the memory pool, formats, backends), ``srt/model_executor/cuda_graph_runner.py`` (sizes of CUDA graphs).
+0.5.9, 0.5.10 and 0.5.12: ``srt/server_args.py`` (what follows from the card),
+``srt/model_executor/model_runner.py`` (the memory pool, formats, backends),
+``srt/model_executor/cuda_graph_runner.py`` (sizes of CUDA graphs).
 A version in between is taken as the nearest older one of these.
 """
 
@@ -22,9 +23,9 @@ DEFAULT_SEQUENCES = 2048
 #: Tokens of one prefill step where prompts are not divided (``max_prefill_tokens``), in all of them.
 UNDIVIDED_TOKENS = 16384
 
-#: The format of an 8-bit cache that FlashAttention 3 takes; for ``fp8_e5m2`` SGLang runs Triton's kernels instead.
-#: Source: SGLang 0.4.6.post5 and 0.5.2 ``srt/model_executor/model_runner.py:371-379`` and ``:526-534``, 0.5.5 to
-#: 0.5.12 ``srt/server_args.py`` ("FlashAttention3 only supports fp8_e4m3 if using FP8").
+#: The format of an 8-bit cache that FlashAttention 3 takes; for ``fp8_e5m2`` SGLang runs Triton's kernels
+#: instead. Source: SGLang 0.4.6.post5 ``srt/model_executor/model_runner.py:371-379``, 0.5.2 lines 526-534,
+#: 0.5.5 to 0.5.12 ``srt/server_args.py`` ("FlashAttention3 only supports fp8_e4m3 if using FP8").
 EIGHT_BIT_CACHE = "fp8_e4m3"
 
 _CACHE_FORMATS = (
@@ -80,8 +81,8 @@ def memory_facts() -> dict[str, Any]:
 def cache_formats(version: str) -> tuple[str, ...]:
     """The words for the KV cache's format that an engine takes, which raises ``ValueError`` for another one.
 
-    Source: SGLang 0.4.4.post3 ``srt/model_executor/model_runner.py:678-691``, 0.5.2 lines 1231-1246, 0.5.4, 0.5.5
-    lines 1509-1546, 0.5.8 and 0.5.12 there (``configure_kv_cache_dtype``).
+    Source: SGLang 0.4.4.post3 ``srt/model_executor/model_runner.py:678-691``, 0.5.2 lines 1231-1246, 0.5.4,
+    0.5.5 lines 1509-1546, 0.5.8 and 0.5.12 there (``configure_kv_cache_dtype``).
     """
     return tuple(word for word, since in _CACHE_FORMATS if at_least(version, since))
 
@@ -102,8 +103,8 @@ def attention_backends(version: str) -> tuple[str, ...]:
 def caches_prefixes(version: str, model: ModelShape) -> bool:
     """Whether prefixes share the KV cache where nobody sets ``disable_radix_cache``.
 
-    Source: SGLang 0.5.2 ``srt/model_executor/model_runner.py:308-310``, 0.5.4 lines 402-405 (no models some of
-    whose layers keep a state); 0.5.5 to 0.5.12 ``srt/server_args.py`` have their states cached.
+    Source: SGLang 0.5.2 ``srt/model_executor/model_runner.py:308-310``, 0.5.4 lines 402-405 (no models some
+    of whose layers keep a state); 0.5.5 to 0.5.12 ``srt/server_args.py`` have their states cached.
     """
     return model.linear is None or at_least(version, "0.5.5")
 
@@ -111,8 +112,8 @@ def caches_prefixes(version: str, model: ModelShape) -> bool:
 def prefill_tokens(version: str, gpu: Gpu) -> int:
     """Tokens of one prefill step where nobody sets ``chunked_prefill_size``.
 
-    Source: SGLang 0.4.4.post3 and 0.4.6.post5 ``srt/server_args.py`` (``__post_init__``), 0.4.8 lines 318-327,
-    0.5.2 lines 509-518, 0.5.3 to 0.5.12 there (``_handle_gpu_memory_settings``).
+    Source: SGLang 0.4.4.post3 and 0.4.6.post5 ``srt/server_args.py`` (``__post_init__``), 0.4.8 lines
+    318-327, 0.5.2 lines 509-518, 0.5.3 to 0.5.12 there (``_handle_gpu_memory_settings``).
     """
     memory = gpu.memory_bytes // MIB
     if not at_least(version, "0.4.8"):
@@ -153,8 +154,8 @@ def running_capture_sizes(sizes: tuple[int, ...], max_sequences: int) -> tuple[i
 def _capture_sizes_up_to(largest: int, *, fine: bool) -> tuple[int, ...]:
     """Batch sizes of CUDA graphs up to a largest one; ``fine`` since 0.5.3.
 
-    Source: SGLang 0.4.6.post5 ``srt/model_executor/cuda_graph_runner.py:127-163``, 0.5.2 lines 165-215; 0.5.5 to
-    0.5.12 ``srt/server_args.py`` (``_generate_cuda_graph_batch_sizes``).
+    Source: SGLang 0.4.6.post5 ``srt/model_executor/cuda_graph_runner.py:127-163``, 0.5.2 lines 165-215; 0.5.5
+    to 0.5.12 ``srt/server_args.py`` (``_generate_cuda_graph_batch_sizes``).
     """
     if fine:
         listed = (1, 2, 4, 8, 12, *range(16, 257, 8), *range(272, 512, 16), *range(512, largest + 1, 32))
@@ -166,8 +167,8 @@ def _capture_sizes_up_to(largest: int, *, fine: bool) -> tuple[int, ...]:
 def _largest_graph(version: str, memory: int, tensor_parallel: int) -> int:
     """Most sequences of a CUDA graph, by the memory of a card in MiB.
 
-    Source: SGLang 0.4.4.post3 ``srt/server_args.py`` (``cuda_graph_max_bs``: 160), 0.4.6.post5, 0.4.8 and 0.5.2
-    ``srt/model_executor/cuda_graph_runner.py`` (``get_batch_sizes_to_capture``), 0.5.3 to 0.5.12
+    Source: SGLang 0.4.4.post3 ``srt/server_args.py`` (``cuda_graph_max_bs``: 160), 0.4.6.post5, 0.4.8 and
+    0.5.2 ``srt/model_executor/cuda_graph_runner.py`` (``get_batch_sizes_to_capture``), 0.5.3 to 0.5.12
     ``srt/server_args.py`` (``_handle_gpu_memory_settings``).
     """
     few = tensor_parallel < _FEW_GPUS

@@ -23,7 +23,7 @@ def has_server(source: ReleaseSettings) -> bool:
 
 
 def hands_on_arguments(source: ReleaseSettings) -> bool:
-    """Whether what stands under ``engine_kwargs.sglang`` reaches the engine, apart from its attention backend."""
+    """Whether ``engine_kwargs.sglang`` reaches the engine, apart from the attention backend in it."""
     return source.since("0.6.1") and has_server(source)
 
 
