@@ -180,7 +180,7 @@ def _head_dims(version: str, name: str) -> "tuple[int, ...] | range | None":
     """Of ``get_supported_head_sizes`` and ``supports_head_size``; None where nothing is asked.
 
     Source: vLLM 0.11.1 and 0.12.0 ``flash_attn.py``, 0.20.0 there (up to 512 by FlashAttention 4, whatever
-    the card); 0.11.1, 0.20.0 and 0.22.0 ``flashinfer.py``; 0.11.1 to 0.24.0 ``triton_attn.py``, 0.11.1 to 0.20.0
+    the card); 0.11.1, 0.20.0 and 0.22.0 ``flashinfer.py``; 0.11.1 to 0.24.0 ``triton_attn.py``, to 0.20.0
     ``tree_attn.py``.
     """
     if name == "FLASH_ATTN":

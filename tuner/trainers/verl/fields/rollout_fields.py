@@ -170,7 +170,7 @@ def _kv_dtype(context: RolloutContext) -> DType:
 
 def _set_kv_dtype(context: RolloutContext, rollout: Rollout) -> Assignments:
     """The engine can be told fp8, and to do as with the weights."""
-    if not _is_told_formats(context):
+    if context.rollout_engine not in (RolloutEngine.VLLM, RolloutEngine.SGLANG):
         return ()
     eight_bits = "fp8" if context.rollout_engine is RolloutEngine.VLLM else sglang.EIGHT_BIT_CACHE
     word = eight_bits if rollout.kv_dtype is DType.FLOAT8 else "auto"
