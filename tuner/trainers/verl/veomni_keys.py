@@ -7,7 +7,8 @@ Fine-tuning has the same keys in its section ``engine``, for the one model that 
 
 0.7.1 hands VeOmni neither its kernels by name nor router replay, and has no critic for it.
 
-Source: verl 0.7.1 to 0.9.1 ``workers/engine/veomni/transformer_impl.py``, 0.8.0 to 0.9.1 ``trainer/sft_trainer.py``.
+Source: verl 0.7.1 to 0.9.1 ``workers/engine/veomni/transformer_impl.py``, 0.8.0 to 0.9.1
+``trainer/sft_trainer.py``.
 """
 
 from functools import cache

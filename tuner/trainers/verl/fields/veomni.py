@@ -77,8 +77,8 @@ def _expect_engine(context: EngineContext) -> None:
     """Refuse what 0.7.1 has no VeOmni engine for: its older workers, and a critic.
 
     Source: verl 0.7.1 ``trainer/main_ppo.py:165-171`` (``NotImplementedError``),
-    ``workers/engine/veomni/transformer_impl.py:578-579`` (an engine with an LM head alone); 0.8.0 line 1034 there
-    (``VeOmniEngineWithValueHead``).
+    ``workers/engine/veomni/transformer_impl.py:578-579`` (an engine with an LM head alone); 0.8.0 line 1034
+    there (``VeOmniEngineWithValueHead``).
     """
     source = context.source
     if not source.engine_workers:
