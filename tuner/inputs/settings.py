@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from tuner.enumeration import Enum
 from tuner.errors import InputError, Location
 from tuner.inputs.convert import as_flag, as_integer, as_number, as_text, described, number_expected
+from tuner.inputs.environment import EnvironmentVariable
 from tuner.inputs.interpolation import MISSING, Resolver, UnresolvedError
 from tuner.inputs.secrets import shown_override, shown_value
 from tuner.inputs.tree import Path, Tree, contains, dotted, leaves, lookup, merged, nested, split_key
@@ -91,6 +92,7 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
         defaults_of: the name of the copy of the trainer that has the defaults; empty where the release has.
         has_statement: whether the copy of the trainer that would run has a statement with some words in it or
             around it, in a file that the second text stands in the path of; None where the release would run.
+        environment: what the launch gives the program beside its settings, of what libraries read.
     """
 
     tree: Tree
@@ -102,6 +104,7 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
     has_key: Callable[[Path], bool] | None = None
     defaults_of: str = ""
     has_statement: Callable[[str, str], bool] | None = None
+    environment: tuple[EnvironmentVariable, ...] = ()
 
     @cached_property
     def _resolver(self) -> Resolver:

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from tuner.errors import Location
 from tuner.files import STANDARD_INPUT
+from tuner.inputs.environment import EnvironmentVariable
 from tuner.inputs.machine import GPUS, TargetMachine
 from tuner.inputs.overrides import Argument
 from tuner.inputs.yaml_file import Document
@@ -103,6 +104,7 @@ class UserInput(Struct, frozen=True, kw_only=True):
     processes: "Processes | None" = None  # that a command or script starts, where it says how many
     folder: str = ""  # where it lies or is typed: what it names is looked for there; empty for standard input
     folders: tuple[str, ...] = ()  # that a script starts the program in, and has Python look for modules in
+    environment: tuple[EnvironmentVariable, ...] = ()  # that a script gives the program, of those kept
     text: str = ""  # what was read; empty of a command as it is typed and of a log
     within: bool = False  # the launch stands inside of a file for another program
 

@@ -18,6 +18,7 @@ from tuner.inputs.shell.expansion import Expander
 from tuner.inputs.shell.folders import python_folders
 from tuner.inputs.shell.loops import in_background
 from tuner.inputs.shell.machine import answer
+from tuner.inputs.shell.passed_variables import environment_of
 from tuner.inputs.shell.scope import Assumed, Function, Scope
 from tuner.inputs.shell.source import Node, Source
 from tuner.inputs.shell.started_program import StartedProgram
@@ -210,6 +211,7 @@ class SimpleCommands:
                     certain=not self._shell.uncertain,
                     doubts=together(self._shell.doubts),
                     folders=python_folders(self._shell.scope, environment),
+                    variables=environment_of(self._shell.scope, environment, words, place),
                 )
             )
         status, from_machine = answer(values, self._shell.scope.machine)

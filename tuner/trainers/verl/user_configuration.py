@@ -8,6 +8,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from tuner.errors import Location
+from tuner.inputs.environment import EnvironmentVariable
 from tuner.inputs.overrides import (
     COMMAND_LINE,
     PROPOSED,
@@ -69,6 +70,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
     fork: Fork | None = None  # the project that it is for, where that is not verl itself
     started: Program = Program.PPO  # the program of verl that reads it
     processes: "Processes | None" = None  # that a launch of fine-tuning starts, where it says how many
+    environment: tuple[EnvironmentVariable, ...] = ()  # that a script gives the program
     primary: "Primary | None" = None  # that a launch names; None of a file alone
     copies: PrivateCopies = field(default_factory=PrivateCopies)  # of the defaults, around the folder
     likenesses: Likenesses = field(default_factory=Likenesses)  # of the documents, whatever is added to them
@@ -151,6 +153,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
             has_key=partial(has_key, schema, self.started),
             defaults_of="" if private is None else private.name,
             has_statement=None if code is None or not code.has_trainer else code.has_statement,
+            environment=self.environment,
         )
         settings.rest_on(defaults.settings)
         if self.fork is not None:
