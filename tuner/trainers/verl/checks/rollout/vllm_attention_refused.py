@@ -30,18 +30,21 @@ Sources
 vLLM 0.10.1 ``attention/selector.py:198-202``, 0.11.0 to 0.14.0 ``envs.py`` (``VLLM_ATTENTION_BACKEND``), 0.13.0 ``engine/arg_utils.py:528, 546`` and ``config/attention.py`` (``validate_backend_before``).
 vLLM 0.11.1 and 0.24.0 ``platforms/cuda.py`` (``get_attn_backend_cls``: "is not valid for this configuration").
 vLLM 0.11.1 to 0.24.0 ``v1/attention/backends/flash_attn.py``, ``flashinfer.py``, ``triton_attn.py``, ``flex_attention.py`` and ``mla/``.
-verl 0.4.1 ``workers/rollout/vllm_rollout/vllm_rollout_spmd.py:140-168``, 0.6.0 ``vllm_async_server.py:188-224``, 0.9.1 lines 287-349 (arguments that are handed on); 0.6.0 ``trainer/main_ppo.py:61-66`` (variables).
+verl 0.4.1 ``workers/rollout/vllm_rollout/vllm_rollout_spmd.py:140-168``, 0.6.0 ``vllm_async_server.py:188-224``, 0.9.1 lines 287-349 (arguments that are handed on).
 """
 
 from collections.abc import Iterator
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from tuner.errors import Location
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
 from tuner.language import N_, _
 from tuner.serving import vllm_attention
 from tuner.serving.vllm_attention import ServedAttention
+from tuner.trainers.verl.checks.given_environment import given_variables
 from tuner.trainers.verl.checks.guards import RefusedBy
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
@@ -62,19 +65,24 @@ REFUSED_BY = RefusedBy.ENGINE
 
 _ENGINE = f"{ROLLOUT}.engine_kwargs.vllm"
 _ARGUMENT, _CONFIG = f"{_ENGINE}.attention_backend", f"{_ENGINE}.attention_config"
-_VARIABLE = "ray_kwargs.ray_init.runtime_env.env_vars.VLLM_ATTENTION_BACKEND"
+_VARIABLE = "VLLM_ATTENTION_BACKEND"
 _HANDS_ON = Releases(since="0.4.0")
 _SERVER_HANDS_ON = Releases(since="0.6.0")
-_HANDS_VARIABLES_ON = Releases(since="0.6.0")
 
 
 class _Asked(Struct, frozen=True, kw_only=True):
     """A backend by the word that asks for it."""
 
-    key: str
+    name: str  # of the key or the variable
     word: str
-    by_argument: bool
-    undone: str  # the key that is to be null for vLLM to choose; empty where none is
+    key: str = ""  # empty of a variable
+    location: Location | None = None  # of a variable
+    undone: str = ""  # the key that is to be null for vLLM to choose; empty where none is
+
+    @property
+    def by_argument(self) -> bool:
+        """Whether an argument of the engine asks, not a variable of its environment."""
+        return bool(self.undone)
 
 
 def check(settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:
@@ -84,21 +92,22 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
     for asked in _asked(settings, version):
         refusal = _refusal(asked, settings, workload)
         if refusal is not None:
-            yield report(
+            finding = report(
                 RULE,
                 settings,
                 _(
                     "{key}={word}: vLLM {engine_version} under {release} {refusal}, and refuses to start"
                 ).format(
-                    key=asked.key,
+                    key=asked.name,
                     word=asked.word,
                     engine_version=workload.generator.engine_version,
                     release=workload.release,
                     refusal=refusal,
                 ),
-                keys=[asked.key],
+                keys=[asked.key] if asked.key else [],
                 overrides=[assign(settings, asked.undone, None)] if asked.undone else [],
             )
+            yield finding if asked.location is None else replace(finding, location=asked.location)
 
 
 def _asked(settings: Settings, version: str) -> Iterator[_Asked]:
@@ -108,10 +117,10 @@ def _asked(settings: Settings, version: str) -> Iterator[_Asked]:
         for key, undone in ((_ARGUMENT, _ARGUMENT), (f"{_CONFIG}.backend", _CONFIG)):
             word = settings.get(key)
             if word is not None:
-                yield _Asked(key=key, word=str(word), by_argument=True, undone=undone)
-    word = settings.get(_VARIABLE) if version in _HANDS_VARIABLES_ON else None
-    if word is not None:
-        yield _Asked(key=_VARIABLE, word=str(word), by_argument=False, undone="")
+                yield _Asked(name=key, word=str(word), key=key, undone=undone)
+    variable = given_variables(settings, version).get(_VARIABLE)
+    if variable is not None:
+        yield _Asked(name=_VARIABLE, word=variable.value, location=variable.location)
 
 
 def _refusal(asked: _Asked, settings: Settings, workload: Workload) -> str | None:
