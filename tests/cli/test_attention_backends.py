@@ -1,4 +1,4 @@
-"""Attention backends that a script or a configuration asks an engine for, as ``tuner check`` speaks of them."""
+"""Attention backends that a script or a configuration asks for, as ``tuner check`` speaks of them."""
 
 import json
 from pathlib import Path

@@ -106,6 +106,7 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
                 ),
                 keys=[asked.key] if asked.key else [],
                 overrides=[assign(settings, asked.undone, None)] if asked.undone else [],
+                notes=[] if asked.undone else [_("Without the variable vLLM takes a backend that fits.")],
             )
             yield finding if asked.location is None else replace(finding, location=asked.location)
 
