@@ -61,6 +61,7 @@ _BACKENDS = (  # word, first version, first version without it
     ("tokenspeed_mla", "0.5.11", ""),
 )
 _SMALL_CARD, _LARGE_CARD = 35 * 1024, 160 * 1024  # MiB
+_WIDEST_STEP = 32  # between two sizes of CUDA graphs
 _FEW_GPUS = 4  # of tensor parallelism, from which on a small card captures more graphs
 
 
@@ -137,6 +138,13 @@ def capture_sizes(version: str, gpu: Gpu, tensor_parallel: int, largest: int | N
     if largest is None:
         largest = _largest_graph(version, gpu.memory_bytes // MIB, tensor_parallel)
     return _capture_sizes_up_to(largest, fine=at_least(version, "0.5.3"))
+
+
+def capture_sizes_for(version: str, sequences: int) -> tuple[int, ...]:
+    """The engine's sizes of CUDA graphs up to the first one that so many sequences fit."""
+    sizes = _capture_sizes_up_to(sequences + _WIDEST_STEP, fine=at_least(version, "0.5.3"))
+    largest = next(size for size in sizes if size >= sequences)
+    return tuple(size for size in sizes if size <= largest)
 
 
 def running_capture_sizes(sizes: tuple[int, ...], max_sequences: int) -> tuple[int, ...]:

@@ -37,7 +37,9 @@ def memory_facts(
     """
     if rollout_engine is RolloutEngine.SGLANG:
         return sglang.memory_facts() | {
-            "quantizes_cache": hands_on_arguments(source),  # an 8-bit cache is asked for by one of them
+            # an 8-bit cache and larger graphs are asked for by arguments
+            "quantizes_cache": hands_on_arguments(source),
+            "graphs_adjustable": hands_on_arguments(source),
             "sleeps_with_weights": _serves_adapters(actor) and source.since("0.8.0"),
             # up to 0.5 weights and cache come back together unless told otherwise
             "staged_wake_up": source.since("0.6.0") or source.flag("rollout.multi_stage_wake_up"),

@@ -90,6 +90,23 @@ def _default_capture_sizes(context: RolloutContext) -> tuple[int, ...] | None:
     return vllm.default_capture_sizes(context.version)
 
 
+def _capture_sizes(context: RolloutContext) -> tuple[int, ...] | None:
+    """As verl tells the engine, which it does not tell SGLang."""
+    default = _default_capture_sizes(context)
+    if not _is_told(context):
+        return default
+    sizes: tuple[int, ...] | None = SIZES.decode(context.source, "rollout.capture_sizes", default)
+    return sizes
+
+
+def _set_capture_sizes(context: RolloutContext, rollout: Rollout) -> Assignments:
+    """SGLang is told the largest by an argument of its own."""
+    if _is_told(context):
+        return (("rollout.capture_sizes", SIZES.encode(rollout.capture_sizes)),)
+    largest = None if rollout.capture_sizes is None else max(rollout.capture_sizes)
+    return (("rollout.sglang_largest_graph", largest),)
+
+
 def _max_model_tokens(context: RolloutContext) -> int | None:
     """The longest sequence the engine is built for.
 
@@ -281,14 +298,7 @@ BESIDE_FRACTION: tuple[Field[RolloutContext], ...] = (
     Ruled("chunked_prefill", _chunked_prefill, _set_chunked_prefill),
     Ruled("prefix_caching", _prefix_caching, _set_prefix_caching),
     Ruled("frees_memory", _frees_memory, _set_frees_memory),
-    Plain(
-        "capture_sizes",
-        "rollout.capture_sizes",
-        SIZES,
-        _default_capture_sizes,
-        heeded=_is_told,
-        otherwise=_default_capture_sizes,
-    ),
+    Ruled("capture_sizes", _capture_sizes, _set_capture_sizes),
     Plain("log_stats", "rollout.disable_log_stats", NEGATED_FLAG, False, heeded=_logs_stats),
     Plain("returns_log_probs", "rollout.calculate_log_probs", FLAG, False),
     Ruled("cuda_graphs", _cuda_graphs, _set_cuda_graphs),
