@@ -153,7 +153,7 @@ def invalid_reasons(version: str, name: str, served: ServedAttention) -> tuple[s
 
 
 def _reasons_under_latent_attention(version: str, name: str, served: ServedAttention) -> tuple[str, ...]:
-    """Of the kernels for latent attention: 0.11.1 to 0.24.0 ``v1/attention/backends/mla``."""
+    """Why kernels for latent attention refuse a job: 0.11.1 to 0.24.0 ``v1/attention/backends/mla``."""
     majors = _LATENT_MAJORS[name]
     no_eight_bits = name == "FLASH_ATTN_MLA" or (name == "TRITON_MLA" and not at_least(version, "0.18.0"))
     eight_bits = () if no_eight_bits else ("fp8", "fp8_e4m3")
@@ -168,7 +168,7 @@ def _reasons_under_latent_attention(version: str, name: str, served: ServedAtten
 
 
 def _runs_on(version: str, name: str, capability: tuple[int, int]) -> bool:
-    """Of ``supports_compute_capability``: 0.11.1 to 0.24.0 ``flash_attn.py``, ``flashinfer.py``."""
+    """Whether a card runs a backend: ``supports_compute_capability`` of ``flash_attn.py``, ``flashinfer.py``."""
     if name == "FLASH_ATTN":
         return capability >= (8, 0)
     if name == "FLASHINFER":
@@ -177,7 +177,7 @@ def _runs_on(version: str, name: str, capability: tuple[int, int]) -> bool:
 
 
 def _head_dims(version: str, name: str) -> "tuple[int, ...] | range | None":
-    """Of ``get_supported_head_sizes`` and ``supports_head_size``; None where nothing is asked.
+    """Dimensions of a head that a backend takes; None where nothing is asked.
 
     Source: vLLM 0.11.1 and 0.12.0 ``flash_attn.py``, 0.20.0 there (up to 512 by FlashAttention 4, whatever
     the card); 0.11.1, 0.20.0 and 0.22.0 ``flashinfer.py``; 0.11.1 to 0.24.0 ``triton_attn.py``, to 0.20.0

@@ -70,10 +70,10 @@ _HANDS_ON = Releases(since="0.4.0")
 _SERVER_HANDS_ON = Releases(since="0.6.0")
 
 
-class _Asked(Struct, frozen=True, kw_only=True):
+class _ChosenBackend(Struct, frozen=True, kw_only=True):
     """A backend by the word that asks for it."""
 
-    name: str  # of the key or the variable
+    source: str  # the key or the variable
     word: str
     key: str = ""  # empty of a variable
     location: Location | None = None  # of a variable
@@ -89,8 +89,8 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
     """A finding for each word that the engine refuses."""
     if workload.generator.engine is not RolloutEngine.VLLM or workload.cluster.gpu.vendor != "nvidia":
         return
-    for asked in _asked(settings, version):
-        refusal = _refusal(asked, settings, workload)
+    for chosen in _chosen_backends(settings, version):
+        refusal = _refusal(chosen, settings, workload)
         if refusal is not None:
             finding = report(
                 RULE,
@@ -98,46 +98,46 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
                 _(
                     "{key}={word}: vLLM {engine_version} under {release} {refusal}, and refuses to start"
                 ).format(
-                    key=asked.name,
-                    word=asked.word,
+                    key=chosen.source,
+                    word=chosen.word,
                     engine_version=workload.generator.engine_version,
                     release=workload.release,
                     refusal=refusal,
                 ),
-                keys=[asked.key] if asked.key else [],
-                overrides=[assign(settings, asked.undone, None)] if asked.undone else [],
-                notes=[] if asked.undone else [_("Without the variable vLLM takes a backend that fits.")],
+                keys=[chosen.key] if chosen.key else [],
+                overrides=[assign(settings, chosen.undone, None)] if chosen.undone else [],
+                notes=[] if chosen.undone else [_("Without the variable vLLM takes a backend that fits.")],
             )
-            yield finding if asked.location is None else replace(finding, location=asked.location)
+            yield finding if chosen.location is None else replace(finding, location=chosen.location)
 
 
-def _asked(settings: Settings, version: str) -> Iterator[_Asked]:
+def _chosen_backends(settings: Settings, version: str) -> Iterator[_ChosenBackend]:
     """What is handed to the engine."""
     served = settings.text(f"{ROLLOUT}.mode", default="sync") != "sync"
     if version in (_SERVER_HANDS_ON if served else _HANDS_ON):
         for key, undone in ((_ARGUMENT, _ARGUMENT), (f"{_CONFIG}.backend", _CONFIG)):
             word = settings.get(key)
             if word is not None:
-                yield _Asked(name=key, word=str(word), key=key, undone=undone)
+                yield _ChosenBackend(source=key, word=str(word), key=key, undone=undone)
     variable = given_variables(settings, version).get(_VARIABLE)
     if variable is not None:
-        yield _Asked(name=_VARIABLE, word=variable.value, location=variable.location)
+        yield _ChosenBackend(source=_VARIABLE, word=variable.value, location=variable.location)
 
 
-def _refusal(asked: _Asked, settings: Settings, workload: Workload) -> str | None:
+def _refusal(chosen: _ChosenBackend, settings: Settings, workload: Workload) -> str | None:
     """What the engine does about it, None where it takes it or does not read it."""
-    version, name = workload.generator.engine_version, asked.word
-    if asked.by_argument:
+    version, name = workload.generator.engine_version, chosen.word
+    if chosen.by_argument:
         if not vllm_attention.takes_argument(version):
             return _("has no such argument, which came with 0.13.0")
-        chosen = vllm_attention.name_of_argument(version, asked.word)
-        if chosen is None:
+        named = vllm_attention.name_of_argument(version, chosen.word)
+        if named is None:
             return None
-        name = chosen
+        name = named
     elif not vllm_attention.reads_variable(version):
         return None
     if name not in vllm_attention.known_backends(version):
-        known = asked.by_argument or vllm_attention.refuses_unknown(version)
+        known = chosen.by_argument or vllm_attention.refuses_unknown(version)
         return _("knows no attention backend of this name") if known else None
     reasons = vllm_attention.invalid_reasons(version, name, _served(settings, workload))
     return (
