@@ -168,7 +168,7 @@ def _reasons_under_latent_attention(version: str, name: str, served: ServedAtten
 
 
 def _runs_on(version: str, name: str, capability: tuple[int, int]) -> bool:
-    """Whether a card runs a backend: ``supports_compute_capability`` of ``flash_attn.py``, ``flashinfer.py``."""
+    """Whether a card can run it (``flash_attn.py``, ``flashinfer.py``: ``supports_compute_capability``)."""
     if name == "FLASH_ATTN":
         return capability >= (8, 0)
     if name == "FLASHINFER":
