@@ -57,6 +57,7 @@ class Rollout(Struct, frozen=True, kw_only=True, cache_hash=True):
     quantizes_cache: bool = False  # it can keep its KV cache in 8 bits, on a card that computes in them
     max_sequences: int
     sequences_adjustable: bool = True  # False where the release leaves max_sequences to the engine
+    graphs_adjustable: bool = True  # False where the release leaves the sizes of CUDA graphs to the engine
     max_batched_tokens: int
     max_model_tokens: int | None  # None: the model's own limit
     cuda_graphs: bool

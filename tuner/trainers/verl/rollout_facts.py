@@ -12,6 +12,7 @@ from tuner.model_shape import ModelShape
 from tuner.serving import sglang, tensorrt_llm, vllm
 from tuner.trainers.verl.carriers import read_carrier
 from tuner.trainers.verl.rollout_engine_versions import OLDEST_SERVED
+from tuner.trainers.verl.sglang_arguments import hands_on_arguments
 from tuner.trainers.verl.source import ReleaseSettings
 from tuner.units import GIB
 from tuner.versions import at_least
@@ -36,6 +37,9 @@ def memory_facts(
     """
     if rollout_engine is RolloutEngine.SGLANG:
         return sglang.memory_facts() | {
+            # an 8-bit cache and larger graphs are asked for by arguments
+            "quantizes_cache": hands_on_arguments(source),
+            "graphs_adjustable": hands_on_arguments(source),
             "sleeps_with_weights": _serves_adapters(actor) and source.since("0.8.0"),
             # up to 0.5 weights and cache come back together unless told otherwise
             "staged_wake_up": source.since("0.6.0") or source.flag("rollout.multi_stage_wake_up"),

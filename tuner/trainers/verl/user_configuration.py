@@ -18,7 +18,7 @@ from tuner.inputs.overrides import (
 )
 from tuner.inputs.settings import Settings, UnknownKey
 from tuner.inputs.settings import SettingsReader as Reader
-from tuner.inputs.tree import Path, merged
+from tuner.inputs.tree import Path
 from tuner.inputs.user_input import Remark
 from tuner.trainers.bundled_releases import ReleaseChoice
 from tuner.trainers.layers import Layers
@@ -34,15 +34,14 @@ from tuner.trainers.verl.forks.fork import Fork
 from tuner.trainers.verl.forks.translate import (
     completed,
     known_keys,
-    laid_on,
     spelled_override,
 )
-from tuner.trainers.verl.laid_defaults import laid_defaults
+from tuner.trainers.verl.laid_defaults import laid_defaults, trainer_defaults
 from tuner.trainers.verl.loaded import LoadedConfiguration
 from tuner.trainers.verl.pinned_release import pinned_release
-from tuner.trainers.verl.private_defaults import PrivateCopies, PrivateDefaults
+from tuner.trainers.verl.private_defaults import PrivateCopies
 from tuner.trainers.verl.programs import Program
-from tuner.trainers.verl.provenance import default_origin, laid_on_remark, remarks, told_release
+from tuner.trainers.verl.provenance import default_origin, laid_remarks, remarks, told_release
 from tuner.trainers.verl.releases import BUNDLED
 from tuner.trainers.verl.schema import schema_of
 from tuner.trainers.verl.unmodelled_choice import (
@@ -247,12 +246,8 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         """Defaults of the trainer: the release's, the project's, or the user's own copy of them."""
         trainer = read_defaults(version, self.trainer_config(version))
         private = self.copy.on(version)
-        if private is not None:
-            own = {} if self.fork is None else laid_on(self.fork, {})
-            return replace(trainer, tree=merged(own, private.tree))
-        if self.fork is not None:
-            return replace(trainer, tree=laid_on(self.fork, dict(trainer.tree), self.keys))
-        return trainer
+        own = None if private is None else private.tree
+        return trainer_defaults(trainer, self.fork, own, self.keys)
 
     @property
     def release(self) -> ReleaseChoice | None:
@@ -286,24 +281,14 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         """What was taken to be so when the configuration was laid on the defaults of a release."""
         place = next(iter(self.keys.values()), Location(source=COMMAND_LINE))
         private = self.copy.defaults(version)
+        used = private is not None and self.copy.on(version) is private
+        of_copy = remarks(self.fork, private, used=used, source=place.source)
         if self.started.fine_tunes:
             from tuner.trainers.verl.fine_tuning_launch import remarks_of
 
-            processes = remarks_of(self.program, self.processes, place.source)
-            return (*processes, *self._of_copy(private, version, place.source))
-        return (*self._laid(), *self._of_copy(private, version, place.source))
-
-    def _of_copy(self, private: PrivateDefaults | None, version: str, source: str) -> tuple[Remark, ...]:
-        """What is said of the user's own copy of the defaults."""
-        used = private is not None and self.copy.on(version) is private
-        return remarks(self.fork, private, used=used, source=source)
-
-    def _laid(self) -> Iterator[Remark]:
-        """On which file of the tree the overrides are laid."""
-        if self.laid_on:
-            yield Remark(text=laid_on_remark(self.laid_on), location=Location(source=self.laid_on))
-        if self.required is not None and self._of_unknown_release:
-            yield Remark(text=self.required.unknown, location=Location(source=str(self.required.file)))
+            return (*remarks_of(self.program, self.processes, place.source), *of_copy)
+        required = self.required if self._of_unknown_release else None
+        return (*laid_remarks(self.laid_on, required), *of_copy)
 
     @property
     def _of_unknown_release(self) -> bool:
