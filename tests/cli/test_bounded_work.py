@@ -93,6 +93,14 @@ def test_a_script_that_starts_nothing_is_followed_no_further_with_each_number_of
     assert calls("config", str(script), code=2) < 4_000_000  # 2.3; 7.1 million
 
 
+@pytest.mark.parametrize("rounds", range(390, 404))  # one of them leaves nothing for a second try to start on
+def test_a_try_that_has_no_work_left_ends_in_a_message(rounds: int, tmp_path: Path) -> None:
+    script = tmp_path / "run.sh"
+    script.write_text(f"for i in {{1..{rounds}}}; do {':; ' * 18}done\necho ${{MODE:-}}\n")
+    result = run("config", str(script), *(f"V{number}=1" for number in range(1_000)))
+    assert (result.code, result.err.count("\n")) == (2, 1), result.err
+
+
 @pytest.mark.parametrize(
     ("statement", "most"),
     [

@@ -26,6 +26,17 @@ _DEEPEST = 40  # functions, substitutions and files within each other
 _NOTHING = frozenset({"comment", "heredoc_body"})
 
 
+def too_much(location: Location | None) -> InputError:
+    """What is said of a script that makes more work than a launch script would."""
+    return InputError(
+        _("the script takes more than {steps:,} steps, or makes values of {characters:,} characters").format(
+            steps=MOST_STEPS, characters=MOST_CHARACTERS
+        ),
+        location=location,
+        hint=_("give the command that starts the trainer alone, with the values that it gets"),
+    )
+
+
 class Interpreter:
     """Follows one script.
 
@@ -76,13 +87,7 @@ class Interpreter:
             with contextlib.suppress(ExitShell, LeaveLoop, ReturnFromFunction):
                 self._within(source)
         except TooMuchError:
-            raise InputError(
-                _(
-                    "the script takes more than {steps:,} steps, or makes values of {characters:,} characters"
-                ).format(steps=MOST_STEPS, characters=MOST_CHARACTERS),
-                location=None if self._at is None else self._at[0].location(self._at[1]),
-                hint=_("give the command that starts the trainer alone, with the values that it gets"),
-            ) from None
+            raise too_much(None if self._at is None else self._at[0].location(self._at[1])) from None
 
     def take_apart(self) -> None:
         """Follow nothing any more: parts that know each other would stay until garbage is looked for."""

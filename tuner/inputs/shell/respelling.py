@@ -21,10 +21,14 @@ _DESCRIPTOR = re.compile(rb"[^\s\\](?=\\\n[ \t]+\d>)")
 # Behind "a | b | c", where a later pipeline redirects ("d 2>&1 | e"), the grammar takes all in between for
 # words of c; with a semicolon behind c it does not.
 _END_OF_LINE = re.compile(rb"(?<!\\)\n")
+# "a \\", "`# of a` \\", "b": the grammar reads the comment on to the end of the line, past what closes it.
+_COMMENT_AS_WORD = re.compile(rb"(?<![^\s\"])`#[^`\n]*`")
+_ASCII = re.compile(rb"[\x00-\x7f]")
 
 
 def respelled(content: bytes) -> tuple[bytes, tuple[int, ...]]:
     """A script as the grammar understands it, and the places of the bytes in it that were put in."""
+    content = _COMMENT_AS_WORD.sub(_does_nothing, content)
     places = [(match.end(), b" ") for match in _DESCRIPTOR.finditer(content)]
     if b"${" in content:
         places += (*_around_sums(content), *_around_offsets(content))
@@ -36,6 +40,11 @@ def respelled(content: bytes) -> tuple[bytes, tuple[int, ...]]:
         inserted.append(place + number)
         at = place
     return b"".join([*pieces, content[at:]]), tuple(inserted)
+
+
+def _does_nothing(comment: re.Match[bytes]) -> bytes:
+    """A command of the same length that prints nothing: "`:     `"."""
+    return b"`:" + _ASCII.sub(b" ", comment[0][2:-1]) + b"`"
 
 
 def _around_sums(content: bytes) -> Iterator[tuple[int, bytes]]:
