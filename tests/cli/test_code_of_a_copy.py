@@ -34,6 +34,19 @@ TIMEOUT = """class ActorRolloutRefWorker:
     def __init__(self, config):
         init_process_group(timeout=self.config.get("nccl_timeout", 600))
 """
+ROLES_FOR_KL = """def run(config):
+    config.actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu
+    if config.algorithm.use_kl_in_reward or config.actor_rollout_ref.actor.use_kl_loss:
+        role_worker_mapping[Role.RefPolicy] = ActorRolloutRefWorker
+"""
+ALL_ROLES = """def run(config):
+    config.actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu
+    role_worker_mapping = {Role.RefPolicy: ActorRolloutRefWorker}
+"""
+GUARD = """def check_mutually_exclusive(mbs, mbs_per_gpu):
+    if mbs is None and mbs_per_gpu is None:
+        raise ValueError("set one of them")
+"""
 NO_LEGACY = 'raise NotImplementedError("support legacy worker implementation")\n'
 
 
@@ -101,6 +114,32 @@ def test_a_fused_head_that_the_copy_leaves_unpatched(repository: Path) -> None:
 
     assert "CFG169" in named and "CFG124" not in named
     assert "CFG124" in codes(unset) and "CFG169" not in codes(unset)
+
+
+@pytest.mark.parametrize(
+    ("main", "key", "there"),
+    [
+        (ALL_ROLES, "", True),
+        (ROLES_FOR_KL, "", False),
+        (ROLES_FOR_KL, " algorithm.use_kl_in_reward=True", True),
+        (ROLES_FOR_KL, " actor_rollout_ref.actor.use_kl_loss=True", True),
+    ],
+)
+def test_a_reference_that_an_old_copy_builds_for_a_kl_term_alone(
+    repository: Path, main: str, key: str, there: bool
+) -> None:
+    defaults = dict(read_defaults("0.3.0.post1", CONFIGS[0]).tree)
+    defaults["algorithm"] = {**defaults["algorithm"], "use_kl_in_reward": False}
+    launch = LAUNCH.replace("use_dynamic_bsz", "ppo_micro_batch_size_per_gpu").replace("gpu=True", "gpu=1")
+    launch = launch.replace(" actor_rollout_ref.actor.use_kl_loss=True", "")
+    (repository / "verl" / "trainer" / "main_ppo.py").write_text(main)
+    (repository / "verl" / "trainer" / "ray_trainer.py").write_text(GUARD)
+    size = " actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=1"
+    write(repository, workers=TIMEOUT, launch=f"{launch}{size}{key}", defaults=defaults)
+    answer = advice(repository, "--verl-version", "0.3.0.post1")
+
+    assert (answer["workload"]["reference"] is not None) is there
+    assert ("CFG104" in codes(answer)) is there
 
 
 @pytest.mark.parametrize(("refuses", "dead"), [(False, False), (True, True)])

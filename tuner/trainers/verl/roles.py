@@ -19,7 +19,10 @@ def uses_reference(source: ReleaseSettings) -> bool:
     """
     if trains_apart(source):
         return False
-    return not source.since("0.4.0") or source.flag("actor.use_kl_loss") or source.flag("kl_in_reward")
+    if source.since("0.4.0"):
+        return source.flag("actor.use_kl_loss") or source.flag("kl_in_reward")
+    in_reward = "algorithm.use_kl_in_reward"  # a key of the copy, which its release does not have
+    return not source.reference_for_kl or source.flag("actor.use_kl_loss") or source.settings.flag(in_reward)
 
 
 def trains_apart(source: ReleaseSettings) -> bool:

@@ -24,6 +24,7 @@ class ReleaseSettings(SettingsByMeaning, frozen=True, kw_only=True):
     program: Program = Program.PPO  # whose keys count
     veomni: bool = False  # the configuration is that of VeOmni
     reference_by_hand: bool = False  # a copy of verl that wraps the reference without CPU offload
+    reference_for_kl: bool = False  # a copy of verl that builds the reference where a KL term is asked for
 
     def since(self, version: str) -> bool:
         """Whether the release is this one or newer."""
@@ -45,7 +46,8 @@ class ReleaseSettings(SettingsByMeaning, frozen=True, kw_only=True):
 
         It is asked again only where these or the values that it looked at are others.
         """
-        given = (self.version, self.v1_trainer, self.program, self.reference_by_hand, *arguments)
+        copied = (self.reference_by_hand, self.reference_for_kl)
+        given = (self.version, self.v1_trainer, self.program, copied, *arguments)
         return self.settings.part(name, given, lambda: reader(self, *arguments))
 
 
@@ -78,6 +80,7 @@ def source_of(settings: Settings, version: str) -> ReleaseSettings:
         veomni=veomni,
         v1_trainer=v1 is not None and settings.flag(v1, default=True),
         reference_by_hand=_moves_reference_by_hand(settings),
+        reference_for_kl=_asks_for_reference(settings),
     )
 
 
@@ -90,6 +93,15 @@ def _moves_reference_by_hand(settings: Settings) -> bool:
     if has is None:
         return False
     return has("_is_ref _is_offload_param", file) and not has("CPUOffload role", file)
+
+
+def _asks_for_reference(settings: Settings) -> bool:
+    """Whether a copy of verl has no reference where neither the loss nor the reward has a KL term.
+
+    Releases from 0.4.0 on have none; copies of verl from between 0.3.0.post1 and it have the same lines.
+    """
+    has = settings.has_statement
+    return has is not None and has("RefPolicy use_kl_in_reward use_kl_loss", "main_ppo")
 
 
 def _tunes_by_veomni(settings: Settings) -> bool:
