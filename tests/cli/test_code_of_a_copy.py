@@ -47,6 +47,13 @@ GUARD = """def check_mutually_exclusive(mbs, mbs_per_gpu):
     if mbs is None and mbs_per_gpu is None:
         raise ValueError("set one of them")
 """
+OWN_ROLLOUT = """class ActorRolloutRefWorker:
+    def _build_rollout(self):
+        if self.config.rollout.name == "vllm":
+            rollout_class = vLLMRollout
+        elif self.config.rollout.name == "vllm_with_tool":
+            rollout_class = vLLMRolloutWithTool
+"""
 NO_LEGACY = 'raise NotImplementedError("support legacy worker implementation")\n'
 
 
@@ -140,6 +147,31 @@ def test_a_reference_that_an_old_copy_builds_for_a_kl_term_alone(
 
     assert (answer["workload"]["reference"] is not None) is there
     assert ("CFG104" in codes(answer)) is there
+
+
+def test_a_rollout_that_the_copy_builds_on_an_engine_is_taken_for_it(repository: Path) -> None:
+    launch = LAUNCH.replace("rollout.name=vllm", "rollout.name=vllm_with_tool")
+    write(repository, workers=OWN_ROLLOUT)
+    plain = advice(repository)
+    write(repository, workers=OWN_ROLLOUT, launch=launch)
+    own = advice(repository)
+
+    assert own["workload"]["rollout"]["engine"] == "vllm"
+    assert update_bytes(own) == update_bytes(plain)
+    assert {part["key"] for part in own["left_out"]} - {part["key"] for part in plain["left_out"]} == {
+        "actor_rollout_ref.rollout.name"
+    }
+
+
+@pytest.mark.parametrize(
+    ("workers", "name"), [(TIMEOUT, "vllm_with_tool"), (OWN_ROLLOUT, "vllm_tools"), (OWN_ROLLOUT, "own")]
+)
+def test_a_rollout_that_nobody_builds_is_refused(repository: Path, workers: str, name: str) -> None:
+    write(repository, workers=workers, launch=LAUNCH.replace("rollout.name=vllm", f"rollout.name={name}"))
+    answer = run("advise", str(repository / "run.sh"), "--gpu", "h100-sxm")
+
+    assert (answer.code, answer.err.count("\n")) == (2, 1)
+    assert f"got '{name}'" in answer.err
 
 
 @pytest.mark.parametrize(("refuses", "dead"), [(False, False), (True, True)])
