@@ -49,6 +49,7 @@ class Interpreter:
         self.scope = scope
         self.source = parse_to_follow(scope.script, b"")
         self.uncertain = 0  # branches around the statement that nobody knows whether they are taken
+        self.beside = 0  # statements around the statement behind which a "&" stands
         self.doubts: list[UndecidedPart] = []  # what is not run that would tell
         self.given_up: list[UndecidedPart] = []  # loops, and commands that other commands print
         self.commands: list[StartedProgram] = []
@@ -102,7 +103,13 @@ class Interpreter:
         self._at = self.source, node
         self.scope.effort.spend()
         follow = self._table.get(node.type)
-        return self.run_all(node.children) if follow is None else follow(node)
+        behind = node.next_sibling
+        beside = behind is not None and behind.type == "&"
+        self.beside += beside
+        try:
+            return self.run_all(node.children) if follow is None else follow(node)
+        finally:
+            self.beside -= beside
 
     def run_all(self, nodes: Iterable[Node]) -> Status:
         """Follow statements one after another; the status is the last one's."""
