@@ -1,6 +1,7 @@
 """What a release does and a copy of verl does otherwise is read from the copy's code, through the command."""
 
 import json
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -111,7 +112,7 @@ def test_a_reference_stays_on_the_card_where_the_copy_moves_it_by_hand(
 
 
 def test_a_fused_head_that_the_copy_leaves_unpatched(repository: Path) -> None:
-    defaults = dict(read_defaults("0.5.0", CONFIGS[0]).tree)
+    defaults = deepcopy(dict(read_defaults("0.5.0", CONFIGS[0]).tree))  # which others read as well
     fused = f"{LAUNCH} actor_rollout_ref.model.use_fused_kernels=True"
     write(repository, workers=HEADS, launch=fused, defaults=defaults)
     named = codes(advice(repository))
@@ -185,3 +186,124 @@ def test_a_key_that_older_workers_of_the_copy_read(repository: Path, refuses: bo
     )
 
     assert ("CFG101" in codes(advice(repository, "--verl-version", "0.7.1"))) is dead
+
+
+OF_PROMPTS = """class ActorRolloutRefWorker:
+    def __init__(self):
+        if self._is_actor:
+            self.config.actor.ppo_micro_batch_size //= self.device_mesh.shape[0]
+            self.config.actor.ppo_micro_batch_size *= self.config.rollout.n
+        if self._is_rollout:
+            self.config.rollout.log_prob_micro_batch_size //= self.device_mesh.shape[0]
+            self.config.rollout.log_prob_micro_batch_size *= self.config.rollout.n
+"""
+
+
+@pytest.mark.parametrize(("repeats", "sequences"), [(True, 4 * 5), (False, 4)])
+def test_micro_batches_of_a_copy_take_all_responses_of_a_prompt(
+    repository: Path, repeats: bool, sequences: int
+) -> None:
+    """Copies of verl 0.1: ``workers/fsdp_workers.py:96-109``."""
+    workers = OF_PROMPTS if repeats else OF_PROMPTS.replace("*= self.config.rollout.n", "*= 1")
+    launch = LAUNCH.replace("use_dynamic_bsz=True", "ppo_micro_batch_size=32")
+    role = "actor_rollout_ref"
+    launch += f" {role}.rollout.n=5 {role}.rollout.log_prob_micro_batch_size=32"
+    write(repository, workers=workers, launch=f"{launch} {role}.ref.log_prob_micro_batch_size=32")
+    job = advice(repository, "--verl-version", "0.3.0.post1")["workload"]
+
+    sizes = [job["actor"]["update"], job["actor"]["log_prob"], job["reference"]["log_prob"]]
+    assert [one["batching"]["micro_batch_sequences"] for one in sizes] == [sequences] * 3
+
+
+@pytest.mark.parametrize(("size", "refused"), [(4, True), (8, False)])
+def test_a_micro_batch_that_leaves_ranks_of_the_copy_without_a_sequence(
+    repository: Path, size: int, refused: bool
+) -> None:
+    """Copies of verl 0.1: ``fsdp_workers.py:97-109`` divides, ``dp_actor.py:207`` fails."""
+    launch = LAUNCH.replace("use_dynamic_bsz=True", f"ppo_micro_batch_size={size}")
+    role = "actor_rollout_ref"
+    sizes = f"{role}.rollout.log_prob_micro_batch_size=8 {role}.ref.log_prob_micro_batch_size=8"
+    write(repository, workers=OF_PROMPTS, launch=f"{launch} {sizes}")
+    answer = advice(repository, "--verl-version", "0.3.0.post1")
+
+    assert (answer["verdict"] == "will_not_start") is refused
+    assert ("CFG191" in codes(answer)) is refused
+    if refused:
+        (finding,) = (finding for finding in answer["findings"] if finding["code"] == "CFG191")
+        assert "It stops at verl/workers/fsdp_workers.py:4 of this copy." in finding["notes"]
+
+
+DIVIDES = """class DataParallelPPOActor:
+    def update_policy(self, data):
+        self.gradient_accumulation = self.config.ppo_mini_batch_size // self.config.ppo_micro_batch_size
+        if self.config.use_dynamic_bsz:
+            loss = policy_loss * (len(data) / self.config.ppo_mini_batch_size)
+        else:
+            loss = policy_loss / self.gradient_accumulation
+"""
+ALWAYS = DIVIDES.replace("loss = policy_loss * (len(data) / self.config.ppo_mini_batch_size)", "pass")
+
+
+@pytest.mark.parametrize(("actor", "scales"), [(DIVIDES, False), (ALWAYS, True)])
+def test_a_budget_under_which_the_copy_divides_the_loss_by_another_number(
+    repository: Path, actor: str, scales: bool
+) -> None:
+    """Copies of verl 0.1 divide in both cases; 0.3.0.post1 ``workers/actor/dp_actor.py:311-315``."""
+    (repository / "verl" / "workers" / "dp_actor.py").write_text(
+        f"{actor}        self.config.ppo_max_token_len_per_gpu, self.config.log_prob_max_token_len_per_gpu\n"
+    )
+    write(repository, workers=TIMEOUT)
+    budgeted = codes(advice(repository, "--verl-version", "0.3.0.post1"))
+    role = "actor_rollout_ref"
+    static = LAUNCH.replace("use_dynamic_bsz=True", "ppo_micro_batch_size=128")
+    sizes = f"{role}.rollout.log_prob_micro_batch_size=128 {role}.ref.log_prob_micro_batch_size=128"
+    long = "data.max_response_length=1024 data.train_batch_size=512"
+    write(repository, workers=TIMEOUT, launch=f"{static} {sizes} {long}")
+    counted = codes(advice(repository, "--verl-version", "0.3.0.post1"))
+
+    assert ("CFG190" in budgeted) is scales
+    assert ("BAT001" in counted) is not scales
+
+
+PACKS_SOME = """class ActorRolloutRefWorker:
+    def _build_model_optimizer(self):
+        use_remove_padding = self.config.model.get("use_remove_padding", False)
+        if use_remove_padding:
+            from verl.models.registry import check_model_support_rmpad
+            check_model_support_rmpad(actor_model_config.model_type)
+"""
+PACKED = """_REOVEPAD_MODELS = {listed!r}
+
+def check_model_support_rmpad(model_type):
+    if model_type not in _REOVEPAD_MODELS.keys():
+        raise ValueError(f"Model architecture {{model_type}} is not supported for now.")
+"""
+
+
+@pytest.mark.parametrize(
+    ("model", "own", "refused"),
+    [
+        ("Qwen/Qwen2.5-7B-Instruct", "", False),
+        ("Qwen/Qwen2.5-VL-3B-Instruct", "", True),
+        ("Qwen/Qwen2.5-VL-3B-Instruct", "qwen2_5_vl", False),
+        ("google/gemma-3-12b-it", "", True),
+    ],
+)
+def test_a_type_that_the_workers_of_the_copy_do_not_pack(
+    repository: Path, model: str, own: str, refused: bool
+) -> None:
+    """Copies of verl 0.1: ``check_model_support_rmpad`` of ``models/registry.py``."""
+    listed = dict.fromkeys(("llama", "mistral", "gemma", "qwen2", own), "Config")
+    (repository / "verl" / "models").mkdir()
+    (repository / "verl" / "models" / "registry.py").write_text(PACKED.format(listed=listed))
+    launch = f"{LAUNCH.replace('Qwen/Qwen2.5-7B-Instruct', model)} data.max_response_length=2048"
+    write(repository, workers=PACKS_SOME, launch=launch)
+    packed = advice(repository, "--verl-version", "0.3.0.post1")
+    unpacked = launch.replace("use_remove_padding=True", "use_remove_padding=False")
+    write(repository, workers=PACKS_SOME, launch=unpacked)
+    padded = advice(repository, "--verl-version", "0.3.0.post1")
+
+    assert ("CFG189" in codes(packed)) is refused
+    assert (packed["verdict"] == "will_not_start") is refused
+    proposed = [text for finding in padded["findings"] for text in finding["overrides"]]
+    assert ("actor_rollout_ref.model.use_remove_padding=True" in proposed) is not refused

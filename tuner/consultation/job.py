@@ -10,14 +10,15 @@ from msgspec.structs import replace
 
 from tuner.advise import ReleaseRange, release_range
 from tuner.consultation.bounds import expect_possible, lengths_of
-from tuner.consultation.cluster import ChosenGpu, choose_cluster
+from tuner.consultation.cluster import ChosenGpu, choose_cluster, open_number
 from tuner.consultation.models import Models
 from tuner.consultation.premises import Premises
 from tuner.errors import TunerError
 from tuner.findings import Finding, Written
 from tuner.hardware import Cluster
 from tuner.inputs.launch_input import with_missing_config
-from tuner.inputs.user_input import AlternativeLaunch, UserInput
+from tuner.inputs.user_input import AlternativeLaunch, OpenArgument, UserInput
+from tuner.language import _
 from tuner.model_shape import ModelShape
 from tuner.trainers.bundled_releases import ReleaseChoice
 from tuner.trainers.protocol import Configuration, Loaded, RolloutEngineChoice
@@ -139,13 +140,18 @@ def read_job(
         given = with_missing_config(given, loaded.base.missing)
     models = Models(given, loaded, premises)
     model, model_reason = models.actor()
-    cluster, gpus_reason = choose_cluster(loaded, premises, card, configuration.processes_per_node)
+    launched = configuration.processes_per_node
+    cluster, gpus_reason = choose_cluster(loaded, premises, card, launched)
+    open_gpus = open_number(premises, card, launched, given.processes)
+    if open_gpus is not None:
+        gpus_reason = _("an assumption: {text} decides it").format(text=open_gpus.text)
     circumstances = _Circumstances(
         premises=premises,
         given=given,
         model=model,
         cluster=cluster,
         zero_advantage_ratio=zero_advantage_ratio,
+        open_gpus=open_gpus,
     )
     alternatives = _alternatives(given, premises, card, release)
     reading = _ConfigurationReading(circumstances, release, configuration, loaded, alternatives)
@@ -188,6 +194,7 @@ class _Circumstances(Struct, frozen=True, kw_only=True):
     model: ModelShape
     cluster: Cluster
     zero_advantage_ratio: float | None
+    open_gpus: OpenArgument | None = None  # what decides how many a node has, where only a run would tell
 
     def rollout_engine(self, loaded: Loaded, version: str | None = None) -> RolloutEngineChoice | None:
         """The version of the rollout engine: the one asked for, else the given one, else the release's."""
@@ -268,13 +275,29 @@ class _ConfigurationReading:
     @cached_property
     def findings(self) -> Sequence[Finding]:
         """What the trainer's checks say about it; milder where that rests on what nobody knows."""
-        findings, given = self._loaded.check(self.workload), self._circumstances.given
+        given = self._circumstances.given
+        findings: Sequence[Finding] = self._loaded.check(self.workload)
+        if self._circumstances.open_gpus is not None:
+            findings = self._on_any_number(findings, self._circumstances.open_gpus)
         if not (given.unsettled or self._alternatives):
             return findings
         from tuner.consultation.open_findings import with_open  # most inputs leave nothing open
 
         ways = [alternative.findings(self._added) for alternative in self._alternatives]
         return with_open(findings, self._loaded.settings, given.unsettled, ways)
+
+    def _on_any_number(self, findings: Sequence[Finding], opened: OpenArgument) -> Sequence[Finding]:
+        """The findings, milder where they do not hold of one GPU on a node: how many there are is open."""
+        from tuner.consultation.open_findings import with_open_gpus
+
+        one = replace(
+            self._circumstances, cluster=replace(self._circumstances.cluster, gpus_per_node=1), open_gpus=None
+        )
+        try:
+            alone = self._loaded.check(one.workload(self._loaded, one.rollout_engine(self._loaded)))
+        except TunerError:  # what is asked of several cannot be read for one
+            return findings
+        return with_open_gpus(findings, alone, opened, self._circumstances.cluster.gpus_per_node)
 
     @cached_property
     def releases(self) -> ReleaseRange | None:

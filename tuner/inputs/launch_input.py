@@ -155,6 +155,7 @@ def launched(file: Path, script: "Script", words: Sequence[str], number: int | N
         processes=launch.processes,
         folder=folder_of(str(file)),
         folders=launch.folders,
+        asked_for=script.arguments,
     )
     return with_config(given, file.parent)
 
@@ -259,5 +260,14 @@ def _remarks(script: "Script") -> tuple[Remark, ...]:
                 location=missing.location,
             )
             for missing in script.not_read
+        ),
+        *(
+            Remark(
+                text=_("{assignment} is a placeholder, at which bash stops: put a value in its place").format(
+                    assignment=_repeated(placeholder.text)
+                ),
+                location=placeholder.location,
+            )
+            for placeholder in script.placeholders
         ),
     )

@@ -91,6 +91,7 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
         defaults_of: the name of the copy of the trainer that has the defaults; empty where the release has.
         has_statement: whether the copy of the trainer that would run has a statement with some words in it or
             around it, in a file that the second text stands in the path of; None where the release would run.
+            Of a project on a copy that is not here, what is known of that one's code.
     """
 
     tree: Tree

@@ -37,6 +37,7 @@ _WORDS = {
     "counts_graphs": N_("CUDA graphs are estimated beforehand and taken from the KV cache"),
     "critic": N_("critic"),
     "cuda_graphs": N_("the rollout engine captures CUDA graphs"),
+    "budgets_scale_loss": N_("under a token budget the loss is divided by the micro-batches of a fixed size"),
     "deferred_gradient_sync": N_("gradients are kept whole until the last micro-batch"),
     "dynamic": N_("micro-batches are cut by a token budget"),
     "empties_cache_first": N_("freed memory is given back before the engine's weights return"),

@@ -104,6 +104,9 @@ class Loaded(Protocol):
     def critic_model_key(self) -> str:
         """The key that names the critic's model."""
 
+    def names_another_model(self, key: str) -> bool:
+        """Whether a key names a model by itself, so that what it has tells nothing of the policy's."""
+
     @property
     def validates_only(self) -> bool:
         """Whether the launch validates the model and ends before its first update."""

@@ -128,6 +128,9 @@ class LoadedMinirl(Struct, frozen=True, kw_only=True):
     def trainer(self) -> "Minirl":
         return MINIRL
 
+    def names_another_model(self, key: str) -> bool:
+        return key == self.model_key
+
     @property
     def validates_only(self) -> bool:
         return False

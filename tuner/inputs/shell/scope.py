@@ -13,6 +13,8 @@ from tuner.inputs.shell.source import Node, Source
 from tuner.inputs.shell.undecided_parts import UndecidedPart, together
 from tuner.inputs.shell.values import Text, Unknown, text
 
+BLANKS = " \t\n"  # the separators of which several in a row part as one does
+
 
 @dataclass(frozen=True)
 class Function:
@@ -48,6 +50,14 @@ class Scope:
     optional: list[str] = field(default_factory=list)  # names that are taken for empty, of all copies
     decisions: Mapping[str, bool] = field(default_factory=dict)  # tests that are taken to hold or not
     open_loops: int = 0  # around the statement, whose ends nobody knows: what decides in them may change
+
+    @property
+    def separators(self) -> str | None:
+        """What parts the words of a value, ``IFS``; None where that is not known."""
+        value = self.variables.get("IFS")
+        if value is None:
+            return BLANKS
+        return value.string if isinstance(value, Text) else None
 
     def copy(self) -> "Scope":
         """An equal state that changes apart from this one."""

@@ -23,6 +23,7 @@ from tuner.inputs.shell.started_program import StartedProgram
 from tuner.inputs.shell.streams import Streams
 from tuner.inputs.shell.undecided_parts import UndecidedKind, UndecidedPart, together
 from tuner.inputs.shell.values import Field, Text, text
+from tuner.inputs.shell.visible_devices import exported_devices
 
 
 class CommandShell(Protocol):
@@ -205,7 +206,7 @@ class SimpleCommands:
             self._shell.commands.append(
                 StartedProgram(
                     words=tuple(words),
-                    environment=tuple(environment),
+                    environment=(*exported_devices(self._shell.scope), *environment),
                     location=place,
                     certain=not self._shell.uncertain,
                     doubts=together(self._shell.doubts),

@@ -11,7 +11,7 @@ class StartedProgram(Struct, frozen=True, kw_only=True):
     """A program that the script starts."""
 
     words: tuple[Field, ...]
-    environment: tuple[tuple[str, Text], ...]  # assignments in front of it
+    environment: tuple[tuple[str, Text], ...]  # assignments in front of it, and devices that it sees
     location: Location
     certain: bool  # no branch that nobody knows leads to it
     doubts: tuple[UndecidedPart, ...] = ()  # what is not run that would tell whether such a branch is taken

@@ -15,7 +15,7 @@ from tuner.trainers.verl.defaults import CONFIGS, Defaults
 from tuner.trainers.verl.defaults_list import Composition
 from tuner.trainers.verl.example_configs import ExampleConfig, example_config
 from tuner.trainers.verl.recipe import Recipe
-from tuner.trainers.verl.recipes import named, recognise, started_as
+from tuner.trainers.verl.recipes import ahead_of, named, recognise, started_as
 from tuner.trainers.verl.schema import releases_with
 
 _STRATEGY = "actor_rollout_ref.actor.strategy"
@@ -46,6 +46,7 @@ def laid_defaults(
     if example is not None and example.base == trainer.config:
         return laid(trainer, example), _base_laid(config_name, example.tree)
     recipe = named(config_name, version) or started_as(program, version)
+    recipe = recipe or ahead_of(version, config_name, program)
     if recipe is None and not of_project and composition.recipes:
         keys = _unmarked(composition, arguments)
         recipe = recognise(keys, dict(trainer.tree), version, known_elsewhere=releases_with)

@@ -80,4 +80,6 @@ RECIPES = {
     "recipe.rollout_gpus_per_node": "rollout.n_gpus_per_node",
     "recipe.rollout_nodes": "rollout.nnodes",
     "recipe.mini_batches": "async_training.require_batches",
+    "recipe.takes_log_probs": "async_training.use_rollout_log_probs >=0.6.0 <0.7.1",
+    "recipe.recomputes_log_probs": "async_training.compute_prox_log_prob >=0.6.0 <0.7.1",
 }

@@ -1,6 +1,6 @@
 """A user's configuration, before and after it is laid on the defaults of a release."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from tuner.inputs.user_input import Count, MissingConfiguration, Processes
     from tuner.trainers.verl.primary import Primary
     from tuner.trainers.verl.required_release import RequiredRelease
+    from tuner.trainers.verl.trainer_code.package import TrainerCode
 
 
 class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
@@ -68,7 +69,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
     package: str = ""  # the installed verl that would run it, where that release is not bundled
     fork: Fork | None = None  # the project that it is for, where that is not verl itself
     started: Program = Program.PPO  # the program of verl that reads it
-    processes: "Processes | None" = None  # that a launch of fine-tuning starts, where it says how many
+    processes: "Processes | None" = None  # that a launch starts, and the GPUs that it shows to them
     primary: "Primary | None" = None  # that a launch names; None of a file alone
     copies: PrivateCopies = field(default_factory=PrivateCopies)  # of the defaults, around the folder
     likenesses: Likenesses = field(default_factory=Likenesses)  # of the documents, whatever is added to them
@@ -150,7 +151,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
             unknown=() if missing else tuple(self._unknown(layers, version)),
             has_key=partial(has_key, schema, self.started),
             defaults_of="" if private is None else private.name,
-            has_statement=None if code is None or not code.has_trainer else code.has_statement,
+            has_statement=self._statements_of(code),
         )
         settings.rest_on(defaults.settings)
         if self.fork is not None:
@@ -166,6 +167,14 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
             base=self.copy.stated_in(replace(base, missing=missing, laid_on=self.laid_on), version),
             code=code,
         )
+
+    def _statements_of(self, code: "TrainerCode | None") -> Callable[[str, str], bool] | None:
+        """Whether the code that would run has a statement; None where that is the release's."""
+        if code is not None and code.has_trainer:
+            return code.has_statement
+        fork = self.fork
+        known = fork is not None and bool(fork.statements) and fork.is_as_known(self.keys)
+        return fork.has_statement if fork is not None and known else None
 
     @cached_property
     def unmodelled_engine(self) -> EngineChoice | None:
@@ -198,6 +207,10 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         yield from strategy_of_choice(self.unmodelled_engine, self.started)
         if not self.started.fine_tunes:
             yield from self.arguments.overrides
+            if self.processes_per_node is not None:
+                from tuner.trainers.verl.visible_gpus import override_of  # few launches say which they see
+
+                yield override_of(self.processes_per_node)
             return
         from tuner.trainers.verl.fine_tuning_config import is_choice
         from tuner.trainers.verl.fine_tuning_launch import overrides_of
@@ -229,7 +242,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
             own = {} if self.fork is None else laid_on(self.fork, {})
             return replace(trainer, tree=merged(own, private.tree))
         if self.fork is not None:
-            return replace(trainer, tree=laid_on(self.fork, dict(trainer.tree)))
+            return replace(trainer, tree=laid_on(self.fork, dict(trainer.tree), self.keys))
         return trainer
 
     @property
@@ -253,7 +266,9 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
     def processes_per_node(self) -> "Count | None":
         """The processes on a node that the launch itself starts, where each of them has a GPU."""
         if not self.started.fine_tunes:
-            return None
+            from tuner.trainers.verl.visible_gpus import visible_gpus
+
+            return visible_gpus(self.processes, self.keys)
         from tuner.trainers.verl.fine_tuning_launch import per_node
 
         return per_node(self.processes, self.program)

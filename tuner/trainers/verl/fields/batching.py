@@ -12,6 +12,7 @@ from tuner.trainers.fields import (
     read_fields,
 )
 from tuner.trainers.verl.fields.context import ReleaseContext
+from tuner.trainers.verl.programs import Program
 from tuner.trainers.verl.roles import trains_apart
 from tuner.trainers.verl.source import ReleaseSettings
 from tuner.workload import Actor, Backend, Batch, Batching, Engine, Travel
@@ -50,6 +51,7 @@ def read_batch(source: ReleaseSettings) -> Batch:
         **sizes,
         travel=_travel(source),
         loss_averages_micro_batches=_averages_micro_batches(source),
+        budgets_scale_loss=source.budgets_scale_loss,
         fills_mini_batches=source.v1_trainer,
         group_advantages=sizes["responses_per_prompt"] > 1 and _compares_rewards(source),
         loss_of_advantages=not _other_loss_terms(source),
@@ -173,8 +175,14 @@ def _set_entropy(context: ReleaseContext, actor: Actor) -> Assignments:
 
 
 def _has_log_prob(context: ReleaseContext) -> bool:
+    """Whether the actor's own pass runs before the update.
+
+    The fully asynchronous recipe takes what the engine returned (v0.6.1 and v0.7.0
+    ``recipe/fully_async_policy/ray_trainer.py``), unless it is asked for both.
+    """
     source = context.source
-    return not source.flag("bypass_old_log_prob") and not trains_apart(source)
+    taken = source.flag("recipe.takes_log_probs") and not source.flag("recipe.recomputes_log_probs")
+    return not (source.flag("bypass_old_log_prob") or taken or trains_apart(source))
 
 
 def _set_log_prob(context: ReleaseContext, actor: Actor) -> Assignments:
@@ -244,11 +252,26 @@ def _micro_batch(context: PassContext) -> int:
 
     The deprecated global size, divided over the data-parallel ranks, wins where a release reads it.
     """
-    if _own_section(context) is None:
-        everywhere = context.source.integer(f"{_sized_role(context)}.global_micro_batch")
+    if _reads_global_size(context):
+        everywhere = context.source.integer(_global_size(context))
         if everywhere is not None:
-            return max(1, everywhere // _dividing_ranks(context))
+            return max(1, everywhere // _dividing_ranks(context)) * _repeats(context)
     return context.source.integer(_size(context), default=1)
+
+
+def _global_size(context: PassContext) -> str:
+    return f"{_sized_role(context)}.global_micro_batch"
+
+
+def _reads_global_size(context: PassContext) -> bool:
+    """Whether the size over all ranks is read; by fine-tuning's own trainer in copies that lack the other.
+
+    Source: verl 0.3.0.post1 ``trainer/fsdp_sft_trainer.py:119`` and later (``micro_batch_size_per_gpu``
+    alone); copies of verl 0.1, the same file, lines 87-90 (``micro_batch_size //= dp_size``).
+    """
+    if context.source.program is Program.SFT:
+        return not context.source.has(_size(context))
+    return _own_section(context) is None
 
 
 def _dividing_ranks(context: PassContext) -> int:
@@ -261,13 +284,21 @@ def _dividing_ranks(context: PassContext) -> int:
     return parallel.gpus if all_ranks else parallel.data
 
 
+def _repeats(context: PassContext) -> int:
+    """By what a copy multiplies the size of a rank: those of actor and reference count prompts there."""
+    source = context.source
+    if not source.repeats_micro_batches or context.role not in ("actor", "log_prob", "ref"):
+        return 1
+    return source.integer("batch.responses_per_prompt", default=1)
+
+
 def _set_micro_batch(context: PassContext, batching: Batching) -> Assignments:
     sequences, source = batching.micro_batch_sequences, context.source
-    size, everywhere = _size(context), f"{_sized_role(context)}.global_micro_batch"
-    if source.value(everywhere) is None:
+    size, everywhere = _size(context), _global_size(context)
+    if not _reads_global_size(context) or source.value(everywhere) is None:
         return ((size, sequences),)
     if not source.has(size):  # a copy of an older one, which counts over all ranks alone
-        return ((everywhere, sequences * _dividing_ranks(context)),)
+        return ((everywhere, sequences * _dividing_ranks(context) // _repeats(context)),)
     return ((size, sequences), (everywhere, None))  # it would win, and verl refuses both
 
 

@@ -78,7 +78,7 @@ def read_fsdp(
         bucket_tokens=bucket_tokens(source, f"{role}.fsdp"),
         wraps_otherwise=_wraps_otherwise(source, role),
         plan_lowers=source.text(f"{context.configured_role}.strategy", default="") == "fsdp_turbo",
-        packable=_packable(source, role, parallel),
+        packable=_packable(context, parallel),
         packing_tested=_packing_tested(context.model.architecture),
         repeats_keys=find_architecture(context.model.architecture).verl_repeats_keys,
         lora=None if role == "ref" else fsdp_lora(context),
@@ -87,14 +87,19 @@ def read_fsdp(
     )
 
 
-def _packable(source: ReleaseSettings, role: Role, parallel: Parallelism) -> bool:
+def _packable(context: EngineContext, parallel: Parallelism) -> bool:
     """Whether sequences can be packed: not beside shared prefixes, nor in fine-tuning's own trainer alone.
+
+    A copy may list the types that it packs, and stop for any other.
 
     Source: verl 0.7.0 ``trainer/fsdp_sft_trainer.py`` (``use_sp``): only ranks that share sequences do.
     """
+    source, listed = context.source, context.source.packed_models
     if source.program is Program.SFT:
         return parallel.ulysses > 1
-    return role == "critic" or not source.flag("actor.shared_prefixes")
+    if listed is not None and context.model.architecture not in listed:
+        return False
+    return context.role == "critic" or not source.flag("actor.shared_prefixes")
 
 
 def liger_keeps_forward(source: ReleaseSettings, architecture: str) -> bool:
