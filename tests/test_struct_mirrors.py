@@ -26,6 +26,9 @@ ARGUED: dict[str, tuple[tuple[str, str], ...]] = {
         ("FindingReport", "Rule"),
         ("FindingReport", OFFER),
     ),
+    "what is known of a project, and what of it settings need whatever trainer they are for": (
+        ("Fork", "SettingsReader"),
+    ),
     "values of fields in words of a language, where the model has the values": (
         ("FieldChange", "FieldReport"),
         ("Difference", "DifferenceReport"),

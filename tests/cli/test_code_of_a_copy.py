@@ -241,10 +241,10 @@ DIVIDES = """class DataParallelPPOActor:
         else:
             loss = policy_loss / self.gradient_accumulation
 """
-ALWAYS = DIVIDES.replace("loss = policy_loss * (len(data) / self.config.ppo_mini_batch_size)", "pass")
+DIVIDES_ALWAYS = DIVIDES.replace("loss = policy_loss * (len(data) / self.config.ppo_mini_batch_size)", "pass")
 
 
-@pytest.mark.parametrize(("actor", "scales"), [(DIVIDES, False), (ALWAYS, True)])
+@pytest.mark.parametrize(("actor", "scales"), [(DIVIDES, False), (DIVIDES_ALWAYS, True)])
 def test_a_budget_under_which_the_copy_divides_the_loss_by_another_number(
     repository: Path, actor: str, scales: bool
 ) -> None:
@@ -307,3 +307,208 @@ def test_a_type_that_the_workers_of_the_copy_do_not_pack(
     assert (packed["verdict"] == "will_not_start") is refused
     proposed = [text for finding in padded["findings"] for text in finding["overrides"]]
     assert ("actor_rollout_ref.model.use_remove_padding=True" in proposed) is not refused
+
+
+ALWAYS = """role_worker_mapping = {
+    Role.ActorRollout: ray.remote(ActorRolloutRefWorker),
+    Role.RefPolicy: ray.remote(ActorRolloutRefWorker),
+}
+"""
+# as verl 0.4.0 trainer/main_ppo.py:129-132 has it; 0.3.0.post1 lines 112-116 as above
+ASKED = """if config.algorithm.use_kl_in_reward or config.actor_rollout_ref.actor.use_kl_loss:
+    role_worker_mapping[Role.RefPolicy] = ray.remote(ActorRolloutRefWorker)
+"""
+
+
+@pytest.mark.parametrize(
+    ("mapping", "overrides", "reference"),
+    [
+        (ALWAYS, "", True),
+        (ASKED, "", False),
+        (ASKED, "+algorithm.use_kl_in_reward=True", True),
+        (ASKED, "actor_rollout_ref.actor.use_kl_loss=True", True),
+    ],
+)
+def test_a_reference_that_the_copy_makes_only_for_a_kl_term(
+    repository: Path, mapping: str, overrides: str, reference: bool
+) -> None:
+    (repository / "verl" / "trainer" / "main_ppo.py").write_text(mapping)
+    static = LAUNCH.replace("actor.use_dynamic_bsz=True", "actor.ppo_micro_batch_size_per_gpu=1")
+    static = static.replace("actor.use_kl_loss=True", "rollout.log_prob_micro_batch_size_per_gpu=1")
+    write(repository, workers="pass\n", launch=f"{static} {overrides}")
+    answer = advice(repository, "--verl-version", "0.3.0.post1")
+
+    assert (answer["workload"]["reference"] is not None) is reference
+    assert ("CFG104" in codes(answer)) is reference
+
+
+# verl 0.7.0 workers/rollout/vllm_rollout/vllm_async_server.py:198 against 0.7.1 lines 114-115
+REPLACED = "self.config.max_model_len = self.model_config.hf_config.max_position_embeddings\n"
+RESPECTED = """if self.config.max_model_len is None:
+    self.config.max_model_len = get_max_position_embeddings(self.model_config.hf_config)
+"""
+
+
+@pytest.mark.parametrize(("server", "tokens"), [(REPLACED, None), (RESPECTED, 4096)])
+def test_a_length_that_the_servers_of_the_copy_take(
+    repository: Path, server: str, tokens: int | None
+) -> None:
+    folder = repository / "verl" / "workers" / "rollout" / "vllm_rollout"
+    folder.mkdir(parents=True)
+    (folder / "vllm_async_server.py").write_text(server)
+    launch = f"{LAUNCH} actor_rollout_ref.rollout.max_model_len=4096 data.max_response_length=8192"
+    write(repository, workers="pass\n", launch=launch)
+    answer = advice(repository, "--verl-version", "0.7.0")
+
+    assert answer["workload"]["rollout"]["max_model_tokens"] == tokens
+    assert ("CFG101" in codes(answer)) is (tokens is None)
+    assert ("CFG156" in codes(answer)) is (tokens is not None)
+
+
+SYNC = """class FSDPVLLMShardingManager:
+    def __enter__(self):
+        params = self.module.state_dict()
+        if {condition}:
+            offload_fsdp_model_to_cpu(self.module)
+"""
+
+
+@pytest.mark.parametrize(
+    ("condition", "proposed"), [("self._lora_config is not None", False), ("self.offload_param", True)]
+)
+def test_weights_that_the_weight_sync_of_the_copy_moves_to_the_host_stay_offloaded(
+    repository: Path, condition: str, proposed: bool
+) -> None:
+    folder = repository / "verl" / "workers" / "sharding_manager"
+    folder.mkdir()
+    (folder / "fsdp_vllm.py").write_text(SYNC.format(condition=condition))
+    offload = " ".join(
+        f"actor_rollout_ref.actor.fsdp_config.{it}_offload=True" for it in ("param", "optimizer")
+    )
+    write(repository, workers="config.actor.fsdp_config.optimizer_offload\n", launch=f"{LAUNCH} {offload}")
+    answer = advice(repository, "--verl-version", "0.4.0")
+
+    lines = [line for finding in answer["findings"] for line in finding["overrides"]]
+    assert any("actor.fsdp_config.param_offload=False" in line for line in lines) is proposed
+
+
+@pytest.mark.parametrize(
+    ("release", "reload", "proposed"),
+    [
+        ("0.5.0", "pass", True),  # sleeps at level 1
+        ("0.7.0", "pass", False),
+        ("0.7.1", "pass", False),
+        ("0.7.1", "process_weights_after_loading(model, model_config, self.device)", True),
+    ],
+)
+def test_a_quantized_cache_whose_scales_an_engine_loses_in_sleep(
+    repository: Path, release: str, reload: str, proposed: bool
+) -> None:
+    folder = repository / "verl" / "workers" / "rollout" / "vllm_rollout"
+    folder.mkdir(parents=True)
+    (folder / "utils.py").write_text(f"{reload}\n")
+    write(repository, workers="config.rollout.engine_kwargs\n", launch=LAUNCH)
+    answer = advice(repository, "--verl-version", release, "--engine-version", "0.12.0")
+
+    assert answer["workload"]["rollout"]["quantizes_cache"] is proposed
+
+
+WORKER = """class TaskRunner:
+    def add_aux_model_worker(self, config, worker):
+        if config.aux_model.enable:
+            self.role_worker_mapping[Role.AuxModel] = ray.remote(worker)
+"""
+HANDED_ON = """def run(config):
+    if config.aux_model.enable:
+        trainer = Trainer(config=config, role_worker_mapping=role_worker_mapping)
+"""
+
+
+def with_section(repository: Path, launch: str, **section: object) -> None:
+    """A copy of verl 0.6.0 whose configuration has a section of its own."""
+    defaults = dict(read_defaults("0.6.0", CONFIGS[0]).tree)
+    defaults["aux_model"] = dict(section)
+    workers = "fsdp_config.param_offload, fsdp_config.optimizer_offload, actor.ppo_mini_batch_size\n"
+    write(repository, workers=workers, launch=f"{LAUNCH} {launch}", defaults=defaults)
+
+
+@pytest.mark.parametrize(
+    ("code", "enable", "added"), [(WORKER, True, True), (WORKER, False, False), (HANDED_ON, True, False)]
+)
+def test_a_model_that_the_copy_adds_is_named_and_leaves_no_room_to_spend(
+    repository: Path, code: str, enable: bool, added: bool
+) -> None:
+    (repository / "verl" / "trainer" / "main_ppo.py").write_text(code)
+    offload = "actor_rollout_ref.actor.fsdp_config.param_offload=True data.train_batch_size=64"
+    with_section(repository, f"aux_model.enable={enable} {offload}", enable=False)
+    answer = advice(repository)
+
+    (larger,) = [it for it in answer["findings"] if it["code"] == "CFG111"]
+    assert (not larger["overrides"]) is added
+    assert (answer["verdict"] == "may_not_fit") is added
+    assert any("aux_model" in doubt for doubt in answer["memory"]["doubts"]) is added
+    assert any("aux_model" in part["name"] for part in answer["left_out"]) is added
+    assert ("MEM009" in codes(answer)) is not added
+
+
+def test_nothing_is_pasted_beside_models_that_are_not_counted(repository: Path) -> None:
+    (repository / "verl" / "trainer" / "main_ppo.py").write_text(WORKER)
+    with_section(repository, "aux_model.enable=True data.train_batch_size=256", enable=False)
+    result = run("advise", str(repository / "run.sh"), "--gpu", "h100-sxm")
+    assert "Nothing to paste: how much room is left is not known beside models" in result.out
+
+
+ROUNDS = """class RayPPOTrainer:
+    def fit(self):
+        for _ in range(self.reflection_steps):
+            reflection_output = self.actor_rollout_wg.generate_sequences(batch)
+"""
+
+
+def test_a_further_generation_that_the_copy_makes_is_named(repository: Path) -> None:
+    (repository / "verl" / "trainer" / "main_ppo.py").write_text(ROUNDS)
+    write(repository, workers="pass\n", launch=f"{LAUNCH} +algorithm.reflection.steps=2")
+    answer = advice(repository, "--verl-version", "0.7.0")
+
+    left_out = {part["key"]: part["affects"] for part in answer["left_out"]}
+    assert left_out["algorithm.reflection.steps"] == "seconds"
+    assert not answer["memory"]["doubts"]
+
+
+BY_NEED = """class TaskRunner:
+    def run(self, config):
+        if config.algorithm.use_kl_in_reward or config.actor_rollout_ref.actor.use_kl_loss:
+            role_worker_mapping[Role.RefPolicy] = ray.remote(ActorRolloutRefWorker)
+"""
+WEIGHTLESS = f"{LAUNCH} actor_rollout_ref.actor.kl_loss_coef=0.0"
+
+
+@pytest.mark.parametrize(("program", "said"), [(BY_NEED, True), ("config.ref.fsdp_config\n", False)])
+def test_a_reference_without_weight_is_left_out_where_the_copy_asks_for_a_need(
+    repository: Path, program: str, said: bool
+) -> None:
+    """verl 0.3.0.post1 trainer/main_ppo.py:112-116 makes one whatever is set, 0.4.0 line 130 asks."""
+    write(repository, workers=REFERENCE.format(wrapped=STREAMS), launch=WEIGHTLESS)
+    (repository / "verl" / "trainer" / "main_ppo.py").write_text(program)
+    answer = advice(repository, "--verl-version", "0.3.0.post1")
+    assert ("ROL028" in codes(answer)) is said
+    block = answer["combination"]["overrides"] if answer["combination"] else []
+    assert ("actor_rollout_ref.actor.use_kl_loss=False" in block) is said
+
+
+@pytest.mark.parametrize(
+    ("reads", "said"), [("", True), ("self.config.algorithm.filter_groups.enable\n", False)]
+)
+def test_a_group_filter_does_nothing_where_no_code_of_the_copy_reads_it(
+    repository: Path, reads: str, said: bool
+) -> None:
+    launch = f"{LAUNCH} +algorithm.filter_groups.enable=True +algorithm.filter_groups.metric=acc"
+    write(repository, workers=TIMEOUT, launch=launch)
+    (repository / "verl" / "trainer" / "ppo").mkdir()
+    (repository / "verl" / "trainer" / "ppo" / "ray_trainer.py").write_text(
+        f"class Trainer:\n    pass\n{reads}"
+    )
+    answer = advice(repository, "--verl-version", "0.7.1")
+    assert ("CFG199" in codes(answer)) is said
+    left_out = {part["key"] for part in answer["left_out"]}
+    assert ("algorithm.filter_groups.enable" in left_out) is not said

@@ -207,8 +207,11 @@ def test_advice_for_easyr1_is_in_its_keys_and_brings_what_it_says(easyr1: Path) 
 
 def test_mini_batches_of_verl_agent_count_turns(tmp_path: Path) -> None:
     content = answer(*VERL_AGENT.split())
-    assert content["workload"]["batch"]["prompts"] == 16 * 8
-    assert content["workload"]["batch"]["responses_per_prompt"] == 1
+    batch = content["workload"]["batch"]
+    # rollout_loop.py: a row for each of env.max_steps turns of 16 x 8 episodes
+    assert (batch["prompts"], batch["responses_per_prompt"], batch["rounds"]) == (16 * 8 * 15, 1, 15)
+    assert content["rollout"]["running_sequences"] == 16 * 8  # of one round
+    assert [part["name"] for part in content["left_out"]] == ["episodes of less than 15 turns"]
     assert "mini-exceeds-train" not in [item["name"] for item in content["findings"]]
 
 

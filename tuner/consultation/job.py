@@ -96,6 +96,7 @@ def configuration_of(given: UserInput, release: ReleaseChoice | None = None) -> 
         folder=given.folder,
         processes=given.processes,
         folders=given.folders,
+        environment=given.environment,
         package="" if release is None else release.package,
     )
 

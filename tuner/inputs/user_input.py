@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from tuner.errors import Location
 from tuner.files import STANDARD_INPUT
 from tuner.inputs.asked_arguments import ScriptArguments
+from tuner.inputs.environment import EnvironmentVariable
 from tuner.inputs.machine import GPUS, TargetMachine
 from tuner.inputs.overrides import Argument
 from tuner.inputs.yaml_file import Document
@@ -108,6 +109,7 @@ class UserInput(Struct, frozen=True, kw_only=True):
     folder: str = ""  # where it lies or is typed: what it names is looked for there; empty for standard input
     folders: tuple[str, ...] = ()  # that a script starts the program in, and has Python look for modules in
     asked_for: ScriptArguments | None = None  # what a script says of the arguments that it takes
+    environment: tuple[EnvironmentVariable, ...] = ()  # that a script gives the program, of those kept
     text: str = ""  # what was read; empty of a command as it is typed and of a log
     within: bool = False  # the launch stands inside of a file for another program
 

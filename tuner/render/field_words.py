@@ -34,6 +34,7 @@ _WORDS = {
     "collections": N_("collections of garbage around a weight sync"),
     "compiled": N_("the entropy is computed by compiled kernels"),
     "controller": N_("processes that hold a step's batch"),
+    "rounds": N_("rounds in which the sequences of a step are generated"),
     "counts_graphs": N_("CUDA graphs are estimated beforehand and taken from the KV cache"),
     "critic": N_("critic"),
     "cuda_graphs": N_("the rollout engine captures CUDA graphs"),

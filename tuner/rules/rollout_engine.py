@@ -63,8 +63,8 @@ def largest_fraction(case: Case) -> Workload | None:
 
 
 def sequences_per_replica(workload: Workload) -> int:
-    """Sequences that one replica generates in a step."""
-    return ceil(workload.batch.sequences / workload.generator.replicas)
+    """Sequences that one replica generates at a time."""
+    return ceil(workload.batch.round_sequences / workload.generator.replicas)
 
 
 def step_waits_for_host(workload: Workload) -> bool:

@@ -128,7 +128,9 @@ class ServiceRole(Enum):
 
 
 class Service(Struct, frozen=True, kw_only=True, cache_hash=True):
-    """A frozen model that judges responses, on an inference engine or on an engine of the trainer.
+    """A model that judges responses, on an inference engine or on an engine of the trainer.
+
+    It is counted as a frozen one.
 
     One of ``server`` and ``engine`` says which; neither, where it is on GPUs of its own that nothing is asked
     about.
@@ -143,6 +145,7 @@ class Service(Struct, frozen=True, kw_only=True, cache_hash=True):
     starts_first: bool = False  # its inference engine starts before the trainer has loaded anything
     engine: Engine | None = None  # the trainer's engine that runs it
     scoring: Pass | None = None  # how that engine cuts its forward pass
+    trained: bool = False  # in the same step, which is not counted
 
     @property
     def left_out(self) -> bool:

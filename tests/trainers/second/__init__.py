@@ -132,6 +132,10 @@ class LoadedMinirl(Struct, frozen=True, kw_only=True):
         return key == self.model_key
 
     @property
+    def planned_steps(self) -> int | None:
+        return None
+
+    @property
     def validates_only(self) -> bool:
         return False
 

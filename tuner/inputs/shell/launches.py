@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 
 from tuner.errors import Location
+from tuner.inputs.environment import EnvironmentVariable
 from tuner.inputs.shell.carriers import PYTHON
 from tuner.inputs.shell.started_program import StartedProgram
 from tuner.inputs.shell.undecided_parts import UndecidedPart, together
@@ -38,6 +39,7 @@ class Launch(Struct, frozen=True, kw_only=True):
     processes: Processes  # as the options of what starts it say
     doubts: tuple[UndecidedPart, ...] = ()  # what is not run that would tell whether such a branch is taken
     folders: tuple[str, ...] = ()  # that it runs in and that Python looks for modules in, as far as is known
+    variables: tuple[EnvironmentVariable, ...] = ()  # of its environment, those which are kept
     on_default_path: bool = True  # the way that is read of a script leads to it
 
     @property
@@ -65,6 +67,7 @@ def launches(commands: Sequence[StartedProgram]) -> tuple[Launch, ...]:
                     processes=_processes(words[:position], command),
                     doubts=command.doubts,
                     folders=command.folders,
+                    variables=command.variables,
                 )
             )
     return tuple(started)

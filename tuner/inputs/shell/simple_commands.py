@@ -17,6 +17,7 @@ from tuner.inputs.shell.exits import ExitShell, ReturnFromFunction
 from tuner.inputs.shell.expansion import Expander
 from tuner.inputs.shell.folders import python_folders
 from tuner.inputs.shell.machine import answer
+from tuner.inputs.shell.passed_variables import environment_of
 from tuner.inputs.shell.scope import Assumed, Function, Scope
 from tuner.inputs.shell.source import Node, Source
 from tuner.inputs.shell.started_program import StartedProgram
@@ -211,6 +212,7 @@ class SimpleCommands:
                     certain=not self._shell.uncertain,
                     doubts=together(self._shell.doubts),
                     folders=python_folders(self._shell.scope, environment),
+                    variables=environment_of(self._shell.scope, environment, words, place),
                 )
             )
         status, from_machine = answer(values, self._shell.scope.machine)

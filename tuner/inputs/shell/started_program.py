@@ -3,6 +3,7 @@
 from msgspec import Struct
 
 from tuner.errors import Location
+from tuner.inputs.environment import EnvironmentVariable
 from tuner.inputs.shell.undecided_parts import UndecidedPart
 from tuner.inputs.shell.values import Field, Text
 
@@ -16,3 +17,4 @@ class StartedProgram(Struct, frozen=True, kw_only=True):
     certain: bool  # no branch that nobody knows leads to it
     doubts: tuple[UndecidedPart, ...] = ()  # what is not run that would tell whether such a branch is taken
     folders: tuple[str, ...] = ()  # that it runs in and that Python looks for modules in, as far as is known
+    variables: tuple[EnvironmentVariable, ...] = ()  # that it gets, of those which are kept

@@ -21,6 +21,7 @@ from tuner.trainers.verl.read import (
     critic_model_path,
     model_key,
     model_path,
+    planned_steps,
     read,
     service_paths,
     validates_only,
@@ -58,6 +59,10 @@ class LoadedConfiguration(Struct, frozen=True, kw_only=True):
 
     def names_another_model(self, key: str) -> bool:  # noqa: D102
         return key in (self.model_key, self.critic_model_key) or is_of_service(key)
+
+    @property
+    def planned_steps(self) -> int | None:  # noqa: D102
+        return planned_steps(self.settings)
 
     @property
     def validates_only(self) -> bool:  # noqa: D102

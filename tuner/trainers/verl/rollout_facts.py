@@ -64,7 +64,26 @@ def _vllm(source: ReleaseSettings, version: str, model: ModelShape, actor: Engin
         # the engine in the trainer's process is asked for ``logprobs=0``, whether they are used or not
         "samples_log_probs": not source.since("0.7.0"),
         "image_cache_bytes": _image_cache_bytes(source, version),
+        "quantizes_cache": facts["quantizes_cache"] and not _loses_scales(source, version, actor),
     }
+
+
+def _loses_scales(source: ReleaseSettings, version: str, actor: Engine) -> bool:
+    """Whether the scales of a quantized KV cache are gone once the engine has slept.
+
+    A sleep of level 2 drops them with the weights, which a weight sync brings back and them not: the scale of
+    the queries is no buffer, and vLLM up to 0.11 loses those of keys and values as well. Making the weights
+    ready as after loading sets them again, which verl does since 0.7.1.
+
+    Source: verl 0.7.0 ``workers/rollout/vllm_rollout/vllm_rollout.py:232``, 0.7.1
+    ``workers/rollout/vllm_rollout/utils.py:202-206``; vLLM 0.12.0 ``attention/layer.py`` (``_q_scale``),
+    ``v1/worker/gpu_worker.py`` (``sleep``), ``v1/worker/gpu_model_runner.py`` (``init_fp8_kv_scales``); vLLM
+    #25800, #28783.
+    """
+    if sleep_level(source, RolloutEngine.VLLM, version, actor) == 1:
+        return False
+    processes = source.copy.processes_weights
+    return not (source.since("0.7.1") if processes is None else processes)
 
 
 def _image_cache_bytes(source: ReleaseSettings, version: str) -> int:

@@ -8,6 +8,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from tuner.errors import Location
+from tuner.inputs.environment import EnvironmentVariable
 from tuner.inputs.overrides import (
     COMMAND_LINE,
     PROPOSED,
@@ -70,6 +71,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
     fork: Fork | None = None  # the project that it is for, where that is not verl itself
     started: Program = Program.PPO  # the program of verl that reads it
     processes: "Processes | None" = None  # that a launch starts, and the GPUs that it shows to them
+    environment: tuple[EnvironmentVariable, ...] = ()  # that a script gives the program
     primary: "Primary | None" = None  # that a launch names; None of a file alone
     copies: PrivateCopies = field(default_factory=PrivateCopies)  # of the defaults, around the folder
     likenesses: Likenesses = field(default_factory=Likenesses)  # of the documents, whatever is added to them
@@ -152,6 +154,8 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
             has_key=partial(has_key, schema, self.started),
             defaults_of="" if private is None else private.name,
             has_statement=self._statements_of(code),
+            environment=self.environment,
+            started=self.program,
         )
         settings.rest_on(defaults.settings)
         if self.fork is not None:
@@ -159,8 +163,13 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
                 name=self.fork.name,
                 spell=partial(spelled_override, self.fork),
                 unchecked=self.fork.unchecked,
+                rounds_key=self.fork.rounds_key,
             )
             settings = completed(self.fork, replace(settings, program=program))
+        if code is not None and code.has_trainer and not self.started.fine_tunes:
+            from tuner.trainers.verl.added_parts import added_parts  # most launches lie in no copy
+
+            settings = replace(settings, added_parts=added_parts(settings, version, code))
         return LoadedConfiguration(
             settings=settings,
             version=version,

@@ -3,6 +3,7 @@
 from tuner.language import N_
 from tuner.trainers.key_facts import Affects
 from tuner.trainers.omission import Omission, OmissionContext, changed, switched
+from tuner.trainers.verl.group_filter import ENABLE, filters_in_vain
 from tuner.trainers.verl.rollout_names import NAME_KEY, engine_of_own_rollout
 from tuner.versions import at_least
 
@@ -42,6 +43,11 @@ def _log_probs(job: OmissionContext) -> str | None:
     """Asked for where the release does not do so by itself."""
     key = job.named(f"{_ROLLOUT}.calculate_log_probs")
     return key if key is not None and job.settings.get(key) else None
+
+
+def _filtered(job: OmissionContext) -> str | None:
+    """Asked for where the program that is started has code for it."""
+    return ENABLE if job.settings.get(ENABLE) and not filters_in_vain(job.settings, job.version) else None
 
 
 GENERATION: tuple[Omission, ...] = (
@@ -124,7 +130,7 @@ GENERATION: tuple[Omission, ...] = (
         reason=N_("each step is taken to need one round of generation"),
         patterns=("algorithm.filter_groups.*",),
         affects=Affects.SECONDS,
-        trigger=switched("algorithm.filter_groups.enable"),
+        trigger=_filtered,
     ),
     Omission(
         name=N_("skipped generation"),

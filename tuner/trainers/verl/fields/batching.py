@@ -13,7 +13,7 @@ from tuner.trainers.fields import (
 )
 from tuner.trainers.verl.fields.context import ReleaseContext
 from tuner.trainers.verl.programs import Program
-from tuner.trainers.verl.roles import trains_apart
+from tuner.trainers.verl.roles import trains_apart, weighs_kl_in_reward, weighs_kl_loss
 from tuner.trainers.verl.source import ReleaseSettings
 from tuner.workload import Actor, Backend, Batch, Batching, Engine, Travel
 
@@ -49,14 +49,22 @@ def read_batch(source: ReleaseSettings) -> Batch:
     sizes = read_fields(BATCH, ReleaseContext(source=source))
     return Batch(
         **sizes,
+        rounds=_rounds(source),
         travel=_travel(source),
         loss_averages_micro_batches=_averages_micro_batches(source),
-        budgets_scale_loss=source.budgets_scale_loss,
+        budgets_scale_loss=source.copy.budgets_scale_loss,
         fills_mini_batches=source.v1_trainer,
         group_advantages=sizes["responses_per_prompt"] > 1 and _compares_rewards(source),
         loss_of_advantages=not _other_loss_terms(source),
         sorted_ranks=source.since("0.6.1") and not source.v1_trainer,
     )
+
+
+def _rounds(source: ReleaseSettings) -> int:
+    """Rounds in which the sequences of a step are generated: the turns of a project's episodes."""
+    program = source.settings.program
+    key = "" if program is None else program.rounds_key
+    return source.settings.integer(key, default=1, minimum=1) if key else 1
 
 
 def talks(source: ReleaseSettings) -> bool:
@@ -80,7 +88,7 @@ def _travel(source: ReleaseSettings) -> Travel:
 def _compares_rewards(source: ReleaseSettings) -> bool:
     """Whether advantages are differences of the rewards of a group, which a KL penalty would tell apart."""
     grouped = source.text("advantage", default="gae") in _GROUP_ESTIMATORS
-    return grouped and not source.flag("kl_in_reward")
+    return grouped and not weighs_kl_in_reward(source)
 
 
 def _other_loss_terms(source: ReleaseSettings) -> bool:
@@ -88,7 +96,7 @@ def _other_loss_terms(source: ReleaseSettings) -> bool:
 
     Source: verl 0.3.0.post1 ``workers/actor/dp_actor.py``, 0.9.1 ``workers/utils/losses.py`` (``ppo_loss``).
     """
-    return source.number("actor.entropy_coeff", default=0.0) != 0 or source.flag("actor.use_kl_loss")
+    return weighs_kl_loss(source) or source.number("actor.entropy_coeff", default=0.0) != 0
 
 
 def _averages_micro_batches(source: ReleaseSettings) -> bool:
@@ -287,7 +295,7 @@ def _dividing_ranks(context: PassContext) -> int:
 def _repeats(context: PassContext) -> int:
     """By what a copy multiplies the size of a rank: those of actor and reference count prompts there."""
     source = context.source
-    if not source.repeats_micro_batches or context.role not in ("actor", "log_prob", "ref"):
+    if not source.copy.repeats_micro_batches or context.role not in ("actor", "log_prob", "ref"):
         return 1
     return source.integer("batch.responses_per_prompt", default=1)
 

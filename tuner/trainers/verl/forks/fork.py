@@ -42,6 +42,7 @@ class Fork(Struct, frozen=True, kw_only=True):
     groups: Mapping[str, str] = NO_GROUPS  # config groups of its own: the choice that trains with verl
     computed: Callable[[Settings], Mapping[str, Any]] = nothing  # what it makes of its settings itself
     config_argument: str | None = None  # names a file on its command line, which has no grammar of Hydra
+    rounds_key: str = ""  # of the most turns of an episode, each of which is a sequence of its own
     unchecked: tuple[str, ...] = ()  # names of verl's checks that do not hold of it
     notes: tuple[str, ...] = ()  # in what the estimate is not the project's
 
@@ -58,10 +59,13 @@ class Fork(Struct, frozen=True, kw_only=True):
         """Whether the user sets no key that it lacks: a later copy of it, on another verl, may have that."""
         return not any(split_key(key) in keys for key in self.lacks)
 
-    def has_statement(self, words: str, file: str) -> bool:
+    def has_statement(self, words: str, file: str, lacks: str = "") -> bool:
         """Whether its code is known to have a statement, where no copy of it is around that tells."""
-        asked = set(words.split())
-        return any(file in name and asked <= set(rest) for name, *rest in map(str.split, self.statements))
+        asked, others = set(words.split()), set(lacks.split())
+        return any(
+            file in name and asked <= set(rest) and not others & set(rest)
+            for name, *rest in map(str.split, self.statements)
+        )
 
     @property
     def renames(self) -> bool:

@@ -14,7 +14,7 @@ Most of them died when the workers were replaced by the model engine in 0.8.0: t
 When it does not apply
 ----------------------
 A key with its default value is silent, so that a composed configuration, which spells out every key, is not reported.
-In a copy of verl whose asynchronous programs still run the older workers, what those read is not reported.
+In a copy of verl whose asynchronous programs still run the older workers, what those read is not reported, nor a length of the rollout engine that the servers of a copy take.
 Keys of the critic's batches, of the reference's entropy and of the reference's offload have checks of their own.
 
 Sources
@@ -76,6 +76,7 @@ class Dead(Struct, frozen=True, kw_only=True):
     workers: bool = (
         False  # read by the older workers, which a copy of the trainer may run for its own programs
     )
+    meaning: str = ""  # under which a copy of the trainer may read it
 
 
 def _prefixed(key: str, live: str, releases: Releases, *, critic: bool = False) -> Dead:
@@ -146,15 +147,20 @@ DEAD: tuple[Dead, ...] = (
     Dead(key=f"{ROLLOUT}.over_sample_rate", releases=Releases(since="0.7.0")),
     Dead(key=f"{ROLLOUT}.multi_stage_wake_up", releases=Releases(since="0.6.0")),
     Dead(key=f"{ROLLOUT}.max_num_seqs", releases=Releases(until="0.6.0")),
-    Dead(key=f"{ROLLOUT}.max_model_len", releases=Releases(since="0.7.0", until="0.7.1")),
+    Dead(
+        key=f"{ROLLOUT}.max_model_len",
+        releases=Releases(since="0.7.0", until="0.7.1"),
+        meaning="rollout.max_model_tokens",
+    ),
 )
 
 
 def check(settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:
     """One finding per dead key that the user changed."""
-    v1_trainer = source_of(settings, version).v1_trainer
+    source = source_of(settings, version)
     for dead in DEAD:
-        alive = (dead.v1 and not v1_trainer) or (dead.workers and _runs_workers(dead, settings))
+        alive = (dead.v1 and not source.v1_trainer) or (dead.workers and _runs_workers(dead, settings))
+        alive = alive or source.copy.key(dead.meaning) == dead.key
         if (
             version in dead.releases
             and not alive
