@@ -35,6 +35,26 @@ TIMEOUT = """class ActorRolloutRefWorker:
     def __init__(self, config):
         init_process_group(timeout=self.config.get("nccl_timeout", 600))
 """
+ROLES_FOR_KL = """def run(config):
+    config.actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu
+    if config.algorithm.use_kl_in_reward or config.actor_rollout_ref.actor.use_kl_loss:
+        role_worker_mapping[Role.RefPolicy] = ActorRolloutRefWorker
+"""
+ALL_ROLES = """def run(config):
+    config.actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu
+    role_worker_mapping = {Role.RefPolicy: ActorRolloutRefWorker}
+"""
+GUARD = """def check_mutually_exclusive(mbs, mbs_per_gpu):
+    if mbs is None and mbs_per_gpu is None:
+        raise ValueError("set one of them")
+"""
+OWN_ROLLOUT = """class ActorRolloutRefWorker:
+    def _build_rollout(self):
+        if self.config.rollout.name == "vllm":
+            rollout_class = vLLMRollout
+        elif self.config.rollout.name == "vllm_with_tool":
+            rollout_class = vLLMRolloutWithTool
+"""
 NO_LEGACY = 'raise NotImplementedError("support legacy worker implementation")\n'
 
 
@@ -102,6 +122,57 @@ def test_a_fused_head_that_the_copy_leaves_unpatched(repository: Path) -> None:
 
     assert "CFG169" in named and "CFG124" not in named
     assert "CFG124" in codes(unset) and "CFG169" not in codes(unset)
+
+
+@pytest.mark.parametrize(
+    ("main", "key", "there"),
+    [
+        (ALL_ROLES, "", True),
+        (ROLES_FOR_KL, "", False),
+        (ROLES_FOR_KL, " algorithm.use_kl_in_reward=True", True),
+        (ROLES_FOR_KL, " actor_rollout_ref.actor.use_kl_loss=True", True),
+    ],
+)
+def test_a_reference_that_an_old_copy_builds_for_a_kl_term_alone(
+    repository: Path, main: str, key: str, there: bool
+) -> None:
+    defaults = dict(read_defaults("0.3.0.post1", CONFIGS[0]).tree)
+    defaults["algorithm"] = {**defaults["algorithm"], "use_kl_in_reward": False}
+    launch = LAUNCH.replace("use_dynamic_bsz", "ppo_micro_batch_size_per_gpu").replace("gpu=True", "gpu=1")
+    launch = launch.replace(" actor_rollout_ref.actor.use_kl_loss=True", "")
+    (repository / "verl" / "trainer" / "main_ppo.py").write_text(main)
+    (repository / "verl" / "trainer" / "ray_trainer.py").write_text(GUARD)
+    size = " actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=1"
+    write(repository, workers=TIMEOUT, launch=f"{launch}{size}{key}", defaults=defaults)
+    answer = advice(repository, "--verl-version", "0.3.0.post1")
+
+    assert (answer["workload"]["reference"] is not None) is there
+    assert ("CFG104" in codes(answer)) is there
+
+
+def test_a_rollout_that_the_copy_builds_on_an_engine_is_taken_for_it(repository: Path) -> None:
+    launch = LAUNCH.replace("rollout.name=vllm", "rollout.name=vllm_with_tool")
+    write(repository, workers=OWN_ROLLOUT)
+    plain = advice(repository)
+    write(repository, workers=OWN_ROLLOUT, launch=launch)
+    own = advice(repository)
+
+    assert own["workload"]["rollout"]["engine"] == "vllm"
+    assert update_bytes(own) == update_bytes(plain)
+    assert {part["key"] for part in own["left_out"]} - {part["key"] for part in plain["left_out"]} == {
+        "actor_rollout_ref.rollout.name"
+    }
+
+
+@pytest.mark.parametrize(
+    ("workers", "name"), [(TIMEOUT, "vllm_with_tool"), (OWN_ROLLOUT, "vllm_tools"), (OWN_ROLLOUT, "own")]
+)
+def test_a_rollout_that_nobody_builds_is_refused(repository: Path, workers: str, name: str) -> None:
+    write(repository, workers=workers, launch=LAUNCH.replace("rollout.name=vllm", f"rollout.name={name}"))
+    answer = run("advise", str(repository / "run.sh"), "--gpu", "h100-sxm")
+
+    assert (answer.code, answer.err.count("\n")) == (2, 1)
+    assert f"got '{name}'" in answer.err
 
 
 @pytest.mark.parametrize(("refuses", "dead"), [(False, False), (True, True)])

@@ -16,7 +16,8 @@ from tuner.inputs.execution_paths import ExecutionPath, execution_paths
 from tuner.inputs.machine import TargetMachine, target_machine
 from tuner.inputs.script_arguments import arguments_of, further_arguments, with_open_values
 from tuner.inputs.secrets import is_carried
-from tuner.inputs.shell.interpreter import Interpreter
+from tuner.inputs.shell.effort import TooMuchError
+from tuner.inputs.shell.interpreter import Interpreter, too_much
 from tuner.inputs.shell.launches import Launch, launches
 from tuner.inputs.shell.respelling import PLACEHOLDER
 from tuner.inputs.shell.scope import Assumed, Scope
@@ -190,7 +191,10 @@ def _further_scopes(scope: Scope, as_typed: Script, content: bytes) -> Iterator[
 
 def _followed(source: Source, start: Scope, find: _Find) -> Script:
     """What a script does that starts in a scope, which stays as it is."""
-    scope = start.copy()
+    try:
+        scope = start.copy()
+    except TooMuchError:  # the tries before it took all
+        raise too_much(Location(source=start.script)) from None
     scope.consulted, scope.assumed, scope.optional = [], [], []
     interpreter = Interpreter(scope, find)
     try:

@@ -28,10 +28,14 @@ PLACEHOLDER = re.compile(
     re.MULTILINE,
 )
 _END_OF_LINE = re.compile(rb"(?<!\\)\n")
+# "a \\", "`# of a` \\", "b": the grammar reads the comment on to the end of the line, past what closes it.
+_COMMENT_AS_WORD = re.compile(rb"(?<![^\s\"])`#[^`\n]*`")
+_ASCII = re.compile(rb"[\x00-\x7f]")
 
 
 def respelled(content: bytes) -> tuple[bytes, tuple[int, ...]]:
     """A script as the grammar understands it, and the places of the bytes in it that were put in."""
+    content = _COMMENT_AS_WORD.sub(_does_nothing, content)
     places = [(match.end(), b" ") for match in _DESCRIPTOR.finditer(content)]
     for match in PLACEHOLDER.finditer(content):
         places += [(match.start(3), bytes((byte,))) for byte in b"${%s?" % match[2]]
@@ -46,6 +50,11 @@ def respelled(content: bytes) -> tuple[bytes, tuple[int, ...]]:
         inserted.append(place + number)
         at = place
     return b"".join([*pieces, content[at:]]), tuple(inserted)
+
+
+def _does_nothing(comment: re.Match[bytes]) -> bytes:
+    """A command of the same length that prints nothing: "`:     `"."""
+    return b"`:" + _ASCII.sub(b" ", comment[0][2:-1]) + b"`"
 
 
 def _around_sums(content: bytes) -> Iterator[tuple[int, bytes]]:

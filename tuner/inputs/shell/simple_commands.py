@@ -16,7 +16,6 @@ from tuner.inputs.shell.conditions import Status
 from tuner.inputs.shell.exits import ExitShell, ReturnFromFunction
 from tuner.inputs.shell.expansion import Expander
 from tuner.inputs.shell.folders import python_folders
-from tuner.inputs.shell.loops import in_background
 from tuner.inputs.shell.machine import answer
 from tuner.inputs.shell.passed_variables import environment_of
 from tuner.inputs.shell.scope import Assumed, Function, Scope
@@ -35,6 +34,7 @@ class CommandShell(Protocol):
     source: Source
     streams: Streams
     uncertain: int  # branches around the statement that nobody knows whether they are taken
+    beside: int  # statements around it that run beside the script
     doubts: list[UndecidedPart]  # what is not run that would tell
     commands: list[StartedProgram]
 
@@ -113,7 +113,7 @@ class SimpleCommands:
         if not words:
             return True
         status = self._run(words, environment, self._shell.source.location(node))
-        if in_background(node):
+        if self._shell.beside:
             return status
         raise ExitShell(status)
 
