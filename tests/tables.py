@@ -30,7 +30,7 @@ from tuner.workload import ANY_LENGTHS, Lengths, ServiceRole, Workload
 EXAMPLES = Path(verl.__file__).parent / "examples"
 HEADROOM = 0.1
 _BASE_FIELDS = ("model", "gpu", "gpus_per_node", "nodes", "version")
-_FIELDS = (*_BASE_FIELDS, "engine_version", "zero_advantage_ratio")
+_FIELDS = (*_BASE_FIELDS, "engine_version", "zero_advantage_ratio", "program")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +46,7 @@ class Base:
     overrides: tuple[str, ...]
     engine_version: str | None = None  # of the rollout engine; None: the newest that the release allows
     zero_advantage_ratio: float | None = None  # what the option says
+    program: str = ""  # that a launch starts; empty of settings alone
     model_key: str = "actor_rollout_ref.model.path"  # the key of the model, by the program that reads it
 
 
@@ -150,7 +151,7 @@ def scene(base: Base, overrides: Sequence[str] = (), *, lengths: Lengths | None 
 
 @lru_cache(maxsize=1000)  # several laws ask of the same one
 def _scene(base: Base, overrides: tuple[str, ...], lengths: Lengths | None) -> Scene:
-    loaded = load(None, given(base, overrides), version=base.version)
+    loaded = load(None, given(base, overrides), version=base.version, program=base.program)
     critic = loaded.critic_model_path()
     per_node, nodes = loaded.cluster_size()
     workload = loaded.workload(

@@ -20,11 +20,13 @@ STANDS = "tuner/render/checked/lines.py:_Stands"
 #: Why two classes have the same fields and are two all the same.
 ARGUED: dict[str, tuple[tuple[str, str], ...]] = {
     "a finding as a report has it: rule, finding and price in one row, overrides without what is secret": (
-        ("Finding", "FindingReport"),
         ("FindingReport", "Recommendation"),
         ("FindingReport", "Refusal"),
         ("FindingReport", "Rule"),
         ("FindingReport", OFFER),
+    ),
+    "what is known of a project, and what of it settings need whatever trainer they are for": (
+        ("Fork", "SettingsReader"),
     ),
     "values of fields in words of a language, where the model has the values": (
         ("FieldChange", "FieldReport"),

@@ -55,6 +55,7 @@ class Rule(Struct, frozen=True, kw_only=True):
     refuses: bool = False  # an error of this rule ends the launch before its first step is through
     yours: bool = False  # following it changes the training: listed apart, never part of what is to be pasted
     package: str = ""  # that following it needs where the job runs, and that the trainer does not depend on
+    unread: bool = False  # speaks of keys that do nothing: where nothing is wrong, one line names them all
 
     def __reduce__(self) -> tuple[Any, ...]:
         """From another process comes the same rule, of which one is kept, however many findings name it."""
@@ -85,6 +86,7 @@ class Finding(Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()  # caveats, one sentence each
     set_aside: bool = False  # the configuration is read as if its cause were not there
     hides_value: bool = False  # its overrides move a value that may be a secret
+    not_in_copy: bool = False  # what it rests on does not stand in the copy of the trainer that runs
     effect: Numerics | None = None  # on the training, where it is another than the rule's own
 
     @property

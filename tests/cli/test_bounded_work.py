@@ -93,6 +93,24 @@ def test_a_script_that_starts_nothing_is_followed_no_further_with_each_number_of
     assert calls("config", str(script), code=2) < 4_000_000  # 2.3; 7.1 million
 
 
+def test_a_function_that_watches_a_server_beside_the_script_is_not_followed_for_long(tmp_path: Path) -> None:
+    script = tmp_path / "run.sh"
+    round_ = "for a in ${A[@]}; do s=$(curl $a || true); if [ -n $s ]; then echo $s; else echo; fi; done"
+    script.write_text(
+        f"A=(a b c)\nwatch() {{\n  while true; do\n    {round_}\n    sleep 60\n  done\n}}\nwatch > log &\n"
+        f"python3 -m verl.trainer.main_ppo {' '.join(JOB)}\n"
+    )
+    assert calls("config", str(script)) < 4_000_000
+
+
+@pytest.mark.parametrize("rounds", range(390, 404))  # one of them leaves nothing for a second try to start on
+def test_a_try_that_has_no_work_left_ends_in_a_message(rounds: int, tmp_path: Path) -> None:
+    script = tmp_path / "run.sh"
+    script.write_text(f"for i in {{1..{rounds}}}; do {':; ' * 18}done\necho ${{MODE:-}}\n")
+    result = run("config", str(script), *(f"V{number}=1" for number in range(1_000)))
+    assert (result.code, result.err.count("\n")) == (2, 1), result.err
+
+
 @pytest.mark.parametrize(
     ("statement", "most"),
     [

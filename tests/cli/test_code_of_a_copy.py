@@ -1,6 +1,7 @@
 """What a release does and a copy of verl does otherwise is read from the copy's code, through the command."""
 
 import json
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,26 @@ HEADS = """class ActorRolloutRefWorker:
 TIMEOUT = """class ActorRolloutRefWorker:
     def __init__(self, config):
         init_process_group(timeout=self.config.get("nccl_timeout", 600))
+"""
+ROLES_FOR_KL = """def run(config):
+    config.actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu
+    if config.algorithm.use_kl_in_reward or config.actor_rollout_ref.actor.use_kl_loss:
+        role_worker_mapping[Role.RefPolicy] = ActorRolloutRefWorker
+"""
+ALL_ROLES = """def run(config):
+    config.actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu
+    role_worker_mapping = {Role.RefPolicy: ActorRolloutRefWorker}
+"""
+GUARD = """def check_mutually_exclusive(mbs, mbs_per_gpu):
+    if mbs is None and mbs_per_gpu is None:
+        raise ValueError("set one of them")
+"""
+OWN_ROLLOUT = """class ActorRolloutRefWorker:
+    def _build_rollout(self):
+        if self.config.rollout.name == "vllm":
+            rollout_class = vLLMRollout
+        elif self.config.rollout.name == "vllm_with_tool":
+            rollout_class = vLLMRolloutWithTool
 """
 NO_LEGACY = 'raise NotImplementedError("support legacy worker implementation")\n'
 
@@ -91,7 +112,7 @@ def test_a_reference_stays_on_the_card_where_the_copy_moves_it_by_hand(
 
 
 def test_a_fused_head_that_the_copy_leaves_unpatched(repository: Path) -> None:
-    defaults = dict(read_defaults("0.5.0", CONFIGS[0]).tree)
+    defaults = deepcopy(dict(read_defaults("0.5.0", CONFIGS[0]).tree))  # which others read as well
     fused = f"{LAUNCH} actor_rollout_ref.model.use_fused_kernels=True"
     write(repository, workers=HEADS, launch=fused, defaults=defaults)
     named = codes(advice(repository))
@@ -101,6 +122,57 @@ def test_a_fused_head_that_the_copy_leaves_unpatched(repository: Path) -> None:
 
     assert "CFG169" in named and "CFG124" not in named
     assert "CFG124" in codes(unset) and "CFG169" not in codes(unset)
+
+
+@pytest.mark.parametrize(
+    ("main", "key", "there"),
+    [
+        (ALL_ROLES, "", True),
+        (ROLES_FOR_KL, "", False),
+        (ROLES_FOR_KL, " algorithm.use_kl_in_reward=True", True),
+        (ROLES_FOR_KL, " actor_rollout_ref.actor.use_kl_loss=True", True),
+    ],
+)
+def test_a_reference_that_an_old_copy_builds_for_a_kl_term_alone(
+    repository: Path, main: str, key: str, there: bool
+) -> None:
+    defaults = dict(read_defaults("0.3.0.post1", CONFIGS[0]).tree)
+    defaults["algorithm"] = {**defaults["algorithm"], "use_kl_in_reward": False}
+    launch = LAUNCH.replace("use_dynamic_bsz", "ppo_micro_batch_size_per_gpu").replace("gpu=True", "gpu=1")
+    launch = launch.replace(" actor_rollout_ref.actor.use_kl_loss=True", "")
+    (repository / "verl" / "trainer" / "main_ppo.py").write_text(main)
+    (repository / "verl" / "trainer" / "ray_trainer.py").write_text(GUARD)
+    size = " actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=1"
+    write(repository, workers=TIMEOUT, launch=f"{launch}{size}{key}", defaults=defaults)
+    answer = advice(repository, "--verl-version", "0.3.0.post1")
+
+    assert (answer["workload"]["reference"] is not None) is there
+    assert ("CFG104" in codes(answer)) is there
+
+
+def test_a_rollout_that_the_copy_builds_on_an_engine_is_taken_for_it(repository: Path) -> None:
+    launch = LAUNCH.replace("rollout.name=vllm", "rollout.name=vllm_with_tool")
+    write(repository, workers=OWN_ROLLOUT)
+    plain = advice(repository)
+    write(repository, workers=OWN_ROLLOUT, launch=launch)
+    own = advice(repository)
+
+    assert own["workload"]["rollout"]["engine"] == "vllm"
+    assert update_bytes(own) == update_bytes(plain)
+    assert {part["key"] for part in own["left_out"]} - {part["key"] for part in plain["left_out"]} == {
+        "actor_rollout_ref.rollout.name"
+    }
+
+
+@pytest.mark.parametrize(
+    ("workers", "name"), [(TIMEOUT, "vllm_with_tool"), (OWN_ROLLOUT, "vllm_tools"), (OWN_ROLLOUT, "own")]
+)
+def test_a_rollout_that_nobody_builds_is_refused(repository: Path, workers: str, name: str) -> None:
+    write(repository, workers=workers, launch=LAUNCH.replace("rollout.name=vllm", f"rollout.name={name}"))
+    answer = run("advise", str(repository / "run.sh"), "--gpu", "h100-sxm")
+
+    assert (answer.code, answer.err.count("\n")) == (2, 1)
+    assert f"got '{name}'" in answer.err
 
 
 @pytest.mark.parametrize(("refuses", "dead"), [(False, False), (True, True)])
@@ -114,3 +186,329 @@ def test_a_key_that_older_workers_of_the_copy_read(repository: Path, refuses: bo
     )
 
     assert ("CFG101" in codes(advice(repository, "--verl-version", "0.7.1"))) is dead
+
+
+OF_PROMPTS = """class ActorRolloutRefWorker:
+    def __init__(self):
+        if self._is_actor:
+            self.config.actor.ppo_micro_batch_size //= self.device_mesh.shape[0]
+            self.config.actor.ppo_micro_batch_size *= self.config.rollout.n
+        if self._is_rollout:
+            self.config.rollout.log_prob_micro_batch_size //= self.device_mesh.shape[0]
+            self.config.rollout.log_prob_micro_batch_size *= self.config.rollout.n
+"""
+
+
+@pytest.mark.parametrize(("repeats", "sequences"), [(True, 4 * 5), (False, 4)])
+def test_micro_batches_of_a_copy_take_all_responses_of_a_prompt(
+    repository: Path, repeats: bool, sequences: int
+) -> None:
+    """Copies of verl 0.1: ``workers/fsdp_workers.py:96-109``."""
+    workers = OF_PROMPTS if repeats else OF_PROMPTS.replace("*= self.config.rollout.n", "*= 1")
+    launch = LAUNCH.replace("use_dynamic_bsz=True", "ppo_micro_batch_size=32")
+    role = "actor_rollout_ref"
+    launch += f" {role}.rollout.n=5 {role}.rollout.log_prob_micro_batch_size=32"
+    write(repository, workers=workers, launch=f"{launch} {role}.ref.log_prob_micro_batch_size=32")
+    job = advice(repository, "--verl-version", "0.3.0.post1")["workload"]
+
+    sizes = [job["actor"]["update"], job["actor"]["log_prob"], job["reference"]["log_prob"]]
+    assert [one["batching"]["micro_batch_sequences"] for one in sizes] == [sequences] * 3
+
+
+@pytest.mark.parametrize(("size", "refused"), [(4, True), (8, False)])
+def test_a_micro_batch_that_leaves_ranks_of_the_copy_without_a_sequence(
+    repository: Path, size: int, refused: bool
+) -> None:
+    """Copies of verl 0.1: ``fsdp_workers.py:97-109`` divides, ``dp_actor.py:207`` fails."""
+    launch = LAUNCH.replace("use_dynamic_bsz=True", f"ppo_micro_batch_size={size}")
+    role = "actor_rollout_ref"
+    sizes = f"{role}.rollout.log_prob_micro_batch_size=8 {role}.ref.log_prob_micro_batch_size=8"
+    write(repository, workers=OF_PROMPTS, launch=f"{launch} {sizes}")
+    answer = advice(repository, "--verl-version", "0.3.0.post1")
+
+    assert (answer["verdict"] == "will_not_start") is refused
+    assert ("CFG191" in codes(answer)) is refused
+    if refused:
+        (finding,) = (finding for finding in answer["findings"] if finding["code"] == "CFG191")
+        assert "It stops at verl/workers/fsdp_workers.py:4 of this copy." in finding["notes"]
+
+
+DIVIDES = """class DataParallelPPOActor:
+    def update_policy(self, data):
+        self.gradient_accumulation = self.config.ppo_mini_batch_size // self.config.ppo_micro_batch_size
+        if self.config.use_dynamic_bsz:
+            loss = policy_loss * (len(data) / self.config.ppo_mini_batch_size)
+        else:
+            loss = policy_loss / self.gradient_accumulation
+"""
+DIVIDES_ALWAYS = DIVIDES.replace("loss = policy_loss * (len(data) / self.config.ppo_mini_batch_size)", "pass")
+
+
+@pytest.mark.parametrize(("actor", "scales"), [(DIVIDES, False), (DIVIDES_ALWAYS, True)])
+def test_a_budget_under_which_the_copy_divides_the_loss_by_another_number(
+    repository: Path, actor: str, scales: bool
+) -> None:
+    """Copies of verl 0.1 divide in both cases; 0.3.0.post1 ``workers/actor/dp_actor.py:311-315``."""
+    (repository / "verl" / "workers" / "dp_actor.py").write_text(
+        f"{actor}        self.config.ppo_max_token_len_per_gpu, self.config.log_prob_max_token_len_per_gpu\n"
+    )
+    write(repository, workers=TIMEOUT)
+    budgeted = codes(advice(repository, "--verl-version", "0.3.0.post1"))
+    role = "actor_rollout_ref"
+    static = LAUNCH.replace("use_dynamic_bsz=True", "ppo_micro_batch_size=128")
+    sizes = f"{role}.rollout.log_prob_micro_batch_size=128 {role}.ref.log_prob_micro_batch_size=128"
+    long = "data.max_response_length=1024 data.train_batch_size=512"
+    write(repository, workers=TIMEOUT, launch=f"{static} {sizes} {long}")
+    counted = codes(advice(repository, "--verl-version", "0.3.0.post1"))
+
+    assert ("CFG190" in budgeted) is scales
+    assert ("BAT001" in counted) is not scales
+
+
+PACKS_SOME = """class ActorRolloutRefWorker:
+    def _build_model_optimizer(self):
+        use_remove_padding = self.config.model.get("use_remove_padding", False)
+        if use_remove_padding:
+            from verl.models.registry import check_model_support_rmpad
+            check_model_support_rmpad(actor_model_config.model_type)
+"""
+PACKED = """_REOVEPAD_MODELS = {listed!r}
+
+def check_model_support_rmpad(model_type):
+    if model_type not in _REOVEPAD_MODELS.keys():
+        raise ValueError(f"Model architecture {{model_type}} is not supported for now.")
+"""
+
+
+@pytest.mark.parametrize(
+    ("model", "own", "refused"),
+    [
+        ("Qwen/Qwen2.5-7B-Instruct", "", False),
+        ("Qwen/Qwen2.5-VL-3B-Instruct", "", True),
+        ("Qwen/Qwen2.5-VL-3B-Instruct", "qwen2_5_vl", False),
+        ("google/gemma-3-12b-it", "", True),
+    ],
+)
+def test_a_type_that_the_workers_of_the_copy_do_not_pack(
+    repository: Path, model: str, own: str, refused: bool
+) -> None:
+    """Copies of verl 0.1: ``check_model_support_rmpad`` of ``models/registry.py``."""
+    listed = dict.fromkeys(("llama", "mistral", "gemma", "qwen2", own), "Config")
+    (repository / "verl" / "models").mkdir()
+    (repository / "verl" / "models" / "registry.py").write_text(PACKED.format(listed=listed))
+    launch = f"{LAUNCH.replace('Qwen/Qwen2.5-7B-Instruct', model)} data.max_response_length=2048"
+    write(repository, workers=PACKS_SOME, launch=launch)
+    packed = advice(repository, "--verl-version", "0.3.0.post1")
+    unpacked = launch.replace("use_remove_padding=True", "use_remove_padding=False")
+    write(repository, workers=PACKS_SOME, launch=unpacked)
+    padded = advice(repository, "--verl-version", "0.3.0.post1")
+
+    assert ("CFG189" in codes(packed)) is refused
+    assert (packed["verdict"] == "will_not_start") is refused
+    proposed = [text for finding in padded["findings"] for text in finding["overrides"]]
+    assert ("actor_rollout_ref.model.use_remove_padding=True" in proposed) is not refused
+
+
+ALWAYS = """role_worker_mapping = {
+    Role.ActorRollout: ray.remote(ActorRolloutRefWorker),
+    Role.RefPolicy: ray.remote(ActorRolloutRefWorker),
+}
+"""
+# as verl 0.4.0 trainer/main_ppo.py:129-132 has it; 0.3.0.post1 lines 112-116 as above
+ASKED = """if config.algorithm.use_kl_in_reward or config.actor_rollout_ref.actor.use_kl_loss:
+    role_worker_mapping[Role.RefPolicy] = ray.remote(ActorRolloutRefWorker)
+"""
+
+
+@pytest.mark.parametrize(
+    ("mapping", "overrides", "reference"),
+    [
+        (ALWAYS, "", True),
+        (ASKED, "", False),
+        (ASKED, "+algorithm.use_kl_in_reward=True", True),
+        (ASKED, "actor_rollout_ref.actor.use_kl_loss=True", True),
+    ],
+)
+def test_a_reference_that_the_copy_makes_only_for_a_kl_term(
+    repository: Path, mapping: str, overrides: str, reference: bool
+) -> None:
+    (repository / "verl" / "trainer" / "main_ppo.py").write_text(mapping)
+    static = LAUNCH.replace("actor.use_dynamic_bsz=True", "actor.ppo_micro_batch_size_per_gpu=1")
+    static = static.replace("actor.use_kl_loss=True", "rollout.log_prob_micro_batch_size_per_gpu=1")
+    write(repository, workers="pass\n", launch=f"{static} {overrides}")
+    answer = advice(repository, "--verl-version", "0.3.0.post1")
+
+    assert (answer["workload"]["reference"] is not None) is reference
+    assert ("CFG104" in codes(answer)) is reference
+
+
+# verl 0.7.0 workers/rollout/vllm_rollout/vllm_async_server.py:198 against 0.7.1 lines 114-115
+REPLACED = "self.config.max_model_len = self.model_config.hf_config.max_position_embeddings\n"
+RESPECTED = """if self.config.max_model_len is None:
+    self.config.max_model_len = get_max_position_embeddings(self.model_config.hf_config)
+"""
+
+
+@pytest.mark.parametrize(("server", "tokens"), [(REPLACED, None), (RESPECTED, 4096)])
+def test_a_length_that_the_servers_of_the_copy_take(
+    repository: Path, server: str, tokens: int | None
+) -> None:
+    folder = repository / "verl" / "workers" / "rollout" / "vllm_rollout"
+    folder.mkdir(parents=True)
+    (folder / "vllm_async_server.py").write_text(server)
+    launch = f"{LAUNCH} actor_rollout_ref.rollout.max_model_len=4096 data.max_response_length=8192"
+    write(repository, workers="pass\n", launch=launch)
+    answer = advice(repository, "--verl-version", "0.7.0")
+
+    assert answer["workload"]["rollout"]["max_model_tokens"] == tokens
+    assert ("CFG101" in codes(answer)) is (tokens is None)
+    assert ("CFG156" in codes(answer)) is (tokens is not None)
+
+
+SYNC = """class FSDPVLLMShardingManager:
+    def __enter__(self):
+        params = self.module.state_dict()
+        if {condition}:
+            offload_fsdp_model_to_cpu(self.module)
+"""
+
+
+@pytest.mark.parametrize(
+    ("condition", "proposed"), [("self._lora_config is not None", False), ("self.offload_param", True)]
+)
+def test_weights_that_the_weight_sync_of_the_copy_moves_to_the_host_stay_offloaded(
+    repository: Path, condition: str, proposed: bool
+) -> None:
+    folder = repository / "verl" / "workers" / "sharding_manager"
+    folder.mkdir()
+    (folder / "fsdp_vllm.py").write_text(SYNC.format(condition=condition))
+    offload = " ".join(
+        f"actor_rollout_ref.actor.fsdp_config.{it}_offload=True" for it in ("param", "optimizer")
+    )
+    write(repository, workers="config.actor.fsdp_config.optimizer_offload\n", launch=f"{LAUNCH} {offload}")
+    answer = advice(repository, "--verl-version", "0.4.0")
+
+    lines = [line for finding in answer["findings"] for line in finding["overrides"]]
+    assert any("actor.fsdp_config.param_offload=False" in line for line in lines) is proposed
+
+
+@pytest.mark.parametrize(
+    ("release", "reload", "proposed"),
+    [
+        ("0.5.0", "pass", True),  # sleeps at level 1
+        ("0.7.0", "pass", False),
+        ("0.7.1", "pass", False),
+        ("0.7.1", "process_weights_after_loading(model, model_config, self.device)", True),
+    ],
+)
+def test_a_quantized_cache_whose_scales_an_engine_loses_in_sleep(
+    repository: Path, release: str, reload: str, proposed: bool
+) -> None:
+    folder = repository / "verl" / "workers" / "rollout" / "vllm_rollout"
+    folder.mkdir(parents=True)
+    (folder / "utils.py").write_text(f"{reload}\n")
+    write(repository, workers="config.rollout.engine_kwargs\n", launch=LAUNCH)
+    answer = advice(repository, "--verl-version", release, "--engine-version", "0.12.0")
+
+    assert answer["workload"]["rollout"]["quantizes_cache"] is proposed
+
+
+WORKER = """class TaskRunner:
+    def add_aux_model_worker(self, config, worker):
+        if config.aux_model.enable:
+            self.role_worker_mapping[Role.AuxModel] = ray.remote(worker)
+"""
+HANDED_ON = """def run(config):
+    if config.aux_model.enable:
+        trainer = Trainer(config=config, role_worker_mapping=role_worker_mapping)
+"""
+
+
+def with_section(repository: Path, launch: str, **section: object) -> None:
+    """A copy of verl 0.6.0 whose configuration has a section of its own."""
+    defaults = dict(read_defaults("0.6.0", CONFIGS[0]).tree)
+    defaults["aux_model"] = dict(section)
+    workers = "fsdp_config.param_offload, fsdp_config.optimizer_offload, actor.ppo_mini_batch_size\n"
+    write(repository, workers=workers, launch=f"{LAUNCH} {launch}", defaults=defaults)
+
+
+@pytest.mark.parametrize(
+    ("code", "enable", "added"), [(WORKER, True, True), (WORKER, False, False), (HANDED_ON, True, False)]
+)
+def test_a_model_that_the_copy_adds_is_named_and_leaves_no_room_to_spend(
+    repository: Path, code: str, enable: bool, added: bool
+) -> None:
+    (repository / "verl" / "trainer" / "main_ppo.py").write_text(code)
+    offload = "actor_rollout_ref.actor.fsdp_config.param_offload=True data.train_batch_size=64"
+    with_section(repository, f"aux_model.enable={enable} {offload}", enable=False)
+    answer = advice(repository)
+
+    (larger,) = [it for it in answer["findings"] if it["code"] == "CFG111"]
+    assert (not larger["overrides"]) is added
+    assert (answer["verdict"] == "may_not_fit") is added
+    assert any("aux_model" in doubt for doubt in answer["memory"]["doubts"]) is added
+    assert any("aux_model" in part["name"] for part in answer["left_out"]) is added
+    assert ("MEM009" in codes(answer)) is not added
+
+
+def test_nothing_is_pasted_beside_models_that_are_not_counted(repository: Path) -> None:
+    (repository / "verl" / "trainer" / "main_ppo.py").write_text(WORKER)
+    with_section(repository, "aux_model.enable=True data.train_batch_size=256", enable=False)
+    result = run("advise", str(repository / "run.sh"), "--gpu", "h100-sxm")
+    assert "Nothing to paste: how much room is left is not known beside models" in result.out
+
+
+ROUNDS = """class RayPPOTrainer:
+    def fit(self):
+        for _ in range(self.reflection_steps):
+            reflection_output = self.actor_rollout_wg.generate_sequences(batch)
+"""
+
+
+def test_a_further_generation_that_the_copy_makes_is_named(repository: Path) -> None:
+    (repository / "verl" / "trainer" / "main_ppo.py").write_text(ROUNDS)
+    write(repository, workers="pass\n", launch=f"{LAUNCH} +algorithm.reflection.steps=2")
+    answer = advice(repository, "--verl-version", "0.7.0")
+
+    left_out = {part["key"]: part["affects"] for part in answer["left_out"]}
+    assert left_out["algorithm.reflection.steps"] == "seconds"
+    assert not answer["memory"]["doubts"]
+
+
+BY_NEED = """class TaskRunner:
+    def run(self, config):
+        if config.algorithm.use_kl_in_reward or config.actor_rollout_ref.actor.use_kl_loss:
+            role_worker_mapping[Role.RefPolicy] = ray.remote(ActorRolloutRefWorker)
+"""
+WEIGHTLESS = f"{LAUNCH} actor_rollout_ref.actor.kl_loss_coef=0.0"
+
+
+@pytest.mark.parametrize(("program", "said"), [(BY_NEED, True), ("config.ref.fsdp_config\n", False)])
+def test_a_reference_without_weight_is_left_out_where_the_copy_asks_for_a_need(
+    repository: Path, program: str, said: bool
+) -> None:
+    """verl 0.3.0.post1 trainer/main_ppo.py:112-116 makes one whatever is set, 0.4.0 line 130 asks."""
+    write(repository, workers=REFERENCE.format(wrapped=STREAMS), launch=WEIGHTLESS)
+    (repository / "verl" / "trainer" / "main_ppo.py").write_text(program)
+    answer = advice(repository, "--verl-version", "0.3.0.post1")
+    assert ("ROL028" in codes(answer)) is said
+    block = answer["combination"]["overrides"] if answer["combination"] else []
+    assert ("actor_rollout_ref.actor.use_kl_loss=False" in block) is said
+
+
+@pytest.mark.parametrize(
+    ("reads", "said"), [("", True), ("self.config.algorithm.filter_groups.enable\n", False)]
+)
+def test_a_group_filter_does_nothing_where_no_code_of_the_copy_reads_it(
+    repository: Path, reads: str, said: bool
+) -> None:
+    launch = f"{LAUNCH} +algorithm.filter_groups.enable=True +algorithm.filter_groups.metric=acc"
+    write(repository, workers=TIMEOUT, launch=launch)
+    (repository / "verl" / "trainer" / "ppo").mkdir()
+    (repository / "verl" / "trainer" / "ppo" / "ray_trainer.py").write_text(
+        f"class Trainer:\n    pass\n{reads}"
+    )
+    answer = advice(repository, "--verl-version", "0.7.1")
+    assert ("CFG199" in codes(answer)) is said
+    left_out = {part["key"] for part in answer["left_out"]}
+    assert ("algorithm.filter_groups.enable" in left_out) is not said

@@ -45,6 +45,13 @@ def test_what_the_copy_does_not_refuse_is_a_warning(repository: Path) -> None:
     assert finding["message"].endswith(f"but the code in {repository.name}/verl was not found to")
 
 
+def test_what_the_copy_does_not_refuse_is_left_to_the_full_answer(repository: Path) -> None:
+    asked = ("advise", str(repository / "run.sh"), "--gpu", "h100-sxm")
+
+    assert "CFG118" not in run(*asked).out
+    assert "CFG118" in run(*asked, "--full").out
+
+
 def test_what_the_copy_refuses_is_refused_with_its_line(repository: Path) -> None:
     (repository / "verl" / "trainer" / "house.py").write_text(REFUSES)
     answer = advice(repository)
@@ -190,3 +197,62 @@ def test_a_copy_that_counts_over_all_ranks_is_given_sizes_that_do(repository: Pa
         f"{role}.ref.log_prob_micro_batch_size",
     }
     assert all(0 < int(size) < 256 and int(size) % 8 == 0 for _key, _is, size in sizes)
+    assert "CFG103" not in {item["code"] for item in answer["findings"]}  # there is no other form to set
+
+
+TUNES = """torchrun --standalone --nproc_per_node=8 -m verl.trainer.fsdp_sft_trainer \\
+    model.partial_pretrain=Qwen/Qwen2.5-0.5B-Instruct data.train_batch_size=256 data.max_length=1024 \\
+    data.micro_batch_size={size}"""
+NORMALIZES = """def _normalize_config_bsz(self):
+    assert self.config.data.train_batch_size % dp_size == 0
+    assert self.config.data.micro_batch_size % dp_size == 0
+"""
+
+
+@pytest.mark.parametrize(("size", "own"), [(32, 4), (128, 16), (8, 1)])
+@pytest.mark.parametrize("per_gpu", [False, True])
+def test_fine_tuning_of_a_copy_counts_micro_batches_over_all_ranks(
+    repository: Path, size: int, own: int, per_gpu: bool
+) -> None:
+    """Copies of verl 0.1: ``trainer/fsdp_sft_trainer.py:87-90, 261``; a release reads the other key alone."""
+    config = repository / "verl" / "trainer" / "config"
+    config.mkdir()
+    tree = dict(read_defaults("0.4.1", "sft_trainer").tree)
+    (config / "sft_trainer.yaml").write_text(yaml.safe_dump(tree if per_gpu else without(tree, "_per_gpu")))
+    key = f"micro_batch_size{'_per_gpu' if per_gpu else ''}"
+    code = NORMALIZES.replace("micro_batch_size", key)
+    (repository / "verl" / "trainer" / "fsdp_sft_trainer.py").write_text(code)
+    (repository / "run.sh").write_text(TUNES.format(size=size))
+    answer = advice(repository)
+    batching = answer["workload"]["actor"]["update"]["batching"]
+    assert batching["micro_batch_sequences"] == (4 if per_gpu else own)
+    sizes = [text for item in answer["findings"] for text in item["overrides"] if "micro_batch" in text]
+    assert {text.partition("=")[0] for text in sizes} <= {f"data.{key}"}
+    assert sizes or own == 16
+
+
+def test_ranks_cannot_share_a_micro_batch_of_fine_tuning(repository: Path) -> None:
+    config = repository / "verl" / "trainer" / "config"
+    config.mkdir()
+    tree = without(dict(read_defaults("0.4.1", "sft_trainer").tree), "_per_gpu")
+    (config / "sft_trainer.yaml").write_text(yaml.safe_dump(tree))
+    (repository / "verl" / "trainer" / "fsdp_sft_trainer.py").write_text(NORMALIZES)
+    (repository / "run.sh").write_text(TUNES.format(size=20))
+    answer = advice(repository)
+    (finding,) = (item for item in answer["findings"] if item["code"] == "CFG181")
+    assert answer["verdict"] == "will_not_start"
+    assert finding["overrides"] == ["data.micro_batch_size=24"]
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_budget_that_the_copy_never_hands_on_is_not_too_small(repository: Path, named: bool) -> None:
+    """Copies from before 0.2 build the engine without one."""
+    (repository / "verl" / "trainer" / "main_ppo.py").write_text("pass\n")
+    (repository / "verl" / "workers" / "vllm_rollout.py").write_text(
+        f'budget = config.get("{"max_num_batched_tokens" if named else "max_num_seqs"}")\n'
+    )
+    (repository / "run.sh").write_text(
+        f"{LAUNCH.replace('temperature=0', 'temperature=1')} data.max_prompt_length=16384"
+    )
+    found = {item["code"] for item in advice(repository, "--verl-version", "0.3.0.post1")["findings"]}
+    assert ("CFG130" in found) is named

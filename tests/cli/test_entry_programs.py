@@ -329,6 +329,23 @@ def test_a_folder_whose_beginning_nobody_knows_is_looked_for_from_the_launch(tmp
     assert missing["looked_in"][:2] == [str(tmp_path / "examples" / "more"), str(tmp_path / "more")]
 
 
+@pytest.mark.parametrize("clone", ["", "Clone/", "/home/me/Clone/"])
+def test_a_configuration_is_found_wherever_the_tree_was_cloned_to(clone: str, tmp_path: Path) -> None:
+    options = f"--config-path {clone}src/config/more --config-name mine"
+    write(
+        tmp_path,
+        examples__run_sh=f"python3 -m verl.trainer.main_ppo {options} {LAUNCH}\n",
+        src__config__more__mine_yaml=MINE.replace("defaults: [ppo_trainer, _self_]\n", ""),
+    )
+    (tmp_path / ".git").mkdir()
+    launch = str(tmp_path / "examples" / "run.sh")
+
+    assert prompts(launch) == 96
+    assert missing_of(launch) is None
+    (tmp_path / "src" / "config" / "more" / "mine.yaml").rename(tmp_path / "mine_too.yaml")
+    assert missing_of(launch) is not None
+
+
 def test_a_recipe_rests_on_the_verl_that_its_launch_names(tmp_path: Path) -> None:
     """Its own file says where verl's stands from the folder in which the job is started."""
     project, verl = tmp_path / "project", tmp_path / "elsewhere" / "verl"

@@ -207,14 +207,53 @@ def test_advice_for_easyr1_is_in_its_keys_and_brings_what_it_says(easyr1: Path) 
 
 def test_mini_batches_of_verl_agent_count_turns(tmp_path: Path) -> None:
     content = answer(*VERL_AGENT.split())
-    assert content["workload"]["batch"]["prompts"] == 16 * 8
-    assert content["workload"]["batch"]["responses_per_prompt"] == 1
+    batch = content["workload"]["batch"]
+    # rollout_loop.py: a row for each of env.max_steps turns of 16 x 8 episodes
+    assert (batch["prompts"], batch["responses_per_prompt"], batch["rounds"]) == (16 * 8 * 15, 1, 15)
+    assert content["rollout"]["running_sequences"] == 16 * 8  # of one round
+    assert [part["name"] for part in content["left_out"]] == ["episodes of less than 15 turns"]
     assert "mini-exceeds-train" not in [item["name"] for item in content["findings"]]
 
 
-def test_sequences_of_search_r1_are_a_start_and_its_turns() -> None:
-    batch = answer(*SEARCH_R1.split())["workload"]["batch"]
-    assert (batch["prompts"], batch["max_prompt_tokens"], batch["max_response_tokens"]) == (2560, 2048, 4096)
+@pytest.mark.parametrize(
+    ("own", "most"),
+    [
+        ("", 3 * 500 + 2 * 500),  # two answers with what the search found, and one without
+        ("max_turns=1 data.max_obs_length=100", 2 * 500 + 100),
+        ("max_turns=10", 4096),  # which cuts what is longer
+        ("+trainer.max_turns=0", 500),
+    ],
+)
+def test_sequences_of_search_r1_are_a_start_and_its_turns(own: str, most: int) -> None:
+    """``search_r1/llm_agent/generation.py`` at a14dc3a: ``run_llm_loop``, ``_update_right_side``."""
+    workload = answer(*SEARCH_R1.split(), *own.split())["workload"]
+    batch = workload["batch"]
+    assert (batch["prompts"], batch["max_prompt_tokens"], batch["max_response_tokens"]) == (2560, 2048, most)
+    assert workload["rollout"]["max_model_tokens"] == 4096 + 500  # of one turn, ``vllm_rollout.py``
+
+
+def test_search_r1_without_search_generates_in_one_piece() -> None:
+    batch = answer(*SEARCH_R1.split(), "do_search=False")["workload"]["batch"]
+    assert (batch["max_prompt_tokens"], batch["max_response_tokens"]) == (4096, 500)
+
+
+def test_a_later_copy_of_search_r1_has_the_keys_that_the_user_sets() -> None:
+    actor = "actor_rollout_ref.actor"
+    sizes = (f"{actor}.ppo_micro_batch_size_per_gpu=4", f"{actor}.ppo_micro_batch_size=null")
+    content = answer(*SEARCH_R1.split(), *sizes, f"{actor}.use_dynamic_bsz=True")
+    assert unknown(content) == []
+    assert content["verdict"] != "will_not_start"
+    assert "CFG190" not in {item["code"] for item in content["findings"]}
+    assert content["workload"]["actor"]["update"]["batching"]["micro_batch_sequences"] == 4
+
+
+def test_search_r1_counts_micro_batches_over_all_gpus_and_is_told_in_its_keys() -> None:
+    """It has no keys of one GPU, and hands no budget of tokens to the engine."""
+    content = answer(*SEARCH_R1.split(), "data.max_prompt_length=8192", "trainer.n_gpus_per_node=2")
+    assert not {"CFG103", "CFG130"} & {item["code"] for item in content["findings"]}
+    overrides = [text for item in content["findings"] for text in item["overrides"]]
+    assert any(text.startswith("actor_rollout_ref.actor.ppo_micro_batch_size=") for text in overrides)
+    assert not [text for text in overrides if "_micro_batch_size_per_gpu" in text]
 
 
 def test_trajectories_of_ragen_are_those_that_its_filter_keeps() -> None:

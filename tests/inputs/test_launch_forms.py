@@ -57,6 +57,18 @@ def test_a_launch_that_is_not_there_is_refused(number: int) -> None:
         launched(FILE, script, (), number)
 
 
+def test_an_unquoted_placeholder_leaves_its_variable_open_and_is_named() -> None:
+    script = b"set -x\nDATA=<where_it_lies> # yours\nN=8\npython a.py data.train_files=$DATA/a x.n=$N\n"
+    left, filled = (read_script(FILE, script, words) for words in ((), ("DATA=/d",)))
+    assert [argument.text for argument in launched(FILE, left, (), 1).arguments] == [
+        "data.train_files=$DATA/a",
+        "x.n=8",
+    ]
+    assert launched(FILE, filled, ("DATA=/d",), 1).arguments[0].text == "data.train_files=/d/a"
+    (remark,) = (entry for entry in launched(FILE, left, (), 1).remarks if "placeholder" in entry.text)
+    assert (remark.location.line, remark.text.split(" is ")[0]) == (2, "DATA=<where_it_lies>")
+
+
 @pytest.mark.parametrize(
     ("words", "program", "arguments"),
     [

@@ -102,12 +102,28 @@ def test_a_line_says_what_it_costs_the_host_and_the_training() -> None:
         assert line[: line.index(")")].endswith(effects[part["numerics"]])
 
 
+def launched(path: str, release: str, *arguments: str) -> str:
+    launch = next(
+        launch for launch in launches() if launch["path"] == path and f"v{release}" in launch["tags"]
+    )
+    card = ("--gpu", "h100-sxm", "--verl-version", release)
+    return run("advise", "/dev/null", *card, *arguments, "--", *launch["overrides"]).out
+
+
 def test_what_is_yours_to_decide_has_its_price_and_its_override() -> None:
-    text = advised().out
+    text = launched("examples/grpo_trainer/run_qwen3_vl-30b-megatron.sh", "0.7.1")
     told = text[text.index("What matters most") :]
-    decision = told[told.index("BAT004") :]
+    decision = told[told.index("BAT002") :]
     assert "% shorter" in decision
-    assert "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=" in decision
+    assert "actor_rollout_ref.actor.ppo_max_token_len_per_gpu=18432" in decision
+
+
+def test_a_decision_that_is_no_better_than_the_block_is_not_told() -> None:
+    """Larger micro-batches and kept activations do not go together, and the block is the shorter of both."""
+    report = answer()
+    (other,) = (item for item in report["findings"] if item["code"] == "BAT004")
+    assert other["price"]["seconds_after"] > report["combination"]["seconds"]
+    assert "BAT004" not in advised().out
 
 
 def test_what_mends_a_setting_is_not_called_a_help_for_others() -> None:

@@ -113,3 +113,24 @@ def test_where_the_cut_into_micro_batches_weighs_the_loss(
 ) -> None:
     workload = workload_of((*DYNAMIC, f"{ACTOR}.loss_agg_mode={aggregation}"), version)
     assert workload.batch.loss_averages_micro_batches is weighs
+
+
+@pytest.mark.parametrize(
+    ("losses", "weighs"),
+    [
+        ((), False),
+        (("moe_z_loss_coeff=0.001",), True),
+        (("moe_z_loss_coeff=0",), False),
+        (("moe_aux_loss_coeff=0.01",), False),  # verl switches the balancing loss off
+        (("moe_router_load_balancing_type=aux_loss",), True),
+        (("moe_router_load_balancing_type=aux_loss", "moe_aux_loss_coeff=0"), False),
+    ],
+)
+def test_losses_of_the_router_weigh_tokens_by_their_micro_batch(
+    losses: tuple[str, ...], weighs: bool
+) -> None:
+    """Megatron moe_utils.py, z_loss_func: a mean over the tokens that the router is given at once."""
+    section = f"+{ACTOR}.megatron.override_transformer_config"
+    settings = ("model_engine=megatron", *(f"{section}.{loss}" for loss in losses))
+    workload = workload_of((*DYNAMIC, *settings), "0.8.0")
+    assert workload.batch.loss_averages_micro_batches is weighs

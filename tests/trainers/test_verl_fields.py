@@ -89,6 +89,7 @@ OF_RULE: Mapping[str, st.SearchStrategy[Any]] = {
     "checkpointed": BOOLEANS,
     "chunk_tokens": st.none() | MANY,
     "memory_fraction": SHARES,
+    "capture_sizes": OF_FORM[SIZES],
     "max_model_tokens": st.none() | MANY,
     "chunked_prefill": BOOLEANS,
     "prefix_caching": BOOLEANS,

@@ -82,7 +82,8 @@ def test_an_unknown_meaning_is_a_mistake() -> None:
 NAMED = json.loads(DATA.read_text("utf-8"))
 PROGRAMS = {Program.PPO: BUNDLED, Program.SFT: BUNDLED[: BUNDLED.index("0.7.1")]}
 PROGRAMS[Program.SFT_ENGINE] = BUNDLED[BUNDLED.index("0.6.0") :]
-OUTSIDE = {"require_batches": "a recipe's, which the wheels before 0.8.0 lack"}
+_OF_RECIPE = "a recipe's, which the wheels before 0.8.0 lack"
+OUTSIDE = dict.fromkeys(("require_batches", "use_rollout_log_probs", "compute_prox_log_prob"), _OF_RECIPE)
 
 
 def is_handed_on(key: str) -> bool:

@@ -1,5 +1,6 @@
 """A launch of a recipe is read as that, whose configuration has keys that verl's own trainer refuses."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -158,3 +159,46 @@ def test_the_new_workers_of_071_go_by_the_engines_own_strategy() -> None:
         for words, version in (((new, role), "0.7.1"), ((new, engine), "0.7.1"), ((role,), "0.8.0"))
     ]
     assert backends == [Backend.FSDP, Backend.FSDP2, Backend.FSDP2]
+
+
+def test_a_tree_between_two_releases_has_the_trainer_that_it_names() -> None:
+    """0.6.0 has no fully asynchronous one, and its keys alone tell the other that generates apart."""
+    report = advised("fully_async_policy.fully_async_main", "0.6.0")
+    assert "what recipe.fully_async_policy.fully_async_main does beside the PPO trainer" in [
+        part["name"] for part in report["left_out"]
+    ]
+    assert "one_step_off_policy" not in json.dumps(report)
+
+
+@pytest.mark.parametrize(
+    ("further", "version", "computes"),
+    [
+        ((), "0.6.1", False),  # v0.6.1 recipe/fully_async_policy/ray_trainer.py: use_rollout_log_probs
+        ((), "0.7.0", False),
+        (("async_training.use_rollout_log_probs=False",), "0.7.0", True),
+        (("async_training.compute_prox_log_prob=True",), "0.7.0", True),
+    ],
+)
+def test_the_log_probabilities_of_the_engine_need_no_pass_of_the_actor(
+    further: tuple[str, ...], version: str, computes: bool
+) -> None:
+    report = advised("fully_async_policy.fully_async_main", version, *further)
+    phases = {phase["phase"] for phase in report["memory"]["phases"]}
+    assert ("old_log_prob" in phases) is computes
+    assert (report["workload"]["actor"]["log_prob"] is not None) is computes
+
+
+def advised(module: str, version: str, *further: str) -> dict[str, Any]:
+    """The answer on a launch of a recipe's trainer."""
+    words = ("python3", "-m", f"recipe.{module}", MODEL, "algorithm.adv_estimator=grpo", "rollout.nnodes=1")
+    words += ("rollout.n_gpus_per_node=4", "trainer.n_gpus_per_node=4", "data.train_batch_size=0")
+    words += (
+        "actor_rollout_ref.rollout.name=vllm",
+        "actor_rollout_ref.rollout.calculate_log_probs=True",
+        "data.gen_batch_size=1",
+    )
+    words += ("actor_rollout_ref.actor.use_dynamic_bsz=True", "actor_rollout_ref.hybrid_engine=False")
+    answer = run("advise", "--gpu", "h100-sxm", "--verl-version", version, "-f", "json", *words, *further)
+    assert answer.code == 0, answer.err
+    report: dict[str, Any] = json.loads(answer.out)
+    return report

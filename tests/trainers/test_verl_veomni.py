@@ -19,6 +19,9 @@ OWN = f"{ACTOR}.veomni"
 DENSE = (*GRPO, "model_engine=veomni", f"{ACTOR}.use_dynamic_bsz=True")
 
 
+NEWER_WORKERS = "+trainer.use_legacy_worker_impl=disable"
+
+
 def engine(*overrides: str, version: str = "0.9.1") -> Engine:
     return workload_of((*VEOMNI, *overrides), version, model=SPARSE, gpus=16).actor.engine
 
@@ -72,11 +75,11 @@ def test_activations_go_to_the_host_by_veomni_s_own_key_since_0_9_1() -> None:
     assert engine(old, version="0.9.0").activation_offload
 
 
-def test_adapters_and_releases_before_0_8_are_refused() -> None:
+def test_adapters_and_releases_before_0_7_1_are_refused() -> None:
     with pytest.raises(UnsupportedError, match=r"VeOmni engine of verl 0\.9\.1 trains no adapters"):
         engine(f"{MODEL}.lora_rank=8")
-    with pytest.raises(UnsupportedError, match=r"modelled from verl 0\.8\.0 on, not in 0\.7\.1"):
-        load(None, DENSE, version="0.7.1")
+    with pytest.raises(UnsupportedError, match=r"modelled from verl 0\.7\.1 on, not in 0\.7\.0"):
+        load(None, DENSE, version="0.7.0")
 
 
 def update_bytes(*overrides: str) -> dict[str, int]:
@@ -114,3 +117,24 @@ def update_seconds(*overrides: str) -> float:
 def test_fewer_experts_are_gathered_in_less_time() -> None:
     """A layer of 56,889,600 parameters in place of 623,120,640, beside the same products and root."""
     assert update_seconds(f"{OWN}.expert_parallel_size=16") < 0.9 * update_seconds()
+
+
+def test_0_7_1_runs_it_by_its_newer_workers_alone() -> None:
+    """verl 0.7.1 ``trainer/main_ppo.py:165-171`` raises NotImplementedError for the older ones."""
+    read = engine(NEWER_WORKERS, version="0.7.1")
+    assert (read.backend, read.whole_root, read.parallel.shard, read.parallel.expert) == (
+        Backend.FSDP2,
+        True,
+        16,
+        4,
+    )
+    assert not read.fused_layers  # no key of 0.7.1 names a kernel
+    with pytest.raises(UnsupportedError, match=r"verl 0\.7\.1 runs VeOmni by its newer workers alone"):
+        engine(version="0.7.1")
+
+
+def test_0_7_1_has_no_critic_for_it() -> None:
+    """``VeOmniEngineWithValueHead`` came with 0.8.0 ``workers/engine/veomni/transformer_impl.py:1034``."""
+    with_critic = (*DENSE, "algorithm.adv_estimator=gae", NEWER_WORKERS)
+    with pytest.raises(UnsupportedError, match=r"verl 0\.7\.1 has no critic for VeOmni"):
+        workload_of(with_critic, "0.7.1")

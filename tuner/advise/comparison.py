@@ -33,6 +33,7 @@ _OF_ADVICE = frozenset(
     {
         "apart_with",
         "fusable",
+        "graphs_adjustable",
         "layers_fusable",
         "older_core",
         "packable",

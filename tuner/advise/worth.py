@@ -1,17 +1,28 @@
-"""Whether advice is worth a word of any command: what changes neither bytes nor seconds is not."""
+"""Whether advice is worth a word: nothing gained is worth none, and a short answer has room for less."""
 
-from tuner.advise.answer import Price, Recommendation
-from tuner.findings import Severity
-from tuner.rules.case import LEAST_GAIN
+from tuner.advise.answer import Advice, Price, Recommendation
+from tuner.advise.differences import changes, merged
+from tuner.advise.merge import goes_together
+from tuner.findings import Finding, Goal, Numerics, Severity
+from tuner.memory import PhaseEstimate
+from tuner.rules.case import LEAST_GAIN, Case, figures
 from tuner.units import GIB
 
+LEAST_ROOM = 0.03
+"""Share of the card that a change has to free where memory is missing: less is within what is uncertain."""
+MUCH_HOST = 1024 * GIB
+"""Host memory of a node that is worth sparing where nobody says how much there is: many have no more."""
 
-def gains_nothing(item: Recommendation) -> bool:
+
+def gains_nothing(item: Recommendation, advice: Advice) -> bool:
     """Whether advice changes neither bytes nor, by a percent and for certain, the step.
 
     What is wrong is told whatever it costs, and what is the user's to decide is no gain that is missing.
+    Bytes of the host count where a node may have too few of them, or is asked for very many.
     """
     if item.yours or item.finding.severity is not Severity.ADVICE:
+        return False
+    if _spares_host(item, advice, much=MUCH_HOST):
         return False
     return item.price is None or changes_nothing(item.price)
 
@@ -23,6 +34,107 @@ def changes_nothing(cost: Price) -> bool:
         and _same_bytes(cost.worst_before_bytes, cost.worst_after_bytes)
         and (abs(cost.time_change or 0.0) < LEAST_GAIN or not _is_certain(cost))
     )
+
+
+def is_worth_a_line(item: Recommendation, advice: Advice) -> bool:
+    """Whether a finding that is no part of the block is worth a line of the short answer.
+
+    It is where it says what is wrong, where the job needs it to fit, or where it brings the share of the step
+    that a line of the block has to bring. The block was put together of all that may be pasted, so beside it
+    only what is the user's to decide is left.
+    """
+    if _says_what_is_wrong(item) or (item.finding.rule.yours and not item.overrides):
+        return True  # what no setting does is priced by its rule, which speaks of large gains alone
+    if item.workload is None or item.price is None or (advice.combination is not None and not item.yours):
+        return False
+    if advice.combination is None and makes_room(item, advice):
+        return True
+    return shortens(item.price, advice.least_gain) and (advice.combination is None or _adds(item, advice))
+
+
+def shortens(cost: Price, least_gain: float) -> bool:
+    """Whether a change takes its share of the step away, for certain."""
+    return cost.change is not None and cost.change.is_gain and -(cost.time_change or 0.0) >= least_gain
+
+
+def makes_room(item: Recommendation, advice: Advice) -> bool:
+    """Whether a change frees its share of the card in a phase that is beyond it, or brings it within.
+
+    What changes the training is asked of nobody who is no further with it: it has to bring its phase within.
+    So does what is no part of a block with which the job would fit.
+    """
+    if item.workload is None:
+        return False
+    other = advice.if_reweighted
+    partly = not item.yours and (other is None or item.finding.rule.name in other.rules)
+    capacity, after = advice.estimate.capacity_bytes, figures(item.workload).estimate
+    for phase in advice.estimate.phases:
+        if phase.interval[1] <= capacity:
+            continue
+        changed = after.phase(phase.phase)
+        within = changed is None or changed.peak_bytes <= capacity < phase.peak_bytes
+        if within or (partly and _saved(phase, changed) >= LEAST_ROOM * capacity):
+            return True
+    return _spares_host(item, advice)
+
+
+def is_uncounted_loss(finding: Finding) -> bool:
+    """Whether a finding warns of time that no setting gives back, and that the seconds do not count."""
+    of_time = finding.severity is Severity.WARNING and finding.rule.goal is Goal.TIME
+    return of_time and not finding.overrides
+
+
+def with_block(item: Recommendation, advice: Advice) -> Case | None:
+    """The job with the block and a change that is no part of it; None where the two do not go together."""
+    if advice.combination is None or item.workload is None:
+        return None
+    block = Case.of(advice.combination.workload, headroom=advice.headroom)
+    both = block.with_workload(merged(block.workload, changes(advice.workload, item.workload)))
+    return both if goes_together(both.workload) and block.affords(both.workload) else None
+
+
+def _says_what_is_wrong(item: Recommendation) -> bool:
+    """Whether a finding speaks of a job that fails, or is another than its settings say.
+
+    A milder one is not worth it where the job stays the same without what it finds, or where the code that
+    runs is not the code that it speaks of.
+    """
+    finding = item.finding
+    if finding.severity is Severity.ERROR or is_uncounted_loss(finding):
+        return True
+    if finding.severity is not Severity.WARNING or finding.rule.goal is not Goal.CORRECTNESS:
+        return False
+    same = bool(item.overrides) and item.workload is None and finding.numerics is not Numerics.CHANGED
+    return not finding.not_in_copy and not same
+
+
+def _adds(item: Recommendation, advice: Advice) -> bool:
+    """Whether a change makes the step shorter than the block does: on top of it, or else instead of it."""
+    block, both = advice.combination, with_block(item, advice)
+    if block is None:
+        return True
+    if both is not None:
+        seconds: float | None = both.time.seconds
+    else:
+        seconds = None if item.price is None else item.price.seconds_after
+    return seconds is not None and seconds <= block.time.seconds * (1 - advice.least_gain)
+
+
+def _saved(before: PhaseEstimate, after: PhaseEstimate | None) -> int:
+    """Bytes that a phase takes less, expected or at most."""
+    if after is None:
+        return before.peak_bytes
+    return max(before.peak_bytes - after.peak_bytes, before.interval[1] - after.interval[1])
+
+
+def _spares_host(item: Recommendation, advice: Advice, *, much: int | None = None) -> bool:
+    """Whether a change spares a share of the host memory that a node may lack, or has to have ``much`` of."""
+    estimate = advice.estimate
+    limit = much if estimate.host_capacity_bytes is None else estimate.host_capacity_bytes
+    if item.workload is None or limit is None or estimate.host_high_bytes <= limit:
+        return False
+    saved = estimate.host_bytes - figures(item.workload).estimate.host_bytes
+    return saved >= LEAST_ROOM * estimate.host_bytes
 
 
 def _same_bytes(before: int, after: int) -> bool:

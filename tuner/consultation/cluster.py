@@ -11,7 +11,7 @@ from tuner.evidence import Evidence
 from tuner.gpus import counted, find_gpu, memory_bytes_of, namesakes, nearest_gpu
 from tuner.hardware import Cluster, Gpu
 from tuner.inputs.machine import TargetMachine
-from tuner.inputs.user_input import Count
+from tuner.inputs.user_input import Count, OpenArgument, Processes
 from tuner.language import _
 from tuner.trainers.protocol import Loaded
 from tuner.units import GIB, GIGA, parse_rate
@@ -101,13 +101,13 @@ def choose_cluster(
         premises: what is said beside it.
         card: the one that is judged for.
         launched: the processes on a node that the launch starts, where each has a GPU: they outweigh what the
-            card's node has, which need not all be used.
+            card's node has, which need not all be used. Those that a launch shows to the job do not.
 
     Raises:
         InputError: an option is no number or no rate that anything has.
     """
     gpus_per_node, nodes = loaded.cluster_size()
-    of_card = card.per_node if launched is None else None
+    of_card = card.per_node if launched is None or launched.yields else None
     host = premises.host_memory_gib
     for name, value, largest in (
         ("host_memory_gib", host, _LARGEST_GIB),
@@ -147,10 +147,65 @@ def _number_reason(premises: Premises, of_card: int | None, launched: Count | No
         )
         if value is not None
     ]
-    if launched is not None and per_node is None:
+    if launched is not None and launched.yields:
+        said = said if of_card or per_node else [launched.text, *said]
+    elif launched is not None and per_node is None:
         form = "{launcher}" if launched.told else _("{launcher} without --nproc_per_node")
         said.insert(0, form.format(launcher=launched.text))
     return _(" and ").join(said) or _("the configuration")
+
+
+def open_number(
+    premises: Premises, card: ChosenGpu, launched: Count | None, processes: Processes | None
+) -> OpenArgument | None:
+    """What decides the number of GPUs on a node and only a run would tell; None where somebody says it.
+
+    Args:
+        premises: what is said beside the launch.
+        card: the one that is judged for.
+        launched: the processes on a node that the launch starts, where each has a GPU.
+        processes: what the launch says of them.
+    """
+    said = card.per_node or premises.gpus_per_node or launched
+    return None if said or processes is None else processes.open_per_node
+
+
+def number_note(
+    premises: Premises, card: ChosenGpu, launched: Count | None, processes: Processes | None, cluster: Cluster
+) -> str:
+    """What a launch leaves to say of the number of GPUs on a node; empty where it is said.
+
+    Args:
+        premises: what is said beside the launch.
+        card: the one that is judged for.
+        launched: the processes on a node that the launch starts, where each has a GPU.
+        processes: what the launch says of them.
+        cluster: that was chosen.
+    """
+    opened = open_number(premises, card, launched, processes)
+    visible = None if processes is None or card.per_node or premises.gpus_per_node else processes.visible
+    if visible is not None and visible.value < cluster.gpus_per_node:
+        text = _("{gpus} of a node, of which {text} shows {shown} ({place}): a job gets no others")
+        return text.format(
+            gpus=cluster.gpus_per_node, text=visible.text, shown=visible.value, place=visible.location
+        )
+    if launched is not None and launched is visible:
+        return _("{gpus} of a node, by {text} ({place}); --gpu {more}x{gpu} says otherwise").format(
+            gpus=launched.value,
+            text=launched.text,
+            place=launched.location,
+            more=2 * launched.value,
+            gpu=cluster.gpu.name,
+        )
+    if opened is None:
+        return ""
+    return _("{text} decides how many a node has ({place}); {gpus} assumed: give --gpu {fewer}x{gpu}").format(
+        text=opened.text,
+        place=opened.location,
+        gpus=cluster.gpus_per_node,
+        fewer=2,
+        gpu=cluster.gpu.name,
+    )
 
 
 def recorded_card(record: "RunRecord", premises: Premises) -> ChosenGpu | None:

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from tuner.advise import Advice, advise
-from tuner.consultation.cluster import ChosenGpu, choose_card, machine_of, recorded_card
+from tuner.consultation.cluster import ChosenGpu, choose_card, machine_of, number_note, recorded_card
+from tuner.consultation.counted_cards import read_for_node
 from tuner.consultation.job import JobReading, read_job, release_of
 from tuner.consultation.premises import LEAST_GAIN, OPTIONS, Premises
 from tuner.consultation.result import Consultation, ProjectOption, RunComparison
 from tuner.consultation.verdicts import advice_beyond_memory, is_node_said
 from tuner.findings import Numerics
-from tuner.inputs.machine import read_for
 from tuner.inputs.reading import read_given
 from tuner.inputs.user_input import UserInput, with_shown_lost
 from tuner.memory.fitting.limits import values_that_fit
@@ -81,8 +81,10 @@ def _input_and_card(
 ) -> tuple[UserInput, ChosenGpu]:
     """What was given, with the log of its run where one stands beside it, and the card."""
     card = choose_card(premises)
-    with read_for(machine_of(card, premises)):
-        given = read_given(source, words, launch=premises.launch, content=content)
+    given = read_for_node(
+        machine_of(card, premises),
+        partial(read_given, source, words, launch=premises.launch, content=content),
+    )
     if given.record is not None:
         card = recorded_card(given.record, premises) or card
     if log is None:
@@ -183,6 +185,7 @@ def _consultation(
         gpu_assumed=job.card.assumed,
         gpu_size_said=premises.gpu_memory is not None,
         gpus_reason=job.gpus_reason,
+        gpus_note=_number_note(job, premises),
         node_said=is_node_said(job, premises),
         from_project=from_settings(premises),
         resting=resting,
@@ -195,6 +198,12 @@ def _consultation(
         run=None if run is None else _run_comparison(run, advice, job),
         engine=_engine_comparison(job.given, advice),
     )
+
+
+def _number_note(job: JobReading, premises: Premises) -> str:
+    """What the launch leaves to say of the number of GPUs."""
+    launched, cluster = job.configuration.processes_per_node, job.reading.workload.cluster
+    return number_note(premises, job.card, launched, job.given.processes, cluster)
 
 
 def _alternatives(job: JobReading, premises: Premises) -> "tuple[JudgedAlternative, ...]":

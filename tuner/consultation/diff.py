@@ -1,17 +1,18 @@
 """Reads two configurations, or one on two releases, and compares what the model says of each."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from tuner.advise.comparison import judge
 from tuner.consultation.bounds import expect_trainer_modelled
 from tuner.consultation.cluster import choose_card, machine_of
 from tuner.consultation.comparison import ConfigurationDiff, Side, compared
+from tuner.consultation.counted_cards import read_for_node
 from tuner.consultation.job import JobReading, configuration_of, read_job, release_of
 from tuner.consultation.premises import Premises
 from tuner.consultation.verdicts import is_node_said, judged_beyond_memory
 from tuner.counted import counted
 from tuner.errors import InputError, TunerError
-from tuner.inputs.machine import read_for
 from tuner.inputs.named_inputs import Input
 from tuner.inputs.reading import read_given
 from tuner.inputs.user_input import UserInput, with_shown_lost
@@ -64,8 +65,8 @@ def _read_inputs(inputs: Sequence[Input], premises: Sequence[Premises]) -> list[
 
 
 def _read_input(one: Input, premises: Premises) -> UserInput:
-    with read_for(machine_of(choose_card(premises), premises)):
-        return read_given(one.config, one.words, launch=premises.launch)
+    machine = machine_of(choose_card(premises), premises)
+    return read_for_node(machine, partial(read_given, one.config, one.words, launch=premises.launch))
 
 
 def _read(given: UserInput, premises: Premises, release: ReleaseChoice) -> JobReading:

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tuner.advise import ReleaseRange, release_range
-from tuner.consultation.bounds import expect_possible, lengths_of
-from tuner.consultation.cluster import ChosenGpu, choose_cluster
+from tuner.consultation.bounds import expect_possible
+from tuner.consultation.circumstances import Circumstances
+from tuner.consultation.cluster import ChosenGpu, choose_cluster, open_number
+from tuner.consultation.configuration_reading import ConfigurationReading
 from tuner.consultation.models import Models
 from tuner.consultation.premises import Premises
 from tuner.errors import TunerError
-from tuner.findings import Finding, Written
-from tuner.hardware import Cluster
+from tuner.findings import Finding
 from tuner.inputs.launch_input import with_missing_config
 from tuner.inputs.user_input import AlternativeLaunch, UserInput
-from tuner.model_shape import ModelShape
+from tuner.language import _
 from tuner.trainers.bundled_releases import ReleaseChoice
 from tuner.trainers.protocol import Configuration, Loaded, RolloutEngineChoice
 from tuner.trainers.registry import trainer_of
@@ -26,6 +26,7 @@ from tuner.workload import Workload
 
 if TYPE_CHECKING:
     from tuner.consultation.open_findings import FindingsOfWay
+    from tuner.inputs.user_input import Count
 
 
 class JobReading(Struct, frozen=True, kw_only=True):
@@ -39,7 +40,7 @@ class JobReading(Struct, frozen=True, kw_only=True):
     card: ChosenGpu
     model_reason: str
     gpus_reason: str
-    reading: "_ConfigurationReading"
+    reading: ConfigurationReading
     alternatives: "tuple[AlternativeJob, ...]" = ()  # that a script would start instead
 
 
@@ -95,6 +96,7 @@ def configuration_of(given: UserInput, release: ReleaseChoice | None = None) -> 
         folder=given.folder,
         processes=given.processes,
         folders=given.folders,
+        environment=given.environment,
         package="" if release is None else release.package,
     )
 
@@ -131,29 +133,16 @@ def read_job(
         TunerError: something in the configuration or the options cannot be used.
     """
     configuration = configuration_of(given, release)
-    given = replace(given, remarks=(*given.remarks, *configuration.remarks(release.version)))
     loaded = configuration.on(release.version)
     if loaded.base.installed:
         release = replace(release, unbundled=None)  # what it does is read from it
-    if loaded.base.missing is not None:
-        given = with_missing_config(given, loaded.base.missing)
-    models = Models(given, loaded, premises)
-    model, model_reason = models.actor()
-    cluster, gpus_reason = choose_cluster(loaded, premises, card, configuration.processes_per_node)
-    circumstances = _Circumstances(
-        premises=premises,
-        given=given,
-        model=model,
-        cluster=cluster,
-        zero_advantage_ratio=zero_advantage_ratio,
+    given = _with_remarks(given, configuration, loaded)
+    circumstances, model_reason, gpus_reason = _circumstances(
+        given, premises, loaded, card, configuration.processes_per_node, zero_advantage_ratio
     )
     alternatives = _alternatives(given, premises, card, release)
-    reading = _ConfigurationReading(circumstances, release, configuration, loaded, alternatives)
-    expect_possible(reading.workload, premises)
-    if premises.trace:
-        from tuner.trace.limits import expect_counted
-
-        expect_counted(reading.workload)
+    reading = ConfigurationReading(circumstances, release, configuration, loaded, alternatives)
+    _expect_possible(reading.workload, premises)
     return JobReading(
         given=given,
         configuration=configuration,
@@ -168,6 +157,51 @@ def read_job(
     )
 
 
+def _circumstances(
+    given: UserInput,
+    premises: Premises,
+    loaded: Loaded,
+    card: ChosenGpu,
+    processes_per_node: "Count | None",
+    zero_advantage_ratio: float | None,
+) -> tuple[Circumstances, str, str]:
+    """What surrounds the job, with the reasons for its model and for its number of GPUs."""
+    model, model_reason = Models(given, loaded, premises).actor()
+    cluster, gpus_reason = choose_cluster(loaded, premises, card, processes_per_node)
+    open_gpus = open_number(premises, card, processes_per_node, given.processes)
+    if open_gpus is not None:
+        gpus_reason = _("an assumption: {text} decides it").format(text=open_gpus.text)
+    circumstances = Circumstances(
+        premises=premises,
+        given=given,
+        model=model,
+        cluster=cluster,
+        zero_advantage_ratio=zero_advantage_ratio,
+        open_gpus=open_gpus,
+    )
+    return circumstances, model_reason, gpus_reason
+
+
+def _with_remarks(given: UserInput, configuration: Configuration, loaded: Loaded) -> UserInput:
+    """What was given, with what was taken to be so when it was laid on the release."""
+    given = replace(given, remarks=(*given.remarks, *configuration.remarks(loaded.version)))
+    missing = loaded.base.missing
+    return given if missing is None else with_missing_config(given, missing)
+
+
+def _expect_possible(workload: Workload, premises: Premises) -> None:
+    """Refuse premises that the job cannot have.
+
+    Raises:
+        TunerError: lengths beyond the job's, or layers that cannot be counted.
+    """
+    expect_possible(workload, premises)
+    if premises.trace:
+        from tuner.trace.limits import expect_counted
+
+        expect_counted(workload)
+
+
 def _alternatives(
     given: UserInput, premises: Premises, card: ChosenGpu, release: ReleaseChoice
 ) -> tuple[AlternativeJob, ...]:
@@ -178,135 +212,3 @@ def _alternatives(
         return read_job(other, premises, card=card, release=of_program)
 
     return tuple(AlternativeJob(given, way, read) for way in given.alternatives)
-
-
-class _Circumstances(Struct, frozen=True, kw_only=True):
-    """What surrounds a job, whatever release reads its settings."""
-
-    premises: Premises
-    given: UserInput
-    model: ModelShape
-    cluster: Cluster
-    zero_advantage_ratio: float | None
-
-    def rollout_engine(self, loaded: Loaded, version: str | None = None) -> RolloutEngineChoice | None:
-        """The version of the rollout engine: the one asked for, else the given one, else the release's."""
-        named = self.premises.engine_version
-
-        def choose(requested: str | None) -> RolloutEngineChoice | None:
-            return loaded.choose_rollout_engine(
-                requested=requested,
-                look=self.premises.verl_version is None,  # a named release need not be this machine's
-            )
-
-        engine = self.premises.read("engine_version", version if named is None else named, choose)
-        if engine is None:
-            return None
-        reason = self.premises.reason_with_source("engine_version", engine.reason)
-        return replace(engine, reason=reason)
-
-    def critic_model(self, loaded: Loaded) -> ModelShape | None:
-        return self._models(loaded).critic()
-
-    def _models(self, loaded: Loaded) -> Models:
-        return Models(self.given, loaded, self.premises)
-
-    def workload(self, loaded: Loaded, rollout_engine: RolloutEngineChoice | None) -> Workload:
-        return loaded.workload(
-            model=self.model,
-            critic_model=self.critic_model(loaded),
-            cluster=self.cluster,
-            rollout_engine_version=None if rollout_engine is None else rollout_engine.version,
-            lengths=lengths_of(self.premises),
-            zero_advantage_ratio=self.zero_advantage_ratio,
-            service_models=self._models(loaded).services(),
-        )
-
-    def releases(
-        self, configuration: Configuration, release: ReleaseChoice, workload: Workload
-    ) -> ReleaseRange | None:
-        """What the job may take under a release that is not bundled; None of one that is."""
-        if release.unbundled is None:
-            return None
-
-        def read(version: str, rollout_engine_version: str | None) -> Workload:
-            loaded = configuration.on(version)
-            return self.workload(loaded, self.rollout_engine(loaded, rollout_engine_version))
-
-        behaviours = configuration.trainer.behaviours(release.unbundled, workload, read)
-        return release_range(
-            f"{workload.release.trainer} {release.unbundled}",
-            [(behaviour.name, behaviour.workload) for behaviour in behaviours],
-        )
-
-
-class _ConfigurationReading:
-    """The user's configuration, or the same with overrides that advice would add to it."""
-
-    def __init__(
-        self,
-        circumstances: _Circumstances,
-        release: ReleaseChoice,
-        configuration: Configuration,
-        loaded: Loaded,
-        alternatives: Sequence[AlternativeJob],
-        added: tuple[str, ...] = (),
-    ) -> None:
-        self._alternatives = alternatives
-        self._added = added
-        self._circumstances = circumstances
-        self._release = release
-        self._configuration = configuration
-        self._loaded = loaded
-        self._further: dict[tuple[str, ...], _ConfigurationReading] = {}
-
-    @cached_property
-    def workload(self) -> Workload:
-        """What the release makes of it."""
-        return self._circumstances.workload(self._loaded, self._circumstances.rollout_engine(self._loaded))
-
-    @cached_property
-    def findings(self) -> Sequence[Finding]:
-        """What the trainer's checks say about it; milder where that rests on what nobody knows."""
-        findings, given = self._loaded.check(self.workload), self._circumstances.given
-        if not (given.unsettled or self._alternatives):
-            return findings
-        from tuner.consultation.open_findings import with_open  # most inputs leave nothing open
-
-        ways = [alternative.findings(self._added) for alternative in self._alternatives]
-        return with_open(findings, self._loaded.settings, given.unsettled, ways)
-
-    @cached_property
-    def releases(self) -> ReleaseRange | None:
-        """What the job may take where its release is not bundled."""
-        return self._circumstances.releases(self._configuration, self._release, self.workload)
-
-    def write(self, proposal: Workload) -> Written:
-        """The proposal as overrides; ValueError where the release has no keys for it."""
-        return self._writer(proposal)
-
-    @cached_property
-    def _writer(self) -> Callable[[Workload], Written]:
-        return self._loaded.override_writer(self.workload)
-
-    def adding(self, overrides: Sequence[str]) -> "_ConfigurationReading":
-        """The configuration with further overrides; ValueError where the release refuses to read it."""
-        added = tuple(overrides)
-        if added not in self._further:
-            try:
-                configuration = self._configuration.adding(added)
-                loaded = configuration.on(self._loaded.version)
-                loaded.settings.keep_from(self._loaded.settings)
-                reading = _ConfigurationReading(
-                    self._circumstances,
-                    self._release,
-                    configuration,
-                    loaded,
-                    self._alternatives,
-                    self._added + added,
-                )
-                reading.workload  # noqa: B018 - a value that cannot be read is an error here
-            except TunerError as error:
-                raise ValueError(str(error)) from error
-            self._further[added] = reading
-        return self._further[added]

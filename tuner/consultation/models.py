@@ -12,7 +12,7 @@ from tuner.errors import InputError, Location
 from tuner.files import is_there
 from tuner.inputs.settings import Settings
 from tuner.inputs.tree import contains, dotted, lookup
-from tuner.inputs.user_input import UserInput
+from tuner.inputs.user_input import OpenArgument, UserInput
 from tuner.language import _
 from tuner.model_shape import ModelShape
 from tuner.models import config_file, find_config, find_model, named_within
@@ -58,7 +58,7 @@ class Models(Struct, frozen=True):
             shape = self._stated_model("model", self.premises.model)
             return shape, f"{self.premises.source_of('model')}; {_reason(shape)}"
         path = self.loaded.model_path()
-        if path is None:
+        if path is None or self._left_open(self.loaded.model_key) is not None:
             raise self._not_named()
         shape = self._named(path, self.loaded.model_key)
         return shape, _reason(shape)
@@ -72,7 +72,20 @@ class Models(Struct, frozen=True):
         if self.premises.critic_model is not None:
             return self._stated_model("critic_model", self.premises.critic_model)
         path = self.loaded.critic_model_path()
-        return None if path is None else self._named(path, self.loaded.critic_model_key)
+        left_open = self._left_open(self.loaded.critic_model_key)
+        if path is None or left_open is None:
+            return None if path is None else self._named(path, self.loaded.critic_model_key)
+        actors = next((value for value in self.given.unsettled if value.key == self.loaded.model_key), None)
+        return self.actor()[0] if actors is not None and actors.text == left_open.text else None
+
+    def _left_open(self, key: str) -> OpenArgument | None:
+        """What a launch gives a key that only a run would tell, where no other argument of it does.
+
+        A file that the launch names comes below its arguments, whatever it has.
+        """
+        if any(argument.text.lstrip("+").startswith(f"{key}=") for argument in self.given.arguments):
+            return None
+        return next((value for value in self.given.unsettled if value.key == key), None)
 
     def services(self) -> dict[str, ModelShape]:
         """The models of a reward model and of teachers that are known, by their paths; others are left out.
@@ -136,7 +149,7 @@ class Models(Struct, frozen=True):
         hint = (
             _("give {name}=PATH behind the script, or --model NAME").format(name=left_open.name)
             if left_open.name
-            else _("give --model NAME")
+            else self._ask_for(left_open)
         )
         message = _("the model is {text}, which only a run would tell").format(text=left_open.text)
         offer = self._offer()
@@ -147,6 +160,18 @@ class Models(Struct, frozen=True):
             key=self._settings.as_reader_takes_it(key) or key,
             hint=hint,
         )
+
+    def _ask_for(self, left_open: OpenArgument) -> str:
+        """What to give for a model that no variable names: the arguments of a script that takes some."""
+        taken = self.given.asked_for
+        use = None if taken is None else taken.use_of(left_open.text)
+        if taken is None or use is None:
+            return _("give --model NAME")
+        (line, place), usage = use, taken.usage
+        text = _("give the script its arguments, or --model NAME: {line} (line {number})")
+        if usage:
+            text = _("give the script its arguments, or --model NAME: {line} (line {number}); {usage}")
+        return text.format(line=line, number=place.line, usage=usage)
 
     def _named(self, path: str, key: str) -> ModelShape:
         """The model of a key; an error says where the key was set, and which other setting names a model."""
@@ -178,10 +203,7 @@ class Models(Struct, frozen=True):
         for path in self._settings.origins:
             key = dotted(path)
             value = lookup(self._settings.tree, path) if contains(self._settings.tree, path) else None
-            if isinstance(value, str) and key not in (
-                self.loaded.model_key,
-                self.loaded.critic_model_key,
-            ):
+            if isinstance(value, str) and not self.loaded.names_another_model(key):
                 yield value, key
         yield Path(self.given.source).stem, Path(self.given.source).name
 

@@ -61,6 +61,36 @@ def with_open(
     return tuple(_with_open(finding, settings, unsettled, ways) for finding in findings)
 
 
+def with_open_gpus(
+    findings: Sequence[Finding], alone: Sequence[Finding], opened: OpenArgument, gpus: int
+) -> Sequence[Finding]:
+    """The findings, open where they refuse the job on the GPUs that are assumed and not on one of them.
+
+    Args:
+        findings: of the job as it is read.
+        alone: of the same job on one GPU.
+        opened: what decides how many there are.
+        gpus: that are assumed.
+    """
+    everywhere = {finding.rule.code for finding in alone}
+    return tuple(
+        finding
+        if finding.severity is not Severity.ERROR or finding.rule.code in everywhere
+        else _open(finding, _of_gpus(finding, opened, gpus), opened.location)
+        for finding in findings
+    )
+
+
+def _of_gpus(finding: Finding, opened: OpenArgument, gpus: int) -> str:
+    return _("{keys}: {summary}, on {gpus} GPUs; {text} decides how many there are ({place})").format(
+        keys=_keys(finding),
+        summary=_(finding.rule.summary),
+        gpus=gpus,
+        text=opened.text,
+        place=opened.location,
+    )
+
+
 def _with_open(
     finding: Finding,
     settings: Settings,

@@ -88,7 +88,7 @@ def _processes(here: Processes | None, way: AlternativeLaunch) -> Processes | No
                 if count is None
                 else Count(value=int(count), text=f"torchrun {_PROCESSES}={count}", location=way.location)
             )
-            return Processes(per_node=number, nodes=None if here is None else here.nodes)
+            return replace(here or Processes(), per_node=number, open_per_node=None)
     return here
 
 

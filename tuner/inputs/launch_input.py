@@ -79,6 +79,8 @@ def pasted(words: Sequence[str]) -> UserInput:
     """A command as it stands in a shell or a document, or overrides alone."""
     from tuner.inputs.shell.carriers import handed_line, is_shell, shell_position
     from tuner.inputs.shell.launches import launches
+    from tuner.inputs.shell.passed_variables import environment_of
+    from tuner.inputs.shell.scope import Scope
     from tuner.inputs.shell.started_program import StartedProgram
     from tuner.inputs.shell.values import Field, text
 
@@ -97,6 +99,7 @@ def pasted(words: Sequence[str]) -> UserInput:
         environment=(),
         location=typed[0].location,
         certain=True,
+        variables=environment_of(Scope(script=""), (), fields, typed[0].location),
     )
     started = launches([command])
     if started:
@@ -117,6 +120,7 @@ def pasted(words: Sequence[str]) -> UserInput:
         program=started[0].program if started else "",
         processes=started[0].processes if started else None,
         folder=str(Path.cwd()),
+        environment=command.variables,
     )
     return with_config(given, Path.cwd())
 
@@ -155,6 +159,8 @@ def launched(file: Path, script: "Script", words: Sequence[str], number: int | N
         processes=launch.processes,
         folder=folder_of(str(file)),
         folders=launch.folders,
+        asked_for=script.arguments,
+        environment=launch.variables,
     )
     return with_config(given, file.parent)
 
@@ -259,5 +265,14 @@ def _remarks(script: "Script") -> tuple[Remark, ...]:
                 location=missing.location,
             )
             for missing in script.not_read
+        ),
+        *(
+            Remark(
+                text=_("{assignment} is a placeholder, at which bash stops: put a value in its place").format(
+                    assignment=_repeated(placeholder.text)
+                ),
+                location=placeholder.location,
+            )
+            for placeholder in script.placeholders
         ),
     )

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace as replaced
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
 from msgspec import Struct, field
@@ -11,11 +11,15 @@ from msgspec.structs import replace
 
 from tuner.errors import InputError, Location
 from tuner.files import is_there, read_bytes
+from tuner.inputs.asked_arguments import ScriptArguments
 from tuner.inputs.execution_paths import ExecutionPath, execution_paths
 from tuner.inputs.machine import TargetMachine, target_machine
+from tuner.inputs.script_arguments import arguments_of, further_arguments, with_open_values
 from tuner.inputs.secrets import is_carried
-from tuner.inputs.shell.interpreter import Interpreter
+from tuner.inputs.shell.effort import TooMuchError
+from tuner.inputs.shell.interpreter import Interpreter, too_much
 from tuner.inputs.shell.launches import Launch, launches
+from tuner.inputs.shell.respelling import PLACEHOLDER
 from tuner.inputs.shell.scope import Assumed, Scope
 from tuner.inputs.shell.source import MOST_BYTES, Source, parse_to_follow
 from tuner.inputs.shell.started_program import StartedProgram
@@ -27,7 +31,6 @@ from tuner.units import KIB
 
 _OVERRIDE = re.compile(r"(?:\+{0,2}[A-Za-z_][\w/@]*(?:\.[\w@/-]+)+=|~[A-Za-z_][\w/@]*(?:\.[\w@/-]+)+(?:=|$))")
 _VARIABLE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
-_ASKED_FOR = (1, 2, 3, 4, 6, 9)  # arguments that a script may end without
 _ARGUMENT = re.compile(rb"\$\{?[#1-9]")
 _LARGEST_TRIED = 64 * KIB  # of a script that is followed once for each number of arguments
 _MOST_OPTIONAL = 8
@@ -51,6 +54,8 @@ class Script(Struct, frozen=True, kw_only=True):
     nameless: tuple[str, ...] = ()  # variables that nobody sets, and that stand for a program with overrides
     paths: tuple[ExecutionPath, ...] = ()  # that it goes where a test ends otherwise
     forced: tuple[UndecidedPart, ...] = ()  # tests that are taken to end as they have to for a launch
+    placeholders: tuple[Unknown, ...] = ()  # unquoted, at which bash itself stops
+    arguments: ScriptArguments = ScriptArguments()  # that it takes
 
     @property
     def hinges(self) -> tuple[UndecidedPart, ...]:
@@ -79,7 +84,8 @@ def read_script(path: Path, content: bytes, arguments: Sequence[str]) -> Script:
         def find(name: str) -> tuple[str, bytes] | None:
             return reading.files.setdefault(name, _named_file(path, name))
 
-        reading.script = _read(path, content, arguments, find)
+        script = _read(path, content, arguments, find)
+        reading.script = replace(script, placeholders=tuple(_placeholders(str(path), content)))
     return reading.script
 
 
@@ -113,19 +119,42 @@ def _read(path: Path, content: bytes, arguments: Sequence[str], find: _Find) -> 
     )  # its effort is that of all tries
     scope.variables.update((match[1], text(match[2])) for match in variables)
     scope.exported.update(scope.variables)
+    arguments_taken = arguments_of(str(path), content) if _asks_for_arguments(content) else ScriptArguments()
+
+    def with_open(script: Script, start: Scope) -> Script:
+        launches_of = partial(_launches_on_every_way, source, find)
+        filled = with_open_values(script.launches, start, arguments_taken, launches_of)
+        return replace(script, launches=filled, arguments=arguments_taken)
+
     as_typed = _on_every_way(source, scope, find)
     if as_typed.launches:
-        return as_typed
+        return with_open(as_typed, scope)
     try:
         for further in _further_scopes(scope, as_typed, content):
             script = _on_every_way(source, further, find)
             if script.launches:
-                open_arguments = () if given else further.arguments
-                started = (_without_open_arguments(launch, open_arguments) for launch in script.launches)
-                return replace(script, launches=tuple(started))
+                open_ones = () if given else further.arguments
+                started = (_without_open_arguments(launch, open_ones) for launch in script.launches)
+                return with_open(replace(script, launches=tuple(started)), further)
     except InputError:  # it goes on and on with them
         pass
     return as_typed
+
+
+def _placeholders(file: str, content: bytes) -> Iterator[Unknown]:
+    content = content.replace(b"\r\n", b"\n")
+    for match in PLACEHOLDER.finditer(content):
+        line = content.count(b"\n", 0, match.start(1)) + 1
+        assignment = match[1].decode("utf-8", "replace")
+        yield Unknown(
+            name=assignment.partition("=")[0],
+            text=assignment,
+            location=Location(source=file, line=line, column=1),
+        )
+
+
+def _launches_on_every_way(source: Source, find: _Find, scope: Scope) -> tuple[Launch, ...]:
+    return _on_every_way(source, scope, find).launches
 
 
 def _on_every_way(source: Source, scope: Scope, find: _Find) -> Script:
@@ -156,13 +185,16 @@ def _further_scopes(scope: Scope, as_typed: Script, content: bytes) -> Iterator[
             variables = {name: Text((value,)) for name, value in unknown.items()}
             yield replaced(scope, variables={**scope.variables, **variables})
     if not scope.arguments and _asks_for_arguments(content):
-        for count in _ASKED_FOR:
-            yield replaced(scope, arguments=_open_arguments(path, count))
+        for arguments in further_arguments(str(path)):
+            yield replaced(scope, arguments=arguments)
 
 
 def _followed(source: Source, start: Scope, find: _Find) -> Script:
     """What a script does that starts in a scope, which stays as it is."""
-    scope = start.copy()
+    try:
+        scope = start.copy()
+    except TooMuchError:  # the tries before it took all
+        raise too_much(Location(source=start.script)) from None
     scope.consulted, scope.assumed, scope.optional = [], [], []
     interpreter = Interpreter(scope, find)
     try:
@@ -203,13 +235,6 @@ def _nameless(command: StartedProgram) -> Iterator[str]:
 
 def _asks_for_arguments(content: bytes) -> bool:
     return len(content) <= _LARGEST_TRIED and _ARGUMENT.search(content) is not None
-
-
-def _open_arguments(path: Path, count: int) -> tuple[Text, ...]:
-    """So many arguments of the script that nobody knows."""
-    place = Location(source=str(path))
-    numbers = range(1, count + 1)
-    return tuple(Text((Unknown(name="", text=f"${number}", location=place),)) for number in numbers)
 
 
 def _without_open_arguments(launch: Launch, open_arguments: tuple[Text, ...]) -> Launch:

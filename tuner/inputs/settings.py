@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from tuner.enumeration import Enum
 from tuner.errors import InputError, Location
 from tuner.inputs.convert import as_flag, as_integer, as_number, as_text, described, number_expected
+from tuner.inputs.environment import EnvironmentVariable
 from tuner.inputs.interpolation import MISSING, Resolver, UnresolvedError
 from tuner.inputs.secrets import shown_override, shown_value
 from tuner.inputs.tree import Path, Tree, contains, dotted, leaves, lookup, merged, nested, split_key
@@ -61,6 +62,15 @@ class UnknownKey(Struct, frozen=True, kw_only=True):
     reader: str = ""  # the program that lacks it, where that is another than the trainer
 
 
+class AddedPart(Struct, frozen=True, kw_only=True):
+    """A part of the job that a copy of the trainer adds to what any release does, as its code has it."""
+
+    section: str  # of keys that no release has
+    key: str  # of the user, that switches it on
+    loads: bool  # it loads a model; else it generates once more
+    line: str  # of the code, for messages
+
+
 def _as_it_is(override: str) -> str | None:
     return override
 
@@ -71,6 +81,7 @@ class SettingsReader(Struct, frozen=True, kw_only=True):
     name: str
     spell: Callable[[str], str | None] = _as_it_is  # an override in its keys; None where it lacks the key
     unchecked: tuple[str, ...] = ()  # names of checks of the trainer that do not hold of it
+    rounds_key: str = ""  # of the most turns of an episode, each of which is a sequence of its own
 
 
 class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
@@ -90,7 +101,12 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
         has_key: whether the release has a key, or this tool knows it of another one.
         defaults_of: the name of the copy of the trainer that has the defaults; empty where the release has.
         has_statement: whether the copy of the trainer that would run has a statement with some words in it or
-            around it, in a file that the second text stands in the path of; None where the release would run.
+            around it, in a file that the second text stands in the path of, and without the words of a third;
+            None where the release would run. Of a project on a copy that is not here, what is known of that
+            one's code.
+        added_parts: what the copy of the trainer that would run adds to the job, and the user switches on.
+        environment: what the launch gives the program beside its settings, of what libraries read.
+        started: the module or file that the launch starts; empty where nobody says.
     """
 
     tree: Tree
@@ -101,7 +117,10 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
     program: SettingsReader | None = None
     has_key: Callable[[Path], bool] | None = None
     defaults_of: str = ""
-    has_statement: Callable[[str, str], bool] | None = None
+    has_statement: Callable[..., bool] | None = None
+    added_parts: tuple[AddedPart, ...] = ()
+    environment: tuple[EnvironmentVariable, ...] = ()
+    started: str = ""
 
     @cached_property
     def _resolver(self) -> Resolver:

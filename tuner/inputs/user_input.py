@@ -9,6 +9,8 @@ from msgspec.structs import replace
 
 from tuner.errors import Location
 from tuner.files import STANDARD_INPUT
+from tuner.inputs.asked_arguments import ScriptArguments
+from tuner.inputs.environment import EnvironmentVariable
 from tuner.inputs.machine import GPUS, TargetMachine
 from tuner.inputs.overrides import Argument
 from tuner.inputs.yaml_file import Document
@@ -25,13 +27,7 @@ class Count(Struct, frozen=True, kw_only=True):
     text: str  # "torchrun --nproc_per_node=8"
     location: Location
     told: bool = True  # else it is what the launcher, which the text names, does of its own accord
-
-
-class Processes(Struct, frozen=True, kw_only=True):
-    """The processes of a launch; None where it does not say."""
-
-    per_node: Count | None = None
-    nodes: Count | None = None
+    yields: bool = False  # to a number that an option says
 
 
 class OpenArgument(Struct, frozen=True, kw_only=True):
@@ -41,6 +37,15 @@ class OpenArgument(Struct, frozen=True, kw_only=True):
     text: Annotated[str, Meta(description="as the script has it")]
     name: str  # the variable that settles it; empty where none does
     location: Location
+
+
+class Processes(Struct, frozen=True, kw_only=True):
+    """The processes of a launch; None where it does not say."""
+
+    per_node: Count | None = None
+    nodes: Count | None = None
+    visible: Count | None = None  # accelerators of a node that the launch shows to them
+    open_per_node: OpenArgument | None = None  # the launch says how many, by what only a run would tell
 
 
 class Remark(Struct, frozen=True, kw_only=True):
@@ -103,6 +108,8 @@ class UserInput(Struct, frozen=True, kw_only=True):
     processes: "Processes | None" = None  # that a command or script starts, where it says how many
     folder: str = ""  # where it lies or is typed: what it names is looked for there; empty for standard input
     folders: tuple[str, ...] = ()  # that a script starts the program in, and has Python look for modules in
+    asked_for: ScriptArguments | None = None  # what a script says of the arguments that it takes
+    environment: tuple[EnvironmentVariable, ...] = ()  # that a script gives the program, of those kept
     text: str = ""  # what was read; empty of a command as it is typed and of a log
     within: bool = False  # the launch stands inside of a file for another program
 

@@ -327,6 +327,7 @@ class StepMemory:
         """The whole estimate."""
         cluster, saving = self._workload.cluster, self.phase(Phase.SAVE_CHECKPOINT)
         doubts = (
+            added_doubt(self._workload),
             start_doubt(self._workload.at_rest),
             save_doubt(self._workload, saving),
             padding_doubt(self._workload, self.phase, self.bound_bytes),
@@ -340,6 +341,16 @@ class StepMemory:
             problems=self.problems,
             doubts=tuple(doubt for doubt in doubts if doubt is not None),
         )
+
+
+def added_doubt(workload: Workload) -> str | None:
+    """Why the job may not fit although all that is counted does: its trainer's copy adds models."""
+    if not workload.added_models:
+        return None
+    sections = _(", ").join(workload.added_models)
+    return _("the models that this copy of the trainer adds with {sections} are not counted").format(
+        sections=sections
+    )
 
 
 def estimate(workload: Workload) -> Estimate:

@@ -19,7 +19,11 @@ from tuner.render.recommendations import recommendations
 from tuner.render.verdict import verdict
 from tuner.render.words import full_stop
 from tuner.rules.wording import up_to
+from tuner.units import GIB
 from tuner.workload import RolloutEngine
+
+# For each GPU of a node: NVIDIA's DGX A100 comes with 1 TB or 2 TB for eight, DGX H100 with 2 TB.
+_LEAST_USUAL_BYTES, _MOST_USUAL_BYTES = 128 * GIB, 256 * GIB
 
 
 def advice_document(answer: Consultation, *, full: bool = False, explain: bool = False) -> AnswerDocument:
@@ -36,10 +40,10 @@ def advice_document(answer: Consultation, *, full: bool = False, explain: bool =
     return AnswerDocument(
         sections=(
             failed_allocation(answer),
-            judgement(answer),
+            (*judgement(answer), *(Paragraph(text=text, level=1) for text in wanted_host(advice))),
             tuple(premises_in_short(answer)),
             bars(advice),
-            tuple(Paragraph(text=text, level=1) for text in shown_by_driver(advice)),
+            tuple(Paragraph(text=text, level=1) for text in (*shown_by_driver(advice), *hours(answer))),
             observed_run(answer),
             *to_paste(answer),
             *brief(advice),
@@ -53,7 +57,7 @@ def _full(answer: Consultation, *, explain: bool) -> Iterator[tuple[Part, ...]]:
     yield judgement(answer)
     yield tuple(premises(answer))
     yield (Heading(text=_("GPU memory by phase, per GPU")), *bars(advice)) if advice.estimate.phases else ()
-    beside = (*engine_memory(advice), *seconds(advice), *memory_aside(advice))
+    beside = (*engine_memory(advice), *seconds(advice), *hours(answer), *memory_aside(advice))
     yield tuple(Paragraph(text=text, level=1, further=1) for text in beside)
     yield observed_run(answer)
     if explain:
@@ -170,6 +174,15 @@ def seconds(advice: Advice) -> Iterator[str]:
     yield from filter(None, [step_seconds(advice), saving_seconds(advice)])
 
 
+def hours(answer: Consultation) -> Iterator[str]:
+    """What all steps of a job take, where a setting says how many there are."""
+    steps = answer.loaded.planned_steps
+    if steps is not None:
+        from tuner.render.step_seconds import whole_run  # few jobs say
+
+        yield from filter(None, [whole_run(answer.advice, steps)])
+
+
 def shown_by_driver(advice: Advice) -> Iterator[str]:
     """What ``nvidia-smi`` may show beyond the peak; empty where PyTorch has freed nothing."""
     estimate = advice.estimate
@@ -192,6 +205,24 @@ def memory_aside(advice: Advice) -> Iterator[str]:
     yield from shown_by_driver(advice)
     if advice.estimate.host_bytes > 0:
         yield _host(advice.estimate)
+
+
+def wanted_host(advice: Advice) -> Iterator[str]:
+    """The host memory without which a job does not start, where few nodes have it and nobody says."""
+    estimate, cluster = advice.estimate, advice.workload.cluster
+    most, gpus = estimate.host_high_bytes, cluster.gpus_per_node
+    usual = estimate.host_bytes <= _LEAST_USUAL_BYTES * gpus and most <= _MOST_USUAL_BYTES * gpus
+    if advice.workload.unmodelled_engine or estimate.host_capacity_bytes is not None or usual:
+        return
+    text = _("It starts only where each node has {host} of host memory")
+    if most > estimate.host_bytes:
+        text = _(
+            "It starts only where each node has {host} of host memory, or up to {most} where pinned memory "
+            "is rounded up to powers of two"
+        )
+    yield _("{text}; --host-memory says what yours have.").format(
+        text=text.format(host=gib(estimate.host_bytes), most=gib(most))
+    )
 
 
 def _host(estimate: Estimate) -> str:

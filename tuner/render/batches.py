@@ -15,7 +15,7 @@ from tuner.language import N_, _
 from tuner.render.columns import columns, left, right
 from tuner.render.terminal import Terminal
 from tuner.timing.tokens import micro_batches_of
-from tuner.workload import Phase, StepPass, Workload
+from tuner.workload import Batch, Phase, StepPass, Workload
 
 _HEADS = (N_("phase"), N_("sequences"), N_("ranks"), N_("per rank"), N_("micro-batch"), N_("micro-batches"))
 
@@ -78,7 +78,7 @@ def _arithmetic(workload: Workload, terminal: Terminal) -> list[str]:
     mini_prompts = min(batch.mini_batch_prompts, batch.prompts)
     steps = ceil(batch.prompts / max(1, mini_prompts))
     epochs = _(" in each of {epochs} epochs").format(epochs=batch.epochs) if batch.epochs > 1 else ""
-    per_replica = ceil(batch.sequences / rollout.replicas)
+    per_replica = ceil(batch.round_sequences / rollout.replicas)
     answers = counted(batch.responses_per_prompt, "response")
     prompts, sequences = counted(batch.prompts, "prompt"), counted(batch.sequences, "sequence")
     parts = (
@@ -96,7 +96,7 @@ def _arithmetic(workload: Workload, terminal: Terminal) -> list[str]:
         (
             _("rollout"),
             _("{sequences} / {replicas} = {per_replica:,}, of which at most {most:,} run at a time").format(
-                sequences=sequences,
+                sequences=_generated(batch),
                 replicas=counted(rollout.replicas, "replica"),
                 per_replica=per_replica,
                 most=rollout.max_sequences,
@@ -104,6 +104,14 @@ def _arithmetic(workload: Workload, terminal: Terminal) -> list[str]:
         ),
     )
     return [terminal.prose(text, indent=" " * 14, first=f"  {left(name, 12)}") for name, text in parts]
+
+
+def _generated(batch: Batch) -> str:
+    """The sequences that are generated at a time."""
+    sequences = counted(batch.round_sequences, "sequence")
+    if batch.rounds == 1:
+        return sequences
+    return _("{rounds} rounds of {sequences}").format(rounds=batch.rounds, sequences=sequences)
 
 
 def _cells(row: BatchRow) -> tuple[str, ...]:

@@ -135,6 +135,8 @@ def _none(advice: Advice) -> str:
         text = _("Nothing to paste: what a change brings is not known where {engine} trains.").format(
             engine=engine
         )
+    elif advice.workload.added_models and advice.estimate.fits():
+        text = _("Nothing to paste: how much room is left is not known beside models that are not counted.")
     elif any(refusal.stands for refusal in advice.refusals):
         text = _("Nothing to paste: what refuses the launch has to be fixed by hand.")
     elif other is not None:

@@ -13,6 +13,7 @@ from tuner.render.words import clauses, listed, pasteable, with_note
 from tuner.units import GIB
 
 LEAST_SHOWN = 0.005  # of the step: less is written as nothing
+_LEAST_LONGER = 0.01  # of the step that a line costs
 _LEAST_BYTES = 0.05 * GIB  # less of the host's memory is not shown
 _EFFECTS = {
     Numerics.EXACT: N_("same numerics"),
@@ -33,7 +34,7 @@ def block_lines(together: Combination, *, fitted: bool) -> Facts:
     rows = []
     for part in together.contributions:
         keys = listed(names.get(override_key(text), text) for text in part.overrides)
-        price = clauses((_(_EFFECTS[part.numerics]), *_host(part.host_bytes)))
+        price = clauses((_(_EFFECTS[part.numerics]), *_longer(part, together), *_host(part.host_bytes)))
         rows.append((_brings(part, together, fitted=fitted), with_note(f"{part.code} {keys}", price)))
     width = max(columns(brings) for brings, _line in rows)
     return Facts(rows=tuple(rows), width=width + len("  "))
@@ -74,6 +75,15 @@ def _brings(part: Contribution, together: Combination, *, fitted: bool) -> str:
     if part.needed and not fitted:
         return _("makes it fit")
     return _("{share} of the step").format(share=percent(share))
+
+
+def _longer(part: Contribution, together: Combination) -> Iterator[str]:
+    """The seconds that a line costs, which the job needs for another reason."""
+    if part.without is None or not part.without.starts:
+        return
+    longer = together.time.seconds / part.without.seconds - 1
+    if longer >= _LEAST_LONGER:
+        yield _("step {share} longer").format(share=percent(longer))
 
 
 def _host(host_bytes: int) -> Iterator[str]:

@@ -1,13 +1,13 @@
 """The short answer's findings: the three that matter most, what is left to decide, and what else there is."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
 from tuner.advise import Advice, Contribution, Recommendation
-from tuner.findings import Finding, Goal, Severity
-from tuner.language import _
-from tuner.override_text import override_key
+from tuner.advise.worth import is_uncounted_loss, is_worth_a_line, makes_room, with_block
+from tuner.findings import Finding, Severity
+from tuner.language import _, ngettext
 from tuner.render.document.marks import OF_SEVERITY, Medium, either, marked, strong, user_text
 from tuner.render.document.parts import Entry, Heading, Paragraph, Part, Paste
 from tuner.render.recommendations import Sorted, price, sorted_advice
@@ -36,42 +36,45 @@ class _Lever(Struct, frozen=True, kw_only=True):
     def rank(self, advice: Advice) -> tuple[float, ...]:
         """What is wrong first, then what the job needs, then by the share of the step, whoever decides.
 
-        A warning that nothing can be gained by, such as that a key is an old one, comes last.
+        A warning that nothing can be gained by, such as that a key is an old one, comes last. One of time
+        that no setting mends is of a loss that the seconds do not even count.
         """
         if self.finding.severity is Severity.ERROR:
             return (0,)
         if self.part is not None:
             return (1 if self.part.needed else 2, -_share_of_part(self.part, advice))
         if self.finding.severity is Severity.WARNING and self.finding.proposal is None:
-            return (3,)
+            return (1.5,) if is_uncounted_loss(self.finding) else (3,)
+        if self.item is not None and self.item.price is not None and makes_room(self.item, advice):
+            return (1, self.item.price.after_bytes - self.item.price.before_bytes)
         return (2, -_share(self.item))
 
 
 def brief(advice: Advice) -> Iterator[tuple[Part, ...]]:
-    """Three findings in a few lines each, what the user may decide, then the names of the others."""
+    """Three findings in a few lines each, what the user may decide, then the names of the others.
+
+    What is no part of the block is told where it is worth that; all of it stands in the full answer.
+    """
     by_use = sorted_advice(advice)
-    levers = sorted(_levers(advice, by_use).values(), key=lambda lever: lever.rank(advice))[:_MOST]
-    codes = [item.finding.rule.code for item in (*by_use.shown, *by_use.yours)]
+    of_all = [item for item in (*by_use.shown, *by_use.yours) if not _is_unread(item)]
+    outside = [item for item in of_all if is_worth_a_line(item, advice)]
+    levers = sorted(_levers(advice, by_use, outside).values(), key=lambda lever: lever.rank(advice))[:_MOST]
+    codes = [item.finding.rule.code for item in of_all]
     if levers:
         entries = (_entry(lever, advice, more=codes.count(lever.finding.rule.code) - 1) for lever in levers)
         yield Heading(text=_("What matters most")), *entries
     named = {lever.finding.rule.code for lever in levers}
-    decisions = [item for item in by_use.yours if _is_decision(item) and item.finding.rule.code not in named]
+    decisions = [item for item in outside if _is_decision(item) and item.finding.rule.code not in named]
     decisions.sort(key=_share, reverse=True)
     if decisions:
-        capacity = advice.estimate.capacity_bytes
-        entries = (_decision(item, capacity_bytes=capacity) for item in decisions[:_MOST])
-        yield Heading(text=_("Yours to decide")), *entries
+        told = (_decision(item, advice) for item in decisions[:_MOST])
+        yield Heading(text=_("Yours to decide")), *told
     named |= {item.finding.rule.code for item in decisions[:_MOST]}
-    yield tuple(_rest(advice, by_use, named))
+    yield (*_unread(by_use), *_rest(advice, outside, named))
 
 
-def _levers(advice: Advice, by_use: Sorted) -> dict[str, _Lever]:
-    """What may be told, by code.
-
-    Beside a block, advice that is not part of it is an alternative, and what would free memory at the price
-    of the training is not needed: the block fits.
-    """
+def _levers(advice: Advice, by_use: Sorted, outside: Sequence[Recommendation]) -> dict[str, _Lever]:
+    """What may be told, by code: the parts of the block, and what is worth it beside them."""
     block = advice.combination
     refused = {refusal.finding.rule.code for refusal in advice.refusals}
     by_code = {item.finding.rule.code: item for item in reversed((*by_use.shown, *by_use.yours))}
@@ -82,13 +85,28 @@ def _levers(advice: Advice, by_use: Sorted) -> dict[str, _Lever]:
             item = by_code.get(code)
             finding = part.finding if item is None else item.finding
             levers.setdefault(code, _Lever(finding=finding, item=item, part=part))
-    for item in (*by_use.shown, *by_use.yours):
-        finding = item.finding
-        stated = finding.severity is Severity.WARNING and finding.proposal is None
-        decided = item.yours and finding.rule.goal is not Goal.MEMORY
-        if block is None or stated or decided or finding.severity is Severity.ERROR:
-            levers.setdefault(finding.rule.code, _Lever(finding=finding, item=item, part=None))
+    for item in outside:
+        levers.setdefault(item.finding.rule.code, _Lever(finding=item.finding, item=item, part=None))
     return levers
+
+
+def _is_unread(item: Recommendation) -> bool:
+    """Whether advice says no more than that a key does nothing."""
+    return item.finding.rule.unread and item.finding.severity is not Severity.ERROR
+
+
+def _unread(by_use: Sorted) -> Iterator[Paragraph]:
+    """The keys that do nothing, in one line."""
+    findings = (item.finding for item in (*by_use.shown, *by_use.yours) if _is_unread(item))
+    warned = (finding for finding in findings if finding.severity is Severity.WARNING)
+    keys = list(dict.fromkeys(finding.keys[0] for finding in warned))
+    if keys:
+        text = ngettext(
+            "{count} key does nothing here: {keys} (tuner check says why).",
+            "{count} keys do nothing here: {keys} (tuner check says why).",
+            len(keys),
+        )
+        yield Paragraph(text=text.format(count=len(keys), keys=listed(keys)), further=1)
 
 
 def _share(item: Recommendation | None) -> float:
@@ -125,6 +143,9 @@ def _entry(lever: _Lever, advice: Advice, *, more: int) -> Entry:
             if item.overrides
             else _(" Yours to decide.")
         )
+        instead = _instead(item, advice) if lever.part is None else ""
+        if instead:
+            text += " " + full_stop(instead[0].upper() + instead[1:])
     head = f"{severity} {finding.rule.code} {strong(finding.rule.name)}"
     shown = either(terminal=head, page=titled(head, user_text(text)))
     details: list[Paragraph | Paste] = [Paragraph(text=user_text(text), level=2, only=Medium.TERMINAL)]
@@ -135,15 +156,16 @@ def _entry(lever: _Lever, advice: Advice, *, more: int) -> Entry:
 
 def _is_decision(item: Recommendation) -> bool:
     """Whether advice that is the user's to decide shortens the step, and by what it would."""
-    return bool(item.overrides) and _share(item) > 0
+    return item.yours and bool(item.overrides) and _share(item) > 0
 
 
-def _decision(item: Recommendation, *, capacity_bytes: int) -> Entry:
+def _decision(item: Recommendation, advice: Advice) -> Entry:
     """What it would bring and what it does to the training, then its overrides."""
     rule, cost = item.finding.rule, item.price
-    brings = "" if cost is None else price(cost, capacity_bytes=capacity_bytes)
+    brings = "" if cost is None else price(cost, capacity_bytes=advice.estimate.capacity_bytes)
     effect = _("numerics: {numerics}").format(numerics=numerics(item.numerics))
-    text = titled(f"{rule.code} {strong(rule.name)}", clauses((brings, effect)))
+    said = clauses(filter(None, (brings, effect, _instead(item, advice))))
+    text = titled(f"{rule.code} {strong(rule.name)}", said)
     return Entry(text=text, details=tuple(_pasted(item)))
 
 
@@ -152,31 +174,25 @@ def _pasted(item: Recommendation) -> list[Paste]:
     return [Paste(lines=lines, level=2)] if lines else []
 
 
-def _rest(advice: Advice, by_use: Sorted, named_codes: set[str]) -> Iterator[Paragraph]:
+def _instead(item: Recommendation, advice: Advice) -> str:
+    """The words for a decision that does not go with the block; none for one that does."""
+    if advice.combination is None or item.workload is None or with_block(item, advice) is not None:
+        return ""
+    return _("instead of the block, not with it")
+
+
+def _rest(advice: Advice, outside: Sequence[Recommendation], named_codes: set[str]) -> Iterator[Paragraph]:
     block = () if advice.combination is None else advice.combination.contributions
     named_codes = named_codes | {part.finding.rule.code for part in block}
     named_codes |= {addition.finding.rule.code for addition in advice.additions}
-    others = [
-        item.finding
-        for item in by_use.shown
-        if item.finding.rule.code not in named_codes and not _set_by_block(item, advice)
-    ]
-    yours = [item.finding for item in by_use.yours if item.finding.rule.code not in named_codes]
+    left = [item for item in outside if item.finding.rule.code not in named_codes]
     for words, findings in (
-        (_("Not in the block") if block else _("Also"), others),
-        (_("Also yours to decide"), yours),
+        (_("Not in the block") if block else _("Also"), [item.finding for item in left if not item.yours]),
+        (_("Also yours to decide"), [item.finding for item in left if item.yours]),
     ):
         if findings:
             yield Paragraph(text=full_stop(titled(words, _names(findings))), further=1)
     yield Paragraph(text=_("Everything with its price and its premises: --full."), further=1)
-
-
-def _set_by_block(item: Recommendation, advice: Advice) -> bool:
-    """Whether the block has other values for all that an alternative would set."""
-    if advice.combination is None or not item.overrides:
-        return False
-    theirs = {override_key(override) for override in advice.combination.overrides}
-    return all(override_key(override) in theirs for override in item.overrides)
 
 
 def _names(findings: Iterable[Finding]) -> str:

@@ -42,7 +42,7 @@ _CHANGES = {
 }
 
 # Fields by which the training itself is another one: told whatever they cost.
-_OF_TRAINING = frozenset({"loss_averages_micro_batches"})
+_OF_TRAINING = frozenset({"loss_averages_micro_batches", "budgets_scale_loss"})
 _NAMED_CHANGES = (
     KeyFate.VALUE,
     KeyFate.DEFAULT,

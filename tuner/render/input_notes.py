@@ -25,9 +25,18 @@ def lost(given: UserInput) -> str:
     )
 
 
-def open_values(given: UserInput) -> str:
-    """The arguments whose values only a run would tell, with what settles them; empty where all are known."""
-    return clauses(_open(given))
+def open_values(given: UserInput, *, most: int | None = None) -> str:
+    """The arguments whose values only a run would tell, with what settles them; empty where all are known.
+
+    Args:
+        given: what was read.
+        most: so many of them, then how many more there are; all if nobody says.
+    """
+    values = list(_open(given))
+    further = len(values) - len(values[:most])
+    if further > 1:
+        values = [*values[:most], _("{count} more: --full").format(count=further)]
+    return clauses(values)
 
 
 def _open(given: UserInput) -> Iterator[str]:

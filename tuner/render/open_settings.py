@@ -15,12 +15,14 @@ from tuner.render.verdict_words import word
 from tuner.render.words import clauses, listed, place, with_note
 
 _NAMED = 3  # settings of one way
+_OPEN = 4  # values in a short answer
 _PARTS = 2  # of a key that are shown
 
 
-def open_settings(answer: Consultation) -> str:
+def open_settings(answer: Consultation, *, short: bool) -> str:
     """The arguments of unknown value with what settles them, and the defaults taken meanwhile."""
-    return clauses([text for text in (open_values(answer.given), *_defaults(answer)) if text])
+    values = open_values(answer.given, most=_OPEN if short else None)
+    return clauses([text for text in (values, *_defaults(answer)) if text])
 
 
 def _defaults(answer: Consultation) -> Iterator[str]:

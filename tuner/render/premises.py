@@ -72,6 +72,8 @@ def _release(answer: Consultation) -> str:
 
 def _short_rows(answer: Consultation) -> Rows:
     workload = answer.advice.workload
+    if answer.gpus_note:
+        yield _("GPUs"), plain(answer.gpus_note)
     yield from _of_release(answer)
     yield from _of_copy(answer)
     yield from _named_in_paths(workload)
@@ -114,6 +116,8 @@ def _full_rows(answer: Consultation) -> Rows:
     yield from _models(answer)
     yield from service_rows(workload)
     yield _("GPUs"), _gpus(answer)
+    if answer.gpus_note:
+        yield _("GPUs"), plain(answer.gpus_note)
     yield from _project_settings(answer)
     if cluster.gpu.measured is not None:
         yield _("measured"), _measured_figures(cluster.gpu.measured)
@@ -253,7 +257,7 @@ def _of_script(answer: Consultation, *, most: int | None = None) -> Rows:
         # Most inputs leave nothing open.
         from tuner.render.open_settings import open_settings, other_ways, without_other_ways
 
-        text = open_settings(answer)
+        text = open_settings(answer, short=most is not None)
         if text:
             yield _("open"), plain(text)
         for text in other_ways(answer):

@@ -39,7 +39,7 @@ def sorted_advice(advice: Advice) -> Sorted:
     block = advice.combination
     used = set() if block is None else {part.finding.rule.code for part in block.contributions}
     yours = [item for item in left if item.yours]
-    idle = [item for item in left if gains_nothing(item) and item.finding.rule.code not in used]
+    idle = [item for item in left if gains_nothing(item, advice) and item.finding.rule.code not in used]
     shown = [item for item in left if item not in yours and item not in idle]
     return Sorted(shown=tuple(shown), yours=tuple(yours), idle=tuple(idle))
 

@@ -5,13 +5,14 @@ from tuner.counted import counted
 from tuner.hardware import Cluster
 from tuner.language import _
 from tuner.render.lengths import assumed_lengths
-from tuner.render.numbers import gib, phase_seconds, seconds
+from tuner.render.numbers import gib, phase_seconds, rests_on, seconds
 from tuner.render.words import clauses, listed, sentence
-from tuner.rules.wording import duration
-from tuner.timing import phase_interval
+from tuner.rules.wording import around, duration
+from tuner.timing import Interval, phase_interval
 from tuner.timing.saving import storage_bytes_per_s
 from tuner.units import GIGA
 
+_SECONDS_OF_HOUR = 3600
 _LEAST = 0.005  # of the step; a shorter phase is not named
 
 
@@ -33,6 +34,31 @@ def step_seconds(advice: Advice) -> str:
     return _("Step time: {step}. It is the sum of its phases, in seconds: {phases}.").format(
         step=step, phases=phases
     )
+
+
+def whole_run(advice: Advice, steps: int | None) -> str:
+    """The hours of a job whose steps are known, as it is and with the block; empty if it does not run."""
+    together, cluster = advice.combination, advice.workload.cluster
+    runs = advice.memory.is_expected_to_fit and not advice.refusals
+    if steps is None or advice.validates_only or advice.time.seconds <= 0 or not (runs or together):
+        return ""
+    forms = []
+    if runs:
+        forms.append(_hours(advice.step, steps))
+    if together is not None:
+        forms.append(_("{hours} with the block").format(hours=_hours(together.step, steps)))
+    text = _("{steps} at most: {hours}; {evidence}, without validation and checkpoints").format(
+        steps=counted(steps, "step"), hours=listed(forms), evidence=rests_on(advice.step, cluster.gpu.name)
+    )
+    return f"{clauses([text, *assumed_lengths(advice.workload)])}."
+
+
+def _hours(step: Interval, steps: int) -> str:
+    """So many steps: ``"7.9 h (3.9 to 14)"``."""
+    low, middle, high = (
+        duration(seconds * steps / _SECONDS_OF_HOUR) for seconds in (step.low_s, step.seconds, step.high_s)
+    )
+    return around(_("{hours} h").format(hours=middle), low, high)
 
 
 def at_once(advice: Advice) -> str:

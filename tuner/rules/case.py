@@ -152,13 +152,17 @@ class Case(Struct, frozen=True, kw_only=True, dict=True):
         """Whether a proposal costs no memory that is missing.
 
         Every phase is within the limit, the upper end of its interval as well, or no higher than it was, and
-        the job can start if it could.
+        the job can start if it could. Where the room on the card is not known, none may be higher.
         """
+        if self.workload.trains_reward and _offloads_less(self.workload, workload):
+            return False
         memory = figures(workload).memory
         return len(memory.problems) <= len(self.problems) and all(map(self._affords_phase, memory.phases()))
 
     def _affords_phase(self, after: PhaseEstimate) -> bool:
-        limit, before = self.limit_bytes, self.phase(after.phase)
+        trained = after.phase is Phase.REWARD and self.workload.trains_reward
+        limit = 0 if trained or self.workload.added_models else self.limit_bytes
+        before = self.phase(after.phase)
         if after.peak_bytes > max(limit, 0 if before is None else before.peak_bytes):
             return False
         return after.interval[1] <= max(limit, 0 if before is None else before.interval[1])
@@ -253,3 +257,11 @@ class Case(Struct, frozen=True, kw_only=True, dict=True):
     def pays(self, workload: Workload) -> bool:
         """Whether a proposal is affordable and faster."""
         return self.faster(workload) and self.affords(workload)
+
+
+def _offloads_less(before: Workload, after: Workload) -> bool:
+    """Whether states of the actor stay on the card that were moved to the host."""
+    was, now = before.actor.engine, after.actor.engine
+    return (was.param_offload and not now.param_offload) or (
+        was.optimizer_offload and not now.optimizer_offload
+    )

@@ -9,8 +9,9 @@ from collections.abc import Callable, Collection
 
 from msgspec import Struct
 
-from tuner.rules.case import Case
+from tuner.rules.case import LEAST_GAIN, Case
 from tuner.rules.packing import sequences_packed
+from tuner.rules.rollout_engine import AWAKE, largest_fraction
 from tuner.rules.rungs import (
     activations_offloaded,
     checkpointed,
@@ -173,6 +174,23 @@ def due_proposal(
     if case.with_workload(proposal).peak_bytes(phases[0]) > case.peak_bytes(phases[0]):
         return None
     return phases[0], proposal
+
+
+def wake_up_without_states(case: Case) -> Phase | None:
+    """The phase of the awake engine for which optimizer states have to leave the card, None where none has to.
+
+    A smaller cache is the cheaper way out, unless more sequences have to wait for it than copies take.
+    """
+    phase = due(case, optimizer_offloaded, among=AWAKE)
+    if phase is not None:
+        return phase
+    phases = due_phases(case, optimizer_offloaded, among=AWAKE, but=(least_cache,))
+    lowered = largest_fraction(case) if phases else None
+    if lowered is None:
+        return None
+    offloaded = optimizer_offloaded(case.workload, phases[0])
+    cheaper = case.seconds(offloaded) < case.seconds(lowered) * (1 - LEAST_GAIN)
+    return phases[0] if cheaper and case.eases(offloaded, *AWAKE) else None
 
 
 def _due_in(case: Case, ladder: Ladder, rung: Rung, phase: Phase, but: Collection[Rung]) -> bool:

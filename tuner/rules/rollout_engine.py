@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from math import ceil
 
+from msgspec.structs import replace
+
 from tuner.hardware import Gpu
 from tuner.language import _
 from tuner.model_shape import ModelShape
@@ -63,8 +65,8 @@ def largest_fraction(case: Case) -> Workload | None:
 
 
 def sequences_per_replica(workload: Workload) -> int:
-    """Sequences that one replica generates in a step."""
-    return ceil(workload.batch.sequences / workload.generator.replicas)
+    """Sequences that one replica generates at a time."""
+    return ceil(workload.batch.round_sequences / workload.generator.replicas)
 
 
 def step_waits_for_host(workload: Workload) -> bool:
@@ -119,6 +121,21 @@ def with_more_cache(case: Case, workload: Workload, *, than: Workload) -> Worklo
         range(candidates[0], most), lambda value: _running_sequences(raised(value)) >= most_running
     )
     return raised(most if enough is None else enough)
+
+
+def pays_if_shorter(case: Case, proposal: Workload) -> bool:
+    """Whether more cache shortens the step with sequences half as long, too, where nobody says how long they are.
+
+    Shorter ones need less of it, and the assumed mean is as often too long as too short.
+    """
+    batch = case.workload.batch
+    if batch.known_mean_tokens is not None:
+        return True
+    means = {"mean_response": ceil(batch.mean_response_tokens / 2)}
+    if batch.lengths.mean_prompt is None:
+        means["mean_prompt"] = ceil(batch.mean_prompt_tokens / 2)
+    shorter = replace(batch, lengths=replace(batch.lengths, **means))
+    return case.with_workload(replace(case.workload, batch=shorter)).faster(replace(proposal, batch=shorter))
 
 
 def _running_sequences(workload: Workload) -> int:

@@ -1,15 +1,21 @@
 """Which decoding steps of a rollout engine are replayed from CUDA graphs."""
 
-from tuner.serving import vllm
+from tuner.serving import sglang, vllm
 from tuner.workload import Rollout, RolloutEngine
 
 
 def capture_sizes(rollout: Rollout) -> tuple[int, ...]:
-    """Batch sizes that the engine captures, smallest first: as given, or vLLM's own list."""
+    """Batch sizes that the engine captures, smallest first: as given, or vLLM's own list.
+
+    SGLang captures none for more sequences than it may run.
+    """
     if not rollout.cuda_graphs or rollout.engine is RolloutEngine.TRANSFORMERS:
         return ()
     if rollout.capture_sizes is not None:
-        return tuple(sorted(rollout.capture_sizes))
+        sizes = tuple(sorted(rollout.capture_sizes))
+        if rollout.engine is RolloutEngine.SGLANG:
+            return sglang.running_capture_sizes(sizes, rollout.max_sequences)
+        return sizes
     return vllm.own_capture_sizes(rollout.max_sequences)
 
 

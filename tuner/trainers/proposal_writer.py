@@ -40,6 +40,7 @@ class ProposalWriter(Generic[S]):
         free: fields that may follow others, by the part that they stand in: the proposal leaves them alone.
         followers: keys that have to be set as another one is, where that is set.
         is_read: whether the code that would run reads a key, where that is not the release's own.
+        breaks: whether that code stops with a value of a key.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class ProposalWriter(Generic[S]):
         free: Callable[[Workload, Workload], FreeFields] = lambda _before, _after: {},
         followers: Callable[[S], Mapping[str, str]] = lambda _source: {},
         is_read: Callable[[str], bool] | None = None,
+        breaks: Callable[[str, Any], bool] = lambda _key, _value: False,
     ) -> None:
         self._before = before
         self._settings = source.settings
@@ -59,6 +61,7 @@ class ProposalWriter(Generic[S]):
         self._free = free
         self._followers = followers
         self._is_read = is_read
+        self._breaks = breaks
         self._original = _Draft(source, before, read, str(before.release), {})
         self._known: dict[Workload, Written | NotExpressible] = {}
 
@@ -130,6 +133,8 @@ class ProposalWriter(Generic[S]):
         """
         if self._is_read is not None and not self._is_read(key):
             raise NotExpressible(_("no code there reads {key}").format(key=key))
+        if self._breaks(key, value):
+            raise NotExpressible(_("the code there stops with {key}={value}").format(key=key, value=value))
         sign = "" if key in self._settings else ADDS
         text = self._settings.as_reader_takes_it(override(key, value, sign))
         if text is None:

@@ -23,6 +23,7 @@ from tuner.trainers.key_facts import Affects, KeyChange, KeyClass, KeyState, Off
 from tuner.workload import ANY_LENGTHS, Lengths, Quantity, ServiceRole, TokenBytes, Workload
 
 if TYPE_CHECKING:
+    from tuner.inputs.environment import EnvironmentVariable
     from tuner.inputs.log.metrics import StepMetrics
     from tuner.inputs.record.read import RunRecord
     from tuner.inputs.user_input import Count, Processes
@@ -104,9 +105,16 @@ class Loaded(Protocol):
     def critic_model_key(self) -> str:
         """The key that names the critic's model."""
 
+    def names_another_model(self, key: str) -> bool:
+        """Whether a key names a model by itself, so that what it has tells nothing of the policy's."""
+
     @property
     def validates_only(self) -> bool:
         """Whether the launch validates the model and ends before its first update."""
+
+    @property
+    def planned_steps(self) -> int | None:
+        """How many steps the job is to take; None where no setting says."""
 
     def model_path(self) -> str | None:
         """Where the actor's model comes from; None where nobody says."""
@@ -326,6 +334,7 @@ class Trainer(Protocol):
         processes: "Processes | None" = ...,
         folders: Sequence[str] = ...,
         package: str = ...,
+        environment: "Sequence[EnvironmentVariable]" = ...,
     ) -> Configuration:
         """Take a configuration file, the arguments of a launch, or both.
 
@@ -333,6 +342,7 @@ class Trainer(Protocol):
         ``processes`` are those that it starts, where it says how many. ``folders`` are those in which it
         starts the program and has Python look for modules, as far as it says so. ``package`` is where the
         trainer is installed that would run it, where its release is not bundled; none of it is imported.
+        ``environment`` has what a script surely gives the program of variables that libraries read.
 
         Raises:
             InputError: a file that the document names or an argument is malformed.

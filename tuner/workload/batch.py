@@ -91,9 +91,11 @@ class Batch(Struct, frozen=True, kw_only=True, cache_hash=True):
     balanced: bool = True  # sequences are dealt out so that all ranks get about as many tokens
     sorted_ranks: bool = False  # and each rank's lie in order of length: mini-batches of all are alike
     lengths: Lengths = ANY_LENGTHS
+    rounds: int = 1  # in which the sequences are generated one after the other, each with its part of them
     conversation: Conversation | None = None  # None: each response is generated in one piece
     images: Images | None = None  # None: of a job without, or with a tower whose dimensions are not known
     loss_averages_micro_batches: bool = False  # over the tokens of one, not over those of the mini-batch
+    budgets_scale_loss: bool = False  # it is divided by as many micro-batches as static sizes would make
     fills_mini_batches: bool = False  # with copies of other sequences, where the last one is smaller
     group_advantages: bool = False  # rewards against those of the same prompt: none where all are equal
     loss_of_advantages: bool = False  # no KL term and no entropy bonus: it vanishes with the advantage
@@ -173,6 +175,11 @@ class Batch(Struct, frozen=True, kw_only=True, cache_hash=True):
     def sequences(self) -> int:
         """Sequences of one step, over all GPUs."""
         return self.prompts * self.responses_per_prompt
+
+    @property
+    def round_sequences(self) -> int:
+        """Sequences that are generated at a time, over all GPUs."""
+        return ceil(self.sequences / self.rounds)
 
     @property
     def mini_batch_sequences(self) -> int:

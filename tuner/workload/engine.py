@@ -48,6 +48,7 @@ class Lora(Struct, frozen=True, kw_only=True):
     rank: int
     parameters: int  # of all adapters together
     merged_for_rollout: bool = False  # the engine gets full weights, not adapters
+    stays_float32: Annotated[bool, UNPUBLISHED] = False  # whatever the base is stored in
 
 
 class Parallelism(Struct, frozen=True, kw_only=True):

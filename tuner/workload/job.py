@@ -57,6 +57,9 @@ class Workload(Struct, frozen=True, kw_only=True, cache_hash=True):
     sync: WeightSync | None  # as the rollout
     services: tuple[Service, ...] = ()  # models that judge the responses
     controller: Controller | None = None  # None where nobody said what its processes are
+    added_models: tuple[
+        str, ...
+    ] = ()  # that a copy of the trainer adds, as its keys name them: nothing is known
 
     def passes(self) -> tuple[StepPass, ...]:
         """The job's passes over models, in the order of a step."""
@@ -88,6 +91,11 @@ class Workload(Struct, frozen=True, kw_only=True, cache_hash=True):
     def unmodelled_engine(self) -> str:
         """The library that runs one of the trained models, where what it takes is not known; else empty."""
         return _unmodelled_engine(self)
+
+    @property
+    def trains_reward(self) -> bool:
+        """Whether a model that judges is trained as well; its states are offloaded as the actor's."""
+        return any(service.trained for service in self.services)
 
     @property
     def at_rest(self) -> "Workload":

@@ -57,6 +57,7 @@ class Rollout(Struct, frozen=True, kw_only=True, cache_hash=True):
     quantizes_cache: bool = False  # it can keep its KV cache in 8 bits, on a card that computes in them
     max_sequences: int
     sequences_adjustable: bool = True  # False where the release leaves max_sequences to the engine
+    graphs_adjustable: bool = True  # False where the release leaves the sizes of CUDA graphs to the engine
     max_batched_tokens: int
     max_model_tokens: int | None  # None: the model's own limit
     cuda_graphs: bool
@@ -128,7 +129,9 @@ class ServiceRole(Enum):
 
 
 class Service(Struct, frozen=True, kw_only=True, cache_hash=True):
-    """A frozen model that judges responses, on an inference engine or on an engine of the trainer.
+    """A model that judges responses, on an inference engine or on an engine of the trainer.
+
+    It is counted as a frozen one.
 
     One of ``server`` and ``engine`` says which; neither, where it is on GPUs of its own that nothing is asked
     about.
@@ -143,6 +146,7 @@ class Service(Struct, frozen=True, kw_only=True, cache_hash=True):
     starts_first: bool = False  # its inference engine starts before the trainer has loaded anything
     engine: Engine | None = None  # the trainer's engine that runs it
     scoring: Pass | None = None  # how that engine cuts its forward pass
+    trained: bool = False  # in the same step, which is not counted
 
     @property
     def left_out(self) -> bool:

@@ -128,6 +128,13 @@ class LoadedMinirl(Struct, frozen=True, kw_only=True):
     def trainer(self) -> "Minirl":
         return MINIRL
 
+    def names_another_model(self, key: str) -> bool:
+        return key == self.model_key
+
+    @property
+    def planned_steps(self) -> int | None:
+        return None
+
     @property
     def validates_only(self) -> bool:
         return False

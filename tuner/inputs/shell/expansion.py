@@ -12,7 +12,7 @@ from tuner.errors import Location
 from tuner.inputs.shell.arithmetic import Arithmetic, Number, parsed
 from tuner.inputs.shell.braces import brace_words
 from tuner.inputs.shell.parameter_expansion import Braced
-from tuner.inputs.shell.scope import Scope
+from tuner.inputs.shell.scope import BLANKS, Scope
 from tuner.inputs.shell.segments import Expanded, Segment, append, literal, quoted, split
 from tuner.inputs.shell.source import Node, Source, parse_to_follow
 from tuner.inputs.shell.undecided_parts import UndecidedPart, together
@@ -74,6 +74,8 @@ class Expander:
             else:
                 words.append([node])
         fields: list[Field] = []
+        separators = self._scope.separators
+        separators = BLANKS if separators is None else separators
         for word in words:
             location = self._source.location(word[0])
             bare = self._source.of(word[0]) if len(word) == 1 else ""
@@ -83,7 +85,7 @@ class Expander:
                 continue
             for alternative in self._alternatives(word):
                 self._scope.effort.copy_values(sum(map(len, alternative)))
-                fields += [Field(text=item, location=location) for item in split(alternative)]
+                fields += [Field(text=item, location=location) for item in split(alternative, separators)]
         self._scope.effort.copy_values(len(fields))
         return fields[:_MOST_FIELDS]
 
@@ -199,6 +201,8 @@ class Expander:
             and self._source.between(start, node.end_byte - 1) == self._source.of(inner[0])
         ):
             return quoted(self.expand(inner[0]))
+        separators = self._scope.separators
+        between = " " if separators is None else separators[:1]
         for child in inner:
             opening = _OPENING.search(self._source.content, child.start_byte, child.end_byte)
             begin = child.start_byte if opening is None else opening.start()
@@ -208,7 +212,8 @@ class Expander:
                 inside = [
                     [
                         Segment(
-                            joined((text(*(part.text for part in run)) for run in inside), " "), splits=False
+                            joined((text(*(part.text for part in run)) for run in inside), between),
+                            splits=False,
                         )
                     ]
                 ]

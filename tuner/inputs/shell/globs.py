@@ -10,6 +10,18 @@ from functools import lru_cache
 
 _WHOLE = re.compile(r"^\(\?s:(.*)\)\\[Zz]$", re.DOTALL)
 _GROUP = re.compile(r"([?*+@!])\(")
+_BRACKET = re.compile(r"\[[!^]?\]?(?:\[:\w+:\]|[^\]])*\]")
+_CLASS = re.compile(r"\[:(\w+):\]")
+_CLASSES = {
+    "alnum": "a-zA-Z0-9",
+    "alpha": "a-zA-Z",
+    "blank": " \t",
+    "digit": "0-9",
+    "lower": "a-z",
+    "space": " \t\n\r\f\v",
+    "upper": "A-Z",
+    "xdigit": "0-9a-fA-F",
+}
 _MOST_GROUPS = 4  # in one pattern; what they may try grows with it
 _REPEATS = {"?": "?", "*": "*", "+": "+", "@": ""}
 
@@ -25,7 +37,13 @@ def expression(glob: str) -> str:
 
 
 def _plain(glob: str) -> str:
-    return _WHOLE.sub(r"\1", translate(glob.replace("[^", "[!")))
+    members = _BRACKET.sub(lambda match: _CLASS.sub(_members, match[0]), glob)
+    return _WHOLE.sub(r"\1", translate(members.replace("[^", "[!")))
+
+
+def _members(match: re.Match[str]) -> str:
+    """``[:space:]`` in brackets as the characters that it stands for."""
+    return _CLASSES.get(match[1], match[0])
 
 
 def _translated(glob: str) -> tuple[str, str]:

@@ -13,10 +13,9 @@ from msgspec.structs import replace
 from tuner.errors import Location
 from tuner.inputs.secrets import is_carried, is_secret
 from tuner.inputs.shell.conditions import Status
-from tuner.inputs.shell.scope import Scope
+from tuner.inputs.shell.scope import BLANKS, Scope
 from tuner.inputs.shell.values import Field, Text, Unknown, text
 
-_BLANKS = " \t\n"
 _MOST_ELEMENTS = 10_000  # of an array
 _OF_READ = ("adinNptu", frozenset("adpt"))  # options with a value, and those whose value makes no difference
 _OF_MAPFILE = ("dnOsuCc", frozenset("d"))
@@ -52,7 +51,7 @@ def read(shell: InputShell, words: Sequence[Field], place: Location) -> Status:
     """``read``: a line, as words of an array or of some variables."""
     command = _words(words, *_OF_READ)
     array = command.options.get("a")
-    line, separators = _line(shell, command), _separators(shell.scope)
+    line, separators = _line(shell, command), shell.scope.separators
     if line is None or separators is None:
         if array:
             _set_unknown_array(shell, array, place)
@@ -116,12 +115,6 @@ def _line(shell: InputShell, command: _Words) -> tuple[str, bool] | None:
     return line, bool(end)
 
 
-def _separators(scope: Scope) -> str | None:
-    """What parts words, None where that is not known."""
-    value = scope.variables.get("IFS", text(_BLANKS))
-    return value.string if isinstance(value, Text) else None
-
-
 def _split(line: str, separators: str) -> Iterator[str]:
     """The words of a line: blanks part them however many there are, each other separator for itself."""
     while line := line.lstrip(_blanks(separators)):
@@ -153,7 +146,7 @@ def _first_word(line: str, separators: str) -> tuple[str, str]:
 
 def _blanks(separators: str) -> str:
     """The separators of which several in a row part as one does."""
-    return "".join(character for character in separators if character in _BLANKS)
+    return "".join(character for character in separators if character in BLANKS)
 
 
 def _set_array(scope: Scope, name: str, values: Sequence[str], place: Location) -> None:

@@ -26,6 +26,17 @@ _DEEPEST = 40  # functions, substitutions and files within each other
 _NOTHING = frozenset({"comment", "heredoc_body"})
 
 
+def too_much(location: Location | None) -> InputError:
+    """What is said of a script that makes more work than a launch script would."""
+    return InputError(
+        _("the script takes more than {steps:,} steps, or makes values of {characters:,} characters").format(
+            steps=MOST_STEPS, characters=MOST_CHARACTERS
+        ),
+        location=location,
+        hint=_("give the command that starts the trainer alone, with the values that it gets"),
+    )
+
+
 class Interpreter:
     """Follows one script.
 
@@ -38,6 +49,7 @@ class Interpreter:
         self.scope = scope
         self.source = parse_to_follow(scope.script, b"")
         self.uncertain = 0  # branches around the statement that nobody knows whether they are taken
+        self.beside = 0  # statements around the statement behind which a "&" stands
         self.doubts: list[UndecidedPart] = []  # what is not run that would tell
         self.given_up: list[UndecidedPart] = []  # loops, and commands that other commands print
         self.commands: list[StartedProgram] = []
@@ -76,13 +88,7 @@ class Interpreter:
             with contextlib.suppress(ExitShell, LeaveLoop, ReturnFromFunction):
                 self._within(source)
         except TooMuchError:
-            raise InputError(
-                _(
-                    "the script takes more than {steps:,} steps, or makes values of {characters:,} characters"
-                ).format(steps=MOST_STEPS, characters=MOST_CHARACTERS),
-                location=None if self._at is None else self._at[0].location(self._at[1]),
-                hint=_("give the command that starts the trainer alone, with the values that it gets"),
-            ) from None
+            raise too_much(None if self._at is None else self._at[0].location(self._at[1])) from None
 
     def take_apart(self) -> None:
         """Follow nothing any more: parts that know each other would stay until garbage is looked for."""
@@ -97,7 +103,13 @@ class Interpreter:
         self._at = self.source, node
         self.scope.effort.spend()
         follow = self._table.get(node.type)
-        return self.run_all(node.children) if follow is None else follow(node)
+        behind = node.next_sibling
+        beside = behind is not None and behind.type == "&"
+        self.beside += beside
+        try:
+            return self.run_all(node.children) if follow is None else follow(node)
+        finally:
+            self.beside -= beside
 
     def run_all(self, nodes: Iterable[Node]) -> Status:
         """Follow statements one after another; the status is the last one's."""

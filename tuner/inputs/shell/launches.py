@@ -11,11 +11,13 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 
 from tuner.errors import Location
+from tuner.inputs.environment import EnvironmentVariable
 from tuner.inputs.shell.carriers import PYTHON
 from tuner.inputs.shell.started_program import StartedProgram
 from tuner.inputs.shell.undecided_parts import UndecidedPart, together
-from tuner.inputs.shell.values import Field, Text
-from tuner.inputs.user_input import Count, Processes
+from tuner.inputs.shell.values import Field, Text, text
+from tuner.inputs.shell.visible_devices import visible_devices
+from tuner.inputs.user_input import Count, OpenArgument, Processes
 
 _DISTRIBUTED = frozenset({"torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch"})
 _STARTERS = frozenset({"torchrun", "accelerate", "deepspeed", "mpirun", "colossalai"})
@@ -37,6 +39,7 @@ class Launch(Struct, frozen=True, kw_only=True):
     processes: Processes  # as the options of what starts it say
     doubts: tuple[UndecidedPart, ...] = ()  # what is not run that would tell whether such a branch is taken
     folders: tuple[str, ...] = ()  # that it runs in and that Python looks for modules in, as far as is known
+    variables: tuple[EnvironmentVariable, ...] = ()  # of its environment, those which are kept
     on_default_path: bool = True  # the way that is read of a script leads to it
 
     @property
@@ -61,9 +64,10 @@ def launches(commands: Sequence[StartedProgram]) -> tuple[Launch, ...]:
                     environment=command.environment,
                     location=command.location,
                     certain=command.certain,
-                    processes=_processes(words[:position]),
+                    processes=_processes(words[:position], command),
                     doubts=command.doubts,
                     folders=command.folders,
+                    variables=command.variables,
                 )
             )
     return tuple(started)
@@ -129,16 +133,22 @@ def _module_or_file(words: Sequence[Field], start: int) -> int | None:
     return None
 
 
-def _processes(words: Sequence[Field]) -> Processes:
+def _processes(words: Sequence[Field], command: StartedProgram) -> Processes:
     """What the options in front of a program say: ``--nproc_per_node=8``, ``--nnodes 2``.
 
     PyTorch's launcher starts one process on a node where it is not told how many: its option's default.
     """
+    typed = ((str(word.text).partition("=")[0], text(str(word.text).partition("=")[2])) for word in words)
     per_node = _count(words, _PER_NODE)
     launcher = next((word for word in words if str(word.text).rpartition("/")[2] in _OF_TORCH), None)
     if launcher is not None and not any(_option(word) == _PER_NODE for word in words):
         per_node = Count(value=1, text=str(launcher.text), location=launcher.location, told=False)
-    return Processes(per_node=per_node, nodes=_count(words, "--nnodes"))
+    return Processes(
+        per_node=per_node,
+        nodes=_count(words, "--nnodes"),
+        visible=visible_devices((*command.environment, *typed), command.location),
+        open_per_node=_open_count(words, _PER_NODE) if per_node is None else None,
+    )
 
 
 def _option(word: Field) -> str:
@@ -158,6 +168,24 @@ def _count(words: Sequence[Field], name: str) -> Count | None:
                 value=int(value[:_DIGITS]), text=f"torchrun {option}={value}", location=word.location
             )
     return count
+
+
+def _open_count(words: Sequence[Field], name: str) -> OpenArgument | None:
+    """The number of an option that only a run would tell; None of a word for it, such as ``auto``."""
+    for word, following in zip(words, (*words[1:], None), strict=True):
+        if _option(word) != name:
+            continue
+        value = word if "=" in str(word.text) or following is None else following
+        if str(word.text).endswith("="):  # for want of an argument of the script
+            return OpenArgument(key=str(word.text)[:-1], text="", name="", location=word.location)
+        for unknown in value.text.unknowns:
+            return OpenArgument(
+                key=str(word.text).partition("=")[0],
+                text=unknown.text,
+                name=unknown.name,
+                location=word.location,
+            )
+    return None
 
 
 def texts(fields: Sequence[Field]) -> Iterator[str]:

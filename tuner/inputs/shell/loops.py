@@ -11,12 +11,14 @@ from tuner.inputs.shell.source import Node
 from tuner.inputs.shell.undecided_parts import UndecidedKind, UndecidedPart
 
 MOST_ROUNDS = 1_000  # of one loop
+_ROUNDS_BESIDE = 10  # of one that watches a server while the script goes on, and never ends by itself
 
 
 class LoopShell(BranchShell, Protocol):
     """What loops need of the interpreter."""
 
     given_up: list[UndecidedPart]  # loops that were followed no further
+    beside: int  # statements around this one that run beside the script: a "&" stands behind them
 
 
 class Loops:
@@ -101,7 +103,8 @@ class Loops:
         body = node.child_by_field_name("body")
         conditions = [child for child in node.named_children if child != body]
         until = node.children[0].type == "until"
-        for _ in range(MOST_ROUNDS):
+        endless = [self._shell.source.of(condition) for condition in conditions] in (["true"], [":"])
+        for _ in range(_ROUNDS_BESIDE if endless and self._shell.beside else MOST_ROUNDS):
             before = len(self._shell.scope.consulted)
             status = self._shell.run_all(conditions)
             status = opposite(status) if until else status
@@ -116,7 +119,7 @@ class Loops:
 
     def _give_up(self, loop: Node) -> None:
         """Note a loop that goes on, unless it runs beside the script."""
-        if not in_background(loop):
+        if not self._shell.beside:
             body, source = loop.child_by_field_name("body"), self._shell.source
             head = " ".join(source.between(loop.start_byte, body.start_byte).split()).removesuffix(";")
             cause = UndecidedPart(kind=UndecidedKind.LOOP, text=head, location=source.location(loop))
@@ -130,13 +133,3 @@ class Loops:
         except LeaveLoop as left:
             return not left.ends
         return True
-
-
-def in_background(node: Node) -> bool:
-    """Whether ``&`` stands behind a statement, or behind one that it is a part of."""
-    while node is not None:
-        following = node.next_sibling
-        if following is not None and following.type == "&":
-            return True
-        node = node.parent
-    return False

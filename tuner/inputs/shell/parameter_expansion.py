@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from tuner.inputs.shell import parameters
 from tuner.inputs.shell.arithmetic import Number
 from tuner.inputs.shell.either import Array, Value, elements
-from tuner.inputs.shell.scope import Scope
+from tuner.inputs.shell.scope import BLANKS, Scope
 from tuner.inputs.shell.segments import Expanded, Segment, append, literal
 from tuner.inputs.shell.source import Node, Source
 from tuner.inputs.shell.undecided_parts import UndecidedPart, together
@@ -67,6 +67,8 @@ class Braced:
         value = self._scope.variables.get(name)
         if value is None and name == "BASH_SOURCE":
             return text(self._source.file)
+        if value is None and name == "IFS":
+            return text(BLANKS)
         if value is None:
             return Text() if name in self._scope.unset else self._unknown(node, name)
         return value if isinstance(value, Text) else _first(value)

@@ -9,6 +9,7 @@ _MOST_NUMBERS = 10_000
 _ESCAPE = re.compile(r"\\([ntr\\])")
 _ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\"}
 _DIRECTIVE = re.compile(r"%([sd%])")  # without a width, which can be of any size
+_SUMS = frozenset("+-*/%")
 _ECHO_OPTION = re.compile(r"-[neE]+")
 
 
@@ -108,12 +109,22 @@ def _tr(words: list[str], given: str | None) -> str | None:
 
 
 def _expr(words: list[str], _: str | None) -> str | None:
+    """``expr``: one operation on two numbers, or a sum of products, worked out from left to right."""
     from tuner.inputs.shell.arithmetic import applied
 
-    if len(words) != 3:
+    operators, numbers = words[1::2], [int(word) for word in words[::2]]
+    if len(numbers) != len(operators) + 1:
         return None
-    value = applied(words[1], int(words[0]), int(words[2]))
-    return None if value is None else f"{value}\n"
+    if len(operators) > 1 and not _SUMS.issuperset(operators):
+        return None
+    terms: list[int | None] = [numbers[0]]
+    for operator, number in zip(operators, numbers[1:], strict=True):
+        if operator in ("+", "-"):
+            terms.append(number if operator == "+" else -number)
+        else:
+            terms[-1] = applied(operator, terms[-1], number)
+    known = [term for term in terms if term is not None]
+    return f"{sum(known)}\n" if len(known) == len(terms) else None
 
 
 def _wc(words: list[str], given: str | None) -> str | None:

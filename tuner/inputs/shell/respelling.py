@@ -4,6 +4,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from operator import itemgetter
 from typing import Any
 
 _PARAMETER = rb"\$\{(?:\w+|[@*])(?:\[[^]\n]*\])?"
@@ -20,22 +21,40 @@ _SIGNED = re.compile(rb":\s(-[A-Za-z_]\w*)(?=[:}])")
 _DESCRIPTOR = re.compile(rb"[^\s\\](?=\\\n[ \t]+\d>)")
 # Behind "a | b | c", where a later pipeline redirects ("d 2>&1 | e"), the grammar takes all in between for
 # words of c; with a semicolon behind c it does not.
+# "DATA=<path> # yours": a placeholder, where bash sees a redirection without a file and stops, as it does
+# at "DATA=${DATA?<path>}" as long as nobody gives DATA.
+PLACEHOLDER = re.compile(
+    rb"^[ \t]*(?:export[ \t]+)?(([A-Za-z_]\w*)=(<[^<>'\"`$&|;(){}\n]+>))(?=[ \t]*(?:[ \t]#.*)?$)",
+    re.MULTILINE,
+)
 _END_OF_LINE = re.compile(rb"(?<!\\)\n")
+# "a \\", "`# of a` \\", "b": the grammar reads the comment on to the end of the line, past what closes it.
+_COMMENT_AS_WORD = re.compile(rb"(?<![^\s\"])`#[^`\n]*`")
+_ASCII = re.compile(rb"[\x00-\x7f]")
 
 
 def respelled(content: bytes) -> tuple[bytes, tuple[int, ...]]:
     """A script as the grammar understands it, and the places of the bytes in it that were put in."""
+    content = _COMMENT_AS_WORD.sub(_does_nothing, content)
     places = [(match.end(), b" ") for match in _DESCRIPTOR.finditer(content)]
+    for match in PLACEHOLDER.finditer(content):
+        places += [(match.start(3), bytes((byte,))) for byte in b"${%s?" % match[2]]
+        places.append((match.end(3), b"}"))
     if b"${" in content:
         places += (*_around_sums(content), *_around_offsets(content))
     pieces: list[bytes] = []
     inserted: list[int] = []
     at = 0
-    for number, (place, byte) in enumerate(sorted(places)):
+    for number, (place, byte) in enumerate(sorted(places, key=itemgetter(0))):
         pieces += [content[at:place], byte]
         inserted.append(place + number)
         at = place
     return b"".join([*pieces, content[at:]]), tuple(inserted)
+
+
+def _does_nothing(comment: re.Match[bytes]) -> bytes:
+    """A command of the same length that prints nothing: "`:     `"."""
+    return b"`:" + _ASCII.sub(b" ", comment[0][2:-1]) + b"`"
 
 
 def _around_sums(content: bytes) -> Iterator[tuple[int, bytes]]:

@@ -13,6 +13,8 @@ from tuner.inputs.shell.source import Node, Source
 from tuner.inputs.shell.undecided_parts import UndecidedPart, together
 from tuner.inputs.shell.values import Text, Unknown, text
 
+BLANKS = " \t\n"  # the separators of which several in a row part as one does
+
 
 @dataclass(frozen=True)
 class Function:
@@ -41,6 +43,7 @@ class Scope:
     unset: set[str] = field(default_factory=set)  # names that the script itself has unset
     exported: set[str] = field(default_factory=set)  # names that a process of its own gets
     exports_all: bool = False  # "set -a"
+    assigned_at: dict[str, Location] = field(default_factory=dict)  # of names that libraries read
     effort: Effort = field(default_factory=Effort)  # of all copies together
     consulted: list[UndecidedPart] = field(default_factory=list)  # by conditions and sums, of all copies
     machine: TargetMachine = GPUS
@@ -48,6 +51,14 @@ class Scope:
     optional: list[str] = field(default_factory=list)  # names that are taken for empty, of all copies
     decisions: Mapping[str, bool] = field(default_factory=dict)  # tests that are taken to hold or not
     open_loops: int = 0  # around the statement, whose ends nobody knows: what decides in them may change
+
+    @property
+    def separators(self) -> str | None:
+        """What parts the words of a value, ``IFS``; None where that is not known."""
+        value = self.variables.get("IFS")
+        if value is None:
+            return BLANKS
+        return value.string if isinstance(value, Text) else None
 
     def copy(self) -> "Scope":
         """An equal state that changes apart from this one."""
@@ -60,6 +71,7 @@ class Scope:
             set(self.unset),
             set(self.exported),
             self.exports_all,
+            dict(self.assigned_at),
             self.effort,
             self.consulted,
             self.machine,
@@ -94,6 +106,7 @@ class Scope:
                 mine.clear()
                 mine.update(theirs)  # type: ignore[arg-type]
         self.unset, self.exported = other.unset, other.exported
+        self.assigned_at = other.assigned_at
 
     def enter_process(self, script: str, arguments: tuple[Text, ...]) -> None:
         """Become the state of a shell that this one starts, which gets what is exported."""
@@ -119,6 +132,7 @@ class Scope:
         self.functions = {**other.functions, **self.functions}
         self.unset &= other.unset
         self.exported |= other.exported
+        self.assigned_at = {**other.assigned_at, **self.assigned_at}
         if self.arguments != other.arguments:
             because = together(causes, _undecided_parts(self.arguments), _undecided_parts(other.arguments))
             unknown = Unknown(name="", text="$@", location=place, because=because)

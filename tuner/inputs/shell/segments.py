@@ -4,14 +4,16 @@ Source: GNU Bash manual, "Word Splitting".
 """
 
 import re
+from functools import lru_cache
 
 from msgspec import Struct
 
+from tuner.inputs.shell.scope import BLANKS
 from tuner.inputs.shell.values import Text, Unknown, text
 
 
 class Segment(Struct, frozen=True):
-    """A part of a word; only one that stands outside quotes is split at blanks."""
+    """A part of a word; only one that stands outside quotes is split."""
 
     text: Text
     splits: bool
@@ -31,9 +33,13 @@ def append(expanded: Expanded, further: Expanded) -> None:
     expanded.extend(list(run) for run in further[1:])
 
 
-def split(expanded: Expanded) -> list[Text]:
-    """The fields of a word: parted at the blanks that stand in segments outside quotes."""
+def split(expanded: Expanded, separators: str = BLANKS) -> list[Text]:
+    """The fields of a word: parted at the separators that stand in segments outside quotes.
+
+    Blanks part them however many there are, each other separator for itself.
+    """
     fields: list[Text] = []
+    parts = _parts(separators)
     for run in expanded:
         current: list[Text] | None = None
         for segment in run:
@@ -46,9 +52,9 @@ def split(expanded: Expanded) -> list[Text]:
                     current = current or []
                     current.append(Text((piece,)))
                     continue
-                for blank, part in re.findall(r"([ \t\n]+)|([^ \t\n]+)", piece):
-                    if blank and current is not None:
-                        fields.append(text(*current))
+                for apart, part in parts.findall(piece):
+                    if apart and (current is not None or apart.strip(BLANKS)):
+                        fields.append(text(*(current or ())))
                         current = None
                     elif part:
                         current = current or []
@@ -56,6 +62,19 @@ def split(expanded: Expanded) -> list[Text]:
         if current is not None:
             fields.append(text(*current))
     return fields
+
+
+@lru_cache(maxsize=16)
+def _parts(separators: str) -> re.Pattern[str]:
+    """What parts fields, or a piece of one."""
+    blanks = re.escape("".join(character for character in separators if character in BLANKS))
+    others = re.escape("".join(character for character in separators if character not in BLANKS))
+    if not separators:
+        return re.compile(r"((?!))|(.+)", re.DOTALL)
+    space = f"[{blanks}]*" if blanks else ""
+    apart = [f"{space}[{others}]{space}"] if others else []
+    apart += [f"[{blanks}]+"] if blanks else []
+    return re.compile(f"({'|'.join(apart)})|([^{blanks}{others}]+)")
 
 
 def literal(words: str) -> Expanded:

@@ -16,14 +16,15 @@ from tuner.inputs.shell.conditions import Status
 from tuner.inputs.shell.exits import ExitShell, ReturnFromFunction
 from tuner.inputs.shell.expansion import Expander
 from tuner.inputs.shell.folders import python_folders
-from tuner.inputs.shell.loops import in_background
 from tuner.inputs.shell.machine import answer
+from tuner.inputs.shell.passed_variables import environment_of
 from tuner.inputs.shell.scope import Assumed, Function, Scope
 from tuner.inputs.shell.source import Node, Source
 from tuner.inputs.shell.started_program import StartedProgram
 from tuner.inputs.shell.streams import Streams
 from tuner.inputs.shell.undecided_parts import UndecidedKind, UndecidedPart, together
 from tuner.inputs.shell.values import Field, Text, text
+from tuner.inputs.shell.visible_devices import exported_devices
 
 
 class CommandShell(Protocol):
@@ -33,6 +34,7 @@ class CommandShell(Protocol):
     source: Source
     streams: Streams
     uncertain: int  # branches around the statement that nobody knows whether they are taken
+    beside: int  # statements around it that run beside the script
     doubts: list[UndecidedPart]  # what is not run that would tell
     commands: list[StartedProgram]
 
@@ -111,7 +113,7 @@ class SimpleCommands:
         if not words:
             return True
         status = self._run(words, environment, self._shell.source.location(node))
-        if in_background(node):
+        if self._shell.beside:
             return status
         raise ExitShell(status)
 
@@ -205,11 +207,12 @@ class SimpleCommands:
             self._shell.commands.append(
                 StartedProgram(
                     words=tuple(words),
-                    environment=tuple(environment),
+                    environment=(*exported_devices(self._shell.scope), *environment),
                     location=place,
                     certain=not self._shell.uncertain,
                     doubts=together(self._shell.doubts),
                     folders=python_folders(self._shell.scope, environment),
+                    variables=environment_of(self._shell.scope, environment, words, place),
                 )
             )
         status, from_machine = answer(values, self._shell.scope.machine)

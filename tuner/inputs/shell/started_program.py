@@ -3,6 +3,7 @@
 from msgspec import Struct
 
 from tuner.errors import Location
+from tuner.inputs.environment import EnvironmentVariable
 from tuner.inputs.shell.undecided_parts import UndecidedPart
 from tuner.inputs.shell.values import Field, Text
 
@@ -11,8 +12,9 @@ class StartedProgram(Struct, frozen=True, kw_only=True):
     """A program that the script starts."""
 
     words: tuple[Field, ...]
-    environment: tuple[tuple[str, Text], ...]  # assignments in front of it
+    environment: tuple[tuple[str, Text], ...]  # assignments in front of it, and devices that it sees
     location: Location
     certain: bool  # no branch that nobody knows leads to it
     doubts: tuple[UndecidedPart, ...] = ()  # what is not run that would tell whether such a branch is taken
     folders: tuple[str, ...] = ()  # that it runs in and that Python looks for modules in, as far as is known
+    variables: tuple[EnvironmentVariable, ...] = ()  # that it gets, of those which are kept

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Protocol
 
 from tuner.errors import Location
-from tuner.inputs.shell.conditions import Status
+from tuner.inputs.shell.conditions import Status, opposite
 from tuner.inputs.shell.expansion import Expander
 from tuner.inputs.shell.folders import absolute
 from tuner.inputs.shell.machine import printed_by_machine
@@ -139,7 +139,7 @@ class Streams:
             finally:
                 self._output, self.given = outer, None
             given = None if between is None or last else joined(between, "")
-        return status
+        return opposite(status) if _is_negated(parts) else status
 
     def _redirected(self, node: Node) -> Status:
         before, output = self.given, self._output
@@ -184,3 +184,12 @@ class Streams:
             pieces += [source.between(at, child.start_byte), self._shell.expander().expand_to_string(child)]
             at = child.end_byte
         return text(*pieces, source.between(at, node.end_byte))
+
+
+def _is_negated(parts: Sequence[Node]) -> bool:
+    """Whether a ``!`` stands in front of a pipeline: the grammar gives it to the first command alone.
+
+    A list as the last part holds commands that the ``!`` says nothing of.
+    """
+    first = parts[0].children[0] if parts[0].type == "redirected_statement" else parts[0]
+    return bool(first.type == "negated_command" and parts[-1].type != "list")

@@ -25,7 +25,7 @@ def forward_tensors(head: OutputHead, *, entropy: bool) -> Tensors:
     Source: verl ``utils/torch_functional.py``, ``entropy_from_logits`` and ``..._with_chunking``.
     """
     if head.float32_loss:
-        return _float32_loss(head, "float32_logits", "log_softmax")
+        return _float32_loss(head)
     copies = ("scaled_logits",) if head.scaling is Scaling.COPY else ()
     logits = logit_sized(head.logits_dtype.bytes, "logits", *copies)
     if not entropy or head.compiled:
@@ -34,19 +34,24 @@ def forward_tensors(head: OutputHead, *, entropy: bool) -> Tensors:
     return logits + logit_sized(_FLOAT32, "softmax", "logsumexp_copy", "product", span=span)
 
 
-def _float32_loss(head: OutputHead, *names: str) -> Tensors:
+def _float32_loss(head: OutputHead, *gradients: str) -> Tensors:
     r"""The tensors around PyTorch's cross entropy under autocast.
 
     The logits, and their copy without the last of each sequence where there is one, :math:`b` each, stay in
-    the variables of the function that calls the backward pass. Forward: a float32 copy of bfloat16 logits and
-    the log-softmax, which is saved, :math:`2 \cdot 4`. Backward: that, the gradient of the loss with respect
-    to it, and the one with respect to the logits, :math:`3 \cdot 4`.
+    the variables of the function that calls the backward pass. Forward: the log-softmax in the dtype of the
+    logits, :math:`b`, which cross entropy asks for by name so that autocast leaves it, and its copy in
+    float32, :math:`4`, which autocast makes for the loss; both are saved. Backward: these, and the gradient
+    of the loss with respect to the copy, :math:`4`. That of the logits comes once the copy is freed.
+
+    Measured on an H200 with torch 2.11: 55.7 GiB of 32,768 rows of 151,936, 12 bytes per logit.
 
     Source: verl 0.4.1 to 0.7.0 ``trainer/fsdp_sft_trainer.py`` (``_compute_loss_and_backward``), torch
-    ``aten/src/ATen/autocast_mode.h`` (``log_softmax`` in float32), ``native/SoftMax.cpp``.
+    ``aten/src/ATen/native/LossNLL.cpp`` (``cross_entropy_loss``),
+    ``aten/src/ATen/autocast_mode.h`` (``log_softmax`` in float32 unless a dtype is named, ``nll_loss``).
     """
     shifted = ("shifted_logits",) if head.shifts_logits else ()
-    return logit_sized(head.logits_dtype.bytes, "logits", *shifted) + logit_sized(_FLOAT32, *names)
+    own = logit_sized(head.logits_dtype.bytes, "logits", *shifted, "log_softmax")
+    return own + logit_sized(_FLOAT32, "float32_log_softmax", *gradients)
 
 
 def log_prob_training_tensors(head: OutputHead) -> Tensors:
@@ -56,10 +61,10 @@ def log_prob_training_tensors(head: OutputHead) -> Tensors:
     the temperature into a copy adds that copy's gradient, :math:`2 b`; dividing in place makes
     autograd keep and copy slices, :math:`4 b`. Without that kernel, log-softmax is saved row by
     row and its gradient is a new tensor: :math:`3 b`. PyTorch's cross entropy over all rows takes
-    :math:`b + 12`, and :math:`2 b + 12` where it is given a shifted copy of the logits.
+    :math:`2 b + 8`, and :math:`3 b + 8` where it is given a shifted copy of the logits.
     """
     if head.float32_loss:
-        return _float32_loss(head, "log_softmax", "loss_gradient", "log_softmax_gradient")
+        return _float32_loss(head, "loss_gradient")
     names: tuple[str, ...] = ("logits",)
     if head.scaling is Scaling.IN_PLACE:
         names = ("logits", "logits_gradient", "slices", "slice_gradients")

@@ -87,7 +87,7 @@ MEANINGS = {
     "scaled_logits": "the logits divided by the temperature, bytes per logit",
     "shifted_logits": "a copy of the logits without the last of each sequence, bytes per logit",
     "loss_gradient": "gradient of the loss with respect to log-softmax, bytes per logit",
-    "log_softmax_gradient": "gradient of log-softmax with respect to its input, bytes per logit",
+    "float32_log_softmax": "log-softmax in float32, bytes per logit",
     "log_softmax": "log-softmax saved for the backward pass, bytes per logit",
     "logits_gradient": "gradient of the logits, bytes per logit",
     "scaled_gradient": "gradient of the scaled logits, bytes per logit",

@@ -96,7 +96,7 @@ def rollout_memory(workload: Workload) -> RolloutMemory:
         kv_tokens=usable // max(1, per_token * block) * block * rollout.data_parallel,
         model_tokens=built,
         concurrent_sequences=min(admitted, cached_sequences),
-        running_sequences=min(admitted, ceil(batch.sequences / rollout.replicas)),
+        running_sequences=min(admitted, ceil(batch.round_sequences / rollout.replicas)),
     )
 
 

@@ -74,7 +74,7 @@ def _priced(answer: Consultation, item: Recommendation, overrides: tuple[str, ..
         gain=""
         if cost is None or changes_nothing(cost)
         else price(cost, capacity_bytes=capacity).replace(ARROW, "->"),
-        idle=finding.proposal is not None and gains_nothing(item),
+        idle=finding.proposal is not None and gains_nothing(item, answer.advice),
         in_block=finding.proposal is not None and not finding.refuses and bool(overrides),
     )
 

@@ -19,6 +19,7 @@ When it does not apply
 A larger fixed micro-batch of the update pays, or the present one does not fit: those are named first.
 All sequences are about equally long, or each rank has one micro-batch already.
 The prompts hold images and the release cannot fill a budget with them.
+A copy of verl from before 0.2 that divides the loss of a micro-batch as if all had a fixed size: a budget would scale the gradient.
 Sequences are padded: then a micro-batch of short sequences is as large as its longest one makes it.
 
 Sources
@@ -52,7 +53,7 @@ def check(case: Case) -> Finding | None:
     """Budget tokens in every static pass, at its present worst case."""
     workload = case.workload
     images = workload.batch.images
-    if images is not None and not images.in_budgets:
+    if workload.batch.budgets_scale_loss or (images is not None and not images.in_budgets):
         return None
     static = [site for site in all_passes(workload) if not site.dynamic and site.engine.packed]
     update = actor_update(workload)

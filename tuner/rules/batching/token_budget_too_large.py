@@ -10,7 +10,7 @@ Why it matters
 --------------
 
 Activations, logits and their gradients grow with the tokens of a micro-batch; model states do not.
-A smaller budget changes nothing but the number of micro-batches.
+A smaller budget changes nothing but the number of micro-batches, which the message names: each of them gathers the weights and launches its kernels anew.
 
 When it does not apply
 ----------------------
@@ -25,6 +25,7 @@ verl documentation, performance tuning guide, "Dynamic Batch Size Tuning Tips".
 verl #855, #2031, #3364.
 """
 
+from tuner.batching import micro_batches
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.language import N_, _
@@ -33,7 +34,7 @@ from tuner.rules.ladder import due
 from tuner.rules.passes import actor_update, smaller
 from tuner.rules.rungs import one_sequence
 from tuner.rules.wording import count, over
-from tuner.workload import Phase
+from tuner.workload import Phase, Workload
 
 RULE = Rule(
     code="BAT003",
@@ -53,15 +54,32 @@ def check(case: Case) -> Finding | None:
     proposal = smaller(case, site)
     if proposal is None or not case.lowers_much(proposal, site.phase):
         return None
+    before, after = _micro_batches(case.workload), _micro_batches(proposal)
+    text = (
+        _("{shortage} with {tokens} tokens in a micro-batch; {fewer} need less")
+        if before == after
+        else _(
+            "{shortage} with {tokens} tokens in a micro-batch; {fewer} need less, and make {after} "
+            "micro-batches of {before}"
+        )
+    )
     return Finding(
         rule=RULE,
-        message=_("{shortage} with {tokens} tokens in a micro-batch; {fewer} need less").format(
+        message=text.format(
             shortage=over(case, site.phase),
             tokens=count(site.one_pass.batching.token_budget),
             fewer=count(proposal.actor.update.batching.token_budget),
+            before=count(before),
+            after=count(after),
         ),
         severity=case.severity(site.phase),
         evidence=Evidence.MODELLED,
         phase=site.phase,
         proposal=proposal,
     )
+
+
+def _micro_batches(workload: Workload) -> int:
+    """Micro-batches of an optimizer step on one rank, of sequences of the mean length."""
+    batch = workload.batch
+    return micro_batches(batch, workload.actor_update, sequence_tokens=batch.mean_sequence_tokens)

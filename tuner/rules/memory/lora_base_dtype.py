@@ -10,17 +10,20 @@ Why it matters
 
 A float32 copy is kept so that small updates are not lost; frozen weights get none.
 In bfloat16 the base takes half of its memory and half of the bytes of every offload and weight sync.
+Where the adapters stay in float32 the numbers are the same: the base is rounded before each use either way.
 
 When it does not apply
 ----------------------
 
 All parameters are trained.
-Adapters stored with the base in bfloat16 are updated in bfloat16, which can slow learning at small learning rates.
+No phase lacks memory, and less than 2 % of the card would be saved.
+verl 0.9.0 and later cast the adapters to the dtype of the base: in bfloat16 they are updated in bfloat16, which can slow learning at small learning rates.
+Before, they stay in float32, as peft makes them; the trainer of fine-tuning casts them since 0.5.0.
 
 Sources
 -------
 
-verl 0.9.1, ``workers/engine/fsdp/transformer_impl.py`` (stored dtype defaults to float32).
+verl 0.9.1, ``workers/engine/fsdp/transformer_impl.py`` (stored dtype defaults to float32); 0.9.0 lines 351-362, the cast; peft ``get_peft_model`` (``autocast_adapter_dtype``).
 verl documentation, LoRA guide.
 Peaks measured on two H200 with verl 0.9.1 and torch 2.11.0, 2026-11-20.
 """
@@ -44,6 +47,8 @@ RULE = Rule(
     numerics=Numerics.CHANGED,
 )
 
+_LEAST = 0.02  # of the card; less is not worth another dtype where nothing lacks memory
+
 
 def check(case: Case) -> Finding | None:
     """Store the base in the compute dtype."""
@@ -54,7 +59,10 @@ def check(case: Case) -> Finding | None:
     phase = case.workload.actor_update.phase
     if not case.lowers(proposal, phase) or case.slower(proposal):
         return None
+    exact = engine.lora.stays_float32 and not engine.lora.merged_for_rollout
     saved = case.peak_bytes(phase) - case.with_workload(proposal).peak_bytes(phase)
+    if saved < _LEAST * case.capacity_bytes and case.short() is None:
+        return None
     return Finding(
         rule=RULE,
         message=_(
@@ -65,7 +73,10 @@ def check(case: Case) -> Finding | None:
         evidence=Evidence.MEASURED,
         phase=phase,
         proposal=proposal,
-        notes=(_("The adapters are stored in the same dtype."),),
+        notes=(
+            _("The adapters stay in float32.") if exact else _("The adapters are stored in the same dtype."),
+        ),
+        effect=Numerics.EXACT if exact else None,
     )
 
 

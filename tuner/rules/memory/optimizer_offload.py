@@ -28,7 +28,7 @@ from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.language import N_, _
 from tuner.rules.case import Case
-from tuner.rules.ladder import due
+from tuner.rules.ladder import due, wake_up_without_states
 from tuner.rules.rollout_engine import AWAKE
 from tuner.rules.rungs import optimizer_offloaded
 from tuner.rules.wording import over
@@ -49,7 +49,7 @@ TRAINING = tuple(phase for phase in Phase if phase not in AWAKE)
 def check(case: Case) -> Finding | None:
     """Offload optimizer states where they are idle and in the way."""
     phase = due(case, optimizer_offloaded, among=TRAINING)
-    if phase is None or due(case, optimizer_offloaded, among=AWAKE) is not None:
+    if phase is None or wake_up_without_states(case) is not None:
         return None
     return Finding(
         rule=RULE,

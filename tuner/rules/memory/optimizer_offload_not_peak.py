@@ -39,7 +39,7 @@ RULE = Rule(
     name="optimizer-offload-not-peak",
     summary=N_("optimizer offload is set and the update, which it does not help, is over the limit"),
     severity=Severity.WARNING,
-    goal=Goal.CORRECTNESS,
+    goal=Goal.MEMORY,
     numerics=Numerics.EXACT,
 )
 

@@ -4,6 +4,7 @@ What it checks
 --------------
 
 Rollout or wake-up is over the limit with the optimizer's states on the card, and no memory fraction with which the engine starts helps enough.
+So it speaks where the smaller cache would make the step longer than the copies do.
 
 Why it matters
 --------------
@@ -15,7 +16,7 @@ With the states on the host between updates, every step is like the first.
 When it does not apply
 ----------------------
 
-A smaller memory fraction fits: that costs cache instead of copies, and is named first.
+A smaller memory fraction fits and its cache still holds what runs: that costs no copies, and is named instead.
 
 Sources
 -------
@@ -29,8 +30,7 @@ from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.language import N_, _
 from tuner.rules.case import Case
-from tuner.rules.ladder import due
-from tuner.rules.rollout_engine import AWAKE
+from tuner.rules.ladder import wake_up_without_states
 from tuner.rules.rungs import optimizer_offloaded
 from tuner.rules.wording import gib, over
 
@@ -46,7 +46,7 @@ RULE = Rule(
 
 def check(case: Case) -> Finding | None:
     """Offload optimizer states that keep the engine from waking up."""
-    phase = due(case, optimizer_offloaded, among=AWAKE)
+    phase = wake_up_without_states(case)
     if phase is None:
         return None
     proposal = optimizer_offloaded(case.workload, phase)

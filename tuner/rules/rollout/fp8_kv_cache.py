@@ -19,13 +19,14 @@ Keys and values are rounded to 8 bits, by a scale of 1 where nobody has calibrat
 Importance weights between the two, truncated, or rejection of responses correct for it, and need log-probabilities of both: those of the engine, and those that the trainer computes again.
 The card needs products in FP8: NVIDIA's from compute capability 8.9 on.
 vLLM before 0.11 does it with FlashAttention 3 alone, and latent attention has kernels of its own; both are left out here.
+A vLLM that drops its weights in sleep drops the scales with them; where the trainer does not make the weights ready again after a weight sync, as from 0.6.0 to 0.7.0, the cache stays as it is.
 
 Sources
 -------
 
-vLLM documentation, "Quantized KV Cache"; vLLM #24577 (cards other than those with compute capability 9.0 and 10.0).
+vLLM documentation, "Quantized KV Cache"; vLLM #24577 (cards other than those with compute capability 9.0 and 10.0), #25800 and #28783 (scales after a sleep of level 2).
 SGLang documentation, "Quantized KV Cache".
-verl 0.4.0 ``workers/rollout/vllm_rollout/vllm_rollout_spmd.py``, 0.9.1 ``workers/rollout/vllm_rollout/vllm_async_server.py`` (arguments that are handed on to the engine).
+verl 0.4.0 ``workers/rollout/vllm_rollout/vllm_rollout_spmd.py``, 0.9.1 ``workers/rollout/vllm_rollout/vllm_async_server.py`` (arguments that are handed on to the engine), 0.7.1 ``workers/rollout/vllm_rollout/utils.py:202-206`` (weights made ready after a weight sync).
 """
 
 from tuner.counted import counted

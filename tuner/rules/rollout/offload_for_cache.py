@@ -17,6 +17,7 @@ When it does not apply
 
 The cache already holds every sequence, or the copies take longer than the rollout gains.
 A step waits for the host that schedules it already, as one of a small model does: more sequences take it as much longer.
+Nobody says how long sequences are, and the step gains nothing where they are half as long as is assumed.
 The host needs room for the states of all its GPUs.
 
 Sources
@@ -33,6 +34,7 @@ from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.rules.rollout_engine import (
     AWAKE,
+    pays_if_shorter,
     sequences_per_replica,
     starts,
     with_matching_limit,
@@ -60,7 +62,9 @@ def check(case: Case) -> Finding | None:
         return None
     if case.short(*AWAKE) is not None:
         return None
-    proposals = [proposal for proposal in _proposals(case) if case.pays(proposal)]
+    proposals = [
+        proposal for proposal in _proposals(case) if case.pays(proposal) and pays_if_shorter(case, proposal)
+    ]
     best = min(proposals, key=case.seconds, default=None)
     if best is None:
         return None

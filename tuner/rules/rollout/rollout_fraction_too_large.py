@@ -17,6 +17,7 @@ When it does not apply
 ----------------------
 
 No fraction leaves room for a cache: then states have to leave the card, or the replica needs more GPUs.
+The cache is what the rollout waits for, and optimizer states that wait on the host make the same room in less time: see the rule on the second step.
 The fraction is not the share of the whole card: see the rule on fractions of other engines.
 
 Sources
@@ -31,7 +32,7 @@ from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.language import N_, _
 from tuner.rules.case import Case
-from tuner.rules.ladder import due
+from tuner.rules.ladder import due, wake_up_without_states
 from tuner.rules.rollout_engine import AWAKE, largest_fraction, least_fraction, misread
 from tuner.rules.rungs import fewer_graphs, least_cache
 from tuner.rules.wording import gib, over
@@ -52,7 +53,7 @@ def check(case: Case) -> Finding | None:
     workload = case.workload
     phase = due(case, least_cache)
     proposal = None if phase is None or misread(case) else _lowered(case)
-    if phase is None or proposal is None:
+    if phase is None or proposal is None or wake_up_without_states(case) is not None:
         return None
     return Finding(
         rule=RULE,

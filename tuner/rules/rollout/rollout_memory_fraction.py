@@ -23,6 +23,7 @@ When it does not apply
 The engine already runs every sequence of its replica, or as many as it is allowed to.
 Sequences end at different times and share their prompts, so a cache for a third of them at full length often holds them all.
 A step waits for the host that schedules it already, as one of a small model does: more sequences take it as much longer.
+Nobody says how long sequences are, and the step gains nothing where they are half as long as is assumed.
 Nothing larger fits: then the room has to come from offloading.
 The fraction means something else in every engine, so a value found for one must not be carried to another.
 
@@ -40,7 +41,13 @@ from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.language import N_, _
 from tuner.rules.case import Case
-from tuner.rules.rollout_engine import sequences_per_replica, starts, with_matching_limit, with_more_cache
+from tuner.rules.rollout_engine import (
+    pays_if_shorter,
+    sequences_per_replica,
+    starts,
+    with_matching_limit,
+    with_more_cache,
+)
 from tuner.rules.wording import cached_sequences, count
 from tuner.workload import Phase
 
@@ -61,7 +68,7 @@ def check(case: Case) -> Finding | None:
     if not starts(workload) or running >= of_replica:
         return None
     proposal = with_more_cache(case, workload, than=with_matching_limit(workload))
-    if proposal is None or not case.faster(proposal):
+    if proposal is None or not case.faster(proposal) or not pays_if_shorter(case, proposal):
         return None
     return Finding(
         rule=RULE,

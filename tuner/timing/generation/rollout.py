@@ -4,6 +4,7 @@ from functools import lru_cache
 from math import ceil
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tuner.timing import assumptions as assume
 from tuner.timing.decode import RolloutInput, is_replayed
@@ -26,9 +27,9 @@ _WAVES = 4  # times the sequences that run at once are simulated at most
 
 
 def sequences_of(inputs: RolloutInput) -> int:
-    """Sequences of one engine."""
+    """Sequences of one engine, in one round."""
     engines = inputs.rollout.replicas * inputs.rollout.data_parallel
-    return max(1, ceil(inputs.batch.sequences / engines))
+    return max(1, ceil(inputs.batch.round_sequences / engines))
 
 
 @lru_cache(maxsize=256)
@@ -175,6 +176,10 @@ def rollout_seconds(inputs: RolloutInput, *, concurrent_sequences: int) -> Rollo
     load = as_far_as_decides(load_of(inputs, concurrent_sequences))
     stages = inputs.rollout.pipeline_parallel
     seconds, idle, host = _priced(step_prices(inputs), load, sequences=sequences_of(inputs), stages=stages)
+    rounds = inputs.batch.rounds
+    if rounds > 1:
+        seconds = tuple([rounds * part for part in seconds])
+        host = replace(host, steps=tuple([rounds * steps for steps in host.steps]))
     parts = dict(zip(CAUSES, seconds, strict=True))
     if load.turns is not None:
         return RolloutSeconds(parts=parts | {"idle": idle} if idle else parts, host=host)

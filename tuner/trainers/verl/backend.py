@@ -85,12 +85,12 @@ def _config_of(choice: EngineChoice, version: str) -> str:
         )
     config = _CONFIG_OF_ENGINE[choice.engine]
     if not has_config(version, config):
-        message = _("the training engine {engine!r} is modelled from verl 0.8.0 on, not in {version}")
+        message = _("the training engine {engine!r} is modelled from verl 0.7.1 on, not in {version}")
         raise UnsupportedError(
             message.format(engine=choice.engine, version=version),
             location=choice.location,
             key=choice.key,
-            hint=_("give --verl-version 0.8.0 or newer"),
+            hint=_("give --verl-version 0.7.1 or newer"),
         )
     return config
 

@@ -62,6 +62,9 @@ TRAINED_MEGATRON = (
     "override_ddp_config.grad_reduce_in_fp32 >=0.5.0",
     "override_transformer_config.gradient_accumulation_fusion",
     "override_transformer_config.recompute_modules >=0.5.0",
+    "override_transformer_config.moe_z_loss_coeff",
+    "override_transformer_config.moe_aux_loss_coeff",
+    "override_transformer_config.moe_router_load_balancing_type",
     f"use_remove_padding >=0.7.0 <{ENGINE_PREVIEW}",
 )
 CRITIC_BATCHES = (  # of the new workers

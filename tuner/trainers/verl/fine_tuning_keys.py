@@ -19,6 +19,7 @@ SFT = {
     "model.lora_adapter": "model.lora_adapter_path >=0.6.1",
     "actor.strategy": "model.strategy",
     "actor.micro_batch": "data.micro_batch_size_per_gpu",
+    "actor.global_micro_batch": "data.micro_batch_size",  # read by copies that lack the other one, alone
     "actor.ulysses": "ulysses_sequence_parallel_size",
     "actor.fsdp.model_dtype": "model.fsdp_config.model_dtype",
     "actor.fsdp.cpu_offload": "model.fsdp_config.cpu_offload",

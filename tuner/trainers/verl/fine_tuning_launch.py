@@ -25,7 +25,7 @@ def overrides_of(processes: Processes | None, program: str, keys: Collection[Pat
     """
     counts = processes or Processes()
     assumed = None if _BY_RAY in program or split_key(_GPUS) in keys else _ASSUMED
-    for key, count in ((_GPUS, counts.per_node or assumed), (_NODES, counts.nodes)):
+    for key, count in ((_GPUS, per_node(processes, program) or assumed), (_NODES, counts.nodes)):
         if count is not None:
             yield Override(
                 key=key,
@@ -39,22 +39,22 @@ def overrides_of(processes: Processes | None, program: str, keys: Collection[Pat
 
 def per_node(processes: Processes | None, program: str) -> Count | None:
     """The processes on a node, each with a GPU; None where the launch does not say, or Ray starts them."""
-    return None if processes is None or _BY_RAY in program else processes.per_node
+    return None if processes is None or _BY_RAY in program else processes.per_node or processes.visible
 
 
 def remarks_of(program: str, processes: Processes | None, source: str) -> tuple[Remark, ...]:
     """What is taken to be so where a launch does not say how many processes there are."""
     if _BY_RAY in program:
         return ()
-    per_node = None if processes is None else processes.per_node
-    if per_node is not None and per_node.told:
+    count = per_node(processes, program)
+    if count is not None and count.told:
         return ()
-    if per_node is not None:
+    if count is not None:
         text = _(
             "without --nproc_per_node one process is started on a node ({launcher}), whatever {key} says"
         )
-        text = text.format(launcher=per_node.text, key=_GPUS)
-        return (Remark(text=text, location=per_node.location),)
+        text = text.format(launcher=count.text, key=_GPUS)
+        return (Remark(text=text, location=count.location),)
     text = _(
         "torchrun says how many GPUs a node has (--nproc_per_node); where it is not given, {key} is "
         "taken, else {gpus}; --gpus-per-node says otherwise"

@@ -38,6 +38,7 @@ _JOB = {
     "batch.balanced": "trainer.balance_batch",
     "advantage": "algorithm.adv_estimator",
     "kl_in_reward": "algorithm.use_kl_in_reward >=0.4.0",
+    "kl_in_reward_weight": "algorithm.kl_ctrl.kl_coef >=0.4.0",
     "bypass_old_log_prob": "algorithm.rollout_correction.bypass_mode >=0.6.1",
     "hybrid_engine": "actor_rollout_ref.hybrid_engine",
     "legacy_workers": "trainer.use_legacy_worker_impl >=0.7.0 <0.8.0",
@@ -79,6 +80,7 @@ _ACTOR: Names = {
     "actor.micro_batch": "ppo_micro_batch_size_per_gpu",
     "actor.global_micro_batch": f"ppo_micro_batch_size <{ENGINE_PREVIEW}",
     "actor.use_kl_loss": "use_kl_loss",
+    "actor.kl_loss_weight": "kl_loss_coef",
     "actor.shared_prefixes": f"use_prefix_grouper >=0.7.1 <{ENGINE_PREVIEW}",
     "actor.entropy_coeff": "entropy_coeff",
     "actor.router_replay": (

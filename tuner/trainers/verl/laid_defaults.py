@@ -3,7 +3,7 @@
 Each says how it is asked for again, for a file that holds only what differs.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import lru_cache
 
 from msgspec.structs import replace
@@ -14,12 +14,30 @@ from tuner.trainers.protocol import Base
 from tuner.trainers.verl.defaults import CONFIGS, Defaults
 from tuner.trainers.verl.defaults_list import Composition
 from tuner.trainers.verl.example_configs import ExampleConfig, example_config
+from tuner.trainers.verl.forks.fork import Fork
+from tuner.trainers.verl.forks.translate import laid_on
 from tuner.trainers.verl.recipe import Recipe
-from tuner.trainers.verl.recipes import named, recognise, started_as
+from tuner.trainers.verl.recipes import ahead_of, named, recognise, started_as
 from tuner.trainers.verl.schema import releases_with
 
 _STRATEGY = "actor_rollout_ref.actor.strategy"
 _ENGINE = "model_engine"
+
+
+def trainer_defaults(
+    release: Defaults, fork: Fork | None, own: Tree | None, keys: Collection[Path]
+) -> Defaults:
+    """Defaults of a trainer.
+
+    Args:
+        release: those of verl's release.
+        fork: the project that has others.
+        own: the user's own copy of them; None where there is none.
+        keys: those that the user sets.
+    """
+    if own is not None:
+        return replace(release, tree=merged({} if fork is None else laid_on(fork, {}), own))
+    return release if fork is None else replace(release, tree=laid_on(fork, dict(release.tree), keys))
 
 
 def laid_defaults(
@@ -46,6 +64,7 @@ def laid_defaults(
     if example is not None and example.base == trainer.config:
         return laid(trainer, example), _base_laid(config_name, example.tree)
     recipe = named(config_name, version) or started_as(program, version)
+    recipe = recipe or ahead_of(version, config_name, program)
     if recipe is None and not of_project and composition.recipes:
         keys = _unmarked(composition, arguments)
         recipe = recognise(keys, dict(trainer.tree), version, known_elsewhere=releases_with)

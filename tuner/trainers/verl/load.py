@@ -37,6 +37,7 @@ from tuner.trainers.verl.trainer_code.find import code_around
 from tuner.trainers.verl.user_configuration import UserConfiguration
 
 if TYPE_CHECKING:
+    from tuner.inputs.environment import EnvironmentVariable
     from tuner.inputs.user_input import Processes
 
 
@@ -49,6 +50,7 @@ def parse(
     processes: "Processes | None" = None,
     folders: Sequence[str] = (),
     package: str = "",
+    environment: "Sequence[EnvironmentVariable]" = (),
 ) -> UserConfiguration:
     """Take a configuration file, the arguments of a launch, or both.
 
@@ -60,6 +62,7 @@ def parse(
         processes: how many of them a launch starts, where it says so; fine-tuning has a GPU for each.
         folders: that the launch starts the program in, and has Python look for modules in.
         package: the folder of the installed verl that would run it, where that release is not bundled.
+        environment: variables that a script gives the program, of those that libraries read.
 
     Raises:
         InputError: a file that the document names or an argument is malformed.
@@ -100,6 +103,7 @@ def parse(
         started=trainer or Program.PPO,
         processes=processes,
         primary=primary,
+        environment=tuple(environment),
     )
 
 

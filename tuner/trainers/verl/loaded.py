@@ -21,10 +21,12 @@ from tuner.trainers.verl.read import (
     critic_model_path,
     model_key,
     model_path,
+    planned_steps,
     read,
     service_paths,
     validates_only,
 )
+from tuner.trainers.verl.service_keys import is_of_service
 from tuner.trainers.verl.write import override_writer
 from tuner.workload import ANY_LENGTHS, Lengths, Quantity, ServiceRole, Workload
 
@@ -54,6 +56,13 @@ class LoadedConfiguration(Struct, frozen=True, kw_only=True):
     @property
     def model_key(self) -> str:  # noqa: D102
         return model_key(self.settings)
+
+    def names_another_model(self, key: str) -> bool:  # noqa: D102
+        return key in (self.model_key, self.critic_model_key) or is_of_service(key)
+
+    @property
+    def planned_steps(self) -> int | None:  # noqa: D102
+        return planned_steps(self.settings)
 
     @property
     def validates_only(self) -> bool:  # noqa: D102

@@ -1,6 +1,6 @@
 """Finds the configurations that a launch names, from the folder that it lies in and those above."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -14,6 +14,7 @@ from tuner.language import _
 from tuner.trainers.verl.forks.fork import Fork
 
 _FOLDERS_UP = 8
+_LEAST_PARTS = 2  # of a path that are enough to tell a folder of the tree
 #: Of programs that name theirs in the code, and of verl's own.
 CONFIG_FOLDERS = ("config", "configs", "conf", ".", "verl/trainer/config")
 
@@ -23,6 +24,20 @@ def beside_launch(name: str, folder: str) -> Document | None:
     for start in _starts(folder):
         for place in CONFIG_FOLDERS:
             file = start / place / f"{name}.yaml"
+            if is_there(file, Path.is_file):
+                return read_yaml(file)
+    return None
+
+
+def below_clone(name: str, path: str, starts: Iterable[Path]) -> Document | None:
+    """The configuration of a name in the folder that a launch names by a path to its own clone.
+
+    Of the path counts what lies in the tree: the folders before it lead to where somebody has cloned it.
+    """
+    parts = path.rpartition("$")[2].strip("/").split("/")
+    for start in starts:
+        for first in range(len(parts) - _LEAST_PARTS + 1):
+            file = start.joinpath(*parts[first:], f"{name}.yaml")
             if is_there(file, Path.is_file):
                 return read_yaml(file)
     return None

@@ -11,6 +11,7 @@ from tuner.trainers.verl.fields.context import ReleaseContext
 from tuner.trainers.verl.fields.engine import engine_fields
 from tuner.trainers.verl.fields.head import HEAD, HeadContext
 from tuner.trainers.verl.fields.megatron import MEGATRON
+from tuner.trainers.verl.fields.reference import REFERENCE
 from tuner.trainers.verl.fields.role import EngineContext
 from tuner.trainers.verl.fields.rollout_fields import ROLLOUT, RolloutContext
 from tuner.trainers.verl.fields.saving import SAVING, SavedRole, SavingContext
@@ -30,6 +31,7 @@ def parts(source: ReleaseSettings, workload: Workload) -> Iterator[WorkloadPart]
         return
     yield WorkloadPart(path=("batch",), fields=BATCH, context=ReleaseContext(source=source))
     yield WorkloadPart(path=("actor",), fields=ACTOR, context=ReleaseContext(source=source))
+    yield WorkloadPart(path=(), fields=(REFERENCE,), context=ReleaseContext(source=source))
     yield from _passes(source, workload)
     yield from _engines(source, workload)
     yield from _saved(source, workload)

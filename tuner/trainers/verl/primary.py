@@ -20,7 +20,7 @@ from tuner.trainers.verl.defaults_list import Composition
 from tuner.trainers.verl.entry_points import program_started, refuse_config
 from tuner.trainers.verl.example_configs import example_config
 from tuner.trainers.verl.forks.fork import Fork
-from tuner.trainers.verl.named_files import CONFIG_FOLDERS, beside_launch
+from tuner.trainers.verl.named_files import CONFIG_FOLDERS, below_clone, beside_launch
 from tuner.trainers.verl.recipes import named as recipe_named
 from tuner.trainers.verl.required_release import RequiredRelease, required_release
 
@@ -37,6 +37,13 @@ class ProgramStart(Struct, frozen=True, kw_only=True):
     def named(self, given: Sequence[Argument]) -> NamedConfig | None:
         """The configuration that it names with its arguments, where the program's file is in the tree."""
         return named_config(self.program, given, folder=self.beside, folders=self.python_path)
+
+    def below_clone(self, name: str, given: Sequence[Argument]) -> Document | None:
+        """The file of a configuration in the folder that an option names, wherever the tree was cloned to."""
+        path = option_value(given, "config_path")
+        if path is None:
+            return None
+        return below_clone(name, path.text, starting_folders(self.beside, self.python_path))
 
 
 class Primary(Struct, frozen=True, kw_only=True):
@@ -87,7 +94,7 @@ def primary_of(
     primary = _named_in(start, given, arguments)
     if primary.document is None and document is not None:
         primary = replace(primary, document=document)
-    primary, arguments = _with_named(primary, arguments, fork, start.beside)
+    primary, arguments = _with_named(primary, arguments, fork, start, given)
     primary = _composed(primary, compose)
     if primary.missing is None and arguments.config_name is not None and primary.composition.empty:
         primary = replace(primary, missing=_missing(start, given, arguments.config_name))
@@ -113,7 +120,11 @@ def _named_in(start: ProgramStart, given: Sequence[Argument], arguments: Argumen
 
 
 def _with_named(
-    primary: Primary, arguments: Arguments, fork: Fork | None, folder: str
+    primary: Primary,
+    arguments: Arguments,
+    fork: Fork | None,
+    start: ProgramStart,
+    given: Sequence[Argument],
 ) -> tuple[Primary, Arguments]:
     """The user's own file that is named; the name is kept where it is one of verl's."""
     name = primary.name
@@ -126,7 +137,9 @@ def _with_named(
     if is_of_verl(name) or recipe_named(name) is not None:
         return primary, typed
     if primary.document is None:
-        primary = replace(primary, document=beside_launch(name, folder))
+        primary = replace(primary, document=beside_launch(name, start.beside))
+    if primary.document is None and (document := start.below_clone(name, given)) is not None:
+        primary = replace(primary, document=document, tops=(FilePath(document.source).parent,))
     if primary.document is None and (fork is None or name not in fork.configs):
         return primary, typed
     megatron = primary.document is None and "megatron" in name

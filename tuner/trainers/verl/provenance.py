@@ -1,5 +1,7 @@
 """Says on what a configuration is laid, and why: a project's defaults, a user's own copy, or a release's."""
 
+from typing import TYPE_CHECKING
+
 from tuner.errors import Location
 from tuner.inputs.settings import Layer, Origin
 from tuner.inputs.user_input import Remark
@@ -10,6 +12,9 @@ from tuner.trainers.verl.fingerprint import Likeness
 from tuner.trainers.verl.forks.fork import Fork
 from tuner.trainers.verl.private_defaults import PrivateDefaults
 from tuner.trainers.verl.recipes import started_as
+
+if TYPE_CHECKING:
+    from tuner.trainers.verl.required_release import RequiredRelease
 
 
 def told_release(
@@ -65,9 +70,20 @@ def remarks(
     return tuple(Remark(text=text, location=Location(source=source)) for text in texts)
 
 
-def laid_on_remark(file: str) -> str:
-    """A sentence on the configuration that the program of a launch names, on which its overrides are laid."""
-    return _("laid on {file}").format(file=shown_path(file))
+def laid_remarks(laid_on: str, unknown: "RequiredRelease | None") -> tuple[Remark, ...]:
+    """What is said of what a launch rests on.
+
+    Args:
+        laid_on: the file that the program's code names, on which the overrides are laid; empty without one.
+        unknown: what the launch asks for, where no release is known that has it.
+    """
+    texts: list[Remark] = []
+    if laid_on:
+        text = _("laid on {file}").format(file=shown_path(laid_on))
+        texts.append(Remark(text=text, location=Location(source=laid_on)))
+    if unknown is not None:
+        texts.append(Remark(text=unknown.unknown, location=Location(source=str(unknown.file))))
+    return tuple(texts)
 
 
 def default_origin(fork: Fork | None, private: PrivateDefaults | None, version: str) -> Origin:

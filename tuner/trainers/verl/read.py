@@ -32,7 +32,12 @@ from tuner.trainers.verl.fields.services import service_models as models_of_serv
 from tuner.trainers.verl.fields.sync import read_sync
 from tuner.trainers.verl.keys import keys_of
 from tuner.trainers.verl.programs import program_of
-from tuner.trainers.verl.roles import has_adapters, uses_critic, uses_reference
+from tuner.trainers.verl.roles import (
+    has_adapters,
+    needs_reference,
+    uses_critic,
+    uses_reference,
+)
 from tuner.trainers.verl.rollout_engine_versions import choose_version
 from tuner.trainers.verl.rollout_keys import RECIPES
 from tuner.trainers.verl.source import ReleaseSettings, source_of
@@ -121,6 +126,7 @@ def read(
         sync=source.part("sync", read_sync, model, rollout.unsized, actor.engine),
         services=_services(source, batch, rollout, cluster, service_models),
         controller=_controller(source),
+        added_models=tuple(part.section for part in settings.added_parts if part.loads),
     )
 
 
@@ -207,6 +213,16 @@ def validates_only(settings: Settings) -> bool:
     return settings.flag("trainer.val_only") and settings.flag("trainer.val_before_train", default=True)
 
 
+def planned_steps(settings: Settings) -> int | None:
+    """The steps after which the trainer stops; how many an epoch has, only the data would tell.
+
+    Source: verl 0.3.0.post1 to 0.9.1 ``trainer/ppo/ray_trainer.py`` (``total_training_steps``): a value that
+    is set takes the place of epochs times batches, and training ends there.
+    """
+    steps = settings.integer("trainer.total_training_steps", default=0)
+    return steps if steps > 0 else None  # -1 in recipes
+
+
 def cluster_size(settings: Settings) -> tuple[int, int]:
     """The trainer's GPUs per node, and nodes."""
     apart, apart_nodes = RECIPES["recipe.trainer_gpus_per_node"], RECIPES["recipe.trainer_nodes"]
@@ -241,8 +257,9 @@ def _actor(source: ReleaseSettings, model: ModelShape, gpus: int) -> Actor:
 def _reference(source: ReleaseSettings, model: ModelShape, actor: Actor) -> Reference | None:
     if not uses_reference(source):
         return None
+    weighs = needs_reference(source)
     if _is_adapter(source, actor.engine):
-        return _own_reference(source, actor)
+        return replace(_own_reference(source, actor), weighs=weighs)
     engine = source.part("reference.engine", read_engine, "ref", model, actor.engine.parallel.gpus)
     old = not source.since("0.4.0")  # computes entropy in every pass, the reference's always compiled
     head = read_head(source, model, engine)
@@ -250,6 +267,7 @@ def _reference(source: ReleaseSettings, model: ModelShape, actor: Actor) -> Refe
         engine=engine,
         head=replace(head, compiled=engine.packed) if old else head,
         log_prob=Pass(batching=read_batching(source, "ref", engine), entropy=old),
+        weighs=weighs,
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from tuner.inputs.tree import Path, Tree, contains
 from tuner.trainers.verl.recipe import Recipe
 from tuner.trainers.verl.recipe_repository import RECIPES_OF_REPOSITORY
-from tuner.trainers.verl.recipes_apart import APART
+from tuner.trainers.verl.recipes_apart import APART, FULLY_ASYNC
 from tuner.versions import at_least
 
 _OVERLONG = {"enable": False, "len": 0, "penalty_factor": 0.0, "log": False}
@@ -164,6 +164,20 @@ def started_as(program: str, version: str | None = None) -> Recipe | None:
     return next((recipe for recipe in recipes if name.endswith(recipe.modules)), None) if name else None
 
 
+def ahead_of(version: str, config: str, program: str) -> Recipe | None:
+    """The first form of a recipe that a launch names and that came after the release.
+
+    A tree between two releases may have it, and yet be most like the older one.
+
+    Args:
+        version: the release.
+        config: the name of a configuration; empty where there is none.
+        program: that is started; empty where nobody says.
+    """
+    recipe = (named(config) if config else None) or started_as(program)
+    return recipe if recipe in FULLY_ASYNC and not at_least(version, recipe.since) else None
+
+
 def without_estimator(version: str) -> tuple[Recipe, ...]:
     """The recipes of a release whose configuration names no estimator: they have no critic."""
     algorithms = ((recipe, recipe.tree.get("algorithm")) for recipe in _there(version))
@@ -182,7 +196,7 @@ def started_by(defaults: Tree, known: Tree, version: str) -> tuple[Recipe, tuple
         known: the PPO trainer's configuration of the release.
         version: the release.
     """
-    for recipe in _there(version):
+    for recipe in dict.fromkeys((*FULLY_ASYNC, *_there(version))):  # the first may be ahead of the release
         if all(contains(defaults, path) for path in recipe.keys):
             own = tuple(path for path in recipe.keys if not contains(known, path))
             if own:

@@ -3,6 +3,8 @@
 from tuner.inputs.settings import Settings
 from tuner.trainers.verl.source import ReleaseSettings
 
+_IN_REWARD_WEIGHT = "algorithm.kl_ctrl.kl_coef"  # which a copy may have before the release it carries
+
 
 def uses_critic(settings: Settings) -> bool:
     """Whether there is a critic: asked for, or needed by the advantage estimator."""
@@ -13,13 +15,33 @@ def uses_critic(settings: Settings) -> bool:
 
 
 def uses_reference(source: ReleaseSettings) -> bool:
-    """Whether there is a KL term, in the loss or in the reward; before 0.4 there always is one.
+    """Whether there is a KL term, in the loss or in the reward; releases before 0.4 have a reference without.
 
-    A reference that has GPUs of its own is none of the trainer's models.
+    A reference that has GPUs of its own is none of the trainer's models. Copies of releases before 0.4 may
+    make one only where it is asked for.
     """
     if trains_apart(source):
         return False
-    return not source.since("0.4.0") or source.flag("actor.use_kl_loss") or source.flag("kl_in_reward")
+    if not source.since("0.4.0") and not source.copy.reference_by_kl:
+        return True
+    return source.flag("actor.use_kl_loss") or source.flag("kl_in_reward")
+
+
+def weighs_kl_loss(source: ReleaseSettings) -> bool:
+    """Whether the actor's loss has a KL term with a weight."""
+    return source.flag("actor.use_kl_loss") and source.number("actor.kl_loss_weight", default=1.0) != 0
+
+
+def weighs_kl_in_reward(source: ReleaseSettings) -> bool:
+    """Whether a KL penalty with a weight is taken from the rewards, where a switch of its own says so."""
+    return source.flag("kl_in_reward") and source.settings.number(_IN_REWARD_WEIGHT, default=1.0) != 0
+
+
+def needs_reference(source: ReleaseSettings) -> bool:
+    """Whether something is learnt from a reference, or the release has one whatever is set."""
+    if not source.since("0.4.0") and not source.copy.reference_by_kl:
+        return True
+    return weighs_kl_loss(source) or weighs_kl_in_reward(source)
 
 
 def trains_apart(source: ReleaseSettings) -> bool:

@@ -12,6 +12,7 @@ from tuner.model_shape import ModelShape
 from tuner.serving import sglang, tensorrt_llm, vllm
 from tuner.trainers.verl.carriers import read_carrier
 from tuner.trainers.verl.rollout_engine_versions import OLDEST_SERVED
+from tuner.trainers.verl.sglang_arguments import hands_on_arguments
 from tuner.trainers.verl.source import ReleaseSettings
 from tuner.units import GIB
 from tuner.versions import at_least
@@ -36,6 +37,9 @@ def memory_facts(
     """
     if rollout_engine is RolloutEngine.SGLANG:
         return sglang.memory_facts() | {
+            # an 8-bit cache and larger graphs are asked for by arguments
+            "quantizes_cache": hands_on_arguments(source),
+            "graphs_adjustable": hands_on_arguments(source),
             "sleeps_with_weights": _serves_adapters(actor) and source.since("0.8.0"),
             # up to 0.5 weights and cache come back together unless told otherwise
             "staged_wake_up": source.since("0.6.0") or source.flag("rollout.multi_stage_wake_up"),
@@ -64,7 +68,26 @@ def _vllm(source: ReleaseSettings, version: str, model: ModelShape, actor: Engin
         # the engine in the trainer's process is asked for ``logprobs=0``, whether they are used or not
         "samples_log_probs": not source.since("0.7.0"),
         "image_cache_bytes": _image_cache_bytes(source, version),
+        "quantizes_cache": facts["quantizes_cache"] and not _loses_scales(source, version, actor),
     }
+
+
+def _loses_scales(source: ReleaseSettings, version: str, actor: Engine) -> bool:
+    """Whether the scales of a quantized KV cache are gone once the engine has slept.
+
+    A sleep of level 2 drops them with the weights, which a weight sync brings back and them not: the scale of
+    the queries is no buffer, and vLLM up to 0.11 loses those of keys and values as well. Making the weights
+    ready as after loading sets them again, which verl does since 0.7.1.
+
+    Source: verl 0.7.0 ``workers/rollout/vllm_rollout/vllm_rollout.py:232``, 0.7.1
+    ``workers/rollout/vllm_rollout/utils.py:202-206``; vLLM 0.12.0 ``attention/layer.py`` (``_q_scale``),
+    ``v1/worker/gpu_worker.py`` (``sleep``), ``v1/worker/gpu_model_runner.py`` (``init_fp8_kv_scales``); vLLM
+    #25800, #28783.
+    """
+    if sleep_level(source, RolloutEngine.VLLM, version, actor) == 1:
+        return False
+    processes = source.copy.processes_weights
+    return not (source.since("0.7.1") if processes is None else processes)
 
 
 def _image_cache_bytes(source: ReleaseSettings, version: str) -> int:

@@ -87,3 +87,9 @@ SERVED = tuple(
     )
 )
 POLICY_SECTION = "actor_rollout_ref.rollout"
+_SECTIONS = ("reward_model.", "reward.reward_model.", "distillation.")
+
+
+def is_of_service(key: str) -> bool:
+    """Whether a key is of a reward model or of teachers, whether or not the job has any."""
+    return key.startswith(_SECTIONS)

@@ -7,6 +7,7 @@ from tuner.inputs.settings import Settings
 from tuner.inputs.tree import Path, contains
 from tuner.trainers.key_table import KeyTable
 from tuner.trainers.settings_by_meaning import SettingsByMeaning
+from tuner.trainers.verl.copy_facts import OF_RELEASE, CopyFacts, copy_facts
 from tuner.trainers.verl.keys import key, table_of
 from tuner.trainers.verl.programs import Program, program_of
 from tuner.trainers.verl.releases import ENGINE_PREVIEW, PREVIEWS, reaches
@@ -23,7 +24,11 @@ class ReleaseSettings(SettingsByMeaning, frozen=True, kw_only=True):
     v1_trainer: bool  # the trainer of 0.9 and later that ignores the critic's batch keys
     program: Program = Program.PPO  # whose keys count
     veomni: bool = False  # the configuration is that of VeOmni
-    reference_by_hand: bool = False  # a copy of verl that wraps the reference without CPU offload
+    copy: CopyFacts = OF_RELEASE  # what a copy of verl does otherwise
+
+    def key(self, meaning: str) -> str | None:
+        """The key of a meaning in this release, or in the copy of it; None where it has none."""
+        return self.copy.key(meaning) or self.table.key(meaning, self.version)
 
     def since(self, version: str) -> bool:
         """Whether the release is this one or newer."""
@@ -45,7 +50,7 @@ class ReleaseSettings(SettingsByMeaning, frozen=True, kw_only=True):
 
         It is asked again only where these or the values that it looked at are others.
         """
-        given = (self.version, self.v1_trainer, self.program, self.reference_by_hand, *arguments)
+        given = (self.version, self.v1_trainer, self.program, self.copy, *arguments)
         return self.settings.part(name, given, lambda: reader(self, *arguments))
 
 
@@ -77,19 +82,8 @@ def source_of(settings: Settings, version: str) -> ReleaseSettings:
         table=_veomni_table(program) if veomni else table_of(program),
         veomni=veomni,
         v1_trainer=v1 is not None and settings.flag(v1, default=True),
-        reference_by_hand=_moves_reference_by_hand(settings),
+        copy=copy_facts(settings),
     )
-
-
-def _moves_reference_by_hand(settings: Settings) -> bool:
-    """Whether a copy of verl leaves the reference on the GPU unless ``param_offload`` moves it.
-
-    Every release that is bundled wraps it with CPU offload under FSDP. Copies of verl from before 0.2 do not.
-    """
-    has, file = settings.has_statement, "fsdp_workers"
-    if has is None:
-        return False
-    return has("_is_ref _is_offload_param", file) and not has("CPUOffload role", file)
 
 
 def _tunes_by_veomni(settings: Settings) -> bool:

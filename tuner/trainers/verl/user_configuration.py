@@ -1,6 +1,6 @@
 """A user's configuration, before and after it is laid on the defaults of a release."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
@@ -8,6 +8,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from tuner.errors import Location
+from tuner.inputs.environment import EnvironmentVariable
 from tuner.inputs.overrides import (
     COMMAND_LINE,
     PROPOSED,
@@ -17,7 +18,7 @@ from tuner.inputs.overrides import (
 )
 from tuner.inputs.settings import Settings, UnknownKey
 from tuner.inputs.settings import SettingsReader as Reader
-from tuner.inputs.tree import Path, merged
+from tuner.inputs.tree import Path
 from tuner.inputs.user_input import Remark
 from tuner.trainers.bundled_releases import ReleaseChoice
 from tuner.trainers.layers import Layers
@@ -33,15 +34,14 @@ from tuner.trainers.verl.forks.fork import Fork
 from tuner.trainers.verl.forks.translate import (
     completed,
     known_keys,
-    laid_on,
     spelled_override,
 )
-from tuner.trainers.verl.laid_defaults import laid_defaults
+from tuner.trainers.verl.laid_defaults import laid_defaults, trainer_defaults
 from tuner.trainers.verl.loaded import LoadedConfiguration
 from tuner.trainers.verl.pinned_release import pinned_release
-from tuner.trainers.verl.private_defaults import PrivateCopies, PrivateDefaults
+from tuner.trainers.verl.private_defaults import PrivateCopies
 from tuner.trainers.verl.programs import Program
-from tuner.trainers.verl.provenance import default_origin, laid_on_remark, remarks, told_release
+from tuner.trainers.verl.provenance import default_origin, laid_remarks, remarks, told_release
 from tuner.trainers.verl.releases import BUNDLED
 from tuner.trainers.verl.schema import schema_of
 from tuner.trainers.verl.unmodelled_choice import (
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from tuner.inputs.user_input import Count, MissingConfiguration, Processes
     from tuner.trainers.verl.primary import Primary
     from tuner.trainers.verl.required_release import RequiredRelease
+    from tuner.trainers.verl.trainer_code.package import TrainerCode
 
 
 class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
@@ -68,7 +69,8 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
     package: str = ""  # the installed verl that would run it, where that release is not bundled
     fork: Fork | None = None  # the project that it is for, where that is not verl itself
     started: Program = Program.PPO  # the program of verl that reads it
-    processes: "Processes | None" = None  # that a launch of fine-tuning starts, where it says how many
+    processes: "Processes | None" = None  # that a launch starts, and the GPUs that it shows to them
+    environment: tuple[EnvironmentVariable, ...] = ()  # that a script gives the program
     primary: "Primary | None" = None  # that a launch names; None of a file alone
     copies: PrivateCopies = field(default_factory=PrivateCopies)  # of the defaults, around the folder
     likenesses: Likenesses = field(default_factory=Likenesses)  # of the documents, whatever is added to them
@@ -150,7 +152,9 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
             unknown=() if missing else tuple(self._unknown(layers, version)),
             has_key=partial(has_key, schema, self.started),
             defaults_of="" if private is None else private.name,
-            has_statement=None if code is None or not code.has_trainer else code.has_statement,
+            has_statement=self._statements_of(code),
+            environment=self.environment,
+            started=self.program,
         )
         settings.rest_on(defaults.settings)
         if self.fork is not None:
@@ -158,14 +162,27 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
                 name=self.fork.name,
                 spell=partial(spelled_override, self.fork),
                 unchecked=self.fork.unchecked,
+                rounds_key=self.fork.rounds_key,
             )
             settings = completed(self.fork, replace(settings, program=program))
+        if code is not None and code.has_trainer and not self.started.fine_tunes:
+            from tuner.trainers.verl.added_parts import added_parts  # most launches lie in no copy
+
+            settings = replace(settings, added_parts=added_parts(settings, version, code))
         return LoadedConfiguration(
             settings=settings,
             version=version,
             base=self.copy.stated_in(replace(base, missing=missing, laid_on=self.laid_on), version),
             code=code,
         )
+
+    def _statements_of(self, code: "TrainerCode | None") -> Callable[[str, str], bool] | None:
+        """Whether the code that would run has a statement; None where that is the release's."""
+        if code is not None and code.has_trainer:
+            return code.has_statement
+        fork = self.fork
+        known = fork is not None and bool(fork.statements) and fork.is_as_known(self.keys)
+        return fork.has_statement if fork is not None and known else None
 
     @cached_property
     def unmodelled_engine(self) -> EngineChoice | None:
@@ -198,6 +215,10 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         yield from strategy_of_choice(self.unmodelled_engine, self.started)
         if not self.started.fine_tunes:
             yield from self.arguments.overrides
+            if self.processes_per_node is not None:
+                from tuner.trainers.verl.visible_gpus import override_of  # few launches say which they see
+
+                yield override_of(self.processes_per_node)
             return
         from tuner.trainers.verl.fine_tuning_config import is_choice
         from tuner.trainers.verl.fine_tuning_launch import overrides_of
@@ -225,12 +246,8 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         """Defaults of the trainer: the release's, the project's, or the user's own copy of them."""
         trainer = read_defaults(version, self.trainer_config(version))
         private = self.copy.on(version)
-        if private is not None:
-            own = {} if self.fork is None else laid_on(self.fork, {})
-            return replace(trainer, tree=merged(own, private.tree))
-        if self.fork is not None:
-            return replace(trainer, tree=laid_on(self.fork, dict(trainer.tree)))
-        return trainer
+        own = None if private is None else private.tree
+        return trainer_defaults(trainer, self.fork, own, self.keys)
 
     @property
     def release(self) -> ReleaseChoice | None:
@@ -253,7 +270,9 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
     def processes_per_node(self) -> "Count | None":
         """The processes on a node that the launch itself starts, where each of them has a GPU."""
         if not self.started.fine_tunes:
-            return None
+            from tuner.trainers.verl.visible_gpus import visible_gpus
+
+            return visible_gpus(self.processes, self.keys)
         from tuner.trainers.verl.fine_tuning_launch import per_node
 
         return per_node(self.processes, self.program)
@@ -262,24 +281,14 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         """What was taken to be so when the configuration was laid on the defaults of a release."""
         place = next(iter(self.keys.values()), Location(source=COMMAND_LINE))
         private = self.copy.defaults(version)
+        used = private is not None and self.copy.on(version) is private
+        of_copy = remarks(self.fork, private, used=used, source=place.source)
         if self.started.fine_tunes:
             from tuner.trainers.verl.fine_tuning_launch import remarks_of
 
-            processes = remarks_of(self.program, self.processes, place.source)
-            return (*processes, *self._of_copy(private, version, place.source))
-        return (*self._laid(), *self._of_copy(private, version, place.source))
-
-    def _of_copy(self, private: PrivateDefaults | None, version: str, source: str) -> tuple[Remark, ...]:
-        """What is said of the user's own copy of the defaults."""
-        used = private is not None and self.copy.on(version) is private
-        return remarks(self.fork, private, used=used, source=source)
-
-    def _laid(self) -> Iterator[Remark]:
-        """On which file of the tree the overrides are laid."""
-        if self.laid_on:
-            yield Remark(text=laid_on_remark(self.laid_on), location=Location(source=self.laid_on))
-        if self.required is not None and self._of_unknown_release:
-            yield Remark(text=self.required.unknown, location=Location(source=str(self.required.file)))
+            return (*remarks_of(self.program, self.processes, place.source), *of_copy)
+        required = self.required if self._of_unknown_release else None
+        return (*laid_remarks(self.laid_on, required), *of_copy)
 
     @property
     def _of_unknown_release(self) -> bool:

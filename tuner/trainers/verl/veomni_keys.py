@@ -5,7 +5,10 @@ verl does not hand on to it has no key: VeOmni has its own Liger kernels and no 
 
 Fine-tuning has the same keys in its section ``engine``, for the one model that it trains.
 
-Source: verl 0.8.0 to 0.9.1 ``workers/engine/veomni/transformer_impl.py``, ``trainer/sft_trainer.py``.
+0.7.1 hands VeOmni neither its kernels by name nor router replay, and has no critic for it.
+
+Source: verl 0.7.1 to 0.9.1 ``workers/engine/veomni/transformer_impl.py``, 0.8.0 to 0.9.1
+``trainer/sft_trainer.py``.
 """
 
 from functools import cache
@@ -34,9 +37,9 @@ _OWN = {
     "expert_parallel_size": "expert_parallel_size",
     "mixed_precision": "mixed_precision",
     "moe_implementation": "moe_implementation",
-    "rms_norm_implementation": "rms_norm_implementation",
-    "swiglu_mlp_implementation": "swiglu_mlp_implementation",
-    "rotary_pos_emb_implementation": "rotary_pos_emb_implementation",
+    "rms_norm_implementation": "rms_norm_implementation >=0.8.0",
+    "swiglu_mlp_implementation": "swiglu_mlp_implementation >=0.8.0",
+    "rotary_pos_emb_implementation": "rotary_pos_emb_implementation >=0.8.0",
 }
 _OF_ROLES = {
     "ulysses": "ulysses_parallel_size",
@@ -60,7 +63,7 @@ def _keys() -> Keys:
             "actor_rollout_ref.actor.veomni.enable_async_activation_offload >=0.9.1",
         ),
         "critic.activation_offload": tuple(f"critic.{key}" for key in _OFFLOADED),
-        "actor.router_replay": "actor_rollout_ref.actor.veomni.router_replay.mode",
+        "actor.router_replay": "actor_rollout_ref.actor.veomni.router_replay.mode >=0.8.0",
     }
     for role, section in SECTIONS.items():
         unread = _UNREAD_OF_ROLES.get(role, ())

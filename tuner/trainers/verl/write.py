@@ -1,7 +1,7 @@
 """Writes the change of a workload as overrides of verl."""
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tuner.findings import Written
 from tuner.inputs.settings import Settings
@@ -52,14 +52,21 @@ def proposal_writer(
             service_models=_service_models(before),
         )
 
+    source = source_of(settings, version)
+
+    def breaks(key: str, value: Any) -> bool:
+        """Weights that the weight sync has moved to the host come back only where they are offloaded."""
+        return source.copy.sync_offloads and key == source.key("actor.fsdp.param_offload") and not value
+
     return ProposalWriter(
         before,
-        source_of(settings, version),
+        source,
         parts=parts,
         read=read_again,
         free=_following_packing,
         followers=_followers,
         is_read=_reader(code, settings),
+        breaks=breaks,
     )
 
 

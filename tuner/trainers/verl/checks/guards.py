@@ -113,4 +113,4 @@ def _as_of_copy(finding: Finding, guards: Iterable[CodeGuard], code: "TrainerCod
     message = _("{message}, but the code in {folder} was not found to").format(
         message=finding.message, folder=code.name
     )
-    return replace(finding, severity=Severity.WARNING, message=message)
+    return replace(finding, severity=Severity.WARNING, message=message, not_in_copy=True)

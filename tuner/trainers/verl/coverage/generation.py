@@ -3,6 +3,8 @@
 from tuner.language import N_
 from tuner.trainers.key_facts import Affects
 from tuner.trainers.omission import Omission, OmissionContext, changed, switched
+from tuner.trainers.verl.group_filter import ENABLE, filters_in_vain
+from tuner.trainers.verl.rollout_names import NAME_KEY, engine_of_own_rollout
 from tuner.versions import at_least
 
 _ROLLOUT = "actor_rollout_ref.rollout"
@@ -11,6 +13,12 @@ _ROLLOUT = "actor_rollout_ref.rollout"
 def _early_servers(job: OmissionContext) -> str | None:
     """Asked for where the release does not generate so by itself; from 0.6.0 on it is counted."""
     return None if at_least(job.version, "0.6.0") else job.named(f"{_ROLLOUT}.mode")
+
+
+def _own_rollout(job: OmissionContext) -> str | None:
+    """What a copy of verl generates with by a name of its own."""
+    name = job.settings.text(NAME_KEY, default="")
+    return NAME_KEY if engine_of_own_rollout(job.settings, name) is not None else None
 
 
 def _own_lengths(job: OmissionContext) -> str | None:
@@ -37,7 +45,19 @@ def _log_probs(job: OmissionContext) -> str | None:
     return key if key is not None and job.settings.get(key) else None
 
 
+def _filtered(job: OmissionContext) -> str | None:
+    """Asked for where the program that is started has code for it."""
+    return ENABLE if job.settings.get(ENABLE) and not filters_in_vain(job.settings, job.version) else None
+
+
 GENERATION: tuple[Omission, ...] = (
+    Omission(
+        name=N_("what the copy's own rollout does beside the engine's"),
+        reason=N_("it is taken to generate as the engine does that its name begins with"),
+        patterns=(),  # read, since it decides the engine
+        affects=Affects.SECONDS,
+        trigger=_own_rollout,
+    ),
     Omission(
         name=N_("a checkpoint engine of the user's"),
         reason=N_("it is taken to hold the buffers that nccl's does"),
@@ -110,7 +130,7 @@ GENERATION: tuple[Omission, ...] = (
         reason=N_("each step is taken to need one round of generation"),
         patterns=("algorithm.filter_groups.*",),
         affects=Affects.SECONDS,
-        trigger=switched("algorithm.filter_groups.enable"),
+        trigger=_filtered,
     ),
     Omission(
         name=N_("skipped generation"),

@@ -59,7 +59,7 @@ NO_EFFECT: tuple[IdleKeys, ...] = (
         name=N_("numbers of the loss"),
         reason=N_("Enters advantages or the loss, which take a few numbers per token whatever they compute."),
         patterns=(
-            f"{_ACTOR}.{{clip_ratio,clip_ratio_*,kl_loss_coef,kl_loss_type,tau_neg,tau_pos}}",
+            f"{_ACTOR}.{{clip_ratio,clip_ratio_*,kl_loss_type,tau_neg,tau_pos}}",
             f"{_ACTOR}.policy_loss.*",
             f"{_ACTOR}.use_kl_loss <0.4.0",  # there is a reference with or without it
             f"{_ACTOR}.loss_scale_factor",
@@ -67,7 +67,9 @@ NO_EFFECT: tuple[IdleKeys, ...] = (
             "critic.cliprange_value",
             "critic.kl_ctrl.*",
             "algorithm.{gamma,lam,kl_penalty,norm_adv_by_std_in_grpo,use_pf_ppo,rollout_is,rollout_is_*}",
-            "algorithm.{kl_ctrl,pf_ppo}.*",
+            "algorithm.kl_ctrl.{type,horizon,target_kl}",
+            "algorithm.kl_ctrl.kl_coef <0.4.0",
+            "algorithm.pf_ppo.*",
             "algorithm.rollout_correction.{loss_type,rollout_*,use_policy_gradient}",
             "distillation.distillation_loss.{clip_ratio,clip_ratio_*,distillation_loss_coef,"
             "log_prob_min_clamp,loss_max_clamp,policy_loss_mode}",
@@ -180,7 +182,7 @@ NO_EFFECT: tuple[IdleKeys, ...] = (
         reason=N_("Asks for kernels that Megatron takes by itself, or for numbers of the router."),
         patterns=(
             f"{_ROLES}.override_transformer_config.{{use_flash_attn,masked_softmax_fusion,persist_layer_norm,"
-            "moe_router_*,moe_aux_loss_coeff}",
+            "moe_router_*}",
         ),
     ),
     IdleKeys(

@@ -5,12 +5,14 @@ itself. Of all others, ``no_effect`` says why they change neither memory nor tim
 what is missing from the answer once they are used.
 """
 
-from functools import cache
+from collections.abc import Iterator
+from functools import cache, partial
 
-from tuner.inputs.settings import Settings
+from tuner.inputs.settings import AddedPart, Settings
 from tuner.inputs.tree import dotted, leaves
+from tuner.language import _
 from tuner.trainers.coverage import Coverage
-from tuner.trainers.key_facts import KeyClass
+from tuner.trainers.key_facts import Affects, KeyClass
 from tuner.trainers.omission import OmissionContext
 from tuner.trainers.protocol import LeftOut
 from tuner.trainers.verl.coverage.no_effect import NO_EFFECT
@@ -65,7 +67,40 @@ def left_out(settings: Settings, workload: Workload, *, version: str) -> tuple[L
         coverage = _fine_tuning() if fine_tunes else PPO_COVERAGE
     generation = source_of(settings, version).version
     job = OmissionContext(settings=settings, workload=workload, version=generation, reaches=reaches)
-    return tuple(coverage.left_out(job))
+    added = map(partial(_added, settings), settings.added_parts)
+    return (*coverage.left_out(job), *added, *_short_episodes(settings))
+
+
+def _added(settings: Settings, part: AddedPart) -> LeftOut:
+    """What a copy of verl adds; that its models take memory is a doubt of the estimate."""
+    name = _("the models of {section}") if part.loads else _("the further generation of {section}")
+    reason = (
+        _("{line} of this copy of verl adds them, which no release has; their memory is not counted either")
+        if part.loads
+        else _("{line} of this copy of verl adds it, which no release has")
+    )
+    return LeftOut(
+        name=name.format(section=part.section),
+        key=part.key,
+        value=settings.get(part.key),
+        origin=settings.origin(part.key),
+        reason=reason.format(line=part.line),
+        affects=Affects.SECONDS,
+    )
+
+
+def _short_episodes(settings: Settings) -> Iterator[LeftOut]:
+    """What is not counted where every turn of an episode is a sequence: that episodes may end early."""
+    key = "" if settings.program is None else settings.program.rounds_key
+    if key and settings.get(key) is not None:
+        yield LeftOut(
+            name=_("episodes of less than {turns} turns").format(turns=settings.get(key)),
+            key=key,
+            value=settings.get(key),
+            origin=settings.origin(key),
+            reason=_("every turn is a sequence of its own, and all that there can be are counted"),
+            affects=Affects.SECONDS,
+        )
 
 
 def of_release(version: str) -> tuple[KeyClass, ...]:
@@ -74,5 +109,5 @@ def of_release(version: str) -> tuple[KeyClass, ...]:
 
     trees = (read_defaults(version, config).tree for config in trainer_configs(version))
     return PPO_COVERAGE.key_classes(
-        sorted({dotted(path) for tree in trees for path, _ in leaves(tree) if path}), version
+        sorted({dotted(path) for tree in trees for path, _value in leaves(tree) if path}), version
     )

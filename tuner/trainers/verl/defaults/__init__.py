@@ -16,7 +16,7 @@ from tuner.inputs.settings import Layer, Origin, Settings
 
 CONFIG_FOLDER = "verl/trainer/config/"  # of a wheel
 CONFIGS: tuple[str, ...] = ("ppo_trainer", "ppo_megatron_trainer")
-VEOMNI_CONFIG = "ppo_veomni_trainer"  # verl's ppo_trainer with ``model_engine=veomni``, bundled since 0.8.0
+VEOMNI_CONFIG = "ppo_veomni_trainer"  # verl's ppo_trainer with ``model_engine=veomni``, bundled since 0.7.1
 PPO_CONFIGS: tuple[str, ...] = (*CONFIGS, VEOMNI_CONFIG)
 #: Of supervised fine-tuning: its own trainer up to 0.7.0, and the one on the model engines since 0.6.0.
 FINE_TUNING_CONFIGS: tuple[str, ...] = (

@@ -30,7 +30,7 @@ from tuner.trainers.verl.defaults import (
 )
 from tuner.versions import at_least
 
-_FIRST = {VEOMNI_CONFIG: "0.8.0", FINE_TUNING_CONFIGS[-1]: "0.8.0"}  # whose workers run it by default
+_FIRST = {VEOMNI_CONFIG: "0.7.1", FINE_TUNING_CONFIGS[-1]: "0.8.0"}  # 0.7.1 by its newer workers alone
 _DATACLASS_MODULES = (
     r"verl/(?:trainer/config|workers/config|utils/profiler)/.*\.py|verl/(?:base_config|utils/skip.*)\.py"
 )

@@ -3,6 +3,7 @@
 from tuner.language import _
 from tuner.models.adapters import ALL_LINEAR, adapter_parameters, megatron_adapter_parameters
 from tuner.trainers.verl.fields.role import EngineContext, switches_of
+from tuner.trainers.verl.programs import Program
 from tuner.trainers.verl.source import ReleaseSettings, Role
 from tuner.workload import Backend, Lora
 
@@ -43,7 +44,21 @@ def fsdp_lora(context: EngineContext) -> Lora | None:
         experts=not source.since("0.9.0"),  # which needs transformers 5
     )
     merged = source.engine_workers and context.role == "actor" and source.flag("model.lora_merge")
-    return Lora(rank=rank, parameters=parameters, merged_for_rollout=merged)
+    return Lora(
+        rank=rank,
+        parameters=parameters,
+        merged_for_rollout=merged,
+        stays_float32=not casts_adapters(source),
+    )
+
+
+def casts_adapters(source: ReleaseSettings) -> bool:
+    """Whether verl casts adapters to the dtype of the base, which peft makes in float32.
+
+    Source: verl 0.9.0 ``workers/engine/fsdp/transformer_impl.py:351-362``; before, ``get_peft_model`` alone,
+    whose ``autocast_adapter_dtype`` is true by default. The trainer of fine-tuning casts since 0.5.0.
+    """
+    return source.since("0.5.0" if source.program is Program.SFT else "0.9.0")
 
 
 def megatron_lora(context: EngineContext) -> Lora | None:

@@ -12,7 +12,8 @@ from tuner.trainers.fields import (
     read_fields,
 )
 from tuner.trainers.verl.fields.context import ReleaseContext
-from tuner.trainers.verl.roles import trains_apart
+from tuner.trainers.verl.programs import Program
+from tuner.trainers.verl.roles import trains_apart, weighs_kl_in_reward, weighs_kl_loss
 from tuner.trainers.verl.source import ReleaseSettings
 from tuner.workload import Actor, Backend, Batch, Batching, Engine, Travel
 
@@ -48,13 +49,22 @@ def read_batch(source: ReleaseSettings) -> Batch:
     sizes = read_fields(BATCH, ReleaseContext(source=source))
     return Batch(
         **sizes,
+        rounds=_rounds(source),
         travel=_travel(source),
-        loss_averages_micro_batches=_averages_micro_batches(source),
+        loss_averages_micro_batches=_averages_micro_batches(source) or _averages_router_losses(source),
+        budgets_scale_loss=source.copy.budgets_scale_loss,
         fills_mini_batches=source.v1_trainer,
         group_advantages=sizes["responses_per_prompt"] > 1 and _compares_rewards(source),
         loss_of_advantages=not _other_loss_terms(source),
         sorted_ranks=source.since("0.6.1") and not source.v1_trainer,
     )
+
+
+def _rounds(source: ReleaseSettings) -> int:
+    """Rounds in which the sequences of a step are generated: the turns of a project's episodes."""
+    program = source.settings.program
+    key = "" if program is None else program.rounds_key
+    return source.settings.integer(key, default=1, minimum=1) if key else 1
 
 
 def talks(source: ReleaseSettings) -> bool:
@@ -78,7 +88,7 @@ def _travel(source: ReleaseSettings) -> Travel:
 def _compares_rewards(source: ReleaseSettings) -> bool:
     """Whether advantages are differences of the rewards of a group, which a KL penalty would tell apart."""
     grouped = source.text("advantage", default="gae") in _GROUP_ESTIMATORS
-    return grouped and not source.flag("kl_in_reward")
+    return grouped and not weighs_kl_in_reward(source)
 
 
 def _other_loss_terms(source: ReleaseSettings) -> bool:
@@ -86,7 +96,7 @@ def _other_loss_terms(source: ReleaseSettings) -> bool:
 
     Source: verl 0.3.0.post1 ``workers/actor/dp_actor.py``, 0.9.1 ``workers/utils/losses.py`` (``ppo_loss``).
     """
-    return source.number("actor.entropy_coeff", default=0.0) != 0 or source.flag("actor.use_kl_loss")
+    return weighs_kl_loss(source) or source.number("actor.entropy_coeff", default=0.0) != 0
 
 
 def _averages_micro_batches(source: ReleaseSettings) -> bool:
@@ -106,6 +116,22 @@ def _averages_micro_batches(source: ReleaseSettings) -> bool:
     if aggregation == "seq-mean-token-sum-norm":
         return not source.since("0.7.1")
     return aggregation in (None, "token-mean")
+
+
+def _averages_router_losses(source: ReleaseSettings) -> bool:
+    """Whether losses of Megatron's router are trained, which are means over the tokens of a micro-batch.
+
+    verl switches the balancing loss off where nobody asks for it; its coefficient then comes from the model.
+
+    Source: Megatron ``core/transformer/moe/moe_utils.py`` (``z_loss_func``: ``torch.mean``), ``router.py``
+    (``TopKRouter.apply_z_loss``); verl 0.8.0 ``workers/engine/megatron/transformer_impl.py:219`` and
+    ``models/mcore/config_converter.py:204`` (``moe_router_load_balancing_type="none"``).
+    """
+    section = "actor.megatron.override_transformer_config"
+    if source.number(f"{section}.moe_z_loss_coeff", default=0.0) != 0:
+        return True
+    kind = source.text(f"{section}.moe_router_load_balancing_type", default="none")
+    return kind == "aux_loss" and source.number(f"{section}.moe_aux_loss_coeff", default=1.0) != 0
 
 
 def read_batching(source: ReleaseSettings, role: BatchRole, engine: Engine) -> Batching:
@@ -173,8 +199,14 @@ def _set_entropy(context: ReleaseContext, actor: Actor) -> Assignments:
 
 
 def _has_log_prob(context: ReleaseContext) -> bool:
+    """Whether the actor's own pass runs before the update.
+
+    The fully asynchronous recipe takes what the engine returned (v0.6.1 and v0.7.0
+    ``recipe/fully_async_policy/ray_trainer.py``), unless it is asked for both.
+    """
     source = context.source
-    return not source.flag("bypass_old_log_prob") and not trains_apart(source)
+    taken = source.flag("recipe.takes_log_probs") and not source.flag("recipe.recomputes_log_probs")
+    return not (source.flag("bypass_old_log_prob") or taken or trains_apart(source))
 
 
 def _set_log_prob(context: ReleaseContext, actor: Actor) -> Assignments:
@@ -244,11 +276,26 @@ def _micro_batch(context: PassContext) -> int:
 
     The deprecated global size, divided over the data-parallel ranks, wins where a release reads it.
     """
-    if _own_section(context) is None:
-        everywhere = context.source.integer(f"{_sized_role(context)}.global_micro_batch")
+    if _reads_global_size(context):
+        everywhere = context.source.integer(_global_size(context))
         if everywhere is not None:
-            return max(1, everywhere // _dividing_ranks(context))
+            return max(1, everywhere // _dividing_ranks(context)) * _repeats(context)
     return context.source.integer(_size(context), default=1)
+
+
+def _global_size(context: PassContext) -> str:
+    return f"{_sized_role(context)}.global_micro_batch"
+
+
+def _reads_global_size(context: PassContext) -> bool:
+    """Whether the size over all ranks is read; by fine-tuning's own trainer in copies that lack the other.
+
+    Source: verl 0.3.0.post1 ``trainer/fsdp_sft_trainer.py:119`` and later (``micro_batch_size_per_gpu``
+    alone); copies of verl 0.1, the same file, lines 87-90 (``micro_batch_size //= dp_size``).
+    """
+    if context.source.program is Program.SFT:
+        return not context.source.has(_size(context))
+    return _own_section(context) is None
 
 
 def _dividing_ranks(context: PassContext) -> int:
@@ -261,13 +308,21 @@ def _dividing_ranks(context: PassContext) -> int:
     return parallel.gpus if all_ranks else parallel.data
 
 
+def _repeats(context: PassContext) -> int:
+    """By what a copy multiplies the size of a rank: those of actor and reference count prompts there."""
+    source = context.source
+    if not source.copy.repeats_micro_batches or context.role not in ("actor", "log_prob", "ref"):
+        return 1
+    return source.integer("batch.responses_per_prompt", default=1)
+
+
 def _set_micro_batch(context: PassContext, batching: Batching) -> Assignments:
     sequences, source = batching.micro_batch_sequences, context.source
-    size, everywhere = _size(context), f"{_sized_role(context)}.global_micro_batch"
-    if source.value(everywhere) is None:
+    size, everywhere = _size(context), _global_size(context)
+    if not _reads_global_size(context) or source.value(everywhere) is None:
         return ((size, sequences),)
     if not source.has(size):  # a copy of an older one, which counts over all ranks alone
-        return ((everywhere, sequences * _dividing_ranks(context)),)
+        return ((everywhere, sequences * _dividing_ranks(context) // _repeats(context)),)
     return ((size, sequences), (everywhere, None))  # it would win, and verl refuses both
 
 

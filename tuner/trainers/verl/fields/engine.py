@@ -51,6 +51,7 @@ def following(context: EngineContext) -> tuple[str, ...]:
         "prefetch_effective",
         "layers_fusable",
         "optimizer_dtype",
+        "main_weight_bytes",  # with a share of the optimizer on the host
         "second",
         "host_copy",
         "whole_root",

@@ -19,7 +19,7 @@ from tuner.trainers.fields import (
     read_fields,
 )
 from tuner.trainers.verl.batch_fields import TOKEN_BYTES
-from tuner.trainers.verl.fields.adapters import fsdp_lora, lora_rank
+from tuner.trainers.verl.fields.adapters import casts_adapters, fsdp_lora, lora_rank
 from tuner.trainers.verl.fields.role import BACKEND, EngineContext, bucket_tokens, switches_of
 from tuner.trainers.verl.programs import Program
 from tuner.trainers.verl.source import ROLES, ReleaseSettings, Role
@@ -78,7 +78,7 @@ def read_fsdp(
         bucket_tokens=bucket_tokens(source, f"{role}.fsdp"),
         wraps_otherwise=_wraps_otherwise(source, role),
         plan_lowers=source.text(f"{context.configured_role}.strategy", default="") == "fsdp_turbo",
-        packable=_packable(source, role, parallel),
+        packable=_packable(context, parallel),
         packing_tested=_packing_tested(context.model.architecture),
         repeats_keys=find_architecture(context.model.architecture).verl_repeats_keys,
         lora=None if role == "ref" else fsdp_lora(context),
@@ -87,14 +87,19 @@ def read_fsdp(
     )
 
 
-def _packable(source: ReleaseSettings, role: Role, parallel: Parallelism) -> bool:
+def _packable(context: EngineContext, parallel: Parallelism) -> bool:
     """Whether sequences can be packed: not beside shared prefixes, nor in fine-tuning's own trainer alone.
+
+    A copy may list the types that it packs, and stop for any other.
 
     Source: verl 0.7.0 ``trainer/fsdp_sft_trainer.py`` (``use_sp``): only ranks that share sequences do.
     """
+    source, listed = context.source, context.source.copy.packed_models
     if source.program is Program.SFT:
         return parallel.ulysses > 1
-    return role == "critic" or not source.flag("actor.shared_prefixes")
+    if listed is not None and context.model.architecture not in listed:
+        return False
+    return context.role == "critic" or not source.flag("actor.shared_prefixes")
 
 
 def liger_keeps_forward(source: ReleaseSettings, architecture: str) -> bool:
@@ -208,15 +213,13 @@ def _compute_dtype(context: EngineContext) -> DType:
 def _moment_dtype(context: EngineContext, stored: DType) -> DType:
     """AdamW's moments have the dtype of what it trains: the sharded weights, or adapters.
 
-    peft makes adapters in float32; since 0.9.0 verl casts them to the dtype of the base, in the trainer of
-    fine-tuning since 0.5.0.
+    peft makes adapters in float32, see :func:`casts_adapters`.
     """
     source, role = context.source, context.role
     if role == "ref":
         return DType.FLOAT32  # it has no optimizer
     adapters = lora_rank(source, role, Backend.FSDP) > 0
-    cast = source.since("0.5.0" if source.program is Program.SFT else "0.9.0")
-    return DType.FLOAT32 if adapters and not cast else stored
+    return DType.FLOAT32 if adapters and not casts_adapters(source) else stored
 
 
 def _frees_root(context: EngineContext) -> bool:
@@ -427,7 +430,7 @@ _OWN_FSDP = tuple(_OWN.get(field.path, field) for field in FSDP["actor"])
 
 def fsdp_fields(source: ReleaseSettings, role: Role) -> tuple[Field[EngineContext], ...]:
     """The table of a role's engine under FSDP."""
-    if role == "ref" and source.reference_by_hand:
+    if role == "ref" and source.copy.reference_by_hand:
         return _BY_HAND
     return _OWN_FSDP if source.program is Program.SFT else FSDP[role]
 
@@ -436,4 +439,4 @@ def _fixed_fields(source: ReleaseSettings, role: Role) -> Mapping[str, Any]:
     """What stands in none of the fields of a role's table."""
     if role != "ref":
         return {}
-    return _FROZEN_BY_HAND if source.reference_by_hand else _FROZEN
+    return _FROZEN_BY_HAND if source.copy.reference_by_hand else _FROZEN

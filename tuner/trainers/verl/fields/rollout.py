@@ -19,18 +19,12 @@ from tuner.trainers.verl.fields.rollout_fields import (
 from tuner.trainers.verl.roles import trains_apart
 from tuner.trainers.verl.rollout_engine_versions import newest_allowed
 from tuner.trainers.verl.rollout_facts import memory_facts, sleep_level, sleeps_with_cache
+from tuner.trainers.verl.rollout_names import ENGINES, engine_of_own_rollout
 from tuner.trainers.verl.source import ReleaseSettings
 from tuner.workload import Batch, Engine, Rollout, RolloutEngine
 
-_ENGINES = {
-    "vllm": RolloutEngine.VLLM,
-    "sglang": RolloutEngine.SGLANG,
-    "sglang_async": RolloutEngine.SGLANG,
-    "trtllm": RolloutEngine.TENSORRT_LLM,
-    "hf": RolloutEngine.TRANSFORMERS,
-}
 #: What a release makes of the other fields; a proposal need not say it.
-FOLLOWING = ("least_unchunked_tokens", "sleep_level", "sleeps_with_weights")
+FOLLOWING = ("least_unchunked_tokens", "sleep_level", "sleeps_with_weights", "quantizes_cache")
 
 
 def read_rollout(
@@ -101,7 +95,8 @@ def _least_unchunked_tokens(context: RolloutContext, built: int | None, model: M
 
 def read_rollout_engine(source: ReleaseSettings) -> RolloutEngine:
     """The engine; vLLM where none is named, which a check reports."""
-    return _ENGINES[source.choice("rollout.engine", tuple(_ENGINES), default="vllm")]
+    built_on = engine_of_own_rollout(source.settings, source.text("rollout.engine", default=""))
+    return built_on or ENGINES[source.choice("rollout.engine", tuple(ENGINES), default="vllm")]
 
 
 def expect_gpus(context: RolloutContext, sizes: Mapping[str, int], gpus: int) -> None:

@@ -15,12 +15,12 @@ from tuner.trainers.fields import (
     Plain,
     Ruled,
 )
+from tuner.trainers.verl import sglang_arguments
 from tuner.trainers.verl.fields.context import ReleaseContext
-from tuner.trainers.verl.source import ReleaseSettings
+from tuner.trainers.verl.sglang_arguments import has_server
 from tuner.versions import at_least
 from tuner.workload import Rollout, RolloutEngine
 
-_TOLD_FORMATS = (RolloutEngine.VLLM, RolloutEngine.SGLANG)  # by arguments of the engine's own
 _DEFAULT_SEQUENCES = {  # vLLM's depend on its version
     RolloutEngine.SGLANG: sglang.DEFAULT_SEQUENCES,
     RolloutEngine.TENSORRT_LLM: tensorrt_llm.DEFAULT_SEQUENCES,
@@ -77,10 +77,34 @@ def _default_sequences(context: RolloutContext) -> int:
     return _DEFAULT_SEQUENCES[context.rollout_engine]
 
 
+def _max_batched_tokens(context: RolloutContext) -> int:
+    """What SGLang takes, which verl does not tell."""
+    return sglang_arguments.prefill_tokens(context.source, context.version, context.gpu)
+
+
 def _default_capture_sizes(context: RolloutContext) -> tuple[int, ...] | None:
+    if context.rollout_engine is RolloutEngine.SGLANG:
+        return sglang_arguments.capture_sizes(context.source, context.version, context.gpu)
     if context.rollout_engine is not RolloutEngine.VLLM:
         return None
     return vllm.default_capture_sizes(context.version)
+
+
+def _capture_sizes(context: RolloutContext) -> tuple[int, ...] | None:
+    """As verl tells the engine, which it does not tell SGLang."""
+    default = _default_capture_sizes(context)
+    if not _is_told(context):
+        return default
+    sizes: tuple[int, ...] | None = SIZES.decode(context.source, "rollout.capture_sizes", default)
+    return sizes
+
+
+def _set_capture_sizes(context: RolloutContext, rollout: Rollout) -> Assignments:
+    """SGLang is told the largest by an argument of its own."""
+    if _is_told(context):
+        return (("rollout.capture_sizes", SIZES.encode(rollout.capture_sizes)),)
+    largest = None if rollout.capture_sizes is None else max(rollout.capture_sizes)
+    return (("rollout.sglang_largest_graph", largest),)
 
 
 def _max_model_tokens(context: RolloutContext) -> int | None:
@@ -95,19 +119,12 @@ def _max_model_tokens(context: RolloutContext) -> int | None:
     both = source.integer("rollout.prompt_length", default=context.max_prompt_tokens) + source.integer(
         "rollout.response_length", default=context.max_response_tokens
     )
-    is_set = not _has_server(source)
+    is_set = not has_server(source)
     return limit if is_set and limit is not None else both
 
 
 def _set_max_model_tokens(context: RolloutContext, rollout: Rollout) -> Assignments:
     return (("rollout.max_model_tokens", rollout.max_model_tokens),)
-
-
-def _has_server(source: ReleaseSettings) -> bool:
-    """Whether requests reach the engine through a server."""
-    if not source.since("0.6.0"):
-        return False
-    return source.text("rollout.mode", default="async" if source.since("0.7.0") else "sync") != "sync"
 
 
 def _logs_stats(context: RolloutContext) -> bool:
@@ -129,12 +146,19 @@ def _logs_stats(context: RolloutContext) -> bool:
 # -- formats ----------------------------------------------------------------------------------
 
 
+def _is_told_formats(context: RolloutContext) -> bool:
+    """Whether arguments of the engine's own reach it."""
+    if context.rollout_engine is RolloutEngine.SGLANG:
+        return sglang_arguments.hands_on_arguments(context.source)
+    return context.rollout_engine is RolloutEngine.VLLM
+
+
 def _weight_dtype(context: RolloutContext) -> DType:
     """The weights' dtype; fp8 when verl or the engine quantises them."""
     source, rollout_engine = context.source, context.rollout_engine
     stored = source.dtype("rollout.dtype", default=DType.BFLOAT16)
     quantizations = {source.text("rollout.quantization", default="")}
-    if rollout_engine in _TOLD_FORMATS:
+    if _is_told_formats(context):
         quantizations.add(source.text(f"rollout.{rollout_engine.value}_quantization", default=""))
     return DType.FLOAT8 if any("fp8" in word for word in quantizations) else stored
 
@@ -147,7 +171,7 @@ def _kv_dtype(context: RolloutContext) -> DType:
     """The cache's dtype: the weights' before quantisation unless the engine is told otherwise."""
     source = context.source
     stored = source.dtype("rollout.dtype", default=DType.BFLOAT16)
-    if context.rollout_engine not in _TOLD_FORMATS:
+    if not _is_told_formats(context):
         return stored
     meaning = f"rollout.{context.rollout_engine.value}_kv_dtype"
     word = source.text(meaning, default="auto")
@@ -163,9 +187,9 @@ def _kv_dtype(context: RolloutContext) -> DType:
 
 def _set_kv_dtype(context: RolloutContext, rollout: Rollout) -> Assignments:
     """The engine can be told fp8, and to do as with the weights."""
-    if context.rollout_engine not in _TOLD_FORMATS:
+    if context.rollout_engine not in (RolloutEngine.VLLM, RolloutEngine.SGLANG):
         return ()
-    eight_bits = "fp8" if context.rollout_engine is RolloutEngine.VLLM else "fp8_e5m2"
+    eight_bits = "fp8" if context.rollout_engine is RolloutEngine.VLLM else sglang.EIGHT_BIT_CACHE
     word = eight_bits if rollout.kv_dtype is DType.FLOAT8 else "auto"
     return ((f"rollout.{context.rollout_engine.value}_kv_dtype", word),)
 
@@ -192,7 +216,7 @@ def _switch_told(context: RolloutContext, meaning: str) -> bool | None:
     ``workers/rollout/vllm_rollout/utils.py`` (``build_cli_args_from_config``), 0.9.1 there.
     """
     is_on = context.source.flag(meaning, default=True)
-    said = is_on or context.source.since("0.9.1") or not _has_server(context.source)
+    said = is_on or context.source.since("0.9.1") or not has_server(context.source)
     return is_on if said else None
 
 
@@ -200,6 +224,8 @@ def _chunked_prefill(context: RolloutContext) -> bool:
     meaning = "rollout.chunked_prefill"
     if context.rollout_engine is RolloutEngine.VLLM:
         return vllm.chunks_prefill(context.version, _switch_told(context, meaning))
+    if context.rollout_engine is RolloutEngine.SGLANG:
+        return sglang_arguments.divides_prompts(context.source)
     return context.source.flag(meaning, default=True)
 
 
@@ -211,6 +237,8 @@ def _prefix_caching(context: RolloutContext) -> bool:
     meaning = "rollout.prefix_caching"
     if context.rollout_engine is RolloutEngine.VLLM:
         return vllm.caches_prefixes(context.version, context.model, _switch_told(context, meaning))
+    if context.rollout_engine is RolloutEngine.SGLANG:
+        return sglang_arguments.keeps_prefixes(context.source, context.version, context.model)
     return context.source.flag(meaning, default=True)
 
 
@@ -221,7 +249,7 @@ def _set_prefix_caching(context: RolloutContext, rollout: Rollout) -> Assignment
 def _cuda_graphs(context: RolloutContext) -> bool:
     """SGLang captures graphs whatever the key says until its server came."""
     eager = context.source.flag("rollout.enforce_eager")
-    if context.rollout_engine is RolloutEngine.SGLANG and not _has_server(context.source):
+    if context.rollout_engine is RolloutEngine.SGLANG and not has_server(context.source):
         return True
     return not eager
 
@@ -263,14 +291,14 @@ BESIDE_FRACTION: tuple[Field[RolloutContext], ...] = (
         COUNT,
         8192,
         heeded=_is_told,
-        otherwise=sglang.PREFILL_TOKENS,
+        otherwise=_max_batched_tokens,
         checked=True,
     ),
     Ruled("max_model_tokens", _max_model_tokens, _set_max_model_tokens),
     Ruled("chunked_prefill", _chunked_prefill, _set_chunked_prefill),
     Ruled("prefix_caching", _prefix_caching, _set_prefix_caching),
     Ruled("frees_memory", _frees_memory, _set_frees_memory),
-    Plain("capture_sizes", "rollout.capture_sizes", SIZES, _default_capture_sizes, heeded=_is_told),
+    Ruled("capture_sizes", _capture_sizes, _set_capture_sizes),
     Plain("log_stats", "rollout.disable_log_stats", NEGATED_FLAG, False, heeded=_logs_stats),
     Plain("returns_log_probs", "rollout.calculate_log_probs", FLAG, False),
     Ruled("cuda_graphs", _cuda_graphs, _set_cuda_graphs),

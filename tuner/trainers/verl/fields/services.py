@@ -94,6 +94,7 @@ def _reward(
         gpus=cluster.gpus if shares else _pool(source),
         shares_gpus=shares,
         starts_first=not source.since("0.7.1"),
+        trained=_is_trained(source),
     )
     if model is None or (not served and not shares):
         return service
@@ -103,6 +104,16 @@ def _reward(
         return replace(service, server=server)
     engine = read_reward_engine(source, model, cluster.gpus)
     return replace(service, engine=engine, scoring=Pass(batching=read_batching(source, "reward", engine)))
+
+
+def _is_trained(source: ReleaseSettings) -> bool:
+    """Whether the recipe PRIME trains the reward model, beside a frozen copy of it.
+
+    Source: verl 0.3.0.post1 to 0.6.1 ``recipe/prime/prime_ray_trainer.py`` (``update_style``),
+    ``prime_fsdp_workers.py`` (``PRIMERewardModelWorker``).
+    """
+    key = "reward_model.model.update"
+    return key in source.settings and source.settings.text(key, default="none") != "none"
 
 
 def reward_source(source: ReleaseSettings) -> ServedSource:

@@ -6,7 +6,7 @@ share a sequence shard the weights together with those that do not. Experts are 
 ``expert_parallel_size`` first and sharded over the others, so that a layer is gathered with its rank's
 experts alone. Parameters leave for the host by ``Module.cpu()``.
 
-Source: verl 0.8.0 to 0.9.1 ``workers/engine/veomni/transformer_impl.py`` and ``utils.py``; VeOmni 0.1.12
+Source: verl 0.7.1 to 0.9.1 ``workers/engine/veomni/transformer_impl.py`` and ``utils.py``; VeOmni 0.1.12
 ``distributed/torch_parallelize.py`` (``parallelize_model_fsdp2``), ``distributed/parallel_state.py``,
 ``arguments/arguments_types.py`` (``MixedPrecisionConfig``).
 """
@@ -41,9 +41,11 @@ def read_veomni(context: EngineContext) -> Engine:
 
     Raises:
         InputError: a value has the wrong type, or sizes do not divide one another.
-        UnsupportedError: adapters are asked for, which this engine does not train.
+        UnsupportedError: adapters are asked for, which this engine does not train, or the release has the
+            engine without what the job takes.
     """
     source, role = context.source, context.role
+    _expect_engine(context)
     if role != "ref" and lora_rank(source, role, Backend.FSDP2) > 0:
         error = source.error(
             "model.lora_rank" if role == "actor" else "critic.lora_rank",
@@ -69,6 +71,28 @@ def read_veomni(context: EngineContext) -> Engine:
         host_copy=HostCopy.PAGEABLE,
         second=None,
     )
+
+
+def _expect_engine(context: EngineContext) -> None:
+    """Refuse what 0.7.1 has no VeOmni engine for: its older workers, and a critic.
+
+    Source: verl 0.7.1 ``trainer/main_ppo.py:165-171`` (``NotImplementedError``),
+    ``workers/engine/veomni/transformer_impl.py:578-579`` (an engine with an LM head alone); 0.8.0 line 1034
+    there (``VeOmniEngineWithValueHead``).
+    """
+    source = context.source
+    if not source.engine_workers:
+        raise UnsupportedError(
+            _("verl {version} runs VeOmni by its newer workers alone").format(version=source.version),
+            key="trainer.use_legacy_worker_impl",
+            hint=_("give trainer.use_legacy_worker_impl=disable"),
+        )
+    if context.role == "critic" and not source.since("0.8.0"):
+        raise UnsupportedError(
+            _("verl 0.7.1 has no critic for VeOmni"),
+            key="critic.strategy",
+            hint=_("give --verl-version 0.8.0 or newer"),
+        )
 
 
 def _expect_divisible(context: EngineContext, engine: Engine) -> None:

@@ -1,6 +1,6 @@
 """What is known of a project that trains with verl under a name of its own."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -32,12 +32,17 @@ class Fork(Struct, frozen=True, kw_only=True):
     refines: str = ""  # the name of another project that it is a copy of, told from it by keys alone
     tells: tuple[str, ...] = ()  # keys or sections that verl lacks, which tell it where no program does
     tree: Tree = {}  # what its configuration lays on that of the release, its own keys among it
+    lacks: tuple[str, ...] = ()  # keys of the release that its configuration and its code have not
+    statements: tuple[
+        str, ...
+    ] = ()  # of its code and not of the release's: file, then words, as a check asks
     own: Mapping[str, str] = NO_KEYS  # further keys of its own, which decide nothing here: names by section
     keys: Mapping[str, str] = NO_KEYS  # its keys or sections that verl spells otherwise
     shared: tuple[str, ...] = ()  # keys or sections it has in common with verl, where most have another name
     groups: Mapping[str, str] = NO_GROUPS  # config groups of its own: the choice that trains with verl
     computed: Callable[[Settings], Mapping[str, Any]] = nothing  # what it makes of its settings itself
     config_argument: str | None = None  # names a file on its command line, which has no grammar of Hydra
+    rounds_key: str = ""  # of the most turns of an episode, each of which is a sequence of its own
     unchecked: tuple[str, ...] = ()  # names of verl's checks that do not hold of it
     notes: tuple[str, ...] = ()  # in what the estimate is not the project's
 
@@ -49,6 +54,18 @@ class Fork(Struct, frozen=True, kw_only=True):
             for name in names.split():
                 tree = merged(tree, nested((*section.split("."), name), None))
         return merged(tree, self.tree)  # type: ignore[no-any-return]
+
+    def is_as_known(self, keys: Collection[Keys]) -> bool:
+        """Whether the user sets no key that it lacks: a later copy of it, on another verl, may have that."""
+        return not any(split_key(key) in keys for key in self.lacks)
+
+    def has_statement(self, words: str, file: str, lacks: str = "") -> bool:
+        """Whether its code is known to have a statement, where no copy of it is around that tells."""
+        asked, others = set(words.split()), set(lacks.split())
+        return any(
+            file in name and asked <= set(rest) and not others & set(rest)
+            for name, *rest in map(str.split, self.statements)
+        )
 
     @property
     def renames(self) -> bool:

@@ -7,17 +7,41 @@ from tuner.inputs.settings import Settings
 from tuner.language import N_
 from tuner.trainers.verl.forks.fork import Fork
 
+_ROLLOUT = "actor_rollout_ref.rollout"
+
 
 def computed(settings: Settings) -> Mapping[str, Any]:
-    """Prompts are repeated before generation; a trained sequence is a start and all turns behind it."""
+    """Prompts are repeated before generation; a trained sequence is a start and all turns behind it.
+
+    The engine is built for one turn: for the longest context and what is generated behind it.
+    """
     prompts = settings.integer("data.train_batch_size", default=1024, minimum=1)
-    repeated = settings.integer("actor_rollout_ref.rollout.n_agent", default=1, minimum=1)
+    repeated = settings.integer(f"{_ROLLOUT}.n_agent", default=1, minimum=1)
     values: dict[str, Any] = {"data.train_batch_size": prompts * repeated}
-    if settings.flag("do_search", default=True):
-        start = settings.integer("data.max_start_length", default=256, minimum=1)
-        turns = settings.integer("data.max_prompt_length", default=512, minimum=1)
-        values |= {"data.max_prompt_length": start, "data.max_response_length": turns}
+    if _searches(settings):
+        context = settings.integer("data.max_prompt_length", default=512, minimum=1)
+        generated = settings.integer("data.max_response_length", default=512, minimum=1)
+        values |= {
+            "data.max_prompt_length": settings.integer("data.max_start_length", default=256, minimum=1),
+            "data.max_response_length": min(context, _all_turns(settings, generated)),
+            f"{_ROLLOUT}.prompt_length": settings.integer(f"{_ROLLOUT}.prompt_length", default=context),
+            f"{_ROLLOUT}.response_length": settings.integer(f"{_ROLLOUT}.response_length", default=generated),
+        }
     return values
+
+
+def _searches(settings: Settings) -> bool:
+    """Whether responses have turns; copies of the project have the switch in the trainer's section."""
+    own = "trainer.do_search"
+    return settings.flag(own) if own in settings else settings.flag("do_search", default=True)
+
+
+def _all_turns(settings: Settings, generated: int) -> int:
+    """The most tokens behind a start: so many turns with an answer of the search, and one without."""
+    own = settings.integer("trainer.max_turns", minimum=0)
+    turns = settings.integer("max_turns", default=10, minimum=0) if own is None else own
+    answered = settings.integer("data.max_obs_length", default=512, minimum=0)
+    return turns * (generated + answered) + generated
 
 
 FORK = Fork(
@@ -39,6 +63,21 @@ FORK = Fork(
         "actor_rollout_ref.actor.state_masking",
         "algorithm.no_think_rl",
         "algorithm.state_masking",
+    ),
+    lacks=(
+        "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu",
+        "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu",
+        "actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu",
+        "critic.ppo_micro_batch_size_per_gpu",
+        "critic.forward_micro_batch_size_per_gpu",
+        "reward_model.micro_batch_size_per_gpu",
+    ),
+    statements=(
+        "models/registry _REOVEPAD_MODELS llama mistral gemma qwen2",
+        "workers/fsdp_workers check_model_support_rmpad use_remove_padding model_type",
+        "workers/fsdp_workers _is_ref _is_offload_param param_offload",
+        "workers/fsdp_workers log_prob_micro_batch_size rollout n",
+        "workers/actor/dp_actor policy_loss gradient_accumulation",
     ),
     tree={
         "data": {
@@ -84,8 +123,10 @@ FORK = Fork(
     computed=computed,
     notes=(
         N_(
-            "a sequence is counted as a start of data.max_start_length and turns of data.max_prompt_length "
-            "together; that they are generated in several rounds is not counted in the seconds"
+            "a sequence is counted as a start of data.max_start_length and max_turns turns of "
+            "data.max_response_length and data.max_obs_length behind it, with one answer more, in all at "
+            "most data.max_prompt_length; that they are generated in several rounds is not counted "
+            "in the seconds"
         ),
         N_("the retriever takes memory of its own where it runs on the same GPUs"),
     ),

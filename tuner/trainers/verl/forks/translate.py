@@ -1,6 +1,6 @@
 """Reads a project's settings as verl's, and writes verl's keys as the project spells them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -8,7 +8,19 @@ from msgspec.structs import replace
 from tuner.errors import InputError
 from tuner.inputs.overrides import Argument, Override, OverrideKind
 from tuner.inputs.settings import Settings
-from tuner.inputs.tree import Path, Tree, contains, dotted, leaves, lookup, merged, nested, shown, split_key
+from tuner.inputs.tree import (
+    Path,
+    Tree,
+    contains,
+    dotted,
+    leaves,
+    lookup,
+    merged,
+    nested,
+    shown,
+    split_key,
+    without,
+)
 from tuner.inputs.yaml_file import Document, parse_yaml
 from tuner.language import _
 from tuner.trainers.verl.forks.fork import Fork, below
@@ -89,8 +101,18 @@ def dotlist(arguments: Sequence[Argument]) -> tuple[Override, ...]:
     return tuple(overrides)
 
 
-def laid_on(fork: Fork, tree: Tree) -> Tree:
-    """A release's configuration with what the project lays on it, and with every key that it has."""
+def laid_on(fork: Fork, tree: Tree, keys: Collection[Path] = ()) -> Tree:
+    """A release's configuration with what the project lays on it, and with the keys that it has.
+
+    Args:
+        fork: the project.
+        tree: the release's.
+        keys: those that the user sets.
+    """
+    lacks = fork.lacks if fork.is_as_known(keys) else ()
+    for path in map(split_key, lacks):
+        if contains(tree, path):
+            tree = without(tree, path)
     tree = merged(tree, fork.laid_on)
     for key in fork.keys.values():
         if not contains(tree, split_key(key)):

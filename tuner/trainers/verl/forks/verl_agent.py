@@ -7,12 +7,22 @@ from tuner.inputs.settings import Settings
 from tuner.language import N_
 from tuner.trainers.verl.forks.fork import Fork
 
+_TURNS = "env.max_steps"
+
 
 def computed(settings: Settings) -> Mapping[str, Any]:
-    """Every prompt is played by a group of environments; mini-batches count their turns, not prompts."""
+    """Every prompt is played by a group of environments; mini-batches count their turns, not prompts.
+
+    A step has a sequence for every turn of every episode, so that all are counted that there can be.
+
+    Source: ``agent_system/multi_turn_rollout/rollout_loop.py`` (``vanilla_multi_turn_loop``: a call of the
+    engine for each of ``env.max_steps`` turns; ``gather_rollout_data``: a row for each turn of an episode
+    that has not ended), ``utils.py`` (``adjust_batch``: rows are filled up to a multiple).
+    """
     prompts = settings.integer("data.train_batch_size", default=1024, minimum=1)
     group = settings.integer("env.rollout.n", default=1, minimum=1)
-    return {"data.train_batch_size": prompts * group, "actor_rollout_ref.rollout.n": 1}
+    turns = settings.integer(_TURNS, default=1, minimum=1)
+    return {"data.train_batch_size": prompts * group * turns, "actor_rollout_ref.rollout.n": 1}
 
 
 FORK = Fork(
@@ -80,11 +90,12 @@ FORK = Fork(
     },
     own={"algorithm.hgpo": "weight_type mode length_weight_alpha base_group"},
     computed=computed,
+    rounds_key=_TURNS,
     unchecked=("mini-exceeds-train", "value-unknown", "batch-indivisible"),
     notes=(
         N_(
-            "every turn of an episode is a sequence of its own: a step has up to env.max_steps times as many "
-            "as are counted, in as many more micro-batches"
+            "every turn of an episode is a sequence of its own: as many are counted as there are where all "
+            "episodes last env.max_steps turns"
         ),
     ),
 )

@@ -7,8 +7,9 @@ is parsed: parsing all files of a release takes a second, and the few that decid
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -85,9 +86,37 @@ class TrainerCode:
         question = ("lines", sorted(wanted), sorted(unwanted), stops, file)
         return self._snapshot.answers.answer(question, find)
 
-    def has_statement(self, words: str, file: str = "") -> bool:
+    def has_statement(self, words: str, file: str = "", lacks: str = "") -> bool:
         """Whether some statement has these words in it or around it, see :meth:`lines`."""
-        return bool(self.lines(words.split(), stops=False, file=file))
+        return bool(self.lines(words.split(), lacks=lacks.split(), stops=False, file=file))
+
+    def line_of_name(self, name: str, choices: Collection[str], file: str) -> CodeLine | None:
+        """The first statement with all words of a choice, and a name that has another one as a part.
+
+        Args:
+            name: a part of a name between underscores, such as ``teacher`` of ``use_teacher``.
+            choices: words with spaces between them, of which the statement has all itself or around it.
+            file: what stands in the path of the file.
+        """
+
+        def find() -> tuple[CodeLine, ...]:
+            part = re.compile(rf"(?<![a-zA-Z0-9]){re.escape(name)}(?![a-zA-Z0-9])")
+            files = self._snapshot.files
+            wanted = [frozenset(choice.split()) for choice in choices]
+            named = (
+                CodeLine(file=path, line=statement.line)
+                for path, text in files.texts.items()
+                if file in path
+                and name in text
+                and any(all(map(text.__contains__, words)) for words in wanted)
+                for statement in files.statements_of(path)
+                if not statement.stops and any(words <= statement.words for words in wanted)
+                if any(name in word and part.search(word) for word in statement.words)
+            )
+            return tuple(islice(named, 1))
+
+        question = ("line_of_name", name, sorted(choices), file)
+        return next(iter(self._snapshot.answers.answer(question, find)), None)
 
     def has_literal(self, value: str) -> bool:
         """Whether some file has this text as a string: registers it, compares with it or lists it."""

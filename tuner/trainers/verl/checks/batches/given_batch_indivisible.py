@@ -3,6 +3,7 @@
 What it checks
 --------------
 ``data.train_batch_size`` of supervised fine-tuning against the ranks that see different sequences, and one rank's share against ``data.micro_batch_size_per_gpu``.
+A copy of verl from before 0.2 has ``data.micro_batch_size`` instead, which counts over all ranks and is held against them.
 The override is the largest micro-batch that divides the share, or the smallest larger batch that divides.
 
 Why it matters
@@ -17,7 +18,7 @@ With ``data.use_dynamic_bsz=True`` a micro-batch is filled by tokens.
 
 Sources
 -------
-verl 0.4.1 to 0.7.0 ``trainer/fsdp_sft_trainer.py`` (``_normalize_config_bsz``).
+verl 0.4.1 to 0.7.0 ``trainer/fsdp_sft_trainer.py`` (``_normalize_config_bsz``); copies of verl 0.1, the same file, lines 82-90.
 verl 0.9.1 ``trainer/sft_trainer.py`` (``_build_dataloader``), 0.6.0 and 0.7.1 ``workers/engine/utils.py`` (``prepare_micro_batches``).
 """
 
@@ -53,6 +54,7 @@ GUARDS = (
 )
 _BATCH = "data.train_batch_size"
 _MICRO_BATCH = "data.micro_batch_size_per_gpu"
+_OVER_RANKS = "data.micro_batch_size"  # of copies of verl from before 0.2, which lack the other one
 
 
 def check(settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:
@@ -61,15 +63,12 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
     rounds = program_of(settings.defaults) is Program.SFT_ENGINE
     share = sequences // ranks
     if share == 0 or (sequences % ranks and not rounds):
-        yield report(
-            RULE,
-            settings,
-            _("{key}={sequences} does not divide by {ranks}, which {release} needs").format(
-                key=_BATCH, sequences=sequences, ranks=counted(ranks, "rank"), release=workload.release
-            ),
-            keys=[_BATCH],
-            overrides=[assign(settings, _BATCH, -(-sequences // ranks) * ranks)],
-        )
+        yield _of_ranks(settings, workload, _BATCH, sequences)
+        return
+    if not rounds and _MICRO_BATCH not in settings:
+        everywhere = settings.integer(_OVER_RANKS, minimum=1)
+        if everywhere is not None and everywhere % ranks:
+            yield _of_ranks(settings, workload, _OVER_RANKS, everywhere)
         return
     batching = workload.actor.update.batching
     if rounds and version not in _ASSERTS:
@@ -90,4 +89,18 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
         ),
         keys=[_MICRO_BATCH, _BATCH],
         overrides=[assign(settings, _MICRO_BATCH, micro)],
+    )
+
+
+def _of_ranks(settings: Settings, workload: Workload, key: str, sequences: int) -> Finding:
+    """That ranks cannot share so many sequences evenly; the next larger number they can."""
+    ranks = workload.actor.engine.parallel.data
+    return report(
+        RULE,
+        settings,
+        _("{key}={sequences} does not divide by {ranks}, which {release} needs").format(
+            key=key, sequences=sequences, ranks=counted(ranks, "rank"), release=workload.release
+        ),
+        keys=[key],
+        overrides=[assign(settings, key, -(-sequences // ranks) * ranks)],
     )

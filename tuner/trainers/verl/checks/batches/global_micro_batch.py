@@ -15,6 +15,7 @@ When it does not apply
 ----------------------
 Under dynamic batching the actor, the rollout and the reference ignore both forms in 0.8.0 and later.
 Where the adapters' base model is the reference, its sizes are not read.
+A copy of verl from before 0.2 has the global form alone: it is what the copy reads, and nothing is to be done.
 
 Sources
 -------
@@ -26,17 +27,15 @@ verl 0.7.1 ``docs/perf/perf_tuning.rst``: "use ``*micro_batch_size_per_gpu``".
 
 from collections.abc import Iterator
 
-from msgspec import Struct
-
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
 from tuner.language import N_, _
+from tuner.trainers.verl.checks.global_sizes import GlobalSize, global_sizes
 from tuner.trainers.verl.checks.guards import CodeGuard
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
-from tuner.trainers.verl.checks.settings import ACTOR, CRITIC, REFERENCE, ROLLOUT
 from tuner.trainers.verl.releases import ENGINE_PREVIEW
-from tuner.workload import Engine, Workload
+from tuner.workload import Workload
 
 RULE = Rule(
     code="CFG103",
@@ -57,22 +56,16 @@ GUARDS = (
 _INTERPOLATED = Releases(since="0.5.0")  # critic: the global value reaches the per-GPU key as well
 
 
-class MicroBatchSection(Struct, frozen=True, kw_only=True):
-    """A section with a micro-batch, the switch that makes it irrelevant, and the engine it runs on."""
-
-    key: str
-    dynamic: str
-    engine: Engine
-    critic: bool = False
-
-
 def check(settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:
     """One finding per global micro-batch that counts."""
-    for place in _places(workload):
+    for place in global_sizes(workload):
         value = settings.integer(place.key, minimum=1)
         if value is None or settings.flag(place.dynamic):
             continue
-        per_gpu = max(1, value // place.engine.parallel.data)
+        ranks = place.engine.parallel.data
+        if version not in _ASSERTED and (place.per_gpu not in settings or value < ranks):
+            continue  # a copy from before that form, which reads no other key; or another check speaks
+        per_gpu = max(1, value // ranks)
         what, severity = _fate(settings, place, version)
         message = _("{key}={value} counts the sequences of all GPUs: {release} {what}").format(
             key=place.key, value=value, release=workload.release, what=what
@@ -81,30 +74,14 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
             RULE,
             settings,
             message,
-            keys=[place.key, f"{place.key}_per_gpu"],
-            overrides=[assign(settings, f"{place.key}_per_gpu", per_gpu), assign(settings, place.key, None)],
+            keys=[place.key, place.per_gpu],
+            overrides=[assign(settings, place.per_gpu, per_gpu), assign(settings, place.key, None)],
             severity=severity,
         )
 
 
-def _places(workload: Workload) -> Iterator[MicroBatchSection]:
-    actor = workload.actor.engine
-    yield MicroBatchSection(
-        key=f"{ACTOR}.ppo_micro_batch_size", dynamic=f"{ACTOR}.use_dynamic_bsz", engine=actor
-    )
-    rollout = f"{ROLLOUT}.log_prob_micro_batch_size"
-    yield MicroBatchSection(key=rollout, dynamic=f"{ROLLOUT}.log_prob_use_dynamic_bsz", engine=actor)
-    if workload.reference is not None and workload.reference.separate:
-        key = f"{REFERENCE}.log_prob_micro_batch_size"
-        dynamic = f"{REFERENCE}.log_prob_use_dynamic_bsz"
-        yield MicroBatchSection(key=key, dynamic=dynamic, engine=workload.reference.engine)
-    if workload.critic is not None:
-        key, dynamic = f"{CRITIC}.ppo_micro_batch_size", f"{CRITIC}.use_dynamic_bsz"
-        yield MicroBatchSection(key=key, dynamic=dynamic, engine=workload.critic.engine, critic=True)
-
-
-def _fate(settings: Settings, place: MicroBatchSection, version: str) -> tuple[str, Severity]:
-    per_gpu = settings.get(f"{place.key}_per_gpu")
+def _fate(settings: Settings, place: GlobalSize, version: str) -> tuple[str, Severity]:
+    per_gpu = settings.get(place.per_gpu)
     if per_gpu is not None:
         if not place.critic:
             return _("refuses to start with it and the per-GPU form set as well"), Severity.ERROR

@@ -69,7 +69,8 @@ def _finding(section: str, mini: int, settings: Settings, workload: Workload) ->
             key=key, mini=mini, prompts=prompts, release=workload.release, what=what
         ),
         keys=[key, "data.train_batch_size"],
-        overrides=[assign(settings, key, prompts)],
+        # what a copy of verl adds may bring other sequences to a mini-batch than those of the prompts
+        overrides=[] if settings.added_parts else [assign(settings, key, prompts)],
         severity=Severity.WARNING if dynamic else None,
         phase=Phase.UPDATE_ACTOR if section == ACTOR else Phase.UPDATE_CRITIC,
     )

@@ -14,7 +14,8 @@ Most of them died when the workers were replaced by the model engine in 0.8.0: t
 When it does not apply
 ----------------------
 A key with its default value is silent, so that a composed configuration, which spells out every key, is not reported.
-In a copy of verl whose asynchronous programs still run the older workers, what those read is not reported.
+So is a limit on running sequences where the engine's own lets as many of a replica's run.
+In a copy of verl whose asynchronous programs still run the older workers, what those read is not reported, nor a length of the rollout engine that the servers of a copy take.
 Keys of the critic's batches, of the reference's entropy and of the reference's offload have checks of their own.
 
 Sources
@@ -33,6 +34,7 @@ Sources
 
 import re
 from collections.abc import Iterator
+from math import ceil
 
 from msgspec import Struct
 
@@ -54,9 +56,11 @@ RULE = Rule(
     severity=Severity.ERROR,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.CHANGED,
+    unread=True,
 )
 
 _SECTIONS_OF_FSDP = re.compile(r"\.fsdp(_config)?\.")
+_SEQUENCES, _LENGTH = f"{ROLLOUT}.max_num_seqs", f"{ROLLOUT}.max_model_len"
 _SWITCH = "trainer.use_legacy_worker_impl"
 _ENGINE = Releases(since=ENGINE_PREVIEW)
 _WORKERS = Releases(since="0.6.0", until=ENGINE_PREVIEW)  # their schema already has the engine's keys
@@ -76,6 +80,7 @@ class Dead(Struct, frozen=True, kw_only=True):
     workers: bool = (
         False  # read by the older workers, which a copy of the trainer may run for its own programs
     )
+    meaning: str = ""  # under which a copy of the trainer may read it
 
 
 def _prefixed(key: str, live: str, releases: Releases, *, critic: bool = False) -> Dead:
@@ -145,21 +150,27 @@ DEAD: tuple[Dead, ...] = (
     # the rollout
     Dead(key=f"{ROLLOUT}.over_sample_rate", releases=Releases(since="0.7.0")),
     Dead(key=f"{ROLLOUT}.multi_stage_wake_up", releases=Releases(since="0.6.0")),
-    Dead(key=f"{ROLLOUT}.max_num_seqs", releases=Releases(until="0.6.0")),
-    Dead(key=f"{ROLLOUT}.max_model_len", releases=Releases(since="0.7.0", until="0.7.1")),
+    Dead(key=_SEQUENCES, releases=Releases(until="0.6.0")),
+    Dead(
+        key=_LENGTH,
+        releases=Releases(since="0.7.0", until="0.7.1"),
+        meaning="rollout.max_model_tokens",
+    ),
 )
 
 
 def check(settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:
     """One finding per dead key that the user changed."""
-    v1_trainer = source_of(settings, version).v1_trainer
+    source = source_of(settings, version)
     for dead in DEAD:
-        alive = (dead.v1 and not v1_trainer) or (dead.workers and _runs_workers(dead, settings))
+        alive = (dead.v1 and not source.v1_trainer) or (dead.workers and _runs_workers(dead, settings))
+        alive = alive or source.copy.key(dead.meaning) == dead.key
         if (
             version in dead.releases
             and not alive
             and _concerns(dead, workload)
             and changed(settings, dead.key)
+            and not _is_so_anyway(dead, settings, workload)
         ):
             yield from _finding(dead, settings, workload)
 
@@ -168,6 +179,22 @@ def _concerns(dead: Dead, workload: Workload) -> bool:
     if not dead.critic:
         return workload.actor.engine.backend in dead.backends
     return workload.critic is not None and workload.critic.engine.backend in dead.backends
+
+
+def _is_so_anyway(dead: Dead, settings: Settings, workload: Workload) -> bool:
+    """Whether the engine runs as many sequences of itself as a limit that it is not given would let it."""
+    rollout, limit = workload.rollout, settings.get(dead.key)
+    if dead.key != _SEQUENCES or rollout is None or not isinstance(limit, int):
+        return False
+    of_replica = ceil(workload.batch.sequences / rollout.replicas)
+    return min(limit, of_replica) == min(rollout.max_sequences, of_replica)
+
+
+def _severity(dead: Dead, settings: Settings, workload: Workload) -> Severity:
+    """How bad it is: a bound that no sequence reaches changes nothing where the engine starts without it."""
+    value = settings.get(dead.key)
+    reached = not isinstance(value, int) or value < workload.batch.sequence_tokens
+    return Severity.WARNING if dead.key != _LENGTH or reached else Severity.ADVICE
 
 
 def _runs_workers(dead: Dead, settings: Settings) -> bool:
@@ -184,7 +211,7 @@ def _finding(dead: Dead, settings: Settings, workload: Workload) -> Iterator[Fin
         message = _("{key}={value} does nothing: no code of {release} reads it").format(
             key=dead.key, value=value, release=workload.release
         )
-        yield report(RULE, settings, message, keys=[dead.key], severity=Severity.WARNING)
+        yield report(RULE, settings, message, keys=[dead.key], severity=_severity(dead, settings, workload))
     elif settings.get(live) != value:
         message = _("{key}={value} does nothing: {release} reads {live} instead").format(
             key=dead.key, value=value, release=workload.release, live=live

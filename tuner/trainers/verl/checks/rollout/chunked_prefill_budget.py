@@ -12,6 +12,7 @@ The purpose of chunked prefill is that the budget may be smaller than a sequence
 When it does not apply
 ----------------------
 ``rollout.mode=async``, SGLang, and 0.7.0 and later.
+A copy of verl whose code never reads the budget, as those from before 0.2: the engine then takes its own.
 
 Sources
 -------
@@ -51,6 +52,8 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
     rollout = workload.generator
     if version not in _RAISES or rollout.engine is not RolloutEngine.VLLM:
         return
+    if not _is_read(settings):
+        return
     if not settings.flag(_CHUNKED, default=True):  # vLLM may chunk all the same, which verl does not ask
         return
     length = settings.integer(f"{ROLLOUT}.max_model_len", minimum=1) or workload.batch.sequence_tokens
@@ -67,3 +70,9 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
         keys=[_KEY],
         overrides=[assign(settings, _KEY, length)],
     )
+
+
+def _is_read(settings: Settings) -> bool:
+    """Whether a copy of verl that would run, if there is one, hands the budget to the engine."""
+    has = settings.has_statement
+    return has is None or has("max_num_batched_tokens", "vllm_rollout")

@@ -12,7 +12,7 @@ Up to 0.6.1 SGLang's rollout asserts that a whole sequence fits.
 
 When it does not apply
 ----------------------
-0.7.0, and the servers of earlier releases with ``rollout.mode=async``, take the length of a sequence instead.
+0.7.0, and the servers of earlier releases with ``rollout.mode=async``, take the length of a sequence instead; a copy of 0.7.0 whose servers heed the key is checked as 0.7.1 is.
 
 Sources
 -------
@@ -28,6 +28,7 @@ from tuner.trainers.verl.checks.guards import CodeGuard
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ROLLOUT
+from tuner.trainers.verl.source import source_of
 from tuner.workload import RolloutEngine, Workload
 
 RULE = Rule(
@@ -57,9 +58,12 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
     """A finding for the engines that cut or refuse."""
     engine, tokens = workload.generator.engine, workload.batch.sequence_tokens
     length = settings.integer(_KEY, minimum=1)
-    if length is None or length >= tokens or engine not in _ENGINES or version in _REPLACES:
+    if length is None or length >= tokens or engine not in _ENGINES:
         return
-    cuts = version in _CUTS
+    takes_it = source_of(settings, version).copy.keeps_model_length  # a copy's servers, as 0.7.1's do
+    if version in _REPLACES and not takes_it:
+        return
+    cuts = version in _CUTS or takes_it
     if not cuts and (engine is not RolloutEngine.SGLANG or settings.text(f"{ROLLOUT}.mode") == "async"):
         return
     what = _("ends responses there") if cuts else _("asserts that a whole sequence fits")

@@ -4,6 +4,8 @@ What it checks
 --------------
 ``rollout.max_model_len`` or the longest prompt with the longest response above the model's ``max_position_embeddings``.
 The override is the largest length that the model allows.
+Under vLLM the message names the other way: more positions by ``model.override_config.max_position_embeddings``, which the trainer's test reads, and ``VLLM_ALLOW_LONG_MAX_MODEL_LEN=1``, without which vLLM refuses a length beyond the model's own ``config.json``.
+It is the override where the prompts alone take all positions.
 
 Why it matters
 --------------
@@ -19,6 +21,8 @@ Sources
 -------
 verl 0.7.0 ``workers/rollout/vllm_rollout/vllm_async_server.py:198``, 0.7.1 lines 113-120, 0.9.1 lines 1103-1110 and ``workers/rollout/sglang_rollout/async_sglang_server.py:166-173``.
 verl 0.4.1 ``workers/rollout/vllm_rollout/vllm_rollout_spmd.py:124``, 0.6.1 line 177.
+verl 0.4.1 ``workers/fsdp_workers.py:234-235``, 0.6.0 and 0.7.0 ``workers/config/model.py:135-140``: what ``override_config`` sets is in the configuration that is tested, under ``model_config`` with Megatron.
+vLLM 0.11.0 ``config/model.py`` (``_get_and_verify_max_len``).
 """
 
 from collections.abc import Iterator
@@ -30,7 +34,7 @@ from tuner.trainers.verl.checks.guards import CodeGuard
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import MODEL, ROLLOUT
-from tuner.workload import RolloutEngine, Workload
+from tuner.workload import Backend, RolloutEngine, Workload
 
 RULE = Rule(
     code="CFG120",
@@ -68,6 +72,7 @@ GUARDS = (
     ),
 )
 _CUTS = Releases(since="0.7.0")
+_ALLOWED = "VLLM_ALLOW_LONG_MAX_MODEL_LEN=1"
 _LENGTH = f"{ROLLOUT}.max_model_len"
 _PROMPT, _RESPONSE = "data.max_prompt_length", "data.max_response_length"
 
@@ -102,27 +107,55 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
 def _too_long(settings: Settings, workload: Workload, *, cut: bool) -> Finding:
     batch, positions = workload.batch, workload.model.max_positions
     room = positions - batch.max_prompt_tokens
-    what = _("stops responses early") if cut else _("refuses to start")
+    more = _more_positions(settings, workload)
+    overrides = [assign(settings, _RESPONSE, room)] if room > 0 else [more] if more else []
     return report(
         RULE,
         settings,
-        _(
-            "prompts of {max_prompt_tokens} and responses of {max_response_tokens} tokens exceed "
-            "the {positions} positions of {model}: {release} {what}"
-        ).format(
+        _sentence(more=bool(more) and room > 0).format(
             max_prompt_tokens=batch.max_prompt_tokens,
             max_response_tokens=batch.max_response_tokens,
             positions=positions,
             model=workload.model.name,
             release=workload.release,
-            what=what,
+            what=_("stops responses early") if cut else _("refuses to start"),
+            more=more,
+            allowed=_ALLOWED,
         ),
         keys=[_RESPONSE, _PROMPT],
-        overrides=[assign(settings, _RESPONSE, room)] if room > 0 else [],
+        overrides=overrides,
         severity=Severity.WARNING if cut else None,
+        notes=[_("vLLM takes it only with {allowed} in the environment").format(allowed=_ALLOWED)]
+        if more in overrides
+        else (),
     )
 
 
+def _sentence(*, more: bool) -> str:
+    """What is found, with the way to more positions where another one is proposed."""
+    if more:
+        return _(
+            "prompts of {max_prompt_tokens} and responses of {max_response_tokens} tokens exceed "
+            "the {positions} positions of {model} (more by {more} and {allowed} in the environment): "
+            "{release} {what}"
+        )
+    return _(
+        "prompts of {max_prompt_tokens} and responses of {max_response_tokens} tokens exceed "
+        "the {positions} positions of {model}: {release} {what}"
+    )
+
+
+def _more_positions(settings: Settings, workload: Workload) -> str:
+    """The override that gives the model as many positions as the sequences take; empty where none does."""
+    if workload.rollout is None or workload.rollout.engine is not RolloutEngine.VLLM:
+        return ""
+    section = f"{MODEL}.override_config"
+    if workload.actor.engine.backend is Backend.MEGATRON:
+        section = f"{section}.model_config"
+    return assign(settings, f"{section}.max_position_embeddings", workload.batch.sequence_tokens)
+
+
 def _stretched(settings: Settings) -> bool:
-    overridden = settings.section(f"{MODEL}.override_config").items()
+    section = f"{MODEL}.override_config"
+    overridden = (*settings.section(section).items(), *settings.section(f"{section}.model_config").items())
     return any(value is not None and ("rope" in name or "position" in name) for name, value in overridden)

@@ -1,0 +1,136 @@
+"""How many GPUs a launch has: what it shows to its processes, counts, or leaves to an argument."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.runner import run
+
+SFT = (
+    "-m verl.trainer.fsdp_sft_trainer data.micro_batch_size_per_gpu=2 data.train_batch_size=4 "
+    "data.max_length=2048 model.partial_pretrain=Qwen/Qwen2.5-0.5B"
+)
+PPO = (
+    "python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo "
+    "actor_rollout_ref.model.path=Qwen/Qwen2.5-0.5B-Instruct actor_rollout_ref.rollout.name=vllm "
+    "actor_rollout_ref.actor.use_dynamic_bsz=True"
+)
+USAGE = """\
+if [ "$#" -lt 2 ]; then
+  echo "Usage: run.sh <nproc_per_node> <save_path>"
+  exit 1
+fi
+n=$1
+shift 2
+"""
+
+
+def advised(folder: Path, script: str, *words: str, gpu: str = "h100-sxm") -> dict[str, Any]:
+    """The answer on a script."""
+    file = folder / "run.sh"
+    file.write_text(script)
+    result = run("advise", str(file), *words, "--gpu", gpu, "-f", "json", "--verl-version", "0.4.1")
+    assert result.code == 0, result.err
+    answer: dict[str, Any] = json.loads(result.out)
+    return answer
+
+
+def gpus(answer: dict[str, Any]) -> tuple[int, str]:
+    return answer["workload"]["cluster"]["gpus_per_node"], answer["premises"]["gpus_reason"]
+
+
+@pytest.mark.parametrize(
+    ("script", "count"),
+    [
+        (f"{USAGE}CUDA_VISIBLE_DEVICES=2,3 torchrun --nproc_per_node=$n {SFT} $@\n", 2),
+        (f"export CUDA_VISIBLE_DEVICES=0,1,2\n{USAGE}torchrun --nproc_per_node $n {SFT} $@\n", 3),
+        (f"CUDA_VISIBLE_DEVICES=0,1 torchrun --nproc_per_node=gpu {SFT}\n", 2),
+        (f"export CUDA_VISIBLE_DEVICES=4,5,6,7\n{PPO} trainer.n_gpus_per_node=$N\n", 4),
+        (f"set -a\nCUDA_VISIBLE_DEVICES=4,5,6,7\nset +a\nexport CUDA_VISIBLE_DEVICES\n{PPO}\n", 4),
+        (f"env HIP_VISIBLE_DEVICES=0,1 {PPO}\n", 2),
+    ],
+)
+def test_devices_that_a_launch_shows_are_the_node(script: str, count: int, tmp_path: Path) -> None:
+    number, reason = gpus(advised(tmp_path, script))
+    assert (number, reason.partition("=")[0][-15:]) == (count, "VISIBLE_DEVICES")
+    told = run("advise", str(tmp_path / "run.sh"), "--gpu", "h100-sxm", "--verl-version", "0.4.1").out
+    assert f"GPUs: {count} of a node, by " in told
+    assert gpus(advised(tmp_path, script, gpu="8xh100-sxm")) == (8, "--gpu")
+    told = run("advise", str(tmp_path / "run.sh"), "--gpu", "8xh100-sxm", "--verl-version", "0.4.1").out
+    assert "of a node, by" not in told
+
+
+@pytest.mark.parametrize(
+    ("script", "count"),
+    [
+        (f"CUDA_VISIBLE_DEVICES=0,1,2,3 torchrun --nproc_per_node=2 {SFT}\n", 2),
+        (f"CUDA_VISIBLE_DEVICES=0,1\n{PPO} trainer.n_gpus_per_node=4\n", 4),
+        (f"CUDA_VISIBLE_DEVICES=0,1\n{PPO}\n", 8),  # it is exported to nothing
+        (f"export CUDA_VISIBLE_DEVICES=$DEVICES\n{PPO}\n", 8),
+        (f"export CUDA_VISIBLE_DEVICES=\n{PPO}\n", 8),
+        (f"CUDA_VISIBLE_DEVICES=0,1 torchrun {SFT}\n", 1),
+    ],
+)
+def test_what_is_told_otherwise_or_not_known_is_no_number_of_devices(
+    script: str, count: int, tmp_path: Path
+) -> None:
+    number, reason = gpus(advised(tmp_path, script))
+    assert number == count
+    assert "VISIBLE_DEVICES" not in reason
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        (f"export CUDA_VISIBLE_DEVICES=0,1\n{PPO} trainer.n_gpus_per_node=4\n", "4 of a node, of which {}"),
+        (f"CUDA_VISIBLE_DEVICES=0,1 torchrun --nproc_per_node=4 {SFT}\n", "4 of a node, of which {}"),
+        (f"export CUDA_VISIBLE_DEVICES=0,1\n{PPO} trainer.n_gpus_per_node=2\n", ""),
+        (f"export CUDA_VISIBLE_DEVICES=0,1,2,3\n{PPO} trainer.n_gpus_per_node=2\n", ""),
+    ],
+)
+def test_more_gpus_than_the_launch_shows_are_said(script: str, said: str, tmp_path: Path) -> None:
+    """0.9.1 single_controller/ray/base.py:241: verl stops where Ray has fewer than it asks for."""
+    advised(tmp_path, script)
+    told = run("advise", str(tmp_path / "run.sh"), "--gpu", "h100-sxm", "--verl-version", "0.4.1").out
+    assert ("  GPUs: " in told) is bool(said)
+    assert said.format("CUDA_VISIBLE_DEVICES=0,1 shows 2") in " ".join(told.split())
+
+
+def test_an_argument_that_decides_the_number_is_named(tmp_path: Path) -> None:
+    script = f"{USAGE}torchrun --nproc_per_node=$n {SFT} data.train_batch_size=64 $@\n"
+    assert gpus(advised(tmp_path, script)) == (8, "an assumption: $1 decides it")
+    file = tmp_path / "run.sh"
+    words = ("--verl-version", "0.4.1", "--gpu")
+    told = " ".join(run("advise", str(file), *words, "h100-sxm").out.split())
+    assert f"GPUs: $1 decides how many a node has ({file}:7:10); 8 assumed: give --gpu 2xh100-sxm" in told
+    for given in (("2", "out", *words, "h100-sxm"), (*words, "2xh100-sxm")):
+        told = run("advise", str(file), *given).out
+        assert "2 x h100-sxm" in " ".join(told.split())
+        assert "decides how many" not in told
+
+
+def test_what_only_the_assumed_number_refuses_is_open(tmp_path: Path) -> None:
+    answer = advised(tmp_path, f"{USAGE}torchrun --nproc_per_node=$n {SFT} $@\n")  # 4 sequences for 8 ranks
+    (finding,) = (one for one in answer["findings"] if one["code"] == "CFG181")
+    assert (finding["severity"], finding["refuses"], finding["overrides"]) == ("warning", False, [])
+    assert "on 8 GPUs; $1 decides how many there are" in finding["message"]
+    answer = advised(tmp_path, f"{USAGE}torchrun --nproc_per_node=$n {SFT} $@\n", gpu="8xh100-sxm")
+    assert "CFG181" in [one["code"] for one in answer["findings"] if one["refuses"]]
+
+
+def test_what_counts_the_cards_follows_the_number_that_is_assumed(tmp_path: Path) -> None:
+    script = (
+        f"N=$(nvidia-smi --query-gpu=name --format=csv,noheader | wc -l)\n{PPO} trainer.n_gpus_per_node=$N "
+        "actor_rollout_ref.rollout.tensor_model_parallel_size=$N\n"
+    )
+    answer = advised(tmp_path, script)
+    assert gpus(answer)[0] == 8
+    (refusal,) = (one for one in answer["findings"] if one["refuses"])
+    assert "tensor_model_parallel_size=8 does not divide the 14 attention heads" in refusal["message"]
+    (remark,) = answer["premises"]["not_followed"]
+    assert remark["text"].endswith("8 cards are assumed, --gpu 4xNAME says otherwise")
+    answer = advised(tmp_path, script, gpu="2xh100-sxm")
+    assert answer["workload"]["rollout"]["tensor_parallel"] == 2
+    assert not [one for one in answer["findings"] if one["refuses"]]

@@ -1,0 +1,50 @@
+"""The hours of a job whose steps are known stand in the short answer."""
+
+import json
+import re
+
+import pytest
+
+from tests.cli.runner import run
+
+JOB = (
+    "algorithm.adv_estimator=grpo",
+    "actor_rollout_ref.model.path=Qwen/Qwen2.5-3B-Instruct",
+    "actor_rollout_ref.rollout.name=vllm",
+    "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=2",
+    "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=2",
+    "actor_rollout_ref.model.use_remove_padding=True",
+    "trainer.n_gpus_per_node=8",
+)
+PREMISES = ("--gpu", "h100-sxm", "--verl-version", "0.7.1")
+
+
+def words(*options: str) -> str:
+    result = run("advise", "/dev/null", *JOB, *PREMISES, *options)
+    assert result.code == 0, result.err
+    return " ".join(result.out.split())
+
+
+def test_the_hours_are_those_of_all_steps() -> None:
+    report = json.loads(run("advise", "/dev/null", *JOB, *PREMISES, "-f", "json").out)
+    before, after = report["step_time"]["seconds"], report["combination"]["step_time"]["seconds"]
+    said = re.search(
+        r"1,000 steps at most: ([\d.]+) h \([^)]*\), ([\d.]+) h \([^)]*\) with the block; modelled",
+        words("trainer.total_training_steps=1000"),
+    )
+    assert said is not None
+    assert float(said[1]) == pytest.approx(before * 1000 / 3600, rel=0.03)
+    assert float(said[2]) == pytest.approx(after * 1000 / 3600, rel=0.03)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("trainer.total_epochs=15",),
+        ("trainer.total_training_steps=-1",),
+        ("trainer.total_training_steps=1000", "trainer.val_only=True"),
+    ],
+    ids=["epochs of unknown data", "none", "no update"],
+)
+def test_no_hours_where_nobody_knows_the_steps(options: tuple[str, ...]) -> None:
+    assert "at most:" not in words(*options)

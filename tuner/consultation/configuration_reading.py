@@ -1,0 +1,114 @@
+"""A configuration on its release, read as a job, checked and written, also with overrides of advice."""
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol
+
+from msgspec.structs import replace
+
+from tuner.advise import ReleaseRange
+from tuner.consultation.circumstances import Circumstances
+from tuner.errors import TunerError
+from tuner.findings import Finding, Written
+from tuner.inputs.user_input import OpenArgument
+from tuner.trainers.bundled_releases import ReleaseChoice
+from tuner.trainers.protocol import Configuration, Loaded
+from tuner.workload import Workload
+
+if TYPE_CHECKING:
+    from tuner.consultation.open_findings import FindingsOfWay
+
+
+class Alternative(Protocol):
+    """A job that a script would start instead, as far as its findings go."""
+
+    def findings(self, overrides: tuple[str, ...]) -> "FindingsOfWay":
+        """What checks say of it with further overrides."""
+
+
+class ConfigurationReading:
+    """The user's configuration, or the same with overrides that advice would add to it."""
+
+    def __init__(
+        self,
+        circumstances: Circumstances,
+        release: ReleaseChoice,
+        configuration: Configuration,
+        loaded: Loaded,
+        alternatives: Sequence[Alternative],
+        added: tuple[str, ...] = (),
+    ) -> None:
+        self._alternatives = alternatives
+        self._added = added
+        self._circumstances = circumstances
+        self._release = release
+        self._configuration = configuration
+        self._loaded = loaded
+        self._further: dict[tuple[str, ...], ConfigurationReading] = {}
+
+    @cached_property
+    def workload(self) -> Workload:
+        """What the release makes of it."""
+        return self._circumstances.workload(self._loaded, self._circumstances.rollout_engine(self._loaded))
+
+    @cached_property
+    def findings(self) -> Sequence[Finding]:
+        """What the trainer's checks say about it; milder where that rests on what nobody knows."""
+        given = self._circumstances.given
+        findings: Sequence[Finding] = self._loaded.check(self.workload)
+        if self._circumstances.open_gpus is not None:
+            findings = self._on_any_number(findings, self._circumstances.open_gpus)
+        if not (given.unsettled or self._alternatives):
+            return findings
+        from tuner.consultation.open_findings import with_open  # most inputs leave nothing open
+
+        ways = [alternative.findings(self._added) for alternative in self._alternatives]
+        return with_open(findings, self._loaded.settings, given.unsettled, ways)
+
+    def _on_any_number(self, findings: Sequence[Finding], opened: OpenArgument) -> Sequence[Finding]:
+        """The findings, milder where they do not hold of one GPU on a node: how many there are is open."""
+        from tuner.consultation.open_findings import with_open_gpus
+
+        one = replace(
+            self._circumstances, cluster=replace(self._circumstances.cluster, gpus_per_node=1), open_gpus=None
+        )
+        try:
+            alone = self._loaded.check(one.workload(self._loaded, one.rollout_engine(self._loaded)))
+        except TunerError:  # what is asked of several cannot be read for one
+            return findings
+        return with_open_gpus(findings, alone, opened, self._circumstances.cluster.gpus_per_node)
+
+    @cached_property
+    def releases(self) -> ReleaseRange | None:
+        """What the job may take where its release is not bundled."""
+        return self._circumstances.releases(self._configuration, self._release, self.workload)
+
+    def write(self, proposal: Workload) -> Written:
+        """The proposal as overrides; ValueError where the release has no keys for it."""
+        return self._writer(proposal)
+
+    @cached_property
+    def _writer(self) -> Callable[[Workload], Written]:
+        return self._loaded.override_writer(self.workload)
+
+    def adding(self, overrides: Sequence[str]) -> "ConfigurationReading":
+        """The configuration with further overrides; ValueError where the release refuses to read it."""
+        added = tuple(overrides)
+        if added not in self._further:
+            try:
+                configuration = self._configuration.adding(added)
+                loaded = configuration.on(self._loaded.version)
+                loaded.settings.keep_from(self._loaded.settings)
+                reading = ConfigurationReading(
+                    self._circumstances,
+                    self._release,
+                    configuration,
+                    loaded,
+                    self._alternatives,
+                    self._added + added,
+                )
+                reading.workload  # noqa: B018 - a value that cannot be read is an error here
+            except TunerError as error:
+                raise ValueError(str(error)) from error
+            self._further[added] = reading
+        return self._further[added]

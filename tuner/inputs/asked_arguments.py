@@ -1,0 +1,21 @@
+"""What a script says itself of the arguments that it takes by their places."""
+
+from msgspec import Struct
+
+from tuner.errors import Location
+
+
+class ScriptArguments(Struct, frozen=True, kw_only=True):
+    """The arguments of a script: the lines that take them, and its usage."""
+
+    uses: tuple[tuple[str, str, Location], ...] = ()  # "$4", the line that takes it first, and its place
+    usage: str = ""  # as it would print it
+
+    @property
+    def last(self) -> int:
+        """The place of the last one."""
+        return max((int(name[1:]) for name, _line, _place in self.uses), default=0)
+
+    def use_of(self, name: str) -> tuple[str, Location] | None:
+        """The line that takes an argument first; None where none does."""
+        return next(((line, place) for own, line, place in self.uses if own == name), None)

@@ -1,0 +1,37 @@
+"""The accelerators that a script shows to a program: ``CUDA_VISIBLE_DEVICES=2,3``."""
+
+import re
+from collections.abc import Iterable
+
+from tuner.errors import Location
+from tuner.inputs.shell.scope import Scope
+from tuner.inputs.shell.values import Text
+from tuner.inputs.user_input import Count
+
+_NAMES = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ASCEND_RT_VISIBLE_DEVICES")
+_DEVICE = re.compile(r"\d{1,4}|(?:GPU|MIG)-[\w/-]+")
+_MOST = 1_000
+
+
+def exported_devices(scope: Scope) -> tuple[tuple[str, Text], ...]:
+    """What a script exports of them to every program that it starts."""
+    values = ((name, scope.variables.get(name)) for name in _NAMES)
+    return tuple(
+        (name, value)
+        for name, value in values
+        if isinstance(value, Text) and (scope.exports_all or name in scope.exported)
+    )
+
+
+def visible_devices(environment: Iterable[tuple[str, Text]], place: Location) -> Count | None:
+    """How many accelerators a program sees; None where nothing says so.
+
+    Args:
+        environment: of the program; of several assignments to one name the last one counts.
+        place: of the command that starts it.
+    """
+    for name, value in dict(environment).items():
+        devices = [device.strip() for device in (value.string or "").split(",")]
+        if name in _NAMES and len(devices) <= _MOST and all(map(_DEVICE.fullmatch, devices)):
+            return Count(value=len(devices), text=f"{name}={value}", location=place, yields=True)
+    return None

@@ -1,0 +1,86 @@
+"""What a copy of verl adds to the step that no release has: further models, and further rounds of generation.
+
+A section of keys that no release has is looked for in the copy's code, where a launch switches it on. What
+makes a worker, loads weights or calls the rollout engine there, in statements that name the section, adds to
+what a GPU holds or to what a step takes. Nothing is known of how much.
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from tuner.inputs.settings import AddedPart, Settings
+from tuner.inputs.tree import Path, contains, dotted, split_key
+from tuner.trainers.verl.defaults import PPO_CONFIGS, has_config, read_defaults
+from tuner.trainers.verl.recipes import RECIPES
+from tuner.trainers.verl.releases import BUNDLED
+
+if TYPE_CHECKING:
+    from tuner.trainers.verl.trainer_code.package import TrainerCode
+
+#: What makes a worker for a model, or puts another model or adapters into one.
+_LOADS = (
+    *(
+        "role_worker_mapping Role",
+        "RayClassWithInitArgs",
+        "resource_pool_to_cls",
+        "create_colocated_worker_cls",
+    ),
+    *("ActorRolloutRef", "ref_module_fsdp", "from_pretrained", "get_peft_model", "LoraConfig"),
+)
+_GENERATES = ("generate_sequences", "async_generate_sequences")
+_TRAINER, _WORKERS = "verl/trainer/", "verl/workers/"
+_SWITCHES = ("enable", "enabled")
+#: Sections that hand on whatever is set in them, to a model or to an engine.
+_HANDED_ON = ("override_", "_kwargs")
+_LEAST_LETTERS = 4  # of a section's name: shorter ones stand in too many others
+
+
+def added_parts(settings: Settings, version: str, code: "TrainerCode") -> tuple[AddedPart, ...]:
+    """The parts that a launch switches on, each with the key by which it does and the line that adds it."""
+    return tuple(
+        part
+        for section, key in _sections(settings, version)
+        if _is_on(settings, section, key)
+        if (part := _part(section, key, code)) is not None
+    )
+
+
+def _sections(settings: Settings, version: str) -> Iterator[tuple[Path, str]]:
+    """The sections of user's keys that no release has, each with the first of these keys."""
+    versions = dict.fromkeys((version, BUNDLED[-1]))
+    trees = [
+        read_defaults(it, config).tree for it in versions for config in PPO_CONFIGS if has_config(it, config)
+    ]
+    trees += [recipe.tree for recipe in RECIPES]
+    seen: set[Path] = set()
+    for key in settings.user_keys:
+        path = split_key(key)
+        tops = (path[:length] for length in range(1, len(path) + 1))
+        top = next((it for it in tops if not any(contains(tree, it) for tree in trees)), None)
+        if top is not None and top not in seen and not _is_handed_on(top):
+            seen.add(top)
+            yield top, key
+
+
+def _is_handed_on(section: Path) -> bool:
+    return any(name.startswith(_HANDED_ON[0]) or name.endswith(_HANDED_ON[1]) for name in section)
+
+
+def _is_on(settings: Settings, section: Path, key: str) -> bool:
+    """Whether a section's switch is on; of one without, whether the user sets anything in it."""
+    for switch in _SWITCHES:
+        value = settings.get(dotted((*section, switch)))
+        if value is not None:
+            return bool(value)
+    return bool(settings.get(key))
+
+
+def _part(section: Path, key: str, code: "TrainerCode") -> AddedPart | None:
+    name = section[-1]
+    if len(name) < _LEAST_LETTERS:
+        return None
+    loads = code.line_of_name(name, _LOADS, _TRAINER) or code.line_of_name(name, _LOADS, _WORKERS)
+    line = loads or code.line_of_name(name, _GENERATES, _TRAINER)
+    if line is None:
+        return None
+    return AddedPart(section=dotted(section), key=key, loads=loads is not None, line=str(line))

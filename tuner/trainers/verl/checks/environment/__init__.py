@@ -1,0 +1,1 @@
+"""Checks of what a launch gives the job beside its settings."""

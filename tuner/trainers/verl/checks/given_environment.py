@@ -1,0 +1,23 @@
+"""The variables that a job's processes get: of its script, and of Ray's runtime environment in its settings."""
+
+from tuner.inputs.environment import EnvironmentVariable
+from tuner.inputs.settings import Settings
+from tuner.trainers.verl.checks.releases import Releases
+
+#: Read by ``ray.init`` of the trainer: verl 0.6.0 ``trainer/main_ppo.py:61-66``; before, only its own were passed.
+_RUNTIME_ENVIRONMENT = "ray_kwargs.ray_init.runtime_env.env_vars"
+_READS = Releases(since="0.6.0")
+
+
+def given_variables(settings: Settings, version: str) -> dict[str, EnvironmentVariable]:
+    """The variables by their names; those of the settings win, as Ray lays them on the script's."""
+    variables = {variable.name: variable for variable in settings.environment}
+    if version in _READS:
+        for name in settings.section(_RUNTIME_ENVIRONMENT):
+            key = f"{_RUNTIME_ENVIRONMENT}.{name}"
+            value, origin = settings.get(key), settings.origin(key)
+            if value is not None and origin is not None and origin.location is not None:
+                variables[name] = EnvironmentVariable(
+                    name=name, value=str(value), location=origin.location, setting=key
+                )
+    return variables

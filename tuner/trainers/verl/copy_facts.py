@@ -1,0 +1,85 @@
+"""What a copy of verl does otherwise than the release whose number it carries, as plain facts of its code.
+
+Each is told by words of a statement, as :mod:`tuner.trainers.verl.trainer_code` searches them: forks move
+lines. Where the release itself would run, nothing is otherwise.
+"""
+
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from tuner.inputs.settings import Settings
+from tuner.trainers.verl.packed_models import packed_models
+
+_MAIN, _WORKERS, _MANAGERS, _VLLM = "main_ppo", "fsdp_workers", "sharding_manager", "rollout/vllm_rollout"
+_SERVERS = ("vllm_rollout/vllm_async_server", "sglang_rollout/async_sglang_server")
+_ACTOR = "dp_actor"
+_OFFLOADS = "offload_fsdp_model_to_cpu"
+
+
+class CopyFacts(Struct, frozen=True, kw_only=True):
+    """What the code of a copy was found to do; the defaults are what the releases do.
+
+    Every release that is bundled wraps the reference with CPU offload under FSDP. Copies of verl from before
+    0.2 do not.
+    """
+
+    reference_by_hand: bool = False  # the reference stays on the GPU unless ``param_offload`` moves it
+    reference_by_kl: bool = False  # a reference is made only where a KL term asks for it, as 0.4 does
+    kl_in_reward: bool = False  # it reads ``algorithm.use_kl_in_reward``, as 0.4 does
+    keeps_model_length: bool = False  # its servers take ``rollout.max_model_len``, which 0.7.0's overwrite
+    sync_offloads: bool = False  # the weight sync moves the trainer's weights to the host, whatever is set
+    processes_weights: bool | None = None  # vLLM's are made ready after each weight sync; None: no copy
+
+    packed_models: tuple[str, ...] | None = None  # the types that it packs; None where it packs any
+    repeats_micro_batches: bool = False  # a micro-batch takes every response of so many prompts
+    budgets_scale_loss: bool = False  # the loss is divided by micro-batches of a fixed size always
+
+    def key(self, meaning: str) -> str | None:
+        """The key of a meaning that the copy reads, whatever its release does."""
+        if meaning == "rollout.max_model_tokens" and self.keeps_model_length:
+            return "actor_rollout_ref.rollout.max_model_len"
+        if meaning == "kl_in_reward" and self.kl_in_reward:
+            return "algorithm.use_kl_in_reward"
+        return None
+
+
+OF_RELEASE = CopyFacts()
+
+
+def copy_facts(settings: Settings) -> CopyFacts:
+    """The facts of the copy that a launch would run."""
+    has = settings.has_statement
+    if has is None:
+        return OF_RELEASE
+    return CopyFacts(
+        reference_by_hand=has("_is_ref _is_offload_param", _WORKERS) and not has("CPUOffload role", _WORKERS),
+        # verl 0.4.0 ``trainer/main_ppo.py:144-146``; 0.3.0.post1 line 115 maps it in every job
+        reference_by_kl=has("RefPolicy use_kl_loss", _MAIN) or has("RefPolicy use_ref_policy", _MAIN),
+        kl_in_reward=has("RefPolicy use_kl_in_reward", _MAIN),
+        keeps_model_length=any(_keeps_length(has, file) for file in _SERVERS),
+        sync_offloads=has(_OFFLOADS, _MANAGERS, "offload_param _offload_param _is_offload_param"),
+        processes_weights=has("process_weights_after_loading", _VLLM),
+        packed_models=packed_models(settings),
+        # ``log_prob_micro_batch_size *= rollout.n`` in copies of verl 0.1; in no release that is bundled
+        repeats_micro_batches=has("log_prob_micro_batch_size rollout n", _WORKERS),
+        budgets_scale_loss=_budgets_scale_loss(has),
+    )
+
+
+def _budgets_scale_loss(has: Callable[..., bool]) -> bool:
+    """Whether the loss of a micro-batch is divided without asking how many a budget makes.
+
+    Source: copies of verl 0.1 ``workers/actor/dp_actor.py`` (``update_policy``: ``policy_loss /
+    self.gradient_accumulation``); verl 0.3.0.post1 and later weight by ``len(data) / ppo_mini_batch_size``.
+    """
+    divides = has("policy_loss gradient_accumulation", _ACTOR)
+    return divides and not has("policy_loss ppo_mini_batch_size", _ACTOR)
+
+
+def _keeps_length(has: Callable[..., bool], file: str) -> bool:
+    """Whether a server takes the model's positions only where no length is set.
+
+    verl 0.7.0 ``vllm_async_server.py:198`` overwrites what is set, 0.7.1 lines 114-115 ask for ``None``.
+    """
+    return has("config max_model_len None", file)

@@ -1,0 +1,34 @@
+"""Whether the program that a launch starts filters groups of responses, where its settings ask for it."""
+
+from tuner.inputs.settings import Settings
+from tuner.trainers.verl.source import source_of
+
+FILTER = "algorithm.filter_groups"
+ENABLE = f"{FILTER}.enable"
+
+_PROGRAM = "verl.trainer.main_ppo"
+_CODE = ("trainer/ppo", "trainer/main", "workers/", "utils/")  # that this program runs
+
+
+def filters_in_vain(settings: Settings, version: str) -> bool:
+    """Whether groups are to be filtered and the program that is started has no code for it.
+
+    PPO's V1 trainer has some since 0.9.0. Before, the recipe DAPO had, as a program of its own, and from
+    0.5.0 on ``trainer/config/algorithm.py`` took the keys, which nothing read. A copy of verl is searched.
+
+    Source: verl 0.9.0 ``trainer/ppo/v1/trainer_base.py``; 0.7.0 ``recipe/dapo/dapo_ray_trainer.py``.
+    """
+    if not settings.flag(ENABLE) or not _is_ppo(settings.started):
+        return False
+    has = settings.has_statement
+    if has is not None:
+        return not any(has("filter_groups", part) for part in _CODE)
+    if settings.program is not None:
+        return False
+    source = source_of(settings, version)
+    return not source.v1_trainer if source.since("0.9.0") else ENABLE not in settings.released
+
+
+def _is_ppo(started: str) -> bool:
+    module = started.removesuffix(".py").replace("/", ".")
+    return module == _PROGRAM or module.endswith(f".{_PROGRAM}")
