@@ -115,6 +115,30 @@ def test_how_a_refused_launch_was_to_cut_its_mini_batch_is_no_training_to_change
     assert lifted in advice.combination.overrides
 
 
+WEIGHTLESS = (
+    "algorithm.adv_estimator=grpo",
+    "actor_rollout_ref.model.path=Qwen/Qwen2.5-7B-Instruct",
+    "actor_rollout_ref.rollout.name=vllm",
+    "data.train_batch_size=512",
+    "data.max_prompt_length=1024",
+    "data.max_response_length=4096",
+    "actor_rollout_ref.actor.ppo_mini_batch_size=128",
+    "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=1",
+    "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=1",
+    "actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu=1",
+    "actor_rollout_ref.actor.use_kl_loss=True",
+    "actor_rollout_ref.actor.kl_loss_coef=0",
+)
+
+
+@pytest.mark.parametrize("release", ["0.5.0", "0.7.1", "0.9.1"])
+def test_what_the_reference_would_get_is_left_out_of_a_block_that_makes_none(release: str) -> None:
+    advice = advised({"tags": [f"v{release}"], "overrides": [*WEIGHTLESS, "trainer.n_gpus_per_node=8"]})
+    assert advice is not None and advice.combination is not None
+    assert "actor_rollout_ref.actor.use_kl_loss=False" in advice.combination.overrides
+    assert not any(".ref." in override for override in advice.combination.overrides)
+
+
 def test_a_launch_that_its_trainer_refuses_is_not_said_to_fit() -> None:
     launch = launches()[0]
     refused = advised(launch, "actor_rollout_ref.actor.ppo_mini_batch_size=1000000")

@@ -53,6 +53,8 @@ def without_idle_sizes(before: Workload, difference: Changes) -> Workload:
         batching: Any = after
         for name in way:
             batching = getattr(batching, name)
+            if batching is None:
+                return True
         return field == ("micro_batch_sequences" if batching.dynamic else "token_budget")
 
     used = {path: value for path, value in difference.items() if not idle(path)}
@@ -60,7 +62,12 @@ def without_idle_sizes(before: Workload, difference: Changes) -> Workload:
 
 
 def _changed(node: Any, difference: Changes) -> Any:
-    """A struct with all of its changes at once: each struct within it is copied once."""
+    """A struct with all of its changes at once: each struct within it is copied once.
+
+    What another change has taken away, such as a reference that nothing needs, stays away.
+    """
+    if node is None:
+        return None
     values: dict[str, Any] = {}
     below: dict[str, dict[tuple[str, ...], Any]] = {}
     for (name, *rest), value in difference.items():
