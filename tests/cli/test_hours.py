@@ -48,3 +48,9 @@ def test_the_hours_are_those_of_all_steps() -> None:
 )
 def test_no_hours_where_nobody_knows_the_steps(options: tuple[str, ...]) -> None:
     assert "at most:" not in words(*options)
+
+
+def test_no_hours_of_a_few_steps() -> None:
+    """The start, which the seconds leave out, is longer than they are."""
+    assert "at most:" not in words("trainer.total_training_steps=19")
+    assert "20 steps at most:" in words("trainer.total_training_steps=20")

@@ -14,6 +14,7 @@ from tuner.units import GIGA
 
 _SECONDS_OF_HOUR = 3600
 _LEAST = 0.005  # of the step; a shorter phase is not named
+_FEWEST_STEPS = 20  # whose hours are told: fewer take no longer than the start, which is not in them
 
 
 def step_seconds(advice: Advice) -> str:
@@ -37,10 +38,15 @@ def step_seconds(advice: Advice) -> str:
 
 
 def whole_run(advice: Advice, steps: int | None) -> str:
-    """The hours of a job whose steps are known, as it is and with the block; empty if it does not run."""
+    """The hours of a job whose steps are known, as it is and with the block; empty if it does not run.
+
+    So are those of a run of few steps.
+    """
     together, cluster = advice.combination, advice.workload.cluster
     runs = advice.memory.is_expected_to_fit and not advice.refusals
-    if steps is None or advice.validates_only or advice.time.seconds <= 0 or not (runs or together):
+    if steps is None or steps < _FEWEST_STEPS:
+        return ""
+    if advice.validates_only or advice.time.seconds <= 0 or not (runs or together):
         return ""
     forms = []
     if runs:
