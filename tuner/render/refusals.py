@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from tuner.advise import Advice, Refusal
+from tuner.findings import Finding
 from tuner.language import _
 from tuner.render.document.marks import Mark, user_text
 from tuner.render.document.parts import Paragraph, Part, Paste
@@ -35,7 +36,11 @@ def _shape(refusal: Refusal) -> tuple[str, ...]:
     finding = refusal.finding
     if refusal.overrides or not finding.set_aside or len(finding.keys) != 1:
         return ()
-    return finding.rule.code, finding.message.replace(finding.keys[0], "{}")
+    return (
+        finding.rule.code,
+        finding.message.replace(finding.keys[0], "{}"),
+        "read" if finding.read_at else "",
+    )
 
 
 def _refusals(group: Sequence[Refusal]) -> Iterator[Part]:
@@ -45,11 +50,31 @@ def _refusals(group: Sequence[Refusal]) -> Iterator[Part]:
         message=sentence(plain(_placed(group[0]))), keys=listed(plain(finding.keys[0]) for finding in others)
     )
     yield Paragraph(text=titled(f"{first.rule.code} {first.rule.name}", user_text(text)), level=1, further=1)
-    text = _(
+    yield Paragraph(text=_read([first, *others]) if first.read_at else _unread(), level=2)
+
+
+def _unread() -> str:
+    """What lifts several refusals whose keys nothing is known to read."""
+    return _(
         "Take them away or fix them; the figures are those of the job without them. Where they are those of "
         "a fork, start in its tree or give its configuration."
     )
-    yield Paragraph(text=text, level=2)
+
+
+def _read(findings: Sequence[Finding]) -> str:
+    """What lifts the refusals of keys that the code of the launch reads."""
+    text = (
+        _("{line} reads it, and fails without it: write {keys} The figures are those of the job without it.")
+        if len(findings) == 1
+        else _(
+            "{line} reads them, and fails without them: write {keys} The figures are those of the job "
+            "without them."
+        )
+    )
+    lines = listed(dict.fromkeys(finding.read_at for finding in findings))
+    return text.format(
+        line=plain(lines), keys=plain(listed(f"+{finding.keys[0]}=..." for finding in findings))
+    )
 
 
 def _placed(refusal: Refusal) -> str:
@@ -68,7 +93,7 @@ def _refusal(refusal: Refusal) -> Iterator[Part]:
     yield Paragraph(text=text, level=1, further=1)
     if refusal.finding.set_aside:
         text = _("Take it away or fix it; the figures are those of the job without it.")
-        yield Paragraph(text=text, level=2)
+        yield Paragraph(text=_read([finding]) if finding.read_at else text, level=2)
     if not refusal.overrides:
         return
     if refusal.yours:

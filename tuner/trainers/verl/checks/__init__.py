@@ -60,7 +60,10 @@ def run(
         for finding in _findings(module, settings, workload, generation, code)
     ]
     if code is not None and code.has_trainer:
-        findings = list(without_unread(findings, settings, code))
+        findings = [
+            unknown_key.as_read_by(code, finding) if finding.rule is unknown_key.RULE else finding
+            for finding in without_unread(findings, settings, code)
+        ]
     explained = {key for finding in findings if finding.rule is not unknown_key.RULE for key in finding.keys}
     return [
         _in_keys_of_program(finding, settings)

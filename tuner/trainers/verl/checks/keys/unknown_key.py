@@ -11,6 +11,7 @@ A misspelled key changes nothing: the setting that was meant keeps its default.
 In a file, or with ``+``, Hydra accepts it; sections that are dataclasses refuse it later, in the worker.
 Hydra refuses to start on an override without ``+`` for such a key, and on one that deletes it, which is an error.
 Nothing added to the command line fixes that: the override itself has to change.
+Where the code of a copy of verl reads the key all the same, it needs a ``+`` and is not to be taken away.
 
 When it does not apply
 ----------------------
@@ -26,6 +27,7 @@ Hydra 1.3 ``_internal/config_loader_impl.py``, ``_apply_overrides_to_config``.
 
 import re
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -36,6 +38,9 @@ from tuner.trainers.verl.checks.guards import RefusedBy
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.programs import Program
 from tuner.workload import Workload
+
+if TYPE_CHECKING:
+    from tuner.trainers.verl.trainer_code.package import TrainerCode
 
 RULE = Rule(
     code="CFG001",
@@ -51,6 +56,8 @@ REFUSED_BY = RefusedBy.HYDRA
 
 _PLAIN = re.compile(r"[\w./:-]+")  # a value that Hydra takes without quotes
 _DELETABLE = re.compile(r"[\w.-]+")  # a key that Hydra takes behind '~'
+
+_WORDS = 2  # of a key stand in the statement that reads it
 
 PROGRAMS = tuple(Program)
 
@@ -74,6 +81,21 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
             set_aside=unknown.refused,
             hides_value=bool(finding.overrides) and settings.shown(unknown.key, value) != value,
         )
+
+
+def as_read_by(code: "TrainerCode", finding: Finding) -> Finding:
+    """The finding on a key that Hydra refuses, with the line of a copy of the trainer that reads it.
+
+    The line has the last words of the key, of which one alone may be that of another section.
+    """
+    if not finding.set_aside:
+        return finding
+    key = finding.keys[0]
+    line = next(iter(code.lines(key.split(".")[-_WORDS:], stops=False)), None)
+    if line is None:
+        return finding
+    note = _("{line} reads {key}: +{key}=... gives it.").format(line=line, key=key)
+    return replace(finding, read_at=str(line), notes=(*finding.notes, note))
 
 
 def _message(unknown: UnknownKey, workload: Workload) -> str:
