@@ -1,5 +1,7 @@
 """Whether advice is worth a word: nothing gained is worth none, and a short answer has room for less."""
 
+from collections.abc import Sequence
+
 from tuner.advise.answer import Advice, Price, Recommendation
 from tuner.advise.differences import changes, merged
 from tuner.advise.merge import goes_together
@@ -91,6 +93,16 @@ def with_block(item: Recommendation, advice: Advice) -> Case | None:
     block = Case.of(advice.combination.workload, headroom=advice.headroom)
     both = block.with_workload(merged(block.workload, changes(advice.workload, item.workload)))
     return both if goes_together(both.workload) and block.affords(both.workload) else None
+
+
+def without_block(items: Sequence[Recommendation], advice: Advice) -> Case | None:
+    """The job with several changes and nothing of the block; None where they do not go together."""
+    case = Case.of(advice.workload, headroom=advice.headroom)
+    workload = case.workload
+    for item in items:
+        if item.workload is not None:
+            workload = merged(workload, changes(case.workload, item.workload))
+    return case.with_workload(workload) if goes_together(workload) and case.affords(workload) else None
 
 
 def _says_what_is_wrong(item: Recommendation) -> bool:

@@ -5,11 +5,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec import Struct
 
 from tuner.advise import Advice, Contribution, Recommendation
-from tuner.advise.worth import is_uncounted_loss, is_worth_a_line, makes_room, with_block
+from tuner.advise.worth import is_uncounted_loss, is_worth_a_line, makes_room, with_block, without_block
 from tuner.findings import Finding, Severity
 from tuner.language import _, ngettext
-from tuner.render.document.marks import OF_SEVERITY, Medium, either, marked, strong, user_text
+from tuner.render.document.marks import ARROW, OF_SEVERITY, Medium, either, marked, strong, user_text
 from tuner.render.document.parts import Entry, Heading, Paragraph, Part, Paste
+from tuner.render.numbers import gib
 from tuner.render.recommendations import Sorted, price, sorted_advice
 from tuner.render.terminal import plain
 from tuner.render.words import (
@@ -22,8 +23,10 @@ from tuner.render.words import (
     shown_overrides,
     titled,
 )
+from tuner.rules.wording import duration
 
 _MOST = 3
+_SEVERAL = 2
 
 
 class _Lever(Struct, frozen=True, kw_only=True):
@@ -70,6 +73,8 @@ def brief(advice: Advice) -> Iterator[tuple[Part, ...]]:
         told = (_decision(item, advice) for item in decisions[:_MOST])
         yield Heading(text=_("Yours to decide")), *told
     named |= {item.finding.rule.code for item in decisions[:_MOST]}
+    beside = [lever.item for lever in levers if lever.part is None and lever.item is not None]
+    yield tuple(_alternatives((*beside, *decisions[:_MOST]), advice))
     yield (*_unread(by_use), *_rest(advice, outside, named))
 
 
@@ -179,6 +184,28 @@ def _instead(item: Recommendation, advice: Advice) -> str:
     if advice.combination is None or item.workload is None or with_block(item, advice) is not None:
         return ""
     return _("instead of the block, not with it")
+
+
+def _alternatives(items: Sequence[Recommendation], advice: Advice) -> Iterator[Paragraph]:
+    """Whether decisions, of which some stand instead of the block, go together; nothing of one alone."""
+    decisions = [item for item in items if item.yours and item.overrides and item.workload is not None]
+    if len(decisions) < _SEVERAL or not any(_instead(item, advice) for item in decisions):
+        return
+    rules = listed(dict.fromkeys(item.finding.rule.code for item in decisions))
+    job = without_block(decisions, advice)
+    if job is None:
+        text = _("{rules} do not all go together, even without the block.").format(rules=rules)
+        yield Paragraph(text=text, further=1)
+        return
+    text = _(
+        "{rules} go together, instead of the block: step {before} -> {after} s, worst phase {peak}."
+    ).format(
+        rules=rules,
+        before=duration(advice.time.seconds),
+        after=duration(job.time.seconds),
+        peak=gib(job.estimate.worst.peak_bytes),
+    )
+    yield Paragraph(text=text.replace("->", ARROW), further=1)
 
 
 def _rest(advice: Advice, outside: Sequence[Recommendation], named_codes: set[str]) -> Iterator[Paragraph]:
