@@ -24,7 +24,13 @@ from tuner.trainers.verl.source import ReleaseSettings
 from tuner.workload import Batch, Engine, Rollout, RolloutEngine
 
 #: What a release makes of the other fields; a proposal need not say it.
-FOLLOWING = ("least_unchunked_tokens", "sleep_level", "sleeps_with_weights", "quantizes_cache")
+FOLLOWING = (
+    "least_unchunked_tokens",
+    "sleep_level",
+    "sleeps_with_weights",
+    "sleeps_with_cache",  # as the engine of verl up to 0.4 does with CUDA graphs
+    "quantizes_cache",
+)
 
 
 def read_rollout(
