@@ -39,3 +39,19 @@ def test_both_keys_are_proposed_where_the_cache_that_stays_fits() -> None:
     assert finding["price"]["seconds_after"] < finding["price"]["seconds_before"] * 0.95
     held = report(f"{ROLLOUT}.gpu_memory_utilization=0.3", *GRAPHS)["rollout"]
     assert held["asleep_bytes"] >= held["kv_bytes"] > 0  # beside what the graphs keep
+
+
+def test_a_cache_that_cannot_stay_is_made_smaller() -> None:
+    long = ("data.max_prompt_length=1024", "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=16")
+    full = (*long, f"{ROLLOUT}.gpu_memory_utilization=0.6")
+    answer = report(*full)
+    finding = next(item for item in answer["findings"] if item["code"] == "ROL011")
+    fraction = f"{ROLLOUT}.gpu_memory_utilization="
+    smaller = next(text for text in finding["overrides"] if text.startswith(fraction))
+    assert sorted(finding["overrides"]) == sorted((*GRAPHS, smaller))
+    assert 0.1 < float(smaller.removeprefix(fraction)) < 0.6
+    assert "stays on the card" in finding["message"]
+    assert report(*full, *GRAPHS)["verdict"] != "fits"
+    followed = report(*full, *finding["overrides"])
+    assert followed["verdict"] == "fits"
+    assert followed["step_time"]["seconds"] < answer["step_time"]["seconds"] * 0.95

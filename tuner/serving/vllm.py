@@ -93,6 +93,14 @@ def memory_facts(version: str, model: ModelShape) -> dict[str, Any]:
     }
 
 
+def has_sleep_mode(version: str) -> bool:
+    """Whether the engine itself can give its memory back; a trainer takes the weights of older ones away.
+
+    Source: vLLM 0.7.0 ``engine/arg_utils.py`` (``enable_sleep_mode``).
+    """
+    return at_least(version, "0.7.0")
+
+
 def chunks_prefill(version: str, asked: bool | None) -> bool:
     """Whether prompts are computed in chunks, by what the engine is asked; None where it is not told.
 
