@@ -1,14 +1,17 @@
 """What each finding behind a block puts into it, and what the job would be with everything else."""
 
+from collections.abc import Collection
+
 from msgspec.structs import replace
 
+from tuner.advise.acceptance import gain
 from tuner.advise.answer import Contribution, Without
-from tuner.advise.block import Block, as_read
+from tuner.advise.block import Block, as_read, errors
 from tuner.advise.differences import merged
-from tuner.advise.merge import Accepted, without_each
+from tuner.advise.merge import Accepted, divides, without_each
 from tuner.advise.numerics import numerics
 from tuner.advise.reading import Reading
-from tuner.rules.case import Case
+from tuner.rules.case import LEAST_GAIN, Case
 from tuner.rules.rollout_engine import starts
 from tuner.workload import Workload
 
@@ -28,11 +31,30 @@ def contributions(reading: Reading, base: Case, block: Block) -> list[Contributi
         own = tuple(text for text in unclaimed if text in alone or (rest is not None and text not in rest))
         unclaimed = [text for text in unclaimed if text not in own]
         if own:
-            parts.append(_contribution(part, own, block.case, without))
+            priced = without is not None or part.finding.proposal is None
+            left = without if priced else _left_out(reading, block, own)
+            parts.append(_contribution(part, own, block.case, left))
     parts.sort(key=lambda part: (part.needed, part.without.seconds if part.without else 0.0), reverse=True)
     if unclaimed and parts:  # what only several findings together take
         parts[0] = replace(parts[0], overrides=(*parts[0].overrides, *unclaimed))
     return parts
+
+
+def _left_out(reading: Reading, block: Block, own: Collection[str]) -> Case | None:
+    """The job with the block's other lines, as the trainer reads it; None where they rest on these.
+
+    So they do where the job is wrong without these, and where these bring nothing by themselves.
+    It may be one that no proposal describes: without a change that takes the reference away, what others
+    change of the reference is there again.
+    """
+    try:
+        rest = reading.adding(tuple(text for text in block.overrides if text not in own))
+    except ValueError:
+        return None
+    case = block.case.with_workload(rest.workload)
+    more = errors(rest, case) - errors(reading, block.case.with_workload(reading.workload))
+    rests = more or not divides(rest.workload) or gain(block.case, case) < LEAST_GAIN
+    return None if rests else case
 
 
 def _contribution(part: Accepted, own: tuple[str, ...], case: Case, without: Case | None) -> Contribution:

@@ -1,0 +1,42 @@
+"""The share of the step that a line of the block brings is that of the job without this line."""
+
+import json
+
+from tests.cli.runner import run
+
+ACTOR = "actor_rollout_ref.actor"
+#: Its KL term has no weight, and its update needs a fused head, which the reference shares.
+JOB = (
+    "algorithm.adv_estimator=grpo",
+    "actor_rollout_ref.model.path=Qwen/Qwen2.5-7B-Instruct",
+    "data.train_batch_size=512",
+    "data.max_prompt_length=512",
+    "data.max_response_length=1024",
+    f"{ACTOR}.ppo_mini_batch_size=256",
+    f"{ACTOR}.ppo_micro_batch_size_per_gpu=32",
+    f"{ACTOR}.use_kl_loss=True",
+    f"{ACTOR}.kl_loss_coef=0",
+    "actor_rollout_ref.model.use_remove_padding=True",
+    "actor_rollout_ref.rollout.name=vllm",
+    "actor_rollout_ref.rollout.tensor_model_parallel_size=1",
+    "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=4",
+    "actor_rollout_ref.rollout.checkpoint_engine.update_weights_bucket_megabytes=4096",
+    "actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu=4",
+    "trainer.n_gpus_per_node=8",
+)
+PREMISES = ("--gpu", "h100-sxm", "--verl-version", "0.7.1")
+NO_REFERENCE = f"{ACTOR}.use_kl_loss=False"
+
+
+def test_what_takes_another_part_of_the_block_away_has_a_share_of_its_own() -> None:
+    report = json.loads(run("advise", "/dev/null", *JOB, *PREMISES, "-f", "json").out)
+    block = report["combination"]
+    part = next(part for part in block["contributions"] if part["overrides"] == [NO_REFERENCE])
+    others = [override for override in block["overrides"] if override != NO_REFERENCE]
+    assert any("use_fused_kernels" in override for override in others)
+    left = json.loads(run("advise", "/dev/null", *JOB, *others, *PREMISES, "-f", "json").out)
+    assert part["without"]["seconds"] == left["step_time"]["seconds"]
+    share = 100 * (1 - block["step_time"]["seconds"] / left["step_time"]["seconds"])
+    text = run("advise", "/dev/null", *JOB, *PREMISES).out
+    assert f"{share:.0f}% of the step" in text
+    assert "others rest on it" not in text
