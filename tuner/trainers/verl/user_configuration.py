@@ -255,6 +255,8 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         if self.composition.release is not None:
             return self.composition.release
         likeness = self.copy.likeness()
+        if likeness is None and self.required is None and (told := self.copy.told_release) is not None:
+            return told
         nothing_tells = self.fork is None and likeness is None and self.required is None
         if nothing_tells and (pinned := pinned_release(self.folder)) is not None:
             return pinned
