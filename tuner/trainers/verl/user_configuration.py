@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from tuner.trainers.verl.primary import Primary
     from tuner.trainers.verl.required_release import RequiredRelease
     from tuner.trainers.verl.trainer_code.package import TrainerCode
+    from tuner.trainers.verl.whole_configuration import WholeConfiguration
 
 
 class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
@@ -155,6 +156,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
             has_statement=self._statements_of(code),
             environment=self.environment,
             started=self.program,
+            composed=None if self._whole is None else self._whole.tree,
         )
         settings.rest_on(defaults.settings)
         if self.fork is not None:
@@ -292,6 +294,16 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         required = self.required if self._of_unknown_release else None
         return (*laid_remarks(self.laid_on, required), *of_copy)
 
+    @cached_property
+    def _whole(self) -> "WholeConfiguration | None":
+        """The user's own configuration with the overrides, where it rests on no other."""
+        primary = self.primary
+        if primary is None or not primary.is_whole or primary.document is None or self.fork is not None:
+            return None
+        from tuner.trainers.verl.whole_configuration import whole_configuration  # few launches have one
+
+        return whole_configuration(primary.document, self.arguments.overrides)
+
     @property
     def _of_unknown_release(self) -> bool:
         """Whether the recipe is written for a commit, and no copy of verl is around that tells more."""
@@ -316,7 +328,12 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         A recipe that is written for a commit of verl may have them: nobody knows which release that is.
         Those of an engine that is not modelled are not known either.
         """
+        refused = () if self._whole is None else self._whole.refused
+        yield from refused
+        keys = {unknown.key for unknown in refused}
         for unknown in layers.unknown():
+            if unknown.key in keys:
+                continue
             if self.unmodelled_engine is not None and stands_in_its_section(unknown.key, self.started):
                 continue
             if self._of_unknown_release:
