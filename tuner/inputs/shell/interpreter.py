@@ -142,6 +142,10 @@ class Interpreter:
         finally:
             self.scope.take(outside)
 
+    def go_on(self, joined_list: Node, first: Status, before: int) -> Status:
+        """Follow what stands behind ``&&`` or ``||``, after the status of what stands before it."""
+        return self._branches.go_on(joined_list, first, before)
+
     def deeper(self, run: Callable[[], Status], place: Location) -> Status:
         """Follow something that may lead to itself.
 

@@ -8,6 +8,7 @@ from msgspec import Struct
 from tuner.errors import Location, cut
 from tuner.inputs.shell.scope import Scope
 from tuner.inputs.shell.source import Node, Source
+from tuner.inputs.shell.values import Text
 from tuner.language import _
 
 _FEW = 1  # rounds that show what the loop starts
@@ -61,10 +62,7 @@ def _names(node: Node, body: Node | None, source: Source) -> Iterator[str]:
 def _is_given(name: str, source: Source, scope: Scope) -> bool:
     """Whether a variable holds a number that the script takes from whoever calls it."""
     value = scope.variables.get(name)
-    pieces = () if value is None else value.pieces
-    if not all(isinstance(piece, str) for piece in pieces):
-        return False
-    number = "".join(str(piece) for piece in pieces)
-    if not _NUMBER.fullmatch(number) or int(number) <= _FEW:
+    number = value.string if isinstance(value, Text) else None
+    if number is None or not _NUMBER.fullmatch(number) or int(number) <= _FEW:
         return False
     return re.search(rf"\$\{{{name}:?[-=]".encode(), source.content) is not None
