@@ -156,7 +156,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
             has_statement=self._statements_of(code),
             environment=self.environment,
             started=self.program,
-            composed=None if self._whole is None else self._whole.tree,
+            composed=None if self._whole_configuration is None else self._whole_configuration.tree,
         )
         settings.rest_on(defaults.settings)
         if self.fork is not None:
@@ -295,7 +295,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         return (*laid_remarks(self.laid_on, required), *of_copy)
 
     @cached_property
-    def _whole(self) -> "WholeConfiguration | None":
+    def _whole_configuration(self) -> "WholeConfiguration | None":
         """The user's own configuration with the overrides, where it rests on no other."""
         primary = self.primary
         if primary is None or not primary.is_whole or primary.document is None or self.fork is not None:
@@ -328,7 +328,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         A recipe that is written for a commit of verl may have them: nobody knows which release that is.
         Those of an engine that is not modelled are not known either.
         """
-        refused = () if self._whole is None else self._whole.refused
+        refused = () if self._whole_configuration is None else self._whole_configuration.refused
         yield from refused
         keys = {unknown.key for unknown in refused}
         for unknown in layers.unknown():
