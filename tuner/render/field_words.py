@@ -73,6 +73,7 @@ _WORDS = {
     "log_stats": N_("the rollout engine logs its statistics"),
     "log_prob": N_("log-probabilities are computed again"),
     "lora": N_("adapters"),
+    "stays_float32": N_("adapters in float32, whatever the base is stored in"),
     "loss_averages_micro_batches": N_("the loss is averaged over the tokens of each micro-batch by itself"),
     "main_weight_bytes": N_("bytes of a main weight beside its parameter"),
     "main_weights_offloaded": N_("main weights go to the host with the optimizer"),
