@@ -131,9 +131,10 @@ def short_case(*, stays_float32: bool = True) -> Case:
 def test_a_base_of_adapters_in_float32_goes_before_anything_else() -> None:
     case = short_case()
     assert case.short(Phase.UPDATE_ACTOR) is not None
-    assert ladder.due(case, rungs.base_in_compute_dtype) is Phase.UPDATE_ACTOR
+    update = (Phase.UPDATE_ACTOR,)
+    assert ladder.due(case, rungs.base_in_compute_dtype, among=update) is Phase.UPDATE_ACTOR
     others = {rung for each in ladder.LADDERS for rung in each.rungs} - {rungs.base_in_compute_dtype}
-    assert not [rung for rung in others if ladder.due(case, rung, among=(Phase.UPDATE_ACTOR,)) is not None]
+    assert not [rung for rung in others if ladder.due(case, rung, among=update) is not None]
 
 
 def test_a_base_whose_adapters_would_be_cast_is_no_rung() -> None:
