@@ -126,7 +126,7 @@ class _Step:
             step_tokens=batching.step_tokens(batch, step_pass.engine) if training else None,
             patches=_patches(batch, step_pass),
             squares=step_pass.settings.squares,
-            response=padded_response(step_pass.head, step_pass.engine, batch),
+            response=padded_response(step_pass.head, batch),
             routes=routes_of(step_pass, self.workload.actor, batch),
         )
         input_terms = kept_inputs(pass_input) if training else ()

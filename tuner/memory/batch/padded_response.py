@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from tuner.workload import Batch, Engine, OutputHead
+from tuner.workload import Batch, OutputHead
 
 
 class PaddedResponse(Struct, frozen=True, kw_only=True):
@@ -20,8 +20,11 @@ class PaddedResponse(Struct, frozen=True, kw_only=True):
         return tokens > self.sequence_tokens
 
 
-def padded_response(head: OutputHead, engine: Engine, batch: Batch) -> PaddedResponse | None:
-    """The responses that a head computes with; None where it computes with all tokens."""
-    if not head.slices_response or engine.packed:
+def padded_response(head: OutputHead, batch: Batch) -> PaddedResponse | None:
+    """The responses that a head computes with; None where it computes with all tokens.
+
+    A proposal to pack leaves the head to what the trainer makes of it, as it does with a compiled entropy.
+    """
+    if not head.slices_response:
         return None
     return PaddedResponse(sequence_tokens=batch.sequence_tokens, response_tokens=batch.max_response_tokens)

@@ -38,7 +38,7 @@ def _tensors_of(workload: Workload, step_pass: StepPass) -> Iterable[Tensor]:
         tokens=tokens,
         entropy=step_pass.entropy,
         training=step_pass.training,
-        response=padded_response(step_pass.head, engine, workload.batch),
+        response=padded_response(step_pass.head, workload.batch),
     )
     yield from activation_tensors(model, engine, tokens=tokens)
     yield from attention_score_tensors(model, engine, step_pass.settings, workload.batch)
