@@ -33,12 +33,6 @@ def errors(advice: Advice) -> set[str]:
     }
 
 
-def today_s(advice: Advice) -> float:
-    """Seconds of the step that shares are of: of the job as it is, or of its cheapest form that runs."""
-    assert advice.cheapest is not None
-    return advice.cheapest.seconds
-
-
 @pytest.mark.sampled(24)
 @pytest.mark.parametrize("part", range(SLICES))
 def test_a_block_reads_back_as_it_was_judged(part: int) -> None:
@@ -57,11 +51,7 @@ def test_a_block_reads_back_as_it_was_judged(part: int) -> None:
         assert abs(worst) <= SAME_BYTES, where
         assert after.time.seconds == pytest.approx(together.time.seconds, rel=SAME_TIME), where
         assert errors(after) <= errors(before), where
-        left = [] if after.combination is None else after.combination.contributions
-        for part in left:  # worth a line of the shorter step, and of the step as it was not
-            assert after.combination is not None and part.without is not None and not part.needed, where
-            saved = part.without.seconds - after.combination.time.seconds
-            assert saved / today_s(before) < LEAST_GAIN, f"{where} and then {part.overrides}"
+        assert after.combination is None, f"{where} and then {after.combination}"
     assert blocks > 0
 
 
