@@ -6,6 +6,7 @@ Who vendors verl, or copies its ``ppo_trainer.yaml`` to change it, runs on that 
 import contextlib
 import re
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,13 @@ from tuner.language import _
 from tuner.shown_paths import shown_path
 from tuner.trainers.verl.defaults import file_of
 from tuner.trainers.verl.fingerprint import Likeness, likest
-from tuner.trainers.verl.trainer_code.find import code_around, code_of_package, is_package, package_below
+from tuner.trainers.verl.trainer_code.find import (
+    PackageBelow,
+    code_around,
+    code_of_package,
+    is_package,
+    package_below,
+)
 from tuner.units import KIB
 
 if TYPE_CHECKING:
@@ -81,6 +88,7 @@ class PrivateCopies:
         self._looked_for: dict[tuple[FilePath, str], PrivateDefaults | MissingConfiguration | None] = {}
         self._codes: dict[FilePath, TrainerCode | None] = {}
         self._codes_around: dict[FilePath, TrainerCode | None] = {}
+        self._below = cache(package_below)  # a walk through the repository
 
     def code(self, package: FilePath) -> "TrainerCode | None":
         """The code of the package that a copy lies in."""
@@ -91,7 +99,7 @@ class PrivateCopies:
     def code_around(self, folder: FilePath) -> "TrainerCode | None":
         """The code of the copy in whose repository a folder lies."""
         if folder not in self._codes_around:
-            self._codes_around[folder] = code_around(folder.absolute())
+            self._codes_around[folder] = code_around(folder.absolute(), self._below)
         return self._codes_around[folder]
 
     def find(self, folder: FilePath, config: str) -> PrivateDefaults | None:
@@ -116,11 +124,13 @@ class PrivateCopies:
     def _look(self, folder: FilePath, config: str) -> PrivateDefaults | MissingConfiguration | None:
         key = folder, config
         if key not in self._looked_for:
-            self._looked_for[key] = private_defaults(folder, config)
+            self._looked_for[key] = private_defaults(folder, config, self._below)
         return self._looked_for[key]
 
 
-def private_defaults(folder: FilePath, config: str) -> PrivateDefaults | MissingConfiguration | None:
+def private_defaults(
+    folder: FilePath, config: str, below: PackageBelow = package_below
+) -> PrivateDefaults | MissingConfiguration | None:
     """The copy of one of verl's configurations that a launch from this folder would rest on.
 
     None where none is found, or where it does not hold what verl's do; what is missing where the copy of the
@@ -129,9 +139,10 @@ def private_defaults(folder: FilePath, config: str) -> PrivateDefaults | Missing
     Args:
         folder: where the configuration or the script lies.
         config: one of verl's trainer configurations, fine-tuning's among them.
+        below: what finds a copy in the subfolders of the repository.
     """
     missing = None
-    for file in _candidates(folder.absolute(), config):
+    for file in _candidates(folder.absolute(), config, below):
         reading = _reading(file, config)
         note(reading.states)
         if reading.private is not None:
@@ -235,7 +246,7 @@ def _read(file: FilePath, config: str) -> _Reading:
     return _Reading(private=private, error=error, states=states)
 
 
-def _candidates(folder: FilePath, config: str) -> Iterator[FilePath]:
+def _candidates(folder: FilePath, config: str, below: PackageBelow) -> Iterator[FilePath]:
     for above in repository_folders(folder):  # what lies above is no part of the user's repository
         places = [above / place for place in _PLACES if place != _SUBMODULE or _has_submodule(above)]
         if above == folder:
@@ -244,7 +255,7 @@ def _candidates(folder: FilePath, config: str) -> Iterator[FilePath]:
             file = place / f"{file_of(config)[0]}.yaml"
             if is_there(file, FilePath.is_file):
                 yield file
-    package = package_below(folder)
+    package = below(folder)
     if package is not None and is_there(file := _in_package(package, config), FilePath.is_file):
         yield file
 
