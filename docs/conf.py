@@ -67,6 +67,7 @@ extensions = [
     "trainer_interface",
     "validation_reports",
     "verl_rules",
+    "whole_runs",
 ]
 templates_path = ["_templates"]
 exclude_patterns = ["_build"]

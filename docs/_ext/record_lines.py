@@ -12,19 +12,24 @@ from sphinx.util.parsing import nested_parse_to_nodes
 from sphinx.util.typing import ExtensionMetadata
 
 from tables import table
-from tuner.inputs.record.form import Line
+from tuner.inputs.record.form import Line, OneFileLine
 
-_NAMES = {"string": "text", "object": "numbers by name"}  # of JSON's types, as the table has them
+_NAMES = {"string": "text", "array": "list"}  # of JSON's types, as the table has them
 
 
 class RecordLines(SphinxDirective):
-    """A table for each kind of line."""
+    """A table for each kind of line; with ``one-file`` for those that only a record in one file has."""
+
+    optional_arguments = 1
 
     def run(self) -> list[nodes.Node]:
         """The kind, what it is, and its fields."""
         header = ["Field", "Type", "What it is"]
         parts: list[nodes.Node] = []
-        for kind in get_args(Line):
+        kinds = get_args(Line)
+        if self.arguments == ["one-file"]:
+            kinds = tuple(kind for kind in get_args(OneFileLine) if kind not in kinds)
+        for kind in kinds:
             says = (kind.__doc__ or "").strip().splitlines()[0]
             lines = [f'``"line": "{kind.__struct_config__.tag}"``', "", says]
             parts += nested_parse_to_nodes(self.state, StringList(lines, source="<record lines>"))
@@ -41,8 +46,14 @@ def _rows(kind: type[Struct]) -> list[list[str]]:
 def _type(field: dict[str, Any]) -> str:
     """The JSON type of a field, and whether it may be null."""
     either = field.get("anyOf") or field.get("allOf") or [field]
-    kinds = [kind.get("type", "string") for kind in either]  # a phase refers to the list of all
-    return " or ".join(_NAMES.get(kind, kind) for kind in kinds)
+    return " or ".join(_kind(kind) for kind in either)
+
+
+def _kind(schema: dict[str, Any]) -> str:
+    kind: str = schema.get("type", "string")  # a phase refers to the list of all
+    if kind == "object":
+        return "numbers by name" if schema["additionalProperties"].get("type") == "number" else "text by name"
+    return _NAMES.get(kind, kind)
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:

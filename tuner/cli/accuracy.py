@@ -34,7 +34,7 @@ def accuracy(
             metavar="FILE...",
             help=_(
                 "Measured passes in JSON, as tuner schema measured says, reports of tuner validate, "
-                "measured steps of runs, as tuner schema runs says, or the folder of a record."
+                "measured steps of runs, as tuner schema runs says, or a record: its folder, or one file."
             ),
         ),
     ],
@@ -65,12 +65,13 @@ def _read(files: Sequence[str]) -> "tuple[list[ComparedFile], list[TimedFile], l
 
     from tuner.accuracy import MeasuredFile, read_records, timed_passes
     from tuner.files import is_there
+    from tuner.inputs.record.read import is_record_file
 
     compared: list[ComparedFile] = []
     timed: list[TimedFile] = []
     peaks: list[RecordedPeak] = []
     for file in files:
-        if is_there(file, Path.is_dir):
+        if is_there(file, Path.is_dir) or is_record_file(Path(file)):
             from tuner.cli.timed_runs import timed_record
 
             seconds, recorded = timed_record(file)

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 _PROGRAM = re.compile(r"\b(?:python[\d.]*|torchrun|debugpy)\b")
 _ASSIGNED = re.compile(r"[A-Za-z_]\.\w+=")
+_RECORD = ".jsonl"  # of a record in one file; few inputs end so, and the others need not load its reader
 
 
 def read_given(
@@ -55,6 +56,10 @@ def read_given(
         return pasted([config, *words])
     remarks: tuple[Remark, ...] = ()
     record = None
+    if config.endswith(_RECORD):
+        in_one_file = _in_record_file(file, words)
+        if in_one_file is not None:
+            return in_one_file
     if config != STANDARD_INPUT and is_there(file, Path.is_dir):
         record = _record_in(file)
         file, remarks = _in_folder(file)
@@ -96,6 +101,21 @@ def _record_in(folder: Path) -> "RunRecord | None":
     from tuner.inputs.record.read import is_record, read_record
 
     return read_record(folder) if is_record(folder) else None
+
+
+def _in_record_file(file: Path, words: Sequence[str]) -> UserInput | None:
+    """The configuration and the record of a run whose record is one file; None where it is another file."""
+    from tuner.inputs.record.read import is_record_file, read_record
+
+    if not is_record_file(file):
+        return None
+    record = read_record(file)
+    if record.configuration is None:
+        raise InputError(_("the record has no configuration"), location=Location(source=str(file)))
+    given = _of_yaml(str(file), record.configuration, words, (), None)
+    if given.document is not None:  # its lines are those of a text within one line of the file
+        given = replace(given, document=replace(given.document, locations={}))
+    return _with_record(given, record)
 
 
 def _with_record(given: UserInput, record: "RunRecord") -> UserInput:

@@ -2,6 +2,9 @@
 
 Every process of a job writes a file of its own, whose first line tells what it holds. A job that is started
 again goes on in the same files, with a first line of its own.
+
+A record may also be put into one file, to keep or to hand on: first the run, then its configuration, then the
+lines of every process, each behind its own first line, and what was seen of the cards.
 """
 
 from typing import Annotated
@@ -17,6 +20,7 @@ CONFIG = "config.yaml"  # the trainer's resolved configuration, without secrets
 WORKER_CONFIG = "worker-config.yaml"  # what a worker knows of it, where the trainer's process records nothing
 TRAINER = "trainer"  # the role of the process that starts the steps
 FIRST_LINE = b'{"line":"process"'  # begins every file of a record
+FIRST_OF_ONE_FILE = b'{"line":"run"'  # begins a record in one file
 
 Bytes = Annotated[int, Meta(ge=0, le=1 << 60)]
 Count = Annotated[int, Meta(ge=0, le=1 << 60)]
@@ -87,3 +91,37 @@ class Step(Struct, frozen=True, kw_only=True, tag_field="line", tag="step"):
 
 
 Line = RecordProcess | Begin | Ended | Step
+
+
+class RecordedRun(Struct, frozen=True, kw_only=True, tag_field="line", tag="run"):
+    """The run of which a file holds the whole record; the first line of such a file."""
+
+    version: Annotated[Count, Meta(description="of this format")]
+    name: Annotated[Name, Meta(description="that tells it from other runs")]
+    tuner: Annotated[Name, Meta(description="release that wrote it")]
+    date: Annotated[Name | None, Meta(description="when it ran, such as 2026-11-28")] = None
+    cards: Annotated[tuple[Name, ...], Meta(description="each GPU, as nvidia-smi names it")] = ()
+    software: Annotated[dict[str, Name], Meta(description="releases of packages, by name")] = {}
+    overrides: Annotated[tuple[str, ...], Meta(description="that it was started with")] = ()
+    notes: Annotated[tuple[str, ...], Meta(description="what else there is to say of it")] = ()
+
+
+class RecordedConfiguration(Struct, frozen=True, kw_only=True, tag_field="line", tag="configuration"):
+    """The configuration of the run, as the file beside a record has it."""
+
+    yaml: Annotated[str, Meta(description="the text of that file, without secrets")]
+
+
+class CardPeak(Struct, frozen=True, kw_only=True, tag_field="line", tag="card"):
+    """What all processes held of each card at most while a phase ran, by readings of its driver."""
+
+    step: Annotated[Count, Meta(description="of the trainer's count")]
+    phase: Annotated[Phase, Meta(description="as advise names it")]
+    used_bytes: Annotated[tuple[Bytes, ...], Meta(description="of each card of the node, in its order")]
+    busy_seconds: Annotated[
+        tuple[Seconds, ...],
+        Meta(description="of each card: from the phase's begin to the last reading in which it computed"),
+    ] = ()
+
+
+OneFileLine = RecordedRun | RecordedConfiguration | CardPeak | RecordProcess | Begin | Ended | Step

@@ -16,13 +16,16 @@ def phase_peaks(record: RunRecord) -> tuple[PhasePeak, ...]:
         for line in worker.phases:
             if line.failed is None and line.allocated_bytes is not None:
                 ended[line.phase].append(line)
+    sampled: dict[Phase, list[int | None]] = defaultdict(list)
+    for card in record.cards:
+        sampled[card.phase] += card.used_bytes
     return tuple(
         PhasePeak(
             phase=phase,
             allocated_bytes=max(line.allocated_bytes or 0 for line in ended[phase]),
             reserved_bytes=max(line.reserved_bytes or 0 for line in ended[phase]),
             process_bytes=_highest(line.process_bytes for line in ended[phase]),
-            card_bytes=_highest(line.card_bytes for line in ended[phase]),
+            card_bytes=_highest([line.card_bytes for line in ended[phase]] + sampled[phase]),
         )
         for phase in Phase
         if phase in ended

@@ -1,12 +1,13 @@
 """Reads a record, while the job goes on or after it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tuner.errors import InputError, Location, cut
 from tuner.files import is_there, read_bytes
@@ -14,13 +15,18 @@ from tuner.inputs.log.metrics import StepMetrics, last_steps
 from tuner.inputs.record.form import (
     CONFIG,
     FIRST_LINE,
+    FIRST_OF_ONE_FILE,
     SUFFIX,
     TRAINER,
     VERSION,
     WORKER_CONFIG,
     Begin,
+    CardPeak,
     Ended,
     Line,
+    OneFileLine,
+    RecordedConfiguration,
+    RecordedRun,
     RecordProcess,
     Step,
 )
@@ -43,10 +49,14 @@ class WorkerRecord(Struct, frozen=True, kw_only=True):
 class RunRecord(Struct, frozen=True, kw_only=True):
     """What the processes of a job have recorded."""
 
-    folder: Path
+    folder: Path  # or the one file that has all of it
     workers: tuple[WorkerRecord, ...] = ()  # by role and rank
     trainer: RecordProcess | None = None
     steps: tuple[StepMetrics, ...] = ()  # the last ones, as the trainer logged them
+    # of a record in one file
+    run: RecordedRun | None = None
+    configuration: str | None = None
+    cards: tuple[CardPeak, ...] = ()
 
     @property
     def process(self) -> RecordProcess:
@@ -69,6 +79,11 @@ def is_record(folder: Path) -> bool:
     return next(_files(folder), None) is not None
 
 
+def is_record_file(file: Path) -> bool:
+    """Whether a file is a whole record."""
+    return file.suffix == SUFFIX and is_there(file, Path.is_file) and _begins(file, FIRST_OF_ONE_FILE)
+
+
 def configuration_of_record(folder: Path) -> Path:
     """The configuration beside a record.
 
@@ -87,17 +102,59 @@ def configuration_of_record(folder: Path) -> Path:
     )
 
 
-def read_record(folder: Path) -> RunRecord:
-    """Read all files of a record; a part of a last line, which is still being written, is left out.
+def read_record(path: Path) -> RunRecord:
+    """Read a record: all files of a folder, or the file that is one.
+
+    A part of a last line, which is still being written, is left out.
 
     Raises:
-        InputError: the folder holds no record, or a line is none of it.
+        InputError: there is no record, or a line is none of it.
     """
+    if is_record_file(path):
+        return _in_one_file(path)
+    starts = [(file, *_last_start(_lines(file, _decoder(Line)), file)) for file in sorted(_files(path))]
+    if not starts:
+        raise InputError(
+            _("is a directory that holds no record: no {pattern} that begins with a process").format(
+                pattern=f"*{SUFFIX}"
+            ),
+            location=Location(source=str(path)),
+            hint=_("give the folder that {variable} named").format(variable="TUNER_RECORD"),
+        )
+    return _of_processes(path, starts)
+
+
+def _in_one_file(file: Path) -> RunRecord:
+    """A record whose processes stand one behind another, behind the run and its configuration."""
+    run: RecordedRun | None = None
+    configuration: str | None = None
+    cards: list[CardPeak] = []
+    sections: dict[tuple[str, int], list[Line]] = {}
+    section: list[Line] = []
+    for line in _lines(file, _decoder(OneFileLine)):
+        if isinstance(line, RecordedRun):
+            _expect_known(line, file)
+            run = line
+        elif isinstance(line, RecordedConfiguration):
+            configuration = line.yaml
+        elif isinstance(line, CardPeak):
+            cards.append(line)
+        else:
+            if isinstance(line, RecordProcess):
+                section = sections.setdefault((line.role, line.rank), [])
+            section.append(line)
+    starts = [(file, *_last_start(iter(section), file)) for _key, section in sorted(sections.items())]
+    if not starts:
+        raise InputError(_("the record has no process"), location=Location(source=str(file)))
+    record = _of_processes(file, starts)
+    return replace(record, run=run, configuration=configuration, cards=tuple(cards))
+
+
+def _of_processes(path: Path, starts: Iterable[tuple[Path, RecordProcess, list[Line]]]) -> RunRecord:
     workers: list[WorkerRecord] = []
     trainer: RecordProcess | None = None
     steps: list[StepMetrics] = []
-    for file in sorted(_files(folder)):
-        process, lines = _last_start(_lines(file), file)
+    for file, process, lines in starts:
         if process.role == TRAINER:
             trainer = process
             steps += [
@@ -105,15 +162,7 @@ def read_record(folder: Path) -> RunRecord:
             ]
         else:
             workers.append(_worker_record(file, process, lines))
-    if trainer is None and not workers:
-        raise InputError(
-            _("is a directory that holds no record: no {pattern} that begins with a process").format(
-                pattern=f"*{SUFFIX}"
-            ),
-            location=Location(source=str(folder)),
-            hint=_("give the folder that {variable} named").format(variable="TUNER_RECORD"),
-        )
-    return RunRecord(folder=folder, workers=tuple(workers), trainer=trainer, steps=last_steps(steps))
+    return RunRecord(folder=path, workers=tuple(workers), trainer=trainer, steps=last_steps(steps))
 
 
 def _worker_record(file: Path, process: RecordProcess, lines: Sequence[Line]) -> WorkerRecord:
@@ -132,10 +181,10 @@ def _files(folder: Path) -> Iterator[Path]:
             yield file
 
 
-def _begins(file: Path) -> bool:
+def _begins(file: Path, line: bytes = FIRST_LINE) -> bool:
     try:
         with file.open("rb") as stream:
-            return stream.read(len(FIRST_LINE)) == FIRST_LINE
+            return stream.read(len(line)) == line
     except OSError:
         return False
 
@@ -146,14 +195,7 @@ def _last_start(lines: Iterator[Line], file: Path) -> tuple[RecordProcess, list[
     behind: list[Line] = []
     for line in lines:
         if isinstance(line, RecordProcess):
-            if line.version > VERSION:
-                raise InputError(
-                    _("the record is of format {version}; this tuner reads up to {known}").format(
-                        version=line.version, known=VERSION
-                    ),
-                    location=Location(source=str(file)),
-                    hint=_("read it with tuner {version}").format(version=line.tuner),
-                )
+            _expect_known(line, file)
             process, behind = line, []
         else:
             behind.append(line)
@@ -166,13 +208,24 @@ def _last_start(lines: Iterator[Line], file: Path) -> tuple[RecordProcess, list[
     return process, behind
 
 
-def _lines(file: Path) -> Iterator[Line]:
+def _expect_known(line: RecordProcess | RecordedRun, file: Path) -> None:
+    if line.version > VERSION:
+        raise InputError(
+            _("the record is of format {version}; this tuner reads up to {known}").format(
+                version=line.version, known=VERSION
+            ),
+            location=Location(source=str(file)),
+            hint=_("read it with tuner {version}").format(version=line.tuner),
+        )
+
+
+def _lines(file: Path, decoder: "msgspec.json.Decoder[Any]") -> Iterator[Any]:
     *whole, _part = read_bytes(file, most=_MOST_BYTES).split(b"\n")
     for number, line in enumerate(whole, start=1):
         if not line.strip():
             continue
         try:
-            yield _decoder().decode(line)
+            yield decoder.decode(line)
         except (msgspec.DecodeError, ValueError, RecursionError) as error:
             if number > 1 and _is_cut(whole, number):
                 continue
@@ -189,6 +242,6 @@ def _is_cut(lines: Sequence[bytes], number: int) -> bool:
     return behind.startswith(FIRST_LINE)
 
 
-@lru_cache(maxsize=1)
-def _decoder() -> "msgspec.json.Decoder[Any]":
-    return msgspec.json.Decoder(Line)
+@lru_cache(maxsize=2)
+def _decoder(kinds: Any) -> "msgspec.json.Decoder[Any]":
+    return msgspec.json.Decoder(kinds)

@@ -1,0 +1,114 @@
+"""Whole runs of verl's trainer: their page says what their files say, and advise reads them."""
+
+import json
+import re
+from pathlib import Path
+from statistics import median
+
+import pytest
+
+from tests.cli.runner import ROOT, run
+from tests.docs.small_site import build
+from tuner.inputs.record.peaks import phase_peaks
+from tuner.inputs.record.read import read_record
+from tuner.units import GIB
+from tuner.workload import Phase
+
+DATA = ROOT / "docs" / "validation" / "data" / "whole-runs"
+PAGE = (ROOT / "docs" / "validation" / "whole-runs.rst").read_text(encoding="utf-8")
+RUNS = sorted(DATA.glob("*.jsonl"))
+PLAIN, ADVISED = "qwen3-4b-grpo", "qwen3-4b-grpo-advised"
+
+
+def step_seconds(name: str) -> float:
+    steps = read_record(DATA / f"{name}.jsonl").steps
+    return median(step.values["timing_s/step"] for step in steps if step.step > 1)
+
+
+@pytest.mark.parametrize("file", RUNS, ids=lambda file: file.stem)
+def test_a_run_fitted_as_predicted_and_is_read_again(file: Path) -> None:
+    predicted = json.loads(file.with_suffix(".predicted.json").read_text())
+    assert predicted["plan"] == file.stem
+    assert predicted["verdict"] == "fits"
+    record = read_record(file)
+    most = max(max(card.used_bytes) for card in record.cards)
+    assert most <= max(phase["card_interval_bytes"][1] for phase in predicted["phases"].values())
+    assert f".. whole-run:: {file.stem}" in PAGE
+    assert run("advise", str(file)).code == 0
+    assert run("accuracy", str(file)).code == 0
+
+
+@pytest.mark.parametrize("file", RUNS, ids=lambda file: file.stem)
+def test_no_tensor_was_left_out_of_a_prediction(file: Path) -> None:
+    """What is predicted too low; full micro-batches are predicted, and few were full."""
+    phases = json.loads(file.with_suffix(".predicted.json").read_text())["phases"]
+    for peak in phase_peaks(read_record(file)):
+        low = 0.97 if peak.phase is Phase.UPDATE_WEIGHTS else 0.999
+        assert phases[peak.phase.value]["allocated_bytes"] > low * peak.allocated_bytes
+
+
+def test_a_table_has_a_row_for_each_phase_with_the_figures_of_its_files(tmp_path: Path) -> None:
+    text = f"Page\n====\n\n.. whole-run:: {PLAIN}\n"
+    site = build(tmp_path, {"index.rst": text}, extensions=["folded", "whole_runs"])
+    assert site.warnings == ""
+    shown = re.sub("<[^>]+>", " ", site.page("index"))
+    row = " ".join(shown[shown.index("update_actor") :].split()[:8])
+    assert row == "update_actor 38.25 38.25 38.20–53.07 46.10 41.55 49.84 update_weights"
+    woken = " ".join(shown[shown.index("update_weights") :].split()[:7])
+    assert woken == "update_weights 34.14 35.01 34.14–37.04 46.10 96.17 96.05"
+    seconds = " ".join(shown[shown.rindex(" step ") :].split()[:7])
+    assert seconds == "step 35.42 (20.97–63.39) 89.29 37.48, 36.70 0.95"
+    assert "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=2" in shown
+
+
+def test_the_page_says_of_the_block_what_the_files_say() -> None:
+    block = json.loads((DATA / f"{PLAIN}.predicted.json").read_text())["block"]
+    before, after = step_seconds(PLAIN), step_seconds(ADVISED)
+    assert f"{before:.1f} → {after:.1f}" in PAGE
+    assert f"     - {1 - after / before:.0%}".replace("%", " %") in PAGE
+    change = [-round(100 * block["change"][name]) for name in ("share", "high_share", "low_share")]
+    assert "{} % ({} to {} %)".format(*change) in PAGE
+    started = read_record(DATA / f"{ADVISED}.jsonl").run
+    assert started is not None
+    assert list(started.overrides[-len(block["overrides"]) :]) == block["overrides"]
+
+
+def test_the_trainer_looks_every_two_seconds_whether_responses_are_there() -> None:
+    for file in RUNS:
+        for step in read_record(file).steps:
+            assert 0.1 < step.values["timing_s/gen"] % 2 < 0.25
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [(ADVISED, "9.6 to 10.0 s"), (PLAIN, "9.6 to 10.0 s"), ("qwen2.5-1.5b-ppo", "7.4 to 7.7 s")],
+)
+def test_generation_ended_by_the_cards_when_the_page_says(name: str, said: str) -> None:
+    ends = [
+        max(card.busy_seconds)
+        for card in read_record(DATA / f"{name}.jsonl").cards
+        if card.phase is Phase.ROLLOUT and card.step > 1  # the first step compiles
+    ]
+    low, high = (float(word) for word in said.removesuffix(" s").split(" to "))
+    assert len(ends) == 2
+    assert all(low <= end <= high for end in ends)
+    assert f"after {said}" in PAGE
+
+
+def test_the_critic_took_more_than_the_budget_that_it_does_not_read() -> None:
+    """As CFG107 says of verl 0.9.1: its largest micro-batch had more than 16,384 tokens."""
+    file = DATA / "qwen2.5-1.5b-ppo.jsonl"
+
+    def predicted(tokens: int) -> float:
+        words = (
+            f"+critic.ppo_infer_max_token_len_per_gpu={tokens}",
+            f"critic.forward_max_token_len_per_gpu={tokens}",
+        )
+        answer = json.loads(run("advise", str(file), *words, "-f", "json").out)
+        (row,) = [row for row in answer["memory"]["phases"] if row["phase"] == "update_critic"]
+        return float(row["allocated_bytes"])
+
+    peaks = {peak.phase: peak.allocated_bytes for peak in phase_peaks(read_record(file))}
+    measured = peaks[Phase.UPDATE_CRITIC]
+    assert predicted(16_384) < measured - GIB
+    assert measured == pytest.approx(predicted(23_100), rel=0.005)
