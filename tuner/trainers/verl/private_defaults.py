@@ -5,6 +5,7 @@ Who vendors verl, or copies its ``ppo_trainer.yaml`` to change it, runs on that 
 
 import contextlib
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,13 @@ from tuner.language import _
 from tuner.shown_paths import shown_path
 from tuner.trainers.verl.defaults import file_of
 from tuner.trainers.verl.fingerprint import Likeness, likest
-from tuner.trainers.verl.trainer_code.find import code_around, code_of_package, is_package, package_below
+from tuner.trainers.verl.trainer_code.find import (
+    PackageBelow,
+    code_around,
+    code_of_package,
+    is_package,
+    package_below,
+)
 from tuner.trainers.verl.unread_copy import UnreadCopy, incomplete, likeness_in_part, not_composed
 from tuner.trainers.verl.version_file import told_version
 
@@ -74,6 +81,7 @@ class PrivateCopies:
         self._looked_for: dict[tuple[FilePath, str], PrivateDefaults | UnreadCopy | None] = {}
         self._codes: dict[FilePath, TrainerCode | None] = {}
         self._codes_around: dict[FilePath, TrainerCode | None] = {}
+        self._below = cache(package_below)  # a walk through the repository
 
     def code(self, package: FilePath) -> "TrainerCode | None":
         """The code of the package that a copy lies in."""
@@ -84,7 +92,7 @@ class PrivateCopies:
     def code_around(self, folder: FilePath) -> "TrainerCode | None":
         """The code of the copy in whose repository a folder lies."""
         if folder not in self._codes_around:
-            self._codes_around[folder] = code_around(folder.absolute())
+            self._codes_around[folder] = code_around(folder.absolute(), self._below)
         return self._codes_around[folder]
 
     def find(self, folder: FilePath, config: str) -> PrivateDefaults | None:
@@ -109,11 +117,13 @@ class PrivateCopies:
     def _look(self, folder: FilePath, config: str) -> PrivateDefaults | UnreadCopy | None:
         key = folder, config
         if key not in self._looked_for:
-            self._looked_for[key] = private_defaults(folder, config)
+            self._looked_for[key] = private_defaults(folder, config, self._below)
         return self._looked_for[key]
 
 
-def private_defaults(folder: FilePath, config: str) -> PrivateDefaults | UnreadCopy | None:
+def private_defaults(
+    folder: FilePath, config: str, below: PackageBelow = package_below
+) -> PrivateDefaults | UnreadCopy | None:
     """The copy of one of verl's configurations that a launch from this folder would rest on.
 
     None where none is found, or where it does not hold what verl's do; one that is not read where the copy of
@@ -122,9 +132,10 @@ def private_defaults(folder: FilePath, config: str) -> PrivateDefaults | UnreadC
     Args:
         folder: where the configuration or the script lies.
         config: one of verl's trainer configurations, fine-tuning's among them.
+        below: what finds a copy in the subfolders of the repository.
     """
     unread: UnreadCopy | None = None
-    for file in _candidates(folder.absolute(), config):
+    for file in _candidates(folder.absolute(), config, below):
         reading = _reading(file, config)
         note(reading.states)
         if reading.private is not None:
@@ -217,7 +228,7 @@ def _read(file: FilePath, config: str) -> _Reading:
     return _Reading(private=private, error=error, likeness=in_part, states=states)
 
 
-def _candidates(folder: FilePath, config: str) -> Iterator[FilePath]:
+def _candidates(folder: FilePath, config: str, below: PackageBelow) -> Iterator[FilePath]:
     for above in repository_folders(folder):  # what lies above is no part of the user's repository
         places = [above / place for place in _PLACES if place != _SUBMODULE or _has_submodule(above)]
         if above == folder:
@@ -226,7 +237,7 @@ def _candidates(folder: FilePath, config: str) -> Iterator[FilePath]:
             file = place / f"{file_of(config)[0]}.yaml"
             if is_there(file, FilePath.is_file):
                 yield file
-    package = package_below(folder)
+    package = below(folder)
     if package is not None and is_there(file := _in_package(package, config), FilePath.is_file):
         yield file
 
