@@ -35,7 +35,7 @@ def premises_in_short(answer: Consultation) -> Iterator[Part]:
     if answer.gpu_assumed:
         yield _assumed(answer)
     yield Paragraph(text=user_text(_job(answer)), level=1, further=1)
-    for name, text in _short_rows(answer):
+    for name, text in dict.fromkeys(_short_rows(answer)):  # of actor and critic alike
         yield Paragraph(text=titled(name, user_text(text)), level=1, further=1)
 
 
