@@ -7,7 +7,8 @@ from msgspec.structs import replace
 from tuner.advise.acceptance import MOST_LINES, Acceptance
 from tuner.advise.answer import Combination, Contribution, Recommendation
 from tuner.advise.block import Block, best_block, errors
-from tuner.advise.contributions import contributions
+from tuner.advise.contributions import contributions, figures_of
+from tuner.advise.differences import Changes, changes, merged
 from tuner.advise.merge import Merged, asked_again, frees, merge
 from tuner.advise.pricing import Cheapest, is_worse, shortage
 from tuner.advise.reading import Reading
@@ -17,6 +18,8 @@ from tuner.findings import Finding, Numerics, Severity
 from tuner.override_text import ADDS, DELETES, override_key
 from tuner.rules.case import Case
 from tuner.rules.rollout_engine import starts
+
+_NONE: Changes = {}
 
 
 def cheapest_run(case: Case, findings: Sequence[Finding], *, runs: bool) -> Cheapest | None:
@@ -57,21 +60,18 @@ def combine(
     if not started.starts:
         return None
     reading, fixes = _with_fixes(started.reading, case, ranked)
-    mended: list[Refusal | Recommendation] = [item for item in started.refusals if item.lifted_by_block]
-    mended += fixes
-    lifted = [
-        Contribution(finding=item.finding, overrides=item.overrides, numerics=item.numerics)
-        for item in mended
-        if item.overrides
-    ]
+    lifted = [_mended(item) for item in started.refusals if item.lifted_by_block and item.overrides]
     base = case.with_workload(reading.workload)
     findings = [item.finding for item in ranked] if base.workload == case.workload else asked_again(base)
-    most_lines = MOST_LINES - sum(len(part.overrides) for part in lifted)
+    most_lines = MOST_LINES - sum(
+        len(part.overrides) for part in (*lifted, *(item for item, _undone in fixes))
+    )
     refused = any(not item.lifted_by_block for item in started.refusals)
     for wanted in (acceptance, replace(acceptance, packages=True)):
         block = best_block(reading, base, findings, wanted, most_lines=most_lines)
         of_memory = judge_memory(block.case, block.reading.releases)
-        parts = [*lifted, *contributions(reading, base, block)]
+        fixed = (_mended(item, block.case, undone) for item, undone in fixes)
+        parts = [*lifted, *fixed, *contributions(reading, base, block)]
         if of_memory.verdict is Verdict.FITS:
             return _combination(block, parts, cheapest, refused=refused) if parts else None
         if not any(finding.rule.package for finding in findings):
@@ -94,12 +94,26 @@ def _combination(
     )
 
 
+def _mended(
+    item: Refusal | Recommendation, block: Case | None = None, undone: Changes = _NONE
+) -> Contribution:
+    """What puts a setting right, with what the block would be without it where it only makes room."""
+    room = block is not None and item.finding.severity is not Severity.ERROR
+    without = block.with_workload(merged(block.workload, undone)) if block is not None and room else None
+    return Contribution(
+        finding=item.finding,
+        overrides=item.overrides,
+        numerics=item.numerics,
+        without=figures_of(without),
+    )
+
+
 def _with_fixes(
     reading: Reading, case: Case, ranked: Sequence[Recommendation]
-) -> tuple[Reading, list[Recommendation]]:
-    """The configuration with what fixes silent errors and makes the job no worse.
+) -> tuple[Reading, list[tuple[Recommendation, Changes]]]:
+    """The configuration with what fixes silent errors and makes the job no worse; each with what undoes it.
 
-    A milder check counts as well where the job does not fit and what it fixes takes less memory.
+    A milder check counts as well where the job may not fit and what it fixes takes memory that is missing.
     """
     fixes = []
     for item in ranked:
@@ -110,11 +124,11 @@ def _with_fixes(
         except ValueError:
             continue
         before, changed = case.with_workload(reading.workload), case.with_workload(after.workload)
-        milder = not before.estimate.fits() and shortage(changed) < shortage(before)
+        milder = not before.estimate.fits_for_certain() and shortage(changed) < shortage(before)
         lifts = item.finding.severity is Severity.ERROR or milder
         if lifts and errors(after, changed) <= errors(reading, before) and not is_worse(before, changed):
+            fixes.append((item, changes(after.workload, reading.workload)))
             reading = after
-            fixes.append(item)
     return reading, fixes
 
 

@@ -88,7 +88,7 @@ def price_of(case: Case, finding: Finding, proposal: Workload, cheapest: Cheapes
     What that form has already is not compared with it.
     """
     proposed = case.with_workload(proposal)
-    phase = finding.phase or case.estimate.worst.phase
+    phase = finding.phase or (case.short() or case.estimate.worst).phase
     as_it_is = cheapest is not None and not cheapest.rules
     part_of_it = cheapest is not None and finding.rule.name in cheapest.rules
     runs = (as_it_is or proposed.estimate.fits()) and starts(proposal) and not part_of_it
