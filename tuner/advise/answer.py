@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class Price(Struct, frozen=True, kw_only=True):
     """What one proposal costs or gains, priced alone against the original."""
 
-    phase: Phase  # the finding's phase, else the one that lacks most memory, else the worst one
+    phase: Phase  # the finding's phase, or the worst one
     before_bytes: int  # peak of that phase
     after_bytes: int
     worst_before_bytes: int  # peak of the worst phase

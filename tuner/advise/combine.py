@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from tuner.advise.acceptance import MOST_LINES, Acceptance
@@ -18,8 +19,6 @@ from tuner.findings import Finding, Numerics, Severity
 from tuner.override_text import ADDS, DELETES, override_key
 from tuner.rules.case import Case
 from tuner.rules.rollout_engine import starts
-
-_NONE: Changes = {}
 
 
 def cheapest_run(case: Case, findings: Sequence[Finding], *, runs: bool) -> Cheapest | None:
@@ -63,14 +62,12 @@ def combine(
     lifted = [_mended(item) for item in started.refusals if item.lifted_by_block and item.overrides]
     base = case.with_workload(reading.workload)
     findings = [item.finding for item in ranked] if base.workload == case.workload else asked_again(base)
-    most_lines = MOST_LINES - sum(
-        len(part.overrides) for part in (*lifted, *(item for item, _undone in fixes))
-    )
+    mended = sum(len(part.overrides) for part in lifted) + sum(len(fix.item.overrides) for fix in fixes)
     refused = any(not item.lifted_by_block for item in started.refusals)
     for wanted in (acceptance, replace(acceptance, packages=True)):
-        block = best_block(reading, base, findings, wanted, most_lines=most_lines)
+        block = best_block(reading, base, findings, wanted, most_lines=MOST_LINES - mended)
         of_memory = judge_memory(block.case, block.reading.releases)
-        fixed = (_mended(item, block.case, undone) for item, undone in fixes)
+        fixed = (_fixed(fix, block.case) for fix in fixes)
         parts = [*lifted, *fixed, *contributions(reading, base, block)]
         if of_memory.verdict is Verdict.FITS:
             return _combination(block, parts, cheapest, refused=refused) if parts else None
@@ -94,28 +91,34 @@ def _combination(
     )
 
 
-def _mended(
-    item: Refusal | Recommendation, block: Case | None = None, undone: Changes = _NONE
-) -> Contribution:
-    """What puts a setting right, with what the block would be without it where it only makes room."""
-    room = block is not None and item.finding.severity is not Severity.ERROR
-    without = block.with_workload(merged(block.workload, undone)) if block is not None and room else None
-    return Contribution(
-        finding=item.finding,
-        overrides=item.overrides,
-        numerics=item.numerics,
-        without=figures_of(without),
-    )
+class _Fix(Struct, frozen=True, kw_only=True):
+    """What a check would set, and the fields that leaving it out would change."""
+
+    item: Recommendation
+    undone: Changes
 
 
-def _with_fixes(
-    reading: Reading, case: Case, ranked: Sequence[Recommendation]
-) -> tuple[Reading, list[tuple[Recommendation, Changes]]]:
-    """The configuration with what fixes silent errors and makes the job no worse; each with what undoes it.
+def _mended(item: Refusal | Recommendation) -> Contribution:
+    """What puts a setting right, as part of the block."""
+    return Contribution(finding=item.finding, overrides=item.overrides, numerics=item.numerics)
+
+
+def _fixed(fix: _Fix, block: Case) -> Contribution:
+    """A check's fix as part of the block, with what the job would be without it where it then may not fit."""
+    part = _mended(fix.item)
+    if fix.item.finding.severity is Severity.ERROR:
+        return part
+    without = figures_of(block.with_workload(merged(block.workload, fix.undone)))
+    needed = replace(part, without=without)
+    return needed if needed.needed else part
+
+
+def _with_fixes(reading: Reading, case: Case, ranked: Sequence[Recommendation]) -> tuple[Reading, list[_Fix]]:
+    """The configuration with what fixes silent errors and makes the job no worse.
 
     A milder check counts as well where the job may not fit and what it fixes takes memory that is missing.
     """
-    fixes = []
+    fixes: list[_Fix] = []
     for item in ranked:
         if item.finding.proposal is not None or item.yours or not item.overrides:
             continue
@@ -127,7 +130,7 @@ def _with_fixes(
         milder = not before.estimate.fits_for_certain() and shortage(changed) < shortage(before)
         lifts = item.finding.severity is Severity.ERROR or milder
         if lifts and errors(after, changed) <= errors(reading, before) and not is_worse(before, changed):
-            fixes.append((item, changes(after.workload, reading.workload)))
+            fixes.append(_Fix(item=item, undone=changes(after.workload, reading.workload)))
             reading = after
     return reading, fixes
 
