@@ -18,8 +18,8 @@ from tuner.language import _
 from tuner.shown_paths import shown_path
 from tuner.trainers.verl.defaults import file_of
 from tuner.trainers.verl.fingerprint import Likeness, likest
-from tuner.trainers.verl.trainer_code.find import code_around, code_of_package, is_package, package_below
-from tuner.trainers.verl.unread_copy import UnreadCopy, incomplete, likeness_in_part, not_composed
+from tuner.trainers.verl.trainer_code.find import code_around, code_of_package, is_package, packages_below
+from tuner.trainers.verl.unread_copy import UnreadCopy, incomplete, likeness_in_part, not_composed, undecided
 from tuner.trainers.verl.version_file import told_version
 
 if TYPE_CHECKING:
@@ -132,7 +132,22 @@ def private_defaults(folder: FilePath, config: str) -> PrivateDefaults | UnreadC
         if reading.error is not None and file.parts[-4:-1] == _PACKAGED:
             package = file.parent.parent.parent
             unread = unread or not_composed(file, package, reading.error, reading.likeness)
-    return unread or _incomplete_package(folder.absolute(), config)
+    return unread or _incomplete_package(folder.absolute(), config) or _one_of_several(folder, config)
+
+
+def _one_of_several(folder: FilePath, config: str) -> PrivateDefaults | UnreadCopy | None:
+    """The copies in subfolders where those say the same; else that nobody knows which of them runs."""
+    copies = list[PrivateDefaults]()
+    for package in packages_below(folder.absolute()):
+        if not is_there(file := _in_package(package, config), FilePath.is_file):
+            continue
+        reading = _reading(file, config)
+        note(reading.states)
+        if reading.private is not None:
+            copies.append(reading.private)
+    if not copies or all(copy.tree == copies[0].tree for copy in copies):
+        return copies[0] if copies else None
+    return undecided([copy.package for copy in copies], config, [copy.tree for copy in copies])
 
 
 def _incomplete_package(folder: FilePath, config: str) -> UnreadCopy | None:
@@ -224,11 +239,21 @@ def _candidates(folder: FilePath, config: str) -> Iterator[FilePath]:
             places.insert(0, above)
         for place in places:
             file = place / f"{file_of(config)[0]}.yaml"
-            if is_there(file, FilePath.is_file):
+            if is_there(file, FilePath.is_file) and not _is_behind_code(file, folder):
                 yield file
-    package = package_below(folder)
-    if package is not None and is_there(file := _in_package(package, config), FilePath.is_file):
+    packages = packages_below(folder)
+    if len(packages) == 1 and is_there(file := _in_package(packages[0], config), FilePath.is_file):
         yield file
+
+
+def _is_behind_code(file: FilePath, folder: FilePath) -> bool:
+    """Whether a configuration lies as verl's does, but without verl's code, which lies elsewhere.
+
+    Python runs the package that has the code, and Hydra takes the configurations beside its programs.
+    """
+    if file.parts[-4:-1] != _PACKAGED or is_package(file.parent.parent.parent):
+        return False
+    return bool(packages_below(folder))
 
 
 def _in_package(package: FilePath, config: str) -> FilePath:

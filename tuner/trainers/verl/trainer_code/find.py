@@ -32,10 +32,19 @@ def code_of_package(root: Path) -> "TrainerCode | None":
 
 
 def is_package(root: Path) -> bool:
-    """Whether a folder is a Python package, or will be one: a submodule's folder is empty before."""
+    """Whether a folder is a Python package, or will be one: a submodule's folder is empty before.
+
+    Configurations that lie in folders named as verl's are none: Python takes the package that is installed,
+    and Hydra the configurations beside its program.
+    """
     if not is_there(root, Path.is_dir):
         return False
-    return any(is_there(root / name) for name in ("__init__.py", "trainer")) or not any(root.iterdir())
+    return holds_code(root) or not any(root.iterdir())
+
+
+def holds_code(root: Path) -> bool:
+    """Whether a folder has the code of a package: its own, or that of its trainer."""
+    return is_there(root / "__init__.py") or _has_python(root / "trainer")
 
 
 def code_around(folder: Path) -> "TrainerCode | None":
@@ -54,12 +63,21 @@ def code_around(folder: Path) -> "TrainerCode | None":
 def package_below(folder: Path) -> Path | None:
     """The only copy of the trainer in the subfolders of a repository; None where there are several, or none.
 
-    Which of several a launch runs depends on what is installed, which nobody says. A copy that lies beside
-    the folder or above it comes before all others.
+    Which of several a launch runs depends on what is installed, which nobody says.
+    """
+    packages = packages_below(folder)
+    return packages[0] if len(packages) == 1 else None
+
+
+def packages_below(folder: Path) -> list[Path]:
+    """The copies of the trainer in the subfolders of a repository, in the order of their names.
+
+    None where a copy lies beside the folder or above it, which comes before them, or where there are so many
+    folders that not all are looked into.
     """
     above = list(repository_folders(folder))
     if not is_top_of_repository(above[-1]) or any(is_package(place / _NAME) for place in above):
-        return None
+        return []
     packages: list[Path] = []
     folders, looked_into = [above[-1]], 0
     for _level in range(_LEVELS):
@@ -67,17 +85,22 @@ def package_below(folder: Path) -> Path | None:
         for place in folders:
             looked_into += 1
             if looked_into > _MOST_FOLDERS:
-                return None
+                return []
             for subfolder in _subfolders(place):
                 (packages if _has_trainer(subfolder) else inner).append(subfolder)
-        if len(packages) > 1:
-            return None
         folders = inner
-    return packages[0] if packages else None
+    return packages
 
 
 def _has_trainer(folder: Path) -> bool:
-    return folder.name == _NAME and is_there(folder / "trainer", Path.is_dir)
+    return folder.name == _NAME and is_there(folder / "trainer", Path.is_dir) and holds_code(folder)
+
+
+def _has_python(folder: Path) -> bool:
+    """Whether a folder holds a file of Python."""
+    if not is_there(folder, Path.is_dir):
+        return False
+    return any(file.suffix == ".py" for file in folder.iterdir())
 
 
 def _subfolders(folder: Path) -> list[Path]:
