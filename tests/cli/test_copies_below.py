@@ -63,6 +63,7 @@ def test_of_copies_that_differ_nothing_is_pasted(repository: Path) -> None:
     said = answer(repository)
     assert said.startswith("CANNOT SAY")
     assert "those here differ in model.enable_gradient_checkpointing: " in said
+    assert "--config-name is sft_trainer, which cannot be composed;" in said
     assert "one/verl" in said and "two/verl" in said and "Paste this" not in said
 
 
