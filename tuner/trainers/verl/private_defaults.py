@@ -5,6 +5,7 @@ Who vendors verl, or copies its ``ppo_trainer.yaml`` to change it, runs on that 
 
 import contextlib
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,13 @@ from tuner.language import _
 from tuner.shown_paths import shown_path
 from tuner.trainers.verl.defaults import file_of
 from tuner.trainers.verl.fingerprint import Likeness, likest
-from tuner.trainers.verl.trainer_code.find import code_around, code_of_package, is_package, packages_below
+from tuner.trainers.verl.trainer_code.find import (
+    PackagesBelow,
+    code_around,
+    code_of_package,
+    is_package,
+    packages_below,
+)
 from tuner.trainers.verl.unread_copy import UnreadCopy, incomplete, likeness_in_part, not_composed, undecided
 from tuner.trainers.verl.version_file import told_version
 
@@ -74,6 +81,7 @@ class PrivateCopies:
         self._looked_for: dict[tuple[FilePath, str], PrivateDefaults | UnreadCopy | None] = {}
         self._codes: dict[FilePath, TrainerCode | None] = {}
         self._codes_around: dict[FilePath, TrainerCode | None] = {}
+        self._below = cache(packages_below)  # a walk through the repository
 
     def code(self, package: FilePath) -> "TrainerCode | None":
         """The code of the package that a copy lies in."""
@@ -84,7 +92,7 @@ class PrivateCopies:
     def code_around(self, folder: FilePath) -> "TrainerCode | None":
         """The code of the copy in whose repository a folder lies."""
         if folder not in self._codes_around:
-            self._codes_around[folder] = code_around(folder.absolute())
+            self._codes_around[folder] = code_around(folder.absolute(), self._below)
         return self._codes_around[folder]
 
     def find(self, folder: FilePath, config: str) -> PrivateDefaults | None:
@@ -109,11 +117,13 @@ class PrivateCopies:
     def _look(self, folder: FilePath, config: str) -> PrivateDefaults | UnreadCopy | None:
         key = folder, config
         if key not in self._looked_for:
-            self._looked_for[key] = private_defaults(folder, config)
+            self._looked_for[key] = private_defaults(folder, config, self._below)
         return self._looked_for[key]
 
 
-def private_defaults(folder: FilePath, config: str) -> PrivateDefaults | UnreadCopy | None:
+def private_defaults(
+    folder: FilePath, config: str, below: PackagesBelow = packages_below
+) -> PrivateDefaults | UnreadCopy | None:
     """The copy of one of verl's configurations that a launch from this folder would rest on.
 
     None where none is found, or where it does not hold what verl's do; one that is not read where the copy of
@@ -122,9 +132,10 @@ def private_defaults(folder: FilePath, config: str) -> PrivateDefaults | UnreadC
     Args:
         folder: where the configuration or the script lies.
         config: one of verl's trainer configurations, fine-tuning's among them.
+        below: what finds the copies in the subfolders of the repository.
     """
     unread: UnreadCopy | None = None
-    for file in _candidates(folder.absolute(), config):
+    for file in _candidates(folder.absolute(), config, below):
         reading = _reading(file, config)
         note(reading.states)
         if reading.private is not None:
@@ -132,13 +143,17 @@ def private_defaults(folder: FilePath, config: str) -> PrivateDefaults | UnreadC
         if reading.error is not None and file.parts[-4:-1] == _PACKAGED:
             package = file.parent.parent.parent
             unread = unread or not_composed(file, package, reading.error, reading.likeness)
-    return unread or _incomplete_package(folder.absolute(), config) or _one_of_several(folder, config)
+    return (
+        unread
+        or _incomplete_package(folder.absolute(), config)
+        or _one_of_several(below(folder.absolute()), config)
+    )
 
 
-def _one_of_several(folder: FilePath, config: str) -> PrivateDefaults | UnreadCopy | None:
+def _one_of_several(packages: Iterable[FilePath], config: str) -> PrivateDefaults | UnreadCopy | None:
     """The copies in subfolders where those say the same; else that nobody knows which of them runs."""
     copies = list[PrivateDefaults]()
-    for package in packages_below(folder.absolute()):
+    for package in packages:
         if not is_there(file := _in_package(package, config), FilePath.is_file):
             continue
         reading = _reading(file, config)
@@ -232,28 +247,28 @@ def _read(file: FilePath, config: str) -> _Reading:
     return _Reading(private=private, error=error, likeness=in_part, states=states)
 
 
-def _candidates(folder: FilePath, config: str) -> Iterator[FilePath]:
+def _candidates(folder: FilePath, config: str, below: PackagesBelow) -> Iterator[FilePath]:
     for above in repository_folders(folder):  # what lies above is no part of the user's repository
         places = [above / place for place in _PLACES if place != _SUBMODULE or _has_submodule(above)]
         if above == folder:
             places.insert(0, above)
         for place in places:
             file = place / f"{file_of(config)[0]}.yaml"
-            if is_there(file, FilePath.is_file) and not _is_behind_code(file, folder):
+            if is_there(file, FilePath.is_file) and not _is_behind_code(file, folder, below):
                 yield file
-    packages = packages_below(folder)
+    packages = below(folder)
     if len(packages) == 1 and is_there(file := _in_package(packages[0], config), FilePath.is_file):
         yield file
 
 
-def _is_behind_code(file: FilePath, folder: FilePath) -> bool:
+def _is_behind_code(file: FilePath, folder: FilePath, below: PackagesBelow) -> bool:
     """Whether a configuration lies as verl's does, but without verl's code, which lies elsewhere.
 
     Python runs the package that has the code, and Hydra takes the configurations beside its programs.
     """
     if file.parts[-4:-1] != _PACKAGED or is_package(file.parent.parent.parent):
         return False
-    return bool(packages_below(folder))
+    return bool(below(folder))
 
 
 def _in_package(package: FilePath, config: str) -> FilePath:

@@ -1,6 +1,7 @@
 """Finds the copy of the trainer that a launch would run, from the folder that it lies in."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,9 @@ _NAME = "verl"
 _LEVELS = 3  # below the top of a repository, in which a copy in a subfolder is looked for
 _MOST_FOLDERS = 400  # that are looked into
 _OTHERS = frozenset({*_INSTALLED, "node_modules", "__pycache__"})  # hold what others have published
+
+PackagesBelow = Callable[[Path], list[Path]]
+"""What finds the copies of the trainer in the subfolders of a repository, such as :func:`packages_below`."""
 
 
 def code_of_package(root: Path) -> "TrainerCode | None":
@@ -47,7 +51,7 @@ def holds_code(root: Path) -> bool:
     return is_there(root / "__init__.py") or _has_python(root / "trainer")
 
 
-def code_around(folder: Path) -> "TrainerCode | None":
+def code_around(folder: Path, below: "PackagesBelow | None" = None) -> "TrainerCode | None":
     """The copy of the trainer in whose repository a folder lies; None where it lies in none.
 
     A clone beside the repository is no part of it.
@@ -56,59 +60,65 @@ def code_around(folder: Path) -> "TrainerCode | None":
     code = next((code for code in above if code is not None), None)
     if code is not None:
         return code
-    package = package_below(folder)
-    return None if package is None else code_of_package(package)
-
-
-def package_below(folder: Path) -> Path | None:
-    """The only copy of the trainer in the subfolders of a repository; None where there are several, or none.
-
-    Which of several a launch runs depends on what is installed, which nobody says.
-    """
-    packages = packages_below(folder)
-    return packages[0] if len(packages) == 1 else None
+    packages = (below or packages_below)(folder)
+    return code_of_package(packages[0]) if len(packages) == 1 else None
 
 
 def packages_below(folder: Path) -> list[Path]:
     """The copies of the trainer in the subfolders of a repository, in the order of their names.
 
-    None where a copy lies beside the folder or above it, which comes before them, or where there are so many
-    folders that not all are looked into.
+    Which of several a launch runs depends on what is installed, which nobody says. None where a copy lies
+    beside the folder or above it, which comes before them, or where there are so many folders that not all
+    are looked into.
     """
     above = list(repository_folders(folder))
     if not is_top_of_repository(above[-1]) or any(is_package(place / _NAME) for place in above):
         return []
-    packages: list[Path] = []
-    folders, looked_into = [above[-1]], 0
+    top = str(above[-1])
+    packages: list[str] = []
+    folders, looked_into = [top], 0
     for _level in range(_LEVELS):
-        inner: list[Path] = []
+        inner: list[str] = []
         for place in folders:
+            names = _names(place)
+            if place != top and ".git" in names and is_top_of_repository(Path(place)):
+                continue
             looked_into += 1
             if looked_into > _MOST_FOLDERS:
                 return []
-            for subfolder in _subfolders(place):
-                (packages if _has_trainer(subfolder) else inner).append(subfolder)
+            subfolders = [f"{place}/{name}" for name in names if _is_own(name)]
+            inner += [subfolder for subfolder in subfolders if not _has_trainer(subfolder)]
+            packages += [subfolder for subfolder in subfolders if _is_package_of(subfolder)]
         folders = inner
-    return packages
+    return [Path(package) for package in packages]
 
 
-def _has_trainer(folder: Path) -> bool:
-    return folder.name == _NAME and is_there(folder / "trainer", Path.is_dir) and holds_code(folder)
+def _is_package_of(folder: str) -> bool:
+    """Whether a folder is a copy of the trainer, and no repository of its own."""
+    return _has_trainer(folder) and not is_top_of_repository(Path(folder))
+
+
+def _has_trainer(folder: str) -> bool:
+    named = folder.endswith(f"/{_NAME}") and is_there(f"{folder}/trainer", Path.is_dir)
+    return named and holds_code(Path(folder))
 
 
 def _has_python(folder: Path) -> bool:
     """Whether a folder holds a file of Python."""
-    if not is_there(folder, Path.is_dir):
-        return False
-    return any(file.suffix == ".py" for file in folder.iterdir())
+    return is_there(folder, Path.is_dir) and any(file.suffix == ".py" for file in folder.iterdir())
 
 
-def _subfolders(folder: Path) -> list[Path]:
-    """The folders in a folder that are part of its repository, in the order of their names."""
+def _is_own(name: str) -> bool:
+    """Whether what lies in a folder of this name is part of the repository."""
+    return not name.startswith(".") and name not in _OTHERS
+
+
+def _names(folder: str) -> list[str]:
+    """The names of the folders in a folder and of its ``.git``, which may be a file, in their order."""
     try:
         with os.scandir(folder) as entries:
-            names = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+            return sorted(
+                entry.name for entry in entries if entry.name == ".git" or entry.is_dir(follow_symlinks=False)
+            )
     except OSError:
         return []
-    own = (folder / name for name in names if not name.startswith(".") and name not in _OTHERS)
-    return [place for place in own if not is_top_of_repository(place)]
