@@ -1,9 +1,11 @@
 """The block to paste, on every launch: what is read back from it is what was said of it."""
 
+import re
 from typing import Any
 
 import pytest
 
+from tests.cli.runner import run
 from tests.corpus import launches
 from tuner.advise import Advice
 from tuner.advise.acceptance import MOST_LINES
@@ -152,6 +154,52 @@ def test_a_milder_check_joins_the_block_where_it_makes_the_job_fit() -> None:
     assert advice is not None and not advice.estimate.fits()
     assert advice.combination is not None
     assert "recomputation-unread" in {part.finding.rule.name for part in advice.combination.contributions}
+
+
+PROGRAM = ("python3", "-m", "verl.trainer.main_ppo")
+SWITCH_UNREAD = (
+    "--config-name=ppo_megatron_trainer",
+    "algorithm.adv_estimator=grpo",
+    "actor_rollout_ref.model.path=Qwen/Qwen3-30B-A3B",
+    "actor_rollout_ref.model.enable_gradient_checkpointing=True",
+    "actor_rollout_ref.actor.megatron.pipeline_model_parallel_size=2",
+    "actor_rollout_ref.actor.megatron.tensor_model_parallel_size=4",
+    "actor_rollout_ref.actor.megatron.expert_model_parallel_size=4",
+    "actor_rollout_ref.actor.ppo_mini_batch_size=64",
+    "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=4",
+    "actor_rollout_ref.actor.use_kl_loss=True",
+    "actor_rollout_ref.rollout.name=vllm",
+    "actor_rollout_ref.rollout.n=5",
+    "actor_rollout_ref.rollout.tensor_model_parallel_size=4",
+    "actor_rollout_ref.rollout.gpu_memory_utilization=0.6",
+    "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=4",
+    "actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu=4",
+    "data.train_batch_size=64",
+    "data.max_prompt_length=1024",
+    "data.max_response_length=2048",
+    "trainer.n_gpus_per_node=8",
+    "trainer.nnodes=4",
+)
+
+
+def test_a_milder_check_joins_the_block_of_a_job_that_is_expected_to_fit_but_may_not() -> None:
+    advice = advised({"tags": ["v0.4.0"], "overrides": SWITCH_UNREAD})
+    assert advice is not None and advice.estimate.fits() and not advice.estimate.fits_for_certain()
+    together = advice.combination
+    assert together is not None and together.estimate.fits_for_certain()
+    (part,) = (part for part in together.contributions if part.finding.rule.name == "recomputation-unread")
+    assert part.without is not None and part.without.fits and not part.without.certain and part.needed
+    (item,) = (item for item in advice.recommendations if item.finding.rule.name == "recomputation-unread")
+    assert item.price is not None and item.price.phase.value == "update_actor"
+
+
+def test_the_short_answer_says_what_a_milder_check_in_the_block_frees() -> None:
+    words = ("advise", *PROGRAM, *SWITCH_UNREAD, "--gpu", "h100-sxm", "--verl-version", "0.4.0")
+    answer = " ".join(run(*words).out.split())
+    assert "Nothing to paste" not in answer
+    _before, _paste, block = answer.partition("Paste this: FITS")
+    assert "activations_checkpoint_granularity=full" in block and "makes it fit CFG168" in block
+    assert re.search(r"CFG168 recomputation-unread .* update_actor at most 80\.\d → [23]\d\.\d GiB", block)
 
 
 @pytest.mark.parametrize(

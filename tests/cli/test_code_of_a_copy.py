@@ -265,6 +265,49 @@ def test_a_budget_under_which_the_copy_divides_the_loss_by_another_number(
     assert ("BAT001" in counted) is not scales
 
 
+@pytest.mark.parametrize(
+    ("sizes", "override"),
+    [
+        ("ppo_micro_batch_size=64", "actor_rollout_ref.actor.ppo_micro_batch_size=16"),
+        ("ppo_micro_batch_size=16", None),
+        ("ppo_micro_batch_size=null", "actor_rollout_ref.actor.use_dynamic_bsz=False"),
+    ],
+)
+def test_a_budget_that_scales_the_loss_is_put_right_by_a_size_that_costs_no_memory(
+    repository: Path, sizes: str, override: str | None
+) -> None:
+    """16 sequences a rank of 10,240 tokens on average, of which 40,000 make a micro-batch: there are 5."""
+    answer, _text = _budgeted(repository, sizes)
+    found = [finding for finding in answer["findings"] if finding["code"] == "CFG190"]
+    assert [finding["overrides"] for finding in found] == ([] if override is None else [[override]])
+    if override is not None and "micro" in override:
+        price = found[0]["price"]
+        assert (
+            price["after_bytes"] == price["before_bytes"] and "divided by 4 with it" in found[0]["notes"][0]
+        )
+
+
+def test_an_override_whose_job_does_not_fit_says_so_beside_it(repository: Path) -> None:
+    _answer, text = _budgeted(repository, "ppo_micro_batch_size_per_gpu=16")
+    price, _override, _rest = text.partition("use_dynamic_bsz=False")
+    assert "with it alone the job does not fit" in price.rpartition("CFG190")[2]
+
+
+def _budgeted(repository: Path, sizes: str) -> tuple[dict[str, Any], str]:
+    (repository / "verl" / "workers" / "dp_actor.py").write_text(DIVIDES_ALWAYS)
+    lines = (
+        "data.train_batch_size=32 data.max_prompt_length=4096 data.max_response_length=16384 "
+        "actor_rollout_ref.rollout.n=4 actor_rollout_ref.rollout.tensor_model_parallel_size=2 "
+        "actor_rollout_ref.actor.ppo_mini_batch_size=16 "
+        "actor_rollout_ref.actor.ppo_max_token_len_per_gpu=20000 "
+        f"actor_rollout_ref.actor.ulysses_sequence_parallel_size=2 actor_rollout_ref.actor.{sizes}"
+    )
+    write(repository, workers=TIMEOUT, launch=f"{LAUNCH} {lines}")
+    words = ("--gpu", "h100-sxm", "--verl-version", "0.3.0.post1")
+    text = run("advise", str(repository / "run.sh"), *words, "--full").out
+    return advice(repository, *words), " ".join(text.split())
+
+
 PACKS_SOME = """class ActorRolloutRefWorker:
     def _build_model_optimizer(self):
         use_remove_padding = self.config.model.get("use_remove_padding", False)

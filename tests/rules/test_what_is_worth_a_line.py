@@ -126,11 +126,11 @@ def test_a_decision_that_is_no_better_than_the_block_is_not_told() -> None:
     assert "BAT004" not in advised().out
 
 
-def test_what_mends_a_setting_is_not_called_a_help_for_others() -> None:
+def test_the_fix_without_which_a_job_may_not_fit_is_not_called_a_help_for_others() -> None:
     path = "examples/sglang_multiturn/geo3k/run_qwen2.5-3b_megatron_geo3k_multiturn.sh"
     launch = next(launch for launch in launches() if launch["path"] == path)
     text = run(
         "advise", "/dev/null", "--gpu", "h100-sxm", "--verl-version", "0.4.1", "--", *launch["overrides"]
     ).out
     (line,) = (line for line in text.splitlines() if "CFG168 " in line and "recomputation-unread" not in line)
-    assert line.split("CFG168")[0].strip() == "mends a setting"
+    assert line.split("CFG168")[0].strip() == "makes it fit"

@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from tuner.advise.acceptance import MOST_LINES, Acceptance
 from tuner.advise.answer import Combination, Contribution, Recommendation
 from tuner.advise.block import Block, best_block, errors
-from tuner.advise.contributions import contributions
+from tuner.advise.contributions import contributions, figures_of
+from tuner.advise.differences import Changes, changes, merged
 from tuner.advise.merge import Merged, asked_again, frees, merge
 from tuner.advise.pricing import Cheapest, is_worse, shortage
 from tuner.advise.reading import Reading
@@ -57,21 +59,16 @@ def combine(
     if not started.starts:
         return None
     reading, fixes = _with_fixes(started.reading, case, ranked)
-    mended: list[Refusal | Recommendation] = [item for item in started.refusals if item.lifted_by_block]
-    mended += fixes
-    lifted = [
-        Contribution(finding=item.finding, overrides=item.overrides, numerics=item.numerics)
-        for item in mended
-        if item.overrides
-    ]
+    lifted = [_mended(item) for item in started.refusals if item.lifted_by_block and item.overrides]
     base = case.with_workload(reading.workload)
     findings = [item.finding for item in ranked] if base.workload == case.workload else asked_again(base)
-    most_lines = MOST_LINES - sum(len(part.overrides) for part in lifted)
+    mended = sum(len(part.overrides) for part in lifted) + sum(len(fix.item.overrides) for fix in fixes)
     refused = any(not item.lifted_by_block for item in started.refusals)
     for wanted in (acceptance, replace(acceptance, packages=True)):
-        block = best_block(reading, base, findings, wanted, most_lines=most_lines)
+        block = best_block(reading, base, findings, wanted, most_lines=MOST_LINES - mended)
         of_memory = judge_memory(block.case, block.reading.releases)
-        parts = [*lifted, *contributions(reading, base, block)]
+        fixed = (_fixed(fix, block.case) for fix in fixes)
+        parts = [*lifted, *fixed, *contributions(reading, base, block)]
         if of_memory.verdict is Verdict.FITS:
             return _combination(block, parts, cheapest, refused=refused) if parts else None
         if not any(finding.rule.package for finding in findings):
@@ -94,14 +91,34 @@ def _combination(
     )
 
 
-def _with_fixes(
-    reading: Reading, case: Case, ranked: Sequence[Recommendation]
-) -> tuple[Reading, list[Recommendation]]:
+class _Fix(Struct, frozen=True, kw_only=True):
+    """What a check would set, and the fields that leaving it out would change."""
+
+    item: Recommendation
+    undone: Changes
+
+
+def _mended(item: Refusal | Recommendation) -> Contribution:
+    """What puts a setting right, as part of the block."""
+    return Contribution(finding=item.finding, overrides=item.overrides, numerics=item.numerics)
+
+
+def _fixed(fix: _Fix, block: Case) -> Contribution:
+    """A check's fix as part of the block, with what the job would be without it where it then may not fit."""
+    part = _mended(fix.item)
+    if fix.item.finding.severity is Severity.ERROR:
+        return part
+    without = figures_of(block.with_workload(merged(block.workload, fix.undone)))
+    needed = replace(part, without=without)
+    return needed if needed.needed else part
+
+
+def _with_fixes(reading: Reading, case: Case, ranked: Sequence[Recommendation]) -> tuple[Reading, list[_Fix]]:
     """The configuration with what fixes silent errors and makes the job no worse.
 
-    A milder check counts as well where the job does not fit and what it fixes takes less memory.
+    A milder check counts as well where the job may not fit and what it fixes takes memory that is missing.
     """
-    fixes = []
+    fixes: list[_Fix] = []
     for item in ranked:
         if item.finding.proposal is not None or item.yours or not item.overrides:
             continue
@@ -110,11 +127,11 @@ def _with_fixes(
         except ValueError:
             continue
         before, changed = case.with_workload(reading.workload), case.with_workload(after.workload)
-        milder = not before.estimate.fits() and shortage(changed) < shortage(before)
+        milder = not before.estimate.fits_for_certain() and shortage(changed) < shortage(before)
         lifts = item.finding.severity is Severity.ERROR or milder
         if lifts and errors(after, changed) <= errors(reading, before) and not is_worse(before, changed):
+            fixes.append(_Fix(item=item, undone=changes(after.workload, reading.workload)))
             reading = after
-            fixes.append(item)
     return reading, fixes
 
 

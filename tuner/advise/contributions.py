@@ -62,7 +62,7 @@ def _contribution(part: Accepted, own: tuple[str, ...], case: Case, without: Cas
     return Contribution(
         finding=part.finding,
         overrides=own,
-        without=_figures(without),
+        without=figures_of(without),
         host_bytes=case.host_bytes - before.host_bytes,
         numerics=numerics(part.finding, before.workload, case.workload),
     )
@@ -78,7 +78,8 @@ def _overrides(reading: Reading, workload: Workload) -> tuple[str, ...]:
         return ()
 
 
-def _figures(case: Case | None) -> Without | None:
+def figures_of(case: Case | None) -> Without | None:
+    """What a contribution's absence would come to; None where the others rest on it."""
     if case is None:
         return None
     worst = case.estimate.worst.peak_bytes

@@ -85,10 +85,11 @@ def price_of(case: Case, finding: Finding, proposal: Workload, cheapest: Cheapes
     """What a proposal costs or gains in the finding's phase, in the worst one, and in time.
 
     Seconds of a run that cannot exist are none: they are compared with those of the cheapest form that runs.
-    What that form has already is not compared with it.
+    What that form has already is not compared with it. Of a finding without a phase the one counts that lacks
+    most memory: its interval may end beyond the card while another one's expected peak is higher.
     """
     proposed = case.with_workload(proposal)
-    phase = finding.phase or case.estimate.worst.phase
+    phase = finding.phase or (case.short() or case.estimate.worst).phase
     as_it_is = cheapest is not None and not cheapest.rules
     part_of_it = cheapest is not None and finding.rule.name in cheapest.rules
     runs = (as_it_is or proposed.estimate.fits()) and starts(proposal) and not part_of_it

@@ -63,6 +63,8 @@ def with_missing_config(given: UserInput, missing: MissingConfiguration) -> User
     text = _("{name}, which was not found here; the trainer's own configuration is taken")
     if not missing.name:
         text = _("not known: {reason}; the trainer's own configuration is taken")
+    elif missing.reason:
+        text = _("{name}, which cannot be composed; the trainer's own configuration is taken")
     option = option_value(given.arguments, "config_name")
     place = missing.location if option is None else option.location
     if place.source == COMMAND_LINE:

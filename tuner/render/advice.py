@@ -7,7 +7,7 @@ from tuner.advise import Advice
 from tuner.consultation.result import Consultation
 from tuner.counted import counted
 from tuner.language import _
-from tuner.memory import Estimate, RolloutMemory
+from tuner.memory import Estimate, RolloutMemory, Term
 from tuner.memory.rollout.share import FRACTION_MEANS
 from tuner.render.bars import chart
 from tuner.render.block import block, contributions
@@ -20,7 +20,7 @@ from tuner.render.verdict import verdict
 from tuner.render.words import full_stop
 from tuner.rules.wording import up_to
 from tuner.units import GIB
-from tuner.workload import RolloutEngine
+from tuner.workload import Images, RolloutEngine
 
 # For each GPU of a node: NVIDIA's DGX A100 comes with 1 TB or 2 TB for eight, DGX H100 with 2 TB.
 _LEAST_USUAL_BYTES, _MOST_USUAL_BYTES = 128 * GIB, 256 * GIB
@@ -208,20 +208,55 @@ def memory_aside(advice: Advice) -> Iterator[str]:
 
 
 def wanted_host(advice: Advice) -> Iterator[str]:
-    """The host memory without which a job does not start, where few nodes have it and nobody says."""
-    estimate, cluster = advice.estimate, advice.workload.cluster
-    most, gpus = estimate.host_high_bytes, cluster.gpus_per_node
-    usual = estimate.host_bytes <= _LEAST_USUAL_BYTES * gpus and most <= _MOST_USUAL_BYTES * gpus
-    if advice.workload.unmodelled_engine or estimate.host_capacity_bytes is not None or usual:
+    """The host memory without which a job does not start, where few nodes have it and nobody says.
+
+    What images of an assumed size take is no condition: it is said with what is assumed.
+    """
+    estimate, assumed = advice.estimate, _assumed_images(advice)
+    if advice.workload.unmodelled_engine or estimate.host_capacity_bytes is not None:
         return
-    text = _("It starts only where each node has {host} of host memory")
-    if most > estimate.host_bytes:
-        text = _(
-            "It starts only where each node has {host} of host memory, or up to {most} where pinned memory "
-            "is rounded up to powers of two"
+    sure = estimate.host_bytes - sum(term.bytes for term in assumed)
+    most = estimate.host_high_bytes - sum(term.high for term in assumed)
+    if not _is_usual(advice, sure, most):
+        text = _("It starts only where each node has {host} of host memory")
+        if most > sure:
+            text = _(
+                "It starts only where each node has {host} of host memory, or up to {most} where pinned "
+                "memory is rounded up to powers of two"
+            )
+        yield _("{text}; --host-memory says what yours have.").format(
+            text=text.format(host=gib(sure), most=gib(most))
         )
-    yield _("{text}; --host-memory says what yours have.").format(
-        text=text.format(host=gib(estimate.host_bytes), most=gib(most))
+    shown = advice.workload.batch.images
+    if shown is not None and not _is_usual(advice, estimate.host_bytes, estimate.host_high_bytes):
+        yield from (_of_images(shown, term) for term in assumed)
+
+
+def _is_usual(advice: Advice, host_bytes: int, most_bytes: int) -> bool:
+    """Whether most nodes have as much host memory."""
+    gpus = advice.workload.cluster.gpus_per_node
+    return host_bytes <= _LEAST_USUAL_BYTES * gpus and most_bytes <= _MOST_USUAL_BYTES * gpus
+
+
+def _assumed_images(advice: Advice) -> tuple[Term, ...]:
+    """What a node's host memory holds of images whose size is assumed."""
+    shown = advice.workload.batch.images
+    if shown is None or not shown.assumed:
+        return ()
+    return tuple(term for term in advice.estimate.host_terms if term.name == "controller_images")
+
+
+def _of_images(shown: Images, term: Term) -> str:
+    """Host memory of images, with what is assumed of them in the same sentence."""
+    return _(
+        "Images take {host} more of a node's host memory ({low} to {most}) if a prompt has {number} of "
+        "{pixels:,} pixels, which is assumed; --image-pixels says how large they are."
+    ).format(
+        host=gib(term.bytes),
+        low=gib(term.low),
+        most=gib(term.high),
+        number=shown.per_prompt,
+        pixels=shown.pixels,
     )
 
 

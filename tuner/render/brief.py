@@ -10,7 +10,7 @@ from tuner.findings import Finding, Severity
 from tuner.language import _, ngettext
 from tuner.render.document.marks import ARROW, OF_SEVERITY, Medium, either, marked, strong, user_text
 from tuner.render.document.parts import Entry, Heading, Paragraph, Part, Paste
-from tuner.render.numbers import gib
+from tuner.render.numbers import change, gib, same_gib
 from tuner.render.recommendations import Sorted, price, sorted_advice
 from tuner.render.terminal import plain
 from tuner.render.words import (
@@ -23,6 +23,7 @@ from tuner.render.words import (
     shown_overrides,
     titled,
 )
+from tuner.rules.case import figures
 from tuner.rules.wording import duration
 
 _MOST = 3
@@ -141,6 +142,8 @@ def _entry(lever: _Lever, advice: Advice, *, more: int) -> Entry:
     if lever.part is None and item is not None and item.price is not None:
         cost = price(item.price, capacity_bytes=advice.estimate.capacity_bytes)
         text += _(" Alone: {cost}.").format(cost=cost)
+    elif item is not None and lever.part is not None:
+        text += _freed(item, lever.part, advice)
     if item is not None and item.yours:
         effect = numerics(item.numerics)
         text += (
@@ -154,9 +157,29 @@ def _entry(lever: _Lever, advice: Advice, *, more: int) -> Entry:
     head = f"{severity} {finding.rule.code} {strong(finding.rule.name)}"
     shown = either(terminal=head, page=titled(head, user_text(text)))
     details: list[Paragraph | Paste] = [Paragraph(text=user_text(text), level=2, only=Medium.TERMINAL)]
-    if item is not None and item.yours:
+    if item is not None and (item.yours or _is_room_of_check(lever, advice)):
         details += _pasted(item)
     return Entry(text=shown, details=tuple(details))
+
+
+def _freed(item: Recommendation, part: Contribution, advice: Advice) -> str:
+    """What the fix of a check takes from the phase that may lack memory; empty where the job fits without."""
+    if part.finding.proposal is not None or item.price is None or item.workload is None or not part.needed:
+        return ""
+    before = advice.estimate.phase(item.price.phase)
+    after = figures(item.workload).estimate.phase(item.price.phase)
+    if before is None or after is None or same_gib(before.interval[1], after.interval[1]):
+        return ""
+    freed = change(before.interval[1], after.interval[1]).replace("->", ARROW)
+    return _(" Alone: {phase} at most {change}.").format(phase=item.price.phase.value, change=freed)
+
+
+def _is_room_of_check(lever: _Lever, advice: Advice) -> bool:
+    """Whether a check outside the block has overrides of its own that free memory that is missing."""
+    item = lever.item
+    if item is None or lever.part is not None or item.finding.proposal is not None or item.price is None:
+        return False
+    return bool(item.overrides) and makes_room(item, advice)
 
 
 def _is_decision(item: Recommendation) -> bool:

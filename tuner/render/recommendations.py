@@ -120,6 +120,8 @@ def price(cost: Price, *, capacity_bytes: int) -> str:
         )
     if cost.worst_before_bytes > capacity_bytes >= cost.worst_after_bytes:
         parts.append(_("then the expected peak fits"))
+    elif cost.worst_after_bytes > capacity_bytes >= cost.worst_before_bytes:
+        parts.append(_("with it alone the job does not fit"))
     parts = parts or [
         _("{phase} stays at {after}").format(phase=cost.phase.value, after=gib(cost.after_bytes))
     ]

@@ -86,7 +86,9 @@ class CopyOfLaunch:
     def _unread(self, version: str) -> "UnreadCopy | None":
         if not self._folder or not self._may_be:
             return None
-        return self._copies.unread(Path(self._folder), self._config_of(version))
+        unread = self._copies.unread(Path(self._folder), self._config_of(version))
+        told = unread is not None and unread.installation_decides and RELEASES.installed()
+        return None if told else unread
 
     def stated_in(self, base: Base, version: str) -> Base:
         """The base with what the copy says of its version, where a copy's configuration is read."""

@@ -20,13 +20,13 @@ from tuner.shown_paths import shown_path
 from tuner.trainers.verl.defaults import file_of
 from tuner.trainers.verl.fingerprint import Likeness, likest
 from tuner.trainers.verl.trainer_code.find import (
-    PackageBelow,
+    PackagesBelow,
     code_around,
     code_of_package,
     is_package,
-    package_below,
+    packages_below,
 )
-from tuner.trainers.verl.unread_copy import UnreadCopy, incomplete, likeness_in_part, not_composed
+from tuner.trainers.verl.unread_copy import UnreadCopy, incomplete, likeness_in_part, not_composed, undecided
 from tuner.trainers.verl.version_file import told_version
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class PrivateCopies:
         self._looked_for: dict[tuple[FilePath, str], PrivateDefaults | UnreadCopy | None] = {}
         self._codes: dict[FilePath, TrainerCode | None] = {}
         self._codes_around: dict[FilePath, TrainerCode | None] = {}
-        self._below = cache(package_below)  # a walk through the repository
+        self._below = cache(packages_below)  # a walk through the repository
 
     def code(self, package: FilePath) -> "TrainerCode | None":
         """The code of the package that a copy lies in."""
@@ -122,7 +122,7 @@ class PrivateCopies:
 
 
 def private_defaults(
-    folder: FilePath, config: str, below: PackageBelow = package_below
+    folder: FilePath, config: str, below: PackagesBelow = packages_below
 ) -> PrivateDefaults | UnreadCopy | None:
     """The copy of one of verl's configurations that a launch from this folder would rest on.
 
@@ -132,7 +132,7 @@ def private_defaults(
     Args:
         folder: where the configuration or the script lies.
         config: one of verl's trainer configurations, fine-tuning's among them.
-        below: what finds a copy in the subfolders of the repository.
+        below: what finds the copies in the subfolders of the repository.
     """
     unread: UnreadCopy | None = None
     for file in _candidates(folder.absolute(), config, below):
@@ -143,7 +143,26 @@ def private_defaults(
         if reading.error is not None and file.parts[-4:-1] == _PACKAGED:
             package = file.parent.parent.parent
             unread = unread or not_composed(file, package, reading.error, reading.likeness)
-    return unread or _incomplete_package(folder.absolute(), config)
+    return (
+        unread
+        or _incomplete_package(folder.absolute(), config)
+        or _one_of_several(below(folder.absolute()), config)
+    )
+
+
+def _one_of_several(packages: Iterable[FilePath], config: str) -> PrivateDefaults | UnreadCopy | None:
+    """The copies in subfolders where those say the same; else that nobody knows which of them runs."""
+    copies = list[PrivateDefaults]()
+    for package in packages:
+        if not is_there(file := _in_package(package, config), FilePath.is_file):
+            continue
+        reading = _reading(file, config)
+        note(reading.states)
+        if reading.private is not None:
+            copies.append(reading.private)
+    if not copies or all(copy.tree == copies[0].tree for copy in copies):
+        return copies[0] if copies else None
+    return undecided([copy.package for copy in copies], config, [copy.tree for copy in copies])
 
 
 def _incomplete_package(folder: FilePath, config: str) -> UnreadCopy | None:
@@ -228,18 +247,28 @@ def _read(file: FilePath, config: str) -> _Reading:
     return _Reading(private=private, error=error, likeness=in_part, states=states)
 
 
-def _candidates(folder: FilePath, config: str, below: PackageBelow) -> Iterator[FilePath]:
+def _candidates(folder: FilePath, config: str, below: PackagesBelow) -> Iterator[FilePath]:
     for above in repository_folders(folder):  # what lies above is no part of the user's repository
         places = [above / place for place in _PLACES if place != _SUBMODULE or _has_submodule(above)]
         if above == folder:
             places.insert(0, above)
         for place in places:
             file = place / f"{file_of(config)[0]}.yaml"
-            if is_there(file, FilePath.is_file):
+            if is_there(file, FilePath.is_file) and not _is_behind_code(file, folder, below):
                 yield file
-    package = below(folder)
-    if package is not None and is_there(file := _in_package(package, config), FilePath.is_file):
+    packages = below(folder)
+    if len(packages) == 1 and is_there(file := _in_package(packages[0], config), FilePath.is_file):
         yield file
+
+
+def _is_behind_code(file: FilePath, folder: FilePath, below: PackagesBelow) -> bool:
+    """Whether a configuration lies as verl's does, but without verl's code, which lies elsewhere.
+
+    Python runs the package that has the code, and Hydra takes the configurations beside its programs.
+    """
+    if file.parts[-4:-1] != _PACKAGED or is_package(file.parent.parent.parent):
+        return False
+    return bool(below(folder))
 
 
 def _in_package(package: FilePath, config: str) -> FilePath:

@@ -4,11 +4,13 @@ Its launch is laid on a release's configuration, which has to be one that its co
 need another engine and refuse what the copy runs.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec import Struct
 
 from tuner.errors import InputError, Location
+from tuner.inputs.tree import Tree, dotted, leaves
 from tuner.inputs.user_input import MissingConfiguration
 from tuner.language import _
 from tuner.shown_paths import shown_path
@@ -19,12 +21,16 @@ from tuner.trainers.verl.releases import RELEASES
 from tuner.trainers.verl.version_file import PLACE, told_version
 from tuner.versions import is_version
 
+_NAMED = 3  # keys in one message
+_ABSENT = object()
+
 
 class UnreadCopy(Struct, frozen=True, kw_only=True):
     """What is missing of a copy, and its release where anything tells that."""
 
     missing: MissingConfiguration
     release: ReleaseChoice | None
+    installation_decides: bool = False  # which of several it is
 
 
 def not_composed(file: Path, package: Path, error: InputError, likeness: Likeness | None) -> UnreadCopy:
@@ -65,6 +71,34 @@ def incomplete(package: Path, config: str, reason: str) -> UnreadCopy:
         location=Location(source=str(package)),
     )
     return UnreadCopy(missing=missing, release=_by_version_file(package))
+
+
+def undecided(packages: Sequence[Path], config: str, trees: Sequence[Tree]) -> UnreadCopy:
+    """What is said where several copies lie in a repository and their configurations differ.
+
+    Args:
+        packages: their folders.
+        config: one of verl's trainer configurations.
+        trees: what it is in each of them.
+    """
+    values = [{dotted(path): value for path, value in leaves(tree)} for tree in trees]
+    every = sorted(set().union(*values))
+    names = [
+        name for name in every if any(of.get(name, _ABSENT) != values[0].get(name, _ABSENT) for of in values)
+    ]
+    keys = _(", ").join(names[:_NAMED])
+    if len(names) > _NAMED:
+        keys = _("{keys} and {count} more").format(keys=keys, count=len(names) - _NAMED)
+    reason = _(
+        "which copy of verl it runs depends on what is installed, and those here differ in {keys}: {folders}"
+    ).format(keys=keys, folders=_(", ").join(shown_path(str(package)) for package in packages))
+    missing = MissingConfiguration(
+        name=file_of(config)[0],
+        looked_in=(),
+        reason=reason,
+        location=Location(source=str(packages[0])),
+    )
+    return UnreadCopy(missing=missing, release=None, installation_decides=True)
 
 
 def likeness_in_part(file: Path, config: str) -> Likeness | None:

@@ -18,8 +18,8 @@ _LEVELS = 3  # below the top of a repository, in which a copy in a subfolder is 
 _MOST_FOLDERS = 400  # that are looked into
 _OTHERS = frozenset({*_INSTALLED, "node_modules", "__pycache__"})  # hold what others have published
 
-PackageBelow = Callable[[Path], Path | None]
-"""What finds the copy of the trainer in the subfolders of a repository, such as :func:`package_below`."""
+PackagesBelow = Callable[[Path], list[Path]]
+"""What finds the copies of the trainer in the subfolders of a repository, such as :func:`packages_below`."""
 
 
 def code_of_package(root: Path) -> "TrainerCode | None":
@@ -36,13 +36,22 @@ def code_of_package(root: Path) -> "TrainerCode | None":
 
 
 def is_package(root: Path) -> bool:
-    """Whether a folder is a Python package, or will be one: a submodule's folder is empty before."""
+    """Whether a folder is a Python package, or will be one: a submodule's folder is empty before.
+
+    Configurations that lie in folders named as verl's are none: Python takes the package that is installed,
+    and Hydra the configurations beside its program.
+    """
     if not is_there(root, Path.is_dir):
         return False
-    return any(is_there(root / name) for name in ("__init__.py", "trainer")) or not any(root.iterdir())
+    return holds_code(root) or not any(root.iterdir())
 
 
-def code_around(folder: Path, below: "PackageBelow | None" = None) -> "TrainerCode | None":
+def holds_code(root: Path) -> bool:
+    """Whether a folder has the code of a package: its own, or that of its trainer."""
+    return is_there(root / "__init__.py") or _has_python(root / "trainer")
+
+
+def code_around(folder: Path, below: "PackagesBelow | None" = None) -> "TrainerCode | None":
     """The copy of the trainer in whose repository a folder lies; None where it lies in none.
 
     A clone beside the repository is no part of it.
@@ -51,19 +60,20 @@ def code_around(folder: Path, below: "PackageBelow | None" = None) -> "TrainerCo
     code = next((code for code in above if code is not None), None)
     if code is not None:
         return code
-    package = (below or package_below)(folder)
-    return None if package is None else code_of_package(package)
+    packages = (below or packages_below)(folder)
+    return code_of_package(packages[0]) if len(packages) == 1 else None
 
 
-def package_below(folder: Path) -> Path | None:
-    """The only copy of the trainer in the subfolders of a repository; None where there are several, or none.
+def packages_below(folder: Path) -> list[Path]:
+    """The copies of the trainer in the subfolders of a repository, in the order of their names.
 
-    Which of several a launch runs depends on what is installed, which nobody says. A copy that lies beside
-    the folder or above it comes before all others.
+    Which of several a launch runs depends on what is installed, which nobody says. None where a copy lies
+    beside the folder or above it, which comes before them, or where there are so many folders that not all
+    are looked into.
     """
     above = list(repository_folders(folder))
     if not is_top_of_repository(above[-1]) or any(is_package(place / _NAME) for place in above):
-        return None
+        return []
     top = str(above[-1])
     packages: list[str] = []
     folders, looked_into = [top], 0
@@ -75,14 +85,12 @@ def package_below(folder: Path) -> Path | None:
                 continue
             looked_into += 1
             if looked_into > _MOST_FOLDERS:
-                return None
+                return []
             subfolders = [f"{place}/{name}" for name in names if _is_own(name)]
             inner += [subfolder for subfolder in subfolders if not _has_trainer(subfolder)]
             packages += [subfolder for subfolder in subfolders if _is_package_of(subfolder)]
-        if len(packages) > 1:
-            return None
         folders = inner
-    return Path(packages[0]) if packages else None
+    return [Path(package) for package in packages]
 
 
 def _is_package_of(folder: str) -> bool:
@@ -91,7 +99,13 @@ def _is_package_of(folder: str) -> bool:
 
 
 def _has_trainer(folder: str) -> bool:
-    return folder.endswith(f"/{_NAME}") and is_there(f"{folder}/trainer", Path.is_dir)
+    named = folder.endswith(f"/{_NAME}") and is_there(f"{folder}/trainer", Path.is_dir)
+    return named and holds_code(Path(folder))
+
+
+def _has_python(folder: Path) -> bool:
+    """Whether a folder holds a file of Python."""
+    return is_there(folder, Path.is_dir) and any(file.suffix == ".py" for file in folder.iterdir())
 
 
 def _is_own(name: str) -> bool:

@@ -3,7 +3,8 @@
 What it checks
 --------------
 ``use_dynamic_bsz=True`` of the actor or the critic, in a copy of verl that divides the loss of every micro-batch by ``ppo_mini_batch_size`` over ``ppo_micro_batch_size``.
-The override counts micro-batches in sequences again.
+The override gives ``ppo_micro_batch_size`` the size that makes the divisor about as many as the budget makes at the mean length of the sequences; memory stays as it is.
+Where no size does, or none is set, it counts micro-batches in sequences again.
 
 Why it matters
 --------------
@@ -15,6 +16,7 @@ When it does not apply
 ----------------------
 Releases from 0.2 on, which weight a micro-batch of a budget by its share of the mini-batch.
 A copy that does so too.
+A size whose divisor is already the nearest one to the micro-batches that the budget makes.
 
 Sources
 -------
@@ -23,13 +25,17 @@ verl 0.3.0.post1 ``workers/actor/dp_actor.py:311-315``: ``len(data) / self.confi
 """
 
 from collections.abc import Iterator
+from math import log
 
+from msgspec import Struct
+
+from tuner.batching import divisors, micro_batches, pass_sequences
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
 from tuner.language import N_, _
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ACTOR, CRITIC
-from tuner.workload import Phase, Workload
+from tuner.workload import Phase, StepPass, Workload
 
 RULE = Rule(
     code="CFG190",
@@ -41,24 +47,58 @@ RULE = Rule(
 )
 
 
+class _Way(Struct, frozen=True, kw_only=True):
+    """A model's way out: the override, and what the budget and the size come to."""
+
+    override: str
+    divides: int | None = None  # by what the loss is divided then; None where no budget is left
+
+
 def check(settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:
     """One finding, of all models that are trained so."""
-    sections = {ACTOR: Phase.UPDATE_ACTOR}
-    if workload.critic is not None:
-        sections[CRITIC] = Phase.UPDATE_CRITIC
     if not workload.batch.budgets_scale_loss:
         return
-    switches = [f"{section}.use_dynamic_bsz" for section in sections]
-    on = [switch for switch in switches if settings.flag(switch)]
-    if on:
+    sections = {Phase.UPDATE_ACTOR: ACTOR, Phase.UPDATE_CRITIC: CRITIC}
+    ways = {
+        f"{sections[step_pass.phase]}.use_dynamic_bsz": way
+        for step_pass in workload.passes()
+        if step_pass.phase in sections and settings.flag(f"{sections[step_pass.phase]}.use_dynamic_bsz")
+        if (way := _way(settings, workload, step_pass, sections[step_pass.phase])) is not None
+    }
+    if ways:
         yield report(
             RULE,
             settings,
             _(
                 "{key}=True: this copy of {release} divides the loss by ppo_mini_batch_size / "
                 "ppo_micro_batch_size, however many micro-batches the budget makes"
-            ).format(key=on[0], release=workload.release),
-            keys=on,
-            overrides=[assign(settings, switch, False) for switch in on],
-            phase=next(iter(sections.values())),
+            ).format(key=next(iter(ways)), release=workload.release),
+            keys=list(ways),
+            overrides=[way.override for way in ways.values()],
+            phase=Phase.UPDATE_ACTOR,
+            notes=[_note(way.divides, workload) for way in ways.values() if way.divides is not None],
         )
+
+
+def _way(settings: Settings, workload: Workload, step_pass: StepPass, section: str) -> _Way | None:
+    """What makes the divisor that of the micro-batches; None where no other size comes nearer to it."""
+    static = _Way(override=assign(settings, f"{section}.use_dynamic_bsz", False))
+    key = f"{section}.ppo_micro_batch_size"
+    size, sequences = settings.integer(key), pass_sequences(workload.batch, step_pass)
+    micro = step_pass.batching.micro_batch_sequences
+    if size is None or sequences % micro:
+        return static
+    mean = workload.batch.mean_sequence_tokens
+    many = micro_batches(workload.batch, step_pass, sequence_tokens=mean)
+    sizes = [cut for cut in divisors(sequences) if size * cut % micro == 0]
+    nearest = min(sizes, key=lambda cut: abs(log(sequences / cut / many)))
+    if nearest == micro:
+        return None
+    return _Way(override=assign(settings, key, size * nearest // micro), divides=sequences // nearest)
+
+
+def _note(divides: int, workload: Workload) -> str:
+    return _(
+        "The loss is divided by {count} with it, about as many micro-batches as the budget makes of sequences "
+        "of {tokens:,.0f} tokens on average; memory stays as it is."
+    ).format(count=divides, tokens=workload.batch.mean_sequence_tokens)

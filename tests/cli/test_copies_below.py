@@ -1,0 +1,75 @@
+"""The copy of verl that a launch runs, where it lies in another folder of the repository than the launch."""
+
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.cli.runner import run
+from tuner.trainers.verl.defaults import read_defaults
+
+LAUNCH = """torchrun --nproc_per_node=8 -m verl.trainer.fsdp_sft_trainer data.micro_batch_size_per_gpu=4 \\
+    model.partial_pretrain=Qwen/Qwen2.5-0.5B-Instruct"""
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """A repository whose launch lies beside configurations that are named as verl's, without its code."""
+    (tmp_path / ".git").mkdir()
+    configuration(tmp_path / "agent", recomputes=True)
+    (tmp_path / "agent" / "train.sh").write_text(LAUNCH)
+    return tmp_path
+
+
+def configuration(folder: Path, *, recomputes: bool) -> None:
+    tree: dict[str, Any] = deepcopy(dict(read_defaults("0.4.1", "sft_trainer").tree))
+    tree["model"]["enable_gradient_checkpointing"] = recomputes
+    config = folder / "verl" / "trainer" / "config"
+    config.mkdir(parents=True)
+    (config / "sft_trainer.yaml").write_text(yaml.safe_dump(tree))
+
+
+def copy(folder: Path, *, recomputes: bool) -> None:
+    configuration(folder, recomputes=recomputes)
+    (folder / "verl" / "__init__.py").write_text("")
+    (folder / "verl" / "trainer" / "fsdp_sft_trainer.py").write_text(
+        "config.model.enable_gradient_checkpointing\n"
+    )
+
+
+def answer(repository: Path) -> str:
+    result = run("advise", str(repository / "agent" / "train.sh"), "--gpu", "h100-sxm")
+    assert result.code == 0, result.err
+    return " ".join(result.out.split())
+
+
+def test_the_copy_with_the_code_comes_before_configurations_beside_the_launch(repository: Path) -> None:
+    copy(repository / "own" / "rl", recomputes=False)
+    said = answer(repository)
+    assert "laid on:" in said and "own/rl/verl/trainer/config/sft_trainer.yaml" in said
+    assert "enable_gradient_checkpointing=False" in said and "MEM003" not in said
+
+
+def test_without_any_code_the_configuration_beside_the_launch_is_taken(repository: Path) -> None:
+    said = answer(repository)
+    assert "laid on:" in said and "agent/verl/trainer/config/sft_trainer.yaml" in said
+
+
+def test_of_copies_that_differ_nothing_is_pasted(repository: Path) -> None:
+    for name, switch in (("one", False), ("two", True)):
+        copy(repository / name, recomputes=switch)
+    said = answer(repository)
+    assert said.startswith("CANNOT SAY")
+    assert "those here differ in model.enable_gradient_checkpointing: " in said
+    assert "--config-name is sft_trainer, which cannot be composed;" in said
+    assert "one/verl" in said and "two/verl" in said and "Paste this" not in said
+
+
+def test_copies_that_say_the_same_are_taken(repository: Path) -> None:
+    for name in ("one", "two"):
+        copy(repository / name, recomputes=False)
+    said = answer(repository)
+    assert "one/verl/trainer/config/sft_trainer.yaml" in said
+    assert "enable_gradient_checkpointing=False" in said
