@@ -256,3 +256,41 @@ def test_a_budget_that_the_copy_never_hands_on_is_not_too_small(repository: Path
     )
     found = {item["code"] for item in advice(repository, "--verl-version", "0.3.0.post1")["findings"]}
     assert ("CFG130" in found) is named
+
+
+CHOICES = """if package_version == '0.5.4':
+    vllm_version = '0.5.4'
+elif package_version == '0.6.3':
+    vllm_version = '0.6.3'
+else:
+    raise ValueError(f'vllm version {package_version} not supported')
+"""
+ANY_NEWER = CHOICES.replace("else:", "elif vs.parse(package_version) >= vs.parse('0.7.0'):\n    pass\nelse:")
+
+
+@pytest.mark.parametrize(
+    ("choices", "requirement", "engine", "allowed"),
+    [
+        (CHOICES, None, "0.6.3", None),
+        (CHOICES, "vllm<=0.8.5", "0.6.3", None),
+        (ANY_NEWER, "vllm<=0.6.3", "0.6.3", None),
+        (ANY_NEWER, "vllm<=0.8.2", "0.8.2", None),
+        (ANY_NEWER, "vllm<=0.8.5", "0.8.5", None),
+        (ANY_NEWER, "vllm<=0.8.5", "0.8.1", "0.8.5"),
+    ],
+)
+def test_a_newer_engine_is_advised_as_far_as_the_copy_takes_it(
+    repository: Path, choices: str, requirement: str | None, engine: str, allowed: str | None
+) -> None:
+    """Copies of verl 0.1 and 0.2: ``third_party/vllm/__init__.py:43-50`` raises for all but the listed."""
+    place = repository / "verl" / "third_party" / "vllm"
+    place.mkdir(parents=True)
+    (place / "__init__.py").write_text(choices)
+    if requirement is not None:
+        (repository / "requirements.txt").write_text(f"{requirement}\n")
+    asked = () if allowed is None else ("--engine-version", engine)
+    answer = advice(repository, "--verl-version", "0.3.0.post1", *asked)
+    said = [item["message"] for item in answer["findings"] if item["code"] == "CFG146"]
+    assert answer["premises"]["engine"] == f"vLLM {engine}"
+    assert len(said) == (allowed is not None)
+    assert all(message.endswith(f"{repository.name}/requirements.txt allows {allowed}") for message in said)
