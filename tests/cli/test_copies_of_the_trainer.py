@@ -294,3 +294,34 @@ def test_a_newer_engine_is_advised_as_far_as_the_copy_takes_it(
     assert answer["premises"]["engine"] == f"vLLM {engine}"
     assert len(said) == (allowed is not None)
     assert all(message.endswith(f"{repository.name}/requirements.txt allows {allowed}") for message in said)
+
+
+BUCKET = """class ServerAdapter:
+    async def update_weights(self, weights):
+        for name, weight in weights:
+            assert offset + weight.nbytes <= bucket_size, f"Weight {name} is too large"
+"""
+
+
+@pytest.mark.parametrize(
+    ("file", "verdict"),
+    [
+        ("rollout/vllm_rollout/bucketed_weight_transfer.py", "will_not_start"),
+        ("rollout/vllm_rollout/vllm_rollout.py", "will_not_start"),
+        ("nccl_engine.py", "fits"),  # another way for the weights, which this launch does not take
+    ],
+)
+def test_a_refusal_is_found_in_whichever_file_the_copy_has_it(
+    repository: Path, file: str, verdict: str
+) -> None:
+    """verl 0.7.1 ``workers/rollout/vllm_rollout/bucketed_weight_transfer.py:136``; copies of its branch line
+    210 of ``vllm_rollout.py`` beside it."""
+    place = repository / "verl" / "workers" / file
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text(BUCKET)
+    launch = LAUNCH.replace("temperature=0", "temperature=1").replace("-7B", "-14B")
+    (repository / "run.sh").write_text(f"{launch} trainer.use_legacy_worker_impl=enable")
+    answer = advice(repository, "--verl-version", "0.7.1")
+    (finding,) = (item for item in answer["findings"] if item["code"] == "CFG132")
+    assert answer["verdict"] == verdict
+    assert (finding["severity"] == "error") is (verdict == "will_not_start")

@@ -67,9 +67,7 @@ GUARDS = (
     CodeGuard(words="FSDPEngineConfig strategy", key="strategy", releases=_REGISTRY),
     CodeGuard(words="McoreEngineConfig dtype", key="megatron.dtype", releases=Releases(since="0.6.1")),
     CodeGuard(words="RouterReplayConfig", key="router_replay.mode", releases=Releases(since="0.7.0")),
-    CodeGuard(
-        words="adv_estimator RLOO", file="ray_trainer", key="adv_estimator", releases=Releases(until="0.6.0")
-    ),
+    CodeGuard(words="adv_estimator RLOO", key="adv_estimator", releases=Releases(until="0.6.0")),
     CodeGuard(words="get_adv_estimator_fn", key="adv_estimator", releases=Releases(since="0.4.1")),
     CodeGuard(words="get_policy_loss_fn", key="loss_mode", releases=Releases(since="0.4.1")),
     CodeGuard(words="kl_penalty NotImplementedError", key="kl_loss_type"),
