@@ -101,3 +101,31 @@ def test_losses_that_the_copy_registers(repository: Path) -> None:
     (finding,) = findings(repository / "run.sh", f"{key}=other", "0.7.1", "CFG148")
     assert words(finding["message"]) == ["vanilla", "house_loss"]
     assert not findings(repository / "run.sh", f"{key}=house_loss", "0.7.1", "CFG148")
+
+
+LOOP = """@register("naive")
+class NaiveRewardManager(RewardManagerBase): ...
+
+@register("house")
+class HouseRewardManager(RewardManagerBase): ...
+
+def get_reward_manager_cls(name):
+    if name not in REWARD_MANAGER:
+        raise ValueError(f"Unknown reward manager: {name}")
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "severity"), [("prime", "error"), ("house", None), ("naive", None), ("other", "warning")]
+)
+def test_reward_managers_are_those_of_the_loop_of_the_copy(
+    repository: Path, name: str, severity: str | None
+) -> None:
+    """verl 0.8.0 ``trainer/ppo/reward.py:95``; ``workers/reward_manager/prime.py:102`` is not asked."""
+    (repository / "verl" / "experimental" / "reward_loop" / "registry.py").write_text(LOOP)
+    older = repository / "verl" / "workers" / "reward_manager" / "prime.py"
+    older.write_text('@register("prime")\nclass PrimeRewardManager(AbstractRewardManager): ...\n')
+    launch = f"algorithm.adv_estimator=grpo reward.reward_manager.name={name}"
+    found = findings(repository / "run.sh", launch, "0.8.0", "CFG194")
+    assert [finding["severity"] for finding in found] == [severity] * (severity is not None)
+    assert all(words(finding["message"]) == ["naive", "house"] for finding in found)

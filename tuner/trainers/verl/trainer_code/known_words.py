@@ -7,19 +7,22 @@ from collections.abc import Iterator, Mapping
 from tuner.trainers.verl.trainer_code.statements import parsed
 
 
-def registered(texts: Mapping[str, str], decorator: str, *, outside: str = "") -> tuple[str, ...]:
+def registered(
+    texts: Mapping[str, str], decorator: str, *, file: str = "", outside: str = ""
+) -> tuple[str, ...]:
     """The names that some class or function is registered under, in the order of the files.
 
     Args:
         texts: of the files, by their paths.
         decorator: a pattern of its name.
+        file: what stands in the paths of their files.
         outside: what stands in the paths of files with another registry; empty where there is none.
     """
     pattern = re.compile(rf"""^[ \t]*@(?:\w+\.)*{decorator}\(\s*["']([\w.-]+)["']""", re.MULTILINE)
     words = (
         word
         for name, text in texts.items()
-        if not (outside and outside in name)
+        if file in name and not (outside and outside in name)
         for word in pattern.findall(text)
     )
     return tuple(dict.fromkeys(words))

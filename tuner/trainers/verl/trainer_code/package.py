@@ -130,11 +130,11 @@ class TrainerCode:
 
         return members(self._snapshot.files.texts, enumeration)
 
-    def registered(self, decorator: str, *, outside: str = "") -> tuple[str, ...]:
-        """The names that a decorator registers, but in files with something in their path."""
+    def registered(self, decorator: str, *, file: str = "", outside: str = "") -> tuple[str, ...]:
+        """The names that a decorator registers, in files with one part in their path and not another."""
         from tuner.trainers.verl.trainer_code.known_words import registered  # few launches ask
 
-        return registered(self._snapshot.files.texts, decorator, outside=outside)
+        return registered(self._snapshot.files.texts, decorator, file=file, outside=outside)
 
     def names(self, word: str) -> bool:
         """Whether some file has this word, as a name or in a text: what is never named is never read."""
