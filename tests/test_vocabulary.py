@@ -8,7 +8,9 @@ import importlib
 import re
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -43,11 +45,33 @@ PUBLISHED = {
 OPENINGS = re.compile(r"(?:The same|One (?:that|which|of)|Those|That|Of|These|All of (?:it|them)|It)\b")
 
 
-def definitions(path: Path) -> Iterator[ast.ClassDef | ast.FunctionDef | ast.Module]:
+class Names(NamedTuple):
+    """What a file defines, without its syntax tree: a file is read once, and the trees of all would stay."""
+
+    classes: tuple[str, ...]
+    functions: tuple[tuple[str, str], ...]  # names, and where they are
+    docstrings: tuple[str, ...]
+    variables: tuple[tuple[str, str], ...]  # names, and of which function
+
+
+@cache
+def names_of(path: Path) -> Names:
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.Module):
-            yield node
+    nodes = list(ast.walk(tree))
+    defining = [node for node in nodes if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.Module)]
+    place = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+    in_a_room = any(path.is_relative_to(PACKAGE / room) for room in ROOMS)
+    return Names(
+        classes=tuple(node.name for node in defining if isinstance(node, ast.ClassDef)),
+        functions=tuple(functions(tree, place)),
+        docstrings=tuple(filter(None, map(ast.get_docstring, defining))),
+        variables=tuple(
+            (name, function.name)
+            for function in defining
+            if in_a_room and isinstance(function, ast.FunctionDef)
+            for name in variables(function)
+        ),
+    )
 
 
 def words(name: str) -> str:
@@ -60,7 +84,7 @@ def test_modules_are_named_by_nouns() -> None:
 
 
 def test_classes_are_named_by_nouns() -> None:
-    names = [node.name for path in FILES for node in definitions(path) if isinstance(node, ast.ClassDef)]
+    names = [name for path in FILES for name in names_of(path).classes]
     assert not [name for name in names if NO_NAMES.fullmatch(words(name))]
 
 
@@ -79,10 +103,7 @@ def test_functions_are_not_named_by_a_word_that_names_nothing() -> None:
     empty = {
         place
         for path in FILES
-        for name, place in functions(
-            ast.parse(path.read_text(encoding="utf-8")),
-            ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"),
-        )
+        for name, place in names_of(path).functions
         if NO_NAMES.fullmatch(words(name)) and words(name) not in DEEDS
     }
     assert empty == PUBLISHED
@@ -99,12 +120,10 @@ def variables(function: ast.AST) -> Iterator[str]:
 @pytest.mark.parametrize("room", ROOMS)
 def test_variables_of_the_model_say_what_they_hold(room: str) -> None:
     empty = [
-        f"{path.relative_to(ROOT)}: {name} in {function.name}"
+        f"{path.relative_to(ROOT)}: {name} in {function}"
         for path in FILES
         if path.is_relative_to(PACKAGE / room)
-        for function in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(function, ast.FunctionDef)
-        for name in variables(function)
+        for name, function in names_of(path).variables
         if NO_VARIABLES.fullmatch(words(name))
     ]
     assert not empty
@@ -112,9 +131,7 @@ def test_variables_of_the_model_say_what_they_hold(room: str) -> None:
 
 def test_a_class_has_a_name_of_its_own() -> None:
     """But for those that only their own module knows."""
-    names = Counter(
-        node.name for path in FILES for node in definitions(path) if isinstance(node, ast.ClassDef)
-    )
+    names = Counter(name for path in FILES for name in names_of(path).classes)
     assert not [name for name, count in names.items() if count > 1 and not name.startswith("_")]
 
 
@@ -122,8 +139,8 @@ def test_a_docstring_begins_with_what_a_thing_is() -> None:
     found = [
         f"{path.relative_to(ROOT)}: {docstring.splitlines()[0]}"
         for path in FILES
-        for node in definitions(path)
-        if (docstring := ast.get_docstring(node)) and OPENINGS.match(docstring)
+        for docstring in names_of(path).docstrings
+        if OPENINGS.match(docstring)
     ]
     assert not found
 

@@ -1,5 +1,6 @@
 """What a rule brings on its own example: the job before and after, computed while the site is built."""
 
+import shlex
 from collections.abc import Sequence
 from functools import cache
 from tempfile import NamedTemporaryFile
@@ -50,11 +51,15 @@ class Gain(Struct, frozen=True, kw_only=True):
 
 
 def ask(base: Base, overrides: Sequence[str]) -> Consultation:
-    """The program's answer to a base with overrides, over an empty file."""
+    """The program's answer to a base with overrides: over an empty file, or in a script of its trainer."""
     premises = Premises(gpu=base.gpu, verl_version=base.version, engine_version=base.engine_version)
-    with NamedTemporaryFile(suffix=".yaml") as empty:
-        keys = given(base, overrides)
-        return consult(empty.name, keys, premises, zero_advantage_ratio=base.zero_advantage_ratio)
+    keys = given(base, overrides)
+    with NamedTemporaryFile("w", suffix=".sh" if base.program else ".yaml") as file:
+        if base.program:
+            file.write(shlex.join(["python3", "-m", base.program, *keys]))
+            file.flush()
+            keys = []
+        return consult(file.name, keys, premises, zero_advantage_ratio=base.zero_advantage_ratio)
 
 
 def entry(answer: Consultation, name: str) -> Recommendation | None:

@@ -7,6 +7,7 @@ not translated. A text that the documentation has as well takes its translation 
 
 import sys
 from collections.abc import Iterator, Mapping
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from pkgutil import walk_packages
@@ -48,9 +49,7 @@ def marked(file: IO[bytes], keywords: Mapping[str, Any], comments: Any, options:
 def extracted() -> dict[str, polib.POEntry]:
     """Every marked text of the program by its English, with the files it stands in."""
     entries: dict[str, polib.POEntry] = {}
-    for file, _line, message, _comments, context in extract_from_dir(
-        str(ROOT / "tuner"), method_map=[("**.py", "docs.tools.messages.marked")], keywords=KEYWORDS
-    ):
+    for file, message, context in _texts():
         singular, plural = message if isinstance(message, tuple) else (message, "")
         entry = polib.POEntry(msgid=singular, msgid_plural=plural, msgctxt=context)
         entry = entries.setdefault(_key(entry), entry)
@@ -61,6 +60,17 @@ def extracted() -> dict[str, polib.POEntry]:
         if meaning not in known:
             entries.setdefault(meaning, polib.POEntry(msgid=meaning, occurrences=[(file, "")]))
     return entries
+
+
+@cache  # of all modules, which takes some seconds
+def _texts() -> tuple[tuple[str, Any, str | None], ...]:
+    """Every marked text with its file and its context."""
+    return tuple(
+        (file, message, context)
+        for file, _line, message, _comments, context in extract_from_dir(
+            str(ROOT / "tuner"), method_map=[("**.py", "docs.tools.messages.marked")], keywords=KEYWORDS
+        )
+    )
 
 
 def _symbols() -> Iterator[tuple[str, str]]:

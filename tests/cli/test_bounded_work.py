@@ -146,6 +146,33 @@ def test_the_parser_is_stopped_where_what_follows_is_no_shell(
     assert "run.sh:1:1: it is no shell from some line on: 0.05 s were not enough" in result.err
 
 
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        (
+            "N=${N:-900}\nM=900\nstart() {\n  for j in $(seq $M); do x=$j; done\n}\n"
+            "for i in $(seq 1 $N); do start; done\n",
+            "the loop for i in $(seq 1 $N) of line 6 takes them: give N=1 behind the script",
+        ),
+        (
+            "ROUNDS=${ROUNDS:=900}\nfor ((i=0; i<ROUNDS; i++)); do for j in {1..900}; do x=$j; done; done\n",
+            "the loop for ((i=0; i<ROUNDS; i++)) of line 2 takes them: give ROUNDS=1 behind the script",
+        ),
+        (
+            "M=900\nfor i in $(seq $M); do for j in $(seq $M); do x=$j; done; done\n",
+            "the loop for i in $(seq $M) of line 2 takes them; or give the command",
+        ),
+    ],
+)
+def test_a_script_that_takes_too_long_names_its_loop_and_what_bounds_it(
+    tmp_path: Path, script: str, said: str
+) -> None:
+    (tmp_path / "run.sh").write_text(script)
+    result = run("config", str(tmp_path / "run.sh"))
+    assert (result.code, "takes more than 8,000 steps" in result.err) == (2, True)
+    assert said in " ".join(result.err.split())
+
+
 def test_a_long_word_in_a_loop_is_no_single_step(tmp_path: Path) -> None:
     script = tmp_path / "run.sh"
     script.write_text(f"while a.{'a.' * 20_000}b; do :; done\n")

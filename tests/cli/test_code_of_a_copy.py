@@ -512,3 +512,14 @@ def test_a_group_filter_does_nothing_where_no_code_of_the_copy_reads_it(
     assert ("CFG199" in codes(answer)) is said
     left_out = {part["key"] for part in answer["left_out"]}
     assert ("algorithm.filter_groups.enable" in left_out) is not said
+
+
+def test_beside_models_that_are_not_counted_a_job_too_large_by_itself_is_told_so(repository: Path) -> None:
+    (repository / "verl" / "trainer" / "main_ppo.py").write_text(WORKER)
+    with_section(
+        repository,
+        "aux_model.enable=True actor_rollout_ref.model.path=Qwen/Qwen2.5-72B-Instruct",
+        enable=False,
+    )
+    result = run("advise", str(repository / "run.sh"), "--gpu", "2xa100-sxm-40g")
+    assert "Nothing to paste: nothing that leaves the training as it is makes the job fit" in result.out

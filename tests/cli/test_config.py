@@ -203,6 +203,10 @@ def test_what_a_script_loses_is_said(script: str) -> None:
         (("missing.yaml",), "missing.yaml: there is no such file"),
         (("/dev/null", "--verl-version", "x"), "'x' is not a verl release"),
         (("/dev/null", "--al"), "there is no option --al; did you mean --all?"),
+        (
+            ("/dev/null", "--", "trainer.nnodes=1", "--verl-version", "0.7.0"),
+            "--verl-version stands behind --, where the words of the launch begin; put the options of tuner",
+        ),
         (("/dev/null", "a b"), "'a b' is not an override"),
     ],
 )
@@ -230,3 +234,23 @@ def test_keys_and_values_that_hydra_cannot_name_are_read_back_from_yaml(tmp_path
         (tmp_path / "again.yaml").write_text(config(str(file), *every, "-f", "yaml", *RELEASE).out)
         assert alike(loaded("0.9.1", str(tmp_path / "again.yaml")), original)
     assert "oc.env" in config(str(file), *RELEASE).out  # nothing of the environment is looked up
+
+
+LIST = ("algorithm.adv_estimator=grpo", "actor_rollout_ref.model.path=Qwen/Qwen3-8B")
+
+
+@pytest.mark.parametrize("words", [("model_engine=megatron", *LIST), (*LIST, "model_engine=megatron")])
+def test_a_key_without_a_dot_is_an_override_in_a_list_of_them(words: tuple[str, ...]) -> None:
+    """verl 0.9.1 ``trainer/config/ppo_trainer.yaml:10``: ``model_engine`` chooses the engine that trains."""
+    assert (
+        setting(content(*words, *RELEASE, "--all"), "actor_rollout_ref.actor.strategy")["value"] == "megatron"
+    )
+
+
+def test_no_word_of_a_list_of_overrides_is_dropped_silently() -> None:
+    given = ("NCCL_DEBUG=INFO", "house=1", *LIST, "ROOM=2")
+    answer = json.loads(run("advise", *given, *RELEASE, "--gpu", "h100-sxm", "-f", "json").out)
+    unknown = {key["key"] for key in answer["premises"]["unknown_keys"]}
+    remarks = [remark["text"] for remark in answer["premises"]["script_remarks"]]
+    assert unknown == {"house", "ROOM"}
+    assert remarks[0].startswith("NCCL_DEBUG is taken for a variable")

@@ -258,6 +258,7 @@ def test_a_budget_that_the_copy_never_hands_on_is_not_too_small(repository: Path
     assert ("CFG130" in found) is named
 
 
+<<<<<<< HEAD
 CHOICES = """if package_version == '0.5.4':
     vllm_version = '0.5.4'
 elif package_version == '0.6.3':
@@ -325,3 +326,56 @@ def test_a_refusal_is_found_in_whichever_file_the_copy_has_it(
     (finding,) = (item for item in answer["findings"] if item["code"] == "CFG132")
     assert answer["verdict"] == verdict
     assert (finding["severity"] == "error") is (verdict == "will_not_start")
+=======
+def in_groups(tree: dict[str, Any], folder: Path, name: str, *, lost: str) -> None:
+    """Write a configuration as releases since 0.5 do: a file for each group, one of which is lost."""
+    plain = {key: value for key, value in tree.items() if not isinstance(value, dict)}
+    groups = [key for key in tree if key not in plain]
+    for group in groups:
+        if group != lost:
+            (folder / group).mkdir(parents=True)
+            (folder / group / f"{group}.yaml").write_text(yaml.safe_dump(tree[group]))
+    entries = [*({f"{group}@{group}": group} for group in groups), "_self_"]
+    (folder / f"{name}.yaml").write_text(yaml.safe_dump({"defaults": entries, **plain}))
+
+
+@pytest.fixture
+def torn(repository: Path) -> Path:
+    """A repository whose copy of verl 0.4.1 has lost the file of its group ``data``."""
+    config = repository / "verl" / "trainer" / "config"
+    config.mkdir()
+    in_groups(dict(read_defaults("0.4.1", "ppo_trainer").tree), config, "ppo_trainer", lost="data")
+    (repository / "verl" / "version").mkdir()
+    (repository / "verl" / "version" / "version").write_text("0.5.0.dev\n")
+    (repository / "setup.py").write_text('VLLM_REQUIRES = ["tensordict<=0.6.2", "vllm<=0.8.4"]\n')
+    return repository
+
+
+def test_a_copy_that_cannot_be_composed_tells_its_release_all_the_same(torn: Path) -> None:
+    answer = advice(torn)
+    premises = answer["premises"]
+
+    assert answer["verdict"] == "cannot_say"
+    assert premises["missing_configuration"]["name"] == "ppo_trainer"
+    assert premises["release"] == "0.4.1"
+    assert premises["release_reason"].endswith("is most like, as far as it can be read: no key differs")
+    assert premises["engine"] == "vLLM 0.8.4"
+
+
+def test_a_copy_of_which_nothing_can_be_read_tells_its_release_by_its_version_file(torn: Path) -> None:
+    (torn / "verl" / "trainer" / "config" / "ppo_trainer.yaml").write_text("defaults: [\n")
+    premises = advice(torn)["premises"]
+
+    assert premises["release"] == "0.5.0"
+    assert "verl/version/version says 0.5.0.dev" in premises["release_reason"]
+    assert premises["engine"] == "vLLM 0.8.4"
+
+
+def test_a_package_without_a_trainer_tells_its_release_by_its_version_file(repository: Path) -> None:
+    (repository / "verl").rename(repository / "house")
+    (repository / "verl" / "version").mkdir(parents=True)
+    (repository / "verl" / "__init__.py").write_text("")
+    (repository / "verl" / "version" / "version").write_text("0.6.1\n")
+
+    assert advice(repository)["premises"]["release"] == "0.6.1"
+>>>>>>> main

@@ -364,3 +364,52 @@ def test_a_recipe_rests_on_the_verl_that_its_launch_names(tmp_path: Path) -> Non
     content = answer(str(project / "run.sh"))
     assert content["workload"]["batch"]["prompts"] == 48
     assert content["premises"]["release"] == "0.6.1"
+
+
+WHOLE = """data: {train_batch_size: 96, max_prompt_length: 1024, max_response_length: 1024}
+algorithm: {adv_estimator: grpo}
+actor_rollout_ref:
+  model: {path: Qwen/Qwen3-4B}
+  actor: {ppo_mini_batch_size: 32, ppo_micro_batch_size_per_gpu: 1, use_kl_loss: false}
+  rollout: {name: vllm, log_prob_micro_batch_size_per_gpu: 1, n: 8}
+trainer: {n_gpus_per_node: 8, nnodes: 1}
+"""
+
+
+def whole(tmp_path: Path, arguments: str, configuration: str = WHOLE) -> dict[str, Any]:
+    write(
+        tmp_path,
+        run_sh=f"python3 scripts/entry.py {arguments}\n",
+        scripts__entry_py=hydra_main(),
+        configs__mine_yaml=configuration,
+    )
+    return answer(str(tmp_path / "run.sh"))
+
+
+def test_a_configuration_without_a_defaults_list_refuses_what_the_release_alone_has(tmp_path: Path) -> None:
+    """Hydra lays nothing below a primary configuration that names nothing: it has its own keys alone."""
+    content = whole(tmp_path, "data.filter_overlong_prompts=True data.train_batch_size=128")
+    (finding,) = (item for item in content["findings"] if item["code"] == "CFG001")
+
+    assert content["verdict"] == "will_not_start"
+    assert "configs/mine.yaml does not have the key data.filter_overlong_prompts" in finding["message"]
+    assert "+data.filter_overlong_prompts" in finding["message"]
+    assert content["workload"]["batch"]["prompts"] == 128
+
+
+def test_what_such_a_configuration_lacks_is_proposed_as_new(tmp_path: Path) -> None:
+    content = whole(tmp_path, "+data.filter_overlong_prompts=True")
+    texts = [text for item in content["findings"] for text in item["overrides"]]
+
+    assert content["verdict"] != "will_not_start"
+    assert "+actor_rollout_ref.actor.fsdp_config.forward_prefetch=True" in texts
+    assert "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=32" in texts
+    assert "CFG160" not in {item["code"] for item in content["findings"]}
+
+
+def test_a_defaults_list_has_the_keys_of_the_release(tmp_path: Path) -> None:
+    content = whole(
+        tmp_path, "data.filter_overlong_prompts=True", f"defaults: [ppo_trainer, _self_]\n{WHOLE}"
+    )
+
+    assert content["verdict"] != "will_not_start"

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.cli.runner import run
-from tuner.inputs.tree import contains, leaves, split_key
+from tuner.inputs.tree import contains, leaves, merged, split_key
 from tuner.trainers.verl.defaults import read_defaults
 from tuner.trainers.verl.forks import forks
 from tuner.trainers.verl.forks.translate import in_fork, in_verl
@@ -376,3 +377,30 @@ def test_an_error_of_a_project_is_explained_in_its_keys() -> None:
     shown = run(*words, stdin=message).out
     assert "set by worker.actor.micro_batch_size_per_device_for_experience" in " ".join(shown.split())
     assert "actor_rollout_ref" not in shown
+
+
+ASSERTS_ONE = """env, algorithm.gigpo, use_invalid_action_penalty, invalid_action_penalty_coef
+def run(config):
+    assert config.actor_rollout_ref.rollout.n == 1, "we keep n=1, and achieve GRPO by env.rollout.n"
+"""
+
+
+def test_a_copy_of_verl_agent_refuses_responses_beside_its_environments(tmp_path: Path) -> None:
+    """``verl/trainer/main_ppo.py:150`` of H00RU/agentflow, whose default is 2 (``ppo_trainer.yaml:131``)."""
+    config = tmp_path / "verl" / "trainer" / "config"
+    config.mkdir(parents=True)
+    (tmp_path / ".git").mkdir()
+    own = {"actor_rollout_ref": {"rollout": {"n": 2}}, "env": {"env_name": "Webshop", "rollout": {"n": 1}}}
+    tree = merged(dict(read_defaults("0.4.0", "ppo_trainer").tree), own)
+    (config / "ppo_trainer.yaml").write_text(yaml.safe_dump(tree))
+    (tmp_path / "verl" / "trainer" / "main_ppo.py").write_text(ASSERTS_ONE)
+    (tmp_path / "run.sh").write_text(VERL_AGENT)
+    content = answer(str(tmp_path / "run.sh"))
+    (finding,) = (item for item in content["findings"] if item["code"] == "CFG192")
+
+    assert content["verdict"] == "will_not_start"
+    assert finding["overrides"] == ["actor_rollout_ref.rollout.n=1"]
+    assert any("verl/trainer/main_ppo.py:3" in note for note in finding["notes"])
+    mended = answer(str(tmp_path / "run.sh"), "actor_rollout_ref.rollout.n=1")
+    assert mended["verdict"] != "will_not_start"
+    assert mended["workload"]["batch"]["responses_per_prompt"] == 1

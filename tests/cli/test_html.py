@@ -11,7 +11,7 @@ import pytest
 from tests.cli import answers
 from tests.cli.golden import expect
 from tests.cli.runner import ROOT, run
-from tests.cli.test_documents import documents, said, squeezed, without_tags
+from tests.cli.test_documents import NAMES, documents, said, squeezed, without_tags
 from tests.cli.test_left_out import REWARD_MODEL
 from tests.cli.test_logs import GPU, log, steps
 from tests.cli.test_logs import JOB as LOGGED
@@ -145,7 +145,7 @@ def test_each_kind_of_part_has_a_tag_of_its_own() -> None:
     assert all(len(line.split()) == 1 for text in pasted[:-1] for line in text.replace(" \\", "").split("\n"))
 
 
-@pytest.mark.parametrize("name", documents())
+@pytest.mark.parametrize("name", NAMES)
 def test_every_element_of_a_document_is_closed(name: str) -> None:
     shown = Page(html_text(documents()[name]))
     assert not shown.opened

@@ -141,6 +141,7 @@ def test_a_file_that_appears_where_one_was_looked_for_in_vain_is_read(repository
     assert "adds house.trial" in answer["premises"]["release_reason"]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "damage",
     [

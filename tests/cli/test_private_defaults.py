@@ -170,8 +170,11 @@ def test_what_lies_above_the_repository_is_not_looked_at(repository: Path) -> No
 
 def test_a_copy_that_cannot_be_composed_is_not_used(repository: Path) -> None:
     (repository / "verl" / "trainer" / "config" / "optim" / "house.yaml").unlink()
-    content = answer(str(repository / "examples" / "grpo" / "run.sh"))
-    assert content["premises"]["release"] == BUNDLED[-1]
+    premises = answer(str(repository / "examples" / "grpo" / "run.sh"))["premises"]
+    assert premises["missing_configuration"]["name"] == "ppo_trainer"
+    assert premises["release"] == "0.6.1"  # which it is like as far as it can be read
+    assert "as far as it can be read: adds data.house_prompts" in premises["release_reason"]
+    assert not any("laid on" in remark["text"] for remark in premises["script_remarks"])
 
 
 @pytest.mark.parametrize(

@@ -98,3 +98,13 @@ def test_of_many_open_values_a_short_answer_names_four(tmp_path: Path) -> None:
     assert "trainer.total_epochs is $4" in short
     assert "2 more: --full" in short
     assert "trainer.project_name is $6" in " ".join(run("advise", str(file), *GPU, "--full").out.split())
+
+
+def test_an_argument_that_nobody_gives_is_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "run.sh").write_text(
+        "N=$1\npython3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo actor_rollout_ref.rollout.n=$N "
+        "actor_rollout_ref.model.path=Qwen/Qwen3-8B\n"
+    )
+    shown = " ".join(run("advise", str(tmp_path / "run.sh"), "--gpu", "h100-sxm").out.split())
+    assert "actor_rollout_ref.rollout.n is $1" in shown
+    assert ": give it behind the script, as its argument 1" in shown

@@ -316,7 +316,7 @@ def test_a_log_takes_no_more_work_than_it_has_lines() -> None:
 @pytest.mark.sampled(2)
 def test_steps_behind_the_cut_are_read() -> None:
     metrics = {"timing_s/step": 10.0, "response_length/mean": 5.0}
-    text = log("0.5.0", DYNAMIC) + "noise of a library\n" * (40 * MIB // 19)
+    text = log("0.5.0", DYNAMIC) + ("noise of a library " * 20 + "\n") * (40 * MIB // 381)
     text += "\n".join(step_line("0.5.0", number, metrics) for number in range(MOST_STEPS + 10))
     found = read(text)
     assert found.cut_bytes > 0

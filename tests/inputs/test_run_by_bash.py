@@ -61,6 +61,10 @@ SCRIPTS = (
     "python3 -m a.b x.y=$V",
     "[[ ${BASH_SOURCE[0]} == $0 ]] && A=(x.main=1)\npython3 -m a.b x.y=1 ${A[@]}",
     'bash -c "python3 -m a.b x.y=\\$1 x.z=\\$0" zero one',
+    "A=0; B=0; C=0\n! true | true | false && A=1\n! true | true | true && B=1\n"
+    "! true | true | true | false && A=${A}2 || C=3\npython3 -m a.b x.a=$A x.b=$B x.c=$C",
+    "A=0; B=0; true | true | true && A=1; true | true | false || B=2; true | A=9 | true && A=${A}3\n"
+    "if ! true | true | false && true; then B=${B}4; fi\npython3 -m a.b x.a=$A x.b=$B",
 )
 
 

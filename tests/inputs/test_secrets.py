@@ -2,7 +2,9 @@
 
 import pytest
 
-from tuner.inputs.secrets import is_secret, without_secrets
+from tests.credentials import SHAPED
+from tuner.inputs.secrets import HIDDEN, is_secret, without_secrets
+from tuner.inputs.secrets.shapes import SHAPES, without_shapes
 
 
 @pytest.mark.parametrize(
@@ -42,6 +44,16 @@ def test_a_secret_is_told_by_its_name(variable: str, value: str, secret: bool) -
 )
 def test_what_has_the_form_of_a_secret_is_hidden(text: str, shown: str) -> None:
     assert without_secrets(text) == shown
+
+
+def test_a_long_text_hides_what_a_short_one_does() -> None:
+    """Of a report with many lines that are alike, and indented, each is looked at once."""
+    alike = '      "bytes": 1024,\n' * 400
+    for text, secret in SHAPED:
+        shown = without_shapes(f"{alike}    {text}\n{alike}", HIDDEN)
+        assert (secret in shown) == (secret in without_shapes(text, HIDDEN)), secret
+        assert shown.startswith(alike) and shown.count("1024") == 800
+    assert not [mark for shape in SHAPES for mark in shape.markers if mark[0] == " " or "\n" in mark]
 
 
 #: What stands before "key" where it is one that opens something, each as a variable of a script may have it.

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-import tests.interpreted  # noqa: F401  # the head's kernels, before anything imports them
+from tests.interpreted import first_launch  # the head's kernels, before anything imports them
+
+__all__ = ["first_launch"]  # a fixture
 
 
 @pytest.fixture

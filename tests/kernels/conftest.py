@@ -7,7 +7,9 @@ import pytest
 import torch
 
 from tests import card
-from tests.interpreted import CUDA, TRITON
+from tests.interpreted import CUDA, TRITON, first_launch
+
+__all__ = ["first_launch"]  # a fixture
 
 FOLDER = Path(__file__).parent
 

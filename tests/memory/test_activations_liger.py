@@ -147,6 +147,7 @@ def test_a_layer_that_is_computed_again_needs_what_is_counted(architecture: str,
     assert 0 <= found_bytes - predicted <= _numbers(shape, layer)[1]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.usefixtures("fused")
 @pytest.mark.parametrize(
     ("architecture", "layer", "checkpointed"),

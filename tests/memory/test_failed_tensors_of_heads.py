@@ -156,8 +156,8 @@ CHUNKED = ("softmax gradient", "difference", "exponential", "logsumexp gradient"
             False,
             True,
             {
-                "logits": ("logits",),
-                "logits_float32": ("float32 logits", "log softmax", "loss gradient", "log softmax gradient"),
+                "logits": ("logits", "log softmax"),
+                "logits_float32": ("float32 log softmax", "loss gradient"),
             },
         ),
         # Of what is saved before a chunk, each part was allocated with its own chunk.

@@ -4,9 +4,11 @@ import pytest
 from msgspec.structs import replace
 
 from tests.workloads import dynamic, grpo_7b, ppo_7b
+from tuner.dtypes import DType
 from tuner.rules import ladder, rungs, sequence_sharing
 from tuner.rules.case import Case
-from tuner.workload import Checkpointing, HeadKind, Phase, Workload
+from tuner.units import GIB
+from tuner.workload import Checkpointing, HeadKind, Lora, Phase, Workload
 
 
 def case_of(workload: Workload) -> Case:
@@ -107,3 +109,34 @@ def test_graphs_are_kept_for_as_many_sequences_as_run() -> None:
     assert exact.rollout.capture_sizes is not None and exact.rollout.capture_sizes[-1] == 64
     many = grpo_7b().with_rollout(max_sequences=512)
     assert rungs.fewer_graphs(many, Phase.ROLLOUT) == many
+
+
+def lora_7b(*, stays_float32: bool) -> Workload:
+    """Adapters beside a base in float32, whose engine sleeps on a card that is half full of it."""
+    workload = grpo_7b()
+    lora = Lora(rank=32, parameters=80_000_000, stays_float32=stays_float32)
+    engine = replace(workload.actor.engine, lora=lora, stored_dtype=DType.FLOAT32)
+    parallel = replace(engine.parallel, shard=1)
+    return workload.with_actor(engine=replace(engine, parallel=parallel), update=dynamic(16384))
+
+
+def short_case(*, stays_float32: bool = True) -> Case:
+    """A card that is 2 GiB too small for the update."""
+    workload = lora_7b(stays_float32=stays_float32)
+    peak = case_of(workload).peak_bytes(Phase.UPDATE_ACTOR)
+    gpu = replace(workload.cluster.gpu, memory_bytes=peak - 2 * GIB)
+    return case_of(replace(workload, cluster=replace(workload.cluster, gpu=gpu)))
+
+
+def test_a_base_of_adapters_in_float32_goes_before_anything_else() -> None:
+    case = short_case()
+    assert case.short(Phase.UPDATE_ACTOR) is not None
+    update = (Phase.UPDATE_ACTOR,)
+    assert ladder.due(case, rungs.base_in_compute_dtype, among=update) is Phase.UPDATE_ACTOR
+    others = {rung for each in ladder.LADDERS for rung in each.rungs} - {rungs.base_in_compute_dtype}
+    assert not [rung for rung in others if ladder.due(case, rung, among=update) is not None]
+
+
+def test_a_base_whose_adapters_would_be_cast_is_no_rung() -> None:
+    workload = lora_7b(stays_float32=False)
+    assert rungs.base_in_compute_dtype(workload, Phase.UPDATE_ACTOR) == workload

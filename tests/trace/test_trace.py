@@ -79,6 +79,7 @@ def built_parameters(model_type: str, **changes: Any) -> int:
 # -- unknown types -------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("model_type", UNKNOWN)
 def test_an_unknown_type_has_the_parameters_that_transformers_builds(
     model_type: str, uncounted: Trace
@@ -154,6 +155,7 @@ def test_what_the_model_makes_of_its_logits(uncounted: Trace) -> None:
 # -- types that the formulas know ----------------------------------------------------------
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("model_type", KNOWN)
 def test_a_known_type_has_the_parameters_of_the_formulas(
     model_type: str, uncounted: Trace, tmp_path: Path
@@ -247,6 +249,7 @@ def test_adapters_sit_on_the_linear_layers_that_were_found(trace: Trace, tmp_pat
 # -- what cannot be traced -----------------------------------------------------------------
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("model_type", "changes", "says"),
     [
@@ -346,6 +349,7 @@ def test_own_code_of_a_type_that_transformers_has_is_left_alone(uncounted: Trace
     assert not marker.exists()
 
 
+@pytest.mark.sampled(4)
 def test_kernels_and_formats_of_the_file_are_left_alone(trace: Trace) -> None:
     plain = trace("granite")
     foreign = {

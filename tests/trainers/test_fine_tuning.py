@@ -96,8 +96,8 @@ def test_its_own_trainer_packs_only_what_ranks_share_and_computes_its_loss_in_fl
         for term in moment.terms
         if term.name == "head_backward"
     )
-    # 2 sequences of 1,024 tokens: logits and their copy in bfloat16, three tensors in float32
-    assert head.bytes == 2 * 1024 * QWEN25_7B.vocab * (2 + 2 + 3 * 4)
+    # 2 sequences of 1,024 tokens: logits, their copy and log-softmax in bfloat16, two tensors in float32
+    assert head.bytes == 2 * 1024 * QWEN25_7B.vocab * (3 * 2 + 2 * 4)
 
 
 def test_offloading_parameters_takes_effect_under_the_first_fsdp_alone() -> None:

@@ -17,6 +17,7 @@ TREE = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "overrides",
     [

@@ -104,7 +104,7 @@ def test_the_block_is_written_into_the_file(config: str) -> None:
     assert result.code == 0, result.err
     written = Path(config).read_text()
     assert written != before
-    assert "share: 0.4" not in written
+    assert "recompute: true\n" in written
     assert written.startswith('minirl: "1.1"\npolicy: Qwen2.5-7B-Instruct\n')
 
 

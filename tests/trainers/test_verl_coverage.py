@@ -38,6 +38,7 @@ def read_keys(version: str) -> frozenset[str]:
     return leaf_keys(version) & looked
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("version", VERSIONS)
 def test_every_key_has_one_class(version: str) -> None:
     assert len(leaf_keys(version)) > 200

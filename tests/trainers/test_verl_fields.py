@@ -32,6 +32,7 @@ from tuner.trainers.verl.fields.batching import ACTOR, BATCH, BATCHING
 from tuner.trainers.verl.fields.fsdp import FSDP, FULL_CHECKPOINTING
 from tuner.trainers.verl.fields.head import HEAD
 from tuner.trainers.verl.fields.megatron import MEGATRON as MEGATRON_FIELDS
+from tuner.trainers.verl.fields.reference import REFERENCE
 from tuner.trainers.verl.fields.role import EngineContext
 from tuner.trainers.verl.fields.rollout_fields import ROLLOUT
 from tuner.trainers.verl.fields.sync import SYNC
@@ -160,6 +161,7 @@ def rows_of(launch: str, version: str) -> tuple[Row, ...]:
         Row(launch=launch, version=version, part=part, field=field)
         for part in parts(source(launch, version), before(launch, version))
         for field in part.fields
+        if field is not REFERENCE  # which can only be taken away: see the examples of its rule
     )
 
 

@@ -93,6 +93,11 @@ def refuse_misspelled(words: Iterable[str], command: Callable[..., None]) -> Non
     ]
     own = [name for of_option in names for name in of_option if str(name).startswith("--")]
     for option in options:
+        if option in own:  # typer leaves to the words what stands behind "--"
+            raise InputError(
+                _("{option} stands behind --, where the words of the launch begin").format(option=option),
+                hint=_("put the options of tuner before --"),
+            )
         near = get_close_matches(option, own, 1, cutoff=_NEARLY)
         if near:
             raise InputError(

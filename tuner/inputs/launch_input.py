@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from itertools import dropwhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 _FOLDERS_UP = 8  # above a script, in which a configuration that it names is looked for
 
 
-_VARIABLE = re.compile(r"[A-Za-z_]\w*=")
+_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*=")
 _LISTED = 10  # launches in one message
 _NAMED = 3  # commands that are not run, in one message
 _UNKNOWN = "unknown"  # stands in a text for a part of it that nobody knows
@@ -108,7 +109,7 @@ def pasted(words: Sequence[str]) -> UserInput:
             for word in started[0].arguments
         ]
     else:
-        arguments = [word for word in typed if not _VARIABLE.match(word.text) or word.text.isidentifier()]
+        arguments = _overrides_alone(typed)
         if not any("=" in word.text for word in arguments):
             raise InputError(
                 _("{word!r} is neither a file nor a command that starts a trainer").format(word=words[0]),
@@ -119,10 +120,27 @@ def pasted(words: Sequence[str]) -> UserInput:
         arguments=tuple(arguments),
         program=started[0].program if started else "",
         processes=started[0].processes if started else None,
+        remarks=tuple(map(_as_variable, typed[: -len(arguments)])) if not started else (),
         folder=str(Path.cwd()),
         environment=command.variables,
     )
     return with_config(given, Path.cwd())
+
+
+def _overrides_alone(words: Sequence[Argument]) -> list[Argument]:
+    """Words of which none is a program, without the variables in front, as a shell has them there.
+
+    A trainer's own keys are lower case, with a dot or without one; variables that libraries read are not.
+    """
+    return list(dropwhile(lambda word: _VARIABLE.match(word.text), words))
+
+
+def _as_variable(word: Argument) -> Remark:
+    name = word.text.partition("=")[0]
+    return Remark(
+        text=_("{name} is taken for a variable, being in capitals and in front").format(name=name),
+        location=word.location,
+    )
 
 
 def launched(file: Path, script: "Script", words: Sequence[str], number: int | None) -> UserInput:

@@ -107,6 +107,7 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
         added_parts: what the copy of the trainer that would run adds to the job, and the user switches on.
         environment: what the launch gives the program beside its settings, of what libraries read.
         started: the module or file that the launch starts; empty where nobody says.
+        composed: what Hydra has of its own files and overrides, where that is less than ``tree``.
     """
 
     tree: Tree
@@ -121,6 +122,7 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
     added_parts: tuple[AddedPart, ...] = ()
     environment: tuple[EnvironmentVariable, ...] = ()
     started: str = ""
+    composed: Tree | None = None
 
     @cached_property
     def _resolver(self) -> Resolver:
@@ -207,6 +209,10 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
         while path and path[-1].isdecimal():  # an element of a list
             path = path[:-1]
         return (self.has_key is not None and self.has_key(path)) or dotted(path) in self.released
+
+    def takes(self, key: str) -> bool:
+        """Whether an override may set a key without marking it as new."""
+        return key in self if self.composed is None else contains(self.composed, split_key(key))
 
     def shown(self, key: str, value: Any) -> Any:
         """The value of a key as it may be shown, see :mod:`tuner.inputs.secrets`."""

@@ -6,6 +6,7 @@ from functools import cached_property, lru_cache
 from tuner import batching
 from tuner.language import _
 from tuner.memory.batch.micro_batch import PassInput, routes_of
+from tuner.memory.batch.padded_response import padded_response
 from tuner.memory.batch.padding import padding_doubt
 from tuner.memory.fsdp.kept_inputs import kept_inputs
 from tuner.memory.host.node import host_terms
@@ -125,6 +126,7 @@ class _Step:
             step_tokens=batching.step_tokens(batch, step_pass.engine) if training else None,
             patches=_patches(batch, step_pass),
             squares=step_pass.settings.squares,
+            response=padded_response(step_pass.head, batch),
             routes=routes_of(step_pass, self.workload.actor, batch),
         )
         input_terms = kept_inputs(pass_input) if training else ()

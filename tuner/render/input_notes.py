@@ -1,5 +1,6 @@
 """What a launch script leaves open, and what was taken to be so when it was read."""
 
+import re
 from collections.abc import Iterable, Iterator
 
 from tuner.consultation.result import ProjectOption
@@ -7,6 +8,7 @@ from tuner.inputs.user_input import UserInput
 from tuner.language import _
 from tuner.render.words import clauses, listed, place
 
+_POSITIONAL = re.compile(r"\$\{?([1-9]\d?)\}?")  # an argument of the script
 _WHOLE = 10**6  # up to which a number is written with all of its digits
 
 
@@ -46,10 +48,14 @@ def _open(given: UserInput) -> Iterator[str]:
             yield _("{key} is {text} ({place}): give {name}=VALUE").format(
                 key=about, text=value.text, place=place(value.location), name=value.name
             )
-        else:
-            yield _("{key} is {text} ({place})").format(
-                key=about, text=value.text, place=place(value.location)
+            continue
+        told = _("{key} is {text} ({place})").format(key=about, text=value.text, place=place(value.location))
+        number = _POSITIONAL.fullmatch(value.text)
+        if number is not None:
+            told = _("{told}: give it behind the script, as its argument {number}").format(
+                told=told, number=number[1]
             )
+        yield told
 
 
 def not_followed(given: UserInput, *, most: int | None = None) -> Iterator[str]:

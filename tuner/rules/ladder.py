@@ -14,6 +14,7 @@ from tuner.rules.packing import sequences_packed
 from tuner.rules.rollout_engine import AWAKE, largest_fraction
 from tuner.rules.rungs import (
     activations_offloaded,
+    base_in_compute_dtype,
     checkpointed,
     engine_asleep,
     entropy_compiled,
@@ -52,6 +53,7 @@ LADDERS = (
     Ladder(
         phases=(Phase.UPDATE_ACTOR, Phase.TRAIN, Phase.UPDATE_CRITIC),
         rungs=(
+            base_in_compute_dtype,
             fewer_graphs,
             engine_asleep,
             service_asleep,
@@ -74,6 +76,7 @@ LADDERS = (
     Ladder(
         phases=(Phase.OLD_LOG_PROB, Phase.REF_LOG_PROB, Phase.VALUES),
         rungs=(
+            base_in_compute_dtype,
             fewer_graphs,
             engine_asleep,
             service_asleep,
@@ -92,6 +95,7 @@ LADDERS = (
     Ladder(
         phases=(Phase.ROLLOUT, Phase.WAKE_UP),
         rungs=(
+            base_in_compute_dtype,
             fewer_graphs,
             service_asleep,
             least_cache,
@@ -104,6 +108,7 @@ LADDERS = (
     Ladder(
         phases=(Phase.UPDATE_WEIGHTS,),
         rungs=(
+            base_in_compute_dtype,
             fewer_graphs,
             service_asleep,
             synced_by_tensor,
@@ -117,6 +122,7 @@ LADDERS = (
     Ladder(
         phases=(Phase.REWARD,),
         rungs=(
+            base_in_compute_dtype,
             fewer_graphs,
             engine_asleep,
             one_sequence,

@@ -9,6 +9,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from tuner.dtypes import DType
 from tuner.memory.rollout.capacity import rollout_memory
 from tuner.rules.passes import site_of
 from tuner.rules.reward_engine import least_reward_fraction
@@ -124,6 +125,24 @@ def _shared(engine: Engine) -> Engine:
     if engine.backend is Backend.MEGATRON:
         return engine
     return replace(engine, parallel=replace(engine.parallel, shard=engine.parallel.gpus))
+
+
+def base_in_compute_dtype(workload: Workload, _phase: Phase) -> Workload:
+    """The frozen base of adapters in the dtype that it is computed with, where the numbers stay the same."""
+    engine = workload.actor.engine
+    lora = engine.lora
+    exact = lora is not None and lora.stays_float32 and not lora.merged_for_rollout
+    return base_stored_low(workload) if exact and engine.stored_dtype is DType.FLOAT32 else workload
+
+
+def base_stored_low(workload: Workload) -> Workload:
+    """The frozen base of adapters in the dtype that it is computed with, in a reference that is it as well."""
+    dtype = workload.actor.engine.compute_dtype
+    changed = workload.with_actor_engine(stored_dtype=dtype)
+    reference = workload.reference
+    if reference is not None and not reference.separate:
+        changed = changed.with_reference(engine=replace(reference.engine, stored_dtype=dtype))
+    return changed
 
 
 def entropy_compiled(workload: Workload, phase: Phase) -> Workload:

@@ -96,13 +96,21 @@ def cached_sequences(number: int, batch: Batch) -> str:
 def over(case: Case, phase: Phase) -> str:
     """How far a phase is over the limit: ``"update_actor needs 81.2 GiB where 71.7 GiB may be used"``.
 
-    Where only the upper end of its interval is: ``"update_actor may need up to 81.2 GiB of 79.6 GiB"``.
+    Where only the upper end of its interval is: ``"update_actor may need up to 81.2 GiB of 79.6 GiB"``. One
+    that is within the card: ``"update_actor leaves 2.1 GiB of 79.6 GiB, of which 8.0 GiB are to stay free"``.
     """
     in_phase = case.estimate.phase(phase)
     capacity = case.estimate.capacity_bytes
     if in_phase is not None and in_phase.peak_bytes <= case.limit_bytes and in_phase.interval[1] > capacity:
         return _("{phase} may need up to {most} of {capacity}").format(
             phase=phase.value, most=gib(in_phase.interval[1]), capacity=gib(capacity)
+        )
+    if case.peak_bytes(phase) <= capacity:
+        return _("{phase} leaves {left} of {capacity}, of which {free} are to stay free").format(
+            phase=phase.value,
+            left=gib(capacity - case.peak_bytes(phase)),
+            capacity=gib(capacity),
+            free=gib(capacity - case.limit_bytes),
         )
     return _("{phase} needs {peak} where {limit} may be used").format(
         phase=phase.value, peak=gib(case.peak_bytes(phase)), limit=gib(case.limit_bytes)

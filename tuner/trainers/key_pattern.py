@@ -20,6 +20,7 @@ class Pattern(Struct, frozen=True, kw_only=True):
     names: tuple[frozenset[str], ...]  # the alternatives of each name
     releases: Spelling
     first: frozenset[str] | None  # what a key has to begin with, where that is no pattern itself
+    last: frozenset[str] | None  # what it has to end with, likewise
 
     def matches(self, key: str, version: str, reaches: Reaches = at_least) -> bool:
         """Whether a release knows the key under this pattern."""
@@ -31,16 +32,24 @@ def pattern(text: str) -> Pattern:
     """Read a pattern."""
     releases = spelling(text)
     names = tuple(frozenset(name.strip("{}").split(",")) for name in releases.key.split("."))
-    first = None if any("*" in name for name in names[0]) else names[0]
-    return Pattern(names=names, releases=releases, first=first)
+    return Pattern(names=names, releases=releases, first=_plain(names[0]), last=_plain(names[-1]))
+
+
+def _plain(alternatives: frozenset[str]) -> frozenset[str] | None:
+    return None if any("*" in name for name in alternatives) else alternatives
 
 
 @lru_cache(maxsize=1 << 12)  # many configurations set the same keys
 def covered(patterns: tuple[str, ...], key: str, version: str, reaches: Reaches = at_least) -> bool:
     """Whether a release knows the key under one of some patterns."""
-    begins = split_key(key)[0] if key else ""
-    for read in map(pattern, patterns):  # most begin otherwise, and are many
-        if (read.first is None or begins in read.first) and read.matches(key, version, reaches):
+    path = split_key(key) or ("",)
+    begins, ends = path[0], path[-1]
+    for read in map(pattern, patterns):  # most begin or end otherwise, and are many
+        if (read.first is not None and begins not in read.first) or (
+            read.last is not None and ends not in read.last
+        ):
+            continue
+        if read.matches(key, version, reaches):
             return True
     return False
 

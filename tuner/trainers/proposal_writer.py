@@ -135,7 +135,7 @@ class ProposalWriter(Generic[S]):
             raise NotExpressible(_("no code there reads {key}").format(key=key))
         if self._breaks(key, value):
             raise NotExpressible(_("the code there stops with {key}={value}").format(key=key, value=value))
-        sign = "" if key in self._settings else ADDS
+        sign = "" if self._settings.takes(key) else ADDS
         text = self._settings.as_reader_takes_it(override(key, value, sign))
         if text is None:
             raise NotExpressible(_("the program has no key that stands for {key}").format(key=key))

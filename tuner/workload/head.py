@@ -66,6 +66,8 @@ class OutputHead(Struct, frozen=True, kw_only=True, cache_hash=True):
     fused_cross_entropy: bool = True  # flash-attn's Triton cross entropy
     float32_loss: Annotated[bool, UNPUBLISHED] = False  # PyTorch's cross entropy, which autocast widens
     shifts_logits: Annotated[bool, UNPUBLISHED] = False  # into a copy without the last of each sequence
+    # without packing: log-probabilities and entropy are computed from the logits of responses alone
+    slices_response: Annotated[bool, UNPUBLISHED] = False
     # fused kinds that are right for this model, engine and release; a rule proposes no other
     fusable: tuple[HeadKind, ...] = (HeadKind.FUSED_TORCH, HeadKind.FUSED_TRITON)
     # fused kinds that round log-probabilities to the dtype of the logits: another loss, and another ratio

@@ -84,6 +84,7 @@ def test_a_shared_step_computes_what_one_without_does(key_heads: int) -> None:
         assert each.gradients <= rounding(config)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.slow
 def test_a_shared_critic_computes_what_one_without_does() -> None:
     (found,) = differences(ModelSettings(config=CONFIG, critic=True), [exact(head=VALUE, entropy=False)])

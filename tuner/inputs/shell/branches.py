@@ -69,6 +69,16 @@ class Branches:
         first = self._shell.statement(left)
         return self._joined(node, first, operator, right, self.consulted(before))
 
+    def go_on(self, node: Node, first: Status, before: int) -> Status:
+        """Follow the right side of a list.
+
+        Args:
+            node: the list.
+            first: the status of what stands left of it.
+            before: how much was consulted before that.
+        """
+        return self._joined(node, first, node.children[1].type, node.children[-1], self.consulted(before))
+
     def _joined(
         self, node: Node, first: Status, operator: str, right: Node, causes: tuple[UndecidedPart, ...]
     ) -> Status:

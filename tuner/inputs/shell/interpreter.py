@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 from tuner.errors import InputError, Location
 from tuner.inputs.shell.assignments import Assignments
@@ -22,18 +23,29 @@ from tuner.inputs.shell.undecided_parts import UndecidedKind, UndecidedPart
 from tuner.inputs.shell.values import Text, Unknown
 from tuner.language import _
 
+if TYPE_CHECKING:
+    from tuner.inputs.shell.long_loop import LongLoop
+
 _DEEPEST = 40  # functions, substitutions and files within each other
 _NOTHING = frozenset({"comment", "heredoc_body"})
 
 
-def too_much(location: Location | None) -> InputError:
-    """What is said of a script that makes more work than a launch script would."""
+def too_much(location: Location | None, loop: "LongLoop | None" = None) -> InputError:
+    """What is said of a script that makes more work than a launch script would.
+
+    Args:
+        location: where following it ended.
+        loop: in which that was.
+    """
+    hint = _("give the command that starts the trainer alone, with the values that it gets")
+    if loop is not None:
+        hint = _("{loop}; or {hint}").format(loop=loop.hint, hint=hint)
     return InputError(
         _("the script takes more than {steps:,} steps, or makes values of {characters:,} characters").format(
             steps=MOST_STEPS, characters=MOST_CHARACTERS
         ),
         location=location,
-        hint=_("give the command that starts the trainer alone, with the values that it gets"),
+        hint=hint,
     )
 
 
@@ -52,6 +64,7 @@ class Interpreter:
         self.beside = 0  # statements around the statement behind which a "&" stands
         self.doubts: list[UndecidedPart] = []  # what is not run that would tell
         self.given_up: list[UndecidedPart] = []  # loops, and commands that other commands print
+        self.too_long: LongLoop | None = None  # the outermost loop in which following took too much
         self.commands: list[StartedProgram] = []
         self.not_read: list[Unknown] = []
         self._read = read
@@ -88,7 +101,8 @@ class Interpreter:
             with contextlib.suppress(ExitShell, LeaveLoop, ReturnFromFunction):
                 self._within(source)
         except TooMuchError:
-            raise too_much(None if self._at is None else self._at[0].location(self._at[1])) from None
+            place = None if self._at is None else self._at[0].location(self._at[1])
+            raise too_much(place, self.too_long) from None
 
     def take_apart(self) -> None:
         """Follow nothing any more: parts that know each other would stay until garbage is looked for."""
@@ -127,6 +141,10 @@ class Interpreter:
             return left.status
         finally:
             self.scope.take(outside)
+
+    def go_on(self, joined_list: Node, first: Status, before: int) -> Status:
+        """Follow what stands behind ``&&`` or ``||``, after the status of what stands before it."""
+        return self._branches.go_on(joined_list, first, before)
 
     def deeper(self, run: Callable[[], Status], place: Location) -> Status:
         """Follow something that may lead to itself.

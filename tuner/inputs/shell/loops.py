@@ -2,13 +2,17 @@
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from tuner.inputs.shell.branches import Branches, BranchShell
 from tuner.inputs.shell.conditions import Status, opposite
+from tuner.inputs.shell.effort import TooMuchError
 from tuner.inputs.shell.exits import LeaveLoop
 from tuner.inputs.shell.source import Node
 from tuner.inputs.shell.undecided_parts import UndecidedKind, UndecidedPart
+
+if TYPE_CHECKING:
+    from tuner.inputs.shell.long_loop import LongLoop
 
 MOST_ROUNDS = 1_000  # of one loop
 _ROUNDS_BESIDE = 10  # of one that watches a server while the script goes on, and never ends by itself
@@ -18,6 +22,7 @@ class LoopShell(BranchShell, Protocol):
     """What loops need of the interpreter."""
 
     given_up: list[UndecidedPart]  # loops that were followed no further
+    too_long: "LongLoop | None"  # that took more work than a script may
     beside: int  # statements around this one that run beside the script: a "&" stands behind them
 
 
@@ -32,10 +37,21 @@ class Loops:
     def __init__(self, shell: LoopShell, branches: Branches) -> None:
         self._shell, self._branches = shell, branches
         self.table: dict[str, Callable[[Node], Status]] = {
-            "c_style_for_statement": partial(self._in_open_loop, self._counted),
-            "for_statement": self._for,
-            "while_statement": partial(self._in_open_loop, self._while),
+            "c_style_for_statement": partial(self._named, partial(self._in_open_loop, self._counted)),
+            "for_statement": partial(self._named, self._for),
+            "while_statement": partial(self._named, partial(self._in_open_loop, self._while)),
         }
+
+    def _named(self, follow: Callable[[Node], Status], node: Node) -> Status:
+        """Follow a loop, which is named where that takes too much: the outermost one at last."""
+        source = self._shell.source
+        try:
+            return follow(node)
+        except TooMuchError:
+            from tuner.inputs.shell.long_loop import long_loop  # of few scripts
+
+            self._shell.too_long = long_loop(node, source, self._shell.scope)
+            raise
 
     def _for(self, node: Node) -> Status:
         name = self._shell.source.of(node.child_by_field_name("variable"))

@@ -39,6 +39,9 @@ class StreamShell(Protocol):
     def expander(self) -> Expander:
         """What expands words at this point."""
 
+    def go_on(self, joined_list: Node, first: Status, before: int) -> Status:
+        """Follow what stands behind ``&&`` or ``||``, after the status of what stands before it."""
+
 
 class Streams:
     """Standard input and output of the commands of one interpreter."""
@@ -127,7 +130,15 @@ class Streams:
         return output
 
     def _pipeline(self, node: Node) -> Status:
-        parts = [child for child in node.children if child.is_named]
+        parts, lists = _regrouped(node)
+        before = len(self._shell.scope.consulted)
+        status = opposite(self._piped(parts)) if _is_negated(parts) else self._piped(parts)
+        for joined_list in lists:
+            status = self._shell.go_on(joined_list, status, before)
+        return status
+
+    def _piped(self, parts: Sequence[Node]) -> Status:
+        """Follow commands, each of which reads what the one before it prints."""
         status: Status = True
         given, outer = self.given, self._output
         for position, part in enumerate(parts):
@@ -139,7 +150,7 @@ class Streams:
             finally:
                 self._output, self.given = outer, None
             given = None if between is None or last else joined(between, "")
-        return opposite(status) if _is_negated(parts) else status
+        return status
 
     def _redirected(self, node: Node) -> Status:
         before, output = self.given, self._output
@@ -186,10 +197,23 @@ class Streams:
         return text(*pieces, source.between(at, node.end_byte))
 
 
-def _is_negated(parts: Sequence[Node]) -> bool:
-    """Whether a ``!`` stands in front of a pipeline: the grammar gives it to the first command alone.
+def _regrouped(node: Node) -> tuple[list[Node], list[Node]]:
+    """The commands of a pipeline, and the lists behind it whose right sides are no part of it.
 
-    A list as the last part holds commands that the ``!`` says nothing of.
+    Of ``a | b | c && d`` the grammar makes ``a | (b | c && d)``, where the shell has ``(a | b | c) && d``.
     """
+    *parts, last = (child for child in node.children if child.is_named)
+    lists: list[Node] = []
+    while last.type == "list":
+        lists.insert(0, last)
+        last = last.children[0]
+    if last.type != "pipeline" or not lists:
+        return [*parts, last], lists
+    inner, further = _regrouped(last)
+    return [*parts, *inner], [*further, *lists]
+
+
+def _is_negated(parts: Sequence[Node]) -> bool:
+    """Whether a ``!`` stands in front of a pipeline: the grammar gives it to the first command alone."""
     first = parts[0].children[0] if parts[0].type == "redirected_statement" else parts[0]
-    return bool(first.type == "negated_command" and parts[-1].type != "list")
+    return bool(first.type == "negated_command")

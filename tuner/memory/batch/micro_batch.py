@@ -5,6 +5,7 @@ from math import ceil
 from msgspec import Struct
 
 from tuner import batching
+from tuner.memory.batch.padded_response import PaddedResponse
 from tuner.memory.ledger.terms import Moment, Term
 from tuner.memory.process.constant import Constant
 from tuner.model_shape import ModelShape
@@ -63,6 +64,7 @@ class PassInput(Struct, frozen=True, kw_only=True):
     step_tokens: int | None = None  # of one optimizer step on this GPU; None: of full micro-batches
     patches: Constant | None = None  # of images, that a vision tower sees; None without
     squares: bool = False  # the sum of squared probabilities is computed
+    response: PaddedResponse | None = None  # whose logits alone the head computes with; None: all tokens
     routes: Routes | None = None  # Megatron, sparse: None where no pass knows another's experts
 
     @property

@@ -9,8 +9,10 @@ from msgspec.structs import replace
 
 from tuner.dtypes import DType
 from tuner.language import N_, _
+from tuner.memory.batch.padded_response import PaddedResponse
 from tuner.memory.failed_allocation.tensor import Factor, Tensor
 from tuner.memory.head import fused, logits
+from tuner.memory.head.response import response_tensors
 from tuner.memory.head.tensors import LogitTensor, TokenSpan, entropy_chunk
 from tuner.memory.ledger.terms import Item
 from tuner.memory.megatron.head import head_tensors as megatron_head_tensors
@@ -56,10 +58,21 @@ def logits_of_unknown_head(*, vocab: int, tokens: int, dtype: DType) -> tuple[Te
 
 
 def head_tensors(
-    model: ModelShape, engine: Engine, head: OutputHead, *, tokens: int, entropy: bool, training: bool
+    model: ModelShape,
+    engine: Engine,
+    head: OutputHead,
+    *,
+    tokens: int,
+    entropy: bool,
+    training: bool,
+    response: PaddedResponse | None = None,
 ) -> tuple[Tensor, ...]:
     """Tensors of an output head, from the list that its peak is summed from."""
     vocab = ceil(model.vocab / engine.parallel.tensor)
+    if head.kind is HeadKind.LOGITS and response is not None:
+        return _response_logits(
+            head, response, vocab=vocab, tokens=tokens, entropy=entropy, training=training
+        )
     if head.kind is HeadKind.LOGITS:
         return _logits(head, engine, vocab=vocab, tokens=tokens, entropy=entropy, training=training)
     if head.kind is HeadKind.FUSED_TORCH:
@@ -113,6 +126,26 @@ def _logits(
     if all(dtype_bytes != _FLOAT32 for dtype_bytes, _ in sizes):
         tensors.append(_unexpected(vocab, tokens, entropy=entropy))
     return tuple(tensors)
+
+
+def _response_logits(
+    head: OutputHead, response: PaddedResponse, *, vocab: int, tokens: int, entropy: bool, training: bool
+) -> tuple[Tensor, ...]:
+    """Tensors of a head that computes with the logits of responses, of whichever of both they have rows."""
+    sizes: dict[tuple[int, TokenSpan], list[LogitTensor]] = {}
+    for trained in dict.fromkeys((False, training)):
+        for one in response_tensors(head, response, entropy=entropy, tokens=tokens, training=trained):
+            sizes.setdefault((one.bytes_per_logit, one.span), []).append(one)
+    return tuple(
+        logits_tensor(
+            vocab=vocab,
+            tokens=response.rows(tokens) if span is TokenSpan.RESPONSE else tokens,
+            dtype_bytes=dtype_bytes,
+            kinds=tuple(dict.fromkeys(one.name.replace("_", " ") for one in same)),
+            by=_("the output head"),
+        )
+        for (dtype_bytes, span), same in sizes.items()
+    )
 
 
 def _unexpected(vocab: int, tokens: int, *, entropy: bool) -> Tensor:

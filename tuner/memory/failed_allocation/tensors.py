@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from tuner import batching
 from tuner.language import _
+from tuner.memory.batch.padded_response import padded_response
 from tuner.memory.failed_allocation.pass_tensors import (
     activation_tensors,
     attention_score_tensors,
@@ -37,6 +38,7 @@ def _tensors_of(workload: Workload, step_pass: StepPass) -> Iterable[Tensor]:
         tokens=tokens,
         entropy=step_pass.entropy,
         training=step_pass.training,
+        response=padded_response(step_pass.head, workload.batch),
     )
     yield from activation_tensors(model, engine, tokens=tokens)
     yield from attention_score_tensors(model, engine, step_pass.settings, workload.batch)

@@ -51,7 +51,7 @@ def squares_term(pass_input: PassInput, *, tokens: int, training: bool) -> Term 
     numbers = {
         "b": pass_input.head.logits_dtype.bytes,
         "b_f": _SAVED_BYTES if training else _FORWARD_BYTES,
-        "T": tokens,
+        "T": tokens if pass_input.response is None else pass_input.response.rows(tokens),
         "V": pass_input.model.vocab,
         "T_p": pass_input.engine.parallel.tensor,
     }

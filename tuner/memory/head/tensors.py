@@ -23,9 +23,13 @@ class TokenSpan(Enum):
     LAST = "last chunk"  # of as many tokens as are left
     BEFORE_LAST = "before the last chunk"
     BEFORE_LAST_TWO = "before the last two chunks"
+    RESPONSE = "response"
 
-    def rows(self, *, T: int, T_c: int, T_l: int) -> int:
-        """How many of :math:`T` tokens these are, in chunks of :math:`T_c`, the last one of :math:`T_l`."""
+    def rows(self, *, T: int, T_c: int, T_l: int, T_r: int) -> int:
+        """How many of :math:`T` tokens these are, in chunks of :math:`T_c`, the last one of :math:`T_l`.
+
+        Where responses have tensors of their own, they are :math:`T_r` of these tokens.
+        """
         match self:
             case TokenSpan.ALL:
                 return T
@@ -37,6 +41,8 @@ class TokenSpan(Enum):
                 return T - T_l
             case TokenSpan.BEFORE_LAST_TWO:
                 return T - T_l - T_c
+            case TokenSpan.RESPONSE:
+                return T_r
 
 
 class LogitTensor(Struct, frozen=True, kw_only=True):
@@ -73,16 +79,21 @@ def total(
     T: Any,
     T_c: Any,
     T_l: Any,
+    T_r: Any,
 ) -> Any:
     """The sum of some tensors, in numbers or in symbols: rows of each span times bytes per logit."""
     by_span: dict[TokenSpan, list[Any]] = {}
     for tensor in tensors:
         by_span.setdefault(tensor.span, []).append(bytes_per_logit(tensor))
-    return columns * sum(span.rows(T=T, T_c=T_c, T_l=T_l) * sum(sizes) for span, sizes in by_span.items())
+    return columns * sum(
+        span.rows(T=T, T_c=T_c, T_l=T_l, T_r=T_r) * sum(sizes) for span, sizes in by_span.items()
+    )
 
 
-def tensor_bytes(tensors: Tensors, *, tokens: int, chunk: int, columns: int = 1) -> int:
-    """Bytes of some tensors; of one column, unless said otherwise."""
+def tensor_bytes(
+    tensors: Tensors, *, tokens: int, chunk: int, columns: int = 1, response: int | None = None
+) -> int:
+    """Bytes of some tensors; of one column, and with all tokens those of responses, unless said otherwise."""
     size: int = total(
         tensors,
         lambda tensor: tensor.bytes_per_logit,
@@ -90,6 +101,7 @@ def tensor_bytes(tensors: Tensors, *, tokens: int, chunk: int, columns: int = 1)
         T=tokens,
         T_c=chunk,
         T_l=last_chunk(tokens, chunk),
+        T_r=tokens if response is None else response,
     )
     return size
 
@@ -105,10 +117,11 @@ def tensor_formula(tensors: Tensors, columns: str) -> str:
         T=symbol("T"),
         T_c=symbol("T_c"),
         T_l=symbol("T_l"),
+        T_r=symbol("T_r"),
     )
     return str(formula)
 
 
-def largest_set(*sets: Tensors, tokens: int, chunk: int) -> Tensors:
+def largest_set(*sets: Tensors, tokens: int, chunk: int, response: int | None = None) -> Tensors:
     """The tensors that take the most; the first of equals."""
-    return max(sets, key=lambda tensors: tensor_bytes(tensors, tokens=tokens, chunk=chunk))
+    return max(sets, key=lambda tensors: tensor_bytes(tensors, tokens=tokens, chunk=chunk, response=response))

@@ -5,8 +5,10 @@ from typing import Any
 
 from tuner.evidence import Evidence
 from tuner.memory.batch.micro_batch import PassInput
+from tuner.memory.batch.padded_response import PaddedResponse
 from tuner.memory.head.fused import fused_head_size
 from tuner.memory.head.logits import copies_bytes, logit_tensors, logits_bytes
+from tuner.memory.head.response import response_tensors
 from tuner.memory.head.tensors import Tensors, entropy_chunk, last_chunk, tensor_bytes, tensor_formula
 from tuner.memory.head.value import value_head_size
 from tuner.memory.ledger.formula import names
@@ -28,7 +30,14 @@ def head_numbers(head: OutputHead) -> dict[str, float]:
 
 
 def head_peak_bytes(
-    head: OutputHead, *, tokens: int, vocab: int, hidden: int, entropy: bool, training: bool
+    head: OutputHead,
+    *,
+    tokens: int,
+    vocab: int,
+    hidden: int,
+    entropy: bool,
+    training: bool,
+    response: PaddedResponse | None = None,
 ) -> int:
     """Peak of one pass through the head, weights and hidden states not counted.
 
@@ -39,7 +48,12 @@ def head_peak_bytes(
         hidden: hidden width.
         entropy: whether this pass computes the entropy (a fused head always does).
         training: True for forward and backward, False for forward only.
+        response: the tokens whose logits it computes with; None: all of them.
     """
+    if head.kind is HeadKind.LOGITS and response is not None:
+        sliced = response_tensors(head, response, tokens=tokens, entropy=entropy, training=training)
+        rows = response.rows(tokens)
+        return tensor_bytes(sliced, tokens=tokens, chunk=tokens, columns=vocab, response=rows)
     if head.kind is HeadKind.LOGITS:
         tensors = logit_tensors(head, tokens=tokens, entropy=entropy, training=training)
         return tensor_bytes(tensors, tokens=tokens, chunk=entropy_chunk(head, tokens), columns=vocab)
@@ -77,10 +91,19 @@ def head_term(micro_batch: PassInput, *, training: bool) -> Term:
     head, tokens, vocab = micro_batch.head, micro_batch.tokens, micro_batch.model.vocab
     if head.kind is not HeadKind.LOGITS:
         return term_without_logits(micro_batch, columns=vocab, training=training)
+    name, response = peak_name(training=training), micro_batch.response
+    if response is not None:
+        return tensors_term(
+            name,
+            response_tensors(head, response, tokens=tokens, entropy=micro_batch.entropy, training=training),
+            head,
+            tokens=tokens,
+            columns=("V", vocab),
+            source=response_tensors,
+            response=response.rows(tokens),
+        )
     tensors = logit_tensors(head, tokens=tokens, entropy=micro_batch.entropy, training=training)
-    return tensors_term(
-        peak_name(training=training), tensors, head, tokens=tokens, columns=("V", vocab), source=logit_tensors
-    )
+    return tensors_term(name, tensors, head, tokens=tokens, columns=("V", vocab), source=logit_tensors)
 
 
 def term_without_logits(micro_batch: PassInput, *, columns: int, training: bool) -> Term:
@@ -104,6 +127,7 @@ def tensors_term(
     tokens: int,
     columns: tuple[str, int],
     source: Callable[..., Any],
+    response: int | None = None,
 ) -> Term:
     """A head whose logits exist, as the sum of its tensors.
 
@@ -114,16 +138,19 @@ def tensors_term(
         tokens: rows of the logits.
         columns: vocabulary entries of this GPU, and their symbol.
         source: the function that lists the tensors.
+        response: rows of the tensors of responses alone, where there are such tensors.
     """
     symbol, count = columns
     chunk = entropy_chunk(head, tokens)
     numbers = {"T": tokens, "T_c": chunk, "T_l": last_chunk(tokens, chunk), symbol: count}
+    if response is not None:
+        numbers["T_r"] = response
     numbers.update((tensor.name, tensor.bytes_per_logit) for tensor in tensors)
     formula = tensor_formula(tensors, symbol)
     return Term(
         item=Item.LOGITS,
         name=name,
-        bytes=tensor_bytes(tensors, tokens=tokens, chunk=chunk, columns=count),
+        bytes=tensor_bytes(tensors, tokens=tokens, chunk=chunk, columns=count, response=response),
         evidence=Evidence.MODELLED,
         formula=formula,
         symbols=tuple([(name, numbers[name]) for name in names(formula)]),

@@ -10,6 +10,7 @@ Why it matters
 
 A float32 copy is kept so that small updates are not lost; frozen weights get none.
 In bfloat16 the base takes half of its memory and half of the bytes of every offload and weight sync.
+Where a phase lacks memory it is named before anything that costs time.
 Where the adapters stay in float32 the numbers are the same: the base is rounded before each use either way.
 
 When it does not apply
@@ -28,15 +29,15 @@ verl documentation, LoRA guide.
 Peaks measured on two H200 with verl 0.9.1 and torch 2.11.0, 2026-11-20.
 """
 
-from msgspec.structs import replace
-
 from tuner.dtypes import DType
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.language import N_, _
 from tuner.rules.case import Case
-from tuner.rules.wording import gib
-from tuner.workload import Workload
+from tuner.rules.ladder import due
+from tuner.rules.rungs import base_in_compute_dtype, base_stored_low
+from tuner.rules.wording import gib, over
+from tuner.workload import Phase
 
 RULE = Rule(
     code="MEM012",
@@ -55,8 +56,9 @@ def check(case: Case) -> Finding | None:
     engine = case.workload.actor.engine
     if engine.lora is None or engine.stored_dtype is not DType.FLOAT32:
         return None
-    proposal = _stored(case.workload)
-    phase = case.workload.actor_update.phase
+    due_phase = due(case, base_in_compute_dtype)
+    proposal = base_stored_low(case.workload)
+    phase = due_phase or case.workload.actor_update.phase
     if not case.lowers(proposal, phase) or case.slower(proposal):
         return None
     exact = engine.lora.stays_float32 and not engine.lora.merged_for_rollout
@@ -65,11 +67,8 @@ def check(case: Case) -> Finding | None:
         return None
     return Finding(
         rule=RULE,
-        message=_(
-            "the frozen base is stored in float32; {compute_dtype} is what it computes with and "
-            "takes {saved} less"
-        ).format(compute_dtype=engine.compute_dtype.value, saved=gib(saved)),
-        severity=RULE.severity,
+        message=_message(case, due_phase, saved),
+        severity=RULE.severity if due_phase is None else case.severity(due_phase),
         evidence=Evidence.MEASURED,
         phase=phase,
         proposal=proposal,
@@ -80,10 +79,15 @@ def check(case: Case) -> Finding | None:
     )
 
 
-def _stored(workload: Workload) -> Workload:
-    dtype = workload.actor.engine.compute_dtype
-    changed = workload.with_actor_engine(stored_dtype=dtype)
-    reference = workload.reference
-    if reference is not None and not reference.separate:
-        changed = changed.with_reference(engine=replace(reference.engine, stored_dtype=dtype))
-    return changed
+def _message(case: Case, phase: Phase | None, saved: int) -> str:
+    """What the base takes, behind the phase that lacks it where there is one."""
+    dtype = case.workload.actor.engine.compute_dtype.value
+    if phase is None:
+        return _(
+            "the frozen base is stored in float32; {compute_dtype} is what it computes with and "
+            "takes {saved} less"
+        ).format(compute_dtype=dtype, saved=gib(saved))
+    return _(
+        "{shortage} while the frozen base is stored in float32; {compute_dtype} is what it computes with "
+        "and takes {saved} less"
+    ).format(shortage=over(case, phase), compute_dtype=dtype, saved=gib(saved))

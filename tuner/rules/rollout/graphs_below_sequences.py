@@ -53,7 +53,8 @@ def check(case: Case) -> Finding | None:
     """Capture sizes up to the sequences that run where that pays."""
     workload, rollout = case.workload, case.workload.generator
     largest = largest_graph(rollout)
-    if rollout.engine is not RolloutEngine.SGLANG or not rollout.graphs_adjustable or not largest:
+    told = rollout.engine_version and rollout.graphs_adjustable  # the sizes are those of a version
+    if rollout.engine is not RolloutEngine.SGLANG or not told or not largest:
         return None
     running = min(sequences_per_replica(workload), case.rollout.concurrent_sequences)
     running = min(ceil(running / rollout.data_parallel), rollout.max_sequences)

@@ -32,11 +32,29 @@ def composed(file: FilePath, choices: Mapping[str, str] = NO_CHOICES) -> Tree:
     return _Composer(file.parent, choices).tree(read_yaml(file), "", ())
 
 
+def composed_in_part(
+    file: FilePath, choices: Mapping[str, str] = NO_CHOICES
+) -> tuple[Tree, tuple[Path, ...]]:
+    """A configuration without the files beside it that are missing or malformed, and where those would stand.
+
+    Args:
+        file: the configuration.
+        choices: of config groups, as for :func:`composed`.
+
+    Raises:
+        InputError: the file itself is malformed.
+    """
+    lost: list[Path] = []
+    tree = _Composer(file.parent, choices, lost).tree(read_yaml(file), "", ())
+    return tree, tuple(lost)
+
+
 class _Composer:
     """Composes one configuration, with the choices of config groups that its files override."""
 
-    def __init__(self, top: FilePath, choices: Mapping[str, str]) -> None:
+    def __init__(self, top: FilePath, choices: Mapping[str, str], lost: list[Path] | None = None) -> None:
         self._top = top
+        self._lost = lost  # sections whose files cannot be read; None where that is an error
         self._files = 0
         #: By what is chosen, the outermost word first.
         self._chosen: dict[str, str | None] = {f"{group}@{group}": name for group, name in choices.items()}
@@ -55,8 +73,18 @@ class _Composer:
         tree: Tree = {}
         for entry in named:
             if not entry.overrides:
-                tree = merged(tree, own if entry.is_self else self._part(entry, base, package))
+                tree = merged(tree, own if entry.is_self else self._known_part(entry, base, package))
         return tree if any(entry.is_self for entry in named) else merged(tree, own)
+
+    def _known_part(self, entry: DefaultsEntry, base: str, package: Path) -> Tree:
+        """What one entry brings; nothing of one that cannot be read, where that is no error."""
+        try:
+            return self._part(entry, base, package)
+        except InputError:
+            if self._lost is None:
+                raise
+            self._lost.append(entry.below(base, package))
+            return {}
 
     def _part(self, entry: DefaultsEntry, base: str, package: Path) -> Tree:
         """What one entry of a ``defaults`` list brings."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from tuner.trainers.bundled_releases import ReleaseChoice
 from tuner.trainers.protocol import Base
 from tuner.trainers.verl.defaults_list import Composition
 from tuner.trainers.verl.fingerprint import Likeness
@@ -17,6 +18,7 @@ from tuner.versions import installed_version
 if TYPE_CHECKING:
     from tuner.inputs.user_input import MissingConfiguration
     from tuner.trainers.verl.trainer_code.package import TrainerCode
+    from tuner.trainers.verl.unread_copy import UnreadCopy
 
 
 class CopyOfLaunch:
@@ -72,9 +74,19 @@ class CopyOfLaunch:
 
     def missing(self, version: str) -> "MissingConfiguration | None":
         """What is missing of the copy that the launch lies beside."""
+        unread = self._unread(version)
+        return None if unread is None else unread.missing
+
+    @property
+    def told_release(self) -> ReleaseChoice | None:
+        """The release of a copy that the launch lies beside and that cannot be read."""
+        unread = None if self._fork is not None else self._unread(BUNDLED[-1])
+        return None if unread is None else unread.release
+
+    def _unread(self, version: str) -> "UnreadCopy | None":
         if not self._folder or not self._may_be:
             return None
-        return self._copies.missing(Path(self._folder), self._config_of(version))
+        return self._copies.unread(Path(self._folder), self._config_of(version))
 
     def stated_in(self, base: Base, version: str) -> Base:
         """The base with what the copy says of its version, where a copy's configuration is read."""

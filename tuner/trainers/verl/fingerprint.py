@@ -5,7 +5,7 @@ from functools import cached_property
 from msgspec import Struct
 
 from tuner.inputs.override_syntax import same
-from tuner.inputs.tree import Path, Tree, contains, dotted, leaves, lookup
+from tuner.inputs.tree import Path, Tree, contains, dotted, leaves, lookup, without
 from tuner.language import _
 from tuner.trainers.verl.defaults import PPO_CONFIGS, has_config, read_defaults
 from tuner.trainers.verl.releases import BUNDLED
@@ -92,7 +92,7 @@ def composed_like(tree: Tree, config: str) -> Likeness | None:
     return likeness if likeness.is_complete else None
 
 
-def likest(tree: Tree, config: str) -> Likeness:
+def likest(tree: Tree, config: str, unread: tuple[Path, ...] = ()) -> Likeness:
     """The bundled release whose defaults are most like a composed configuration, the newest of equals.
 
     Keys count first: users change values, and releases change keys.
@@ -100,9 +100,13 @@ def likest(tree: Tree, config: str) -> Likeness:
     Args:
         tree: the configuration, interpolations kept.
         config: which of a release's trainer configurations it is held against.
+        unread: sections that are held against nothing: a release with few keys there is no more like it.
     """
+    tree = _without(tree, unread)
     likenesses = [
-        Likeness(version=version, tree=tree, released=dict(read_defaults(version, config).tree))
+        Likeness(
+            version=version, tree=tree, released=_without(dict(read_defaults(version, config).tree), unread)
+        )
         for version in reversed(BUNDLED)
         if has_config(version, config)
     ]
@@ -111,6 +115,13 @@ def likest(tree: Tree, config: str) -> Likeness:
     return min(
         (one for one in likenesses if keys[id(one)] == fewest), key=lambda likeness: len(likeness.changed)
     )
+
+
+def _without(tree: Tree, sections: tuple[Path, ...]) -> Tree:
+    for section in sections:
+        if section and contains(tree, section):
+            tree = without(tree, section)
+    return tree
 
 
 def _listed(paths: tuple[Path, ...]) -> str:

@@ -59,6 +59,11 @@ class Primary(Struct, frozen=True, kw_only=True):
     missing: MissingConfiguration | None = None  # what the launch names and no file has
 
     @property
+    def is_whole(self) -> bool:
+        """Whether Hydra has the file in the tree alone, which rests on no other."""
+        return bool(self.laid_on) and self.document is not None and "defaults" not in self.document.tree
+
+    @property
     def laid_on(self) -> str:
         """The file in the tree that Hydra lays the overrides on; empty where there is none."""
         return self.document.source if self.document is not None and self.tops else ""
@@ -154,7 +159,10 @@ def _composed(
     A file that only the program's code names is no word of the user: one that cannot be composed is missing.
     """
     try:
-        return replace(primary, composition=compose(primary.document, primary.tops))
+        composition = compose(primary.document, primary.tops)
+        if primary.is_whole:  # its program is the one that was named, whatever keys it has
+            composition = replace(composition, recipes=False)
+        return replace(primary, composition=composition)
     except InputError as error:
         if not primary.by_code or primary.document is None:
             raise

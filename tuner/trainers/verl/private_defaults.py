@@ -4,24 +4,30 @@ Who vendors verl, or copies its ``ppo_trainer.yaml`` to change it, runs on that 
 """
 
 import contextlib
-import re
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from tuner.errors import InputError, Location, UnsupportedError
+from tuner.errors import InputError, UnsupportedError
 from tuner.file_state import FileState, file_state
-from tuner.files import file_names_read, is_there, note, read_bytes, repository_folders
+from tuner.files import file_names_read, is_there, note, repository_folders
 from tuner.inputs.tree import Tree
-from tuner.inputs.user_input import MissingConfiguration
 from tuner.language import _
 from tuner.shown_paths import shown_path
 from tuner.trainers.verl.defaults import file_of
 from tuner.trainers.verl.fingerprint import Likeness, likest
-from tuner.trainers.verl.trainer_code.find import code_around, code_of_package, is_package, package_below
-from tuner.units import KIB
+from tuner.trainers.verl.trainer_code.find import (
+    PackageBelow,
+    code_around,
+    code_of_package,
+    is_package,
+    package_below,
+)
+from tuner.trainers.verl.unread_copy import UnreadCopy, incomplete, likeness_in_part, not_composed
+from tuner.trainers.verl.version_file import told_version
 
 if TYPE_CHECKING:
     from tuner.trainers.verl.trainer_code.package import TrainerCode
@@ -35,7 +41,6 @@ _PLACES = (  # below a folder above what is given
 _SUBMODULE = _PLACES[1]
 _PACKAGED = ("verl", "trainer", "config")
 _OF_PROJECTS = (".git", ".gitmodules", "pyproject.toml", "setup.py")  # in the top folder of one
-_VERSION = re.compile(r"\d[\w.+-]{0,40}")
 _KEPT = 8  # copies that are not read again for every change that is tried
 
 
@@ -66,21 +71,17 @@ class PrivateDefaults(Struct, frozen=True, kw_only=True):
     @property
     def told_version(self) -> str:
         """What the version file of the verl says that it lies in; empty where it lies in none."""
-        try:
-            text = read_bytes(self.package / "version" / "version", most=KIB)
-        except InputError:
-            return ""
-        version = text.decode(errors="replace").strip()
-        return version if _VERSION.fullmatch(version) else ""
+        return told_version(self.package)
 
 
 class PrivateCopies:
     """The copies that launches would rest on, each looked for once however many changes are tried."""
 
     def __init__(self) -> None:
-        self._looked_for: dict[tuple[FilePath, str], PrivateDefaults | MissingConfiguration | None] = {}
+        self._looked_for: dict[tuple[FilePath, str], PrivateDefaults | UnreadCopy | None] = {}
         self._codes: dict[FilePath, TrainerCode | None] = {}
         self._codes_around: dict[FilePath, TrainerCode | None] = {}
+        self._below = cache(package_below)  # a walk through the repository
 
     def code(self, package: FilePath) -> "TrainerCode | None":
         """The code of the package that a copy lies in."""
@@ -91,7 +92,7 @@ class PrivateCopies:
     def code_around(self, folder: FilePath) -> "TrainerCode | None":
         """The code of the copy in whose repository a folder lies."""
         if folder not in self._codes_around:
-            self._codes_around[folder] = code_around(folder.absolute())
+            self._codes_around[folder] = code_around(folder.absolute(), self._below)
         return self._codes_around[folder]
 
     def find(self, folder: FilePath, config: str) -> PrivateDefaults | None:
@@ -108,59 +109,49 @@ class PrivateCopies:
         note(reading.states)
         return reading.private
 
-    def missing(self, folder: FilePath, config: str) -> MissingConfiguration | None:
-        """What is missing of the copy in the launch's own repository, where that cannot be read."""
+    def unread(self, folder: FilePath, config: str) -> UnreadCopy | None:
+        """The copy in the launch's own repository, where that cannot be read."""
         copy = self._look(folder, config)
-        return copy if isinstance(copy, MissingConfiguration) else None
+        return copy if isinstance(copy, UnreadCopy) else None
 
-    def _look(self, folder: FilePath, config: str) -> PrivateDefaults | MissingConfiguration | None:
+    def _look(self, folder: FilePath, config: str) -> PrivateDefaults | UnreadCopy | None:
         key = folder, config
         if key not in self._looked_for:
-            self._looked_for[key] = private_defaults(folder, config)
+            self._looked_for[key] = private_defaults(folder, config, self._below)
         return self._looked_for[key]
 
 
-def private_defaults(folder: FilePath, config: str) -> PrivateDefaults | MissingConfiguration | None:
+def private_defaults(
+    folder: FilePath, config: str, below: PackageBelow = package_below
+) -> PrivateDefaults | UnreadCopy | None:
     """The copy of one of verl's configurations that a launch from this folder would rest on.
 
-    None where none is found, or where it does not hold what verl's do; what is missing where the copy of the
-    package that the launch lies beside has one that cannot be composed, or no trainer.
+    None where none is found, or where it does not hold what verl's do; one that is not read where the copy of
+    the package that the launch lies beside has one that cannot be composed, or no trainer.
 
     Args:
         folder: where the configuration or the script lies.
         config: one of verl's trainer configurations, fine-tuning's among them.
+        below: what finds a copy in the subfolders of the repository.
     """
-    missing = None
-    for file in _candidates(folder.absolute(), config):
+    unread: UnreadCopy | None = None
+    for file in _candidates(folder.absolute(), config, below):
         reading = _reading(file, config)
         note(reading.states)
         if reading.private is not None:
             return reading.private
         if reading.error is not None and file.parts[-4:-1] == _PACKAGED:
-            missing = missing or _not_composed(file, reading.error)
-    return missing or _incomplete_package(folder.absolute(), config)
+            package = file.parent.parent.parent
+            unread = unread or not_composed(file, package, reading.error, reading.likeness)
+    return unread or _incomplete_package(folder.absolute(), config)
 
 
-def _not_composed(file: FilePath, error: InputError) -> MissingConfiguration:
-    return MissingConfiguration(
-        name=file.stem,
-        looked_in=(str(file.parent),),
-        reason=str(error),
-        location=error.location or Location(source=str(file)),
-    )
-
-
-def _incomplete_package(folder: FilePath, config: str) -> MissingConfiguration | None:
-    """What is missing where the package is an empty folder, or has no trainer in it."""
+def _incomplete_package(folder: FilePath, config: str) -> UnreadCopy | None:
+    """The package where that is an empty folder, or has no trainer in it."""
     for above in repository_folders(folder):
         package = above / "verl"
         if reason := _lacks_trainer(package):
-            return MissingConfiguration(
-                name=file_of(config)[0],
-                looked_in=(str(package),),
-                reason=reason,
-                location=Location(source=str(package)),
-            )
+            return incomplete(package, config, reason)
     return None
 
 
@@ -177,7 +168,8 @@ class _Reading(Struct, frozen=True, kw_only=True):
     """What a file was read as, and the state of the files that decided it."""
 
     private: PrivateDefaults | None
-    error: InputError | None  # why it cannot be composed
+    error: InputError | None = None  # why it cannot be composed
+    likeness: Likeness | None = None  # of what can be read of one that cannot be composed
     states: dict[str, FileState]  # by name; also of files that were looked for and are not there
 
 
@@ -207,7 +199,7 @@ def _of_earlier_run(file: FilePath, config: str) -> _Reading | None:
     if kept is None:
         return None
     private = PrivateDefaults(file=file, tree=kept.tree, likeness=kept.likeness(config))
-    return _Reading(private=private, error=None, states=kept.states)
+    return _Reading(private=private, states=kept.states)
 
 
 def _read(file: FilePath, config: str) -> _Reading:
@@ -220,22 +212,23 @@ def _read(file: FilePath, config: str) -> _Reading:
 
     private: PrivateDefaults | None = None
     error: InputError | None = None
+    in_part: Likeness | None = None
     with file_names_read() as names, contextlib.suppress(UnsupportedError):
         try:
             tree = composed(file, file_of(config)[1])
             likeness = likest(tree, config)
         except InputError as fault:
-            error = fault
+            error, in_part = fault, likeness_in_part(file, config)
         else:
             if likeness.shares_most:
                 private = PrivateDefaults(file=file, tree=tree, likeness=likeness)
     states = _states({*names, str(file)})
     if private is not None:
         keep_defaults(file, config, private.likeness, states)
-    return _Reading(private=private, error=error, states=states)
+    return _Reading(private=private, error=error, likeness=in_part, states=states)
 
 
-def _candidates(folder: FilePath, config: str) -> Iterator[FilePath]:
+def _candidates(folder: FilePath, config: str, below: PackageBelow) -> Iterator[FilePath]:
     for above in repository_folders(folder):  # what lies above is no part of the user's repository
         places = [above / place for place in _PLACES if place != _SUBMODULE or _has_submodule(above)]
         if above == folder:
@@ -244,7 +237,7 @@ def _candidates(folder: FilePath, config: str) -> Iterator[FilePath]:
             file = place / f"{file_of(config)[0]}.yaml"
             if is_there(file, FilePath.is_file):
                 yield file
-    package = package_below(folder)
+    package = below(folder)
     if package is not None and is_there(file := _in_package(package, config), FilePath.is_file):
         yield file
 

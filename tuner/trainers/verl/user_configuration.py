@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from tuner.trainers.verl.primary import Primary
     from tuner.trainers.verl.required_release import RequiredRelease
     from tuner.trainers.verl.trainer_code.package import TrainerCode
+    from tuner.trainers.verl.whole_configuration import WholeConfiguration
 
 
 class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
@@ -155,6 +156,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
             has_statement=self._statements_of(code),
             environment=self.environment,
             started=self.program,
+            composed=None if self._whole_configuration is None else self._whole_configuration.tree,
         )
         settings.rest_on(defaults.settings)
         if self.fork is not None:
@@ -255,6 +257,8 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         if self.composition.release is not None:
             return self.composition.release
         likeness = self.copy.likeness()
+        if likeness is None and self.required is None and (told := self.copy.told_release) is not None:
+            return told
         nothing_tells = self.fork is None and likeness is None and self.required is None
         if nothing_tells and (pinned := pinned_release(self.folder)) is not None:
             return pinned
@@ -290,6 +294,16 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         required = self.required if self._of_unknown_release else None
         return (*laid_remarks(self.laid_on, required), *of_copy)
 
+    @cached_property
+    def _whole_configuration(self) -> "WholeConfiguration | None":
+        """The user's own configuration with the overrides, where it rests on no other."""
+        primary = self.primary
+        if primary is None or not primary.is_whole or primary.document is None or self.fork is not None:
+            return None
+        from tuner.trainers.verl.whole_configuration import whole_configuration  # few launches have one
+
+        return whole_configuration(primary.document, self.arguments.overrides)
+
     @property
     def _of_unknown_release(self) -> bool:
         """Whether the recipe is written for a commit, and no copy of verl is around that tells more."""
@@ -314,7 +328,12 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         A recipe that is written for a commit of verl may have them: nobody knows which release that is.
         Those of an engine that is not modelled are not known either.
         """
+        refused = () if self._whole_configuration is None else self._whole_configuration.refused
+        yield from refused
+        keys = {unknown.key for unknown in refused}
         for unknown in layers.unknown():
+            if unknown.key in keys:
+                continue
             if self.unmodelled_engine is not None and stands_in_its_section(unknown.key, self.started):
                 continue
             if self._of_unknown_release:

@@ -38,7 +38,7 @@ class HeadUse:
     @classmethod
     def of(cls, head: OutputHead, *, entropy: bool) -> "HeadUse":
         """Settings that make no difference there are put to their defaults, so that equal ways are equal."""
-        ignored = {"fusable"}
+        ignored = {"fusable", "slices_response"}
         if head.kind is not HeadKind.LOGITS:
             ignored |= {"compiled", "chunk_tokens", "checkpointed", "scaling", "fused_cross_entropy"}
         elif not entropy:

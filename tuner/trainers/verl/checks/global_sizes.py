@@ -23,7 +23,7 @@ class GlobalSize(Struct, frozen=True, kw_only=True):
 
 
 def global_sizes(workload: Workload) -> Iterator[GlobalSize]:
-    """Those of the models that a job has."""
+    """The sizes of the models that a job has."""
     actor = workload.actor.engine
     yield GlobalSize(key=f"{ACTOR}.ppo_micro_batch_size", dynamic=f"{ACTOR}.use_dynamic_bsz", engine=actor)
     rollout = f"{ROLLOUT}.log_prob_micro_batch_size"

@@ -52,7 +52,7 @@ def report(
 def assign(settings: Settings, key: str, value: object) -> str:
     """The override that sets a key, with ``+`` where this configuration has no such key yet."""
     text = "null" if value is None else str(value)
-    return f"{'' if key in settings else '+'}{key}={text}"
+    return f"{'' if settings.takes(key) else '+'}{key}={text}"
 
 
 def _location(settings: Settings, keys: Iterable[str]) -> Location | None:

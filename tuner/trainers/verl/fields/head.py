@@ -23,7 +23,7 @@ _BACKENDS = {
 }
 
 #: What a release makes of the other fields; a proposal need not say it.
-FOLLOWING = ("scaling", "logits_dtype", "fused_cross_entropy", "fusable", "rounding")
+FOLLOWING = ("scaling", "logits_dtype", "fused_cross_entropy", "slices_response", "fusable", "rounding")
 #: What follows packing as well: without it verl calls the plain function, neither compiled nor in chunks.
 ENTROPY = ("compiled", "chunk_tokens", "checkpointed")
 
@@ -55,6 +55,7 @@ def read_head(source: ReleaseSettings, model: ModelShape, engine: Engine) -> Out
         clones_logits=context.megatron and source.since("0.6.0"),
         logits_dtype=DType.FLOAT32 if context.megatron else dtype,
         fused_cross_entropy=not context.megatron,
+        slices_response=_slices_response(context),
         fusable=_fusable(context),
         rounding=_rounding(source),
     )
@@ -76,6 +77,20 @@ def _scaling(context: HeadContext) -> Scaling:
     if not source.since("0.9.0"):
         return Scaling.IN_PLACE
     return Scaling.NONE if temperature == 1.0 and source.since("0.9.1") else Scaling.COPY
+
+
+def _slices_response(context: HeadContext) -> bool:
+    """Whether the actor's own workers compute with the logits of responses alone, as they do unpacked.
+
+    The engines return those of all tokens, and Megatron's workers go another way.
+
+    Source: verl 0.3.0.post1 ``workers/actor/dp_actor.py:155``, 0.4.1 line 265, 0.5.0 line 262, 0.6.1 line
+    273, 0.7.1 line 369; 0.7.1 ``workers/engine/fsdp/transformer_impl.py:1068-1086``;
+    ``trainer/ppo/prefix_grouper_utils.py`` of jobs that share prefixes, which have a copy in float32.
+    """
+    source = context.source
+    unpacked = not context.megatron and not context.engine.packed
+    return unpacked and not source.engine_workers and not source.flag("actor.shared_prefixes")
 
 
 def _fusable(context: HeadContext) -> tuple[HeadKind, ...]:

@@ -14,6 +14,7 @@ def computed(settings: Settings) -> Mapping[str, Any]:
     """Every prompt is played by a group of environments; mini-batches count their turns, not prompts.
 
     A step has a sequence for every turn of every episode, so that all are counted that there can be.
+    ``rollout.n`` stays as it is set: the program asserts that it is 1.
 
     Source: ``agent_system/multi_turn_rollout/rollout_loop.py`` (``vanilla_multi_turn_loop``: a call of the
     engine for each of ``env.max_steps`` turns; ``gather_rollout_data``: a row for each turn of an episode
@@ -22,7 +23,7 @@ def computed(settings: Settings) -> Mapping[str, Any]:
     prompts = settings.integer("data.train_batch_size", default=1024, minimum=1)
     group = settings.integer("env.rollout.n", default=1, minimum=1)
     turns = settings.integer(_TURNS, default=1, minimum=1)
-    return {"data.train_batch_size": prompts * group * turns, "actor_rollout_ref.rollout.n": 1}
+    return {"data.train_batch_size": prompts * group * turns}
 
 
 FORK = Fork(

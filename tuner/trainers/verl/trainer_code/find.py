@@ -1,6 +1,7 @@
 """Finds the copy of the trainer that a launch would run, from the folder that it lies in."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,9 @@ _NAME = "verl"
 _LEVELS = 3  # below the top of a repository, in which a copy in a subfolder is looked for
 _MOST_FOLDERS = 400  # that are looked into
 _OTHERS = frozenset({*_INSTALLED, "node_modules", "__pycache__"})  # hold what others have published
+
+PackageBelow = Callable[[Path], Path | None]
+"""What finds the copy of the trainer in the subfolders of a repository, such as :func:`package_below`."""
 
 
 def code_of_package(root: Path) -> "TrainerCode | None":
@@ -38,7 +42,7 @@ def is_package(root: Path) -> bool:
     return any(is_there(root / name) for name in ("__init__.py", "trainer")) or not any(root.iterdir())
 
 
-def code_around(folder: Path) -> "TrainerCode | None":
+def code_around(folder: Path, below: "PackageBelow | None" = None) -> "TrainerCode | None":
     """The copy of the trainer in whose repository a folder lies; None where it lies in none.
 
     A clone beside the repository is no part of it.
@@ -47,7 +51,7 @@ def code_around(folder: Path) -> "TrainerCode | None":
     code = next((code for code in above if code is not None), None)
     if code is not None:
         return code
-    package = package_below(folder)
+    package = (below or package_below)(folder)
     return None if package is None else code_of_package(package)
 
 
@@ -60,32 +64,47 @@ def package_below(folder: Path) -> Path | None:
     above = list(repository_folders(folder))
     if not is_top_of_repository(above[-1]) or any(is_package(place / _NAME) for place in above):
         return None
-    packages: list[Path] = []
-    folders, looked_into = [above[-1]], 0
+    top = str(above[-1])
+    packages: list[str] = []
+    folders, looked_into = [top], 0
     for _level in range(_LEVELS):
-        inner: list[Path] = []
+        inner: list[str] = []
         for place in folders:
+            names = _names(place)
+            if place != top and ".git" in names and is_top_of_repository(Path(place)):
+                continue
             looked_into += 1
             if looked_into > _MOST_FOLDERS:
                 return None
-            for subfolder in _subfolders(place):
-                (packages if _has_trainer(subfolder) else inner).append(subfolder)
+            subfolders = [f"{place}/{name}" for name in names if _is_own(name)]
+            inner += [subfolder for subfolder in subfolders if not _has_trainer(subfolder)]
+            packages += [subfolder for subfolder in subfolders if _is_package_of(subfolder)]
         if len(packages) > 1:
             return None
         folders = inner
-    return packages[0] if packages else None
+    return Path(packages[0]) if packages else None
 
 
-def _has_trainer(folder: Path) -> bool:
-    return folder.name == _NAME and is_there(folder / "trainer", Path.is_dir)
+def _is_package_of(folder: str) -> bool:
+    """Whether a folder is a copy of the trainer, and no repository of its own."""
+    return _has_trainer(folder) and not is_top_of_repository(Path(folder))
 
 
-def _subfolders(folder: Path) -> list[Path]:
-    """The folders in a folder that are part of its repository, in the order of their names."""
+def _has_trainer(folder: str) -> bool:
+    return folder.endswith(f"/{_NAME}") and is_there(f"{folder}/trainer", Path.is_dir)
+
+
+def _is_own(name: str) -> bool:
+    """Whether what lies in a folder of this name is part of the repository."""
+    return not name.startswith(".") and name not in _OTHERS
+
+
+def _names(folder: str) -> list[str]:
+    """The names of the folders in a folder and of its ``.git``, which may be a file, in their order."""
     try:
         with os.scandir(folder) as entries:
-            names = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+            return sorted(
+                entry.name for entry in entries if entry.name == ".git" or entry.is_dir(follow_symlinks=False)
+            )
     except OSError:
         return []
-    own = (folder / name for name in names if not name.startswith(".") and name not in _OTHERS)
-    return [place for place in own if not is_top_of_repository(place)]

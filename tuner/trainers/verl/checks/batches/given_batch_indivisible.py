@@ -93,7 +93,7 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
 
 
 def _of_ranks(settings: Settings, workload: Workload, key: str, sequences: int) -> Finding:
-    """That ranks cannot share so many sequences evenly; the next larger number they can."""
+    """The finding that ranks cannot share so many sequences evenly, with the next larger number that they can."""
     ranks = workload.actor.engine.parallel.data
     return report(
         RULE,
