@@ -58,6 +58,8 @@ ROLLOUT: Mapping[str, str | tuple[str, ...]] = {
     "rollout.max_model_tokens": ("max_model_len <0.7.0", "max_model_len >=0.7.1"),
     "rollout.enforce_eager": "enforce_eager",
     "rollout.capture_sizes": "cudagraph_capture_sizes >=0.6.0",
+    "rollout.vllm_compilation": "engine_kwargs.vllm.compilation_config >=0.4.0",
+    "rollout.vllm_capture_sizes": "engine_kwargs.vllm.compilation_config.cudagraph_capture_sizes >=0.4.0",
     "rollout.chunked_prefill": "enable_chunked_prefill",
     "rollout.prefix_caching": "enable_prefix_caching >=0.6.0",
     "rollout.disable_log_stats": "disable_log_stats",

@@ -74,6 +74,8 @@ SERVED = tuple(
         "vllm_quantization",
         "sglang_quantization",
         "vllm_kv_dtype",
+        "vllm_compilation",
+        "vllm_capture_sizes",
         "sglang_kv_dtype",
         "max_sequences",
         "max_batched_tokens",

@@ -2,7 +2,8 @@
 
 They stand in folders by topic: every module of a folder is one check, and a new one is found without
 editing anything. The modules beside the folders are what checks share. A check of what verl's own fused heads
-do says ``OF_VERLS_HEAD``: it is not asked where the workers replace them.
+do says ``OF_VERLS_HEAD``: it is not asked where the workers replace them. A check that reads what a copy of
+the trainer allows has ``check_of_copy`` beside ``check``, which is asked in its place for such a launch.
 """
 
 from collections.abc import Iterator
@@ -76,8 +77,16 @@ def _findings(
     module: ModuleType, settings: Settings, workload: Workload, version: str, code: "TrainerCode | None"
 ) -> Iterator[Finding]:
     """What one check has to say."""
-    findings: Iterator[Finding] = module.check(settings, workload, version)
-    return findings if code is None else as_of_copy(findings, module, settings, workload, version, code)
+    if code is None:
+        findings: Iterator[Finding] = module.check(settings, workload, version)
+        return findings
+    of_copy = getattr(module, "check_of_copy", None)
+    findings = (
+        module.check(settings, workload, version)
+        if of_copy is None
+        else of_copy(settings, workload, version, code)
+    )
+    return as_of_copy(findings, module, settings, workload, version, code)
 
 
 @cache

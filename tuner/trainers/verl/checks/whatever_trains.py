@@ -8,6 +8,7 @@ _MODULES = (
     "batches.mini_exceeds_train",
     "batches.separate_async_refused",
     "batches.trainer_apart_refused",
+    "parallelism.device_of_other_vendor",
     "parallelism.node_too_large",
     "parallelism.rollout_expert_parallel",
     "parallelism.rollout_parallel_indivisible",

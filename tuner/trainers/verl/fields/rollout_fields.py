@@ -15,7 +15,7 @@ from tuner.trainers.fields import (
     Plain,
     Ruled,
 )
-from tuner.trainers.verl import sglang_arguments
+from tuner.trainers.verl import sglang_arguments, vllm_arguments
 from tuner.trainers.verl.fields.context import ReleaseContext
 from tuner.trainers.verl.sglang_arguments import has_server
 from tuner.versions import at_least
@@ -95,14 +95,17 @@ def _capture_sizes(context: RolloutContext) -> tuple[int, ...] | None:
     default = _default_capture_sizes(context)
     if not _is_told(context):
         return default
-    sizes: tuple[int, ...] | None = SIZES.decode(context.source, "rollout.capture_sizes", default)
+    own = vllm_arguments.capture_sizes(context.source, context.rollout_engine)
+    sizes: tuple[int, ...] | None = SIZES.decode(context.source, "rollout.capture_sizes", own or default)
     return sizes
 
 
 def _set_capture_sizes(context: RolloutContext, rollout: Rollout) -> Assignments:
-    """SGLang is told the largest by an argument of its own."""
+    """SGLang is told the largest by an argument of its own, and vLLM refuses two lists."""
     if _is_told(context):
-        return (("rollout.capture_sizes", SIZES.encode(rollout.capture_sizes)),)
+        own = vllm_arguments.capture_sizes(context.source, context.rollout_engine) is not None
+        meaning = "rollout.vllm_capture_sizes" if own else "rollout.capture_sizes"
+        return ((meaning, SIZES.encode(rollout.capture_sizes)),)
     largest = None if rollout.capture_sizes is None else max(rollout.capture_sizes)
     return (("rollout.sglang_largest_graph", largest),)
 

@@ -124,6 +124,18 @@ class TrainerCode:
             ("literal", value), lambda: value in self._snapshot.files.literals
         )
 
+    def members(self, enumeration: str) -> tuple[str, ...]:
+        """The values of an enumeration by the name of its class; empty where no file has it."""
+        from tuner.trainers.verl.trainer_code.known_words import members  # few launches ask
+
+        return members(self._snapshot.files.texts, enumeration)
+
+    def registered(self, decorator: str, *, file: str = "", outside: str = "") -> tuple[str, ...]:
+        """The names that a decorator registers, in files with one part in their path and not another."""
+        from tuner.trainers.verl.trainer_code.known_words import registered  # few launches ask
+
+        return registered(self._snapshot.files.texts, decorator, file=file, outside=outside)
+
     def names(self, word: str) -> bool:
         """Whether some file has this word, as a name or in a text: what is never named is never read."""
 

@@ -7,14 +7,18 @@ from msgspec import Struct
 
 from tuner.errors import InputError
 from tuner.files import is_there, read_bytes
+from tuner.versions import at_least, numbers
 
 _FILES = ("requirements.txt", "setup.py", "pyproject.toml")
 _MORE = "requirements*.txt"
 _COMMENT = re.compile(r"(^|\s)#.*")
 _VERSION = r"\d+(?:\.\w+)*"
-
-
 _MAX_BYTES = 1 << 20
+
+#: Where the trainer chooses between its own copies of an engine's classes, by the version that is installed.
+_CHOICES = "verl/third_party/{package}/__init__.py"
+_CHOICE = re.compile(rf"""package_version\s*==\s*["']({_VERSION})""")
+_OR_NEWER = re.compile(r"package_version\)?\s*>=?")
 
 
 class Requirement(Struct, frozen=True, kw_only=True):
@@ -28,10 +32,32 @@ class Requirement(Struct, frozen=True, kw_only=True):
 def newest_required(root: Path, package: str) -> Requirement | None:
     """The version of a package that the files beside a copy pin, else the newest that they allow.
 
+    No newer one than the copy's own code takes: with another one it raises an error when it is imported.
+
     Args:
         root: the folder that holds the copy's package.
         package: as it is installed, such as ``vllm``.
     """
+    asked, taken = _newest_asked(root, package), _newest_taken(root, package)
+    if asked is None or taken is None:
+        return asked or taken
+    return taken if not at_least(taken.version, asked.version) else asked
+
+
+def _newest_taken(root: Path, package: str) -> Requirement | None:
+    """The newest version that a copy's code names one by one; None where it takes any newer one as well."""
+    file = _CHOICES.format(package=package)
+    if not is_there(root / file, Path.is_file):
+        return None
+    text = "\n".join(_lines(root / file))
+    versions = sorted(_CHOICE.findall(text), key=numbers)
+    if not versions or _OR_NEWER.search(text):
+        return None
+    return Requirement(version=versions[-1], pinned=False, file=f"{root.name}/{file}")
+
+
+def _newest_asked(root: Path, package: str) -> Requirement | None:
+    """The version that the files beside a copy pin, else the newest that they allow."""
     asked = re.compile(rf"(?:^|[\"'\s\[]){re.escape(package)}\s*((?:[<>=!~]=?\s*[\w.*]+\s*,?\s*)+)")
     bounds = [
         (word, version, file)

@@ -14,6 +14,7 @@ A critic that was made small to fit in memory therefore trains with 32768 tokens
 When it does not apply
 ----------------------
 Up to 0.7.1, where the workers read all of them.
+A static size that holds just as many tokens as the budget that is read.
 With ``trainer.use_v1=False`` and in 0.8.0 the update's budget ``ppo_max_token_len_per_gpu`` is read.
 
 Sources
@@ -64,8 +65,8 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
     elif not settings.flag(_DYNAMIC):
         live = _INFER if v1 else _UPDATE
         sizes = [key for key in _STATIC if changed(settings, key)]
-        if sizes and not settings.is_set(live):
-            tokens = (settings.integer(sizes[0], minimum=1) or 1) * workload.batch.sequence_tokens
+        tokens = (settings.integer(sizes[0], minimum=1) or 1) * workload.batch.sequence_tokens if sizes else 0
+        if sizes and not settings.is_set(live) and tokens != critic.update.batching.token_budget:
             yield _finding(
                 [*sizes, _DYNAMIC], live, assign(settings, live, tokens), settings, workload, critic
             )

@@ -47,7 +47,6 @@ _BROKEN = Releases(until="0.4.1")
 GUARDS = (
     CodeGuard(
         words="compute_log_prob has_multi_modal_inputs use_dynamic_bsz micro_batches indices",
-        file="dp_actor",
         lacks="_get_micro_batches",
         fails=True,
         releases=_BROKEN,

@@ -50,14 +50,12 @@ _DIVIDES = Releases(until=ENGINE_PREVIEW)
 GUARDS = (
     CodeGuard(
         words="ppo_micro_batch_size device_mesh",
-        file="fsdp_workers",
         fails=True,
         releases=_DIVIDES,
         key="ppo_micro_batch_size",
     ),
     CodeGuard(
         words="log_prob_micro_batch_size device_mesh",
-        file="fsdp_workers",
         fails=True,
         releases=_DIVIDES,
         key="log_prob_micro_batch_size",

@@ -57,18 +57,20 @@ GUARDS = (
     ),
     CodeGuard(
         words="max_position_embeddings",
-        file="sglang_rollout.py",
+        file="sglang_rollout",
+        lacks="SGLangHttpServer",
         engine=RolloutEngine.SGLANG,
         releases=Releases(until="0.7.0"),
     ),
     *(
         CodeGuard(
             words="max_position_embeddings max_model_len",
-            file=file,
+            file=f"{engine}_rollout",
+            lacks="SGLangRollout",
             engine=RolloutEngine(engine),
             releases=_REFUSES,
         )
-        for engine, file in (("vllm", "vllm_async_server"), ("sglang", "async_sglang_server"))
+        for engine in ("vllm", "sglang")
     ),
 )
 _CUTS = Releases(since="0.7.0")

@@ -14,6 +14,7 @@ verl's performance guide asks for 0.8.3 or newer.
 When it does not apply
 ----------------------
 The version is not older, or is not known: a release is then taken with the newest vLLM that it allows.
+The release, or the files and the code of the copy of verl that would run, allow no newer one.
 
 Sources
 -------
@@ -22,15 +23,20 @@ vLLM 0.8.3 ``entrypoints/llm.py`` (``wake_up(tags)``); verl 0.4.1 ``workers/shar
 """
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
 from tuner.language import N_, _
+from tuner.serving.names import PACKAGES
 from tuner.trainers.verl.checks.report import report
 from tuner.trainers.verl.checks.settings import ROLLOUT
 from tuner.trainers.verl.rollout_engine_versions import newest_allowed
 from tuner.versions import at_least
 from tuner.workload import RolloutEngine, Workload
+
+if TYPE_CHECKING:
+    from tuner.trainers.verl.trainer_code.package import TrainerCode
 
 RULE = Rule(
     code="CFG146",
@@ -43,26 +49,38 @@ RULE = Rule(
 
 
 def check(settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:
-    """A finding for an older vLLM."""
+    """A finding for an older vLLM than the release allows."""
+    newest = newest_allowed(workload.generator.engine, version)
+    yield from _findings(settings, workload, str(workload.release), newest)
+
+
+def check_of_copy(
+    settings: Settings, workload: Workload, version: str, code: "TrainerCode"
+) -> Iterator[Finding]:
+    """A finding for an older vLLM than a copy of the trainer allows."""
+    required = code.requirement(PACKAGES[RolloutEngine.VLLM])
+    if required is None:
+        yield from check(settings, workload, version)
+    else:
+        yield from _findings(settings, workload, required.file, required.version)
+
+
+def _findings(settings: Settings, workload: Workload, allows: str, newest: str) -> Iterator[Finding]:
     rollout = workload.generator
     if rollout.engine is not RolloutEngine.VLLM or at_least(rollout.engine_version, "0.8.3"):
         return
+    if at_least(rollout.engine_version, newest):
+        return  # there is none to install
     if at_least(rollout.engine_version, "0.8.0"):
-        message = _(
-            "vLLM {engine_version} wakes weights and KV cache together; {release} allows {newest_allowed}"
-        )
+        message = _("vLLM {engine_version} wakes weights and KV cache together; {allows} allows {newest}")
     else:
         message = _(
             "vLLM {engine_version} runs the older core and wakes weights and KV cache together; "
-            "{release} allows {newest_allowed}"
+            "{allows} allows {newest}"
         )
     yield report(
         RULE,
         settings,
-        message.format(
-            engine_version=rollout.engine_version,
-            release=workload.release,
-            newest_allowed=newest_allowed(rollout.engine, version),
-        ),
+        message.format(engine_version=rollout.engine_version, allows=allows, newest=newest),
         keys=[f"{ROLLOUT}.name"],
     )

@@ -55,14 +55,13 @@ _ASSERTED = {
 GUARDS = (
     CodeGuard(
         words="weight nbytes bucket_size",
-        file="bucketed_weight_transfer",
+        file="vllm_rollout",  # the folder: the code moved from file to file in it
         releases=_ASSERTED[RolloutEngine.VLLM],
         engine=RolloutEngine.VLLM,
         unless="_direct_send_large_weight",
     ),
     CodeGuard(
         words="cur_available_bytes size_in_bytes",
-        file="trtllm_rollout",
         releases=_ASSERTED[RolloutEngine.TENSORRT_LLM],
         engine=RolloutEngine.TENSORRT_LLM,
     ),

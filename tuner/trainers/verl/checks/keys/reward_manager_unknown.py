@@ -1,0 +1,118 @@
+"""A reward manager that the reward loop does not know
+
+What it checks
+--------------
+``reward.reward_manager.name``, or ``reward_model.reward_manager`` where that is set, against the names that the reward loop of the release registers.
+The override is ``naive``, the release's own, for a manager of the older registry.
+
+Why it matters
+--------------
+verl has two registries of reward managers, and from 0.7.0 on rewards are computed by the workers of the reward loop, which look in the newer one.
+``prime`` and ``batch`` are in the older one alone: the workers raise ``ValueError: Unknown reward manager``.
+
+When it does not apply
+----------------------
+A manager that is loaded from a file, with ``source`` or ``reward_loop_source`` set to ``importlib``.
+Names that neither registry has may be added by code of one's own, so that they are a warning.
+0.7.0 without the reward loop, ``reward_model.use_reward_loop=False``, and releases before it.
+
+Sources
+-------
+verl 0.7.0 ``experimental/reward_loop/reward_loop.py:75-79``, 0.7.1 lines 48-54; ``experimental/reward_loop/reward_manager/registry.py:54``, 0.7.1 line 52.
+verl 0.7.1 ``trainer/ppo/reward.py:112``, 0.8.0 line 95; ``workers/reward_manager/prime.py:102`` (the older registry).
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.inputs.settings import Settings
+from tuner.language import N_, _
+from tuner.trainers.verl.checks.guards import CodeGuard
+from tuner.trainers.verl.checks.releases import Releases
+from tuner.trainers.verl.checks.report import assign, report
+from tuner.trainers.verl.checks.settings import ROLLOUT
+from tuner.workload import Workload
+
+if TYPE_CHECKING:
+    from tuner.trainers.verl.trainer_code.package import TrainerCode
+
+RULE = Rule(
+    code="CFG194",
+    name="reward-manager-unknown",
+    summary=N_("a reward manager that the reward loop does not know"),
+    severity=Severity.ERROR,
+    goal=Goal.CORRECTNESS,
+    numerics=Numerics.CHANGED,
+    refuses=True,
+)
+
+_LOOP = Releases(since="0.7.0")
+_ONE_SECTION = Releases(since="0.7.1")
+
+GUARDS = (
+    CodeGuard(words="get_reward_manager_cls Unknown reward manager", file="reward_loop", releases=_LOOP),
+)
+
+_NAMES = ("naive", "dapo", "remote", "rate_limited")
+_LATER = (*_NAMES, "gdpo")
+_OLDER = ("prime", "batch")  # in the older registry alone
+_OLDER_REGISTRY = "workers/reward_manager"
+_DECORATOR = "register(?:_manager)?"
+_SECTION = "reward.reward_manager"
+
+
+def check(settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:
+    """A finding for a name that the release does not register."""
+    name = _asked(settings, version)
+    known = _LATER if version in _ONE_SECTION else _NAMES
+    if name is not None and name not in known:
+        yield _finding(name, known, settings, workload, version)
+
+
+def check_of_copy(
+    settings: Settings, workload: Workload, version: str, code: "TrainerCode"
+) -> Iterator[Finding]:
+    """A finding for a name that a copy of the trainer registers nowhere, or in the older registry alone."""
+    name = _asked(settings, version)
+    if name is None or (name not in _OLDER and code.has_literal(name)):
+        return
+    known = code.registered(_DECORATOR, file="reward_loop")
+    if known and name not in code.registered(_DECORATOR, outside=_OLDER_REGISTRY):
+        yield _finding(name, known, settings, workload, version)
+
+
+def _asked(settings: Settings, version: str) -> str | None:
+    """The name that the reward loop looks up; None where it looks up none."""
+    if version not in _LOOP:
+        return None
+    key, source = _key(settings, version), settings.get("reward_model.reward_loop_source")
+    name = settings.get(key) if settings.is_set(key) else None  # a recipe's own is not looked up
+    if version in _ONE_SECTION:
+        source = source or settings.get(f"{_SECTION}.source")
+    elif not settings.flag("reward_model.use_reward_loop") or settings.get(f"{ROLLOUT}.mode") == "sync":
+        return None
+    return None if name is None or source not in (None, "register") else str(name)
+
+
+def _key(settings: Settings, version: str) -> str:
+    old = "reward_model.reward_manager"
+    return old if version not in _ONE_SECTION or settings.get(old) is not None else f"{_SECTION}.name"
+
+
+def _finding(
+    name: str, known: tuple[str, ...], settings: Settings, workload: Workload, version: str
+) -> Finding:
+    key = _key(settings, version)
+    older = name in _OLDER
+    what = _("raises an error") if older else _("knows it only where code of one's own adds it")
+    return report(
+        RULE,
+        settings,
+        _("{key}={value} is none of {words}: {release} {what}").format(
+            key=key, value=name, words=", ".join(known), release=workload.release, what=what
+        ),
+        keys=[key],
+        overrides=[assign(settings, key, "naive")] if older and "naive" in known else [],
+        severity=None if older else Severity.WARNING,
+    )
