@@ -155,6 +155,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
             has_statement=self._statements_of(code),
             environment=self.environment,
             started=self.program,
+            defaults_file="" if private is None else str(private.file),
         )
         settings.rest_on(defaults.settings)
         if self.fork is not None:
