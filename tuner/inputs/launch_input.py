@@ -275,4 +275,13 @@ def _remarks(script: "Script") -> tuple[Remark, ...]:
             )
             for placeholder in script.placeholders
         ),
+        *(
+            Remark(
+                text=_("taken as written into the configuration: the values that {program} gets").format(
+                    program=_repeated(writer.program)
+                ),
+                location=writer.location,
+            )
+            for writer in script.writers
+        ),
     )
