@@ -1,6 +1,6 @@
 """Programs of a script that write the configuration which a trainer behind them reads, and are no launch.
 
-``python change_yaml.py --file old.yaml --output new.yaml a.b=1``, then ``python main_ppo.py`` without overrides.
+``python change_yaml.py --file old.yaml --output new.yaml a.b=1``, then ``python main_ppo.py`` without any.
 """
 
 import re

@@ -108,7 +108,6 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
         added_parts: what the copy of the trainer that would run adds to the job, and the user switches on.
         environment: what the launch gives the program beside its settings, of what libraries read.
         started: the module or file that the launch starts; empty where nobody says.
-        defaults_file: the copy's file that has the defaults; empty where the release has.
     """
 
     tree: Tree
@@ -123,7 +122,6 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
     added_parts: tuple[AddedPart, ...] = ()
     environment: tuple[EnvironmentVariable, ...] = ()
     started: str = ""
-    defaults_file: str = ""
 
     @cached_property
     def _resolver(self) -> Resolver:
@@ -385,9 +383,9 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
 
     def _line_of_default(self, way: Sequence[Path]) -> Location | None:
         """Where the copy of the trainer sets the value; None where its file does not have it."""
-        if not self.defaults_file:
+        if self.default_origin.location is None:
             return None
         from tuner.inputs.yaml_file import read_yaml  # for a message alone
 
-        locations = read_yaml(FilePath(self.defaults_file)).locations
+        locations = read_yaml(FilePath(self.default_origin.location.source)).locations
         return next((locations[path] for path in way if path in locations), None)
