@@ -20,12 +20,14 @@ from tuner.inputs.launch_input import with_missing_config
 from tuner.inputs.user_input import AlternativeLaunch, UserInput
 from tuner.language import _
 from tuner.trainers.bundled_releases import ReleaseChoice
+from tuner.trainers.key_facts import KeyKind
 from tuner.trainers.protocol import Configuration, Loaded, RolloutEngineChoice
 from tuner.trainers.registry import trainer_of
 from tuner.workload import Workload
 
 if TYPE_CHECKING:
     from tuner.consultation.open_findings import FindingsOfWay
+    from tuner.inputs.settings_file import SettingsFile
     from tuner.inputs.user_input import Count
 
 
@@ -186,7 +188,18 @@ def _with_remarks(given: UserInput, configuration: Configuration, loaded: Loaded
     """What was given, with what was taken to be so when it was laid on the release."""
     given = replace(given, remarks=(*given.remarks, *configuration.remarks(loaded.version)))
     missing = loaded.base.missing
+    if missing is None and given.settings_file is not None:
+        return _with_settings_file(given, given.settings_file, loaded)
     return given if missing is None else with_missing_config(given, missing)
+
+
+def _with_settings_file(given: UserInput, file: "SettingsFile", loaded: Loaded) -> UserInput:
+    """What was given, with the file as what is missing where figures rest on settings that it alone tells."""
+    models = (loaded.model_key, loaded.critic_model_key)  # without which there are no figures
+    deciding = [
+        key for key in file.keys if key not in models and loaded.key_state(key).kind is KeyKind.MODELLED
+    ]
+    return replace(given, missing=file.missing(deciding)) if deciding else given
 
 
 def _expect_possible(workload: Workload, premises: Premises) -> None:

@@ -129,6 +129,7 @@ def launched(file: Path, script: "Script", words: Sequence[str], number: int | N
     """One launch of a script."""
     from tuner.inputs.alternative_launches import alternative_launches
     from tuner.inputs.not_followed import not_followed
+    from tuner.inputs.settings_file import settings_file
 
     launch = _chosen(file, script, number)
     arguments: list[Argument] = []
@@ -160,6 +161,7 @@ def launched(file: Path, script: "Script", words: Sequence[str], number: int | N
         folder=folder_of(str(file)),
         folders=launch.folders,
         asked_for=script.arguments,
+        settings_file=settings_file(script, open_arguments),
         environment=launch.variables,
     )
     return with_config(given, file.parent)

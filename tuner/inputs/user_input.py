@@ -18,6 +18,7 @@ from tuner.inputs.yaml_file import Document
 if TYPE_CHECKING:
     from tuner.inputs.log.run_log import RunLog
     from tuner.inputs.record.read import RunRecord
+    from tuner.inputs.settings_file import SettingsFile
 
 
 class Count(Struct, frozen=True, kw_only=True):
@@ -99,6 +100,7 @@ class UserInput(Struct, frozen=True, kw_only=True):
     alternatives: tuple[AlternativeLaunch, ...] = ()  # jobs that a script would start instead
     lost: tuple[LostOverride, ...] = ()
     missing: MissingConfiguration | None = None  # what the settings should rest on and cannot
+    settings_file: "SettingsFile | None" = None  # from which a script itself takes settings of the launch
     machine: TargetMachine = GPUS  # that a script was read for
     log: "RunLog | None" = None  # what else the log says that the configuration was read from
     log_source: str = ""  # the file of the log, where it stands beside a configuration or a script
