@@ -512,3 +512,30 @@ def test_a_group_filter_does_nothing_where_no_code_of_the_copy_reads_it(
     assert ("CFG199" in codes(answer)) is said
     left_out = {part["key"] for part in answer["left_out"]}
     assert ("algorithm.filter_groups.enable" in left_out) is not said
+
+
+SGLANG_LAUNCH = LAUNCH.replace("name=vllm", "name=sglang") + (
+    " +actor_rollout_ref.rollout.engine_kwargs.sglang.attention_backend=triton"
+)
+ENGINE = """def _init_inference_engine(self):
+    backend = self.config.get("engine_kwargs", {{}}).get("sglang", {{}}).get("attention_backend", None)
+    self._engine = Engine(model_path=actor_module, {given})
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "codes"), [("attention_backend=backend", 0), ("mem_fraction_static=0.5", 1)]
+)
+def test_an_argument_that_a_copy_hands_to_sglang_is_not_called_unread(
+    tmp_path: Path, given: str, codes: int
+) -> None:
+    for name in (".git", "verl/trainer/config", "verl/workers/rollout/sglang_rollout"):
+        (tmp_path / name).mkdir(parents=True)
+    tree = dict(read_defaults("0.4.0", CONFIGS[0]).tree)
+    (tmp_path / "verl" / "trainer" / "config" / "ppo_trainer.yaml").write_text(yaml.safe_dump(tree))
+    (tmp_path / "verl" / "trainer" / "main_ppo.py").write_text("config.trainer\n")
+    engine = tmp_path / "verl" / "workers" / "rollout" / "sglang_rollout" / "sglang_rollout.py"
+    engine.write_text(ENGINE.format(given=given))
+    (tmp_path / "run.sh").write_text(SGLANG_LAUNCH)
+    answer = run("check", str(tmp_path / "run.sh"), "--gpu", "h100-sxm", "-f", "json")
+    assert answer.out.count('"CFG201"') == codes, answer.out

@@ -211,8 +211,16 @@ def test_a_file_that_the_script_takes_its_settings_from_leaves_the_job_open(tmp_
     assert not any(item["overrides"] for item in answer["findings"])
     assert not {"CFG104"} & {item["code"] for item in answer["findings"]}
     given = ("batch=64", "mini=64", "micro=2")
-    settled = json.loads(run("advise", str(script), *given, *words[2:], "--output-format", "json").out)
-    assert settled["verdict"] != "cannot_say"
+    by_key = (
+        "data.train_batch_size=64",
+        "actor_rollout_ref.actor.ppo_mini_batch_size=64",
+        "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=2",
+        "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=2",
+        "actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu=2",
+    )
+    for more in (given, by_key):
+        settled = json.loads(run("advise", str(script), *more, *words[2:], "--output-format", "json").out)
+        assert settled["verdict"] != "cannot_say"
 
 
 def test_a_variable_that_the_script_sets_itself_is_not_asked_for(tmp_path: Path) -> None:

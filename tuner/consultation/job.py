@@ -21,7 +21,7 @@ from tuner.inputs.user_input import AlternativeLaunch, UserInput
 from tuner.language import _
 from tuner.trainers.bundled_releases import ReleaseChoice
 from tuner.trainers.key_facts import KeyKind
-from tuner.trainers.protocol import Configuration, Loaded, RolloutEngineChoice
+from tuner.trainers.protocol import Configuration, LeftOut, Loaded, RolloutEngineChoice
 from tuner.trainers.registry import trainer_of
 from tuner.workload import Workload
 
@@ -44,6 +44,13 @@ class JobReading(Struct, frozen=True, kw_only=True):
     gpus_reason: str
     reading: ConfigurationReading
     alternatives: "tuple[AlternativeJob, ...]" = ()  # that a script would start instead
+
+    @property
+    def left_out(self) -> tuple[LeftOut, ...]:
+        """What is not counted; nothing by the default of a key that only a file tells which is not read."""
+        file = self.given.settings_file
+        unseen = frozenset() if file is None else file.keys
+        return tuple(one for one in self.loaded.left_out(self.reading.workload) if one.key not in unseen)
 
 
 class AlternativeJob:
@@ -188,6 +195,9 @@ def _with_remarks(given: UserInput, configuration: Configuration, loaded: Loaded
     """What was given, with what was taken to be so when it was laid on the release."""
     given = replace(given, remarks=(*given.remarks, *configuration.remarks(loaded.version)))
     missing = loaded.base.missing
+    if given.settings_file is not None:
+        unseen = frozenset(key for key in given.settings_file.keys if not loaded.settings.is_set(key))
+        given = replace(given, settings_file=replace(given.settings_file, keys=unseen))
     if missing is None and given.settings_file is not None:
         return _with_settings_file(given, given.settings_file, loaded)
     return given if missing is None else with_missing_config(given, missing)
