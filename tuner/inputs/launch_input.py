@@ -1,7 +1,7 @@
 """A launch as what is given: its arguments, the configuration that it names, and what is open."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,6 +28,8 @@ _FOLDERS_UP = 8  # above a script, in which a configuration that it names is loo
 _VARIABLE = re.compile(r"[A-Za-z_]\w*=")
 _LISTED = 10  # launches in one message
 _NAMED = 3  # commands that are not run, in one message
+_FILE_BELOW = re.compile(r"/[\w./-]*\.\w+")  # a folder
+_OF_A_SHELL = frozenset({"HOME", "PWD", "OLDPWD", "USER", "LOGNAME", "TMPDIR", "HOSTNAME"})  # always set
 _UNKNOWN = "unknown"  # stands in a text for a part of it that nobody knows
 _OF_A_NUMBER = re.compile(r"[\d._eE+-]*")
 
@@ -151,6 +153,7 @@ def launched(file: Path, script: "Script", words: Sequence[str], number: int | N
         source=str(file),
         arguments=(*arguments, *further),
         unsettled=tuple(unsettled),
+        open_paths=tuple(_open_paths(launch)),
         remarks=_remarks(script),
         not_followed=not_followed(script, launch, open_arguments, alternatives),
         alternatives=alternatives,
@@ -236,6 +239,27 @@ def _unsettled(field: "Field") -> OpenArgument | None:
         name=cut(unknowns[0].name),
         location=field.location,
     )
+
+
+def _open_paths(launch: "Launch") -> Iterator[OpenArgument]:
+    """The files whose paths begin with a variable that nobody sets, one of each: ``$DATA/train.parquet``."""
+    names: set[str] = set()
+    for field in launch.arguments:
+        first, *rest = field.text.pieces
+        if not (isinstance(first, str) and first.endswith("=") and len(rest) == 2):
+            continue
+        unknown, path = rest
+        if isinstance(unknown, str) or not isinstance(path, str) or not _FILE_BELOW.fullmatch(path):
+            continue
+        plain = unknown.text.strip('"') in (f"${unknown.name}", f"${{{unknown.name}}}")
+        if unknown.name and plain and not unknown.because and unknown.name not in {*_OF_A_SHELL, *names}:
+            names.add(unknown.name)
+            yield OpenArgument(
+                key=taken_text(first[:-1].lstrip("+")),
+                text=_repeated(f"{unknown.text}{path}"),
+                name=cut(unknown.name),
+                location=field.location,
+            )
 
 
 def _repeated(text: str) -> str:

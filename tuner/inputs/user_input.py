@@ -95,6 +95,7 @@ class UserInput(Struct, frozen=True, kw_only=True):
     document: Document | None = None
     arguments: tuple[Argument, ...] = ()
     unsettled: tuple[OpenArgument, ...] = ()
+    open_paths: tuple[OpenArgument, ...] = ()  # files in a folder that a variable names which nobody sets
     remarks: tuple[Remark, ...] = ()
     not_followed: tuple[Remark, ...] = ()  # what of the reading rests on something that is not run
     alternatives: tuple[AlternativeLaunch, ...] = ()  # jobs that a script would start instead
