@@ -539,3 +539,37 @@ def test_an_argument_that_a_copy_hands_to_sglang_is_not_called_unread(
     (tmp_path / "run.sh").write_text(SGLANG_LAUNCH)
     answer = run("check", str(tmp_path / "run.sh"), "--gpu", "h100-sxm", "-f", "json")
     assert answer.out.count('"CFG201"') == codes, answer.out
+
+
+TURNS = LAUNCH + " actor_rollout_ref.rollout.max_turns=2"
+LOOP = """def fit(self):
+    for turn in range(config.actor_rollout_ref.rollout.max_turns):
+        output = self.actor_rollout_wg.generate_sequences(batch)
+"""
+APPENDS = "def run(self):\n    tokens = tokenizer(text, max_length=self.config.tool_response_length)\n"
+
+
+@pytest.mark.parametrize(
+    ("loop", "rollout", "limit", "said"),
+    [
+        (LOOP, "", 16384, True),
+        ("config.trainer\n", APPENDS, 16384, True),
+        ("config.trainer\n", "", 16384, False),
+        (LOOP, APPENDS, None, False),
+    ],
+)
+def test_what_tools_put_behind_a_response_is_left_out_of_its_length(
+    tmp_path: Path, loop: str, rollout: str, limit: int | None, said: bool
+) -> None:
+    for name in (".git", "verl/trainer/config", "verl/trainer/ppo", "verl/workers/rollout"):
+        (tmp_path / name).mkdir(parents=True)
+    tree = deepcopy(dict(read_defaults("0.4.0", CONFIGS[0]).tree))
+    tree["actor_rollout_ref"]["rollout"] |= {"max_turns": None, "tool_response_length": limit}
+    (tmp_path / "verl" / "trainer" / "config" / "ppo_trainer.yaml").write_text(yaml.safe_dump(tree))
+    (tmp_path / "verl" / "trainer" / "ppo" / "ray_trainer.py").write_text(loop)
+    (tmp_path / "verl" / "workers" / "rollout" / "tools.py").write_text(rollout)
+    (tmp_path / "run.sh").write_text(TURNS)
+    text = " ".join(run("advise", str(tmp_path / "run.sh"), "--gpu", "h100-sxm", "--full").out.split())
+    assert ("what tools put behind a response (tool_response_length)" in text) is said
+    told = " ".join(run("check", str(tmp_path / "run.sh"), "--gpu", "h100-sxm").out.split())
+    assert ("sequences may be longer than counted" in told) is said
