@@ -543,7 +543,7 @@ def test_an_argument_that_a_copy_hands_to_sglang_is_not_called_unread(
 
 TURNS = LAUNCH + " actor_rollout_ref.rollout.max_turns=2"
 LOOP = """def fit(self):
-    for turn in range(config.actor_rollout_ref.rollout.max_turns):
+    if self.config.actor_rollout_ref.rollout.max_turns is not None:
         output = self.actor_rollout_wg.generate_sequences(batch)
 """
 APPENDS = "def run(self):\n    tokens = tokenizer(text, max_length=self.config.tool_response_length)\n"
