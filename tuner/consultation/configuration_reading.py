@@ -63,7 +63,7 @@ class ConfigurationReading:
         from tuner.consultation.open_findings import with_open  # most inputs leave nothing open
 
         ways = [alternative.findings(self._added) for alternative in self._alternatives]
-        of_file = () if given.settings_file is None else given.settings_file.keys
+        of_file = () if given.settings_file is None else given.settings_file.settings
         return with_open(findings, self._loaded.settings, given.unsettled, ways, of_file)
 
     def _on_any_number(self, findings: Sequence[Finding], opened: OpenArgument) -> Sequence[Finding]:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from tuner.advise import Recommendation
     from tuner.advise.comparison import JudgedJob
-    from tuner.inputs.settings_file import SettingsFile
+    from tuner.inputs.user_input import UnreadFile
 
 
 def is_node_said(job: JobReading, premises: Premises) -> bool:
@@ -46,10 +46,10 @@ def advice_beyond_memory(advice: Advice, job: JobReading, premises: Premises) ->
     )
 
 
-def _without_proposals(advice: Advice, file: "SettingsFile") -> "Iterator[Recommendation]":
+def _without_proposals(advice: Advice, file: "UnreadFile") -> "Iterator[Recommendation]":
     """What is said of a job whose sizes a file tells that is not read: nothing that is priced for others."""
     for one in advice.recommendations:
-        if not one.overrides and file.keys.isdisjoint(one.finding.keys):
+        if not one.overrides and file.settings.isdisjoint(one.finding.keys):
             yield one
 
 

@@ -3,10 +3,7 @@
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
-
-from tuner.errors import Location
-from tuner.inputs.user_input import MissingConfiguration
+from tuner.inputs.user_input import MissingConfiguration, UnreadFile
 from tuner.language import _
 
 if TYPE_CHECKING:
@@ -14,32 +11,26 @@ if TYPE_CHECKING:
     from tuner.inputs.shell.values import Field
 
 
-class SettingsFile(Struct, frozen=True, kw_only=True):
-    """A file that a script has a program read, and the settings of the launch that it alone tells."""
+def missing_of(file: UnreadFile, deciding: Collection[str]) -> MissingConfiguration:
+    """The file as what is missing of a launch.
 
-    name: str
-    location: Location  # of the command that reads it
-    keys: frozenset[str]
-
-    def missing(self, deciding: Collection[str]) -> MissingConfiguration:
-        """The file as what is missing of a launch.
-
-        Args:
-            deciding: the keys that it tells and that decide figures.
-        """
-        reason = _(
-            "the script takes {count} of its settings from {file}, which is not read: give key=value for "
-            "those that are open"
-        )
-        return MissingConfiguration(
-            name="",
-            looked_in=(),
-            reason=reason.format(count=len(deciding), file=self.name),
-            location=self.location,
-        )
+    Args:
+        file: that is not read.
+        deciding: the keys that it tells and that decide figures.
+    """
+    reason = _(
+        "the script takes {count} of its settings from {file}, which is not read: give key=value for "
+        "those that are open"
+    )
+    return MissingConfiguration(
+        name="",
+        looked_in=(),
+        reason=reason.format(count=len(deciding), file=file.name),
+        location=file.location,
+    )
 
 
-def settings_file(script: "Script", open_arguments: Iterable[tuple[str, "Field"]]) -> SettingsFile | None:
+def settings_file(script: "Script", open_arguments: Iterable[tuple[str, "Field"]]) -> UnreadFile | None:
     """The file that tells the open arguments of a launch; None where a script has no program read one.
 
     Args:
@@ -58,4 +49,4 @@ def settings_file(script: "Script", open_arguments: Iterable[tuple[str, "Field"]
     reading = evaluated or printed
     if reading is None or not told:
         return None
-    return SettingsFile(name=reading.file, location=reading.location, keys=frozenset(told))
+    return UnreadFile(name=reading.file, location=reading.location, settings=frozenset(told))

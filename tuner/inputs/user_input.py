@@ -18,7 +18,6 @@ from tuner.inputs.yaml_file import Document
 if TYPE_CHECKING:
     from tuner.inputs.log.run_log import RunLog
     from tuner.inputs.record.read import RunRecord
-    from tuner.inputs.settings_file import SettingsFile
 
 
 class Count(Struct, frozen=True, kw_only=True):
@@ -88,6 +87,14 @@ class MissingConfiguration(Struct, frozen=True, kw_only=True):
     location: Annotated[Location, Meta(description="of what names it")]
 
 
+class UnreadFile(Struct, frozen=True, kw_only=True):
+    """A file that a script has a program read, and the settings of the launch that it alone tells."""
+
+    name: str
+    location: Location  # of the command that reads it
+    settings: frozenset[str]
+
+
 class UserInput(Struct, frozen=True, kw_only=True):
     """A configuration as it was given, ready for a trainer to read."""
 
@@ -101,7 +108,7 @@ class UserInput(Struct, frozen=True, kw_only=True):
     alternatives: tuple[AlternativeLaunch, ...] = ()  # jobs that a script would start instead
     lost: tuple[LostOverride, ...] = ()
     missing: MissingConfiguration | None = None  # what the settings should rest on and cannot
-    settings_file: "SettingsFile | None" = None  # from which a script itself takes settings of the launch
+    settings_file: UnreadFile | None = None  # from which a script itself takes settings of the launch
     machine: TargetMachine = GPUS  # that a script was read for
     log: "RunLog | None" = None  # what else the log says that the configuration was read from
     log_source: str = ""  # the file of the log, where it stands beside a configuration or a script
