@@ -58,7 +58,6 @@ ARGUED: dict[str, tuple[tuple[str, str], ...]] = {
         ("OpenValue", "Unknown"),
         ("OpenArgument", "UndecidedPart"),
         ("OpenValue", "UndecidedPart"),
-        ("UndecidedPart", "Unknown"),
         ("Override", "UserSetting"),
     ),
     "a key with its value: as it is read, as it differs, as it is left out": (

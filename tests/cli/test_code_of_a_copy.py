@@ -566,3 +566,64 @@ def test_beside_models_that_are_not_counted_a_job_too_large_by_itself_is_told_so
     )
     result = run("advise", str(repository / "run.sh"), "--gpu", "2xa100-sxm-40g")
     assert "Nothing to paste: nothing that leaves the training as it is makes the job fit" in result.out
+
+
+SGLANG_LAUNCH = LAUNCH.replace("name=vllm", "name=sglang") + (
+    " +actor_rollout_ref.rollout.engine_kwargs.sglang.attention_backend=triton"
+)
+ENGINE = """def _init_inference_engine(self):
+    backend = self.config.get("engine_kwargs", {{}}).get("sglang", {{}}).get("attention_backend", None)
+    self._engine = Engine(model_path=actor_module, {given})
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "codes"), [("attention_backend=backend", 0), ("mem_fraction_static=0.5", 1)]
+)
+def test_an_argument_that_a_copy_hands_to_sglang_is_not_called_unread(
+    tmp_path: Path, given: str, codes: int
+) -> None:
+    for name in (".git", "verl/trainer/config", "verl/workers/rollout/sglang_rollout"):
+        (tmp_path / name).mkdir(parents=True)
+    tree = dict(read_defaults("0.4.0", CONFIGS[0]).tree)
+    (tmp_path / "verl" / "trainer" / "config" / "ppo_trainer.yaml").write_text(yaml.safe_dump(tree))
+    (tmp_path / "verl" / "trainer" / "main_ppo.py").write_text("config.trainer\n")
+    engine = tmp_path / "verl" / "workers" / "rollout" / "sglang_rollout" / "sglang_rollout.py"
+    engine.write_text(ENGINE.format(given=given))
+    (tmp_path / "run.sh").write_text(SGLANG_LAUNCH)
+    answer = run("check", str(tmp_path / "run.sh"), "--gpu", "h100-sxm", "-f", "json")
+    assert answer.out.count('"CFG201"') == codes, answer.out
+
+
+TURNS = LAUNCH + " actor_rollout_ref.rollout.max_turns=2"
+LOOP = """def fit(self):
+    if self.config.actor_rollout_ref.rollout.max_turns is not None:
+        output = self.actor_rollout_wg.generate_sequences(batch)
+"""
+APPENDS = "def run(self):\n    tokens = tokenizer(text, max_length=self.config.tool_response_length)\n"
+
+
+@pytest.mark.parametrize(
+    ("loop", "rollout", "limit", "said"),
+    [
+        (LOOP, "", 16384, True),
+        ("config.trainer\n", APPENDS, 16384, True),
+        ("config.trainer\n", "", 16384, False),
+        (LOOP, APPENDS, None, False),
+    ],
+)
+def test_what_tools_put_behind_a_response_is_left_out_of_its_length(
+    tmp_path: Path, loop: str, rollout: str, limit: int | None, said: bool
+) -> None:
+    for name in (".git", "verl/trainer/config", "verl/trainer/ppo", "verl/workers/rollout"):
+        (tmp_path / name).mkdir(parents=True)
+    tree = deepcopy(dict(read_defaults("0.4.0", CONFIGS[0]).tree))
+    tree["actor_rollout_ref"]["rollout"] |= {"max_turns": None, "tool_response_length": limit}
+    (tmp_path / "verl" / "trainer" / "config" / "ppo_trainer.yaml").write_text(yaml.safe_dump(tree))
+    (tmp_path / "verl" / "trainer" / "ppo" / "ray_trainer.py").write_text(loop)
+    (tmp_path / "verl" / "workers" / "rollout" / "tools.py").write_text(rollout)
+    (tmp_path / "run.sh").write_text(TURNS)
+    text = " ".join(run("advise", str(tmp_path / "run.sh"), "--gpu", "h100-sxm", "--full").out.split())
+    assert ("what tools put behind a response (tool_response_length)" in text) is said
+    told = " ".join(run("check", str(tmp_path / "run.sh"), "--gpu", "h100-sxm").out.split())
+    assert ("sequences may be longer than counted" in told) is said

@@ -413,3 +413,47 @@ def test_a_defaults_list_has_the_keys_of_the_release(tmp_path: Path) -> None:
     )
 
     assert content["verdict"] != "will_not_start"
+
+
+OF_FINE_TUNING = "defaults: [_self_]\ndata: {max_length: 3072, val_batch_size_per_gpu: 4}\n"
+TUNING = (
+    "torchrun --nproc_per_node=8 /path/to/clone/verl/trainer/fsdp_sft_trainer.py "
+    "data.val_batch_size_per_gpu=2 model.partial_pretrain=Qwen/Qwen3-4B\n"
+)
+
+
+def tuning_tree(tmp_path: Path, *, config: str = "house/configs/tuned.yaml") -> Path:
+    (tmp_path / ".git").mkdir()
+    write(
+        tmp_path,
+        run_sh=TUNING,
+        verl__trainer__fsdp_sft_trainer_py=hydra_main('"house/configs"', '"tuned"'),
+        verl__trainer__config__sft_trainer_yaml=yaml.safe_dump(
+            dict(read_defaults("0.5.0", "sft_trainer").tree)
+        ),
+    )
+    if config:
+        write(tmp_path, **{config.replace("/", "__").replace(".yaml", "_yaml"): OF_FINE_TUNING})
+    return tmp_path / "run.sh"
+
+
+@pytest.mark.parametrize("config", ["house/configs/tuned.yaml", "elsewhere/tuned.yaml"])
+def test_a_configuration_that_lies_elsewhere_in_the_tree_is_read(config: str, tmp_path: Path) -> None:
+    content = answer(str(tuning_tree(tmp_path, config=config)))
+    assert content["verdict"] != "will_not_start"
+    assert (
+        content["workload"]["batch"]["max_response_tokens"]
+        + content["workload"]["batch"]["max_prompt_tokens"]
+        == 3072
+    )
+    remarks = [remark["text"] for remark in content["premises"]["script_remarks"]]
+    looked_in = tmp_path / "verl" / "trainer" / "house" / "configs"
+    assert any(str(tmp_path / config) in remark and str(looked_in) in remark for remark in remarks)
+
+
+def test_a_configuration_that_is_nowhere_in_the_tree_is_named_and_refuses_nothing(tmp_path: Path) -> None:
+    result = run("advise", str(tuning_tree(tmp_path, config="")), "--gpu", "h200")
+    assert result.code == 0, result.err
+    assert result.out.startswith("CANNOT SAY")
+    assert "tuned" in result.out
+    assert "CFG001" not in result.out

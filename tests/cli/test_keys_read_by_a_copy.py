@@ -125,3 +125,25 @@ def test_a_check_proposes_no_key_that_nothing_reads(repository: Path) -> None:
     assert f"No code in {repository.name}/verl reads {LIGER}." in notes
     write_code(repository, "config.model.use_liger")
     assert f"{LIGER}=True" in overrides()[0]
+
+
+FINE_TUNING = """torchrun --nproc_per_node=8 -m verl.trainer.fsdp_sft_trainer data.max_length=4096 \\
+    data.micro_batch_size_per_gpu=2 model.partial_pretrain=Qwen/Qwen2.5-7B-Instruct"""
+OF_ITS_MODEL = (
+    "config.model.enable_gradient_checkpointing, config.model.fsdp_config, config.use_remove_padding"
+)
+
+
+@pytest.mark.parametrize("reads", [True, False])
+def test_fine_tuning_gets_no_key_that_only_other_programs_of_the_copy_read(
+    tmp_path: Path, reads: bool
+) -> None:
+    for name in (".git", "verl/trainer/config", "verl/workers"):
+        (tmp_path / name).mkdir(parents=True)
+    tree = dict(read_defaults("0.5.0", "sft_trainer").tree)
+    (tmp_path / "verl" / "trainer" / "config" / "sft_trainer.yaml").write_text(yaml.safe_dump(tree))
+    (tmp_path / "verl" / "workers" / "fsdp_workers.py").write_text("if config.model.use_liger: apply()\n")
+    trainer = tmp_path / "verl" / "trainer" / "fsdp_sft_trainer.py"
+    trainer.write_text(OF_ITS_MODEL + ("\nconfig.model.use_liger\n" if reads else "\n"))
+    (tmp_path / "run.sh").write_text(FINE_TUNING)
+    assert ("model.use_liger" in proposed(tmp_path)) is reads

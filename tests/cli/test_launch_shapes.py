@@ -224,3 +224,31 @@ def test_what_decides_the_job_is_read(name: str, tmp_path: Path) -> None:
     report = json.loads(answer.out)
     assert not [finding for finding in report["findings"] if finding["refuses"]]
     assert {path: field(report["workload"], path) for path in expected} == expected
+
+
+_WRITING = """\
+entry=verl/trainer/main_ppo.py
+python3 scripts/change_yaml.py --file ./config/ppo_trainer.yaml.hist --output ./config/ppo_trainer.yaml \\
+    --key-value algorithm.adv_estimator=grpo data.train_batch_size=96 \\
+    actor_rollout_ref.model.path=Qwen/Qwen3-8B
+python3 ${entry} ${args}
+"""
+
+
+def test_a_program_that_writes_the_configuration_is_not_taken_for_the_launch(tmp_path: Path) -> None:
+    script = tmp_path / "run.sh"
+    script.write_text(_WRITING)
+    result = run("advise", str(script), "--gpu", "h100-sxm", "--output-format", "json")
+    assert result.code == 0, result.err
+    answer = json.loads(result.out)
+    assert answer["workload"]["batch"]["prompts"] == 96
+    remarks = [remark["text"] for remark in answer["premises"]["script_remarks"]]
+    assert any("scripts/change_yaml.py" in remark for remark in remarks)
+
+
+def test_options_of_a_program_without_a_trainer_behind_it_are_still_refused(tmp_path: Path) -> None:
+    script = tmp_path / "run.sh"
+    script.write_text(_WRITING.replace("python3 ${entry} ${args}\n", ""))
+    result = run("advise", str(script), "--gpu", "h100-sxm")
+    assert result.code == 2
+    assert "'--file' is not an override" in result.err

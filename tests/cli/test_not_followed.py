@@ -181,3 +181,52 @@ def test_a_comparison_says_what_either_side_does_not_run(tmp_path: Path) -> None
     other.write_text(f"{LAUNCH}\n")
     text = run("diff", str(script), str(other), *GPU).out
     assert f"$(cat nodes) {PRINTS} trainer.nnodes" in " ".join(text.split())
+
+
+_FROM_FILE = """\
+HERE="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
+eval "$(python3 "$HERE/load.py" "$HERE/config.yaml")"
+model=$model_default
+if [ -n "$pair" ]; then
+    IFS=':' read -r checkpoint model <<< "$pair"
+fi
+python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo actor_rollout_ref.model.path=$model \\
+    data.train_batch_size=$batch actor_rollout_ref.actor.ppo_mini_batch_size=$mini \\
+    actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=$micro actor_rollout_ref.rollout.name=vllm \\
+    actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=$micro \\
+    actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu=$micro trainer.experiment_name=$name
+"""
+
+
+def test_a_file_that_the_script_takes_its_settings_from_leaves_the_job_open(tmp_path: Path) -> None:
+    script = tmp_path / "run.sh"
+    script.write_text(_FROM_FILE)
+    words = ("advise", str(script), "--model", "Qwen3-8B", "--gpu", "h100-sxm")
+    text = " ".join(run(*words).out.split())
+    assert text.startswith("CANNOT SAY")
+    assert "from config.yaml, which is not read: give key=value" in text
+    answer = json.loads(run(*words, "--output-format", "json").out)
+    assert answer["verdict"] == "cannot_say"
+    assert answer["combination"] is None
+    assert not any(item["overrides"] for item in answer["findings"])
+    assert not {"CFG104"} & {item["code"] for item in answer["findings"]}
+    given = ("batch=64", "mini=64", "micro=2")
+    by_key = (
+        "data.train_batch_size=64",
+        "actor_rollout_ref.actor.ppo_mini_batch_size=64",
+        "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=2",
+        "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=2",
+        "actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu=2",
+    )
+    for more in (given, by_key):
+        settled = json.loads(run("advise", str(script), *more, *words[2:], "--output-format", "json").out)
+        assert settled["verdict"] != "cannot_say"
+
+
+def test_a_variable_that_the_script_sets_itself_is_not_asked_for(tmp_path: Path) -> None:
+    script = tmp_path / "run.sh"
+    script.write_text(_FROM_FILE)
+    error = run("advise", str(script), "--gpu", "h100-sxm").err
+    assert "the model is $model" in error
+    assert "model=PATH" not in error
+    assert "--model NAME" in error

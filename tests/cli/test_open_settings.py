@@ -152,3 +152,22 @@ def test_a_critic_that_an_open_estimator_may_not_want_refuses_no_launch(tmp_path
     settled = finding(advised(tmp_path, launch, "ESTIMATOR=gae"), "CFG104")
     assert settled is not None
     assert settled["refuses"]
+
+
+def test_a_folder_of_files_that_nobody_names_is_open(tmp_path: Path) -> None:
+    script = tmp_path / "run.sh"
+    script.write_text(
+        "export DATA_DIR=data/nq\nOUT_DIR=${OUT_DIR:-out}\n"
+        "python3 -m verl.trainer.main_ppo data.train_files=$TRAIN_DATA_DIR/train.parquet "
+        "data.val_files=$TRAIN_DATA_DIR/test.parquet trainer.validation_data_dir=$OUT_DIR/kept.jsonl "
+        "custom_reward_function.path=$HOME/reward.py actor_rollout_ref.rollout.name=vllm "
+        "actor_rollout_ref.model.path=Qwen/Qwen3-8B actor_rollout_ref.actor.use_dynamic_bsz=True\n"
+    )
+    text = " ".join(run("advise", str(script), "--gpu", "h100-sxm").out.split())
+    assert "open: data.train_files is $TRAIN_DATA_DIR/train.parquet" in text
+    assert "give TRAIN_DATA_DIR=VALUE" in text
+    assert "data.val_files is" not in text  # the same variable
+    assert "OUT_DIR=VALUE" not in text
+    assert "HOME=VALUE" not in text
+    given = run("advise", str(script), "TRAIN_DATA_DIR=data", "--gpu", "h100-sxm").out
+    assert "TRAIN_DATA_DIR" not in given

@@ -451,3 +451,37 @@ def test_a_key_that_an_override_adds_again_is_one_of_the_copy(repository: Path) 
     assert finding["message"] == (
         f"+data.house_prompts adds a key that {repository.name}/verl has: Hydra refuses it"
     )
+
+
+SUM = "(${actor_rollout_ref.actor.ppo_max_token_len_per_gpu}) * 2"
+
+
+@pytest.fixture
+def text_for_a_number(repository: Path) -> Path:
+    """A copy whose budget of the critic is a text with a sum in it, as OmegaConf leaves it."""
+    file = repository / "verl" / "trainer" / "config" / "ppo_trainer.yaml"
+    content = file.read_text().replace(
+        "ppo_max_token_len_per_gpu: 32768", f"ppo_max_token_len_per_gpu: {SUM}"
+    )
+    assert SUM in content
+    file.write_text(content)
+    script = repository / "examples" / "grpo" / "run.sh"
+    script.write_text(SCRIPT.replace("=grpo", "=gae critic.model.path=Qwen/Qwen2.5-7B-Instruct"))
+    return script
+
+
+def test_a_token_budget_that_is_no_number_counts_only_where_batches_are_dynamic(
+    text_for_a_number: Path,
+) -> None:
+    static = ("actor_rollout_ref.actor.use_dynamic_bsz=False", "critic.use_dynamic_bsz=False")
+    sizes = [f"{key}_micro_batch_size_per_gpu=1" for key in ("critic.ppo", "critic.forward")]
+    assert run("advise", str(text_for_a_number), *static, *sizes, "--gpu", "h100-sxm").code == 0
+
+
+def test_the_line_of_a_copy_is_named_whose_value_has_the_wrong_type(text_for_a_number: Path) -> None:
+    result = run("advise", str(text_for_a_number), "critic.use_dynamic_bsz=True", "--gpu", "h100-sxm")
+    file = text_for_a_number.parents[2] / "verl" / "trainer" / "config" / "ppo_trainer.yaml"
+    line = next(number for number, text in enumerate(file.read_text().splitlines(), start=1) if SUM in text)
+    assert result.code == 2
+    assert f"{file}:{line}:" in result.err
+    assert "critic.ppo_max_token_len_per_gpu" in result.err

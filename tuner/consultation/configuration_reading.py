@@ -63,7 +63,8 @@ class ConfigurationReading:
         from tuner.consultation.open_findings import with_open  # most inputs leave nothing open
 
         ways = [alternative.findings(self._added) for alternative in self._alternatives]
-        return with_open(findings, self._loaded.settings, given.unsettled, ways)
+        of_file = () if given.settings_file is None else given.settings_file.settings
+        return with_open(findings, self._loaded.settings, given.unsettled, ways, of_file)
 
     def _on_any_number(self, findings: Sequence[Finding], opened: OpenArgument) -> Sequence[Finding]:
         """The findings, milder where they do not hold of one GPU on a node: how many there are is open."""

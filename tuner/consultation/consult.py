@@ -192,7 +192,7 @@ def _consultation(
         open_defaults=tuple(item for item in defaults if item[0] in open_keys),
         alternatives=_alternatives(job, premises) if block else (),
         fitting=tuple((name, values_that_fit(workload, quantity)) for name, quantity in quantities.items()),
-        left_out=loaded.left_out(workload),
+        left_out=job.left_out,
         advice=advice,
         of_run=of_run,
         run=None if run is None else _run_comparison(run, advice, job),

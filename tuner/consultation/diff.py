@@ -104,5 +104,5 @@ def _side(job: JobReading, named: Input, premises: Premises) -> Side:
         gpu_assumed=job.card.assumed,
         node_said=is_node_said(job, premises),
         job=judged_beyond_memory(judge(job.reading, headroom=premises.headroom), job, premises),
-        left_out=loaded.left_out(workload),
+        left_out=job.left_out,
     )

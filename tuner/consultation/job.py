@@ -20,13 +20,14 @@ from tuner.inputs.launch_input import with_missing_config
 from tuner.inputs.user_input import AlternativeLaunch, UserInput
 from tuner.language import _
 from tuner.trainers.bundled_releases import ReleaseChoice
-from tuner.trainers.protocol import Configuration, Loaded, RolloutEngineChoice
+from tuner.trainers.key_facts import KeyKind
+from tuner.trainers.protocol import Configuration, LeftOut, Loaded, RolloutEngineChoice
 from tuner.trainers.registry import trainer_of
 from tuner.workload import Workload
 
 if TYPE_CHECKING:
     from tuner.consultation.open_findings import FindingsOfWay
-    from tuner.inputs.user_input import Count
+    from tuner.inputs.user_input import Count, UnreadFile
 
 
 class JobReading(Struct, frozen=True, kw_only=True):
@@ -42,6 +43,13 @@ class JobReading(Struct, frozen=True, kw_only=True):
     gpus_reason: str
     reading: ConfigurationReading
     alternatives: "tuple[AlternativeJob, ...]" = ()  # that a script would start instead
+
+    @property
+    def left_out(self) -> tuple[LeftOut, ...]:
+        """What is not counted; nothing by the default of a key that only a file tells which is not read."""
+        file = self.given.settings_file
+        unseen = frozenset() if file is None else file.settings
+        return tuple(one for one in self.loaded.left_out(self.reading.workload) if one.key not in unseen)
 
 
 class AlternativeJob:
@@ -186,7 +194,25 @@ def _with_remarks(given: UserInput, configuration: Configuration, loaded: Loaded
     """What was given, with what was taken to be so when it was laid on the release."""
     given = replace(given, remarks=(*given.remarks, *configuration.remarks(loaded.version)))
     missing = loaded.base.missing
+    if given.settings_file is not None:
+        unseen = frozenset(key for key in given.settings_file.settings if not loaded.settings.is_set(key))
+        given = replace(given, settings_file=replace(given.settings_file, settings=unseen))
+    if missing is None and given.settings_file is not None:
+        return _with_settings_file(given, given.settings_file, loaded)
     return given if missing is None else with_missing_config(given, missing)
+
+
+def _with_settings_file(given: UserInput, file: "UnreadFile", loaded: Loaded) -> UserInput:
+    """What was given, with the file as what is missing where figures rest on settings that it alone tells."""
+    models = (loaded.model_key, loaded.critic_model_key)  # without which there are no figures
+    deciding = [
+        key for key in file.settings if key not in models and loaded.key_state(key).kind is KeyKind.MODELLED
+    ]
+    if not deciding:
+        return given
+    from tuner.inputs.settings_file import missing_of  # few scripts have such a file
+
+    return replace(given, missing=missing_of(file, deciding))
 
 
 def _expect_possible(workload: Workload, premises: Premises) -> None:

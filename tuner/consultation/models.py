@@ -148,7 +148,7 @@ class Models(Struct, frozen=True):
             )
         hint = (
             _("give {name}=PATH behind the script, or --model NAME").format(name=left_open.name)
-            if left_open.name
+            if left_open.name and _settles(self.given, left_open.name)
             else self._ask_for(left_open)
         )
         message = _("the model is {text}, which only a run would tell").format(text=left_open.text)
@@ -224,3 +224,17 @@ def _path_from_script(source: str, path: str) -> str:
         if config_file(folder / named) is not None:
             return str(folder / named)
     return path
+
+
+def _settles(given: UserInput, name: str) -> bool:
+    """Whether a variable that is given behind a script reaches the launch, which does not set it itself."""
+    if not given.text:
+        return True
+    from tuner.inputs.script import read_script  # for a message alone
+
+    value = f"/{name}-as-given"
+    try:
+        script = read_script(Path(given.source), given.text.encode(), (f"{name}={value}",))
+    except InputError:
+        return True
+    return any(value in str(field.text) for launch in script.launches for field in launch.arguments)

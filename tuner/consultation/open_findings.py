@@ -49,15 +49,19 @@ def with_open(
     settings: Settings,
     unsettled: Sequence[OpenArgument],
     ways: Sequence[FindingsOfWay],
+    told_by_file: Collection[str] = (),
 ) -> Sequence[Finding]:
-    """The findings, milder and with what is open where they rest on it.
+    """The findings, milder and with what is open where they rest on it; none of what a file sets unseen.
 
     Args:
         findings: of the job as it is read.
         settings: of that job.
         unsettled: arguments of the launch whose values nobody knows.
         ways: the findings of the other jobs that the script may start.
+        told_by_file: keys that are set, to what only a file tells that a script has a program read.
     """
+    of_file = [argument for argument in unsettled if argument.key in told_by_file]
+    findings = [one for one in findings if not any(_rests_on(one, settings, it) for it in of_file)]
     return tuple(_with_open(finding, settings, unsettled, ways) for finding in findings)
 
 

@@ -10,7 +10,11 @@ from tuner.consultation.premises import Premises
 from tuner.hardware import Cluster
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tuner.advise import Recommendation
     from tuner.advise.comparison import JudgedJob
+    from tuner.inputs.user_input import UnreadFile
 
 
 def is_node_said(job: JobReading, premises: Premises) -> bool:
@@ -31,6 +35,8 @@ def advice_beyond_memory(advice: Advice, job: JobReading, premises: Premises) ->
         together = None
     elif together is not None:
         together = replace(together, verdict=_beyond_memory(together.verdict, job, premises))
+    if job.given.missing is not None and job.given.settings_file is not None:
+        advice = replace(advice, recommendations=tuple(_without_proposals(advice, job.given.settings_file)))
     return replace(
         advice,
         verdict=_beyond_memory(advice.verdict, job, premises, refused=bool(advice.refusals)),
@@ -38,6 +44,13 @@ def advice_beyond_memory(advice: Advice, job: JobReading, premises: Premises) ->
         additions=() if job.given.missing is not None else advice.additions,
         if_reweighted=None if job.given.missing is not None else advice.if_reweighted,
     )
+
+
+def _without_proposals(advice: Advice, file: "UnreadFile") -> "Iterator[Recommendation]":
+    """What is said of a job whose sizes a file tells that is not read: nothing that is priced for others."""
+    for one in advice.recommendations:
+        if not one.overrides and file.settings.isdisjoint(one.finding.keys):
+            yield one
 
 
 def judged_beyond_memory(judged: "JudgedJob", job: JobReading, premises: Premises) -> "JudgedJob":

@@ -1,7 +1,7 @@
 """A launch as what is given: its arguments, the configuration that it names, and what is open."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import dropwhile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,6 +29,8 @@ _FOLDERS_UP = 8  # above a script, in which a configuration that it names is loo
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*=")
 _LISTED = 10  # launches in one message
 _NAMED = 3  # commands that are not run, in one message
+_FILE_BELOW = re.compile(r"/[\w./-]*\.\w+")  # a folder
+_OF_A_SHELL = frozenset({"HOME", "PWD", "OLDPWD", "USER", "LOGNAME", "TMPDIR", "HOSTNAME"})  # always set
 _UNKNOWN = "unknown"  # stands in a text for a part of it that nobody knows
 _OF_A_NUMBER = re.compile(r"[\d._eE+-]*")
 
@@ -149,6 +151,7 @@ def launched(file: Path, script: "Script", words: Sequence[str], number: int | N
     """One launch of a script."""
     from tuner.inputs.alternative_launches import alternative_launches
     from tuner.inputs.not_followed import not_followed
+    from tuner.inputs.settings_file import settings_file
 
     launch = _chosen(file, script, number)
     arguments: list[Argument] = []
@@ -170,6 +173,7 @@ def launched(file: Path, script: "Script", words: Sequence[str], number: int | N
         source=str(file),
         arguments=(*arguments, *further),
         unsettled=tuple(unsettled),
+        open_paths=tuple(_open_paths(launch)),
         remarks=_remarks(script),
         not_followed=not_followed(script, launch, open_arguments, alternatives),
         alternatives=alternatives,
@@ -180,6 +184,7 @@ def launched(file: Path, script: "Script", words: Sequence[str], number: int | N
         folder=folder_of(str(file)),
         folders=launch.folders,
         asked_for=script.arguments,
+        settings_file=settings_file(script, open_arguments),
         environment=launch.variables,
     )
     return with_config(given, file.parent)
@@ -256,6 +261,27 @@ def _unsettled(field: "Field") -> OpenArgument | None:
     )
 
 
+def _open_paths(launch: "Launch") -> Iterator[OpenArgument]:
+    """The files whose paths begin with a variable that nobody sets, one of each: ``$DATA/train.parquet``."""
+    names: set[str] = set()
+    for field in launch.arguments:
+        first, *rest = field.text.pieces
+        if not (isinstance(first, str) and first.endswith("=") and len(rest) == 2):
+            continue
+        unknown, path = rest
+        if isinstance(unknown, str) or not isinstance(path, str) or not _FILE_BELOW.fullmatch(path):
+            continue
+        plain = unknown.text.strip('"') in (f"${unknown.name}", f"${{{unknown.name}}}")
+        if unknown.name and plain and not unknown.because and unknown.name not in {*_OF_A_SHELL, *names}:
+            names.add(unknown.name)
+            yield OpenArgument(
+                key=taken_text(first[:-1].lstrip("+")),
+                text=_repeated(f"{unknown.text}{path}"),
+                name=cut(unknown.name),
+                location=field.location,
+            )
+
+
 def _repeated(text: str) -> str:
     """A piece of the script for a reader, who need not see all of a long one."""
     return cut(without_secrets(text))
@@ -294,5 +320,14 @@ def _remarks(script: "Script") -> tuple[Remark, ...]:
                 location=placeholder.location,
             )
             for placeholder in script.placeholders
+        ),
+        *(
+            Remark(
+                text=_("taken as written into the configuration: the values that {program} gets").format(
+                    program=_repeated(writer.program)
+                ),
+                location=writer.location,
+            )
+            for writer in script.writers
         ),
     )

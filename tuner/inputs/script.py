@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from tuner.errors import InputError, Location
 from tuner.files import is_there, read_bytes
 from tuner.inputs.asked_arguments import ScriptArguments
+from tuner.inputs.configuration_writers import without_writers
 from tuner.inputs.execution_paths import ExecutionPath, execution_paths
 from tuner.inputs.machine import TargetMachine, target_machine
 from tuner.inputs.script_arguments import arguments_of, further_arguments, with_open_values
@@ -56,6 +57,7 @@ class Script(Struct, frozen=True, kw_only=True):
     forced: tuple[UndecidedPart, ...] = ()  # tests that are taken to end as they have to for a launch
     placeholders: tuple[Unknown, ...] = ()  # unquoted, at which bash itself stops
     arguments: ScriptArguments = ScriptArguments()  # that it takes
+    writers: tuple[Launch, ...] = ()  # programs that write the configuration which a launch reads
 
     @property
     def hinges(self) -> tuple[UndecidedPart, ...]:
@@ -206,9 +208,12 @@ def _followed(source: Source, start: Scope, find: _Find) -> Script:
     commands, assumed, not_read = interpreter.commands, scope.assumed, interpreter.not_read
     given_up = tuple(interpreter.given_up)
     interpreter.take_apart()
-    started = [launch for launch in launches(commands) if _gets_overrides(launch)]
+    programs = launches(commands)
+    overridden = [launch for launch in programs if _gets_overrides(launch)]
+    started, writers = without_writers(programs, overridden)
     return Script(
-        launches=tuple(started),
+        launches=started,
+        writers=writers,
         assumed=tuple(dict.fromkeys(assumed)),
         not_read=tuple(dict.fromkeys(not_read)),
         given_up=given_up,

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
+from pathlib import Path as FilePath
 from typing import Annotated, Any, TypeVar, overload
 
 from msgspec import Meta, Struct
@@ -375,4 +376,22 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
 
     def _blame(self, way: Sequence[Path]) -> Location | None:
         """Where the user set the value, be it through an interpolation."""
-        return next((self._first_below[path].location for path in way if path in self._first_below), None)
+        own = next(iter(way), None)
+        mixed = own is not None and own not in self._first_below and self._mixes_text(own)
+        typed = (self._first_below[path].location for path in way if path in self._first_below)
+        location = None if mixed else next(typed, None)
+        return location or self._line_of_default(way)
+
+    def _mixes_text(self, path: Path) -> bool:
+        """Whether a value is a text around an interpolation, so that what it leads to is not to blame."""
+        raw = lookup(self.tree, path) if contains(self.tree, path) else None
+        return isinstance(raw, str) and "${" in raw and not (raw.startswith("${") and raw.endswith("}"))
+
+    def _line_of_default(self, way: Sequence[Path]) -> Location | None:
+        """Where the copy of the trainer sets the value; None where its file does not have it."""
+        if self.default_origin.location is None:
+            return None
+        from tuner.inputs.yaml_file import read_yaml  # for a message alone
+
+        locations = read_yaml(FilePath(self.default_origin.location.source)).locations
+        return next((locations[path] for path in way if path in locations), None)

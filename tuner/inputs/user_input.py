@@ -87,6 +87,14 @@ class MissingConfiguration(Struct, frozen=True, kw_only=True):
     location: Annotated[Location, Meta(description="of what names it")]
 
 
+class UnreadFile(Struct, frozen=True, kw_only=True):
+    """A file that a script has a program read, and the settings of the launch that it alone tells."""
+
+    name: str
+    location: Location  # of the command that reads it
+    settings: frozenset[str]
+
+
 class UserInput(Struct, frozen=True, kw_only=True):
     """A configuration as it was given, ready for a trainer to read."""
 
@@ -94,11 +102,13 @@ class UserInput(Struct, frozen=True, kw_only=True):
     document: Document | None = None
     arguments: tuple[Argument, ...] = ()
     unsettled: tuple[OpenArgument, ...] = ()
+    open_paths: tuple[OpenArgument, ...] = ()  # files in a folder that a variable names which nobody sets
     remarks: tuple[Remark, ...] = ()
     not_followed: tuple[Remark, ...] = ()  # what of the reading rests on something that is not run
     alternatives: tuple[AlternativeLaunch, ...] = ()  # jobs that a script would start instead
     lost: tuple[LostOverride, ...] = ()
     missing: MissingConfiguration | None = None  # what the settings should rest on and cannot
+    settings_file: UnreadFile | None = None  # from which a script itself takes settings of the launch
     machine: TargetMachine = GPUS  # that a script was read for
     log: "RunLog | None" = None  # what else the log says that the configuration was read from
     log_source: str = ""  # the file of the log, where it stands beside a configuration or a script

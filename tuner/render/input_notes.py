@@ -42,7 +42,7 @@ def open_values(given: UserInput, *, most: int | None = None) -> str:
 
 
 def _open(given: UserInput) -> Iterator[str]:
-    for value in given.unsettled:
+    for value in (*given.unsettled, *given.open_paths):
         about = value.key or _("further arguments")
         if value.name:
             yield _("{key} is {text} ({place}): give {name}=VALUE").format(

@@ -7,6 +7,7 @@ Whether the configuration is at hand that the launch rests on.
 ``--config-name`` names it, or the code of the program that is started.
 It is missing where no folder has the file in which Hydra would look, and where the program's code computes its name.
 The message says which folders were looked in.
+So is a YAML file from which the script itself has a program read settings of the launch, unless they are given behind the script.
 
 Why it matters
 --------------

@@ -253,7 +253,7 @@ def _of_script(answer: Consultation, *, most: int | None = None) -> Rows:
     given = answer.given
     if given.lost:
         yield _("LOST"), plain(lost(given))
-    if given.unsettled or given.alternatives:
+    if given.unsettled or given.open_paths or given.alternatives:
         # Most inputs leave nothing open.
         from tuner.render.open_settings import open_settings, other_ways, without_other_ways
 

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from tuner.inputs.program.hydra import PrimaryConfig, ReadProgram
 
 _MOST_CALLS = 8  # functions of other modules that are looked at
+_MOST_ENTRIES = 10_000  # of a tree in which a configuration is looked for
+_LEAST_FOLDERS = 1  # before the name of a file that are enough to tell it in the tree
 _RECIPES = "recipe"  # a repository of its own, which may lie under another name
 
 
@@ -70,11 +72,19 @@ def file_of_program(program: str, starts: Sequence[Path]) -> Path | None:
     """The file of a module, or of a path; None where the tree has none."""
     if program.endswith(".py") or "/" in program:
         name = _known_end(program)
-        names = [name] if name else []
+        names = [name, *_below_clone(name)] if name else []
     else:
         names = list(_files_of_module(program))
     files = (start / name for name in names for start in starts)
     return next((file for file in files if is_there(file, Path.is_file)), None)
+
+
+def _below_clone(path: str) -> Iterator[str]:
+    """The ends of a path to somebody's own clone, which may lie in the tree: the longest first."""
+    if path.startswith("/") and not is_there(path):
+        parts = path.strip("/").split("/")
+        for first in range(1, len(parts) - _LEAST_FOLDERS):
+            yield "/".join(parts[first:])
 
 
 def _files_of_module(module: str) -> Iterator[str]:
@@ -108,6 +118,38 @@ def config_folders(program: ProgramFile, option: str | None, starts: Sequence[Pa
     if "$" in path:  # a folder that only a run would tell
         return tuple(start / _known_end(path) for start in starts)
     return (Path(normpath(program.file.parent / path)),)
+
+
+def in_tree(program: Path, path: str, name: str, starts: Sequence[Path]) -> Path | None:
+    """The file of a configuration that is not where Hydra looks for it, but somewhere in the same tree.
+
+    Args:
+        program: the file whose code names it.
+        path: of its folder, as the code has it.
+        name: of the file.
+        starts: the folders from which the program may be meant, the nearest first.
+    """
+    around = [start for start in starts if program.is_relative_to(start)]
+    below = path.lstrip("./")
+    named = (start / below / name for start in around if below)
+    file = next((file for file in named if is_there(file, Path.is_file)), None)
+    if file is not None or not around:
+        return file
+    alike = [file for file in _walk(around[0]) if file.name == name]
+    return alike[0] if len(alike) == 1 else None
+
+
+def _walk(top: Path) -> Iterator[Path]:
+    """The files below a folder, without what is hidden; the first some thousands."""
+    import os
+
+    entries = 0
+    for folder, folders, files in os.walk(top):
+        entries += len(folders) + len(files)
+        if entries > _MOST_ENTRIES:
+            return
+        folders[:] = sorted(below for below in folders if not below.startswith("."))
+        yield from (Path(folder) / file for file in files)
 
 
 def _known_end(path: str) -> str:

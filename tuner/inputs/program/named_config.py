@@ -8,7 +8,7 @@ from msgspec import Struct
 from tuner.errors import Location
 from tuner.files import is_there
 from tuner.inputs.overrides import Argument, option_value
-from tuner.inputs.program.find import ProgramFile, config_folders, program_file, starting_folders
+from tuner.inputs.program.find import ProgramFile, config_folders, in_tree, program_file, starting_folders
 
 
 class NamedConfig(Struct, frozen=True, kw_only=True):
@@ -19,6 +19,7 @@ class NamedConfig(Struct, frozen=True, kw_only=True):
     folders: tuple[Path, ...]  # in which Hydra looks for it, the first that has it wins
     file: Path | None  # None where none of them has it
     location: Location  # of the word that names it
+    elsewhere: bool = False  # its file lies in none of the folders, but in the same tree
     settled: bool = True  # False where the code of the program computes it
     starts: tuple[Path, ...] = ()  # from which the launch may be meant
 
@@ -57,11 +58,16 @@ def _named(
         places = (*places, *(start / further.text for start in starts))
     files = () if stem is None else (place / f"{stem}.yaml" for place in places)
     by_option = name or path
+    file = next((file for file in files if is_there(file, Path.is_file)), None)
+    elsewhere = None
+    if file is None and by_option is None and code is not None and stem is not None and code.path:
+        elsewhere = in_tree(started.file, code.path, f"{stem}.yaml", starts)
     return NamedConfig(
         program=started.file,
         name=stem,
         folders=tuple(dict.fromkeys(places)),
-        file=next((file for file in files if is_there(file, Path.is_file)), None),
+        file=file or elsewhere,
+        elsewhere=elsewhere is not None,
         location=by_option.location
         if by_option is not None
         else Location(source=str(started.file), line=None if code is None else code.line),

@@ -49,7 +49,7 @@ class BuiltinShell(Protocol):
     def source_file(self, name: Text, arguments: Sequence[Text], place: Location) -> Status:
         """Follow another file in the same scope."""
 
-    def skip(self, text: str, place: Location) -> None:
+    def skip(self, text: str, place: Location, file: str = "") -> None:
         """Note commands that other commands print: what they set is not known."""
 
 
@@ -124,7 +124,8 @@ class Builtins:
     def _eval(self, words: Sequence[Field], place: Location) -> Status:
         line = joined((word.text for word in words), " ")
         if len(line.pieces) == 1 and line.undecided_parts and not is_hook(str(line)):
-            self._shell.skip(f"eval {line}", place)
+            file = next((part.file for part in line.undecided_parts if part.file), "")
+            self._shell.skip(f"eval {line}", place, file)
             return None
         return self.evaluate(line, place)
 

@@ -191,9 +191,10 @@ class Interpreter:
         finally:
             self.scope.arguments = before
 
-    def skip(self, text: str, place: Location) -> None:
-        """Note commands that other commands print: what they set is not known."""
-        self.given_up.append(UndecidedPart(kind=UndecidedKind.SOURCED, text=text, location=place))
+    def skip(self, text: str, place: Location, file: str = "") -> None:
+        """Note commands that other commands print, of a file: what they set is not known."""
+        part = UndecidedPart(kind=UndecidedKind.SOURCED, text=text, location=place, file=file)
+        self.given_up.append(part)
 
     def _within(self, source: Source) -> Status:
         before, self.source = self.source, source

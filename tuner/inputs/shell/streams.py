@@ -1,8 +1,11 @@
 """What commands of a script read and print: pipelines, redirections, documents, ``$(...)``."""
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Protocol
+
+from msgspec.structs import replace
 
 from tuner.errors import Location
 from tuner.inputs.shell.conditions import Status, opposite
@@ -15,6 +18,7 @@ from tuner.inputs.shell.source import Node, Source
 from tuner.inputs.shell.undecided_parts import UndecidedKind, UndecidedPart, together
 from tuner.inputs.shell.values import Text, Unknown, joined, text
 
+_YAML_FILE = re.compile(r"[\w.-]*\w\.ya?ml\b")
 _OUTWARDS = frozenset({">", ">>", ">|", "&>", "&>>", ">&"})
 
 
@@ -109,6 +113,7 @@ class Streams:
         cause = UndecidedPart(kind=UndecidedKind.OUTPUT, text=line, location=place)
         if self._substitutions:
             cause = self._substitutions[-1]
+        cause = replace(cause, file=_yaml_named(words))
         return Text((Unknown(name="", text=cause.text, location=cause.location, because=(cause,)),))
 
     def substituted(self, node: Node) -> Text:
@@ -195,6 +200,13 @@ class Streams:
             pieces += [source.between(at, child.start_byte), self._shell.expander().expand_to_string(child)]
             at = child.end_byte
         return text(*pieces, source.between(at, node.end_byte))
+
+
+def _yaml_named(words: Sequence[Text]) -> str:
+    """The name of the YAML file among the words of a command, without its folder; empty for none."""
+    names = [str(word).rpartition("/")[2] for word in words]
+    typed = (match[0] for name in names for match in _YAML_FILE.finditer(name))
+    return next(typed, "")
 
 
 def _regrouped(node: Node) -> tuple[list[Node], list[Node]]:

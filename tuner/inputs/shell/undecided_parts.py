@@ -27,6 +27,7 @@ class UndecidedPart(Struct, frozen=True, kw_only=True):
     text: str  # as the script has it
     location: Location
     name: str = ""  # the variable that would settle a test; empty where none does
+    file: str = ""  # the YAML file that a command reads; empty where it names none
     if_empty: bool = False  # how a test ends where all that is not known in it is empty
 
     @property

@@ -56,6 +56,7 @@ class Primary(Struct, frozen=True, kw_only=True):
     composition: Composition = Composition()
     folder: str = ""  # in which a copy of verl's own configuration lies first
     required: RequiredRelease | None = None  # that the recipe is written for
+    looked_in: str = ""  # where Hydra looks for the document, which lies elsewhere in the tree
     missing: MissingConfiguration | None = None  # what the launch names and no file has
 
     @property
@@ -185,8 +186,10 @@ def _required(launch: ProgramStart, named: NamedConfig | None) -> RequiredReleas
 
 def _laid_on(primary: Primary, named: NamedConfig) -> Primary:
     assert named.file is not None  # asked for by whoever calls
-    tops = tuple(place for place in (*named.folders, *named.starts) if is_there(place, FilePath.is_dir))
-    return replace(primary, document=read_yaml(named.file), tops=tops)
+    places = (named.file.parent, *named.folders, *named.starts)
+    tops = tuple(place for place in places if is_there(place, FilePath.is_dir))
+    looked_in = str(named.folders[0]) if named.elsewhere and named.folders else ""
+    return replace(primary, document=read_yaml(named.file), tops=tops, looked_in=looked_in)
 
 
 def _missing(launch: ProgramStart, given: Sequence[Argument], name: str) -> MissingConfiguration | None:

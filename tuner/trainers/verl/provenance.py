@@ -14,6 +14,7 @@ from tuner.trainers.verl.private_defaults import PrivateDefaults
 from tuner.trainers.verl.recipes import started_as
 
 if TYPE_CHECKING:
+    from tuner.trainers.verl.primary import Primary
     from tuner.trainers.verl.required_release import RequiredRelease
 
 
@@ -42,6 +43,16 @@ def told_release(
         return None
     reason = _("the release that {program} is written for").format(program=program)
     return ReleaseChoice(version=recipe.release, reason=reason)
+
+
+def elsewhere_remarks(primary: "Primary | None") -> tuple[Remark, ...]:
+    """What is said where the program's code has Hydra look in another folder than the configuration's own."""
+    if primary is None or not primary.looked_in or primary.document is None:
+        return ()
+    text = _("taken for the configuration: {file}; the program looks for it in {folder}, where it is not")
+    source = primary.document.source
+    text = text.format(file=shown_path(source), folder=shown_path(primary.looked_in))
+    return (Remark(text=text, location=Location(source=source)),)
 
 
 def remarks(

@@ -41,7 +41,13 @@ from tuner.trainers.verl.loaded import LoadedConfiguration
 from tuner.trainers.verl.pinned_release import pinned_release
 from tuner.trainers.verl.private_defaults import PrivateCopies
 from tuner.trainers.verl.programs import Program
-from tuner.trainers.verl.provenance import default_origin, laid_remarks, remarks, told_release
+from tuner.trainers.verl.provenance import (
+    default_origin,
+    elsewhere_remarks,
+    laid_remarks,
+    remarks,
+    told_release,
+)
 from tuner.trainers.verl.releases import BUNDLED
 from tuner.trainers.verl.schema import schema_of
 from tuner.trainers.verl.unmodelled_choice import (
@@ -287,6 +293,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         private = self.copy.defaults(version)
         used = private is not None and self.copy.on(version) is private
         of_copy = remarks(self.fork, private, used=used, source=place.source)
+        of_copy = (*elsewhere_remarks(self.primary), *of_copy)
         if self.started.fine_tunes:
             from tuner.trainers.verl.fine_tuning_launch import remarks_of
 

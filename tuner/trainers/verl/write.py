@@ -76,7 +76,7 @@ def _reader(code: "TrainerCode | None", settings: Settings) -> Callable[[str], b
         return None
     from tuner.trainers.verl.trainer_code.read_keys import ReadKeys  # few launches lie in a copy
 
-    return ReadKeys(code, settings.tree).__contains__
+    return ReadKeys(code, settings.tree, settings.started).__contains__
 
 
 def _service_models(workload: Workload) -> dict[str, ModelShape]:

@@ -94,7 +94,7 @@ def without_unread(findings: Iterable[Finding], settings: Settings, code: "Train
     """The findings without overrides of keys that a copy of the trainer does not read."""
     from tuner.trainers.verl.trainer_code.read_keys import ReadKeys  # few launches lie in a copy
 
-    read = ReadKeys(code, settings.tree)
+    read = ReadKeys(code, settings.tree, settings.started)
     for finding in findings:
         keys = (override_key(text) for text in finding.overrides if not text.startswith(DELETES))
         unread = next((key for key in keys if key not in read), None)

@@ -8,6 +8,7 @@ what is missing from the answer once they are used.
 from collections.abc import Iterator
 from functools import cache, partial
 
+from tuner.inputs.convert import as_integer
 from tuner.inputs.settings import AddedPart, Settings
 from tuner.inputs.tree import dotted, leaves
 from tuner.language import _
@@ -21,6 +22,14 @@ from tuner.trainers.verl.programs import program_of
 from tuner.trainers.verl.releases import reaches
 from tuner.trainers.verl.source import source_of
 from tuner.workload import Workload
+
+#: The last words of keys by which copies limit what a tool or an environment answers in a turn.
+_TOOL_LENGTHS = frozenset(
+    {
+        *("tool_response_length", "max_tool_response_length", "max_tool_response_tokens"),
+        *("max_obs_length", "max_observation_length"),
+    }
+)
 
 
 def _reads(key: str, version: str) -> bool:
@@ -68,7 +77,7 @@ def left_out(settings: Settings, workload: Workload, *, version: str) -> tuple[L
     generation = source_of(settings, version).version
     job = OmissionContext(settings=settings, workload=workload, version=generation, reaches=reaches)
     added = map(partial(_added, settings), settings.added_parts)
-    return (*coverage.left_out(job), *added, *_short_episodes(settings))
+    return (*coverage.left_out(job), *added, *_short_episodes(settings), *_tool_texts(settings))
 
 
 def _added(settings: Settings, part: AddedPart) -> LeftOut:
@@ -87,6 +96,33 @@ def _added(settings: Settings, part: AddedPart) -> LeftOut:
         reason=reason.format(line=part.line),
         affects=Affects.SECONDS,
     )
+
+
+def _tool_texts(settings: Settings) -> Iterator[LeftOut]:
+    """What a copy's own loop of turns puts behind a response: it need not end at the longest response.
+
+    In releases a limit of tools' answers stands in ``multi_turn``, and the response is cut. Known projects
+    count theirs.
+    """
+    has = settings.has_statement
+    if settings.program is not None or has is None:
+        return
+    generates = any(not part.loads for part in settings.added_parts)
+    for key in settings:
+        *sections, word = key.split(".")
+        if word not in _TOOL_LENGTHS or sections[-1:] == ["multi_turn"]:
+            continue
+        if (generates or has(word, "/rollout/")) and as_integer(settings.get(key)):
+            yield LeftOut(
+                name=_("what tools put behind a response ({key})").format(key=word),
+                key=key,
+                value=settings.get(key),
+                origin=settings.origin(key),
+                reason=_(
+                    "this copy of verl adds so many tokens a turn: sequences may be longer than counted"
+                ),
+                affects=Affects.GPU,
+            )
 
 
 def _short_episodes(settings: Settings) -> Iterator[LeftOut]:

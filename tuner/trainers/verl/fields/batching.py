@@ -2,6 +2,7 @@
 
 from typing import Literal
 
+from tuner.inputs.convert import as_integer
 from tuner.trainers.fields import (
     COUNT,
     FLAG,
@@ -326,8 +327,21 @@ def _set_micro_batch(context: PassContext, batching: Batching) -> Assignments:
     return ((size, sequences), (everywhere, None))  # it would win, and verl refuses both
 
 
+def _heeds_budget(context: PassContext) -> bool:
+    """Whether a budget is read: what a copy of verl has for one may be a text, which static batches ignore.
+
+    Source: verl 0.3.0.post1 ``workers/critic/dp_critic.py`` (``update_critic``: ``if use_dynamic_bsz``).
+    """
+    value = context.source.value(_budget(context))
+    return not isinstance(value, str) or as_integer(value) is not None or _dynamic(context)
+
+
+def _default_budget(context: PassContext) -> int:
+    return _DEFAULT_BUDGET[context.role]
+
+
 BATCHING: tuple[Field[PassContext], ...] = (
-    Plain("token_budget", _budget, COUNT, lambda context: _DEFAULT_BUDGET[context.role]),
+    Plain("token_budget", _budget, COUNT, _default_budget, heeded=_heeds_budget, otherwise=_default_budget),
     Ruled("dynamic", _dynamic, _set_dynamic),
     Ruled("micro_batch_sequences", _micro_batch, _set_micro_batch),
 )

@@ -145,9 +145,29 @@ class TrainerCode:
 
         return self._snapshot.answers.answer(("names", word), find)
 
-    def names_key(self, word: str) -> bool:
-        """Whether some file names a key by its last word: as attribute, in a path, as field of a class."""
-        return self._snapshot.answers.answer(("key", word), lambda: self._snapshot.keys.names(word))
+    def names_key(self, word: str, *, file: str = "") -> bool:
+        """Whether some file names a key by its last word: as attribute, in a path, as field of a class.
+
+        Args:
+            word: the last one of the key.
+            file: what stands in the path of the only file that counts; empty where all count.
+        """
+        if not file:
+            return self._snapshot.answers.answer(("key", word), lambda: self._snapshot.keys.names(word))
+
+        def find() -> bool:
+            from tuner.trainers.verl.trainer_code.key_search import KeySearch
+
+            texts = self._snapshot.files.texts
+            return KeySearch({path: text for path, text in texts.items() if file in path}).names(word)
+
+        return self._snapshot.answers.answer(("key", word, file), find)
+
+    def has_file(self, path: str) -> bool:
+        """Whether a file has this in its path, below the folder that holds the package."""
+        return self._snapshot.answers.answer(
+            ("file", path), lambda: any(path in f"/{name}" for name in self._snapshot.files.texts)
+        )
 
     def takes_whole(self, section: str) -> bool:
         """Whether some file takes a section as a whole, by its last word."""

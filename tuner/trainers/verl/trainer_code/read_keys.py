@@ -8,8 +8,11 @@ import re
 from functools import cached_property
 
 from tuner.inputs.tree import Tree, dotted, leaves
+from tuner.trainers.verl.entry_points import program_started
+from tuner.trainers.verl.programs import Program
 from tuner.trainers.verl.trainer_code.package import TrainerCode
 
+_OWN_TRAINER = "/trainer/fsdp_sft_trainer.py"
 _REFERENCE = re.compile(r"[\w.]+")
 
 
@@ -19,10 +22,13 @@ class ReadKeys:
     Args:
         code: the copy.
         tree: the configuration, interpolations kept.
+        program: the module or file that is started; empty where nobody says. Fine-tuning's own trainer reads
+            the keys of its model itself, in one file, whatever the workers of the other trainers read.
     """
 
-    def __init__(self, code: TrainerCode, tree: Tree) -> None:
+    def __init__(self, code: TrainerCode, tree: Tree, program: str = "") -> None:
         self._code = code
+        self._program = _OWN_TRAINER if program_started(program, None) is Program.SFT else ""
         self._tree = tree
         self._asked: dict[str, bool] = {}
 
@@ -35,6 +41,8 @@ class ReadKeys:
 
     def _is_read(self, key: str) -> bool:
         *sections, word = key.split(".")
+        if sections[:1] == ["model"] and self._program and self._code.has_file(self._program):
+            return self._code.names_key(word, file=self._program)
         if self._code.names_key(word):
             return True
         handed_on = (name for name in sections if name.startswith("override_") or name.endswith("_kwargs"))

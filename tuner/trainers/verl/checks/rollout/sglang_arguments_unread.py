@@ -13,6 +13,7 @@ When it does not apply
 ----------------------
 0.6.1 with ``rollout.mode=async``, and 0.7.0 and later, which hand all of them on.
 Keys that have the value of the release's own configuration.
+A copy of verl whose code makes the engine with an argument of that name.
 
 Sources
 -------
@@ -55,6 +56,7 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
         f"{_SECTION}.{name}"
         for name in settings.section(_SECTION)
         if not (name == "attention_backend" and version in _READS_BACKEND)
+        and not _copy_hands_on(settings, name)
     ]
     unread = [key for key in keys if settings.get(key) is not None and changed(settings, key)]
     if unread:
@@ -65,3 +67,9 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
             _("{shown}: {release} does not hand it to SGLang").format(shown=shown, release=workload.release),
             keys=unread,
         )
+
+
+def _copy_hands_on(settings: Settings, name: str) -> bool:
+    """Whether the code of a copy of verl makes the engine with an argument of this name."""
+    has = settings.has_statement
+    return has is not None and has(f"Engine {name}", "sglang_rollout")
