@@ -620,6 +620,7 @@ def test_what_tools_put_behind_a_response_is_left_out_of_its_length(
     tree = deepcopy(dict(read_defaults("0.4.0", CONFIGS[0]).tree))
     tree["actor_rollout_ref"]["rollout"] |= {"max_turns": None, "tool_response_length": limit}
     (tmp_path / "verl" / "trainer" / "config" / "ppo_trainer.yaml").write_text(yaml.safe_dump(tree))
+    (tmp_path / "verl" / "trainer" / "main_ppo.py").write_text("config.trainer\n")
     (tmp_path / "verl" / "trainer" / "ppo" / "ray_trainer.py").write_text(loop)
     (tmp_path / "verl" / "workers" / "rollout" / "tools.py").write_text(rollout)
     (tmp_path / "run.sh").write_text(TURNS)

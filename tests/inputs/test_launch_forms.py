@@ -75,7 +75,7 @@ def test_an_unquoted_placeholder_leaves_its_variable_open_and_is_named() -> None
         (["python", "-m", "a.b", "x.y=1", "x.z=2"], "a.b", ["x.y=1", "x.z=2"]),
         (["A=1", "python", "a.py", "x.y=1"], "a.py", ["x.y=1"]),
         (["x.y=1", "~x.z"], "", ["x.y=1", "~x.z"]),
-        (["x.y=1", "A=", "B=1"], "", ["x.y=1"]),
+        (["x.y=1", "A=", "B=1"], "", ["x.y=1", "A=", "B=1"]),
         (["A=1", "B=a.b", "x.y=1"], "", ["x.y=1"]),
         (["bash", "-c", "x=1; python a.py x.y=$x"], "a.py", ["x.y=1"]),
     ],
