@@ -36,14 +36,14 @@ def test_a_variable_that_a_script_exports(
 ) -> None:
     text = f"export VLLM_ATTENTION_BACKEND=XFORMERS\n{JOB} {ROLLOUT}.name=vllm\n"
     found = refused(tmp_path, text, "--verl-version", version, "--engine-version", engine)
-    assert ("CFG200" in found) == is_refused
+    assert ("CFG196" in found) == is_refused
     if is_refused:
-        assert found["CFG200"] == 1  # the line of the script
+        assert found["CFG196"] == 1  # the line of the script
 
 
 def test_a_variable_for_vllm_says_nothing_of_sglang(tmp_path: Path) -> None:
     text = f"export VLLM_ATTENTION_BACKEND=XFORMERS\n{JOB} {ROLLOUT}.name=sglang\n"
-    assert "CFG200" not in refused(tmp_path, text, "--verl-version", "0.7.1")
+    assert "CFG196" not in refused(tmp_path, text, "--verl-version", "0.7.1")
 
 
 def test_a_format_of_vllm_s_cache_is_none_of_sglang_s(tmp_path: Path) -> None:

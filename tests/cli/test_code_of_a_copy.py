@@ -552,7 +552,7 @@ def test_a_group_filter_does_nothing_where_no_code_of_the_copy_reads_it(
         f"class Trainer:\n    pass\n{reads}"
     )
     answer = advice(repository, "--verl-version", "0.7.1")
-    assert ("CFG199" in codes(answer)) is said
+    assert ("CFG198" in codes(answer)) is said
     left_out = {part["key"] for part in answer["left_out"]}
     assert ("algorithm.filter_groups.enable" in left_out) is not said
 
@@ -592,7 +592,7 @@ def test_an_argument_that_a_copy_hands_to_sglang_is_not_called_unread(
     engine.write_text(ENGINE.format(given=given))
     (tmp_path / "run.sh").write_text(SGLANG_LAUNCH)
     answer = run("check", str(tmp_path / "run.sh"), "--gpu", "h100-sxm", "-f", "json")
-    assert answer.out.count('"CFG201"') == codes, answer.out
+    assert answer.out.count('"CFG195"') == codes, answer.out
 
 
 TURNS = LAUNCH + " actor_rollout_ref.rollout.max_turns=2"

@@ -97,7 +97,7 @@ def test_few_modules_are_loaded() -> None:
     _, modules = counted()
     asked = re.compile(r"tuner\.(?:rules|trainers\.verl\.checks)\.\w+\.\w+")
     machinery = [name for name in modules if name.partition(".")[0] == "tuner" and not asked.fullmatch(name)]
-    assert 0 < len(machinery) <= 400  # 391
+    assert 0 < len(machinery) <= 420  # 415
 
 
 def test_the_whole_run_is_bounded() -> None:

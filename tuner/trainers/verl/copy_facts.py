@@ -9,7 +9,6 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from tuner.inputs.settings import Settings
-from tuner.trainers.verl.packed_models import packed_models
 
 _MAIN, _WORKERS, _MANAGERS, _VLLM = "main_ppo", "fsdp_workers", "sharding_manager", "rollout/vllm_rollout"
 _SERVERS = ("vllm_rollout/vllm_async_server", "sglang_rollout/async_sglang_server")
@@ -52,6 +51,8 @@ def copy_facts(settings: Settings) -> CopyFacts:
     has = settings.has_statement
     if has is None:
         return OF_RELEASE
+    from tuner.trainers.verl.packed_models import packed_models  # where there is a copy
+
     return CopyFacts(
         reference_by_hand=has("_is_ref _is_offload_param", _WORKERS) and not has("CPUOffload role", _WORKERS),
         # verl 0.4.0 ``trainer/main_ppo.py:144-146``; 0.3.0.post1 line 115 maps it in every job

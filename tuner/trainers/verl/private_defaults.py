@@ -26,11 +26,10 @@ from tuner.trainers.verl.trainer_code.find import (
     is_package,
     packages_below,
 )
-from tuner.trainers.verl.unread_copy import UnreadCopy, incomplete, likeness_in_part, not_composed, undecided
-from tuner.trainers.verl.version_file import told_version
 
 if TYPE_CHECKING:
     from tuner.trainers.verl.trainer_code.package import TrainerCode
+    from tuner.trainers.verl.unread_copy import UnreadCopy
 
 _PLACES = (  # below a folder above what is given
     "verl/trainer/config",
@@ -71,6 +70,8 @@ class PrivateDefaults(Struct, frozen=True, kw_only=True):
     @property
     def told_version(self) -> str:
         """What the version file of the verl says that it lies in; empty where it lies in none."""
+        from tuner.trainers.verl.version_file import told_version  # where there is a copy
+
         return told_version(self.package)
 
 
@@ -109,12 +110,12 @@ class PrivateCopies:
         note(reading.states)
         return reading.private
 
-    def unread(self, folder: FilePath, config: str) -> UnreadCopy | None:
+    def unread(self, folder: FilePath, config: str) -> "UnreadCopy | None":
         """The copy in the launch's own repository, where that cannot be read."""
         copy = self._look(folder, config)
-        return copy if isinstance(copy, UnreadCopy) else None
+        return None if isinstance(copy, PrivateDefaults) else copy
 
-    def _look(self, folder: FilePath, config: str) -> PrivateDefaults | UnreadCopy | None:
+    def _look(self, folder: FilePath, config: str) -> "PrivateDefaults | UnreadCopy | None":
         key = folder, config
         if key not in self._looked_for:
             self._looked_for[key] = private_defaults(folder, config, self._below)
@@ -123,7 +124,7 @@ class PrivateCopies:
 
 def private_defaults(
     folder: FilePath, config: str, below: PackagesBelow = packages_below
-) -> PrivateDefaults | UnreadCopy | None:
+) -> "PrivateDefaults | UnreadCopy | None":
     """The copy of one of verl's configurations that a launch from this folder would rest on.
 
     None where none is found, or where it does not hold what verl's do; one that is not read where the copy of
@@ -141,6 +142,8 @@ def private_defaults(
         if reading.private is not None:
             return reading.private
         if reading.error is not None and file.parts[-4:-1] == _PACKAGED:
+            from tuner.trainers.verl.unread_copy import not_composed  # which is seldom
+
             package = file.parent.parent.parent
             unread = unread or not_composed(file, package, reading.error, reading.likeness)
     return (
@@ -150,7 +153,7 @@ def private_defaults(
     )
 
 
-def _one_of_several(packages: Iterable[FilePath], config: str) -> PrivateDefaults | UnreadCopy | None:
+def _one_of_several(packages: Iterable[FilePath], config: str) -> "PrivateDefaults | UnreadCopy | None":
     """The copies in subfolders where those say the same; else that nobody knows which of them runs."""
     copies = list[PrivateDefaults]()
     for package in packages:
@@ -162,14 +165,18 @@ def _one_of_several(packages: Iterable[FilePath], config: str) -> PrivateDefault
             copies.append(reading.private)
     if not copies or all(copy.tree == copies[0].tree for copy in copies):
         return copies[0] if copies else None
+    from tuner.trainers.verl.unread_copy import undecided  # which is seldom
+
     return undecided([copy.package for copy in copies], config, [copy.tree for copy in copies])
 
 
-def _incomplete_package(folder: FilePath, config: str) -> UnreadCopy | None:
+def _incomplete_package(folder: FilePath, config: str) -> "UnreadCopy | None":
     """The package where that is an empty folder, or has no trainer in it."""
     for above in repository_folders(folder):
         package = above / "verl"
         if reason := _lacks_trainer(package):
+            from tuner.trainers.verl.unread_copy import incomplete  # which is seldom
+
             return incomplete(package, config, reason)
     return None
 
@@ -237,6 +244,8 @@ def _read(file: FilePath, config: str) -> _Reading:
             tree = composed(file, file_of(config)[1])
             likeness = likest(tree, config)
         except InputError as fault:
+            from tuner.trainers.verl.unread_copy import likeness_in_part  # which is seldom
+
             error, in_part = fault, likeness_in_part(file, config)
         else:
             if likeness.shares_most:

@@ -32,7 +32,7 @@ from tuner.trainers.verl.group_filter import ENABLE, FILTER, filters_in_vain
 from tuner.workload import Workload
 
 RULE = Rule(
-    code="CFG199",
+    code="CFG198",
     name="group-filter-unread",
     summary=N_("a filter of groups that the program which is started has no code for"),
     severity=Severity.ERROR,

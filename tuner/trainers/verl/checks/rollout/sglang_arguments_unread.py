@@ -34,7 +34,7 @@ from tuner.trainers.verl.source import source_of
 from tuner.workload import RolloutEngine, Workload
 
 RULE = Rule(
-    code="CFG201",
+    code="CFG195",
     name="sglang-arguments-unread",
     summary=N_("arguments of SGLang that this release does not hand on"),
     severity=Severity.WARNING,

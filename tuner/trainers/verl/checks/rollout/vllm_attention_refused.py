@@ -52,7 +52,7 @@ from tuner.trainers.verl.checks.settings import ROLLOUT
 from tuner.workload import RolloutEngine, Workload
 
 RULE = Rule(
-    code="CFG200",
+    code="CFG196",
     name="vllm-attention-refused",
     summary=N_("an attention backend that this vLLM does not know, or that refuses the job"),
     severity=Severity.ERROR,
