@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.interpreted import first_launch  # the head's kernels, before anything imports them
-
-__all__ = ["first_launch"]  # a fixture
+import tests.interpreted  # noqa: F401  # the head's kernels, before anything imports them
 
 
 @pytest.fixture

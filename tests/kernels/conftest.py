@@ -7,9 +7,7 @@ import pytest
 import torch
 
 from tests import card
-from tests.interpreted import CUDA, TRITON, first_launch
-
-__all__ = ["first_launch"]  # a fixture
+from tests.interpreted import CUDA, TRITON
 
 FOLDER = Path(__file__).parent
 
