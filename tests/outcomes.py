@@ -133,7 +133,13 @@ OUT_OF_MEMORY = [
         gpu="h800-sxm",
         model="Qwen2.5-32B",
         release="0.5.0",
-        overrides=(GRPO, f"{ROLLOUT}.name=vllm", f"{ROLLOUT}.log_prob_use_dynamic_bsz=True"),
+        overrides=(
+            GRPO,
+            f"{ROLLOUT}.name=vllm",
+            f"{ROLLOUT}.log_prob_use_dynamic_bsz=True",
+            "actor_rollout_ref.model.use_remove_padding=True",  # its record speaks of a packed micro-batch
+            f"{ACTOR}.use_torch_compile=False",  # and its stack of the function itself
+        ),
     ),
     Job(
         record="o113",

@@ -27,6 +27,7 @@ def repository(tmp_path: Path) -> Path:
     for name in (".git", "verl/trainer", "verl/workers"):
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "run.sh").write_text(LAUNCH)
+    (tmp_path / "verl" / "__init__.py").touch()
     return tmp_path
 
 

@@ -37,6 +37,7 @@ def repository(tmp_path: Path) -> Path:
     """A repository with a copy of verl, whose code a test writes."""
     for name in (".git", "verl/trainer/ppo", "verl/experimental/reward_loop", "verl/workers/reward_manager"):
         (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "verl" / "__init__.py").touch()
     return tmp_path
 
 

@@ -67,7 +67,7 @@ def combine(
     for wanted in (acceptance, replace(acceptance, packages=True)):
         block = best_block(reading, base, findings, wanted, most_lines=MOST_LINES - mended)
         of_memory = judge_memory(block.case, block.reading.releases)
-        fixed = (_fixed(fix, block.case) for fix in fixes)
+        fixed = (_contribution_of_fix(fix, block.case) for fix in fixes)
         parts = [*lifted, *fixed, *contributions(reading, base, block)]
         if of_memory.verdict is Verdict.FITS:
             return _combination(block, parts, cheapest, refused=refused) if parts else None
@@ -103,7 +103,7 @@ def _mended(item: Refusal | Recommendation) -> Contribution:
     return Contribution(finding=item.finding, overrides=item.overrides, numerics=item.numerics)
 
 
-def _fixed(fix: _Fix, block: Case) -> Contribution:
+def _contribution_of_fix(fix: _Fix, block: Case) -> Contribution:
     """A check's fix as part of the block, with what the job would be without it where it then may not fit."""
     part = _mended(fix.item)
     if fix.item.finding.severity is Severity.ERROR:

@@ -80,7 +80,8 @@ def check(case: Case) -> Finding | None:
 def _with_graphs(case: Case) -> Workload:
     """The workload with CUDA graphs, and the largest memory fraction with which a cache that stays fits."""
     rollout = case.workload.generator
-    if rollout.engine is not RolloutEngine.VLLM or has_sleep_mode(rollout.engine_version):
+    version = rollout.engine_version  # empty where nobody says, which newer ones are likelier
+    if rollout.engine is not RolloutEngine.VLLM or not version or has_sleep_mode(version):
         return case.workload.with_rollout(cuda_graphs=True)
     graphs = case.workload.with_rollout(cuda_graphs=True, sleeps_with_cache=True)
     least = None if case.affords(graphs) else least_fraction(graphs)

@@ -47,8 +47,9 @@ def is_package(root: Path) -> bool:
 
 
 def holds_code(root: Path) -> bool:
-    """Whether a folder has the code of a package: its own, or that of its trainer."""
-    return is_there(root / "__init__.py") or _has_python(root / "trainer")
+    """Whether a folder has the code of a package: its own, or that of one of its parts."""
+    parts = ("trainer", "trainer/ppo", "workers", "third_party/vllm")
+    return _has_python(root) or any(_has_python(root / part) for part in parts)
 
 
 def code_around(folder: Path, below: "PackagesBelow | None" = None) -> "TrainerCode | None":

@@ -47,7 +47,7 @@ RULE = Rule(
 )
 
 
-class _Way(Struct, frozen=True, kw_only=True):
+class _Remedy(Struct, frozen=True, kw_only=True):
     """A model's way out: the override, and what the budget and the size come to."""
 
     override: str
@@ -59,30 +59,32 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
     if not workload.batch.budgets_scale_loss:
         return
     sections = {Phase.UPDATE_ACTOR: ACTOR, Phase.UPDATE_CRITIC: CRITIC}
-    ways = {
-        f"{sections[step_pass.phase]}.use_dynamic_bsz": way
+    remedies = {
+        f"{sections[step_pass.phase]}.use_dynamic_bsz": remedy
         for step_pass in workload.passes()
         if step_pass.phase in sections and settings.flag(f"{sections[step_pass.phase]}.use_dynamic_bsz")
-        if (way := _way(settings, workload, step_pass, sections[step_pass.phase])) is not None
+        if (remedy := _remedy(settings, workload, step_pass, sections[step_pass.phase])) is not None
     }
-    if ways:
+    if remedies:
         yield report(
             RULE,
             settings,
             _(
                 "{key}=True: this copy of {release} divides the loss by ppo_mini_batch_size / "
                 "ppo_micro_batch_size, however many micro-batches the budget makes"
-            ).format(key=next(iter(ways)), release=workload.release),
-            keys=list(ways),
-            overrides=[way.override for way in ways.values()],
+            ).format(key=next(iter(remedies)), release=workload.release),
+            keys=list(remedies),
+            overrides=[remedy.override for remedy in remedies.values()],
             phase=Phase.UPDATE_ACTOR,
-            notes=[_note(way.divides, workload) for way in ways.values() if way.divides is not None],
+            notes=[
+                _note(remedy.divides, workload) for remedy in remedies.values() if remedy.divides is not None
+            ],
         )
 
 
-def _way(settings: Settings, workload: Workload, step_pass: StepPass, section: str) -> _Way | None:
+def _remedy(settings: Settings, workload: Workload, step_pass: StepPass, section: str) -> _Remedy | None:
     """What makes the divisor that of the micro-batches; None where no other size comes nearer to it."""
-    static = _Way(override=assign(settings, f"{section}.use_dynamic_bsz", False))
+    static = _Remedy(override=assign(settings, f"{section}.use_dynamic_bsz", False))
     key = f"{section}.ppo_micro_batch_size"
     size, sequences = settings.integer(key), pass_sequences(workload.batch, step_pass)
     micro = step_pass.batching.micro_batch_sequences
@@ -94,7 +96,7 @@ def _way(settings: Settings, workload: Workload, step_pass: StepPass, section: s
     nearest = min(sizes, key=lambda cut: abs(log(sequences / cut / many)))
     if nearest == micro:
         return None
-    return _Way(override=assign(settings, key, size * nearest // micro), divides=sequences // nearest)
+    return _Remedy(override=assign(settings, key, size * nearest // micro), divides=sequences // nearest)
 
 
 def _note(divides: int, workload: Workload) -> str:

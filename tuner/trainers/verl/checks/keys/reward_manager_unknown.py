@@ -64,7 +64,7 @@ _SECTION = "reward.reward_manager"
 
 def check(settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:
     """A finding for a name that the release does not register."""
-    name = _asked(settings, version)
+    name = _named_manager(settings, version)
     known = _LATER if version in _ONE_SECTION else _NAMES
     if name is not None and name not in known:
         yield _finding(name, known, settings, workload, version)
@@ -74,7 +74,7 @@ def check_of_copy(
     settings: Settings, workload: Workload, version: str, code: "TrainerCode"
 ) -> Iterator[Finding]:
     """A finding for a name that a copy of the trainer registers nowhere, or in the older registry alone."""
-    name = _asked(settings, version)
+    name = _named_manager(settings, version)
     if name is None or (name not in _OLDER and code.has_literal(name)):
         return
     known = code.registered(_DECORATOR, file="reward_loop")
@@ -82,7 +82,7 @@ def check_of_copy(
         yield _finding(name, known, settings, workload, version)
 
 
-def _asked(settings: Settings, version: str) -> str | None:
+def _named_manager(settings: Settings, version: str) -> str | None:
     """The name that the reward loop looks up; None where it looks up none."""
     if version not in _LOOP:
         return None
