@@ -272,6 +272,7 @@ def _rollout(draw: Draw, model: ModelShape, cluster: Cluster) -> Rollout:
     sizes = [size for size in (1, 2, 4, 8) if size <= cluster.gpus_per_node and model.heads % size == 0]
     return Rollout(
         engine=engine,
+        engine_version="0.5.5" if engine is RolloutEngine.SGLANG else "",
         memory_fraction=draw.choice(range(20, 95, 5)) / 100,
         fraction_of=FRACTIONS[engine],
         tensor_parallel=draw.choice(sizes),

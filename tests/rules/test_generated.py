@@ -51,6 +51,12 @@ def mostly_decoding(workload: Workload) -> Workload:
     return workload.with_batch(max_response_tokens=16 * workload.batch.max_response_tokens)
 
 
+def weightless(workload: Workload) -> Workload:
+    """With a KL term of weight 0, where there is a reference."""
+    reference = workload.reference
+    return workload if reference is None else replace(workload, reference=replace(reference, weighs=False))
+
+
 @pytest.mark.sampled(6)
 @pytest.mark.slow
 def test_generated_workloads_reach_every_rule_and_every_verdict() -> None:
@@ -60,7 +66,8 @@ def test_generated_workloads_reach_every_rule_and_every_verdict() -> None:
         for number, workload in enumerate(workloads(SIZE, seed=chunk)):
             tried: tuple[Workload, ...] = (workload,)
             if number < SIZE // 5:
-                tried = (workload, short_by_little(workload), mostly_decoding(workload))
+                variants = (short_by_little, mostly_decoding, weightless)
+                tried = (workload, *(variant(workload) for variant in variants))
             for case in map(case_of, tried):
                 fits[case.estimate.fits(HEADROOM)] += 1
                 for name in [name for name, module in silent.items() if module.check(case) is not None]:
