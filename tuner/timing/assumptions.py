@@ -87,6 +87,30 @@ FUSED_LAYER_KERNELS = 16
 #: arithmetic takes a tenth of that).
 HOST_LAUNCH_S = 20e-6
 
+#: What the host needs for a layer of Megatron-Core, whose modules are Transformer Engine's, over what
+#: transformers' layer takes: without gradients; forward and backward, and of these forward; the same with
+#: recomputation. Its kernels are fewer, and each module's Python is longer: every product asks what may be
+#: quantized, enters contexts, runs a Python function of autograd and finds its parameters by name, attention
+#: looks for its backend and lays out its inputs again, three compiled functions check what they were compiled
+#: for. The upper end was measured with Megatron-Core 0.16 and Transformer Engine 2.6, whose compiled part was
+#: replaced by torch's operators on the processor (``docs/validation/data/megatron-host.json``), where a
+#: module's product takes 5.1 times as long as torch's; the lower end has 0.35 of what is added there, since
+#: 2.7 times are published (NVIDIA/TransformerEngine #2053, GH200 and GB200).
+MEGATRON_FORWARD = 2.6  # between 1.8 and 3.4
+MEGATRON_KEPT = 1.7  # between 1.35 and 2.0
+MEGATRON_KEPT_FORWARD = 2.2  # between 1.65 and 2.8
+MEGATRON_RECOMPUTED = 1.3  # between 1.15 and 1.4
+MEGATRON_RECOMPUTED_FORWARD = 1.4  # between 1.2 and 1.55
+
+#: Collectives of a layer under tensor parallelism with sequence parallelism: forward its tokens are gathered
+#: before two products and scattered after the other two; backward they are gathered once more for both
+#: gradients. Counted in Transformer Engine 2.6 (``module/layernorm_linear.py``, ``module/linear.py``).
+TENSOR_COLLECTIVES = (4, 6)  # forward, backward
+
+#: Seconds of the host that starts one of them: its output, two waits of streams and the call, as many small
+#: operations. Between 15e-6 (5e-6 for each, see :data:`HOST_LAUNCH_S`) and 120e-6 (40e-6).
+COLLECTIVE_CALL_S = 3 * HOST_LAUNCH_S
+
 #: Seconds of one micro-batch on the host outside the layers, while the GPU waits for it: some 120 small
 #: operations, such as taking out the padding, slicing, rotary tables, the loss and its metrics, at
 #: :data:`HOST_LAUNCH_S`. Between 1e-3 and 20e-3.
