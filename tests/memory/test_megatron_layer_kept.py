@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from tests import workloads
 from tests.memory.measured import RECORDED
-from tuner.memory.megatron.layers import layer_bytes
+from tuner.memory.megatron.layers import layer_bytes, rotary_bytes
 from tuner.model_shape import ModelShape, QueryKeyNorm
 from tuner.workload import Engine
 
@@ -26,10 +26,25 @@ def model(*, query_key_norms: bool, **dimensions: int) -> ModelShape:
     return replace(BASE.model, qk_norm=norm, **dimensions)
 
 
-@pytest.mark.parametrize("layer", RECORD["layers"])
+FUSED = [layer for layer in RECORD["layers"] if layer["fused_activation"]]
+
+
+@pytest.mark.parametrize("layer", FUSED)
 def test_a_layer_keeps_what_autograd_was_seen_to_keep(layer: dict[str, float]) -> None:
     shape = model(query_key_norms=bool(layer["query_key_norms"]), **RECORD["dimensions"])
     assert layer_bytes(shape, engine(), 0) == pytest.approx(layer["saved_bytes_per_token"], rel=1e-3)
+
+
+def test_rotary_tables_are_what_unfused_rotation_was_seen_to_keep() -> None:
+    unfused = [layer for layer in RECORD["layers"] if not layer["fused_activation"]]
+    for norms in (False, True):
+        kept = {
+            layer["fused_rotary"]: layer["saved_bytes_per_token"]
+            for layer in unfused
+            if layer["query_key_norms"] is norms
+        }
+        shape = model(query_key_norms=norms, **RECORD["dimensions"])
+        assert kept[False] - kept[True] == rotary_bytes(shape, replace(engine(), fused_rotary=False))
 
 
 def test_qwen3_8b_by_hand() -> None:
