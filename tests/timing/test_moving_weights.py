@@ -1,13 +1,17 @@
 """Seconds of weights on their way: to the host, to the rollout engine, and what each tensor adds."""
 
+import json
+from statistics import mean
+
 import pytest
 from msgspec.structs import replace
 
 from tests import workloads
+from tests.memory.measured import RECORDED
 from tuner.timing import assumptions as assume
 from tuner.timing import step_time
 from tuner.timing.transfers import offloading_parts, pinned_seconds
-from tuner.timing.weight_sync import sent_tensors, sync_parts
+from tuner.timing.weight_sync import gathered_tensors, sent_tensors, sync_parts
 from tuner.workload import Backend, HostCopy, Lora, Phase, Workload
 
 GRPO, MEGATRON, MOE = workloads.grpo_7b(), workloads.grpo_32b_megatron(), workloads.grpo_moe_30b()
@@ -49,16 +53,81 @@ def test_tensors_of_models():
 
 
 def test_experts_of_their_own_wait_for_the_host():
-    """18,432 tensors of 3 MB: their bytes travel in less time than the host needs to name them."""
+    """18,432 tensors of 3 MB: their bytes travel in less time than the host needs to place them."""
     apart = replace(MOE, sync=replace(MOE.sync, experts_apart=True))
-    assert total(apart) > total(MOE) + 48 * 128 * 3 * assume.LOAD_TENSOR_S
+    parts = sync_parts(apart)
+    copying_s = parts["gather"] + parts["load"]
+    assert parts["tensors"] + copying_s == pytest.approx(sent_tensors(apart) * assume.LOAD_TENSOR_S)
+    assert parts["tensors"] > 5 * copying_s
+    assert sync_parts(MOE)["tensors"] == 0
 
 
 def test_megatron_tells_every_name():
-    parts = sync_parts(MEGATRON)
-    assert parts["names"] > 64 * 7 * assume.OBJECT_COLLECTIVE_S
+    """A stage that is alone tells itself, and waits for nobody."""
+    engine = MEGATRON.actor.engine
+
+    def names(stages: int) -> float:
+        parallel = replace(engine.parallel, pipeline=stages)
+        return sync_parts(MEGATRON.with_actor_engine(parallel=parallel))["names"]
+
+    assert names(1) / names(2) == assume.LONE_OBJECT_COLLECTIVE_S / assume.OBJECT_COLLECTIVE_S
+    assert names(1) > 64 * 7 * 3 * assume.LONE_OBJECT_COLLECTIVE_S
     fsdp = replace(MEGATRON.actor.engine, backend=Backend.FSDP2)
     assert sync_parts(MEGATRON.with_actor(engine=fsdp))["names"] == 0
+
+
+def test_megatron_names_the_experts_of_one_rank():
+    """Gate and up are one tensor, and one expert of each rank travels at a time."""
+    engine = replace(MOE.actor.engine, backend=Backend.MEGATRON)
+    apart = replace(MOE, sync=replace(MOE.sync, experts_apart=True))
+
+    def parts(expert: int) -> tuple[float, dict[str, float]]:
+        shared = replace(engine, parallel=replace(engine.parallel, expert=expert))
+        workload = apart.with_actor(engine=shared)
+        return gathered_tensors(workload), sync_parts(workload)
+
+    (of_all, together), (of_eight, spread) = parts(1), parts(8)
+    assert of_all == pytest.approx(0.6 * (48 * 9 + 3) + 48 * 128 * 2)
+    assert of_eight == pytest.approx(0.6 * (48 * 9 + 3) + 48 * 16 * 2)
+    assert spread["names"] == pytest.approx(together["names"] * of_eight / of_all)
+
+
+def test_a_worker_collects_the_garbage_of_an_engine_in_its_process():
+    collected = replace(GRPO, sync=replace(GRPO.sync, collections=2))
+    alone, shared = (
+        sync_parts(collected.with_rollout(own_process=own))["collections"] for own in (True, False)
+    )
+    assert (alone, shared) == (2 * assume.COLLECTION_ALONE_S, 2 * assume.COLLECTION_S)
+
+
+def test_calls_of_the_host_are_those_that_were_recorded():
+    readings = json.loads((RECORDED / "host-calls-h200.json").read_text())["readings"]
+
+    def typical(*names: str) -> float:
+        return mean(reading[name] for reading in readings for name in names)
+
+    told = typical("gather_spec_s", "gather_name_s", "broadcast_name_s")
+    assert told == pytest.approx(assume.LONE_OBJECT_COLLECTIVE_S, rel=0.02)
+    calls = typical("all_gather_call_s", "all_gather_with_output_s", "reduce_scatter_call_s")
+    assert calls == pytest.approx(assume.COLLECTIVE_CALL_S, rel=0.02)
+    assert typical("collection_s") == pytest.approx(assume.COLLECTION_ALONE_S, rel=0.05)
+
+
+def test_an_engine_falls_asleep_while_generation_is_timed():
+    """As much is unmapped there as the weight sync maps."""
+    awake, sleeping = (
+        {
+            time.phase: (time.seconds, dict(time.parts).get("wake_up", 0.0))
+            for time in step_time(GRPO.with_rollout(frees_memory=on), concurrent_sequences=64).phases
+        }
+        for on in (False, True)
+    )
+    mapped = sleeping[Phase.UPDATE_WEIGHTS][1]
+    assert mapped == pytest.approx(
+        GRPO.generator.memory_fraction * GRPO.cluster.gpu.memory_bytes / assume.MAPPED_BYTES_PER_S
+    )
+    assert sleeping[Phase.ROLLOUT][0] - awake[Phase.ROLLOUT][0] == pytest.approx(mapped)
+    assert awake[Phase.ROLLOUT][1] == awake[Phase.UPDATE_WEIGHTS][1] == 0
 
 
 def test_fsdp1_gathers_twice():

@@ -87,6 +87,30 @@ FUSED_LAYER_KERNELS = 16
 #: arithmetic takes a tenth of that).
 HOST_LAUNCH_S = 20e-6
 
+#: What the host needs for a layer of Megatron-Core, whose modules are Transformer Engine's, over what
+#: transformers' layer takes: without gradients; forward and backward, and of these forward; the same with
+#: recomputation. Its kernels are fewer, and each module's Python is longer: every product asks what may be
+#: quantized, enters contexts, runs a Python function of autograd and finds its parameters by name, attention
+#: looks for its backend and lays out its inputs again, three compiled functions check what they were compiled
+#: for. The upper end was measured with Megatron-Core 0.16 and Transformer Engine 2.6, whose compiled part was
+#: replaced by torch's operators on the processor (``docs/validation/data/megatron-host.json``), where a
+#: module's product takes 5.1 times as long as torch's; the lower end has 0.35 of what is added there, since
+#: 2.7 times are published (NVIDIA/TransformerEngine #2053, GH200 and GB200).
+MEGATRON_FORWARD = 2.6  # between 1.8 and 3.4
+MEGATRON_KEPT = 1.7  # between 1.35 and 2.0
+MEGATRON_KEPT_FORWARD = 2.2  # between 1.65 and 2.8
+MEGATRON_RECOMPUTED = 1.3  # between 1.15 and 1.4
+MEGATRON_RECOMPUTED_FORWARD = 1.4  # between 1.2 and 1.55
+
+#: Collectives of a layer under tensor parallelism with sequence parallelism: forward its tokens are gathered
+#: before two products and scattered after the other two; backward they are gathered once more for both
+#: gradients. Counted in Transformer Engine 2.6 (``module/layernorm_linear.py``, ``module/linear.py``).
+TENSOR_COLLECTIVES = (4, 6)  # forward, backward
+
+#: Seconds of the host that starts one of them. Between 18e-6 and 41e-6: all-gathers and reduce-scatters
+#: beside an H200 (``docs/validation/data/host-calls-h200.json``).
+COLLECTIVE_CALL_S = 27e-6
+
 #: Seconds of one micro-batch on the host outside the layers, while the GPU waits for it: some 120 small
 #: operations, such as taking out the padding, slicing, rotary tables, the loss and its metrics, at
 #: :data:`HOST_LAUNCH_S`. Between 1e-3 and 20e-3.
@@ -390,8 +414,17 @@ OBJECT_COLLECTIVES = 3
 #: measure.collectives``).
 OBJECT_COLLECTIVE_S = 0.5e-3
 
-#: Share of a model's tensors that Megatron has: queries, keys and values are one, gate and up are.
+#: The same in a group of one, as pipeline parallelism's is where there is none: nobody is waited for, and
+#: everything else is done. Between 0.14e-3 and 0.65e-3, measured
+#: (``docs/validation/data/host-calls-h200.json``).
+LONE_OBJECT_COLLECTIVE_S = 0.34e-3
+
+#: Share of a model's tensors beside experts that Megatron has: queries, keys and values are one, gate and up
+#: are.
 MEGATRON_TENSORS = 0.6
+
+#: Tensors of an expert under Megatron, where gate and up are one.
+MEGATRON_EXPERT_TENSORS = 2
 
 #: Bytes per second of memory that is given to an engine as it wakes up, page by page. Between 280e9 (pages of
 #: 20 MB that are mapped one by one) and 800e9 (blocks of 1 GiB), measured on an H100 (``python -m
@@ -401,6 +434,11 @@ MAPPED_BYTES_PER_S = 400e9
 #: Seconds of a collection of garbage. Between 0.15 and 0.5: 0.47 us for each object, measured, of which a
 #: worker has 0.3 million with torch and transformers alone, and an engine in its process brings as many more.
 COLLECTION_S = 0.3
+
+#: The same of a worker whose engine has a process of its own. Between 0.14 (0.3 million objects) and 0.25:
+#: 0.20 to 0.22 for 0.44 million, measured with torch and transformers
+#: (``docs/validation/data/host-calls-h200.json``).
+COLLECTION_ALONE_S = 0.2
 
 #: Seconds of one bucket beside its bytes: handshake between processes and the engine's loader.
 #: Between 5e-3 and 50e-3; heuristic.

@@ -17,7 +17,7 @@ from tuner.timing.generation.rollout import EngineHost, rollout_seconds, waiting
 from tuner.timing.job import Parts, TimedPasses
 from tuner.timing.judging import JudgeInput, judges, judging_parts
 from tuner.timing.transfers import optimizer_seconds, state_transfer_parts
-from tuner.timing.weight_sync import sync_parts
+from tuner.timing.weight_sync import sync_parts, wake_up_seconds
 from tuner.workload import Backend, Phase, Workload
 
 
@@ -129,7 +129,8 @@ def _phases(workload: Workload, concurrent_sequences: int) -> Iterator[PhaseTime
         return  # a step without the passes of its trainer is none
     generates = workload.rollout is not None
     if generates:
-        yield _rollout_time(RolloutInput.of(workload), concurrent_sequences)
+        generated = _rollout_time(RolloutInput.of(workload), concurrent_sequences)
+        yield _falling_asleep(generated, workload)
     if workload.services and (judge := judges(workload)) is not None:
         yield _judging_time(judge)
     for step_pass in workload.passes():
@@ -144,6 +145,15 @@ def _rollout_time(inputs: RolloutInput, concurrent_sequences: int) -> PhaseTime:
     returned = response_seconds(inputs)
     parts = rollout.parts | {"dispatch": returned} if returned else rollout.parts
     return replace(_phase_time(Phase.ROLLOUT, parts), engine=rollout.host)
+
+
+def _falling_asleep(generated: PhaseTime, workload: Workload) -> PhaseTime:
+    """Generation with the engine's falling asleep at its end, which unmaps what it mapped as it woke up."""
+    seconds = wake_up_seconds(workload)
+    if not seconds:
+        return generated
+    parts = (*generated.parts, ("wake_up", seconds))
+    return replace(generated, seconds=generated.seconds + seconds, parts=parts)
 
 
 @lru_cache(maxsize=64)

@@ -12,7 +12,7 @@ from tuner.timing import assumptions as assume
 from tuner.timing import layer as per_layer
 from tuner.timing.corrections import OperatorFamily, correction
 from tuner.timing.head import head_seconds
-from tuner.timing.host import LayerSeconds, host_of_experts, host_seconds
+from tuner.timing.host import LayerSeconds, host_of_experts, host_of_megatron, host_seconds
 from tuner.timing.layer import LayerWork, average_layer
 from tuner.timing.tokens import MicroBatches, micro_batches_of
 from tuner.workload import Backend, Batch, Checkpointing, Engine, StepPass
@@ -216,22 +216,13 @@ def kernels_seconds(job: TimedPasses, *, backward: bool) -> float:
     Measured with so few tokens that the GPU waits for the host, with one rank and with several. Forward
     alone it builds no graph. The backward direction of a layer that is recomputed has its forward pass in it
     once more. Fused layers launch fewer kernels, and need as much less of what a layer
-    takes without hooks.
+    takes without hooks. Megatron's modules need more of Python for each kernel.
     """
     gpu, ranks = job.cluster.gpu.name, job.engine.parallel.gpus
-    engine = {Backend.FSDP: "fsdp", Backend.FSDP2: "fsdp2"}.get(job.engine.backend, "plain")
-    hooked, plain = (
-        _direction(
-            host_seconds(gpu, name, query_key_norms=job.layer.normed_query_keys > 0, ranks=ranks),
-            job,
-            backward=backward,
-        )
-        for name in (engine, "plain")
-    )
-    seconds = hooked
-    if job.fused:
-        left, whole = (per_layer.layer_kernels(job.layer, fused=fused) for fused in (True, False))
-        seconds -= plain * (1 - left / whole)
+    if job.engine.backend is Backend.MEGATRON:
+        seconds = _megatron_seconds(job, backward=backward)
+    else:
+        seconds = _plain_or_hooked_seconds(job, backward=backward)
     if job.model.moe is not None:
         sparse = job.model.sparse_layers / job.model.layers
         grouped = not job.engine.loops_experts
@@ -239,6 +230,37 @@ def kernels_seconds(job: TimedPasses, *, backward: bool) -> float:
         experts = host_of_experts(gpu, grouped=grouped, ranks=ranks)
         seconds += sparse * launched * _direction(experts, job, backward=backward)
     return seconds / correction(job.cluster.gpu, OperatorFamily.HOST)
+
+
+def _plain_or_hooked_seconds(job: TimedPasses, *, backward: bool) -> float:
+    """The same of a layer of transformers, under FSDP or without it."""
+    engine = {Backend.FSDP: "fsdp", Backend.FSDP2: "fsdp2"}.get(job.engine.backend, "plain")
+    norms, ranks = job.layer.normed_query_keys > 0, job.engine.parallel.gpus
+    hooked, plain = (
+        _direction(
+            host_seconds(job.cluster.gpu.name, name, query_key_norms=norms, ranks=ranks),
+            job,
+            backward=backward,
+        )
+        for name in (engine, "plain")
+    )
+    if not job.fused:
+        return hooked
+    left, whole = (per_layer.layer_kernels(job.layer, fused=fused) for fused in (True, False))
+    return hooked - plain * (1 - left / whole)
+
+
+def _megatron_seconds(job: TimedPasses, *, backward: bool) -> float:
+    """The same of a layer of Megatron-Core, with the calls of tensor parallelism's collectives."""
+    engine, norms = job.engine, job.layer.normed_query_keys > 0
+    host = host_of_megatron(job.cluster.gpu.name, query_key_norms=norms, ranks=engine.parallel.gpus)
+    seconds = _direction(host, job, backward=backward)
+    if engine.parallel.tensor == 1:
+        return seconds
+    forward_calls, backward_calls = assume.TENSOR_COLLECTIVES
+    recomputes = engine.checkpointing is Checkpointing.FULL
+    calls = backward_calls + (forward_calls if recomputes else 0) if backward else forward_calls
+    return seconds + calls * assume.COLLECTIVE_CALL_S
 
 
 def _direction(host: LayerSeconds, job: TimedPasses, *, backward: bool) -> float:

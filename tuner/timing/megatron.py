@@ -105,18 +105,34 @@ def most_layers(job: TimedPasses) -> float:
     return max(*end_sizes, (layers - sum(end_sizes)) / middle_stages if middle_stages > 0 else 0.0, 0.0)
 
 
+def waiting_seconds(job: TimedPasses, busy: float, *, backward: bool) -> float:
+    """Seconds that the GPU waits for the host in one layer and direction, each of which begins anew.
+
+    The host reads the lengths of the sequences at the start of every micro-batch and the loss at its end, so
+    that it is ahead of the GPU in neither direction's first layer.
+
+    Source: verl 0.5.0 to 0.9.1 ``models/mcore/util.py``; 0.7.1 ``workers/actor/megatron_actor.py``, 0.9.1
+    ``workers/engine/megatron/transformer_impl.py`` (``detach().item()``).
+
+    Args:
+        job: the pass.
+        busy: seconds that the GPU works on the layer in this direction.
+        backward: which direction.
+    """
+    return max(0.0, kernels_seconds(job, backward=backward) - busy)
+
+
 def stage_parts(job: TimedPasses) -> dict[str, float]:
     """Seconds by cause of one micro-batch on the slowest pipeline stage, which has the head."""
     layers = most_layers(job)
     compute = job.compute
     exchange = tensor_exchange_seconds(job) + context_exchange_seconds(job) + expert_exchange_seconds(job)
-    launch = kernels_seconds(job, backward=False)
     directions = 1
+    waiting = waiting_seconds(job, compute.forward + exchange, backward=False)
     if job.trains:
-        launch += kernels_seconds(job, backward=True)
         directions = 3 if job.engine.checkpointing is Checkpointing.FULL else 2
-    busy = compute.both + directions * exchange
-    waiting = max(0.0, launch - busy) + max(1, directions - 1) * rotary_seconds(job)
+        waiting += waiting_seconds(job, compute.backward + (directions - 1) * exchange, backward=True)
+    waiting += max(1, directions - 1) * rotary_seconds(job)
     if job.trains:
         waiting += rotary_seconds(job, backward=True)
     return {

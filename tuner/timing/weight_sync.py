@@ -41,6 +41,24 @@ def sent_tensors(workload: Workload) -> int:
     return model.layers * assume.LAYER_TENSORS - mlp + experts + _OTHER_TENSORS
 
 
+def gathered_tensors(workload: Workload) -> float:
+    """Tensors that the trainer gathers one by one: those that travel, or the larger ones that Megatron has.
+
+    Of its experts one of each rank is gathered at a time, and cut into theirs afterwards.
+
+    Source: verl 0.4.1 to 0.9.1 ``utils/megatron_utils.py`` (``per_tensor_generator``).
+    """
+    engine, model = workload.actor.engine, workload.model
+    sent = sent_tensors(workload)
+    if engine.backend is not Backend.MEGATRON:
+        return sent
+    if model.moe is None or sent_parameters(workload) < model.parameters:
+        return assume.MEGATRON_TENSORS * sent
+    beside = model.layers * assume.LAYER_TENSORS - _MLP_TENSORS * model.sparse_layers + _OTHER_TENSORS
+    of_a_rank = model.sparse_layers * model.moe.experts / engine.parallel.expert
+    return assume.MEGATRON_TENSORS * beside + assume.MEGATRON_EXPERT_TENSORS * of_a_rank
+
+
 def trainer_gather_seconds(workload: Workload) -> float:
     """Every full tensor from its shards, in the dtype it is stored in, tensor by tensor or at once.
 
@@ -60,7 +78,7 @@ def trainer_gather_seconds(workload: Workload) -> float:
     seconds = gather_seconds(bytes_whole, cluster, ranks)
     if ranks < 2 or workload.weight_sync.gathers_whole_model:
         return seconds
-    seconds += (sent_tensors(workload) - 1) * latency_seconds(cluster, ranks)
+    seconds += (gathered_tensors(workload) - 1) * latency_seconds(cluster, ranks)
     if engine.backend is Backend.FSDP:
         units = workload.model.layers * latency_seconds(cluster, ranks)
         copies = _COPIES_OF_A_CUT * bytes_whole / copy_bytes_per_s(cluster.gpu)
@@ -99,11 +117,15 @@ def tensor_seconds(workload: Workload) -> float:
 
 
 def naming_seconds(workload: Workload) -> float:
-    """Megatron's ranks tell each other name and shape of each tensor before it travels; the card waits."""
+    """Megatron's stages tell each other name and shape of each tensor before it travels; the card waits.
+
+    Where there is one stage, it tells itself.
+    """
     if workload.actor.engine.backend is not Backend.MEGATRON:
         return 0.0
-    tensors = assume.MEGATRON_TENSORS * sent_tensors(workload)
-    return tensors * assume.OBJECT_COLLECTIVES * assume.OBJECT_COLLECTIVE_S
+    alone = workload.actor.engine.parallel.pipeline == 1
+    once = assume.LONE_OBJECT_COLLECTIVE_S if alone else assume.OBJECT_COLLECTIVE_S
+    return gathered_tensors(workload) * assume.OBJECT_COLLECTIVES * once
 
 
 def quantizing_seconds(workload: Workload) -> float:
@@ -158,9 +180,11 @@ def engine_sleep_seconds(workload: Workload) -> float:
 
 
 def wake_up_seconds(workload: Workload) -> float:
-    """Memory that is mapped as the engine wakes up and unmapped as it falls asleep.
+    """Memory that is mapped as the engine wakes up: its share of the card, for its weights and its cache.
 
-    As much as its share of the card, which holds its weights and its cache.
+    As much is unmapped as it falls asleep, when generation ends.
+
+    Source: verl 0.7.1 to 0.9.1 ``trainer/ppo/ray_trainer.py`` (``sleep_replicas`` within the timer ``gen``).
     """
     rollout, gpu = workload.generator, workload.cluster.gpu
     if not (rollout.colocated and rollout.frees_memory):
@@ -168,7 +192,7 @@ def wake_up_seconds(workload: Workload) -> float:
     mapped = rollout.memory_fraction * gpu.memory_bytes
     if rollout.sleeps_with_weights:
         mapped = max(0.0, mapped - _engine_weights(workload))
-    return 2 * mapped / assume.MAPPED_BYTES_PER_S
+    return mapped / assume.MAPPED_BYTES_PER_S
 
 
 def _engine_weights(workload: Workload) -> float:
@@ -178,8 +202,15 @@ def _engine_weights(workload: Workload) -> float:
     return workload.model.parameters * rollout.weight_dtype.bytes / split
 
 
+def collecting_seconds(workload: Workload) -> float:
+    """Garbage that a worker collects around a sync: the more objects, the longer; an engine has its own."""
+    own = workload.generator.own_process or not workload.generator.colocated
+    once = assume.COLLECTION_ALONE_S if own else assume.COLLECTION_S
+    return workload.weight_sync.collections * once
+
+
 def sync_parts(workload: Workload) -> dict[str, float]:
-    """Seconds by cause of one weight sync, with the engine's waking up before and falling asleep after it."""
+    """Seconds by cause of one weight sync, with the engine's waking up."""
     return _moving_parts(workload.standing) | {"wake_up": wake_up_seconds(workload)}
 
 
@@ -187,7 +218,6 @@ def sync_parts(workload: Workload) -> dict[str, float]:
 def _moving_parts(workload: Workload) -> dict[str, float]:
     """The parts of a sync without the bytes that the engine maps, which its memory fraction decides."""
     staged = staging_parts(workload)
-    collected = staged.get("collections", 0.0) + workload.weight_sync.collections * assume.COLLECTION_S
     return {
         "gather": trainer_gather_seconds(workload),
         "load": engine_load_seconds(workload),
@@ -198,5 +228,5 @@ def _moving_parts(workload: Workload) -> dict[str, float]:
         **staged,
         "states": staged["states"] + engine_sleep_seconds(workload),
         "wake_up": 0.0,
-        "collections": collected,
+        "collections": staged.get("collections", 0.0) + collecting_seconds(workload),
     }
