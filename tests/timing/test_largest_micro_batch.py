@@ -104,7 +104,7 @@ def test_static_and_padded_micro_batches_are_what_they_must_have_room_for() -> N
 
 def partition(weights: list[int], parts: int) -> list[list[int]]:
     """Indices by largest differencing, as verl's ``karmarkar_karp`` merges them."""
-    heap = []
+    heap: list[tuple[int, int, list[tuple[int, list[int]]]]] = []
     for index, weight in enumerate(weights):
         sets = sorted([(weight, [index])] + [(0, [])] * (parts - 1), key=lambda one: -one[0])
         heapq.heappush(heap, (-weight, index, sets))

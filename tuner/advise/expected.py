@@ -18,6 +18,7 @@ class ExpectedPass(Struct, frozen=True, kw_only=True):
     estimate: PhaseEstimate
     tokens: int  # of the largest micro-batch on one GPU
     full_tokens: int  # that it must have room for
+    full_bytes: int  # of the card, with so many
     kept_bytes: int  # of freed blocks that PyTorch may hold at most, with no more tokens
 
 
@@ -28,17 +29,23 @@ def expected_passes(workload: Workload) -> dict[Phase, ExpectedPass]:
     memory, batch, expected = StepMemory(workload), workload.batch, {}
     for one in workload.passes():
         tokens, full = largest_micro_batch_tokens(batch, one), micro_batch_tokens(batch, one)
-        if tokens < full:
-            estimate = memory.with_micro_batch(one.phase, tokens)
-            kept = memory.kept_with_micro_batch(one.phase, tokens)
+        judged = memory.phase(one.phase) if tokens < full else None
+        if judged is not None:
             expected[one.phase] = ExpectedPass(
-                estimate=estimate, tokens=tokens, full_tokens=full, kept_bytes=kept
+                estimate=memory.with_micro_batch(one.phase, tokens),
+                tokens=tokens,
+                full_tokens=full,
+                full_bytes=judged.peak_bytes,
+                kept_bytes=memory.kept_with_micro_batch(one.phase, tokens),
             )
     return expected
 
 
-def peak_as_expected(workload: Workload) -> int:
-    """Bytes of the worst phase where the micro-batches of budgets are as expected."""
-    passes, phases = expected_passes(workload), StepMemory(workload).phases()
+def peak_as_expected(workload: Workload) -> int | None:
+    """Bytes of the worst phase where micro-batches are as expected; None where all are full ones."""
+    passes = expected_passes(workload)
+    if not passes:
+        return None
+    phases = StepMemory(workload).phases()
     peaks = (passes[phase.phase].estimate if phase.phase in passes else phase for phase in phases)
-    return max((phase.peak_bytes for phase in peaks), default=0)
+    return max(phase.peak_bytes for phase in peaks)

@@ -139,7 +139,8 @@ def _beyond(case: Case, mean_tokens: int | None) -> tuple[Verdict, Condition | N
         return Verdict.MAY_NOT_FIT, Condition.MEAN_LENGTH
     if engine_problems(estimate):
         return Verdict.WILL_NOT_START, None
-    if not estimate.problems and peak_as_expected(case.workload) <= estimate.capacity_bytes:
+    unfilled = None if estimate.problems else peak_as_expected(case.workload)
+    if unfilled is not None and unfilled <= estimate.capacity_bytes:
         return Verdict.MAY_NOT_FIT, Condition.BUDGET_NOT_FILLED
     least = max(phase.interval[0] for phase in estimate.phases)
     if estimate.problems or least > estimate.capacity_bytes:

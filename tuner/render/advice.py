@@ -217,7 +217,7 @@ def not_full(advice: Advice) -> Iterator[str]:
     """What the worst pass takes where no budget of tokens is filled, if that is a difference to see."""
     worst = advice.estimate.worst
     expected = expected_passes(advice.workload).get(worst.phase)
-    if expected is not None and worst.peak_bytes - expected.estimate.peak_bytes >= _TELLING_BYTES:
+    if expected is not None and expected.full_bytes - expected.estimate.peak_bytes >= _TELLING_BYTES:
         yield _(
             "{phase} is judged with a full micro-batch of {full}; with lengths as expected the largest of a "
             "step has {tokens}, and {peak} are in use."
