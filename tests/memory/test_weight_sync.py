@@ -77,6 +77,24 @@ def test_fsdp1_copies_its_shards_out_of_gathered_units():
     assert "sync_units" not in found["transfer"]
 
 
+@pytest.mark.parametrize(("backend", "copies"), [(Backend.FSDP, 1), (Backend.FSDP2, 0)])
+def test_fsdp1_copies_the_shard_of_a_tied_matrix_once_more(backend: Backend, copies: int) -> None:
+    """Qwen3-4B: 151,936 x 2,560 numbers in float32 over two ranks, 0.72 GiB, until the transfer has ended."""
+    model = find_model("Qwen/Qwen3-4B")
+    parallel = replace(SEVEN.actor.engine.parallel, shard=2)
+    states = states_of(model, engine(backend, parallel=parallel), "actor")
+    tied = replace(SEVEN, model=model, sync=BUCKET)
+    shard = 4 * 151_936 * 2_560 // 2
+    for moment in sync_moments(tied, states):
+        second = [term.bytes for term in moment.terms if term.name == "sync_tied_shard"]
+        assert second == [shard] * copies
+
+
+def test_a_matrix_of_its_own_has_one_shard() -> None:
+    found = moments(engine(Backend.FSDP), BUCKET)
+    assert all("sync_tied_shard" not in terms for terms in found.values())
+
+
 def test_a_release_may_gather_before_the_engine_wakes():
     early = replace(BUCKET, resumes_first=False)
     assert "engine_weights" not in moments(engine(Backend.FSDP), early)["gather"]

@@ -176,6 +176,7 @@ def _job(
         estimate=estimate,
         workload=SimpleNamespace(
             unmodelled_engine="",
+            passes=tuple,
             batch=SimpleNamespace(known_mean_tokens=known),
             actor=SimpleNamespace(engine=SimpleNamespace(plan_lowers=plan_lowers)),
         ),

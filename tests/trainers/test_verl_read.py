@@ -894,6 +894,12 @@ def test_which_trainers_sort_what_a_rank_gets() -> None:
     assert workload_of((*STATIC, "trainer.use_v1=False"), "0.9.1").batch.sorted_ranks
 
 
+def test_which_trainer_leaves_sequences_as_their_responses_ended() -> None:
+    arriving = {version for version in VERSIONS if workload_of(STATIC, version).batch.ordered_by_arrival}
+    assert {"0.9.0", "0.9.1"} >= arriving >= {"0.9.1"}
+    assert not workload_of((*STATIC, "trainer.use_v1=False"), "0.9.1").batch.ordered_by_arrival
+
+
 def test_the_bucket_of_0_7_1_must_hold_the_largest_tensor() -> None:
     assert workload_of(STATIC, "0.7.1").sync.smallest_bucket_bytes == QWEN25_7B.embedding_parameters * 4
     assert workload_of(STATIC, "0.8.0").sync.smallest_bucket_bytes == 0

@@ -6,7 +6,7 @@ from msgspec import Meta, Struct
 
 from tuner.advise.reading import ReleaseRange
 from tuner.advise.refusals import Refusal
-from tuner.advise.verdicts import Condition, Judgement, Verdict
+from tuner.advise.verdicts import Condition, Judgement, Verdict, bytes_as_expected
 from tuner.findings import Finding, Numerics
 from tuner.memory import Estimate, RolloutMemory
 from tuner.timing import Interval, StepChange, StepTime, step_interval
@@ -184,6 +184,7 @@ class Advice(Struct, frozen=True, kw_only=True):
             condition=self.memory_condition,
             mean_tokens=self.mean_tokens,
             engine=self.workload.unmodelled_engine,
+            expected_bytes=bytes_as_expected(self.memory_condition, self.workload),
         )
 
     @property

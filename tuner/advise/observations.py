@@ -7,8 +7,9 @@ from msgspec import Meta, Struct
 from msgspec.structs import asdict
 
 from tuner.advise.answer import Advice
+from tuner.advise.expected import ExpectedPass, expected_passes
 from tuner.enumeration import Enum
-from tuner.field_marks import Bytes, MaybeSeconds
+from tuner.field_marks import UNPUBLISHED, Bytes, MaybeSeconds
 from tuner.memory import PhaseEstimate
 from tuner.timing import Interval, phase_interval
 from tuner.workload import Phase
@@ -97,6 +98,8 @@ class PeakComparison(PhasePeak, frozen=True, kw_only=True):
         Meta(description="bytes, with the upper end of every term and freed blocks that PyTorch keeps"),
     ]
 
+    modelled_kept_as_expected: Annotated[int | None, UNPUBLISHED] = None  # None where full ones are expected
+
     @property
     def kept_bytes(self) -> Annotated[int, Meta(description="bytes of freed blocks that PyTorch kept")]:
         """Bytes of the card that the allocator took and has handed out to no tensor."""
@@ -107,6 +110,8 @@ class PeakComparison(PhasePeak, frozen=True, kw_only=True):
         self,
     ) -> Annotated[int | None, Meta(description="bytes of freed blocks that PyTorch may keep at most")]:
         """The most bytes of freed blocks by the model."""
+        if self.modelled_kept_as_expected is not None:
+            return self.modelled_kept_as_expected
         if self.modelled_reserved_bytes is None or self.modelled_bytes is None:
             return None
         return max(0, self.modelled_reserved_bytes[1] - self.modelled_bytes)
@@ -141,7 +146,8 @@ def observations(advice: Advice, run: ObservedRun) -> Observations:
         if phase in reported or phase in modelled
     )
     memory = _memory(advice, run)
-    peaks = tuple(_peak(advice, run, peak) for peak in run.peaks)
+    expected = expected_passes(advice.workload) if run.peaks else {}
+    peaks = tuple(_peak(advice, run, peak, expected.get(peak.phase)) for peak in run.peaks)
     return Observations(
         run=run,
         phases=phases,
@@ -179,8 +185,10 @@ def _engine_bytes(advice: Advice, run: ObservedRun) -> int:
     return rollout.weight_bytes + max(0, rollout.kv_bytes) if rollout is not None and held else 0
 
 
-def _peak(advice: Advice, run: ObservedRun, peak: PhasePeak) -> PeakComparison:
-    phase, engine = advice.estimate.phase(peak.phase), _engine_bytes(advice, run)
+def _peak(advice: Advice, run: ObservedRun, peak: PhasePeak, expected: ExpectedPass | None) -> PeakComparison:
+    """A peak beside its model: with the micro-batches that the run's lengths make, up to full ones."""
+    phase = advice.estimate.phase(peak.phase) if expected is None else expected.estimate
+    engine = _engine_bytes(advice, run)
     if phase is None:
         return PeakComparison(
             **asdict(peak),
@@ -197,6 +205,7 @@ def _peak(advice: Advice, run: ObservedRun, peak: PhasePeak) -> PeakComparison:
         modelled_bytes=engine + phase.allocated_bytes,
         modelled_high_bytes=engine + phase.allocated_high_bytes,
         modelled_reserved_bytes=(engine + low, engine + high),
+        modelled_kept_as_expected=None if expected is None else expected.kept_bytes,
         modelled_card_bytes=ended.peak_bytes,
         modelled_card_high_bytes=min(
             ended.shown_high_bytes, max(advice.estimate.capacity_bytes, ended.interval[1])

@@ -2,10 +2,12 @@
 
 from msgspec import Struct
 
+from tuner.advise.expected import peak_as_expected
 from tuner.advise.reading import ReleaseRange
 from tuner.enumeration import Enum
 from tuner.memory import Estimate, mean_tokens_that_fit
 from tuner.rules.case import Case
+from tuner.workload import Workload
 
 
 class Verdict(Enum):
@@ -31,6 +33,9 @@ class Condition(Enum):
     MEAN_LENGTH = "mean_length"  # sequences stay short in the mean
     OWN_PLAN = "own_plan"  # a plan of the user's takes less than what is counted
     ENGINE = "engine"  # what trains is not modelled, and the rest fits
+    BUDGET_NOT_FILLED = (
+        "budget_not_filled"  # no micro-batch fills its budget; one that does is beyond the card
+    )
     LOW_END = "low_end"  # the expected peak is beyond the card, the low end of the interval is not
 
 
@@ -41,12 +46,18 @@ class Judgement(Struct, frozen=True, kw_only=True):
     condition: Condition | None = None  # of a verdict that it may not fit, or that nothing can be said
     mean_tokens: int | None = None  # mean sequence length that still fits; None where no length does
     engine: str = ""  # that trains and is not modelled
+    expected_bytes: int | None = (
+        None  # of the worst phase while no budget is filled, where that is the condition
+    )
 
     @property
     def is_expected_to_fit(self) -> bool:
-        """Whether the job is taken to run as it is, if sequences stay short."""
+        """Whether the job is taken to run as it is, if sequences stay short.
+
+        Not where a full micro-batch is beyond the card: over many steps there is one.
+        """
         if self.verdict is Verdict.MAY_NOT_FIT:
-            return self.condition is not Condition.LOW_END
+            return self.condition not in (Condition.BUDGET_NOT_FILLED, Condition.LOW_END)
         return self.verdict is Verdict.FITS
 
     @property
@@ -68,6 +79,8 @@ def judgement(case: Case, mean_tokens: int | None, releases: ReleaseRange | None
     """Whether a workload fits its card, all sequences taken at their maximum length.
 
     One that does not may fit while its sequences are short: unless they are known to be longer on average.
+    Budgets of tokens are taken as full: one batch whose tokens fill them is enough to run out of memory, and
+    over many steps there is one. Where only such a batch is beyond the card, that is the condition.
     The headroom is not asked: it is what proposals leave free, not what the job needs. Where the release is
     not bundled, a job fits if it does so whatever that release may do. Where the trainer's engine is not
     modelled, what is known can only show that the job does not fit.
@@ -89,7 +102,18 @@ def judgement(case: Case, mean_tokens: int | None, releases: ReleaseRange | None
         ]
         over = any(estimate.high_bytes > estimate.capacity_bytes for estimate in crosses)
         verdict, condition = Verdict.MAY_NOT_FIT, Condition.NOTHING_ELSE if over else Condition.DOUBT
-    return Judgement(verdict=verdict, condition=condition, mean_tokens=mean_tokens, engine=engine)
+    return Judgement(
+        verdict=verdict,
+        condition=condition,
+        mean_tokens=mean_tokens,
+        engine=engine,
+        expected_bytes=bytes_as_expected(condition, case.workload),
+    )
+
+
+def bytes_as_expected(condition: Condition | None, workload: Workload) -> int | None:
+    """The worst peak while no micro-batch is full; None where that is not the condition of a verdict."""
+    return peak_as_expected(workload) if condition is Condition.BUDGET_NOT_FILLED else None
 
 
 def judge_memory(case: Case, releases: ReleaseRange | None) -> Judgement:
@@ -115,6 +139,9 @@ def _beyond(case: Case, mean_tokens: int | None) -> tuple[Verdict, Condition | N
         return Verdict.MAY_NOT_FIT, Condition.MEAN_LENGTH
     if engine_problems(estimate):
         return Verdict.WILL_NOT_START, None
+    unfilled = None if estimate.problems else peak_as_expected(case.workload)
+    if unfilled is not None and unfilled <= estimate.capacity_bytes:
+        return Verdict.MAY_NOT_FIT, Condition.BUDGET_NOT_FILLED
     least = max(phase.interval[0] for phase in estimate.phases)
     if estimate.problems or least > estimate.capacity_bytes:
         return Verdict.DOES_NOT_FIT, None

@@ -108,19 +108,22 @@ class _Step:
             return self.reward_phase()
         return self.save_checkpoint() if phase is Phase.SAVE_CHECKPOINT else self.rollout_phase(phase)
 
-    def pass_phase(self, step_pass: StepPass, most_tokens: int | None = None) -> PhaseEstimate:
+    def pass_phase(
+        self, step_pass: StepPass, most_tokens: int | None = None, tokens: int | None = None
+    ) -> PhaseEstimate:
         """One pass over a model, beside all that is resident then.
 
         Args:
             step_pass: the pass.
             most_tokens: of a micro-batch at the upper ends; None: as its sequences are likely to fill it.
+            tokens: of its largest micro-batch; None: as many as it must have room for.
         """
         batch, training = self.workload.batch, step_pass.training
         pass_input = PassInput(
             model=step_pass.model,
             engine=step_pass.engine,
             head=step_pass.head,
-            tokens=batching.micro_batch_tokens(batch, step_pass),
+            tokens=batching.micro_batch_tokens(batch, step_pass) if tokens is None else tokens,
             entropy=step_pass.entropy,
             micro_batches=batching.micro_batches(batch, step_pass) if training else 1,
             step_tokens=batching.step_tokens(batch, step_pass.engine) if training else None,
@@ -295,6 +298,16 @@ class StepMemory:
             step.pass_phase(one, batching.micro_batch_tokens_bound(batch, one)) for step, one in of_stages
         ]
         return max(bound.interval[1] for bound in bounds)
+
+    def with_micro_batch(self, phase: Phase, tokens: int) -> PhaseEstimate:
+        """A pass whose largest micro-batch has so many tokens on one GPU; full ones are the upper ends."""
+        of_stages = [(step, passes[phase]) for step, passes in self._steps]
+        return _over_stages([step.pass_phase(one, tokens=tokens) for step, one in of_stages])
+
+    def kept_with_micro_batch(self, phase: Phase, tokens: int) -> int:
+        """The most that PyTorch may hold of freed blocks in a pass with no more tokens than these."""
+        of_stages = [(step, passes[phase]) for step, passes in self._steps]
+        return _over_stages([step.pass_phase(one, tokens, tokens) for step, one in of_stages]).kept_bytes
 
     def phases(self) -> Iterator[PhaseEstimate]:
         """The phases in order, one after the other."""

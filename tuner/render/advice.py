@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from tuner.advise import Advice
+from tuner.advise.expected import expected_passes
 from tuner.consultation.result import Consultation
 from tuner.counted import counted
 from tuner.language import _
@@ -23,6 +24,7 @@ from tuner.units import GIB
 from tuner.workload import Images, RolloutEngine
 
 # For each GPU of a node: NVIDIA's DGX A100 comes with 1 TB or 2 TB for eight, DGX H100 with 2 TB.
+_TELLING_BYTES = GIB  # less between a full micro-batch and one as expected is not told
 _LEAST_USUAL_BYTES, _MOST_USUAL_BYTES = 128 * GIB, 256 * GIB
 
 
@@ -43,7 +45,10 @@ def advice_document(answer: Consultation, *, full: bool = False, explain: bool =
             (*judgement(answer), *(Paragraph(text=text, level=1) for text in wanted_host(advice))),
             tuple(premises_in_short(answer)),
             bars(advice),
-            tuple(Paragraph(text=text, level=1) for text in (*shown_by_driver(advice), *hours(answer))),
+            tuple(
+                Paragraph(text=text, level=1)
+                for text in (*shown_by_driver(advice), *not_full(advice), *hours(answer))
+            ),
             observed_run(answer),
             *to_paste(answer),
             *brief(advice),
@@ -203,8 +208,25 @@ def memory_aside(advice: Advice) -> Iterator[str]:
     if advice.workload.unmodelled_engine:
         return
     yield from shown_by_driver(advice)
+    yield from not_full(advice)
     if advice.estimate.host_bytes > 0:
         yield _host(advice.estimate)
+
+
+def not_full(advice: Advice) -> Iterator[str]:
+    """What the worst pass takes where no budget of tokens is filled, if that is a difference to see."""
+    worst = advice.estimate.worst
+    expected = expected_passes(advice.workload).get(worst.phase)
+    if expected is not None and expected.full_bytes - expected.estimate.peak_bytes >= _TELLING_BYTES:
+        yield _(
+            "{phase} is judged with a full micro-batch of {full}; with lengths as expected the largest of a "
+            "step has {tokens}, and {peak} are in use."
+        ).format(
+            phase=worst.phase.value,
+            full=counted(expected.full_tokens, "token"),
+            tokens=counted(expected.tokens, "token"),
+            peak=gib(expected.estimate.peak_bytes),
+        )
 
 
 def wanted_host(advice: Advice) -> Iterator[str]:

@@ -86,6 +86,9 @@ _WORDS = {
     "model": N_("model"),
     "offloads_first": N_("offloaded weights leave the card before the weight sync"),
     "overlaps_scheduling": N_("the rollout engine prepares a step while the GPU computes the one before"),
+    "ordered_by_arrival": N_(
+        "each rank's sequences lie in the order in which their responses ended, the shortest first"
+    ),
     "own_process": N_("the rollout engine runs in a process of its own"),
     "packed": N_("sequences are packed"),
     "padding": N_("sequences that are not packed are padded to"),

@@ -106,9 +106,11 @@ def _interval(judgement: Judgement, estimate: Estimate, releases: ReleaseRange |
     if judgement.condition is Condition.RELEASE and releases is not None:
         phase = estimate.worst
         low, high = releases.least.estimate.worst.peak_bytes, releases.most.estimate.worst.peak_bytes
-    elif judgement.condition in (Condition.MEAN_LENGTH, Condition.LOW_END):
+    elif judgement.condition in (Condition.MEAN_LENGTH, Condition.BUDGET_NOT_FILLED, Condition.LOW_END):
         phase = estimate.worst
         low, high = phase.interval
+    if judgement.expected_bytes is not None:
+        low = min(low, judgement.expected_bytes)
     return _("{low} to {high} of {capacity} in {phase}").format(
         low=of_gib(low), high=of_gib(high), capacity=gib(estimate.capacity_bytes), phase=phase.phase.value
     )
@@ -122,6 +124,8 @@ def _condition(judgement: Judgement, estimate: Estimate, releases: ReleaseRange 
         )
     if condition is Condition.RELEASE and releases is not None:
         return _("what {release} does is not known").format(release=releases.release)
+    if condition is Condition.BUDGET_NOT_FILLED:
+        return _("fits while no micro-batch fills its budget of tokens")
     if condition is Condition.LOW_END:
         return _("fits at the low end alone")
     if condition is Condition.DOUBT and estimate.doubts:

@@ -1,6 +1,7 @@
 """The time model: seconds per phase from datasheet rates and counted work."""
 
 from tuner.timing.estimate import PhaseTime, StepTime, step_time
+from tuner.timing.tokens import largest_micro_batch_tokens
 from tuner.timing.uncertainty import Interval, StepChange, change, interval, phase_interval, step_interval
 
 __all__ = [
@@ -10,6 +11,7 @@ __all__ = [
     "StepTime",
     "change",
     "interval",
+    "largest_micro_batch_tokens",
     "phase_interval",
     "step_interval",
     "step_time",

@@ -86,6 +86,20 @@ def sorted_means(batch: Batch, parts: int) -> tuple[float, ...]:
 
 
 @lru_cache(maxsize=256)
+def arrival_means(batch: Batch, parts: int) -> tuple[float, ...]:
+    """Mean lengths of as many equal parts of all sequences, from the response that ended first to the last.
+
+    Responses that are generated at the same time end by their own lengths, whatever their prompts have.
+    Where fewer run at a time than there are, later ones begin later, and the parts differ less than this.
+    """
+    means, places = [], max(4, _PLACES // parts)
+    for part in range(parts):
+        shares = (1 - (part + (place + 0.5) / places) / parts for place in range(places))
+        means.append(batch.mean_prompt_tokens + sum(response_lengths(batch, shares)) / places)
+    return tuple(means)
+
+
+@lru_cache(maxsize=256)
 def sorted_longest(batch: Batch, parts: int) -> float:
     """The longest sequence of each of so many equal parts of all sequences in order of length, on average."""
     ends = [(part + 1) / parts for part in range(parts)]

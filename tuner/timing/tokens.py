@@ -4,8 +4,15 @@ from math import ceil
 
 from msgspec import Struct
 
-from tuner.batching import in_buckets, local_sequences, micro_batches, pass_sequences
-from tuner.timing.dealing import attended_tokens, longest_tokens, slowest_mean, sorted_longest, sorted_means
+from tuner.batching import in_buckets, local_sequences, micro_batch_tokens, micro_batches, pass_sequences
+from tuner.timing.dealing import (
+    arrival_means,
+    attended_tokens,
+    longest_tokens,
+    slowest_mean,
+    sorted_longest,
+    sorted_means,
+)
 from tuner.workload import Backend, Batch, Padding, StepPass
 
 _MOST_PARTS = 16  # of a step's sequences that are looked at where mini-batches differ in length
@@ -40,21 +47,52 @@ def micro_batches_of(batch: Batch, step_pass: StepPass) -> MicroBatches:
     return MicroBatches(count=count, tokens=tokens, sequence_tokens=attended)
 
 
+def largest_micro_batch_tokens(batch: Batch, step_pass: StepPass) -> int:
+    r"""Tokens on one GPU of the largest micro-batch of a step whose lengths are as expected.
+
+    .. math:: \max_j \, t_j / \lceil t_j / B \rceil
+
+    A budget of :math:`B` tokens is a limit, no size: a rank divides the :math:`t_j` tokens of its mini-batch
+    j into as few micro-batches as hold the budget, and makes these alike. The number falls where one token
+    more needs another micro-batch, so that it grows with the budget but not with the tokens. Mini-batches
+    differ from step to step, and one whose tokens just fill the budget comes sooner or later: this is what a
+    step has, not what a job must have room for, which is :func:`~tuner.batching.micro_batch_tokens`.
+    That stands where no budget decides or padding is computed as well; it is never exceeded.
+
+    verl balances by the work of attention, and whole sequences. Of lengths drawn from a log-normal spread or
+    evenly, its partition had 0.99 to 1.01 times this on average where a micro-batch holds two sequences or
+    more (8 to 512 sequences in 2 to 70 micro-batches).
+
+    Source: verl 0.4.1 to 0.9.1 ``utils/seqlen_balancing.py`` (``rearrange_micro_batches``).
+    """
+    full = micro_batch_tokens(batch, step_pass)
+    engine, sequences = step_pass.engine, pass_sequences(batch, step_pass)
+    if not step_pass.batching.dynamic or not engine.packed:
+        return full
+    slowest, split = _slowest_rank_mean(batch, step_pass), engine.parallel.sequence_split
+    largest = max(
+        sequences * length / _in_groups(micro_batches(batch, step_pass, sequence_tokens=length), step_pass)
+        for length in _mini_batch_means(batch, step_pass, slowest)
+    )
+    longest = longest_tokens(batch, sequences=sequences * engine.parallel.data)
+    return min(full, in_buckets(ceil(max(largest, longest) / split), engine))
+
+
 def _slowest_rank_mean(batch: Batch, step_pass: StepPass) -> float:
     """Mean length of the sequences on the rank that the others wait for.
 
     A trainer that balances gives all ranks as many tokens of the whole step, but a rank's mini-batches are
-    cut from these as they lie: in the order in which they came, or sorted by length, in which case those of
-    all ranks are alike. Ranks wait for each other at the end of a mini-batch; under FSDP in every layer, so
-    where micro-batches hold a fixed number of sequences, in each of these. A token budget evens them out
-    within a rank.
+    cut from these as they lie: in any order, or sorted by length, or as their responses ended, in which cases
+    those of all ranks are alike. Ranks wait for each other at the end of a mini-batch; under FSDP in every
+    layer, so where micro-batches hold a fixed number of sequences, in each of these. A token budget evens
+    them out within a rank.
 
     Source: verl 0.4.1 to 0.9.1 ``trainer/ppo/ray_trainer.py`` and ``trainer/ppo/v1/trainer_base.py``
     (``_balance_batch``), ``workers/actor/dp_actor.py`` (``update_policy``), ``workers/engine_workers.py``
     (``train_mini_batch``).
     """
     engine = step_pass.engine
-    if batch.balanced and batch.sorted_ranks:
+    if batch.balanced and (batch.sorted_ranks or batch.ordered_by_arrival):
         return batch.mean_sequence_tokens
     dealt = pass_sequences(batch, step_pass)
     if not step_pass.batching.dynamic and engine.backend is not Backend.MEGATRON:
@@ -66,21 +104,44 @@ def _slowest_rank_mean(batch: Batch, step_pass: StepPass) -> float:
 def _count(batch: Batch, step_pass: StepPass, slowest: float) -> int:
     """Micro-batches of the pass; all ranks make as many as the one with the most tokens needs.
 
-    Where ranks are sorted by length the mini-batches are not alike, and it is their mean. Interleaved
-    pipeline stages take a multiple of the stages.
+    Where mini-batches are not alike it is their mean.
+    """
+    lengths = _mini_batch_means(batch, step_pass, slowest)
+    counts = [micro_batches(batch, step_pass, sequence_tokens=length) for length in lengths]
+    mean = sum(counts) / len(counts)
+    # By arrival ranks are alike in the mean only, and the one with the most tokens decides on half of one.
+    return _in_groups(max(1, round(mean) if batch.sorted_ranks else int(mean + 0.5)), step_pass)
+
+
+def _mini_batch_means(batch: Batch, step_pass: StepPass, slowest: float) -> tuple[float, ...]:
+    """Mean lengths of the sequences of a rank's mini-batches, where a budget cuts these.
+
+    One for all where sequences come in any order. Sorted by length a rank's sequences grow to the middle of
+    the step and shrink from there. In the order in which their responses ended they grow throughout.
+
+    Source: verl 0.6.1 to 0.8.0 ``trainer/ppo/ray_trainer.py`` (``_balance_batch``); 0.9.1
+    ``trainer/ppo/v1/agent_loop_tq.py`` (``_agent_loop_postprocess`` stores each response when it is there),
+    ``trainer/ppo/v1/replay_buffer.py`` (``_materialize_batch``), TransferQueue 0.1.11
+    ``transfer_queue/controller.py`` (``keys_mapping``, in the order of storing).
+    """
+    steps = ceil(batch.sequences / max(1, batch.mini_batch_sequences))
+    if batch.balanced and step_pass.training and step_pass.batching.dynamic:
+        if batch.sorted_ranks:
+            return sorted_means(batch, min(_MOST_PARTS, ceil(steps / 2)))
+        if batch.ordered_by_arrival:
+            return arrival_means(batch, min(_MOST_PARTS, steps))
+    return (slowest,)
+
+
+def _in_groups(count: int, step_pass: StepPass) -> int:
+    """Micro-batches that a budget makes of so many: interleaved stages take a multiple of the stages.
 
     Source: verl ``utils/seqlen_balancing.py`` (``rearrange_micro_batches``: ``same_micro_num_in_dp``,
     ``num_batches_divided_by``).
     """
-    lengths = [slowest]
-    steps = ceil(batch.sequences / max(1, batch.mini_batch_sequences))
-    if batch.balanced and batch.sorted_ranks and step_pass.training and step_pass.batching.dynamic:
-        lengths = list(sorted_means(batch, min(_MOST_PARTS, ceil(steps / 2))))
-    counts = [micro_batches(batch, step_pass, sequence_tokens=length) for length in lengths]
-    count = max(1, round(sum(counts) / len(counts)))
     parallel = step_pass.engine.parallel
     if parallel.virtual_pipeline > 1 and step_pass.batching.dynamic:
-        count = ceil(count / parallel.pipeline) * parallel.pipeline
+        return ceil(count / parallel.pipeline) * parallel.pipeline
     return count
 
 

@@ -90,6 +90,9 @@ class Batch(Struct, frozen=True, kw_only=True, cache_hash=True):
     travel: Travel = Travel.PADDED
     balanced: bool = True  # sequences are dealt out so that all ranks get about as many tokens
     sorted_ranks: bool = False  # and each rank's lie in order of length: mini-batches of all are alike
+    ordered_by_arrival: bool = (
+        False  # each rank's lie as their responses ended: mini-batches of all are alike
+    )
     lengths: Lengths = ANY_LENGTHS
     rounds: int = 1  # in which the sequences are generated one after the other, each with its part of them
     conversation: Conversation | None = None  # None: each response is generated in one piece

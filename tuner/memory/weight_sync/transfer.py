@@ -104,6 +104,31 @@ def copied_shards(model: ModelShape, engine: Engine) -> Term:
     return stated(Item.SYNC, "sync_shards", copied_shard_bytes, numbers)
 
 
+def tied_shard_bytes(*, b_s: int, E_v: int, W: int) -> int:
+    """FSDP1's state dict holds a second copy of the shard of an output matrix that is tied to the embedding.
+
+    A state dict has a shard for every name of a parameter, each a copy of its own, and a tied matrix has two
+    names. FSDP2's refers to the same shard twice.
+
+    Source: torch ``distributed/fsdp/_flat_param.py`` (``FlatParamHandle.param_module_names``, with
+    ``_shared_param_infos``), ``_state_dict_utils.py`` (``_common_unshard_post_state_dict_hook``).
+    """
+    return b_s * ceil_div(E_v, W)
+
+
+def shards_of_state_dict(model: ModelShape, engine: Engine) -> tuple[Term, ...]:
+    """All shards that FSDP1's state dict holds beside those that the engine trains."""
+    copied = copied_shards(model, engine)
+    if not model.shares_embedding:
+        return (copied,)
+    numbers = {
+        "b_s": engine.stored_dtype.bytes,
+        "E_v": model.embedding_parameters,
+        "W": engine.parallel.shard,
+    }
+    return (copied, stated(Item.SYNC, "sync_tied_shard", tied_shard_bytes, numbers))
+
+
 def unsharded_unit_bytes(*, b_s: int, U_r: int, U_l: int, E_l: int, E_v: int) -> int:
     """Units that FSDP1 gathers for its state dict, in full precision.
 
@@ -192,7 +217,7 @@ def gather_moment(model: ModelShape, states: States, sync: WeightSync) -> tuple[
         return (states.parameters, summoned(model, engine, sync))
     if not _copies_shards(engine, sync):
         return ()
-    return (states.parameters, copied_shards(model, engine), unsharded_units(model, engine))
+    return (states.parameters, *shards_of_state_dict(model, engine), unsharded_units(model, engine))
 
 
 def transfer_moment(model: ModelShape, states: States, sync: WeightSync) -> tuple[Term, ...]:
@@ -204,7 +229,7 @@ def transfer_moment(model: ModelShape, states: States, sync: WeightSync) -> tupl
     if engine.backend is not Backend.MEGATRON and sync.gathers_whole_model:
         return (*own, filled, summoned(model, engine, sync))
     if _copies_shards(engine, sync):
-        own = (*own, copied_shards(model, engine))
+        own = (*own, *shards_of_state_dict(model, engine))
     return (*own, filled, gathered_tensor(model, engine, sync))
 
 

@@ -58,6 +58,7 @@ def read_batch(source: ReleaseSettings) -> Batch:
         group_advantages=sizes["responses_per_prompt"] > 1 and _compares_rewards(source),
         loss_of_advantages=not _other_loss_terms(source),
         sorted_ranks=source.since("0.6.1") and not source.v1_trainer,
+        ordered_by_arrival=source.v1_trainer,
     )
 
 
