@@ -14,6 +14,7 @@ from tuner.render.bars import chart
 from tuner.render.block import block, contributions
 from tuner.render.brief import brief
 from tuner.render.document.parts import AnswerDocument, Drawing, Heading, Paragraph, Part
+from tuner.render.input_notes import side_servers
 from tuner.render.numbers import gib
 from tuner.render.premises import premises, premises_in_short
 from tuner.render.recommendations import recommendations
@@ -72,8 +73,9 @@ def judgement(answer: Consultation) -> tuple[Part, ...]:
         from tuner.render.ran_out import ran_out_parts  # few inputs are logs that end so
 
         return tuple(ran_out_parts(answer, answer.ran_out))
-    return tuple(
-        verdict(answer.advice, answer.left_out, node_said=answer.node_said, missing=answer.given.missing)
+    return (
+        *verdict(answer.advice, answer.left_out, node_said=answer.node_said, missing=answer.given.missing),
+        *(Paragraph(text=text, level=1) for text in side_servers(answer.given)),
     )
 
 
