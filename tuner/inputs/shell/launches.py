@@ -13,7 +13,7 @@ from msgspec import Struct
 from tuner.errors import Location
 from tuner.inputs.environment import EnvironmentVariable
 from tuner.inputs.shell.carriers import PYTHON
-from tuner.inputs.shell.side_servers import beside, side_server
+from tuner.inputs.shell.side_servers import servers_near, side_server
 from tuner.inputs.shell.started_program import StartedProgram
 from tuner.inputs.shell.undecided_parts import UndecidedPart, together
 from tuner.inputs.shell.values import Field, Text, text
@@ -73,7 +73,7 @@ def launches(commands: Sequence[StartedProgram]) -> tuple[Launch, ...]:
                     doubts=command.doubts,
                     folders=command.folders,
                     variables=command.variables,
-                    servers=beside(servers, command),
+                    servers=servers_near(servers, command),
                 )
             )
     return tuple(started)

@@ -27,7 +27,7 @@ def side_server(command: StartedProgram) -> SideServer | None:
     return SideServer(name=name, location=command.location, devices=devices)
 
 
-def beside(servers: Sequence[SideServer], command: StartedProgram) -> tuple[SideServer, ...]:
+def servers_near(servers: Sequence[SideServer], command: StartedProgram) -> tuple[SideServer, ...]:
     """The servers that may run on GPUs of a program; those on other ones, as the script says, do not."""
     seen = _devices(command)
     return tuple(

@@ -75,7 +75,7 @@ def check(case: Case) -> Finding | None:
         evidence=Evidence.MODELLED,
         phase=Phase.ROLLOUT,
         proposal=best,
-        notes=(_beside(smaller.memory_fraction, workload),) if lowered else (),
+        notes=(_fraction_note(smaller.memory_fraction, workload),) if lowered else (),
     )
 
 
@@ -98,7 +98,7 @@ def _affordable(case: Case, size: int) -> Workload | None:
     return None if most is None else with_fraction(sized, most)
 
 
-def _beside(fraction: float, workload: Workload) -> str:
+def _fraction_note(fraction: float, workload: Workload) -> str:
     return _("their memory fraction is {fraction:.2f} instead of {before:.2f}, so that all fits").format(
         fraction=fraction, before=workload.generator.memory_fraction
     )
