@@ -20,6 +20,7 @@ from tuner.findings import Finding
 from tuner.gpus import find_gpu
 from tuner.hardware import Cluster
 from tuner.inputs.settings import Settings
+from tuner.model_shape import ModelShape
 from tuner.models import find_model
 from tuner.rules.case import Case
 from tuner.trainers import verl
@@ -167,13 +168,18 @@ def _scene(base: Base, overrides: tuple[str, ...], lengths: Lengths | None) -> S
         rollout_engine_version=base.engine_version,
         lengths=lengths or ANY_LENGTHS,
         zero_advantage_ratio=base.zero_advantage_ratio,
-        service_models={
-            path: find_model(path)
-            for role, path in loaded.service_paths()
-            if role is ServiceRole.REWARD and path
-        },
+        service_models=_service_models(loaded),
     )
     return Scene(loaded=loaded, workload=workload)
+
+
+def _service_models(loaded: Loaded) -> dict[str, ModelShape]:
+    """The models of reward models and teachers; of a teacher whose name is made up nothing is known."""
+    models: dict[str, ModelShape] = {}
+    for role, path in loaded.service_paths():
+        if path and (role is ServiceRole.REWARD or "/" in path):
+            models[path] = find_model(path)
+    return models
 
 
 class SceneReading:

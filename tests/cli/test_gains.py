@@ -93,3 +93,38 @@ def test_what_buys_memory_or_time_has_no_fix_and_is_told_once(script: Path) -> N
     assert f"{count} findings buy memory or time: tuner advise --write FILE" in result.err
     assert "not fixed" not in result.err and "[*]" not in result.out
     assert script.read_text() == SCRIPT
+
+
+OFFLOADED = """\
+python3 -m verl.trainer.main_ppo \\
+    algorithm.adv_estimator=grpo \\
+    data.max_prompt_length=512 data.max_response_length=1024 data.train_batch_size=512 \\
+    actor_rollout_ref.model.path=Qwen/Qwen2.5-32B-Instruct \\
+    actor_rollout_ref.actor.use_kl_loss=True \\
+    actor_rollout_ref.actor.ppo_mini_batch_size=128 \\
+    actor_rollout_ref.actor.use_dynamic_bsz=True \\
+    actor_rollout_ref.actor.fsdp_config.param_offload=True \\
+    actor_rollout_ref.actor.fsdp_config.optimizer_offload=True \\
+    actor_rollout_ref.ref.fsdp_config.param_offload=True \\
+    actor_rollout_ref.rollout.name=vllm \\
+    actor_rollout_ref.rollout.checkpoint_engine.update_weights_bucket_megabytes=4096 \\
+    actor_rollout_ref.rollout.tensor_model_parallel_size={gpus} \\
+    trainer.n_gpus_per_node={gpus}
+"""
+
+
+@pytest.mark.parametrize(("gpus", "few"), [(8, False), (4, False), (2, True)])
+def test_host_memory_is_a_gain_where_usual_nodes_have_too_little(script: Path, gpus: int, few: bool) -> None:
+    """The same 495 GiB are less than usual nodes of eight and four GPUs have, and more than those of two.
+
+    A reference in 16 bits leaves the bytes of the card and the seconds as they are.
+    """
+    script.write_text(OFFLOADED.format(gpus=gpus))
+    given = ("run.sh", "--gpu", "h200-sxm", "--isolated", "--verl-version", "0.7.1")
+    assert ("MEM013" in codes(*given)) is few
+    assert "MEM013" not in codes(*given, "--host-memory", "2000")
+    assert "MEM013" in codes(*given, "--host-memory", "256")
+
+
+def codes(*words: str) -> set[str]:
+    return {item["code"] for item in json.loads(run("check", *words, "-f", "json").out)["findings"]}

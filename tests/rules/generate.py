@@ -293,11 +293,27 @@ def _rollout(draw: Draw, model: ModelShape, cluster: Cluster) -> Rollout:
 
 
 def _with_further(draw: Draw, workload: Workload) -> Workload:
-    """With checkpoints under Megatron, and now and then a reward model."""
+    """With checkpoints under Megatron, and now and then a reward model or a teacher."""
     if workload.actor.engine.backend is Backend.MEGATRON:
         workload = workload.with_actor(saving=Saving(gathers_optimizer=draw.chance(0.5)))
-    judged = draw.chance(0.2)
-    return replace(workload, services=(_judge(draw, workload.model, workload.cluster),) if judged else ())
+    services = (_judge(draw, workload.model, workload.cluster),) if draw.chance(0.2) else ()
+    if draw.chance(0.1):
+        services = (*services, _teacher(draw, workload.model, workload.cluster))
+    return replace(workload, services=services)
+
+
+def _teacher(draw: Draw, model: ModelShape, cluster: Cluster) -> Service:
+    """A teacher as large as the policy, on as many GPUs of its own."""
+    server = replace(_rollout(draw, model, cluster), colocated=False, sleep_level=1)
+    server = replace(server, memory_fraction=draw.choice(range(5, 95, 5)) / 100)
+    return Service(
+        role=ServiceRole.TEACHER,
+        name="teacher",
+        model=model,
+        gpus=cluster.gpus,
+        shares_gpus=False,
+        server=server,
+    )
 
 
 def _judge(draw: Draw, model: ModelShape, cluster: Cluster) -> Service:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from tuner.advise.answer import Advice, Price, Recommendation
 from tuner.advise.differences import changes, merged
 from tuner.advise.merge import goes_together
+from tuner.advise.usual_host import may_lack_host
 from tuner.findings import Finding, Goal, Numerics, Severity
 from tuner.memory import PhaseEstimate
 from tuner.rules.case import LEAST_GAIN, Case, figures
@@ -12,19 +13,17 @@ from tuner.units import GIB
 
 LEAST_ROOM = 0.03
 """Share of the card that a change has to free where memory is missing: less is within what is uncertain."""
-MUCH_HOST = 1024 * GIB
-"""Host memory of a node that is worth sparing where nobody says how much there is: many have no more."""
 
 
 def gains_nothing(item: Recommendation, advice: Advice) -> bool:
     """Whether advice changes neither bytes nor, by a percent and for certain, the step.
 
     What is wrong is told whatever it costs, and what is the user's to decide is no gain that is missing.
-    Bytes of the host count where a node may have too few of them, or is asked for very many.
+    Bytes of the host count where a node may have too few of them.
     """
     if item.yours or item.finding.severity is not Severity.ADVICE:
         return False
-    if _spares_host(item, advice, much=MUCH_HOST):
+    if may_lack_host(advice.estimate, advice.workload.cluster.gpus_per_node) and _spares_host(item, advice):
         return False
     return item.price is None or changes_nothing(item.price)
 
@@ -77,7 +76,8 @@ def makes_room(item: Recommendation, advice: Advice) -> bool:
         within = changed is None or changed.peak_bytes <= capacity < phase.peak_bytes
         if within or (partly and _saved(phase, changed) >= LEAST_ROOM * capacity):
             return True
-    return _spares_host(item, advice)
+    limit = advice.estimate.host_capacity_bytes
+    return limit is not None and advice.estimate.host_high_bytes > limit and _spares_host(item, advice)
 
 
 def is_uncounted_loss(finding: Finding) -> bool:
@@ -139,14 +139,12 @@ def _saved(before: PhaseEstimate, after: PhaseEstimate | None) -> int:
     return max(before.peak_bytes - after.peak_bytes, before.interval[1] - after.interval[1])
 
 
-def _spares_host(item: Recommendation, advice: Advice, *, much: int | None = None) -> bool:
-    """Whether a change spares a share of the host memory that a node may lack, or has to have ``much`` of."""
-    estimate = advice.estimate
-    limit = much if estimate.host_capacity_bytes is None else estimate.host_capacity_bytes
-    if item.workload is None or limit is None or estimate.host_high_bytes <= limit:
+def _spares_host(item: Recommendation, advice: Advice) -> bool:
+    """Whether a change spares its share of the host memory that a node has to have."""
+    if item.workload is None:
         return False
-    saved = estimate.host_bytes - figures(item.workload).estimate.host_bytes
-    return saved >= LEAST_ROOM * estimate.host_bytes
+    saved = advice.estimate.host_bytes - figures(item.workload).estimate.host_bytes
+    return saved > 0 and saved >= LEAST_ROOM * advice.estimate.host_bytes
 
 
 def _same_bytes(before: int, after: int) -> bool:

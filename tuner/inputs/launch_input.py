@@ -185,6 +185,7 @@ def launched(file: Path, script: "Script", words: Sequence[str], number: int | N
         folders=launch.folders,
         asked_for=script.arguments,
         settings_file=settings_file(script, open_arguments),
+        servers=launch.servers,
         environment=launch.variables,
     )
     return with_config(given, file.parent)

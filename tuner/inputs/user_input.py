@@ -55,6 +55,14 @@ class Remark(Struct, frozen=True, kw_only=True):
     location: Location
 
 
+class SideServer(Struct, frozen=True, kw_only=True):
+    """A program that a script starts on GPUs before the trainer: it takes memory that nobody counts."""
+
+    name: str  # what is called: a command, a module or the name of a file
+    location: Location
+    devices: frozenset[str] | None = None  # accelerators that it sees, where the script says
+
+
 class AlternativeLaunch(Struct, frozen=True, kw_only=True):
     """A job that a script would start instead, if a test that nobody knows ended otherwise."""
 
@@ -119,6 +127,7 @@ class UserInput(Struct, frozen=True, kw_only=True):
     folder: str = ""  # where it lies or is typed: what it names is looked for there; empty for standard input
     folders: tuple[str, ...] = ()  # that a script starts the program in, and has Python look for modules in
     asked_for: ScriptArguments | None = None  # what a script says of the arguments that it takes
+    servers: tuple[SideServer, ...] = ()  # that a script starts before, and that may be on the same GPUs
     environment: tuple[EnvironmentVariable, ...] = ()  # that a script gives the program, of those kept
     text: str = ""  # what was read; empty of a command as it is typed and of a log
     within: bool = False  # the launch stands inside of a file for another program

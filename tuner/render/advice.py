@@ -5,6 +5,7 @@ from functools import partial
 
 from tuner.advise import Advice
 from tuner.advise.expected import expected_passes
+from tuner.advise.usual_host import is_usual, may_lack_host
 from tuner.consultation.result import Consultation
 from tuner.counted import counted
 from tuner.language import _
@@ -14,6 +15,7 @@ from tuner.render.bars import chart
 from tuner.render.block import block, contributions
 from tuner.render.brief import brief
 from tuner.render.document.parts import AnswerDocument, Drawing, Heading, Paragraph, Part
+from tuner.render.input_notes import side_servers
 from tuner.render.numbers import gib
 from tuner.render.premises import premises, premises_in_short
 from tuner.render.recommendations import recommendations
@@ -23,9 +25,7 @@ from tuner.rules.wording import up_to
 from tuner.units import GIB
 from tuner.workload import Images, RolloutEngine
 
-# For each GPU of a node: NVIDIA's DGX A100 comes with 1 TB or 2 TB for eight, DGX H100 with 2 TB.
 _TELLING_BYTES = GIB  # less between a full micro-batch and one as expected is not told
-_LEAST_USUAL_BYTES, _MOST_USUAL_BYTES = 128 * GIB, 256 * GIB
 
 
 def advice_document(answer: Consultation, *, full: bool = False, explain: bool = False) -> AnswerDocument:
@@ -80,8 +80,9 @@ def judgement(answer: Consultation) -> tuple[Part, ...]:
         from tuner.render.ran_out import ran_out_parts  # few inputs are logs that end so
 
         return tuple(ran_out_parts(answer, answer.ran_out))
-    return tuple(
-        verdict(answer.advice, answer.left_out, node_said=answer.node_said, missing=answer.given.missing)
+    return (
+        *verdict(answer.advice, answer.left_out, node_said=answer.node_said, missing=answer.given.missing),
+        *(Paragraph(text=text, level=1) for text in side_servers(answer.given)),
     )
 
 
@@ -239,7 +240,8 @@ def wanted_host(advice: Advice) -> Iterator[str]:
         return
     sure = estimate.host_bytes - sum(term.bytes for term in assumed)
     most = estimate.host_high_bytes - sum(term.high for term in assumed)
-    if not _is_usual(advice, sure, most):
+    gpus = advice.workload.cluster.gpus_per_node
+    if not is_usual(sure, most, gpus):
         text = _("It starts only where each node has {host} of host memory")
         if most > sure:
             text = _(
@@ -250,14 +252,8 @@ def wanted_host(advice: Advice) -> Iterator[str]:
             text=text.format(host=gib(sure), most=gib(most))
         )
     shown = advice.workload.batch.images
-    if shown is not None and not _is_usual(advice, estimate.host_bytes, estimate.host_high_bytes):
+    if shown is not None and may_lack_host(estimate, gpus):
         yield from (_of_images(shown, term) for term in assumed)
-
-
-def _is_usual(advice: Advice, host_bytes: int, most_bytes: int) -> bool:
-    """Whether most nodes have as much host memory."""
-    gpus = advice.workload.cluster.gpus_per_node
-    return host_bytes <= _LEAST_USUAL_BYTES * gpus and most_bytes <= _MOST_USUAL_BYTES * gpus
 
 
 def _assumed_images(advice: Advice) -> tuple[Term, ...]:

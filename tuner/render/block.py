@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from tuner.advise import Advice, Combination, Contribution, Verdict
 from tuner.findings import Severity
 from tuner.language import _
-from tuner.render.block_lines import block_lines, needs, with_packages
+from tuner.render.block_lines import block_lines, needs, shares_alone, with_packages
 from tuner.render.document.marks import ARROW, strong
 from tuner.render.document.parts import Entry, Heading, Paragraph, Part, Paste
 from tuner.render.left_out import without
@@ -29,7 +29,8 @@ def block(advice: Advice, left_out: Sequence[LeftOut] = ()) -> Iterator[tuple[Pa
     text = titled(strong(_("Paste this")), _outcome(advice, together, left_out).replace("->", ARROW))
     yield (Paragraph(text=text, further=1),)
     yield (Paste(lines=tuple(pasted(together.overrides).split("\n"))),)
-    yield (*needs(advice), block_lines(together, fitted=advice.memory_verdict is Verdict.FITS))
+    lines = block_lines(together, fitted=advice.memory_verdict is Verdict.FITS)
+    yield (*needs(advice), lines, *shares_alone(advice))
     if advice.additions:
         yield tuple(with_packages(advice.additions))
 

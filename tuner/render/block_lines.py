@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from tuner.advise import Addition, Advice, Combination, Contribution
+from tuner.advise import Addition, Advice, Combination, Contribution, Verdict
 from tuner.findings import Numerics, Severity
 from tuner.language import N_, _
 from tuner.override_text import override_key
@@ -40,6 +40,23 @@ def block_lines(together: Combination, *, fitted: bool) -> Facts:
     return Facts(rows=tuple(rows), width=width + len("  "))
 
 
+def shares_alone(advice: Advice) -> Iterator[Paragraph]:
+    """What the shares beside the lines are, where a reader may take them for parts of what the block brings.
+
+    Each is of the job with the other lines, so two that do the same work twice share one gain, and two that
+    need each other count it twice.
+    """
+    together = advice.combination
+    if together is None:
+        return
+    fitted = advice.memory_verdict is Verdict.FITS
+    shares = [share for part in together.contributions if (share := _share(part, together, fitted=fitted))]
+    whole = 0.0 if advice.cheapest is None else 1 - together.time.seconds / advice.cheapest.seconds
+    if len(shares) > 1 or sum(shares) > whole + LEAST_SHOWN:
+        text = _("Each share is that of its line alone, beside all the others; shares do not add up.")
+        yield Paragraph(text=text, level=1)
+
+
 def with_packages(additions: Sequence[Addition]) -> Iterator[Part]:
     """What packages would bring beyond the block, each with its overrides."""
     for addition in additions:
@@ -67,14 +84,23 @@ def _brings(part: Contribution, together: Combination, *, fitted: bool) -> str:
         if part.finding.severity is Severity.ERROR:
             return _("fixes an error")
         return _("mends a setting") if part.finding.proposal is None else _("others rest on it")
-    share = 1 - together.time.seconds / without.seconds
-    if part.needed and fitted and share < LEAST_SHOWN:  # it makes room for the others
+    share = _share(part, together, fitted=fitted)
+    if share is not None:
+        return _("{share} of the step").format(share=percent(share))
+    if fitted:  # it makes room for the others
         return _("others rest on it")
-    if not without.starts and not fitted:
-        return _("lets it start")
-    if part.needed and not fitted:
-        return _("makes it fit")
-    return _("{share} of the step").format(share=percent(share))
+    return _("makes it fit") if without.starts else _("lets it start")
+
+
+def _share(part: Contribution, together: Combination, *, fitted: bool) -> float | None:
+    """The share of the step that a line brings; None where it is there for another reason."""
+    without = part.without
+    if without is None:
+        return None
+    share = 1 - together.time.seconds / without.seconds
+    if fitted:
+        return None if part.needed and share < LEAST_SHOWN else share
+    return None if part.needed or not without.starts else share
 
 
 def _longer(part: Contribution, together: Combination) -> Iterator[str]:

@@ -50,7 +50,7 @@ class _Lever(Struct, frozen=True, kw_only=True):
         if self.finding.severity is Severity.WARNING and self.finding.proposal is None:
             return (1.5,) if is_uncounted_loss(self.finding) else (3,)
         if self.item is not None and self.item.price is not None and makes_room(self.item, advice):
-            return (1, self.item.price.after_bytes - self.item.price.before_bytes)
+            return (1, self.item.price.after_bytes - self.item.price.before_bytes, -_share(self.item))
         return (2, -_share(self.item))
 
 
@@ -62,38 +62,51 @@ def brief(advice: Advice) -> Iterator[tuple[Part, ...]]:
     by_use = sorted_advice(advice)
     of_all = [item for item in (*by_use.shown, *by_use.yours) if not _is_unread(item)]
     outside = [item for item in of_all if is_worth_a_line(item, advice)]
-    levers = sorted(_levers(advice, by_use, outside).values(), key=lambda lever: lever.rank(advice))[:_MOST]
-    codes = [item.finding.rule.code for item in of_all]
+    levers = sorted(_levers(advice, by_use, outside), key=lambda lever: lever.rank(advice))[:_MOST]
+    told = [lever.item for lever in levers if lever.item is not None]
+    decisions = [item for item in outside if _is_decision(item) and not _among(item, told)]
+    decisions = sorted(decisions, key=_share, reverse=True)[:_MOST]
     if levers:
-        entries = (_entry(lever, advice, more=codes.count(lever.finding.rule.code) - 1) for lever in levers)
+        further = [item for item in of_all if not _among(item, (*told, *decisions))]
+        codes = [item.finding.rule.code for item in further]
+        entries = (_entry(lever, advice, more=codes.count(lever.finding.rule.code)) for lever in levers)
         yield Heading(text=_("What matters most")), *entries
-    named = {lever.finding.rule.code for lever in levers}
-    decisions = [item for item in outside if _is_decision(item) and item.finding.rule.code not in named]
-    decisions.sort(key=_share, reverse=True)
     if decisions:
-        told = (_decision(item, advice) for item in decisions[:_MOST])
-        yield Heading(text=_("Yours to decide")), *told
-    named |= {item.finding.rule.code for item in decisions[:_MOST]}
+        yield Heading(text=_("Yours to decide")), *(_decision(item, advice) for item in decisions)
+    named = {lever.finding.rule.code for lever in levers} | {item.finding.rule.code for item in decisions}
     beside = [lever.item for lever in levers if lever.part is None and lever.item is not None]
-    yield tuple(_alternatives((*beside, *decisions[:_MOST]), advice))
+    yield tuple(_alternatives((*beside, *decisions), advice))
     yield (*_unread(by_use), *_rest(advice, outside, named))
 
 
-def _levers(advice: Advice, by_use: Sorted, outside: Sequence[Recommendation]) -> dict[str, _Lever]:
-    """What may be told, by code: the parts of the block, and what is worth it beside them."""
+def _among(item: Recommendation, items: Iterable[Recommendation]) -> bool:
+    """Whether a piece of advice is one of these, not only one like it."""
+    return any(item is other for other in items)
+
+
+def _levers(advice: Advice, by_use: Sorted, outside: Sequence[Recommendation]) -> list[_Lever]:
+    """What may be told: the parts of the block, and the best of each code that is worth it beside them.
+
+    What is the user's to decide and shortens the step is told whatever else has its code: it may be of
+    another role, or save more than the part of the block does.
+    """
     block = advice.combination
     refused = {refusal.finding.rule.code for refusal in advice.refusals}
-    by_code = {item.finding.rule.code: item for item in reversed((*by_use.shown, *by_use.yours))}
-    levers: dict[str, _Lever] = {}
+    # What is the user's to decide is never part of the block: what is there is another finding of the code.
+    by_code = {item.finding.rule.code: item for item in reversed(by_use.shown)}
+    levers: dict[tuple[str, bool], _Lever] = {}
     for part in () if block is None else block.contributions:
         code = part.finding.rule.code
         if code not in refused:
             item = by_code.get(code)
             finding = part.finding if item is None else item.finding
-            levers.setdefault(code, _Lever(finding=finding, item=item, part=part))
-    for item in outside:
-        levers.setdefault(item.finding.rule.code, _Lever(finding=item.finding, item=item, part=None))
-    return levers
+            levers.setdefault((code, False), _Lever(finding=finding, item=item, part=part))
+    beside = [_Lever(finding=item.finding, item=item, part=None) for item in outside]
+    told = [lever.item for lever in levers.values() if lever.item is not None]
+    for lever in sorted(beside, key=lambda lever: lever.rank(advice)):
+        if lever.item is not None and not _among(lever.item, told):
+            levers.setdefault((lever.finding.rule.code, _is_decision(lever.item)), lever)
+    return list(levers.values())
 
 
 def _is_unread(item: Recommendation) -> bool:

@@ -27,6 +27,15 @@ def lost(given: UserInput) -> str:
     )
 
 
+def side_servers(given: UserInput) -> Iterator[str]:
+    """What a script starts on GPUs before the trainer: a condition of all that is said of memory."""
+    for server in given.servers:
+        yield _(
+            "The script starts {program} before ({place}): what it takes of the same GPUs is "
+            "not in the estimate."
+        ).format(program=server.name, place=place(server.location))
+
+
 def open_values(given: UserInput, *, most: int | None = None) -> str:
     """The arguments whose values only a run would tell, with what settles them; empty where all are known.
 

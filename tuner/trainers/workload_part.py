@@ -11,7 +11,7 @@ from tuner.trainers.settings_by_meaning import SettingsByMeaning
 from tuner.workload import Workload
 
 Path = tuple[str, ...]
-"""Names of fields, from the workload down."""
+"""Names of fields, from the workload down; of one of several structs its place among them."""
 
 
 class WorkloadPart(Struct, frozen=True, kw_only=True):
@@ -26,7 +26,7 @@ class WorkloadPart(Struct, frozen=True, kw_only=True):
         """The part of a workload; None where it has none."""
         part: Any = workload
         for name in self.path:
-            part = None if part is None else getattr(part, name)
+            part = None if part is None else _below(part, name)
         return part
 
     def differs(self, field: Field[Any], wanted: Workload, read: Workload) -> bool:
@@ -68,6 +68,13 @@ def _keys_of_part(
         keys = tuple(key for key in map(of_part.key, dict.fromkeys(meanings)) if key is not None)
         if keys:
             yield (*part.path, *field.path.split(".")), keys
+
+
+def _below(node: Any, name: str) -> Any:
+    """A field of a struct, or the struct at a place; None where there is none at it."""
+    if not isinstance(node, tuple):
+        return getattr(node, name)
+    return node[int(name)] if int(name) < len(node) else None
 
 
 def _with(node: Any, path: Path, values: Mapping[str, Any]) -> Any:

@@ -13,11 +13,12 @@ from msgspec import Struct
 from tuner.errors import Location
 from tuner.inputs.environment import EnvironmentVariable
 from tuner.inputs.shell.carriers import PYTHON
+from tuner.inputs.shell.side_servers import servers_near, side_server
 from tuner.inputs.shell.started_program import StartedProgram
 from tuner.inputs.shell.undecided_parts import UndecidedPart, together
 from tuner.inputs.shell.values import Field, Text, text
 from tuner.inputs.shell.visible_devices import visible_devices
-from tuner.inputs.user_input import Count, OpenArgument, Processes
+from tuner.inputs.user_input import Count, OpenArgument, Processes, SideServer
 
 _DISTRIBUTED = frozenset({"torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch"})
 _STARTERS = frozenset({"torchrun", "accelerate", "deepspeed", "mpirun", "colossalai"})
@@ -40,6 +41,7 @@ class Launch(Struct, frozen=True, kw_only=True):
     doubts: tuple[UndecidedPart, ...] = ()  # what is not run that would tell whether such a branch is taken
     folders: tuple[str, ...] = ()  # that it runs in and that Python looks for modules in, as far as is known
     variables: tuple[EnvironmentVariable, ...] = ()  # of its environment, those which are kept
+    servers: tuple[SideServer, ...] = ()  # started before it, and perhaps on its GPUs
     on_default_path: bool = True  # the way that is read of a script leads to it
 
     @property
@@ -51,8 +53,11 @@ class Launch(Struct, frozen=True, kw_only=True):
 
 def launches(commands: Sequence[StartedProgram]) -> tuple[Launch, ...]:
     """The Python programs among the commands, in the order of the script."""
-    started = []
+    started, servers = [], list[SideServer]()
     for command in commands:
+        server = side_server(command)
+        if server is not None:
+            servers.append(server)
         words = list(command.words)
         position = _program(words)
         if position is not None:
@@ -68,6 +73,7 @@ def launches(commands: Sequence[StartedProgram]) -> tuple[Launch, ...]:
                     doubts=command.doubts,
                     folders=command.folders,
                     variables=command.variables,
+                    servers=servers_near(servers, command),
                 )
             )
     return tuple(started)

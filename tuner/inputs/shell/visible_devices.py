@@ -8,14 +8,14 @@ from tuner.inputs.shell.scope import Scope
 from tuner.inputs.shell.values import Text
 from tuner.inputs.user_input import Count
 
-_NAMES = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ASCEND_RT_VISIBLE_DEVICES")
+DEVICE_NAMES = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ASCEND_RT_VISIBLE_DEVICES")
 _DEVICE = re.compile(r"\d{1,4}|(?:GPU|MIG)-[\w/-]+")
 _MOST = 1_000
 
 
 def exported_devices(scope: Scope) -> tuple[tuple[str, Text], ...]:
     """What a script exports of them to every program that it starts."""
-    values = ((name, scope.variables.get(name)) for name in _NAMES)
+    values = ((name, scope.variables.get(name)) for name in DEVICE_NAMES)
     return tuple(
         (name, value)
         for name, value in values
@@ -32,6 +32,6 @@ def visible_devices(environment: Iterable[tuple[str, Text]], place: Location) ->
     """
     for name, value in dict(environment).items():
         devices = [device.strip() for device in (value.string or "").split(",")]
-        if name in _NAMES and len(devices) <= _MOST and all(map(_DEVICE.fullmatch, devices)):
+        if name in DEVICE_NAMES and len(devices) <= _MOST and all(map(_DEVICE.fullmatch, devices)):
             return Count(value=len(devices), text=f"{name}={value}", location=place, yields=True)
     return None

@@ -4,6 +4,7 @@ What it checks
 --------------
 
 Megatron rotates the queries and the keys of a layer in plain operations, and one kernel in their place shortens the step.
+The critic and a reward model are asked about as well, each for its own architecture.
 
 Why it matters
 --------------
@@ -22,14 +23,18 @@ Sources
 -------
 
 Megatron-Core 0.12 to 0.16, ``models/common/embeddings/rope_utils.py`` (``apply_rotary_pos_emb``, ``_apply_rotary_pos_emb_thd``).
+verl 0.4.1 to 0.7.0, ``workers/megatron_workers.py``: actor, reference, critic and reward model each read ``megatron.override_transformer_config`` of their own section.
 verl 0.7.1, ``examples/grpo_trainer/run_qwen3-235b_megatron_96gb.sh`` and ``run_qwen3-30b_dapo_megatron_fp8_trtllm.sh`` (``override_transformer_config.apply_rope_fusion=True``).
 """
+
+from msgspec.structs import replace
 
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.language import N_, _
+from tuner.model_shape import ModelShape
 from tuner.rules.case import Case
-from tuner.workload import Backend
+from tuner.workload import Backend, Engine, Workload
 
 RULE = Rule(
     code="KRN008",
@@ -42,25 +47,48 @@ RULE = Rule(
 
 
 def check(case: Case) -> Finding | None:
-    """Rotate by one kernel, in actor and reference."""
-    engine, model = case.workload.actor.engine, case.workload.model
-    if engine.backend is not Backend.MEGATRON or engine.fused_rotary:
+    """Rotate by one kernel in every role whose architecture has one."""
+    workload = case.workload
+    apart = [it for it in workload.passes() if _rotates_apart(it.model, it.engine)]
+    if not apart or workload.cluster.gpu.is_ascend:
         return None
-    if case.workload.cluster.gpu.is_ascend or model.latent is not None or model.tower is not None:
-        return None
-    proposal = case.workload.with_policy_engines(fused_rotary=True)
+    proposal = _fused(workload)
     if not case.pays(proposal):
         return None
+    last = apart[-1]  # of the actor's passes its update
     return Finding(
         rule=RULE,
         message=_(
             "queries and keys of each sequence are rotated one after the other, in a dozen kernels each"
         )
-        if engine.rotates_each
+        if last.engine.rotates_each
         else _("queries and keys are rotated in a dozen kernels each"),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,
-        phase=case.workload.actor_update.phase,
+        phase=last.phase,
         proposal=proposal,
         notes=(_("the kernel is Transformer Engine's"),),
     )
+
+
+def _rotates_apart(model: ModelShape, engine: Engine) -> bool:
+    """Whether a model is rotated in plain operations that one kernel could replace."""
+    plain = engine.backend is Backend.MEGATRON and not engine.fused_rotary
+    return plain and model.latent is None and model.tower is None
+
+
+def _fused(workload: Workload) -> Workload:
+    """The workload with one kernel in the roles that lack it; critic and reward model have their own models."""
+
+    def of(model: ModelShape, engine: Engine) -> Engine:
+        return replace(engine, fused_rotary=True) if _rotates_apart(model, engine) else engine
+
+    changed = workload.with_actor(engine=of(workload.model, workload.actor.engine))
+    reference, critic, reward = workload.reference, workload.critic, workload.reward
+    if reference is not None:
+        changed = changed.with_reference(engine=of(workload.model, reference.engine))
+    if critic is not None:
+        changed = changed.with_critic(engine=of(critic.model, critic.engine))
+    if reward is not None and reward.model is not None and reward.engine is not None:
+        changed = changed.with_reward(engine=of(reward.model, reward.engine))
+    return changed

@@ -4,6 +4,7 @@ What it checks
 --------------
 
 A smaller tensor-parallel size of the rollout engine leaves room for weights and cache, and shortens the step.
+Every smaller size is tried, with a smaller memory fraction where its weights lack room else.
 
 Why it matters
 --------------
@@ -25,12 +26,14 @@ verl documentation, performance tuning guide, "Rollout Generation Tuning".
 HybridFlow (arXiv:2409.19256), section 8.4.
 """
 
+from math import ceil
+
 from tuner.counted import counted
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
-from tuner.language import N_, ngettext
+from tuner.language import N_, _, ngettext
 from tuner.rules.case import Case
-from tuner.rules.rollout_engine import tensor_sizes
+from tuner.rules.rollout_engine import hundredths, least_fraction, starts, tensor_sizes, with_fraction
 from tuner.workload import Phase, Workload
 
 RULE = Rule(
@@ -49,14 +52,13 @@ def check(case: Case) -> Finding | None:
     if rollout.expert_parallel > 1:
         return None
     sizes = tensor_sizes(workload.model, rollout, workload.cluster.gpus_per_node)
-    smaller = [size for size in sizes if size < rollout.tensor_parallel]
-    # Whether it fits is told sooner than what it takes, since few rollouts are alike.
-    fitting = [size for size in smaller if case.affords(_sized(workload, size))]
-    paying = [size for size in fitting if case.faster(_sized(workload, size))]
+    sized = (_affordable(case, size) for size in sizes if size < rollout.tensor_parallel)
+    paying = [proposal for proposal in sized if proposal is not None and case.faster(proposal)]
     if not paying:
         return None
-    best = min(paying, key=lambda size: case.seconds(_sized(workload, size)))
-    replicas = _sized(workload, best).generator.replicas
+    best = min(paying, key=case.seconds)
+    smaller = best.generator
+    lowered = smaller.memory_fraction != rollout.memory_fraction
     return Finding(
         rule=RULE,
         message=ngettext(
@@ -66,15 +68,37 @@ def check(case: Case) -> Finding | None:
         ).format(
             replicas=counted(rollout.replicas, "replica"),
             gpus=counted(rollout.replica_gpus, "GPU"),
-            more_replicas=replicas,
-            fewer_gpus=_sized(workload, best).generator.replica_gpus,
+            more_replicas=smaller.replicas,
+            fewer_gpus=smaller.replica_gpus,
         ),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,
         phase=Phase.ROLLOUT,
-        proposal=_sized(workload, best),
+        proposal=best,
+        notes=(_fraction_note(smaller.memory_fraction, workload),) if lowered else (),
     )
 
 
-def _sized(workload: Workload, size: int) -> Workload:
-    return workload.with_rollout(tensor_parallel=size)
+def _affordable(case: Case, size: int) -> Workload | None:
+    """The workload with replicas of a size, and with a smaller memory fraction where it lacks room else.
+
+    More weights on each GPU leave less for the trainer at the sync and at the wake-up; the cache makes room.
+    """
+    sized = case.workload.with_rollout(tensor_parallel=size)
+    # Whether it fits is told sooner than what it takes, since few rollouts are alike.
+    if case.affords(sized):
+        return sized
+    if not starts(sized) or not case.faster(sized):  # less cache makes it no faster
+        return None
+    enough = least_fraction(sized)
+    if enough is None:
+        return None
+    fractions = range(round(hundredths(enough)), ceil(hundredths(sized)))
+    most = case.largest(fractions, lambda value: with_fraction(sized, value))
+    return None if most is None else with_fraction(sized, most)
+
+
+def _fraction_note(fraction: float, workload: Workload) -> str:
+    return _("their memory fraction is {fraction:.2f} instead of {before:.2f}, so that all fits").format(
+        fraction=fraction, before=workload.generator.memory_fraction
+    )

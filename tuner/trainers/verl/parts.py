@@ -15,13 +15,17 @@ from tuner.trainers.verl.fields.reference import REFERENCE
 from tuner.trainers.verl.fields.role import EngineContext
 from tuner.trainers.verl.fields.rollout_fields import ROLLOUT, RolloutContext
 from tuner.trainers.verl.fields.saving import SAVING, SavedRole, SavingContext
-from tuner.trainers.verl.fields.services import reward_source
+from tuner.trainers.verl.fields.served import ServedSource
+from tuner.trainers.verl.fields.services import reward_source, teacher_source
 from tuner.trainers.verl.fields.sync import SYNC, SyncContext
 from tuner.trainers.verl.programs import Program
 from tuner.trainers.verl.read import batches_by_reference_keys
 from tuner.trainers.verl.source import ReleaseSettings, Role
 from tuner.trainers.workload_part import Path, WorkloadPart
-from tuner.workload import Backend, Engine, Reference, Workload
+from tuner.workload import Backend, Engine, Reference, Rollout, Service, ServiceRole, Workload
+
+#: What proposals choose of a reward model's engine under Megatron.
+_OF_REWARD = ("param_offload", "fused_rotary")
 
 
 def parts(source: ReleaseSettings, workload: Workload) -> Iterator[WorkloadPart]:
@@ -38,6 +42,7 @@ def parts(source: ReleaseSettings, workload: Workload) -> Iterator[WorkloadPart]
     yield from _heads(source, workload)
     yield _rollout(source, workload)
     yield from _reward(source, workload)
+    yield from _teachers(source, workload)
     context = SyncContext(
         source=source, model=workload.model, rollout=workload.generator, actor=workload.actor.engine
     )
@@ -147,17 +152,7 @@ def _reward(source: ReleaseSettings, workload: Workload) -> Iterator[WorkloadPar
     if reward is None:
         return
     if reward.server is not None:
-        assert reward.model is not None  # or nobody would serve it
-        context = RolloutContext(
-            source=reward_source(source),
-            rollout_engine=reward.server.engine,
-            version=reward.server.engine_version,
-            colocated=reward.shares_gpus,
-            max_prompt_tokens=workload.batch.max_prompt_tokens,
-            max_response_tokens=workload.batch.max_response_tokens,
-            model=reward.model,
-            gpu=workload.cluster.gpu,
-        )
+        context = _served(reward_source(source), workload, reward, reward.server)
         yield WorkloadPart(path=("reward", "server"), fields=ROLLOUT, context=context)
     elif reward.engine is not None and reward.model is not None:
         yield _pass(source, ("reward", "scoring"), "reward", reward.engine)
@@ -170,5 +165,30 @@ def _reward(source: ReleaseSettings, workload: Workload) -> Iterator[WorkloadPar
             model=reward.model,
             gpus=reward.engine.parallel.gpus,
         )
-        offload = tuple(field for field in MEGATRON["reward"] if field.path == "param_offload")
-        yield WorkloadPart(path=("reward", "engine"), fields=offload, context=engine)
+        fields = tuple(field for field in MEGATRON["reward"] if field.path in _OF_REWARD)
+        yield WorkloadPart(path=("reward", "engine"), fields=fields, context=engine)
+
+
+def _teachers(source: ReleaseSettings, workload: Workload) -> Iterator[WorkloadPart]:
+    """The inference engine of each teacher, by its place among all services."""
+    places = [at for at, it in enumerate(workload.services) if it.role is ServiceRole.TEACHER]
+    for place, at in enumerate(places):
+        teacher = workload.services[at]
+        if teacher.server is not None:
+            context = _served(teacher_source(source, place), workload, teacher, teacher.server)
+            yield WorkloadPart(path=("services", str(at), "server"), fields=ROLLOUT, context=context)
+
+
+def _served(source: ServedSource, workload: Workload, service: Service, server: Rollout) -> RolloutContext:
+    """What reading and writing the inference engine of a service takes."""
+    assert service.model is not None  # or nobody would serve it
+    return RolloutContext(
+        source=source,
+        rollout_engine=server.engine,
+        version=server.engine_version,
+        colocated=service.shares_gpus,
+        max_prompt_tokens=workload.batch.max_prompt_tokens,
+        max_response_tokens=workload.batch.max_response_tokens,
+        model=service.model,
+        gpu=workload.cluster.gpu,
+    )

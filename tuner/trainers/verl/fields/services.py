@@ -144,6 +144,17 @@ def _teacher_path(source: ReleaseSettings, name: str) -> str:
     return source.settings.text(f"{TEACHERS}.{name}.model_path", default="")
 
 
+def teacher_source(source: ReleaseSettings, place: int) -> ServedSource:
+    """The settings of a teacher's inference engine, under the rollout's meanings.
+
+    Args:
+        source: the settings.
+        place: of the teacher among the teachers of the job.
+    """
+    name = tuple(_teachers(source))[place]
+    return ServedSource.of(source, (f"{TEACHERS}.{name}.inference",))
+
+
 def _teacher(
     source: ReleaseSettings,
     name: str,

@@ -1,0 +1,63 @@
+"""Sizes of a rollout's replicas that pay: with the room that they need, and every one between."""
+
+from tuner.advise import Advice
+from tuner.consultation.consult import consult
+from tuner.consultation.premises import Premises
+
+ROLLOUT = "actor_rollout_ref.rollout"
+
+
+def advised(*more: str, model: str, gpu: str = "h100-sxm") -> Advice:
+    words = [
+        "algorithm.adv_estimator=grpo",
+        f"actor_rollout_ref.model.path={model}",
+        f"{ROLLOUT}.name=trtllm",
+        f"{ROLLOUT}.n=8",
+        f"{ROLLOUT}.gpu_memory_utilization=0.85",
+        f"{ROLLOUT}.tensor_model_parallel_size=4",
+        "data.train_batch_size=512",
+        "data.max_prompt_length=512",
+        "data.max_response_length=2048",
+        "actor_rollout_ref.actor.ppo_mini_batch_size=256",
+        "actor_rollout_ref.actor.use_dynamic_bsz=True",
+        "actor_rollout_ref.actor.strategy=fsdp2",
+        "trainer.n_gpus_per_node=8",
+        *more,
+    ]
+    return consult("/dev/null", words, Premises(gpu=gpu, verl_version="0.9.1")).advice
+
+
+def sizes(overrides: tuple[str, ...]) -> dict[str, str]:
+    pairs = (text.lstrip("+").split("=") for text in overrides if text.startswith(ROLLOUT))
+    return {key.removeprefix(f"{ROLLOUT}."): value for key, value in pairs}
+
+
+def test_a_size_that_passes_the_limit_by_itself_comes_with_the_fraction_that_makes_room() -> None:
+    """One GPU holds four times the weights, beside which 85 % of the rest is a little too much cache."""
+    advice = advised(model="Qwen/Qwen2.5-3B-Instruct")
+    (item,) = (item for item in advice.recommendations if item.finding.rule.code == "ROL008")
+    proposed = sizes(item.overrides)
+    assert proposed["tensor_model_parallel_size"] == "1"
+    assert 0.7 < float(proposed["gpu_memory_utilization"]) < 0.85
+    assert any("instead of 0.85" in note for note in item.finding.notes)
+    assert item.price is not None and item.price.time_change is not None and item.price.time_change < -0.1
+    together = advice.combination
+    assert together is not None and sizes(together.overrides)["tensor_model_parallel_size"] == "1"
+    after = advised(*together.overrides, model="Qwen/Qwen2.5-3B-Instruct")
+    assert after.combination is None
+
+
+def test_a_size_that_fits_as_it_is_leaves_the_fraction_alone() -> None:
+    advice = advised(f"{ROLLOUT}.gpu_memory_utilization=0.7", model="Qwen/Qwen2.5-3B-Instruct")
+    (item,) = (item for item in advice.recommendations if item.finding.rule.code == "ROL008")
+    assert sizes(item.overrides) == {"tensor_model_parallel_size": "1"} and not item.finding.notes
+
+
+def test_a_size_between_is_proposed_where_the_smallest_does_not_pay() -> None:
+    """Two GPUs share 61 GiB of weights, which leave too little cache on one."""
+    words = (f"{ROLLOUT}.tensor_model_parallel_size=8", f"{ROLLOUT}.gpu_memory_utilization=0.6")
+    advice = advised(*words, model="Qwen/Qwen2.5-32B-Instruct", gpu="h200-sxm")
+    (item,) = (item for item in advice.recommendations if item.finding.rule.code == "ROL008")
+    assert sizes(item.overrides)["tensor_model_parallel_size"] == "2"
+    assert advice.combination is not None
+    assert sizes(advice.combination.overrides)["tensor_model_parallel_size"] == "2"

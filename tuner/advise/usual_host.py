@@ -1,0 +1,23 @@
+"""How much host memory a node has where nobody says: what a job asks for beyond it has to be told."""
+
+from tuner.memory import Estimate
+from tuner.units import GIB
+
+# For each GPU of a node: NVIDIA's DGX A100 comes with 1 TB or 2 TB for eight, DGX H100 with 2 TB.
+LEAST_USUAL_BYTES, MOST_USUAL_BYTES = 128 * GIB, 256 * GIB
+
+
+def is_usual(host_bytes: int, most_bytes: int, gpus_per_node: int) -> bool:
+    """Whether most nodes have as much host memory: what is expected, and at most.
+
+    What is expected is held to the smaller of usual nodes, and what it may come to to the larger ones.
+    """
+    expected_fits = host_bytes <= LEAST_USUAL_BYTES * gpus_per_node
+    return expected_fits and most_bytes <= MOST_USUAL_BYTES * gpus_per_node
+
+
+def may_lack_host(estimate: Estimate, gpus_per_node: int) -> bool:
+    """Whether a node may have too little host memory: less than is known of it, else than is usual."""
+    if estimate.host_capacity_bytes is not None:
+        return estimate.host_high_bytes > estimate.host_capacity_bytes
+    return not is_usual(estimate.host_bytes, estimate.host_high_bytes, gpus_per_node)
