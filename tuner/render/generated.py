@@ -32,9 +32,9 @@ def kept_groups(batch: Batch, filtered: GroupFilter, of_run: Collection[str]) ->
     low, high = (f"{end:.2g}" for end in KEPT_GROUPS_ENDS)
     said = around(share, low, high, _("assumed")) if filtered.assumed else f"{share} ({origin})"
     told = (
-        _("{share} of the groups are kept: {generated:.2g} times the responses of a step are generated")
+        _("{share} of the groups are kept: {generated:.3g} times the responses of a step are generated")
         if filtered.round_prompts is None
-        else _("{share} of the groups are kept: {rounds:.2g} rounds of {prompts:,} prompts a step")
+        else _("{share} of the groups are kept: {rounds:.3g} rounds of {prompts:,} prompts a step")
     ).format(
         share=said,
         generated=batch.generated_share,
