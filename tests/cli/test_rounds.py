@@ -99,7 +99,7 @@ def test_the_v1_trainer_replaces_groups_and_throws_away_what_is_left() -> None:
 
 def test_what_is_assumed_is_said_with_its_ends_and_its_option() -> None:
     text = said()
-    assert "0.58 (0.33 to 1, assumed) of the groups are kept: 2 rounds of 128 prompts a step" in text
+    assert "0.58 (0.33 to 1, assumed) of the groups are kept: 2.01 rounds of 128 prompts a step" in text
     assert "give --kept-groups" in text
     assert "groups that are filtered" not in text
     known = said("--kept-groups", "0.6")
@@ -155,8 +155,8 @@ def test_a_cap_that_no_response_reaches_costs_next_to_nothing() -> None:
     far, farther = capped(8192), capped(20480)
     assert seconds(farther) < 1.15 * seconds(far)  # tensors that are padded to it travel
     longest = capped(20480, "--response-max", "20480")
-    assert seconds(longest) > 3 * seconds(farther)
-    assert farther["step_time"]["high_s"] > 0.7 * longest["step_time"]["seconds"]
+    assert seconds(longest) > 1.8 * seconds(farther)
+    assert farther["step_time"]["high_s"] > longest["step_time"]["seconds"]
     assert [one["name"] for one in farther["step_time"]["narrowed_by"]] == ["response_max"]
     assert peaks(farther) == peaks(longest)
 
