@@ -69,6 +69,8 @@ class PremiseValues(TypedDict, total=False):
     mean_prompt: float | None
     mean_response: float | None
     response_p95: float | None
+    response_max: float | None
+    kept_groups: float | None
     tool_seconds: float | None
     turns: float | None
     tool_tokens: int | None

@@ -36,9 +36,12 @@ def test_what_is_assumed_is_said_and_the_option_named() -> None:
 
 def test_what_is_given_is_said() -> None:
     said = "lengths mean prompt 400 (--mean-prompt-length), mean response 900 (--mean-response-length)"
-    assert f"{said} not set" in words(*MEANS)
-    known = words(*MEANS, "--response-p95", "2000")
-    assert f"{said}, 95 % of responses up to 2,000 (--response-p95) not set" in known
+    assert f"{said}; longest response 3,072 (1,800 to 3,072, expected of" in words(*MEANS)
+    known = words(*MEANS, "--response-p95", "2000", "--response-max", "2500")
+    assert (
+        f"{said}, 95 % of responses up to 2,000 (--response-p95); longest response 2,500 (--response-max) "
+        "not set" in known
+    )
     half = words("--mean-response-length", "900")
     assert "mean prompt 512 (assumed), mean response 900 (--mean-response-length); give --mean-prompt" in half
 
@@ -60,6 +63,8 @@ def test_a_note_on_what_is_assumed_goes_where_it_is_known() -> None:
 def test_the_json_has_them_with_the_workload() -> None:
     lengths = report(*MEANS, "--response-p95", "2000")["workload"]["batch"]["lengths"]
     others = {
+        "response_max": None,
+        "kept_groups": None,
         "tool_seconds": None,
         "turns": None,
         "tool_tokens": None,

@@ -58,7 +58,7 @@ def test_lengths_come_from_the_run_and_options_win() -> None:
     assert (lengths["mean_prompt"], lengths["mean_response"], lengths["response_p95"]) == (180, 700, None)
     report = advised(text, "--mean-response-length", "900")
     assert report["workload"]["batch"]["lengths"]["mean_response"] == 900
-    assert report["log"]["lengths"] == ["mean_prompt"]
+    assert report["log"]["lengths"] == ["mean_prompt", "response_max"]
     said = run("advise", "-", *GPU, stdin=text).out
     assert "mean prompt 180 (the run), mean response 700 (the run)" in said
 

@@ -71,6 +71,8 @@ LAUNCHES: tuple[Sequence[str], ...] = (
     (*DYNAMIC, f"{ROLLOUT}.name=trtllm"),
     (*DYNAMIC, f"{ROLLOUT}.name=hf"),
     (*DYNAMIC, f"{ROLLOUT}.max_model_len=null"),
+    (*DYNAMIC, "++algorithm.filter_groups.enable=True"),
+    (*DYNAMIC, "++algorithm.filter_groups.enable=True", "trainer.use_v1=False"),
     *_JUDGED,
 )
 

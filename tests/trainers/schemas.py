@@ -13,6 +13,7 @@ OUTSIDE = (
     "async_resources.",
     "actor_rollout_ref.model.fused_kernel_options.",
     "data.gen_batch_size",
+    "algorithm.filter_groups.",
 )
 # Read with .get() by the legacy workers, so that they may be added although no schema lists them.
 ADDED = ("mixed_precision.", "override_optimizer_config.", "override_transformer_config.", "engine_kwargs.")

@@ -83,7 +83,9 @@ NAMED = json.loads(DATA.read_text("utf-8"))
 PROGRAMS = {Program.PPO: BUNDLED, Program.SFT: BUNDLED[: BUNDLED.index("0.7.1")]}
 PROGRAMS[Program.SFT_ENGINE] = BUNDLED[BUNDLED.index("0.6.0") :]
 _OF_RECIPE = "a recipe's, which the wheels before 0.8.0 lack"
-OUTSIDE = dict.fromkeys(("require_batches", "use_rollout_log_probs", "compute_prox_log_prob"), _OF_RECIPE)
+OUTSIDE = dict.fromkeys(
+    ("require_batches", "use_rollout_log_probs", "compute_prox_log_prob", "max_num_gen_batches"), _OF_RECIPE
+)
 
 
 def is_handed_on(key: str) -> bool:

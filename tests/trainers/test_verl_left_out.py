@@ -76,10 +76,10 @@ def test_the_defaults_leave_nothing_out(config: str, version: str) -> None:
         ),
         ([f"{MODEL}.use_shm=True"], "0.5.0", "the copy of the model in shared memory", f"{MODEL}.use_shm"),
         (
-            ["algorithm.filter_groups.enable=True"],
-            "0.9.1",
-            "groups that are filtered and generated again",
-            "algorithm.filter_groups.enable",
+            ["+data.gen_batch_size=384"],
+            "0.7.1",
+            "the batch size of generation",
+            "data.gen_batch_size",
         ),
     ],
 )
@@ -190,5 +190,4 @@ def test_parts_of_real_launches() -> None:
     assert read > 250
     assert names["the reward model"] >= 20
     assert names["what is peculiar to an Ascend card"] >= 20
-    assert names["groups that are filtered and generated again"] >= 10
     assert names.total() < 1.5 * read

@@ -182,6 +182,35 @@ ResponseP95 = Annotated[
         show_default=False,
     ),
 ]
+ResponseMax = Annotated[
+    float | None,
+    typer.Option(
+        OPTIONS["response_max"],
+        min=1,
+        metavar="TOKENS",
+        help=_(
+            "Length of the longest response of a step, such as a run's response_length/max, with which the "
+            "rollout ends; without it, the longest that is expected of so many responses. The seconds alone "
+            "go by it."
+        ),
+        show_default=False,
+    ),
+]
+KeptGroups = Annotated[
+    float | None,
+    typer.Option(
+        OPTIONS["kept_groups"],
+        min=0.0,
+        max=1.0,
+        metavar="SHARE",
+        help=_(
+            "Share of groups of responses that algorithm.filter_groups keeps, since their rewards differ: as "
+            "many more are generated. A log that has train/num_gen_batches tells it; 0.577 is assumed, from "
+            "a third to all of them."
+        ),
+        show_default=False,
+    ),
+]
 ToolSeconds = Annotated[
     float | None,
     typer.Option(
@@ -296,6 +325,8 @@ ANNOTATIONS: dict[str, object] = {
     "mean_prompt": MeanPromptLength,
     "mean_response": MeanResponseLength,
     "response_p95": ResponseP95,
+    "response_max": ResponseMax,
+    "kept_groups": KeptGroups,
     "tool_seconds": ToolSeconds,
     "turns": Turns,
     "tool_tokens": ToolTokens,

@@ -23,6 +23,8 @@ def lengths_of(premises: Premises) -> Lengths:
         mean_prompt=_whole_tokens(premises, "mean_prompt", premises.mean_prompt),
         mean_response=_whole_tokens(premises, "mean_response", premises.mean_response),
         response_p95=_whole_tokens(premises, "response_p95", premises.response_p95),
+        response_max=_whole_tokens(premises, "response_max", premises.response_max),
+        kept_groups=_finite(premises, "kept_groups", premises.kept_groups),
         tool_seconds=_finite(premises, "tool_seconds", premises.tool_seconds),
         turns=_finite(premises, "turns", premises.turns),
         tool_tokens=premises.tool_tokens,
@@ -73,6 +75,8 @@ def expect_possible(workload: Workload, premises: Premises) -> None:
     _expect_within_maxima(batch, premises)
     _expect_room_for_images(batch, premises)
     _expect_agreement(batch.lengths, premises)
+    _expect_longest(batch.lengths, premises)
+    _expect_filter(batch, premises)
 
 
 def _expect_modelled(workload: Workload) -> None:
@@ -167,6 +171,7 @@ def _expect_within_maxima(batch: Batch, premises: Premises) -> None:
         ("mean_prompt", lengths.mean_prompt, batch.max_prompt_tokens, prompts),
         ("mean_response", lengths.mean_response, batch.max_response_tokens, responses),
         ("response_p95", lengths.response_p95, batch.max_response_tokens, responses),
+        ("response_max", lengths.response_max, batch.max_response_tokens, responses),
     ):
         if tokens is not None and tokens > most:
             raise premises.error(text.format(option=OPTIONS[name], tokens=tokens, most=most), name)
@@ -232,4 +237,44 @@ def _expect_agreement(lengths: Lengths, premises: Premises) -> None:
             hint=_(
                 "with 5 % of responses of at least {p95:,} tokens the mean is at least {least:,.0f}"
             ).format(p95=p95, least=least),
+        )
+
+
+def _expect_longest(lengths: Lengths, premises: Premises) -> None:
+    """Refuse a longest response that is shorter than what others are said to be.
+
+    Raises:
+        InputError: it is below the mean or the 95th percentile.
+    """
+    longest = lengths.response_max
+    for name, tokens in (("mean_response", lengths.mean_response), ("response_p95", lengths.response_p95)):
+        if longest is not None and tokens is not None and longest < tokens:
+            message = _("{option} {longest:,} is below {response} {tokens:,}")
+            raise premises.error(
+                message.format(
+                    option=OPTIONS["response_max"], longest=longest, response=OPTIONS[name], tokens=tokens
+                ),
+                "response_max",
+                name,
+                hint=_("give both in tokens of responses, over the same steps"),
+            )
+
+
+def _expect_filter(batch: Batch, premises: Premises) -> None:
+    """Refuse a share of kept groups that is none, or of a job that keeps all of them.
+
+    Raises:
+        InputError: it is 0, or nothing filters groups.
+    """
+    share = batch.lengths.kept_groups
+    if share is None:
+        return
+    option = OPTIONS["kept_groups"]
+    if share <= 0:
+        message = _("{option} {share:g}: a step of which no group is kept never ends")
+        raise premises.error(message.format(option=option, share=share), "kept_groups")
+    if batch.group_filter is None:
+        message = _("{option} {share:g}: this job filters no groups")
+        raise premises.error(
+            message.format(option=option, share=share), "kept_groups", hint=_("leave it out")
         )

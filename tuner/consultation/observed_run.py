@@ -14,8 +14,10 @@ from tuner.inputs.log.metrics import StepMetrics
 from tuner.language import ngettext
 from tuner.trainers.protocol import Loaded
 from tuner.workload import P95, Batch
+from tuner.workload.group_filter import kept_share_of
 from tuner.workload.observed_run import ObservedRun
 
+_SHORTER = ("mean_response", "response_p95")  # than the longest response
 _CUT_SHARE = 1 - P95  # of responses: where as many reach the maximum, it is their 95th percentile
 
 
@@ -35,6 +37,9 @@ def with_lengths(premises: Premises, run: ObservedRun, batch: Batch) -> tuple[Pr
     }
     if lengths_of_run["mean_response"] is not None and premises.mean_response is None:
         lengths_of_run["response_p95"] = _p95(run, batch, round(lengths_of_run["mean_response"]))
+    others = (premises.mean_response, premises.response_p95, *map(lengths_of_run.get, _SHORTER))
+    lengths_of_run["response_max"] = _longest(run, batch, max(length or 0.0 for length in others))
+    lengths_of_run["kept_groups"] = _kept_groups(run, batch)
     if run.tool_seconds:
         lengths_of_run["tool_seconds"] = run.tool_seconds
     if run.turns is not None and (run.turns > 1 or batch.conversation is not None):
@@ -90,6 +95,24 @@ def _within(observed: float | None, most: int) -> int | None:
     if observed is None or not 1 <= round(observed) <= most:
         return None
     return round(observed)
+
+
+def _longest(run: ObservedRun, batch: Batch, least: float) -> int | None:
+    """The longest response; None where the job allows no such one, or others are said to be longer."""
+    longest = run.longest_response_tokens
+    if longest is None or not round(least) <= ceil(longest) <= batch.max_response_tokens:
+        return None
+    return max(1, ceil(longest))
+
+
+def _kept_groups(run: ObservedRun, batch: Batch) -> float | None:
+    """The share of groups that a filter kept, from the rounds of a step where the run tells these."""
+    filtered = batch.group_filter
+    if filtered is None:
+        return None
+    if filtered.round_prompts is None or run.generation_rounds is None:
+        return run.kept_groups
+    return kept_share_of(batch.prompts, filtered.round_prompts, run.generation_rounds)
 
 
 def _p95(run: ObservedRun, batch: Batch, mean: int) -> int | None:

@@ -37,6 +37,8 @@ class Premises(Struct, frozen=True, kw_only=True):
     mean_prompt: float | None = None  # tokens
     mean_response: float | None = None  # tokens
     response_p95: float | None = None  # tokens
+    response_max: float | None = None  # tokens of the longest response of a step
+    kept_groups: float | None = None  # share of groups of responses that a filter keeps
     tool_seconds: float | None = None  # for which the response that ends last waits
     turns: float | None = None  # of a response
     tool_tokens: int | None = None  # between two turns

@@ -175,9 +175,9 @@ def _cache(rollout: RolloutMemory, advice: Advice) -> Iterator[str]:
 
 def seconds(advice: Advice) -> Iterator[str]:
     """What a step and a checkpoint take; empty for a job without seconds."""
-    from tuner.render.step_seconds import saving_seconds, step_seconds  # the short answer has none of it
+    from tuner.render.step_seconds import narrower, saving_seconds, step_seconds  # the short answer has none
 
-    yield from filter(None, [step_seconds(advice), saving_seconds(advice)])
+    yield from filter(None, [step_seconds(advice), narrower(advice), saving_seconds(advice)])
 
 
 def hours(answer: Consultation) -> Iterator[str]:

@@ -146,5 +146,5 @@ def combination_report(advice: Advice) -> CombinationReport | None:
         CombinationReport,
         together,
         memory=memory_report(together.estimate, together.time),
-        step_time=StepTimeReport.of(together.step, together.workload.batch),
+        step_time=StepTimeReport.of(together.step, together.time, together.workload),
     )

@@ -193,7 +193,7 @@ def _side(side: Side) -> SideReport:
         capacity_bytes=estimate.capacity_bytes,
         host_bytes=estimate.host_bytes,
         seconds=job.case.time.seconds,
-        step_time=StepTimeReport.of(job.case.step, job.case.workload.batch),
+        step_time=StepTimeReport.of(job.case.step, job.case.time, job.case.workload),
         left_out=tuple(part.name for part in side.left_out),
     )
 

@@ -39,7 +39,7 @@ def report(answer: Consultation) -> Report:
         time=phase_times(advice.time, advice.workload.cluster),
         step_time=None
         if advice.workload.unmodelled_engine or advice.validates_only
-        else StepTimeReport.of(advice.step, advice.workload.batch),
+        else StepTimeReport.of(advice.step, advice.time, advice.workload),
         saving=saving_report(advice.saving, advice.workload.cluster),
         findings=tuple(finding_report(item) for item in advice.recommendations),
         combination=combination_report(advice),

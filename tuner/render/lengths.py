@@ -5,8 +5,9 @@ from collections.abc import Collection
 from tuner.advise import Advice
 from tuner.language import _
 from tuner.memory.fitting.lengths import length_decides
+from tuner.render.generated import kept_groups, longest
 from tuner.render.numbers import tokens
-from tuner.render.words import listed
+from tuner.render.words import clauses, listed
 from tuner.rules.wording import around
 from tuner.workload import Conversation, Images, Workload
 
@@ -18,8 +19,12 @@ def premise(workload: Workload, of_run: Collection[str] = ()) -> str:
         workload: the job.
         of_run: names of the lengths that the log of a run tells.
     """
-    waiting = workload.batch.lengths.tool_seconds
+    waiting, filtered = workload.batch.lengths.tool_seconds, workload.batch.group_filter
     lengths = _lengths(workload, of_run)
+    if workload.rollout is not None:
+        lengths = clauses(filter(None, [lengths, longest(workload.batch, of_run)]))
+    if filtered is not None:
+        lengths = clauses([lengths, kept_groups(workload.batch, filtered, of_run)])
     if workload.batch.conversation is not None:
         lengths = _("{lengths}; {turns}").format(
             lengths=lengths, turns=_turns(workload.batch.conversation, of_run)

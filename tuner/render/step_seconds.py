@@ -1,6 +1,7 @@
 """The seconds of a step, its phases and a checkpoint in words, with their intervals and what they rest on."""
 
 from tuner.advise import Advice
+from tuner.consultation.premises import OPTIONS
 from tuner.counted import counted
 from tuner.hardware import Cluster
 from tuner.language import _
@@ -8,7 +9,7 @@ from tuner.render.lengths import assumed_lengths
 from tuner.render.numbers import gib, phase_seconds, rests_on, seconds
 from tuner.render.words import clauses, listed, sentence
 from tuner.rules.wording import around, duration
-from tuner.timing import Interval, phase_interval
+from tuner.timing import Interval, narrowings, phase_interval
 from tuner.timing.saving import storage_bytes_per_s
 from tuner.units import GIGA
 
@@ -34,6 +35,20 @@ def step_seconds(advice: Advice) -> str:
         )
     return _("Step time: {step}. It is the sum of its phases, in seconds: {phases}.").format(
         step=step, phases=phases
+    )
+
+
+def narrower(advice: Advice) -> str:
+    """What would make the interval of the step narrower; empty where all of that is known."""
+    said = narrowings(advice.time, advice.workload.cluster)
+    if not said:
+        return ""
+    options = (
+        _("{share:.0%} of its width with {option}").format(option=OPTIONS[one.name], share=one.width_share)
+        for one in said
+    )
+    return _("Its interval would be narrower if somebody said more: {options}.").format(
+        options=listed(options)
     )
 
 

@@ -8,9 +8,9 @@ from tuner.evidence import Evidence
 from tuner.field_marks import HighSeconds, LowSeconds, RatesOf, Seconds
 from tuner.hardware import Cluster
 from tuner.render.publication import extended, publish
-from tuner.timing import Interval, PhaseTime, StepTime, phase_interval
+from tuner.timing import Interval, Narrowing, PhaseTime, StepTime, narrowings, phase_interval
 from tuner.timing.saving import SavingTime, storage_bytes_per_s
-from tuner.workload import Batch
+from tuner.workload import Workload
 
 
 class TimePart(NamedTuple):
@@ -62,11 +62,20 @@ class StepTimeReport(Interval, frozen=True, kw_only=True):
         bool,
         Meta(description="nobody said how long responses are; the interval does not count that"),
     ]
+    narrowed_by: Annotated[
+        tuple[Narrowing, ...],
+        Meta(description="what nobody said and the interval counts, what would narrow it most first"),
+    ] = ()
 
     @classmethod
-    def of(cls, interval: Interval, batch: Batch) -> "StepTimeReport":
-        """The interval of a step's seconds, at the lengths of a job."""
-        return extended(cls, interval, lengths_assumed=batch.known_mean_tokens is None)
+    def of(cls, interval: Interval, time: StepTime, workload: Workload) -> "StepTimeReport":
+        """The interval of a step's seconds, at the lengths of a job, and what would make it narrower."""
+        return extended(
+            cls,
+            interval,
+            lengths_assumed=workload.batch.known_mean_tokens is None,
+            narrowed_by=narrowings(time, workload.cluster),
+        )
 
 
 publish(TimePart, "TimePart", *TimePart._fields)

@@ -112,9 +112,14 @@ def listing_seconds(inputs: RolloutInput) -> float:
 
 
 def response_seconds(inputs: RolloutInput) -> float:
-    """Sending prompts and getting responses; nothing where no driver has them."""
+    """Sending prompts and getting responses, all that are generated; nothing where no driver has them."""
     if inputs.batch.travel is Travel.STORED:
         return 0.0
+    return inputs.batch.generated_share * _seconds_of_trained(inputs)
+
+
+def _seconds_of_trained(inputs: RolloutInput) -> float:
+    """The same of as many sequences as are trained on."""
     sent, returned = prompt_bytes(inputs), response_bytes(inputs)
     workers = inputs.agents or inputs.cluster.gpus
     by_driver = sent / assume.SENT_BYTES_PER_S + returned / assume.RECEIVED_BYTES_PER_S

@@ -1,6 +1,6 @@
 """Seconds per phase of one step."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property, lru_cache
 from math import ceil
 
@@ -17,8 +17,9 @@ from tuner.timing.generation.rollout import EngineHost, rollout_seconds, waiting
 from tuner.timing.job import Parts, TimedPasses
 from tuner.timing.judging import JudgeInput, judges, judging_parts
 from tuner.timing.transfers import optimizer_seconds, state_transfer_parts
+from tuner.timing.unknowns import SecondsRange, ranges_of
 from tuner.timing.weight_sync import sync_parts, wake_up_seconds
-from tuner.workload import Backend, Phase, Workload
+from tuner.workload import Backend, Batch, Phase, Workload
 
 
 class PhaseTime(Struct, frozen=True, kw_only=True, eq=False, dict=True):
@@ -32,6 +33,7 @@ class PhaseTime(Struct, frozen=True, kw_only=True, eq=False, dict=True):
     parts: tuple[tuple[str, float], ...]
     job: TimedPasses | None = None  # of a pass of the trainer, whose kernels a host launches
     engine: EngineHost | None = None  # of a rollout, whose steps a host prepares
+    ranges: tuple[SecondsRange, ...] = ()  # for what nobody says of the job
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, PhaseTime):
@@ -141,10 +143,21 @@ def _phases(workload: Workload, concurrent_sequences: int) -> Iterator[PhaseTime
 
 @lru_cache(maxsize=512)
 def _rollout_time(inputs: RolloutInput, concurrent_sequences: int) -> PhaseTime:
-    rollout = rollout_seconds(inputs, concurrent_sequences=concurrent_sequences)
-    returned = response_seconds(inputs)
-    parts = rollout.parts | {"dispatch": returned} if returned else rollout.parts
-    return replace(_phase_time(Phase.ROLLOUT, parts), engine=rollout.host)
+    def parts_of(batch: Batch) -> tuple[Parts, EngineHost]:
+        job = replace(inputs, batch=batch)
+        rollout = rollout_seconds(job, concurrent_sequences=concurrent_sequences)
+        returned = response_seconds(job)
+        return rollout.parts | {"dispatch": returned} if returned else rollout.parts, rollout.host
+
+    parts, host = parts_of(inputs.batch)
+    time = _with_ranges(_phase_time(Phase.ROLLOUT, parts), inputs.batch, lambda batch: parts_of(batch)[0])
+    return replace(time, engine=host)
+
+
+def _with_ranges(time: PhaseTime, batch: Batch, parts_of: Callable[[Batch], Parts]) -> PhaseTime:
+    """A phase with what its seconds hang on that nobody says."""
+    ranges = ranges_of(batch, time.seconds, lambda other: sum(parts_of(other).values()))
+    return replace(time, ranges=ranges) if ranges else time
 
 
 def _falling_asleep(generated: PhaseTime, workload: Workload) -> PhaseTime:
@@ -158,12 +171,22 @@ def _falling_asleep(generated: PhaseTime, workload: Workload) -> PhaseTime:
 
 @lru_cache(maxsize=64)
 def _judging_time(inputs: JudgeInput) -> PhaseTime:
-    return _phase_time(Phase.REWARD, judging_parts(inputs))
+    time = _phase_time(Phase.REWARD, judging_parts(inputs))
+    return _with_ranges(time, inputs.batch, lambda batch: judging_parts(replace(inputs, batch=batch)))
 
 
 @lru_cache(maxsize=512)  # many proposals change passes alone
 def _sync_time(workload: Workload) -> PhaseTime:
-    return _phase_time(Phase.UPDATE_WEIGHTS, sync_parts(workload))
+    """Handing over new weights, before every round where that is how a trainer generates."""
+    once, filtered = sync_parts(workload), workload.batch.group_filter
+
+    def parts_of(batch: Batch) -> Parts:
+        return {name: batch.filter_rounds * seconds for name, seconds in once.items()}
+
+    if filtered is None or not filtered.sends_weights:
+        return _phase_time(Phase.UPDATE_WEIGHTS, once)
+    time = _phase_time(Phase.UPDATE_WEIGHTS, parts_of(workload.batch))
+    return _with_ranges(time, workload.batch, parts_of)
 
 
 @lru_cache(maxsize=512)  # a proposal leaves most passes as they are

@@ -39,13 +39,15 @@ def judges(workload: Workload) -> JudgeInput | None:
 def judging_parts(inputs: JudgeInput) -> dict[str, float]:
     """Seconds by cause: prompts with their responses are read once, in full steps of the engine.
 
-    Its weights come from the host before that and go back after it. Not counted: what a model writes that
+    All that are generated are, those of groups that a filter drops afterwards too. Its weights come from the
+    host before that and go back after it, in each round of generation. Not counted: what a model writes that
     generates its verdict, and the requests themselves.
     """
     server, gpu = inputs.server, inputs.cluster.gpu
     engine = RolloutInput(model=inputs.model, cluster=inputs.cluster, batch=inputs.batch, rollout=server)
     mean = inputs.batch.mean_sequence_tokens
-    sequences = ceil(inputs.batch.sequences / server.replicas / server.data_parallel)
+    generated = inputs.batch.sequences * inputs.batch.generated_share
+    sequences = ceil(round(generated / server.replicas / server.data_parallel, 6))
     chunk = min(float(server.max_batched_tokens), sequences * mean)
     chunks = sequences * mean / chunk
     arithmetic = arithmetic_seconds(engine, chunk, visible_keys(average_layer(inputs.model), mean))
@@ -54,7 +56,7 @@ def judging_parts(inputs: JudgeInput) -> dict[str, float]:
         "prefill": chunks * max(arithmetic, reading),
         "communication": chunks * reduction_seconds(engine, chunk),
         "engine": chunks * assume.ENGINE_STEP_S,
-        "states": _moving_seconds(inputs),
+        "states": inputs.batch.filter_rounds * _moving_seconds(inputs),
     }
 
 

@@ -3,17 +3,24 @@
 from collections.abc import Iterable
 from functools import lru_cache
 from itertools import pairwise
-from math import erf, sqrt
+from math import erf, exp, log, sqrt
 
 from msgspec import Struct
 
 from tuner.workload import P95, Batch
+
+#: Standard deviation of the logarithm of lengths where nobody says their 95th percentile: of the log-normal
+#: spread from which the whole runs of ``docs/validation`` draw theirs, with a median of 600 tokens and one in
+#: 25 beyond 2,048. Heuristic. Its interval is that of the longest response: from evenly spread lengths, whose
+#: 95th percentile is 1.9 times the mean, as with 0.45, to any that reach the maximum.
+SIGMA = 0.7
 
 _STEEPEST = 64.0  # exponent of a bulk whose mean its 95th percentile hardly allows
 _LONGEST = 8  # responses of an engine that are told apart, from the longest on
 _GROUPS = 24  # of the others, by length
 _SPLIT = 2  # parts of a group, which do not come together
 PARTS = _GROUPS * _SPLIT  # of them all
+_NORMAL_P95 = 1.6448536269514722  # standard normal number that 95 % do not exceed
 _GOLDEN = 0.618033988749895  # multiples of it, without their whole part, lie evenly and in no order
 
 
@@ -49,7 +56,7 @@ class _Survivors(Struct, frozen=True, kw_only=True):
 
 
 def _survivors(batch: Batch) -> _Survivors:
-    mean, p95, longest = batch.mean_response_tokens, batch.response_p95_tokens, batch.max_response_tokens
+    mean, p95, longest = batch.mean_response_tokens, batch.response_p95_tokens, longest_response(batch)
     beyond = 1 - P95
     bulk = mean - (longest - p95) * beyond / 2  # tokens up to p95, over all responses
     # Evenly from start to p95: start + (p95 - start) (1 + beyond) / 2 = bulk.
@@ -60,6 +67,40 @@ def _survivors(batch: Batch) -> _Survivors:
     above = bulk - p95 * beyond
     exponent = _STEEPEST if above <= 0 else min(_STEEPEST, P95 * p95 / above - 1)
     return _Survivors(start=0.0, p95=p95, longest=longest, exponent=max(1.0, exponent))
+
+
+@lru_cache(maxsize=256)
+def longest_response(batch: Batch) -> float:
+    r"""Tokens of the longest response of a step; of a round, where there are several.
+
+    Where nobody says, the largest of n lengths that is expected of a log-normal spread with the mean r, no
+    less than evenly spread ones reach, no more than the maximum R:
+
+    .. math:: r \, e^{\sigma z_n - \sigma^2 / 2}
+
+    with the largest :math:`z_n` of n standard normal numbers. Where the 95th percentile q is known,
+    :math:`q / r = e^{1.645 \sigma - \sigma^2 / 2}`, at most 3.9; else :math:`\sigma` is assumed.
+    """
+    given = batch.lengths.response_max
+    longest = max(evenly_longest(batch), _largest_drawn(batch)) if given is None else float(given)
+    return min(float(batch.max_response_tokens), max(longest, batch.response_p95_tokens))
+
+
+def evenly_longest(batch: Batch) -> float:
+    """The longest of responses that are spread evenly, with the mean or the 95th percentile of the job."""
+    p95 = batch.lengths.response_p95
+    reach = batch.mean_response_tokens + batch.response_spread
+    return min(float(batch.max_response_tokens), reach if p95 is None else p95 / P95)
+
+
+def _largest_drawn(batch: Batch) -> float:
+    mean, p95 = batch.mean_response_tokens, batch.response_p95_tokens
+    if mean <= 0 or p95 <= mean:
+        return mean
+    sigma = SIGMA
+    if batch.lengths.response_p95 is not None:
+        sigma = _NORMAL_P95 - sqrt(max(0.0, _NORMAL_P95**2 - 2 * log(p95 / mean)))
+    return mean * exp(sigma * largest_normal(batch.generated_at_a_time) - sigma**2 / 2)
 
 
 def response_lengths(batch: Batch, shares: Iterable[float]) -> tuple[float, ...]:
@@ -75,7 +116,8 @@ def slowest_responses(
     r"""Responses of the engine that ends last, in the order in which they come: how many, and their tokens.
 
     Lengths are spread evenly between ``2 r - R`` and the maximum R for a mean r of at least ``R / 2``. Where
-    the mean is smaller, or the 95th percentile q is known, 5 % of them lie evenly between q and R, and the
+    the mean is smaller, or the 95th percentile q is known, 5 % of them lie evenly between q and the longest
+    that is given or expected (:func:`longest_response`), which R stands for from here on, and the
     others up to q such that the mean is r: evenly, or most of them early. Without q it is that of responses
     between 0 and ``2 r``.
 

@@ -41,6 +41,8 @@ class SpreadFamily(Enum):
     HOST_LINK = "host_bytes_per_s"  # between a GPU and its host
     STORAGE = "storage_bytes_per_s"  # where checkpoints are written
     TOOLS = "!"  # what an agent's tools take
+    LONGEST = "response_max"  # the longest response, where nobody says
+    GROUPS = "kept_groups"  # the share of groups that a filter keeps, where nobody says
     HOST = ""  # Python on the host: launching kernels, scheduling, handing over buckets
     RUNS = "-"  # what one run does otherwise than another of the same settings on the same kind of card
 

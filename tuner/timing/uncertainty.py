@@ -131,6 +131,9 @@ def family_ends(phases: Iterable[PhaseTime], cluster: Cluster) -> list[Ends]:
             place, less, more = causes.get(name) or _spread_of(time.phase, name, cluster)
             low[place] += less * seconds
             high[place] += more * seconds
+        for one in time.ranges:
+            low[_PLACES[one.family]] += one.low_s
+            high[_PLACES[one.family]] += one.high_s
     low[_RUNS] = (spreads.RUNS.low - 1) * whole
     high[_RUNS] = (spreads.RUNS.high - 1) * whole
     return list(zip(low, high, strict=True))

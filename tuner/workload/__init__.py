@@ -29,6 +29,7 @@ from tuner.workload.engine import (
     SecondFsdp,
     TokenBytes,
 )
+from tuner.workload.group_filter import KEPT_GROUPS, KEPT_GROUPS_ENDS, GroupFilter
 from tuner.workload.head import ENTROPY_CHUNK_TOKENS, HeadKind, OutputHead, Scaling
 from tuner.workload.job import Quantity, Release, Workload
 from tuner.workload.passes import Role, StepPass
@@ -49,6 +50,8 @@ from tuner.workload.step import (
 __all__ = [
     "ANY_LENGTHS",
     "ENTROPY_CHUNK_TOKENS",
+    "KEPT_GROUPS",
+    "KEPT_GROUPS_ENDS",
     "P95",
     "Actor",
     "Backend",
@@ -62,6 +65,7 @@ __all__ = [
     "Critic",
     "Engine",
     "FractionOf",
+    "GroupFilter",
     "HeadKind",
     "HeldBatch",
     "HostCopy",

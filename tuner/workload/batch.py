@@ -5,6 +5,7 @@ from math import ceil
 from msgspec import Struct
 
 from tuner.enumeration import Enum
+from tuner.workload.group_filter import GroupFilter
 
 #: Mean length of prompts and of responses as a share of the maximum, where nobody says what it is.
 #: Heuristic: lengths are spread evenly up to the maximum.
@@ -20,13 +21,15 @@ class Lengths(Struct, frozen=True, kw_only=True):
     What responses wait for beside the engine stands with them.
 
     Memory is judged by the maxima, because one full batch is enough to run out. The seconds go by the
-    means; the 95th percentile says how long the slowest responses keep the rollout from its end, and how
-    much room in the KV cache a sequence is given.
+    means; the 95th percentile and the longest response say how long the slowest ones keep the rollout from
+    its end, and the percentile how much room in the KV cache a sequence is given.
     """
 
     mean_prompt: int | None = None
     mean_response: int | None = None
     response_p95: int | None = None
+    response_max: int | None = None  # of the longest response of a step
+    kept_groups: float | None = None  # share of groups of responses that a filter keeps
     tool_seconds: float | None = None  # that the response which ends last waits for tools
     turns: float | None = None  # in which a response is generated
     tool_tokens: int | None = None  # that come back between two turns
@@ -95,6 +98,7 @@ class Batch(Struct, frozen=True, kw_only=True, cache_hash=True):
     )
     lengths: Lengths = ANY_LENGTHS
     rounds: int = 1  # in which the sequences are generated one after the other, each with its part of them
+    group_filter: GroupFilter | None = None  # None: all groups that are generated are trained on
     conversation: Conversation | None = None  # None: each response is generated in one piece
     images: Images | None = None  # None: of a job without, or with a tower whose dimensions are not known
     loss_averages_micro_batches: bool = False  # over the tokens of one, not over those of the mini-batch
@@ -183,6 +187,26 @@ class Batch(Struct, frozen=True, kw_only=True, cache_hash=True):
     def round_sequences(self) -> int:
         """Sequences that are generated at a time, over all GPUs."""
         return ceil(self.sequences / self.rounds)
+
+    @property
+    def filter_rounds(self) -> float:
+        """Rounds in which enough groups are kept by a filter, on average; 1 without one."""
+        return 1.0 if self.group_filter is None else self.group_filter.rounds(self.prompts)
+
+    @property
+    def generation_rounds(self) -> float:
+        """Rounds of generation of a step, one after the other, on average, those for dropped groups too."""
+        return self.rounds * self.filter_rounds
+
+    @property
+    def generated_share(self) -> float:
+        """Sequences that are generated, over those that are trained on."""
+        return 1.0 if self.group_filter is None else self.group_filter.generated_share(self.prompts)
+
+    @property
+    def generated_at_a_time(self) -> int:
+        """Sequences that are generated in one round, over all GPUs, those of groups that are dropped too."""
+        return ceil(round(self.sequences * self.generated_share / self.generation_rounds, 6))
 
     @property
     def mini_batch_sequences(self) -> int:

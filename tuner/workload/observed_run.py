@@ -67,6 +67,8 @@ class ObservedRun(Struct, frozen=True, kw_only=True):
     longest_response_tokens: float | None = None  # of a step
     clip_ratio: Annotated[float | None, Meta(description="share of responses of the maximum length")] = None
     tool_seconds: float | None = None  # that the response which ends last waits for tools
+    generation_rounds: float | None = None  # of a step, until a filter had kept enough groups
+    kept_groups: float | None = None  # share of groups that a filter kept
     turns: float | None = None  # in which a response is generated, on average
     preemptions: Annotated[float | None, Meta(description="of a sequence, in the rollout engine")] = None
     memory: PeakMemory | None = None

@@ -50,6 +50,10 @@ class JobSettings(Struct, frozen=True, kw_only=True, rename="kebab", forbid_unkn
     mean_prompt_length: _Tokens | None = None
     mean_response_length: _Tokens | None = None
     response_p95: _Tokens | None = None
+    response_max: _Tokens | None = None
+    kept_groups: (
+        Annotated[float, Meta(gt=0, le=1, description="Share of groups that a filter keeps.")] | None
+    ) = None
     tool_seconds: Annotated[float, Meta(ge=0, description="Seconds.")] | None = None
     turns: Annotated[float, Meta(ge=1, description="Turns of a response, on average.")] | None = None
     tool_tokens: Annotated[int, Meta(ge=0, description="Tokens.")] | None = None

@@ -29,7 +29,17 @@ _WAVES = 4  # times the sequences that run at once are simulated at most
 def sequences_of(inputs: RolloutInput) -> int:
     """Sequences of one engine, in one round."""
     engines = inputs.rollout.replicas * inputs.rollout.data_parallel
-    return max(1, ceil(inputs.batch.round_sequences / engines))
+    return max(1, ceil(inputs.batch.generated_at_a_time / engines))
+
+
+def _most_running(inputs: RolloutInput) -> int:
+    """Sequences that an engine may run at a time: its limit, or as many as a trainer lets it have."""
+    limit = max(1, min(inputs.rollout.max_sequences, inputs.rollout.step_tokens))
+    filtered = inputs.batch.group_filter
+    if filtered is None or filtered.at_once is None:
+        return limit
+    engines = inputs.rollout.replicas * inputs.rollout.data_parallel
+    return max(1, min(limit, ceil(filtered.at_once * inputs.batch.sequences / engines)))
 
 
 @lru_cache(maxsize=256)
@@ -48,7 +58,7 @@ def load_of(inputs: RolloutInput, concurrent_sequences: int) -> Load:
     reserves = rollout.engine is RolloutEngine.SGLANG
     cache = max(1, concurrent_sequences) / rollout.data_parallel * batch.room_tokens
     prompt_tokens = prompt / sharing + last
-    at_once = min(rollout.max_sequences, cache / (prompt_tokens + max(1.0, batch.mean_response_tokens) / 2))
+    at_once = min(_most_running(inputs), cache / (prompt_tokens + max(1.0, batch.mean_response_tokens) / 2))
     simulated = min(sequences, max(_SIMULATED, ceil(_WAVES * at_once)))
     talks = batch.conversation is not None and batch.conversation.turns > 1
     responses = slowest_responses(
@@ -65,7 +75,7 @@ def load_of(inputs: RolloutInput, concurrent_sequences: int) -> Load:
         held_prompt=prompt_tokens,
         new_prompt=prompt / sharing + own,
         cache_tokens=cache,
-        max_sequences=max(1, min(rollout.max_sequences, rollout.step_tokens)),
+        max_sequences=_most_running(inputs),
         step_tokens=max(1, rollout.step_tokens),
         chunked=rollout.chunked_prefill,
         keeps_blocks=rollout.prefix_caching,
@@ -176,14 +186,14 @@ def rollout_seconds(inputs: RolloutInput, *, concurrent_sequences: int) -> Rollo
     load = as_far_as_decides(load_of(inputs, concurrent_sequences))
     stages = inputs.rollout.pipeline_parallel
     seconds, idle, host = _priced(step_prices(inputs), load, sequences=sequences_of(inputs), stages=stages)
-    rounds = inputs.batch.rounds
+    rounds = inputs.batch.generation_rounds
     if rounds > 1:
-        seconds = tuple([rounds * part for part in seconds])
+        seconds, idle = tuple([rounds * part for part in seconds]), rounds * idle
         host = replace(host, steps=tuple([rounds * steps for steps in host.steps]))
     parts = dict(zip(CAUSES, seconds, strict=True))
     if load.turns is not None:
         return RolloutSeconds(parts=parts | {"idle": idle} if idle else parts, host=host)
-    waiting = waiting_seconds(inputs)
+    waiting = rounds * waiting_seconds(inputs)
     return RolloutSeconds(parts=parts | {"tools": waiting} if waiting else parts, host=host)
 
 

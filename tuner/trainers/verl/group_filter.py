@@ -18,7 +18,7 @@ def filters_in_vain(settings: Settings, version: str) -> bool:
 
     Source: verl 0.9.0 ``trainer/ppo/v1/trainer_base.py``; 0.7.0 ``recipe/dapo/dapo_ray_trainer.py``.
     """
-    if not settings.flag(ENABLE) or not _is_ppo(settings.started):
+    if not settings.flag(ENABLE) or not (settings.started and starts_ppo(settings.started)):
         return False
     has = settings.has_statement
     if has is not None:
@@ -29,6 +29,9 @@ def filters_in_vain(settings: Settings, version: str) -> bool:
     return not source.v1_trainer if source.since("0.9.0") else ENABLE not in settings.released
 
 
-def _is_ppo(started: str) -> bool:
+def starts_ppo(started: str) -> bool:
+    """Whether PPO's own program is started, or nobody says which one is."""
+    if not started:
+        return True
     module = started.removesuffix(".py").replace("/", ".")
     return module == _PROGRAM or module.endswith(f".{_PROGRAM}")

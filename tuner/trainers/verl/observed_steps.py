@@ -26,6 +26,12 @@ def median_of(steps: Sequence[StepMetrics], *names: str) -> float | None:
     return None
 
 
+def mean_of(steps: Sequence[StepMetrics], name: str) -> float | None:
+    """The mean over the steps that have a metric: of counts, whose median is a whole number."""
+    values = _values(steps, [name])
+    return sum(values) / len(values) if values else None
+
+
 def highest_of(steps: Sequence[StepMetrics], *names: str) -> float | None:
     """The highest value of all steps and metrics; None where no step has one."""
     return max(_values(steps, names), default=None)

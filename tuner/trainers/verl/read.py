@@ -22,6 +22,7 @@ from tuner.trainers.verl.fields.batching import (
 )
 from tuner.trainers.verl.fields.context import ReleaseContext
 from tuner.trainers.verl.fields.engine import read_engine
+from tuner.trainers.verl.fields.group_filter import filters, read_group_filter
 from tuner.trainers.verl.fields.head import read_head
 from tuner.trainers.verl.fields.images import read_images
 from tuner.trainers.verl.fields.replay import read_replay
@@ -104,6 +105,8 @@ def read(
         source.part("batch", read_batch), lengths=lengths, zero_advantage_ratio=zero_advantage_ratio
     )
     batch = replace(batch, images=source.part("images", read_images, model.tower, batch))
+    if filters(source):
+        batch = replace(batch, group_filter=source.part("group_filter", read_group_filter, batch))
     if lengths.turns is not None or talks(source):
         from tuner.trainers.verl.fields.conversation import read_conversation  # few jobs have turns
 

@@ -10,11 +10,11 @@ from msgspec import Struct
 
 from tuner.inputs.log.metrics import StepMetrics
 from tuner.language import N_
-from tuner.trainers.verl.observed_steps import highest_of, median_of, warm_steps
+from tuner.trainers.verl.observed_steps import highest_of, mean_of, median_of, warm_steps
 from tuner.trainers.verl.releases import reaches
 from tuner.units import GIB
 from tuner.versions import at_least
-from tuner.workload import Phase, RolloutEngine, Workload
+from tuner.workload import Batch, Phase, RolloutEngine, Workload
 from tuner.workload.observed_run import ObservedRun, PeakMemory
 
 _TIMER = "timing_s/"
@@ -37,6 +37,7 @@ _PHASES = {
 }
 _WITHIN_OTHERS = ("agent_loop/", "generate_sequences", "generation_timing", "slowest")  # parts of generation
 _LEAST_SECONDS = 0.05
+_FILTER = "training/filter_groups"  # of the V1 trainer
 #: ``num_turns`` counts the prompt, what the model wrote and what was answered: each turn of the model has a
 #: message before it. Source: 0.5.0 and 0.9.1 ``experimental/agent_loop/tool_agent_loop.py``.
 _MESSAGES_OF_A_TURN = 2
@@ -109,11 +110,29 @@ def observed_steps(steps: Sequence[StepMetrics], workload: Workload) -> Observed
         longest_response_tokens=median_of(warm, "response_length/max"),
         clip_ratio=median_of(warm, "response_length/clip_ratio"),
         tool_seconds=median_of(warm, f"{_TIMER}agent_loop/slowest/tool_calls"),
+        generation_rounds=mean_of(warm, "train/num_gen_batches"),
+        kept_groups=_kept_groups(warm, workload.batch),
         turns=None if messages is None else messages / _MESSAGES_OF_A_TURN,
         preemptions=None if preemptions is None or preemptions < 0 else preemptions,  # -1: not available
         memory=_memory(telling, workload),
         host_bytes=None if host is None else round(host * GIB),
     )
+
+
+def _kept_groups(steps: Sequence[StepMetrics], batch: Batch) -> float | None:
+    """The share of groups that the V1 trainer's filter kept; None where it says of none that it dropped.
+
+    What it counts as samples are groups. Those that it kept beyond a step's are thrown away.
+
+    Source: verl 0.9.1 ``trainer/ppo/v1/replay_buffer.py`` (``_evict_terminal_groups``, ``sample``).
+    """
+    filtered = batch.group_filter
+    if filtered is None or filtered.round_prompts is not None:
+        return None
+    dropped = sum(step.values.get(f"{_FILTER}/evicted_samples", 0.0) for step in steps)
+    beyond = sum(step.values.get(f"{_FILTER}/discarded_surplus_samples", 0.0) for step in steps)
+    kept = len(steps) * batch.prompts + beyond
+    return kept / (kept + dropped) if dropped else None
 
 
 def _renamed(step: StepMetrics) -> StepMetrics:

@@ -3,11 +3,12 @@
 from tuner.language import N_
 from tuner.trainers.key_facts import Affects
 from tuner.trainers.omission import Omission, OmissionContext, changed, switched
-from tuner.trainers.verl.group_filter import ENABLE, filters_in_vain
 from tuner.trainers.verl.rollout_names import NAME_KEY, engine_of_own_rollout
+from tuner.trainers.verl.source import source_of
 from tuner.versions import at_least
 
 _ROLLOUT = "actor_rollout_ref.rollout"
+_GENERATED = "data.gen_batch_size"
 
 
 def _early_servers(job: OmissionContext) -> str | None:
@@ -45,9 +46,16 @@ def _log_probs(job: OmissionContext) -> str | None:
     return key if key is not None and job.settings.get(key) else None
 
 
-def _filtered(job: OmissionContext) -> str | None:
-    """Asked for where the program that is started has code for it."""
-    return ENABLE if job.settings.get(ENABLE) and not filters_in_vain(job.settings, job.version) else None
+def _other_batch(job: OmissionContext) -> str | None:
+    """Another batch size than that of training, which PPO's V1 trainer takes in pieces of that size.
+
+    Source: verl 0.4.1 to 0.9.1 ``trainer/ppo/ray_trainer.py`` (``_create_dataloader``), 0.9.1
+    ``trainer/ppo/v1/trainer_base.py`` (``_next_train_batch``).
+    """
+    prompts = job.named(_GENERATED)
+    if prompts is None or job.workload.batch.group_filter or source_of(job.settings, job.version).v1_trainer:
+        return None
+    return prompts if job.settings.get(_GENERATED) != job.workload.batch.prompts else None
 
 
 GENERATION: tuple[Omission, ...] = (
@@ -126,11 +134,11 @@ GENERATION: tuple[Omission, ...] = (
         affects=Affects.SECONDS,
     ),
     Omission(
-        name=N_("groups that are filtered and generated again"),
-        reason=N_("each step is taken to need one round of generation"),
-        patterns=("algorithm.filter_groups.*",),
+        name=N_("the batch size of generation"),
+        reason=N_("without a filter of groups a step has so many prompts; those of training are counted"),
+        patterns=(),  # read, since a filter generates so many at a time
         affects=Affects.SECONDS,
-        trigger=_filtered,
+        trigger=_other_batch,
     ),
     Omission(
         name=N_("skipped generation"),

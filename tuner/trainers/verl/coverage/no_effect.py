@@ -28,6 +28,11 @@ NO_EFFECT: tuple[IdleKeys, ...] = (
         ),
     ),
     IdleKeys(
+        name=N_("the filter's measure"),
+        reason=N_("Decides which groups are kept; --kept-groups says how many are."),
+        patterns=("algorithm.filter_groups.metric",),
+    ),
+    IdleKeys(
         name=N_("model files"),
         reason=N_(
             "Says where weights, tokenizer and code lie; the sizes are those of the model's config.json."

@@ -6,7 +6,7 @@ from tuner.trainers.key_facts import Affects
 from tuner.trainers.omission import Omission, OmissionContext, Trigger, switched
 from tuner.trainers.verl.defaults import CONFIGS, read_defaults
 from tuner.trainers.verl.recipe import Recipe
-from tuner.trainers.verl.recipes import DAPO, PRIME, SPIN, SPPO, started_by
+from tuner.trainers.verl.recipes import PRIME, SPIN, SPPO, started_by
 from tuner.trainers.verl.recipes_apart import APART
 from tuner.trainers.verl.releases import PREVIEWS
 
@@ -59,7 +59,6 @@ OF_RECIPES: tuple[Omission, ...] = (
         affects=Affects.SECONDS,
         trigger=switched("rllm.rejection_sample.enable"),
     ),
-    _omission(DAPO, _ROUNDS, Affects.SECONDS),
     _omission(
         PRIME, N_("it trains the reward model beside a frozen copy of it, and generates more"), Affects.GPU
     ),
