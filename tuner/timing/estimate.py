@@ -143,6 +143,8 @@ def _rollout_time(inputs: RolloutInput, concurrent_sequences: int) -> PhaseTime:
     rollout = rollout_seconds(inputs, concurrent_sequences=concurrent_sequences)
     returned = response_seconds(inputs)
     parts = rollout.parts | {"dispatch": returned} if returned else rollout.parts
+    if inputs.poll_s:  # the last response ends anywhere between two looks
+        parts |= {"polling": inputs.poll_s / 2}
     return replace(_phase_time(Phase.ROLLOUT, parts), engine=rollout.host)
 
 

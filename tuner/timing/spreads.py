@@ -41,6 +41,7 @@ class SpreadFamily(Enum):
     HOST_LINK = "host_bytes_per_s"  # between a GPU and its host
     STORAGE = "storage_bytes_per_s"  # where checkpoints are written
     TOOLS = "!"  # what an agent's tools take
+    POLLING = "?"  # until somebody looks
     HOST = ""  # Python on the host: launching kernels, scheduling, handing over buckets
     RUNS = "-"  # what one run does otherwise than another of the same settings on the same kind of card
 
@@ -149,6 +150,10 @@ WAITING = SecondsSpread(0.01, 1.0)
 #: those that end last decide. Heuristic.
 IDLE = SecondsSpread(0.5, 1.5)
 
+#: Spread of the seconds until a trainer looks whether all responses are there: next to none, or the whole
+#: interval.
+POLLING = SecondsSpread(0.01, 2.0)
+
 #: Rate of the network between machines over the one that is assumed where nobody says it: from 100 Gbit/s to
 #: 400 Gbit/s per GPU.
 NETWORK = SecondsSpread(1.0, 4.0)
@@ -198,6 +203,7 @@ CAUSES = {
     ),
     "tools": SecondsCause(family=SpreadFamily.TOOLS, spread=WAITING),
     "idle": SecondsCause(family=SpreadFamily.TOOLS, spread=IDLE, evidence=Evidence.HEURISTIC),
+    "polling": SecondsCause(family=SpreadFamily.POLLING, spread=POLLING),
     "buckets": SecondsCause(
         family=SpreadFamily.HOST, spread=of_constant("BUCKET_S"), evidence=Evidence.HEURISTIC
     ),
