@@ -204,6 +204,13 @@ FIRST_CORE_SEQUENCE_S = 50e-6
 #: handling of vLLM 0.8.5 with ``logprobs=0`` less without, measured on an EPYC (2026-11-23).
 ENGINE_LOG_PROB_S = 10e-6
 
+#: Seconds that the process which holds conversations takes to begin one: it makes an object of its class from
+#: the configuration (``hydra.utils.instantiate`` in ``experimental/agent_loop/agent_loop.py`` of verl 0.5.0 to
+#: 0.9.1), 5.3e-3 processor seconds with the configuration of 0.9.1 and Hydra 1.3 on an EPYC (2026-11-29).
+#: Between 2.5e-3 (a processor twice as fast) and 15e-3 (the prompt is put into the template and into tokens,
+#: and two of Ray's actors are called, on a slow one).
+AGENT_BEGIN_S = 5.3e-3
+
 #: Seconds that one turn of a conversation takes the process which holds it, in Python: two calls of Ray's
 #: actors, the tool's call taken out of the text, and its answer put into the template and into tokens (verl
 #: ``experimental/agent_loop/tool_agent_loop.py``). Between 1e-3 (two calls of 0.5 ms, short answers) and

@@ -12,7 +12,7 @@ from tuner.hardware import Cluster, MeasuredGpu
 from tuner.timing import fsdp
 from tuner.timing.corrections import OperatorFamily, correction
 from tuner.timing.decode import RolloutInput
-from tuner.timing.dispatch import dispatch_seconds, response_seconds
+from tuner.timing.dispatch import dispatch_seconds, request_seconds, response_seconds
 from tuner.timing.generation.rollout import EngineHost, rollout_seconds, waiting_for
 from tuner.timing.job import Parts, TimedPasses
 from tuner.timing.judging import JudgeInput, judges, judging_parts
@@ -143,6 +143,8 @@ def _rollout_time(inputs: RolloutInput, concurrent_sequences: int) -> PhaseTime:
     rollout = rollout_seconds(inputs, concurrent_sequences=concurrent_sequences)
     returned = response_seconds(inputs)
     parts = rollout.parts | {"dispatch": returned} if returned else rollout.parts
+    if inputs.agents:
+        parts |= {"requests": request_seconds(inputs)}
     if inputs.poll_s:  # the last response ends anywhere between two looks
         parts |= {"polling": inputs.poll_s / 2}
     return replace(_phase_time(Phase.ROLLOUT, parts), engine=rollout.host)

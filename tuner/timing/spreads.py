@@ -59,6 +59,7 @@ class SecondsCause(Struct, frozen=True, kw_only=True):
 
 # The intervals that constants of ``tuner.timing.assumptions`` state, of those by which causes are judged.
 ENDS = {
+    "AGENT_BEGIN_S": (2.5e-3, 15e-3),
     "BUCKET_S": (5e-3, 50e-3),
     "COLLECTION_S": (0.15, 0.5),
     "COLLECTIVE_S": (20e-6, 40e-6),
@@ -203,6 +204,7 @@ CAUSES = {
     ),
     "tools": SecondsCause(family=SpreadFamily.TOOLS, spread=WAITING),
     "idle": SecondsCause(family=SpreadFamily.TOOLS, spread=IDLE, evidence=Evidence.HEURISTIC),
+    "requests": SecondsCause(family=SpreadFamily.HOST, spread=of_constant("AGENT_BEGIN_S")),
     "polling": SecondsCause(family=SpreadFamily.POLLING, spread=POLLING),
     "buckets": SecondsCause(
         family=SpreadFamily.HOST, spread=of_constant("BUCKET_S"), evidence=Evidence.HEURISTIC
