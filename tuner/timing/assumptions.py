@@ -205,7 +205,7 @@ FIRST_CORE_SEQUENCE_S = 50e-6
 ENGINE_LOG_PROB_S = 10e-6
 
 #: Seconds that the process which holds conversations takes to begin one: it makes an object of its class from
-#: the configuration (``hydra.utils.instantiate`` in ``experimental/agent_loop/agent_loop.py`` of verl 0.5.0 to
+#: the configuration (``hydra.utils.instantiate`` of ``experimental/agent_loop/agent_loop.py``, verl 0.5.0 to
 #: 0.9.1), 5.3e-3 processor seconds with the configuration of 0.9.1 and Hydra 1.3 on an EPYC (2026-11-29).
 #: Between 2.5e-3 (a processor twice as fast) and 15e-3 (the prompt is put into the template and into tokens,
 #: and two of Ray's actors are called, on a slow one).
