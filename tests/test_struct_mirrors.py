@@ -85,7 +85,6 @@ ARGUED: dict[str, tuple[tuple[str, str], ...]] = {
         ("Engine", "SecondFsdp"),
         ("JudgeInput", "RolloutInput"),
         ("JudgeInput", "Workload"),
-        ("RolloutInput", "Workload"),
         (STANDS, "FindingLine"),
     ),
     "one word for two things: a sparse indexer has heads too, a content a name, a tensor a backward pass": (

@@ -20,6 +20,7 @@ _FAMILIES = {
     SpreadFamily.HOST: "Python on the host",
     SpreadFamily.STORAGE: "storage of checkpoints",
     SpreadFamily.TOOLS: "tools of agents",
+    SpreadFamily.POLLING: "looks of the trainer",
     SpreadFamily.RUNS: "all of a run",
 }
 

@@ -24,6 +24,8 @@ JOB = (
     "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=16",
     "actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu=16",
     "actor_rollout_ref.rollout.gpu_memory_utilization=0.4",
+    "actor_rollout_ref.rollout.enforce_eager=False",  # its steps would be most of the job without graphs
+    "actor_rollout_ref.rollout.free_cache_engine=False",
     "trainer.n_gpus_per_node=8",
 )
 PREMISES = ("--gpu", "h100-sxm", "--verl-version", "0.3.0.post1")

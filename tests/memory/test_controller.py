@@ -57,8 +57,25 @@ def test_a_larger_batch_never_takes_less() -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_agent_workers_of_each_release(version: str) -> None:
     workers = {True: 8, False: 0}[version >= "0.7"]
-    assert workload_of(DYNAMIC, version).controller == Controller(agent_workers=workers, held=HELD_BATCH)
+    polls = 2.0 if version >= "0.9" else 0.0  # the trainer of 0.9 looks for responses at intervals
+    assert workload_of(DYNAMIC, version).controller == Controller(
+        agent_workers=workers, held=HELD_BATCH, poll_s=polls
+    )
     if version < "0.5":
         return
     more = (f"{ROLLOUT}.agent.num_workers=32", f"{ROLLOUT}.mode=async")
-    assert workload_of((*DYNAMIC, *more), version).controller == Controller(agent_workers=32, held=HELD_BATCH)
+    assert workload_of((*DYNAMIC, *more), version).controller == Controller(
+        agent_workers=32, held=HELD_BATCH, poll_s=polls
+    )
+
+
+def test_who_waits_for_responses_looks_for_them_at_intervals() -> None:
+    """Not the trainer before, and not those that work on what was generated earlier."""
+    older = (*DYNAMIC, "trainer.use_v1=False")
+    others = (*DYNAMIC, "trainer.v1.trainer_mode=colocate_async")
+    polls = [
+        controller.poll_s
+        for overrides in (DYNAMIC, older, others)
+        if (controller := workload_of(overrides, "0.9.1").controller) is not None
+    ]
+    assert polls == [2.0, 0.0, 0.0]

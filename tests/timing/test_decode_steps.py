@@ -85,7 +85,7 @@ def test_a_small_model_waits_for_the_host_and_a_large_one_does_not() -> None:
     assert waits(small) and not waits(large)
     assert not waits(small.with_rollout(overlaps_scheduling=False))
     assert not waits(small.with_rollout(cuda_graphs=False))  # it launches as many kernels for fewer sequences
-    assert not waits(small, 8) and not waits(small, 128)
+    assert not waits(small, 8) and not waits(small, 16)
     assert waits(small.with_rollout(data_parallel=2), 512)  # each engine replays a step of its half
     assert not waits(small, 1024)
 

@@ -1,10 +1,12 @@
 """How long a step's batch travels between driver and workers, against arithmetic by hand."""
 
+import pytest
 from msgspec.structs import replace
 
 from tests import workloads
 from tuner.timing import step_time
 from tuner.timing.assumptions import (
+    AGENT_BEGIN_S,
     FRESH_BYTES_PER_S,
     LISTED_NUMBER_S,
     RECEIVED_BYTES_PER_S,
@@ -15,6 +17,7 @@ from tuner.timing.dispatch import (
     dispatch_seconds,
     listing_seconds,
     prompt_bytes,
+    request_seconds,
     response_bytes,
     response_seconds,
     returned_bytes,
@@ -100,3 +103,14 @@ def test_the_rollout_has_the_way_of_its_responses_unless_they_stay_in_a_store() 
     assert dict(told.parts)["dispatch"] == response_seconds(RolloutInput.of(BASE))
     assert "dispatch" not in dict(stored.parts)
     assert told.seconds == stored.seconds + response_seconds(RolloutInput.of(BASE))
+
+
+def test_conversations_are_begun_one_after_the_other_in_each_process() -> None:
+    assert request_seconds(rollout(BASE)) == 0
+    few, many = (rollout(BASE, agents=agents) for agents in (8, 64))
+    assert request_seconds(few) == pytest.approx(8192 / 8 * AGENT_BEGIN_S)
+    assert request_seconds(many) == pytest.approx(8192 / 64 * AGENT_BEGIN_S)
+    asynchronous = replace(BASE, controller=Controller(agent_workers=8))
+    parts = dict(step_time(asynchronous, concurrent_sequences=64).phases[0].parts)
+    assert parts["requests"] == request_seconds(few)
+    assert "requests" not in dict(step_time(BASE, concurrent_sequences=64).phases[0].parts)

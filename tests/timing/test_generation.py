@@ -107,7 +107,9 @@ def test_equal_lengths_that_all_fit_take_a_step_for_each_token(count: int, lengt
 
 def test_the_seconds_of_equal_lengths_are_those_of_their_steps() -> None:
     longest = workloads.grpo_7b().batch.max_response_tokens
-    workload = knowing(response=longest, p95=longest).with_rollout(max_sequences=256, prefix_caching=False)
+    workload = knowing(response=longest, p95=longest).with_rollout(
+        max_sequences=256, prefix_caching=False, overlaps_scheduling=False
+    )
     inputs = RolloutInput.of(workload.with_batch(prompts=64, max_prompt_tokens=32))
     assert generation(inputs, concurrent_sequences=10_000).most_running == 128
     parts = rollout_seconds(inputs, concurrent_sequences=10_000).parts
@@ -145,8 +147,8 @@ def test_a_host_that_the_gpu_hides_is_waited_for_once_it_is_slower() -> None:
 
 
 def test_the_interval_of_a_rollout_has_what_a_slow_host_adds_behind_the_gpu() -> None:
-    job = knowing(response=1400).with_rollout(max_sequences=128)
-    rollout = step_time(job, concurrent_sequences=128).phases[0]
+    job = knowing(response=1400).with_rollout(max_sequences=96, tensor_parallel=1)
+    rollout = step_time(job, concurrent_sequences=96).phases[0]
     assert rollout.phase is Phase.ROLLOUT and dict(rollout.parts)["engine"] == 0.0
     slowest = ENDS["ENGINE_SEQUENCE_S"][1] / assumptions.ENGINE_SEQUENCE_S
     assert rollout.beside_host(1.0, slowest) > 1.05 * rollout.seconds

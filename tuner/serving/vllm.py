@@ -55,6 +55,7 @@ _CACHE_FORMATS = (
     ("turboquant_k3v4_nc", "0.20.0"),
     ("turboquant_3bit_nc", "0.20.0"),
 )
+_NORMED_BY_OPERATORS = ("qwen3", "qwen3_moe")
 _GRAPHS_OF_V0 = (1, 2, 4, *range(8, _FEW + 1, 8))
 
 _V0 = CacheSizing(fraction_of=FractionOf.OWN, max_sequences=_FEW, sampler_bytes=_SUMMING_SAMPLER)
@@ -91,6 +92,19 @@ def memory_facts(version: str, model: ModelShape) -> dict[str, Any]:
         "staged_wake_up": at_least(version, "0.8.3"),  # since then wake_up() takes tags
         "swap_bytes": _SWAP if older else 0,
     }
+
+
+def norms_by_operators(version: str, architecture: str) -> bool:
+    """Whether torch's operators norm queries and keys where the model is not compiled.
+
+    Source: vLLM 0.8.5 ``model_executor/models/qwen3.py`` and ``qwen3_moe.py`` (``q_norm.forward_native``);
+    0.9.0 to 0.24.0 there have a kernel.
+
+    Args:
+        version: of vLLM; empty where nobody says.
+        architecture: of the model.
+    """
+    return bool(version) and not at_least(version, "0.9.0") and architecture in _NORMED_BY_OPERATORS
 
 
 def has_sleep_mode(version: str) -> bool:

@@ -164,6 +164,18 @@ GRAPH_LAUNCH_S = 1.5e-6
 #: Kernels of one decoder layer in an inference engine, whose kernels are fused.
 ENGINE_LAYER_KERNELS = 12
 
+#: The same that norm queries and keys, where the model does.
+ENGINE_QUERY_KEY_NORMS = 2
+
+#: Kernels of experts beyond the three of a plain feed-forward block: the router's product, the choice of
+#: experts, tokens put in their order, and the sum of what they give (vLLM 0.8.5 to 0.24
+#: ``model_executor/layers/fused_moe/fused_moe.py``, ``fused_experts_impl``).
+ENGINE_EXPERT_KERNELS = 4
+
+#: Torch's own operators in between: the router's logits in float32, the sum of the chosen and the division by
+#: it (0.10.2 and 0.11). Between 0 (0.24) and 5 (up to 0.10.1, which also fill two tensors).
+ENGINE_EXPERT_OPERATORS = 3
+
 #: Of these, those that follow one another in the measured rates of reading, pauses included: four products
 #: with weights, and attention.
 MEASURED_KERNELS = 5
@@ -171,39 +183,57 @@ MEASURED_KERNELS = 5
 #: The same of a layer with experts, whose weights are read at one rate: attention.
 MEASURED_KERNELS_OF_EXPERTS = 1
 
-#: Seconds between two kernels that an inference engine's Python launches, where it replays no graph.
-#: Between 13e-6 and 65e-6. The least is the fastest that was measured of a trainer's layer, whose calls are
-#: lighter: 0.52 ms for its 40 kernels (H200, ``profiles/operators``; other layers beside it took up to 0.78
-#: ms). A layer of vLLM 0.24 beyond its graphs took 0.36 ms there, 30e-6 for each kernel (552 sequences of
-#: Qwen2.5-1.5B, measured by ``tuner validate``, 2026-11-22). The most: 22 to 23 ms a token of a 7B model,
-#: whose 28 layers are eager, and 13 ms with graphs, beside A800s (vllm-project/vllm-omni #7960, comment on
-#: the 7B model). Typical is what a layer of the trainer takes.
-ENGINE_LAUNCH_S = HOST_LAUNCH_S
+#: Seconds between two kernels that an inference engine's Python launches, module by module, where it has no
+#: graphs. Between 13e-6 and 65e-6. The least is the fastest that was measured of a trainer's layer, whose
+#: calls are lighter: 0.52 ms for its 40 kernels (H200, ``profiles/operators``; other layers beside it took up
+#: to 0.78 ms). The most: 22 to 23 ms a token of a 7B model, whose 28 layers are eager, and 13 ms with graphs,
+#: beside A800s (vllm-project/vllm-omni #7960, comment on the 7B model). Typical is what a compiled layer of
+#: vLLM 0.24 took beyond its graphs, which runs less Python: 0.36 ms beside an H200, this for each of its
+#: kernels (552 sequences of Qwen2.5-1.5B, measured by ``tuner validate``, 2026-11-22). Torch's own operators
+#: take :data:`BARE_LAUNCH_S`.
+ENGINE_LAUNCH_S = 30e-6
+
+#: The same of a compiled model in a step that no graph is large enough for. Between 13e-6 and 30e-6, as
+#: above; typical is what a layer of the trainer takes.
+COMPILED_LAUNCH_S = HOST_LAUNCH_S
 
 #: Seconds of one engine step on the host, whatever the number of sequences: scheduling, input preparation.
-#: Between 0 and 3e-3: the vLLM V1 announcement (2025) calls it comparable to 5 ms of GPU time, and steps of
-#: vLLM 0.24 of 256 and of 512 sequences leave nothing that does not grow with them (next).
-ENGINE_STEP_S = 1e-3
+#: The mean of three machines beside which vLLM 0.24 was measured (next): 0, 1.7e-3 and 2.5e-3. Between 0 and
+#: 3e-3: the vLLM V1 announcement (2025) calls it comparable to 5 ms of GPU time.
+ENGINE_STEP_S = 1.4e-3
 
-#: Seconds of one engine step on the host per running sequence: the scheduler and the output handling loop
-#: over them in Python. Between 5e-6 and 75e-6; beside an H200 a step of 256 sequences of Qwen2.5-1.5B took
-#: 5.7 to 6.0 ms and one of 512 took 12.3 ms and more, where weights and cache are read in 3.3 and 5.8 (vLLM
-#: 0.24, measured by ``tuner validate``, 2026-11-22). Beside two H100 whose hosts are virtual machines, steps
-#: of 50, 124 and 190 sequences took 4.2, 7.6 and 10.0 ms and 4.9, 10.1 and 14.9 ms in their means: 37e-6 to
-#: 45e-6 and 70e-6 to 73e-6 for each more of them (vLLM 0.24, ``python -m measure.generation``, 2026-11-24
-#: and 28).
-ENGINE_SEQUENCE_S = 20e-6
+#: Seconds of one engine step on the host per running sequence: the scheduler, the inputs and the handling of
+#: outputs loop over them in Python, in one process. The mean of three machines, on each of which the host
+#: decided how long steps of Qwen2.5-1.5B took: 24e-6 beside an H200, whose steps of 256 sequences took 5.7 to
+#: 6.0 ms and those of 512 took 12.3 ms and more, where weights and cache are read in 3.3 and 5.8 (vLLM 0.24,
+#: ``tuner validate``, 2026-11-22); 34e-6 and 64e-6 beside two H100 whose hosts are virtual machines, whose
+#: steps of 50, 124 and 190 sequences took 4.2, 7.6 and 10.0 ms and 4.9, 10.1 and 14.9 ms in their means (vLLM
+#: 0.24, ``python -m measure.generation``, 2026-11-24 and 28). Between 20e-6 and 75e-6.
+#:
+#: A server's front end works beside that, in a process of its own: behind verl's, which asks for every token
+#: as it comes and for its text, it takes 23e-6 to 32e-6 for each sequence of a step, and 6e-6 where only the
+#: whole response is asked for (vLLM 0.24 ``v1/engine/output_processor.py``, processor seconds on an EPYC,
+#: 2026-11-29). That is less than the process of the scheduler takes, so that no term has it.
+ENGINE_SEQUENCE_S = 40e-6
 
 #: The same of vLLM before 0.8: Python objects of every sequence are scheduled, made into inputs and made of
-#: samples, one after the other, and no process beside it takes the outputs. Between 20e-6 and 50e-6: 5 to 13
-#: ms in which the GPU waits in a step (vllm-project/vllm #6854) of at most 256 sequences, its own limit.
-FIRST_CORE_SEQUENCE_S = 35e-6
+#: samples, one after the other, and no process beside it takes the outputs. Between 20e-6 and 75e-6: 5 to 13
+#: ms in which the GPU waits in a step (vllm-project/vllm #6854) of at most 256 sequences, its own limit, and
+#: no less than :data:`ENGINE_SEQUENCE_S`, whose process does less, beside the same host.
+FIRST_CORE_SEQUENCE_S = 50e-6
 
 #: Seconds on the host per running sequence and step for the log-probability of its token, which an engine in
 #: the trainer's process turns into Python objects and keeps until the end. Between 2.6e-6 (64 sequences) and
 #: 16.5e-6 (1,024, whose objects Python's garbage collection goes through): schedule, update and output
 #: handling of vLLM 0.8.5 with ``logprobs=0`` less without, measured on an EPYC (2026-11-23).
 ENGINE_LOG_PROB_S = 10e-6
+
+#: Seconds that the process which holds conversations takes to begin one: it makes an object of its class from
+#: the configuration (``hydra.utils.instantiate`` of ``experimental/agent_loop/agent_loop.py``, verl 0.5.0 to
+#: 0.9.1), 5.3e-3 processor seconds with the configuration of 0.9.1 and Hydra 1.3 on an EPYC (2026-11-29).
+#: Between 2.5e-3 (a processor twice as fast) and 15e-3 (the prompt is put into the template and into tokens,
+#: and two of Ray's actors are called, on a slow one).
+AGENT_BEGIN_S = 5.3e-3
 
 #: Seconds that one turn of a conversation takes the process which holds it, in Python: two calls of Ray's
 #: actors, the tool's call taken out of the text, and its answer put into the template and into tokens (verl

@@ -33,6 +33,7 @@ class RolloutInput(Struct, frozen=True, kw_only=True):
     batch: Batch
     rollout: Rollout
     agents: int = 0  # processes that hold conversations, over all nodes; 0: the engines' own
+    poll_s: float = 0.0  # between two looks of the trainer whether all responses are there; 0: it is told
 
     @classmethod
     def of(cls, workload: Workload) -> "RolloutInput":
@@ -44,6 +45,7 @@ class RolloutInput(Struct, frozen=True, kw_only=True):
             batch=workload.batch,
             rollout=workload.generator.unsized,
             agents=0 if controller is None else controller.agent_workers,
+            poll_s=0.0 if controller is None else controller.poll_s,
         )
 
 

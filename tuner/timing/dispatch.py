@@ -111,6 +111,17 @@ def listing_seconds(inputs: RolloutInput) -> float:
     return lists * numbers * assume.LISTED_NUMBER_S
 
 
+def request_seconds(inputs: RolloutInput) -> float:
+    """Seconds until the processes that hold conversations have begun all of them: S over their number each.
+
+    A process begins its conversations one after the other, and every first request waits its turn behind the
+    beginning of all others: tasks of one event loop are continued in the order in which they became ready.
+
+    Source: verl 0.5.0 to 0.9.1 ``experimental/agent_loop/agent_loop.py`` (``_run_agent_loop``).
+    """
+    return inputs.batch.sequences / inputs.agents * assume.AGENT_BEGIN_S if inputs.agents else 0.0
+
+
 def response_seconds(inputs: RolloutInput) -> float:
     """Sending prompts and getting responses, all that are generated; nothing where no driver has them."""
     if inputs.batch.travel is Travel.STORED:

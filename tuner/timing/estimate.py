@@ -12,7 +12,7 @@ from tuner.hardware import Cluster, MeasuredGpu
 from tuner.timing import fsdp
 from tuner.timing.corrections import OperatorFamily, correction
 from tuner.timing.decode import RolloutInput
-from tuner.timing.dispatch import dispatch_seconds, response_seconds
+from tuner.timing.dispatch import dispatch_seconds, request_seconds, response_seconds
 from tuner.timing.generation.rollout import EngineHost, rollout_seconds, waiting_for
 from tuner.timing.job import Parts, TimedPasses
 from tuner.timing.judging import JudgeInput, judges, judging_parts
@@ -146,8 +146,14 @@ def _rollout_time(inputs: RolloutInput, concurrent_sequences: int) -> PhaseTime:
     def parts_of(batch: Batch) -> tuple[Parts, EngineHost]:
         job = replace(inputs, batch=batch)
         rollout = rollout_seconds(job, concurrent_sequences=concurrent_sequences)
-        returned = response_seconds(job)
-        return rollout.parts | {"dispatch": returned} if returned else rollout.parts, rollout.host
+        parts, returned = rollout.parts, response_seconds(job)
+        if returned:
+            parts |= {"dispatch": returned}
+        if job.agents:
+            parts |= {"requests": request_seconds(job)}
+        if job.poll_s:  # the last response ends anywhere between two looks
+            parts |= {"polling": job.poll_s / 2}
+        return parts, rollout.host
 
     parts, host = parts_of(inputs.batch)
     time = _with_ranges(_phase_time(Phase.ROLLOUT, parts), inputs.batch, lambda batch: parts_of(batch)[0])

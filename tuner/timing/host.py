@@ -201,18 +201,23 @@ def _known_mean(seconds: Sequence[float | None]) -> float:
     return mean
 
 
-def engine_launch_seconds(gpu: Gpu) -> float:
+def engine_launch_seconds(gpu: Gpu, *, compiled: bool) -> float:
     """Seconds between two kernels that the Python of a rollout engine launches.
 
     Where the host was measured, as much more or less as it took for a layer of the trainer than those beside
     the H200 do.
+
+    Args:
+        gpu: beside the host.
+        compiled: whether the engine has compiled the model, so that less Python lies between them.
     """
+    typical = assume.COMPILED_LAUNCH_S if compiled else assume.ENGINE_LAUNCH_S
     if gpu.measured is None or gpu.measured.host_factor is None:
-        return assume.ENGINE_LAUNCH_S
-    here, typical = (
+        return typical
+    here, there = (
         host_seconds(card, "plain", query_key_norms=False, ranks=1).forward_s for card in (gpu.name, HOST)
     )
-    return assume.ENGINE_LAUNCH_S * here / typical / correction(gpu, OperatorFamily.HOST)
+    return typical * here / there / correction(gpu, OperatorFamily.HOST)
 
 
 @lru_cache(maxsize=16)

@@ -43,6 +43,7 @@ class SpreadFamily(Enum):
     TOOLS = "!"  # what an agent's tools take
     LONGEST = "response_max"  # the longest response, where nobody says
     GROUPS = "kept_groups"  # the share of groups that a filter keeps, where nobody says
+    POLLING = "?"  # until somebody looks
     HOST = ""  # Python on the host: launching kernels, scheduling, handing over buckets
     RUNS = "-"  # what one run does otherwise than another of the same settings on the same kind of card
 
@@ -60,13 +61,14 @@ class SecondsCause(Struct, frozen=True, kw_only=True):
 
 # The intervals that constants of ``tuner.timing.assumptions`` state, of those by which causes are judged.
 ENDS = {
+    "AGENT_BEGIN_S": (2.5e-3, 15e-3),
     "BUCKET_S": (5e-3, 50e-3),
     "COLLECTION_S": (0.15, 0.5),
     "COLLECTIVE_S": (20e-6, 40e-6),
     "DECODE_MEMORY_SHARE": (0.60, 0.95),
     "ENGINE_ALL_REDUCE_S": (5e-6, 20e-6),
     "ENGINE_LAUNCH_S": (13e-6, 65e-6),
-    "ENGINE_SEQUENCE_S": (5e-6, 75e-6),
+    "ENGINE_SEQUENCE_S": (20e-6, 75e-6),
     "ENGINE_STEP_S": (0.0, 3e-3),
     "FRESH_BYTES_PER_S": (GIGA, 4 * GIGA),
     "GRADIENT_CAST_SHARE": (0.39, 0.70),
@@ -112,7 +114,7 @@ TABLE_ERROR = 0.10
 ENGINE_ERROR = 0.11
 
 #: The same where one factor stands for both.
-ENGINE_ERROR_OF_ONE_FACTOR = 0.20
+ENGINE_ERROR_OF_ONE_FACTOR = 0.21
 
 #: How far two cards of one kind differ in what was not measured on the one at hand: rates of matrix products
 #: of an H100 and an H200, which compute alike, lie within that of each other from 2,048 rows on.
@@ -150,6 +152,10 @@ WAITING = SecondsSpread(0.01, 1.0)
 #: Spread of the seconds in which all responses of an engine are with their tools: calls differ in length, and
 #: those that end last decide. Heuristic.
 IDLE = SecondsSpread(0.5, 1.5)
+
+#: Spread of the seconds until a trainer looks whether all responses are there: next to none, or the whole
+#: interval.
+POLLING = SecondsSpread(0.01, 2.0)
 
 #: Rate of the network between machines over the one that is assumed where nobody says it: from 100 Gbit/s to
 #: 400 Gbit/s per GPU.
@@ -200,6 +206,8 @@ CAUSES = {
     ),
     "tools": SecondsCause(family=SpreadFamily.TOOLS, spread=WAITING),
     "idle": SecondsCause(family=SpreadFamily.TOOLS, spread=IDLE, evidence=Evidence.HEURISTIC),
+    "requests": SecondsCause(family=SpreadFamily.HOST, spread=of_constant("AGENT_BEGIN_S")),
+    "polling": SecondsCause(family=SpreadFamily.POLLING, spread=POLLING),
     "buckets": SecondsCause(
         family=SpreadFamily.HOST, spread=of_constant("BUCKET_S"), evidence=Evidence.HEURISTIC
     ),

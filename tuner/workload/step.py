@@ -99,6 +99,7 @@ class Controller(Struct, frozen=True, kw_only=True):
 
     agent_workers: int = 0  # processes that hold conversations with the engine, over all nodes
     held: Annotated[HeldBatch | None, UNPUBLISHED] = None  # None where nobody says how it holds the batch
+    poll_s: Annotated[float, UNPUBLISHED] = 0.0  # between two looks whether all responses are there; 0: told
 
 
 class Carrier(Struct, frozen=True, kw_only=True):

@@ -10,7 +10,8 @@ Weights are read for the T tokens of the step and multiplied with them, at the r
 tokens with such layers reach; the cache is read for the N sequences that decode. Both are read at rates that
 were measured by size, experts at one rate. Between the n other kernels of each of L layers the GPU pauses for
 :math:`t_{gap}`; kernels that no CUDA graph replays are
-launched by the host one after the other, and the step takes no less than that. The host's own time comes
+launched by the host one after the other, torch's own operators among them, and the step takes no less than
+that. The host's own time comes
 after the GPU's, or beside it where the engine prepares one step while the GPU computes the one before. The
 reductions are those of tensor parallelism, with the gathering of the N sequences' logits, of which each rank
 has a part.
@@ -26,7 +27,6 @@ from tuner.serving.graphs import largest_graph
 from tuner.timing import assumptions as assume
 from tuner.timing.corrections import OperatorFamily, correction
 from tuner.timing.decode import (
-    REDUCTIONS_PER_LAYER,
     RolloutInput,
     TokenCurve,
     arithmetic_seconds,
@@ -36,6 +36,7 @@ from tuner.timing.decode import (
     sampling_seconds,
     weight_read_bytes,
 )
+from tuner.timing.generation.kernels import engine_kernels, engine_operators, is_compiled
 from tuner.timing.host import engine_launch_seconds
 from tuner.timing.layer import LayerWork, average_layer, cached_keys, visible_keys
 from tuner.timing.measured_reads import Plane
@@ -70,6 +71,7 @@ class StepPrices(Struct, frozen=True, kw_only=True):
     kernels: int
     waiting_kernels: int  # of them, those whose pauses are in no measured rate
     launched: float  # on the host, each kernel that no graph replays
+    operators: float = 0.0  # on the host, torch's own operators between these, all of them
     step: float  # on the host, each step
     sequence: float  # on the host, each sequence
 
@@ -107,7 +109,7 @@ class StepPrices(Struct, frozen=True, kw_only=True):
         reductions = self.reduction + tokens * self.reduced + sampled * self.gathered
         gaps = self.waiting_kernels * assume.GRAPH_LAUNCH_S
         gpu = decode + prefill + reductions + gaps
-        launch = 0.0 if tokens <= self.largest_graph else self.kernels * self.launched
+        launch = 0.0 if tokens <= self.largest_graph else self.kernels * self.launched + self.operators
         waiting = launch - gpu if launch > gpu else 0.0
         host = self.step + sampled * self.sequence
         hidden = gpu + waiting - launch if self.overlaps else 0.0
@@ -132,8 +134,7 @@ def step_prices(inputs: RolloutInput) -> StepPrices:
     sequence = assume.FIRST_CORE_SEQUENCE_S if inputs.rollout.first_core else assume.ENGINE_SEQUENCE_S
     sequence += assume.ENGINE_LOG_PROB_S if samples else 0.0
     gpu, dense = inputs.cluster.gpu, inputs.model.moe is None
-    kernels = assume.ENGINE_LAYER_KERNELS
-    kernels += REDUCTIONS_PER_LAYER if inputs.rollout.tensor_parallel > 1 else 0
+    kernels = engine_kernels(inputs)
     measured_kernels = assume.MEASURED_KERNELS if dense else assume.MEASURED_KERNELS_OF_EXPERTS
     return StepPrices(
         experts=None if dense else inputs,
@@ -149,9 +150,10 @@ def step_prices(inputs: RolloutInput) -> StepPrices:
         gathered=gathering_seconds(inputs, 1.0),
         reduction=reduction,
         reduced=reduction_seconds(inputs, 1.0) - reduction,
-        kernels=inputs.model.layers * kernels,
-        waiting_kernels=inputs.model.layers * (kernels - measured_kernels),
-        launched=engine_launch_seconds(gpu),
+        kernels=kernels,
+        waiting_kernels=kernels - inputs.model.layers * measured_kernels,
+        launched=engine_launch_seconds(gpu, compiled=is_compiled(inputs)),
+        operators=engine_operators(inputs) * assume.BARE_LAUNCH_S / correction(gpu, OperatorFamily.HOST),
         step=assume.ENGINE_STEP_S / correction(gpu, OperatorFamily.ENGINE),
         sequence=sequence / correction(gpu, OperatorFamily.ENGINE_SEQUENCE),
     )

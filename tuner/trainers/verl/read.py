@@ -63,6 +63,7 @@ from tuner.workload import (
 critic_model_key = "critic.model.path"
 #: Where every release has the models of actor and critic, and the one that is fine-tuned.
 _PLACEHOLDERS = ("~/models/deepseek-llm-7b-chat", "~/models/gemma-1.1-7b-it")
+_POLL_S = 2.0  # of the trainer of 0.9, and no setting changes it
 NO_MODELS: Mapping[str, ModelShape] = MappingProxyType({})
 
 if TYPE_CHECKING:
@@ -311,10 +312,19 @@ def _critic(source: ReleaseSettings, model: ModelShape, gpus: int) -> Critic | N
 
 
 def _controller(source: ReleaseSettings) -> Controller:
-    """Agent-loop workers: since 0.7 always, before where generation is asynchronous."""
+    """Agent-loop workers: since 0.7 always, before where generation is asynchronous.
+
+    The trainer of 0.9 asks every two seconds whether all responses are there. Where it works on while others
+    are generated they mostly are.
+
+    Source: verl 0.9.0 and 0.9.1 ``trainer/ppo/v1/replay_buffer.py`` (``poll_interval``, ``sample``).
+    """
     asynchronous = source.since("0.7.0") or source.text("rollout.mode", default="sync") == "async"
     workers = source.integer("rollout.agent_workers", default=8) if source.since("0.5.0") else 0
-    return Controller(agent_workers=workers if asynchronous else 0, held=HELD_BATCH)
+    polls = source.v1_trainer and source.text("v1_mode", default="sync") == "sync"
+    return Controller(
+        agent_workers=workers if asynchronous else 0, held=HELD_BATCH, poll_s=_POLL_S if polls else 0.0
+    )
 
 
 def _value_model(model: ModelShape, engine: Engine) -> ModelShape:
