@@ -55,9 +55,19 @@ _PACKAGED = Releases(since="0.8.0")  # before, in a recipe or in files that the 
 
 GUARDS = (
     *(
-        CodeGuard(words=words, key=f".{words.split()[0]}", file=file, releases=_THERE, packaged=_PACKAGED)
+        CodeGuard(
+            words=words,
+            key=f".{words.split()[0]}",
+            file=file,
+            around=trainer,
+            releases=_THERE,
+            packaged=_PACKAGED,
+        )
         for words in ("hybrid_engine", "mode async")
-        for file in ("one_step_off_policy", "fully_async")
+        for file, trainer in (
+            ("one_step_off_policy", "OneStepOffRayTrainer"),
+            ("fully_async", "FullyAsyncRollouter"),
+        )
     ),
     *(
         CodeGuard(words=f"FullyAsyncRollouter {name}", key=f".{name}", releases=_THERE, packaged=_PACKAGED)
