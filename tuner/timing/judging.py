@@ -45,7 +45,7 @@ def judging_parts(inputs: JudgeInput) -> dict[str, float]:
     server, gpu = inputs.server, inputs.cluster.gpu
     engine = RolloutInput(model=inputs.model, cluster=inputs.cluster, batch=inputs.batch, rollout=server)
     mean = inputs.batch.mean_sequence_tokens
-    sequences = ceil(inputs.batch.sequences / server.replicas / server.data_parallel)
+    sequences = ceil(inputs.batch.generated_sequences / server.replicas / server.data_parallel)
     chunk = min(float(server.max_batched_tokens), sequences * mean)
     chunks = sequences * mean / chunk
     arithmetic = arithmetic_seconds(engine, chunk, visible_keys(average_layer(inputs.model), mean))

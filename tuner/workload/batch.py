@@ -3,6 +3,7 @@
 from math import ceil
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tuner.enumeration import Enum
 
@@ -75,6 +76,17 @@ class Travel(Enum):
     STORED = "stored"  # no driver sends it: workers read their parts from a store or from files
 
 
+class GreedyBaseline(Enum):
+    """How one more response to each prompt is generated, whose reward is the baseline of the others.
+
+    It is judged, and then dropped: nothing is trained on it.
+    """
+
+    BESIDE = "beside"  # together with the others
+    AFTER = "after"  # in a generation of its own behind the others'
+    AFTER_NEW_WEIGHTS = "after_new_weights"  # the same, before which the weights travel once more
+
+
 class Batch(Struct, frozen=True, kw_only=True, cache_hash=True):
     """Sizes of one training step. Prompt counts are global, lengths are maxima but for ``lengths``.
 
@@ -92,6 +104,7 @@ class Batch(Struct, frozen=True, kw_only=True, cache_hash=True):
     sorted_ranks: bool = False  # and each rank's lie in order of length: mini-batches of all are alike
     lengths: Lengths = ANY_LENGTHS
     rounds: int = 1  # in which the sequences are generated one after the other, each with its part of them
+    greedy_baseline: GreedyBaseline | None = None  # None: no prompt has a response beside those to learn from
     conversation: Conversation | None = None  # None: each response is generated in one piece
     images: Images | None = None  # None: of a job without, or with a tower whose dimensions are not known
     loss_averages_micro_batches: bool = False  # over the tokens of one, not over those of the mini-batch
@@ -177,9 +190,22 @@ class Batch(Struct, frozen=True, kw_only=True, cache_hash=True):
         return self.prompts * self.responses_per_prompt
 
     @property
+    def generated_sequences(self) -> int:
+        """Sequences that are generated for one step, with greedy ones that nothing is trained on."""
+        return self.sequences + (0 if self.greedy_baseline is None else self.prompts)
+
+    @property
     def round_sequences(self) -> int:
         """Sequences that are generated at a time, over all GPUs."""
-        return ceil(self.sequences / self.rounds)
+        beside = self.greedy_baseline is GreedyBaseline.BESIDE
+        return ceil((self.generated_sequences if beside else self.sequences) / self.rounds)
+
+    @property
+    def second_generation(self) -> "Batch | None":
+        """The greedy responses as a batch, where they are generated behind the others; else None."""
+        if self.greedy_baseline in (None, GreedyBaseline.BESIDE):
+            return None
+        return replace(self, responses_per_prompt=1, greedy_baseline=None)
 
     @property
     def mini_batch_sequences(self) -> int:
