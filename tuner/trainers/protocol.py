@@ -334,6 +334,7 @@ class Trainer(Protocol):
         processes: "Processes | None" = ...,
         folders: Sequence[str] = ...,
         package: str = ...,
+        requested: bool = ...,
         environment: "Sequence[EnvironmentVariable]" = ...,
     ) -> Configuration:
         """Take a configuration file, the arguments of a launch, or both.
@@ -342,6 +343,7 @@ class Trainer(Protocol):
         ``processes`` are those that it starts, where it says how many. ``folders`` are those in which it
         starts the program and has Python look for modules, as far as it says so. ``package`` is where the
         trainer is installed that would run it, where its release is not bundled; none of it is imported.
+        ``requested`` says that the user names the release it is laid on, which decides between copies of it.
         ``environment`` has what a script surely gives the program of variables that libraries read.
 
         Raises:

@@ -19,6 +19,7 @@ from tuner.language import _
 from tuner.shown_paths import shown_path
 from tuner.trainers.verl.defaults import file_of
 from tuner.trainers.verl.fingerprint import Likeness, likest
+from tuner.trainers.verl.releases import RELEASES
 from tuner.trainers.verl.trainer_code.find import (
     PackagesBelow,
     code_around,
@@ -73,6 +74,11 @@ class PrivateDefaults(Struct, frozen=True, kw_only=True):
         from tuner.trainers.verl.version_file import told_version  # where there is a copy
 
         return told_version(self.package)
+
+    def is_of(self, version: str) -> bool:
+        """Whether it is a copy of this bundled release: as its version file says, else as it is most like."""
+        told = self.told_version
+        return (RELEASES.nearest(told, "").version if told else self.version) == version
 
 
 class PrivateCopies:
@@ -167,7 +173,7 @@ def _one_of_several(packages: Iterable[FilePath], config: str) -> "PrivateDefaul
         return copies[0] if copies else None
     from tuner.trainers.verl.unread_copy import undecided  # which is seldom
 
-    return undecided([copy.package for copy in copies], config, [copy.tree for copy in copies])
+    return undecided(copies, config)
 
 
 def _incomplete_package(folder: FilePath, config: str) -> "UnreadCopy | None":
