@@ -11,7 +11,8 @@ from tuner.trainers.protocol import Base
 from tuner.trainers.verl.defaults_list import Composition
 from tuner.trainers.verl.fingerprint import Likeness
 from tuner.trainers.verl.forks.fork import Fork
-from tuner.trainers.verl.private_defaults import PrivateCopies, PrivateDefaults
+from tuner.trainers.verl.private_copy import PrivateDefaults
+from tuner.trainers.verl.private_defaults import PrivateCopies
 from tuner.trainers.verl.releases import BUNDLED, RELEASES
 from tuner.versions import installed_version
 

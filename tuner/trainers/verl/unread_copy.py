@@ -6,7 +6,6 @@ need another engine and refuse what the copy runs.
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -18,12 +17,10 @@ from tuner.shown_paths import shown_path
 from tuner.trainers.bundled_releases import ReleaseChoice
 from tuner.trainers.verl.defaults import file_of
 from tuner.trainers.verl.fingerprint import Likeness, likest
+from tuner.trainers.verl.private_copy import PrivateDefaults
 from tuner.trainers.verl.releases import RELEASES
 from tuner.trainers.verl.version_file import PLACE, told_version
 from tuner.versions import is_version
-
-if TYPE_CHECKING:
-    from tuner.trainers.verl.private_defaults import PrivateDefaults
 
 _NAMED = 3  # keys in one message
 _ABSENT = object()
@@ -34,7 +31,7 @@ class UnreadCopy(Struct, frozen=True, kw_only=True):
 
     missing: MissingConfiguration
     release: ReleaseChoice | None
-    candidates: "tuple[PrivateDefaults, ...]" = ()  # of which it is one: the installation decides
+    candidates: tuple[PrivateDefaults, ...] = ()  # of which it is one: the installation decides
 
     @property
     def installation_decides(self) -> bool:
@@ -82,7 +79,7 @@ def incomplete(package: Path, config: str, reason: str) -> UnreadCopy:
     return UnreadCopy(missing=missing, release=_by_version_file(package))
 
 
-def undecided(copies: "Sequence[PrivateDefaults]", config: str) -> UnreadCopy:
+def undecided(copies: Sequence[PrivateDefaults], config: str) -> UnreadCopy:
     """What is said where several copies lie in a repository and their configurations differ.
 
     Args:
