@@ -250,6 +250,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
             version,
             program=self.program,
             of_project=self.fork is not None,
+            settled=self.primary is not None and self.primary.by_code,
         )
 
     def _trainer_defaults(self, version: str) -> Defaults:

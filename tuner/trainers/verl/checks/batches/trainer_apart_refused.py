@@ -143,7 +143,10 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
                 RULE,
                 settings,
                 _("{key}={value}: {module} of {release} asserts otherwise when it starts").format(
-                    key=key, value=settings.get(key), module=recipe[0].modules[0], release=workload.release
+                    key=key,
+                    value=settings.get(key),
+                    module=settings.started or recipe[0].modules[0],
+                    release=workload.release,
                 ),
                 keys=[key, *telling],
                 overrides=[assign(settings, key, asserted.value)],
