@@ -114,6 +114,10 @@ def read(
     rollout = source.part(
         "rollout", read_rollout, model, batch, actor.engine, cluster.gpu, rollout_engine_version
     )
+    critic = source.part("critic", _critic, critic_model or model, cluster.gpus)
+    if validates_only(settings) and rollout.colocated and not _loads_optimizer(settings):
+        actor = replace(actor, engine=replace(actor.engine, takes_steps=False))
+        critic = None if critic is None else replace(critic, engine=replace(critic.engine, takes_steps=False))
     return Workload(
         release=Release(trainer="verl", version=version),
         model=model,
@@ -121,7 +125,7 @@ def read(
         batch=batch,
         actor=actor,
         reference=source.part("reference", _reference, model, actor),
-        critic=source.part("critic", _critic, critic_model or model, cluster.gpus),
+        critic=critic,
         rollout=rollout,
         sync=source.part("sync", read_sync, model, rollout.unsized, actor.engine),
         services=_services(source, batch, rollout, cluster, service_models),
@@ -211,6 +215,17 @@ def validates_only(settings: Settings) -> bool:
     if program_of(settings.defaults).fine_tunes:
         return False
     return settings.flag("trainer.val_only") and settings.flag("trainer.val_before_train", default=True)
+
+
+def _loads_optimizer(settings: Settings) -> bool:
+    """Whether a checkpoint that is named brings an optimizer's states before anything is validated.
+
+    The latest of the job's own folder, which verl looks for by default, is taken not to be there.
+
+    Source: verl 0.5.0 ``trainer/ppo/ray_trainer.py`` (``fit``, ``_load_checkpoint``), 0.9.1
+    ``trainer/ppo/v1/trainer_base.py`` there.
+    """
+    return settings.text("trainer.resume_mode", default="auto") == "resume_path"
 
 
 def planned_steps(settings: Settings) -> int | None:
