@@ -186,6 +186,7 @@ def _consultation(
         gpu_assumed=job.card.assumed,
         gpu_size_said=premises.gpu_memory is not None,
         gpus_reason=job.gpus_reason,
+        steps=_steps(loaded, premises.data_rows),
         gpus_note=_number_note(job, premises),
         node_said=is_node_said(job, premises),
         from_project=from_settings(premises),
@@ -199,6 +200,12 @@ def _consultation(
         run=None if run is None else _run_comparison(run, advice, job),
         engine=_engine_comparison(job.given, advice),
     )
+
+
+def _steps(loaded: Loaded, rows: int | None) -> int | None:
+    """The steps of the job: those that a setting says, else those of its epochs where the rows are known."""
+    planned = loaded.planned_steps
+    return loaded.steps_over(rows) if planned is None and rows is not None else planned
 
 
 def _number_note(job: JobReading, premises: Premises) -> str:

@@ -116,6 +116,9 @@ class Loaded(Protocol):
     def planned_steps(self) -> int | None:
         """How many steps the job is to take; None where no setting says."""
 
+    def steps_over(self, rows: int) -> int | None:
+        """How many steps all epochs have over so many rows of data; None where the settings do not say."""
+
     def model_path(self) -> str | None:
         """Where the actor's model comes from; None where nobody says."""
 

@@ -238,6 +238,22 @@ def planned_steps(settings: Settings) -> int | None:
     return steps if steps > 0 else None  # -1 in recipes
 
 
+def steps_over(settings: Settings, rows: int) -> int | None:
+    """Steps of all epochs over so many rows, of which the last ones that fill no batch are dropped.
+
+    None of another project's trainer, which may go through its data otherwise, and where prompts stream in.
+
+    Source: verl 0.5.0 ``trainer/ppo/ray_trainer.py`` (``_create_dataloader``: ``drop_last=True``, ``fit``),
+    ``trainer/fsdp_sft_trainer.py`` (``_build_dataloader``); 0.9.1 ``trainer/ppo/v1/trainer_base.py``,
+    ``trainer/sft_trainer.py`` there.
+    """
+    batch = settings.integer("data.train_batch_size", default=0)
+    epochs = settings.integer("trainer.total_epochs", default=0)
+    if settings.program is not None or batch <= 0 or epochs <= 0:
+        return None
+    return (rows // batch) * epochs or None
+
+
 def cluster_size(settings: Settings) -> tuple[int, int]:
     """The trainer's GPUs per node, and nodes."""
     apart, apart_nodes = RECIPES["recipe.trainer_gpus_per_node"], RECIPES["recipe.trainer_nodes"]
