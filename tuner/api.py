@@ -76,6 +76,7 @@ class PremiseValues(TypedDict, total=False):
     tool_tokens: int | None
     images_per_prompt: int | None
     image_pixels: int | None
+    data_rows: int | None
     host_memory_gib: float | None
     headroom: float
     launch: int | None

@@ -39,8 +39,8 @@ def copy(folder: Path, *, recomputes: bool) -> None:
     )
 
 
-def answer(repository: Path) -> str:
-    result = run("advise", str(repository / "agent" / "train.sh"), "--gpu", "h100-sxm")
+def answer(repository: Path, *options: str) -> str:
+    result = run("advise", str(repository / "agent" / "train.sh"), "--gpu", "h100-sxm", *options)
     assert result.code == 0, result.err
     return " ".join(result.out.split())
 
@@ -73,3 +73,22 @@ def test_copies_that_say_the_same_are_taken(repository: Path) -> None:
     said = answer(repository)
     assert "one/verl/trainer/config/sft_trainer.yaml" in said
     assert "enable_gradient_checkpointing=False" in said
+
+
+def test_of_copies_that_differ_the_release_that_is_asked_for_is_taken(repository: Path) -> None:
+    for name, version, switch in (("one", "0.4.1", False), ("two", "0.5.0", True)):
+        copy(repository / name, recomputes=switch)
+        (repository / name / "verl" / "version").mkdir()
+        (repository / name / "verl" / "version" / "version").write_text(f"{version}\n")
+    said = answer(repository, "--verl-version", "0.4.1")
+    assert not said.startswith("CANNOT SAY") and "one/verl/trainer/config/sft_trainer.yaml" in said
+    assert "enable_gradient_checkpointing=False" in said
+    said = answer(repository, "--verl-version", "0.5.0")
+    assert not said.startswith("CANNOT SAY") and "two/verl/trainer/config/sft_trainer.yaml" in said
+
+
+def test_a_release_that_no_copy_is_of_is_taken_as_it_is_where_it_is_asked_for(repository: Path) -> None:
+    for name, switch in (("one", False), ("two", True)):
+        copy(repository / name, recomputes=switch)
+    said = answer(repository, "--verl-version", "0.6.1")
+    assert not said.startswith("CANNOT SAY") and "laid on" not in said and "verl 0.6.1" in said

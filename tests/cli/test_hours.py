@@ -54,3 +54,30 @@ def test_no_hours_of_a_few_steps() -> None:
     """The start, which the seconds leave out, is longer than they are."""
     assert "at most:" not in words("trainer.total_training_steps=19")
     assert "20 steps at most:" in words("trainer.total_training_steps=20")
+
+
+@pytest.mark.parametrize(
+    ("options", "steps"),
+    [
+        (("--data-rows", "7473", "data.train_batch_size=64", "trainer.total_epochs=15"), "1,740"),
+        (("--data-rows", "7473", "data.train_batch_size=64", "trainer.total_training_steps=200"), "200"),
+    ],
+    ids=["116 batches an epoch, the rest is dropped", "a setting comes before the rows"],
+)
+def test_the_rows_of_the_data_say_how_many_steps_the_epochs_have(
+    options: tuple[str, ...], steps: str
+) -> None:
+    small = "actor_rollout_ref.actor.ppo_mini_batch_size=64"
+    assert f"{steps} steps at most: " in words(*options, small)
+
+
+def test_epochs_of_fine_tuning_have_hours_by_the_rows() -> None:
+    launch = (
+        "torchrun --nproc_per_node=8 -m verl.trainer.fsdp_sft_trainer data.micro_batch_size_per_gpu=4 "
+        "data.train_batch_size=64 data.max_length=2048 model.partial_pretrain=Qwen/Qwen2.5-0.5B-Instruct "
+        "trainer.total_epochs=3"
+    )
+    said = run(
+        "advise", *launch.split(), "--gpu", "h100-sxm", "--verl-version", "0.5.0", "--data-rows", "64000"
+    )
+    assert "3,000 steps at most: " in " ".join(said.out.split())

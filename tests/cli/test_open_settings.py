@@ -171,3 +171,28 @@ def test_a_folder_of_files_that_nobody_names_is_open(tmp_path: Path) -> None:
     assert "HOME=VALUE" not in text
     given = run("advise", str(script), "TRAIN_DATA_DIR=data", "--gpu", "h100-sxm").out
     assert "TRAIN_DATA_DIR" not in given
+
+
+SHARED = (
+    f"{DYNAMIC} {ROLLOUT}.name=vllm data.train_batch_size=60 {ACTOR}.ppo_mini_batch_size=60 "
+    "trainer.n_gpus_per_node=$1\n"
+)
+
+
+def test_an_open_number_of_gpus_is_one_on_which_the_job_starts(tmp_path: Path) -> None:
+    answer = advised(tmp_path, SHARED)
+    assert answer["verdict"] == "fits" and finding(answer, "CFG109") is None
+    assert answer["workload"]["cluster"]["gpus_per_node"] == 4
+    said = " ".join(run("advise", str(tmp_path / "run.sh"), *GPU).out.split())
+    assert "GPUs: 4 of a node assumed, since nothing refuses the job on them as it does on 8" in said
+
+
+def test_a_number_of_gpus_that_somebody_gives_is_that(tmp_path: Path) -> None:
+    for words in (("8",), ("--gpus-per-node", "8")):
+        answer = advised(tmp_path, SHARED, *words)
+        assert answer["verdict"] == "will_not_start" and finding(answer, "CFG109") is not None
+
+
+def test_a_job_that_starts_on_no_number_of_gpus_is_judged_on_the_default(tmp_path: Path) -> None:
+    answer = advised(tmp_path, SHARED.replace("$1", "$1 trainer.no_such_key=1"))
+    assert answer["workload"]["cluster"]["gpus_per_node"] == 8

@@ -72,3 +72,29 @@ def test_a_check_has_no_advice_on_training() -> None:
     trained, validated = run("check", *LAUNCH, *given), run("check", *LAUNCH, ONLY, *given)
     assert json.loads(trained.out)["findings"]
     assert json.loads(validated.out)["findings"] == []
+
+
+def terms_of(phase: str, *words: str) -> dict[str, int]:
+    """Bytes of one phase by term."""
+    phases = answer(*words)["memory"]["phases"]
+    found = next(item for item in phases if item["phase"] == phase)
+    return {term["name"]: term["bytes"] for moment in found["moments"] for term in moment["terms"]}
+
+
+def test_an_optimizer_that_never_steps_has_no_moments() -> None:
+    trained, validated = terms_of("rollout"), terms_of("rollout", ONLY)
+    assert trained["actor_optimizer"] > 7e9
+    assert "actor_optimizer" not in validated
+    assert validated["actor_parameters"] == trained["actor_parameters"]
+
+
+def test_a_checkpoint_that_is_named_brings_them() -> None:
+    loaded = (ONLY, "trainer.resume_mode=resume_path", "trainer.resume_from_path=/data/global_step_10")
+    assert terms_of("rollout", *loaded) == terms_of("rollout")
+
+
+def test_main_weights_of_megatron_are_there_before_the_first_step() -> None:
+    megatron = ("--config-name=ppo_megatron_trainer", "actor_rollout_ref.actor.strategy=megatron")
+    trained, validated = terms_of("rollout", *megatron), terms_of("rollout", ONLY, *megatron)
+    assert validated["actor_optimizer"] == pytest.approx(trained["actor_optimizer"] / 3, rel=0.01)
+    assert validated["actor_gradients"] == trained["actor_gradients"]

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from tests import workloads
 from tuner.serving.graphs import largest_graph
 from tuner.timing import StepTime, step_time
-from tuner.workload import Phase, Workload
+from tuner.workload import GreedyBaseline, Phase, Workload
 
 CONCURRENT = 256
 every_workload = pytest.mark.parametrize("make", workloads.ALL, ids=lambda make: make.__name__)
@@ -148,3 +148,21 @@ def calls(workload: Workload) -> int:
 def test_pricing_takes_little_work_and_none_for_what_is_remembered(make):
     assert 0 < calls(make()) < 23_000  # 12,900 to 17,700 where nothing is known yet
     assert calls(make()) < 50  # 14 to 16
+
+
+def test_greedy_responses_lengthen_the_rollout_as_they_are_generated() -> None:
+    job = workloads.ALL[0]()
+    batch = replace(job.batch, greedy_baseline=None)
+    alone = replace(job, batch=batch)
+    beside = replace(job, batch=replace(batch, greedy_baseline=GreedyBaseline.BESIDE))
+    after = replace(job, batch=replace(batch, greedy_baseline=GreedyBaseline.AFTER))
+    twice = replace(job, batch=replace(batch, greedy_baseline=GreedyBaseline.AFTER_NEW_WEIGHTS))
+    one_each = replace(job, batch=replace(batch, responses_per_prompt=1))
+    rollout = [seconds(it, Phase.ROLLOUT) for it in (alone, beside, after, twice, one_each)]
+    assert rollout[0] < rollout[1] < rollout[2] == rollout[3]
+    assert rollout[2] == pytest.approx(rollout[0] + rollout[4], rel=0.02)
+    synced = [seconds(it, Phase.UPDATE_WEIGHTS) for it in (alone, beside, after, twice)]
+    assert synced[0] == synced[1] == synced[2]
+    assert synced[3] == pytest.approx(2 * synced[0])
+    trained = [seconds(it, Phase.UPDATE_ACTOR) for it in (alone, beside, after, twice)]
+    assert len(set(trained)) == 1

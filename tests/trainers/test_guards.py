@@ -89,3 +89,32 @@ def test_a_file_that_is_written_anew_is_read_anew(code: TrainerCode) -> None:
     (code.root / "novel.py").write_text("novel = 1\n")
 
     assert TrainerCode(code.root).names("novel")
+
+
+_MOVED = {
+    "CFG103": "class ActorRolloutRefWorker:\n    def init_model(self):\n"
+    "        if not self.config.rollout.use_dynamic_bsz:\n"
+    "            assert self.config.rollout.log_prob_micro_batch_size_per_gpu is not None\n",
+    "CFG129": "class vLLMRollout:\n    def __init__(self, config):\n"
+    "        assert not (not config.enforce_eager and config.free_cache_engine)\n",
+    "CFG136": "class Server:\n    async def launch_server(self):\n"
+    '        args = {"load_format": self.config.load_format, "disable_log_stats": True}\n',
+    "CFG149": "class Trainer:\n    def _validate_config(self):\n"
+    "        minimal_bsz = megatron_dp * config.actor.ppo_micro_batch_size_per_gpu\n",
+    "CFG172": "class OneStepOffRayTrainer:\n    def __init__(self):\n        assert not self.hybrid_engine\n",
+}
+
+
+@pytest.mark.parametrize("code_of_rule", _MOVED)
+def test_a_construct_is_found_in_a_copy_that_moved_its_file(code_of_rule: str, tmp_path: Path) -> None:
+    module = next(module for rule, module in RULES if rule.code == code_of_rule)
+    guards = [guard for guard in guards_of(module) if guard.file]
+    (tmp_path / "verl" / "trainer").mkdir(parents=True)
+    home = tmp_path / "verl" / "novel.py"
+    home.write_text("class Other:\n    def stop(self):\n        raise ValueError\n")
+    assert not any(guard.lines(TrainerCode(tmp_path / "verl")) for guard in guards)
+
+    home.write_text(_MOVED[code_of_rule])
+
+    lines = [str(line) for guard in guards for line in guard.lines(TrainerCode(tmp_path / "verl"))]
+    assert lines == [f"verl/novel.py:{_MOVED[code_of_rule].count(chr(10))}"]

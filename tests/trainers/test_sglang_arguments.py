@@ -1,11 +1,13 @@
 """What SGLang does by its release and card, and what of a launch reaches it."""
 
 import pytest
+from msgspec.structs import replace
 
-from tests.trainers.launches import ROLLOUT, SGLANG, workload_of
+from tests.trainers.launches import ROLLOUT, SGLANG, settings_of, workload_of
 from tuner.gpus import find_gpu
 from tuner.serving import sglang
 from tuner.serving.graphs import largest_graph
+from tuner.trainers.verl.write import proposal_writer
 from tuner.workload import Rollout
 
 ENGINE = f"+{ROLLOUT}.engine_kwargs.sglang"
@@ -96,3 +98,37 @@ def test_an_8_bit_cache_is_proposed_where_it_reaches_the_engine() -> None:
     assert rollout(version="0.7.1").quantizes_cache
     assert not rollout(version="0.6.1").quantizes_cache
     assert sglang.EIGHT_BIT_CACHE in sglang.cache_formats("0.4.6.post5")
+
+
+@pytest.mark.parametrize(
+    ("version", "mode", "fraction", "sequences"),
+    [
+        ("0.9.1", "async", 0.8, 64),
+        ("0.6.1", "async", 0.8, 64),
+        ("0.6.1", "sync", 0.4, 96),  # its engine is made of arguments one by one
+    ],
+)
+def test_what_verl_computes_gives_way_to_arguments_that_it_hands_on(
+    version: str, mode: str, fraction: float, sequences: int
+) -> None:
+    read = rollout(
+        f"{ROLLOUT}.mode={mode}",
+        f"{ROLLOUT}.gpu_memory_utilization=0.4",
+        f"{ROLLOUT}.max_num_seqs=96",
+        f"{ENGINE}.mem_fraction_static=0.8",
+        f"{ENGINE}.max_running_requests=64",
+        version=version,
+    )
+    assert (read.memory_fraction, read.max_sequences) == (fraction, sequences)
+
+
+def test_a_proposal_is_written_where_sglang_reads_it() -> None:
+    given = (f"{ENGINE}.mem_fraction_static=0.8", f"{ENGINE}.max_running_requests=64")
+    settings = settings_of((*SGLANG, *given), "0.9.1")
+    before = workload_of((*SGLANG, *given), "0.9.1")
+    proposal = replace(before, rollout=replace(before.generator, memory_fraction=0.7, max_sequences=128))
+    written = proposal_writer(before, settings, version="0.9.1").written(proposal)
+    assert set(written.overrides) == {
+        f"{ROLLOUT}.engine_kwargs.sglang.mem_fraction_static=0.7",
+        f"{ROLLOUT}.engine_kwargs.sglang.max_running_requests=128",
+    }

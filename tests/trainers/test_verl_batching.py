@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tests.trainers.launches import ACTOR, DYNAMIC, ROLLOUT, by_release, workload_of
 from tuner.batching import micro_batch_tokens, overshoot
-from tuner.workload import Travel
+from tuner.workload import GreedyBaseline, Travel
 
 
 def fullest(budget: int, length: int, sequences: int) -> int:
@@ -134,3 +134,21 @@ def test_losses_of_the_router_weigh_tokens_by_their_micro_batch(
     settings = ("model_engine=megatron", *(f"{section}.{loss}" for loss in losses))
     workload = workload_of((*DYNAMIC, *settings), "0.8.0")
     assert workload.batch.loss_averages_micro_batches is weighs
+
+
+@pytest.mark.parametrize(
+    ("version", "way"),
+    [
+        ("0.4.1", GreedyBaseline.AFTER_NEW_WEIGHTS),
+        ("0.7.0", GreedyBaseline.AFTER_NEW_WEIGHTS),
+        ("0.7.1", GreedyBaseline.AFTER),
+        ("0.8.0", GreedyBaseline.BESIDE),
+        ("0.9.1", GreedyBaseline.BESIDE),
+    ],
+)
+def test_how_remax_generates_its_greedy_responses(version: str, way: GreedyBaseline) -> None:
+    v1 = ("trainer.use_v1=False",) if version == "0.9.1" else ()
+    batch = workload_of((*DYNAMIC, "algorithm.adv_estimator=remax", *v1), version).batch
+    assert batch.greedy_baseline is way
+    assert batch.generated_sequences == batch.sequences + batch.prompts
+    assert workload_of((*DYNAMIC, *v1), version).batch.greedy_baseline is None

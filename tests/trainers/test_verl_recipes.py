@@ -10,7 +10,7 @@ from tests.cli.runner import run
 from tests.corpus import launches
 from tests.loading import load
 from tests.trainers.launches import ALL, workload_of
-from tuner.trainers.verl.recipes import RECIPES, started_by
+from tuner.trainers.verl.recipes import RECIPES, started_as, started_by
 from tuner.trainers.verl.roles import uses_critic
 from tuner.workload import Backend
 
@@ -202,3 +202,55 @@ def advised(module: str, version: str, *further: str) -> dict[str, Any]:
     assert answer.code == 0, answer.err
     report: dict[str, Any] = json.loads(answer.out)
     return report
+
+
+FILTERED = (
+    "algorithm.adv_estimator=grpo actor_rollout_ref.model.path=Qwen/Qwen2.5-7B-Instruct "
+    "actor_rollout_ref.rollout.name=vllm actor_rollout_ref.actor.use_dynamic_bsz=True "
+    "actor_rollout_ref.model.use_remove_padding=True algorithm.filter_groups.enable=True "
+    "reward_model.overlong_buffer.enable=True"
+)
+MAIN = """import hydra
+
+
+@hydra.main(config_path="config", config_name="ppo_trainer", version_base=None)
+def main(config):
+    pass
+"""
+
+
+def left_out_of(folder: Path, program: str) -> list[str]:
+    (folder / "run.sh").write_text(f"python3 -m {program} {FILTERED}\n")
+    said = run("advise", str(folder / "run.sh"), "--gpu", "h100-sxm", "--verl-version", "0.5.0", "-f", "json")
+    return [part["name"] for part in json.loads(said.out)["left_out"]]
+
+
+@pytest.mark.parametrize(
+    ("program", "named"),
+    [
+        ("recipe.dapo.main_dapo", "recipe.dapo.main_dapo or recipe.entropy.main_entropy"),
+        ("verl.mine.dapo.src.main_dapo", "verl.mine.dapo.src.main_dapo"),
+        (
+            "verl_y.trainer.main_ppo",
+            "verl_y.trainer.main_ppo, which has keys of recipe.dapo.main_dapo or "
+            "recipe.entropy.main_entropy,",
+        ),
+    ],
+)
+def test_the_program_that_is_started_is_named(program: str, named: str, tmp_path: Path) -> None:
+    assert f"what {named} does beside the PPO trainer" in left_out_of(tmp_path, program)
+
+
+def test_keys_tell_no_recipe_where_the_program_s_code_names_another_configuration(tmp_path: Path) -> None:
+    package = tmp_path / "verl_y" / "trainer"
+    package.mkdir(parents=True)
+    (tmp_path / ".git").mkdir()
+    (package / "main_ppo.py").write_text(MAIN)
+    assert not [name for name in left_out_of(tmp_path, "verl_y.trainer.main_ppo") if "dapo" in name]
+
+
+@pytest.mark.parametrize("program", ["recipe.dapo.src.main_dapo", "verl.recipe.dapo.main_dapo"])
+def test_a_recipe_that_was_moved_is_told_by_its_folder_and_its_program(program: str) -> None:
+    recipe = started_as(program, "0.5.0")
+    assert recipe is not None and recipe.configs[0] == "dapo_trainer"
+    assert started_as("mine.trainer.main_dapo", "0.5.0") is None

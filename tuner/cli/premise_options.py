@@ -277,6 +277,19 @@ ImagePixels = Annotated[
         show_default=False,
     ),
 ]
+DataRows = Annotated[
+    int | None,
+    typer.Option(
+        OPTIONS["data_rows"],
+        min=1,
+        metavar="COUNT",
+        help=_(
+            "Rows of the training data, prompts or sequences, that no filter drops: with the epochs "
+            "of the settings they say how many steps there are, and so the hours."
+        ),
+        show_default=False,
+    ),
+]
 HostMemory = Annotated[
     float | None,
     typer.Option(
@@ -332,6 +345,7 @@ ANNOTATIONS: dict[str, object] = {
     "tool_tokens": ToolTokens,
     "images_per_prompt": ImagesPerPrompt,
     "image_pixels": ImagePixels,
+    "data_rows": DataRows,
     "host_memory_gib": HostMemory,
     "headroom": Headroom,
     "launch": Launch,

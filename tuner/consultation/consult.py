@@ -16,6 +16,7 @@ from tuner.consultation.verdicts import advice_beyond_memory, is_node_said
 from tuner.findings import Numerics
 from tuner.inputs.reading import read_given
 from tuner.inputs.user_input import UserInput, with_shown_lost
+from tuner.language import _
 from tuner.memory.fitting.limits import values_that_fit
 from tuner.models import find_config
 from tuner.trainers.protocol import Loaded
@@ -185,6 +186,7 @@ def _consultation(
         gpu_assumed=job.card.assumed,
         gpu_size_said=premises.gpu_memory is not None,
         gpus_reason=job.gpus_reason,
+        steps=_steps(loaded, premises.data_rows),
         gpus_note=_number_note(job, premises),
         node_said=is_node_said(job, premises),
         from_project=from_settings(premises),
@@ -200,9 +202,19 @@ def _consultation(
     )
 
 
+def _steps(loaded: Loaded, rows: int | None) -> int | None:
+    """The steps of the job: those that a setting says, else those of its epochs where the rows are known."""
+    planned = loaded.planned_steps
+    return loaded.steps_over(rows) if planned is None and rows is not None else planned
+
+
 def _number_note(job: JobReading, premises: Premises) -> str:
     """What the launch leaves to say of the number of GPUs."""
     launched, cluster = job.configuration.processes_per_node, job.reading.workload.cluster
+    default = job.loaded.cluster_size()[0]
+    if job.open_gpus is not None and cluster.gpus_per_node != default:
+        text = _("{gpus} of a node assumed, since nothing refuses the job on them as it does on {default}")
+        return text.format(gpus=cluster.gpus_per_node, default=default)
     return number_note(premises, job.card, launched, job.given.processes, cluster)
 
 

@@ -27,7 +27,7 @@ from tuner.workload import Workload
 
 if TYPE_CHECKING:
     from tuner.consultation.open_findings import FindingsOfWay
-    from tuner.inputs.user_input import Count, UnreadFile
+    from tuner.inputs.user_input import Count, OpenArgument, UnreadFile
 
 
 class JobReading(Struct, frozen=True, kw_only=True):
@@ -43,6 +43,7 @@ class JobReading(Struct, frozen=True, kw_only=True):
     gpus_reason: str
     reading: ConfigurationReading
     alternatives: "tuple[AlternativeJob, ...]" = ()  # that a script would start instead
+    open_gpus: "OpenArgument | None" = None  # of the launch, that says how many GPUs a node has
 
     @property
     def left_out(self) -> tuple[LeftOut, ...]:
@@ -106,6 +107,7 @@ def configuration_of(given: UserInput, release: ReleaseChoice | None = None) -> 
         folders=given.folders,
         environment=given.environment,
         package="" if release is None else release.package,
+        requested=release is not None and release.requested,
     )
 
 
@@ -148,6 +150,13 @@ def read_job(
     circumstances, model_reason, gpus_reason = _circumstances(
         given, premises, loaded, card, configuration.processes_per_node, zero_advantage_ratio
     )
+    counting = _counting(given, premises, card, configuration, loaded)
+    if counting is not None:
+        from tuner.consultation.startable_gpus import on_number_that_starts  # few launches leave it open
+
+        assumed = circumstances.cluster.gpus_per_node
+        circumstances = on_number_that_starts(circumstances, loaded)
+        gpus_reason = _gpus_reason(counting, circumstances.cluster.gpus_per_node, assumed)
     alternatives = _alternatives(given, premises, card, release)
     reading = ConfigurationReading(circumstances, release, configuration, loaded, alternatives)
     _expect_possible(reading.workload, premises)
@@ -162,7 +171,28 @@ def read_job(
         gpus_reason=gpus_reason,
         reading=reading,
         alternatives=alternatives,
+        open_gpus=counting,
     )
+
+
+def _counting(
+    given: UserInput, premises: Premises, card: ChosenGpu, configuration: Configuration, loaded: Loaded
+) -> "OpenArgument | None":
+    """The open argument that says how many GPUs a node has; None where that is said elsewhere."""
+    said = premises.gpus_per_node or card.per_node or configuration.processes_per_node
+    if said or not given.unsettled:
+        return None
+    from tuner.consultation.startable_gpus import argument_of_number  # few launches leave anything open
+
+    return argument_of_number(configuration, loaded, given.unsettled)
+
+
+def _gpus_reason(counting: "OpenArgument", gpus: int, default: int) -> str:
+    """Why so many GPUs are assumed."""
+    if gpus == default:
+        return _("an assumption: {text} decides it").format(text=counting.text)
+    text = _("an assumption: {text} decides it, and on {default} the job does not start")
+    return text.format(text=counting.text, default=default)
 
 
 def _circumstances(

@@ -44,6 +44,7 @@ class Premises(Struct, frozen=True, kw_only=True):
     tool_tokens: int | None = None  # between two turns
     images_per_prompt: int | None = None
     image_pixels: int | None = None
+    data_rows: int | None = None  # that an epoch goes through: prompts, or sequences of fine-tuning
     host_memory_gib: float | None = None  # of a node
     headroom: float = 0.1  # share of the card's memory that advice leaves free
     launch: int | None = None  # of a script that has several, from 1

@@ -47,6 +47,7 @@ class Consultation(Struct, frozen=True, kw_only=True):
     gpu_assumed: bool  # True when nothing named the card
     gpu_size_said: bool = False  # nothing but how much memory it has
     gpus_reason: str  # where the number of GPUs comes from
+    steps: int | None = None  # of the whole job, by its settings or by the rows of its data
     gpus_note: str = ""  # what a launch leaves to say of it
     node_said: bool = True  # somebody says how many GPUs a node has, beside the configuration
     from_project: tuple[ProjectOption, ...] = ()  # options that the settings of the project give

@@ -182,7 +182,7 @@ def seconds(advice: Advice) -> Iterator[str]:
 
 def hours(answer: Consultation) -> Iterator[str]:
     """What all steps of a job take, where a setting says how many there are."""
-    steps = answer.loaded.planned_steps
+    steps = answer.steps
     if steps is not None:
         from tuner.render.step_seconds import whole_run  # few jobs say
 

@@ -15,7 +15,7 @@ from tuner.language import N_, _
 from tuner.render.columns import columns, left, right
 from tuner.render.terminal import Terminal
 from tuner.timing.tokens import micro_batches_of
-from tuner.workload import Batch, Phase, StepPass, Workload
+from tuner.workload import Batch, GreedyBaseline, Phase, StepPass, Workload
 
 _HEADS = (N_("phase"), N_("sequences"), N_("ranks"), N_("per rank"), N_("micro-batch"), N_("micro-batches"))
 
@@ -100,7 +100,8 @@ def _arithmetic(workload: Workload, terminal: Terminal) -> list[str]:
                 replicas=counted(rollout.replicas, "replica"),
                 per_replica=per_replica,
                 most=rollout.max_sequences,
-            ),
+            )
+            + _greedy(batch),
         ),
     )
     return [terminal.prose(text, indent=" " * 14, first=f"  {left(name, 12)}") for name, text in parts]
@@ -112,6 +113,15 @@ def _generated(batch: Batch) -> str:
     if batch.rounds == 1:
         return sequences
     return _("{rounds} rounds of {sequences}").format(rounds=batch.rounds, sequences=sequences)
+
+
+def _greedy(batch: Batch) -> str:
+    """The responses of a generation that nothing is trained on; empty where there are none."""
+    if batch.greedy_baseline is None:
+        return ""
+    if batch.greedy_baseline is GreedyBaseline.BESIDE:
+        return _("; {greedy:,} of all are greedy, for the baseline").format(greedy=batch.prompts)
+    return _("; then {greedy:,} greedy ones, for the baseline").format(greedy=batch.prompts)
 
 
 def _cells(row: BatchRow) -> tuple[str, ...]:

@@ -64,6 +64,7 @@ _WORDS = {
     "host_copy": N_("host memory that offloaded weights go to"),
     "image_cache_bytes": N_("host memory for processed images, at most"),
     "joins_chunks": N_("a tensor larger than a bucket is put together where it arrives"),
+    "takes_steps": N_("optimizer steps are taken"),
     "keeps_inputs": N_("embedded tokens are held until the optimizer steps"),
     "keeps_loaded": N_("offloaded weights stay on the card after the weight sync"),
     "keeps_root": N_("the root unit stays gathered until the backward pass"),

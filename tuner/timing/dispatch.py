@@ -76,7 +76,7 @@ def prompt_bytes(inputs: RolloutInput) -> float:
     """
     if inputs.agents:
         return 0.0
-    return inputs.batch.sequences * 3 * _ID_BYTES * inputs.batch.max_prompt_tokens
+    return inputs.batch.generated_sequences * 3 * _ID_BYTES * inputs.batch.max_prompt_tokens
 
 
 def response_bytes(inputs: RolloutInput) -> float:
@@ -93,7 +93,7 @@ def response_bytes(inputs: RolloutInput) -> float:
     of_response = (_ID_BYTES if inputs.agents else 0) + (
         _NUMBER_BYTES if inputs.rollout.returns_log_probs else 0
     )
-    return batch.sequences * (_ID_BYTES * whole + of_response * batch.max_response_tokens)
+    return batch.generated_sequences * (_ID_BYTES * whole + of_response * batch.max_response_tokens)
 
 
 def listing_seconds(inputs: RolloutInput) -> float:
@@ -107,7 +107,7 @@ def listing_seconds(inputs: RolloutInput) -> float:
     if inputs.agents or inputs.rollout.engine is not RolloutEngine.VLLM:
         return 0.0
     lists = 2 if inputs.rollout.returns_log_probs else 1
-    numbers = inputs.batch.sequences / inputs.rollout.replicas * inputs.batch.max_response_tokens
+    numbers = inputs.batch.generated_sequences / inputs.rollout.replicas * inputs.batch.max_response_tokens
     return lists * numbers * assume.LISTED_NUMBER_S
 
 

@@ -46,7 +46,7 @@ def judging_parts(inputs: JudgeInput) -> dict[str, float]:
     server, gpu = inputs.server, inputs.cluster.gpu
     engine = RolloutInput(model=inputs.model, cluster=inputs.cluster, batch=inputs.batch, rollout=server)
     mean = inputs.batch.mean_sequence_tokens
-    generated = inputs.batch.sequences * inputs.batch.generated_share
+    generated = inputs.batch.generated_sequences * inputs.batch.generated_share
     sequences = ceil(round(generated / server.replicas / server.data_parallel, 6))
     chunk = min(float(server.max_batched_tokens), sequences * mean)
     chunks = sequences * mean / chunk

@@ -8,7 +8,7 @@ from tuner.timing import assumptions as assume
 from tuner.timing.communication import gather_seconds, latency_seconds
 from tuner.timing.rates import copy_bytes_per_s
 from tuner.timing.transfers import offloading_parts, pinned_seconds, weights_held
-from tuner.workload import Backend, Workload
+from tuner.workload import Backend, GreedyBaseline, Workload
 
 _PROJECTIONS = 7  # of a layer, which adapters are put beside
 _MLP_TENSORS = 3  # of a dense layer, in whose place a sparse one has experts
@@ -210,8 +210,14 @@ def collecting_seconds(workload: Workload) -> float:
 
 
 def sync_parts(workload: Workload) -> dict[str, float]:
-    """Seconds by cause of one weight sync, with the engine's waking up."""
-    return _moving_parts(workload.standing) | {"wake_up": wake_up_seconds(workload)}
+    """Seconds by cause of a step's weight sync, with the engine's waking up.
+
+    Where greedy responses are generated behind the others as if for a step of their own, there are two.
+    """
+    parts = _moving_parts(workload.standing) | {"wake_up": wake_up_seconds(workload)}
+    if workload.batch.greedy_baseline is GreedyBaseline.AFTER_NEW_WEIGHTS:
+        return {cause: 2 * seconds for cause, seconds in parts.items()}
+    return parts
 
 
 @lru_cache(maxsize=256)  # neither batch nor memory fraction changes what is sent

@@ -17,6 +17,7 @@ class ReleaseChoice(Struct, frozen=True, kw_only=True):
     unbundled: str | None = None  # the release that was meant, where that one does not travel with it
     certain: bool = False  # whatever is installed
     package: str = ""  # the folder of the installed package that would run, where that is not bundled
+    requested: bool = False  # by the user, whatever the input tells
 
 
 class BundledReleases(Struct, frozen=True, kw_only=True):
@@ -41,11 +42,8 @@ class BundledReleases(Struct, frozen=True, kw_only=True):
             InputError: ``requested`` is not a version number.
         """
         if requested is not None:
-            return self._with_package(
-                self.nearest(
-                    requested, _("asked for {requested}").format(requested=without_secrets(requested))
-                )
-            )
+            reason = _("asked for {requested}").format(requested=without_secrets(requested))
+            return replace(self._with_package(self.nearest(requested, reason)), requested=True)
         if ran is not None and is_version(ran):
             return self.nearest(
                 ran, _("the run was recorded with {trainer} {ran}").format(trainer=self.trainer, ran=ran)

@@ -97,7 +97,7 @@ class Coverage:
                 continue
             apart = omission.elsewhere is not None and omission.elsewhere(job) is not None
             yield LeftOut(
-                name=omission.title,
+                name=omission.title_of(job.settings.started),
                 key=name,
                 value=job.settings.get(name),
                 origin=job.settings.origin(name),

@@ -55,7 +55,20 @@ class Omission(Struct, frozen=True, kw_only=True):
     @property
     def title(self) -> str:
         """Its name in the language that is chosen, with the modules that it speaks of."""
-        return _(self.name).format(modules=_(" or ").join(self.modules))
+        return self.title_of("")
+
+    def title_of(self, program: str) -> str:
+        """Its name, which names the program that is started where it is another than the recipe's.
+
+        A copy of a recipe may lie elsewhere, and another trainer may have taken over the recipe's keys.
+        """
+        modules = _(" or ").join(self.modules)
+        module = program.removesuffix(".py").replace("/", ".").lstrip(".")
+        if not module or module.endswith(self.modules):
+            return _(self.name).format(modules=modules)
+        same = module.rpartition(".")[2] in {own.rpartition(".")[2] for own in self.modules}
+        named = _("{program}, which has keys of {modules},").format(program=program, modules=modules)
+        return _(self.name).format(modules=program if same else named)
 
 
 class IdleKeys(Struct, frozen=True, kw_only=True):

@@ -116,6 +116,9 @@ class Loaded(Protocol):
     def planned_steps(self) -> int | None:
         """How many steps the job is to take; None where no setting says."""
 
+    def steps_over(self, rows: int) -> int | None:
+        """How many steps all epochs have over so many rows of data; None where the settings do not say."""
+
     def model_path(self) -> str | None:
         """Where the actor's model comes from; None where nobody says."""
 
@@ -334,6 +337,7 @@ class Trainer(Protocol):
         processes: "Processes | None" = ...,
         folders: Sequence[str] = ...,
         package: str = ...,
+        requested: bool = ...,
         environment: "Sequence[EnvironmentVariable]" = ...,
     ) -> Configuration:
         """Take a configuration file, the arguments of a launch, or both.
@@ -342,6 +346,7 @@ class Trainer(Protocol):
         ``processes`` are those that it starts, where it says how many. ``folders`` are those in which it
         starts the program and has Python look for modules, as far as it says so. ``package`` is where the
         trainer is installed that would run it, where its release is not bundled; none of it is imported.
+        ``requested`` says that the user names the release it is laid on, which decides between copies of it.
         ``environment`` has what a script surely gives the program of variables that libraries read.
 
         Raises:

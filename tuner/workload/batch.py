@@ -3,6 +3,7 @@
 from math import ceil
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tuner.enumeration import Enum
 from tuner.workload.group_filter import GroupFilter
@@ -78,6 +79,17 @@ class Travel(Enum):
     STORED = "stored"  # no driver sends it: workers read their parts from a store or from files
 
 
+class GreedyBaseline(Enum):
+    """How one more response to each prompt is generated, whose reward is the baseline of the others.
+
+    It is judged, and then dropped: nothing is trained on it.
+    """
+
+    BESIDE = "beside"  # together with the others
+    AFTER = "after"  # in a generation of its own behind the others'
+    AFTER_NEW_WEIGHTS = "after_new_weights"  # the same, before which the weights travel once more
+
+
 class Batch(Struct, frozen=True, kw_only=True, cache_hash=True):
     """Sizes of one training step. Prompt counts are global, lengths are maxima but for ``lengths``.
 
@@ -99,6 +111,7 @@ class Batch(Struct, frozen=True, kw_only=True, cache_hash=True):
     lengths: Lengths = ANY_LENGTHS
     rounds: int = 1  # in which the sequences are generated one after the other, each with its part of them
     group_filter: GroupFilter | None = None  # None: all groups that are generated are trained on
+    greedy_baseline: GreedyBaseline | None = None  # None: no prompt has a response beside those to learn from
     conversation: Conversation | None = None  # None: each response is generated in one piece
     images: Images | None = None  # None: of a job without, or with a tower whose dimensions are not known
     loss_averages_micro_batches: bool = False  # over the tokens of one, not over those of the mini-batch
@@ -184,9 +197,27 @@ class Batch(Struct, frozen=True, kw_only=True, cache_hash=True):
         return self.prompts * self.responses_per_prompt
 
     @property
+    def generated_sequences(self) -> int:
+        """Sequences that are generated for one step, with greedy ones that nothing is trained on."""
+        return self.sequences + (0 if self.greedy_baseline is None else self.prompts)
+
+    @property
     def round_sequences(self) -> int:
         """Sequences that are generated at a time, over all GPUs."""
-        return ceil(self.sequences / self.rounds)
+        return ceil(self._sequences_at_once / self.rounds)
+
+    @property
+    def _sequences_at_once(self) -> int:
+        """Sequences that a step generates without those that follow in a generation of their own."""
+        beside = self.greedy_baseline is GreedyBaseline.BESIDE
+        return self.generated_sequences if beside else self.sequences
+
+    @property
+    def second_generation(self) -> "Batch | None":
+        """The greedy responses as a batch, where they are generated behind the others; else None."""
+        if self.greedy_baseline in (None, GreedyBaseline.BESIDE):
+            return None
+        return replace(self, responses_per_prompt=1, greedy_baseline=None)
 
     @property
     def filter_rounds(self) -> float:
@@ -206,7 +237,7 @@ class Batch(Struct, frozen=True, kw_only=True, cache_hash=True):
     @property
     def generated_at_a_time(self) -> int:
         """Sequences that are generated in one round, over all GPUs, those of groups that are dropped too."""
-        return ceil(round(self.sequences * self.generated_share / self.generation_rounds, 6))
+        return ceil(round(self._sequences_at_once * self.generated_share / self.generation_rounds, 6))
 
     @property
     def mini_batch_sequences(self) -> int:

@@ -140,6 +140,7 @@ class Engine(Struct, frozen=True, kw_only=True, cache_hash=True):
     )
     reshard_after_forward: bool = True
     keeps_root: bool = False  # FSDP2 before torch 2.8: the root unit stays gathered until the backward pass
+    takes_steps: bool = True  # False: it never updates, so that no optimizer has moments
     keeps_inputs: bool = False  # FSDP, LoRA: embedded tokens are held until the optimizer steps
     frees_root: bool = False  # the release reshards the root unit itself after a forward-only pass
     forward_prefetch: bool = False

@@ -135,6 +135,9 @@ class LoadedMinirl(Struct, frozen=True, kw_only=True):
     def planned_steps(self) -> int | None:
         return None
 
+    def steps_over(self, rows: int) -> int | None:
+        return None
+
     @property
     def validates_only(self) -> bool:
         return False

@@ -94,7 +94,8 @@ def moments_bytes(*, b_o: int, N_t: int, W: int) -> int:
 
 def optimizer(model: ModelShape, engine: Engine, role: str = "actor") -> Term:
     """An FSDP engine's optimizer states; ``role`` begins the name."""
-    return stated(Item.OPTIMIZER, f"{role}_optimizer", moments_bytes, _optimizer_numbers(model, engine))
+    numbers = _optimizer_numbers(model, engine) | ({} if engine.takes_steps else {"N_t": 0})
+    return stated(Item.OPTIMIZER, f"{role}_optimizer", moments_bytes, numbers)
 
 
 def _optimizer_numbers(model: ModelShape, engine: Engine) -> dict[str, float]:

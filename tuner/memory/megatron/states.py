@@ -104,8 +104,14 @@ def optimizer_numbers(model: ModelShape, engine: Engine) -> dict[str, float]:
 
 
 def optimizer(model: ModelShape, engine: Engine, role: str = "actor") -> Term:
-    """A Megatron engine's optimizer states; ``role`` begins the name."""
-    numbers = optimizer_numbers(model, engine)
+    """A Megatron engine's optimizer states; ``role`` begins the name.
+
+    Main weights are there from the start; moments are made by the first step.
+
+    Source: Megatron-Core ``optimizer/distrib_optimizer.py`` (``_build_model_and_main_param_groups``, when
+    it is made), Transformer Engine ``optimizers/fused_adam.py`` (``step``: ``if len(state) == 0``).
+    """
+    numbers = optimizer_numbers(model, engine) | ({} if engine.takes_steps else {"b_o": 0})
     return stated(Item.OPTIMIZER, f"{role}_optimizer", main_weights_and_moments_bytes, numbers)
 
 

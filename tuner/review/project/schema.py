@@ -59,6 +59,7 @@ class JobSettings(Struct, frozen=True, kw_only=True, rename="kebab", forbid_unkn
     tool_tokens: Annotated[int, Meta(ge=0, description="Tokens.")] | None = None
     images_per_prompt: _Images | None = None
     image_pixels: _Count | None = None
+    data_rows: _Count | None = None
     host_memory: Annotated[float, Meta(ge=1, description="GiB of one node.")] | None = None
 
 

@@ -148,6 +148,16 @@ class EngineHost(Struct, frozen=True, eq=False, kw_only=True):
     launch_s: tuple[float, ...]
     prepare_s: tuple[float, ...]
 
+    def then(self, other: "EngineHost") -> "EngineHost":
+        """This generation and another behind it, by the same engine."""
+        return replace(
+            self,
+            steps=self.steps + other.steps,
+            gpu_s=self.gpu_s + other.gpu_s,
+            launch_s=self.launch_s + other.launch_s,
+            prepare_s=self.prepare_s + other.prepare_s,
+        )
+
 
 @lru_cache(maxsize=64)  # many proposals leave the rollout as it is
 def waiting_for(engine: EngineHost, launching: float, preparing: float) -> float:
@@ -177,12 +187,28 @@ class RolloutSeconds(Struct, frozen=True, kw_only=True, eq=False):
 
 
 def rollout_seconds(inputs: RolloutInput, *, concurrent_sequences: int) -> RolloutSeconds:
-    """Seconds by cause of the whole rollout; replicas run side by side.
+    """Seconds by cause of the whole rollout, with that of greedy responses which may come behind it.
+
+    Replicas run side by side.
 
     Args:
         inputs: the rollout of a job.
         concurrent_sequences: sequences with the room planned for them that a replica's cache holds.
     """
+    first = _one_generation(inputs, concurrent_sequences)
+    greedy = inputs.batch.second_generation
+    if greedy is None:
+        return first
+    second = _one_generation(replace(inputs, batch=greedy), concurrent_sequences)
+    causes = dict.fromkeys((*first.parts, *second.parts))
+    return RolloutSeconds(
+        parts={cause: first.parts.get(cause, 0.0) + second.parts.get(cause, 0.0) for cause in causes},
+        host=first.host.then(second.host),
+    )
+
+
+def _one_generation(inputs: RolloutInput, concurrent_sequences: int) -> RolloutSeconds:
+    """Seconds by cause of the responses that are asked for together."""
     load = as_far_as_decides(load_of(inputs, concurrent_sequences))
     stages = inputs.rollout.pipeline_parallel
     seconds, idle, host = _priced(step_prices(inputs), load, sequences=sequences_of(inputs), stages=stages)

@@ -13,7 +13,7 @@ from tuner.trainers.verl.defaults_list import bundled_engine
 from tuner.trainers.verl.forks.fork import Fork
 from tuner.trainers.verl.forks.translate import spelled_override
 from tuner.trainers.verl.keys import keys_of
-from tuner.trainers.verl.private_defaults import PrivateDefaults
+from tuner.trainers.verl.private_copy import PrivateDefaults
 from tuner.trainers.verl.programs import Program
 
 

@@ -11,7 +11,8 @@ from tuner.trainers.protocol import Base
 from tuner.trainers.verl.defaults_list import Composition
 from tuner.trainers.verl.fingerprint import Likeness
 from tuner.trainers.verl.forks.fork import Fork
-from tuner.trainers.verl.private_defaults import PrivateCopies, PrivateDefaults
+from tuner.trainers.verl.private_copy import PrivateDefaults
+from tuner.trainers.verl.private_defaults import PrivateCopies
 from tuner.trainers.verl.releases import BUNDLED, RELEASES
 from tuner.versions import installed_version
 
@@ -27,6 +28,7 @@ class CopyOfLaunch:
     Args:
         folder: in which the launch lies; empty where nobody says.
         package: of the installed verl, where that release is not bundled; else empty.
+        requested: the user names the release: of copies that differ, its own is taken.
         composition: the user's files.
         fork: the project that they are for.
         copies: those that have been read.
@@ -39,13 +41,14 @@ class CopyOfLaunch:
         *,
         folder: str,
         package: str,
+        requested: bool,
         composition: Composition,
         fork: Fork | None,
         copies: PrivateCopies,
         config_of: Callable[[str], str],
         composed: Callable[[], Likeness | None],
     ) -> None:
-        self._folder, self._package = folder, package
+        self._folder, self._package, self._requested = folder, package, requested
         self._composition, self._fork = composition, fork
         self._copies, self._config_of, self._composed = copies, config_of, composed
 
@@ -58,8 +61,7 @@ class CopyOfLaunch:
         private = self.defaults(version)
         if private is None or version == private.version or version == RELEASES.installed():
             return private
-        told = private.told_version
-        return private if told and RELEASES.nearest(told, "").version == version else None
+        return private if private.told_version and private.is_of(version) else None
 
     def code(self, version: str) -> "TrainerCode | None":
         """The code that the launch would run; None where it runs the release itself."""
@@ -87,8 +89,8 @@ class CopyOfLaunch:
         if not self._folder or not self._may_be:
             return None
         unread = self._copies.unread(Path(self._folder), self._config_of(version))
-        told = unread is not None and unread.installation_decides and RELEASES.installed()
-        return None if told else unread
+        told = unread is not None and unread.installation_decides
+        return None if told and (self._requested or RELEASES.installed()) else unread
 
     def stated_in(self, base: Base, version: str) -> Base:
         """The base with what the copy says of its version, where a copy's configuration is read."""
@@ -118,7 +120,14 @@ class CopyOfLaunch:
     def _around(self, version: str) -> PrivateDefaults | None:
         if not self._folder or not self._may_be:
             return None
-        return self._copies.find(Path(self._folder), self._config_of(version))
+        folder, config = Path(self._folder), self._config_of(version)
+        private = self._copies.find(folder, config)
+        if private is not None or not self._requested:
+            return private
+        unread = self._copies.unread(folder, config)
+        candidates = () if unread is None else unread.candidates
+        of_release = [copy for copy in candidates if copy.is_of(version)]
+        return of_release[0] if len(of_release) == 1 else None
 
     def _installed(self, version: str) -> PrivateDefaults | None:
         """The installed package's, where no copy around the launch would be run before it."""

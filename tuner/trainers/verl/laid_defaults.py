@@ -48,6 +48,7 @@ def laid_defaults(
     *,
     program: str,
     of_project: bool,
+    settled: bool = False,
 ) -> tuple[Defaults, Base]:
     """The trainer's defaults with those of the example or the recipe that is told, and their name.
 
@@ -57,6 +58,7 @@ def laid_defaults(
         arguments: overrides, and the name of a configuration.
         version: the release.
         program: what the launch starts.
+        settled: whether the program's code names the configuration, so that keys tell no recipe.
         of_project: whether another project than verl reads it, whose keys tell no recipe of verl's.
     """
     config_name = (arguments.config_name or "").removesuffix(".yaml")
@@ -65,7 +67,7 @@ def laid_defaults(
         return laid(trainer, example), _base_laid(config_name, example.tree)
     recipe = named(config_name, version) or started_as(program, version)
     recipe = recipe or ahead_of(version, config_name, program)
-    if recipe is None and not of_project and composition.recipes:
+    if recipe is None and not (of_project or settled) and composition.recipes:
         keys = _unmarked(composition, arguments)
         recipe = recognise(keys, dict(trainer.tree), version, known_elsewhere=releases_with)
     name = None if recipe is None else recipe.config(trainer.config)

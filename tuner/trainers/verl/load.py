@@ -50,6 +50,7 @@ def parse(
     processes: "Processes | None" = None,
     folders: Sequence[str] = (),
     package: str = "",
+    requested: bool = False,
     environment: "Sequence[EnvironmentVariable]" = (),
 ) -> UserConfiguration:
     """Take a configuration file, the arguments of a launch, or both.
@@ -62,6 +63,7 @@ def parse(
         processes: how many of them a launch starts, where it says so; fine-tuning has a GPU for each.
         folders: that the launch starts the program in, and has Python look for modules in.
         package: the folder of the installed verl that would run it, where that release is not bundled.
+        requested: whether the user names the release, which decides between copies of verl.
         environment: variables that a script gives the program, of those that libraries read.
 
     Raises:
@@ -99,6 +101,7 @@ def parse(
         program=program,
         folder=folder if primary is None else primary.folder,
         package=package,
+        requested=requested,
         fork=fork,
         started=trainer or Program.PPO,
         processes=processes,

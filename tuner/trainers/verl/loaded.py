@@ -24,6 +24,7 @@ from tuner.trainers.verl.read import (
     planned_steps,
     read,
     service_paths,
+    steps_over,
     validates_only,
 )
 from tuner.trainers.verl.service_keys import is_of_service
@@ -63,6 +64,9 @@ class LoadedConfiguration(Struct, frozen=True, kw_only=True):
     @property
     def planned_steps(self) -> int | None:  # noqa: D102
         return planned_steps(self.settings)
+
+    def steps_over(self, rows: int) -> int | None:  # noqa: D102
+        return steps_over(self.settings, rows)
 
     @property
     def validates_only(self) -> bool:  # noqa: D102

@@ -14,11 +14,11 @@ from msgspec import Struct
 from tuner.errors import InputError, UnsupportedError
 from tuner.file_state import FileState, file_state
 from tuner.files import file_names_read, is_there, note, repository_folders
-from tuner.inputs.tree import Tree
 from tuner.language import _
 from tuner.shown_paths import shown_path
 from tuner.trainers.verl.defaults import file_of
 from tuner.trainers.verl.fingerprint import Likeness, likest
+from tuner.trainers.verl.private_copy import PACKAGED, PrivateDefaults
 from tuner.trainers.verl.trainer_code.find import (
     PackagesBelow,
     code_around,
@@ -38,41 +38,8 @@ _PLACES = (  # below a folder above what is given
     "config",
 )
 _SUBMODULE = _PLACES[1]
-_PACKAGED = ("verl", "trainer", "config")
 _OF_PROJECTS = (".git", ".gitmodules", "pyproject.toml", "setup.py")  # in the top folder of one
 _KEPT = 8  # copies that are not read again for every change that is tried
-
-
-class PrivateDefaults(Struct, frozen=True, kw_only=True):
-    """A copy of verl's defaults, and the release that it is most like."""
-
-    file: FilePath
-    tree: Tree
-    likeness: Likeness
-
-    @property
-    def version(self) -> str:
-        """The release that it is most like."""
-        return self.likeness.version
-
-    @property
-    def package(self) -> FilePath:
-        """The folder of the package that it lies in, where it lies in one as verl's own does."""
-        return self.file.parent.parent.parent
-
-    @property
-    def name(self) -> str:
-        """What it is called in messages: the package and the folder that holds it, or the file alone."""
-        if self.file.parts[-4:-1] == _PACKAGED:
-            return f"{self.package.parent.name}/{self.package.name}"
-        return shown_path(str(self.file))
-
-    @property
-    def told_version(self) -> str:
-        """What the version file of the verl says that it lies in; empty where it lies in none."""
-        from tuner.trainers.verl.version_file import told_version  # where there is a copy
-
-        return told_version(self.package)
 
 
 class PrivateCopies:
@@ -141,7 +108,7 @@ def private_defaults(
         note(reading.states)
         if reading.private is not None:
             return reading.private
-        if reading.error is not None and file.parts[-4:-1] == _PACKAGED:
+        if reading.error is not None and file.parts[-4:-1] == PACKAGED:
             from tuner.trainers.verl.unread_copy import not_composed  # which is seldom
 
             package = file.parent.parent.parent
@@ -167,7 +134,7 @@ def _one_of_several(packages: Iterable[FilePath], config: str) -> "PrivateDefaul
         return copies[0] if copies else None
     from tuner.trainers.verl.unread_copy import undecided  # which is seldom
 
-    return undecided([copy.package for copy in copies], config, [copy.tree for copy in copies])
+    return undecided(copies, config)
 
 
 def _incomplete_package(folder: FilePath, config: str) -> "UnreadCopy | None":
@@ -275,7 +242,7 @@ def _is_behind_code(file: FilePath, folder: FilePath, below: PackagesBelow) -> b
 
     Python runs the package that has the code, and Hydra takes the configurations beside its programs.
     """
-    if file.parts[-4:-1] != _PACKAGED or is_package(file.parent.parent.parent):
+    if file.parts[-4:-1] != PACKAGED or is_package(file.parent.parent.parent):
         return False
     return bool(below(folder))
 

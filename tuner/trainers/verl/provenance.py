@@ -10,7 +10,7 @@ from tuner.shown_paths import shown_path
 from tuner.trainers.bundled_releases import ReleaseChoice
 from tuner.trainers.verl.fingerprint import Likeness
 from tuner.trainers.verl.forks.fork import Fork
-from tuner.trainers.verl.private_defaults import PrivateDefaults
+from tuner.trainers.verl.private_copy import PrivateDefaults
 from tuner.trainers.verl.recipes import started_as
 
 if TYPE_CHECKING:

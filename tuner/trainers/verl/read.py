@@ -118,6 +118,10 @@ def read(
     rollout = source.part(
         "rollout", read_rollout, model, batch, actor.engine, cluster.gpu, rollout_engine_version
     )
+    critic = source.part("critic", _critic, critic_model or model, cluster.gpus)
+    if validates_only(settings) and rollout.colocated and not _loads_optimizer(settings):
+        actor = replace(actor, engine=replace(actor.engine, takes_steps=False))
+        critic = None if critic is None else replace(critic, engine=replace(critic.engine, takes_steps=False))
     return Workload(
         release=Release(trainer="verl", version=version),
         model=model,
@@ -125,7 +129,7 @@ def read(
         batch=batch,
         actor=actor,
         reference=source.part("reference", _reference, model, actor),
-        critic=source.part("critic", _critic, critic_model or model, cluster.gpus),
+        critic=critic,
         rollout=rollout,
         sync=source.part("sync", read_sync, model, rollout.unsized, actor.engine),
         services=_services(source, batch, rollout, cluster, service_models),
@@ -217,6 +221,17 @@ def validates_only(settings: Settings) -> bool:
     return settings.flag("trainer.val_only") and settings.flag("trainer.val_before_train", default=True)
 
 
+def _loads_optimizer(settings: Settings) -> bool:
+    """Whether a checkpoint that is named brings an optimizer's states before anything is validated.
+
+    The latest of the job's own folder, which verl looks for by default, is taken not to be there.
+
+    Source: verl 0.5.0 ``trainer/ppo/ray_trainer.py`` (``fit``, ``_load_checkpoint``), 0.9.1
+    ``trainer/ppo/v1/trainer_base.py`` there.
+    """
+    return settings.text("trainer.resume_mode", default="auto") == "resume_path"
+
+
 def planned_steps(settings: Settings) -> int | None:
     """The steps after which the trainer stops; how many an epoch has, only the data would tell.
 
@@ -225,6 +240,22 @@ def planned_steps(settings: Settings) -> int | None:
     """
     steps = settings.integer("trainer.total_training_steps", default=0)
     return steps if steps > 0 else None  # -1 in recipes
+
+
+def steps_over(settings: Settings, rows: int) -> int | None:
+    """Steps of all epochs over so many rows, of which the last ones that fill no batch are dropped.
+
+    None of another project's trainer, which may go through its data otherwise, and where prompts stream in.
+
+    Source: verl 0.5.0 ``trainer/ppo/ray_trainer.py`` (``_create_dataloader``: ``drop_last=True``, ``fit``),
+    ``trainer/fsdp_sft_trainer.py`` (``_build_dataloader``); 0.9.1 ``trainer/ppo/v1/trainer_base.py``,
+    ``trainer/sft_trainer.py`` there.
+    """
+    batch = settings.integer("data.train_batch_size", default=0)
+    epochs = settings.integer("trainer.total_epochs", default=0)
+    if settings.program is not None or batch <= 0 or epochs <= 0:
+        return None
+    return (rows // batch) * epochs or None
 
 
 def cluster_size(settings: Settings) -> tuple[int, int]:

@@ -158,10 +158,21 @@ def named(config: str, version: str | None = None) -> Recipe | None:
 
 
 def started_as(program: str, version: str | None = None) -> Recipe | None:
-    """The recipe that a program belongs to, of a release or of any."""
+    """The recipe that a program belongs to, of a release or of any; a copy may have moved it."""
     recipes = RECIPES if version is None else _there(version)
     name = program.removesuffix(".py").replace("/", ".").lstrip(".")
-    return next((recipe for recipe in recipes if name.endswith(recipe.modules)), None) if name else None
+    if not name:
+        return None
+    as_released = next((recipe for recipe in recipes if name.endswith(recipe.modules)), None)
+    return as_released or next((recipe for recipe in recipes if _is_moved(recipe, name)), None)
+
+
+def _is_moved(recipe: Recipe, program: str) -> bool:
+    """Whether a program of a recipe's name lies somewhere below a folder of the recipe's name."""
+    *folders, name = program.split(".")
+    return any(
+        module.split(".")[-1] == name and module.split(".")[-2] in folders for module in recipe.modules
+    )
 
 
 def ahead_of(version: str, config: str, program: str) -> Recipe | None:

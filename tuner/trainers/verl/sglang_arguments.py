@@ -27,6 +27,17 @@ def hands_on_arguments(source: ReleaseSettings) -> bool:
     return source.since("0.6.1") and has_server(source)
 
 
+def deciding_meaning(source: ReleaseSettings, own: str, otherwise: str) -> str:
+    """The meaning of the key that decides: SGLang's own argument stands behind what verl makes of its keys.
+
+    Args:
+        source: the settings.
+        own: the meaning of the argument under ``engine_kwargs.sglang``.
+        otherwise: that of verl's key.
+    """
+    return own if hands_on_arguments(source) and source.value(own) is not None else otherwise
+
+
 def divides_prompts(source: ReleaseSettings) -> bool:
     """Whether prompts are computed in chunks, which a chunk of no size switches off."""
     return _chunk(source) != 0

@@ -10,13 +10,14 @@ from pathlib import Path
 from msgspec import Struct
 
 from tuner.errors import InputError, Location
-from tuner.inputs.tree import Tree, dotted, leaves
+from tuner.inputs.tree import dotted, leaves
 from tuner.inputs.user_input import MissingConfiguration
 from tuner.language import _
 from tuner.shown_paths import shown_path
 from tuner.trainers.bundled_releases import ReleaseChoice
 from tuner.trainers.verl.defaults import file_of
 from tuner.trainers.verl.fingerprint import Likeness, likest
+from tuner.trainers.verl.private_copy import PrivateDefaults
 from tuner.trainers.verl.releases import RELEASES
 from tuner.trainers.verl.version_file import PLACE, told_version
 from tuner.versions import is_version
@@ -30,7 +31,12 @@ class UnreadCopy(Struct, frozen=True, kw_only=True):
 
     missing: MissingConfiguration
     release: ReleaseChoice | None
-    installation_decides: bool = False  # which of several it is
+    candidates: tuple[PrivateDefaults, ...] = ()  # of which it is one: the installation decides
+
+    @property
+    def installation_decides(self) -> bool:
+        """Whether there are several that can be read, and nothing in them says which it is."""
+        return bool(self.candidates)
 
 
 def not_composed(file: Path, package: Path, error: InputError, likeness: Likeness | None) -> UnreadCopy:
@@ -73,15 +79,15 @@ def incomplete(package: Path, config: str, reason: str) -> UnreadCopy:
     return UnreadCopy(missing=missing, release=_by_version_file(package))
 
 
-def undecided(packages: Sequence[Path], config: str, trees: Sequence[Tree]) -> UnreadCopy:
+def undecided(copies: Sequence[PrivateDefaults], config: str) -> UnreadCopy:
     """What is said where several copies lie in a repository and their configurations differ.
 
     Args:
-        packages: their folders.
+        copies: what the configuration is in each of them.
         config: one of verl's trainer configurations.
-        trees: what it is in each of them.
     """
-    values = [{dotted(path): value for path, value in leaves(tree)} for tree in trees]
+    packages = [copy.package for copy in copies]
+    values = [{dotted(path): value for path, value in leaves(copy.tree)} for copy in copies]
     every = sorted(set().union(*values))
     names = [
         name for name in every if any(of.get(name, _ABSENT) != values[0].get(name, _ABSENT) for of in values)
@@ -98,7 +104,7 @@ def undecided(packages: Sequence[Path], config: str, trees: Sequence[Tree]) -> U
         reason=reason,
         location=Location(source=str(packages[0])),
     )
-    return UnreadCopy(missing=missing, release=None, installation_decides=True)
+    return UnreadCopy(missing=missing, release=None, candidates=tuple(copies))
 
 
 def likeness_in_part(file: Path, config: str) -> Likeness | None:

@@ -74,6 +74,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
     program: str = ""  # the module or file that the launch starts; empty where nobody says
     folder: str = ""  # where the configuration lies, or is typed; empty where nobody says
     package: str = ""  # the installed verl that would run it, where that release is not bundled
+    requested: bool = False  # the user names the release that it is laid on
     fork: Fork | None = None  # the project that it is for, where that is not verl itself
     started: Program = Program.PPO  # the program of verl that reads it
     processes: "Processes | None" = None  # that a launch starts, and the GPUs that it shows to them
@@ -88,6 +89,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         return CopyOfLaunch(
             folder=self.folder,
             package=self.package,
+            requested=self.requested,
             composition=self.composition,
             fork=self.fork,
             copies=self.copies,
@@ -248,6 +250,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
             version,
             program=self.program,
             of_project=self.fork is not None,
+            settled=self.primary is not None and self.primary.by_code,
         )
 
     def _trainer_defaults(self, version: str) -> Defaults:

@@ -38,6 +38,7 @@ class CodeGuard(Struct, frozen=True, kw_only=True):
     releases: Releases = Releases()  # that have it
     key: str | None = None  # of the findings that it is about, where a check has several kinds of them
     file: str = ""  # what stands in the path of its file, where other files have one alike
+    around: str = ""  # words beside ``words`` by which it is told in a copy that has no such file
     fails: bool = False  # it is no assertion, but a statement that fails by itself
     lacks: str = ""  # words that are not in it
     unless: str = ""  # words of a statement anywhere that puts it right
@@ -56,10 +57,16 @@ class CodeGuard(Struct, frozen=True, kw_only=True):
         return self.key is None or any(key.endswith(self.key) for key in finding.keys)
 
     def lines(self, code: "TrainerCode") -> "tuple[CodeLine, ...]":
-        """Where a copy of the trainer has it."""
+        """Where a copy of the trainer has it.
+
+        A copy that has no file of its own for it may have moved it: there it is told by more words instead.
+        """
         if self.unless and code.lines(self.unless.split(), stops=False):
             return ()
-        return code.lines(self.words.split(), lacks=self.lacks.split(), stops=not self.fails, file=self.file)
+        words, file = self.words.split(), self.file
+        if file and self.around and not code.has_file(file):
+            words, file = [*words, *self.around.split()], ""
+        return code.lines(words, lacks=self.lacks.split(), stops=not self.fails, file=file)
 
 
 def guards_of(module: ModuleType) -> tuple[CodeGuard, ...]:

@@ -16,7 +16,7 @@ from tuner.trainers.verl.fields.context import ReleaseContext
 from tuner.trainers.verl.programs import Program
 from tuner.trainers.verl.roles import trains_apart, weighs_kl_in_reward, weighs_kl_loss
 from tuner.trainers.verl.source import ReleaseSettings
-from tuner.workload import Actor, Backend, Batch, Batching, Engine, Travel
+from tuner.workload import Actor, Backend, Batch, Batching, Engine, GreedyBaseline, Travel
 
 BatchRole = Literal["actor", "log_prob", "ref", "critic", "values", "reward"]
 
@@ -51,6 +51,7 @@ def read_batch(source: ReleaseSettings) -> Batch:
     return Batch(
         **sizes,
         rounds=_rounds(source),
+        greedy_baseline=_greedy_baseline(source),
         travel=_travel(source),
         loss_averages_micro_batches=_averages_micro_batches(source) or _averages_router_losses(source),
         budgets_scale_loss=source.copy.budgets_scale_loss,
@@ -67,6 +68,22 @@ def _rounds(source: ReleaseSettings) -> int:
     program = source.settings.program
     key = "" if program is None else program.rounds_key
     return source.settings.integer(key, default=1, minimum=1) if key else 1
+
+
+def _greedy_baseline(source: ReleaseSettings) -> GreedyBaseline | None:
+    """How ReMax generates the greedy response to each prompt that it compares the others with.
+
+    Up to 0.7.0 each generation brings the weights to the engine. The V1 trainer generates none, and stops.
+
+    Source: verl 0.4.1 to 0.7.1 ``trainer/ppo/ray_trainer.py`` (``fit``: ``gen_max``), 0.8.0 to 0.9.1 the same
+    function (``combined_gen_batch``), ``trainer/main_ppo_sync.py`` (``step``); 0.5.0
+    ``workers/fsdp_workers.py`` (``generate_sequences``), 0.7.1 ``checkpoint_manager.update_weights``.
+    """
+    if source.text("advantage", default="gae") != "remax" or source.v1_trainer:
+        return None
+    if source.since("0.8.0"):
+        return GreedyBaseline.BESIDE
+    return GreedyBaseline.AFTER if source.since("0.7.1") else GreedyBaseline.AFTER_NEW_WEIGHTS
 
 
 def talks(source: ReleaseSettings) -> bool:

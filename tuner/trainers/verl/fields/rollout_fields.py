@@ -42,12 +42,26 @@ class RolloutContext(ReleaseContext, frozen=True, kw_only=True):
 
 def _fraction(context: RolloutContext) -> float:
     source = context.source
+    own = _fraction_of_engine(context)
+    if own is not None:
+        return source.number(own, default=0.5, minimum=0.0, maximum=1.0)
     shared = source.number("rollout.memory_fraction", default=0.5, minimum=0.0, maximum=1.0)
     alone = source.number("rollout.standalone_fraction", default=shared, minimum=0.0, maximum=1.0)
     return shared if context.colocated else alone
 
 
+def _fraction_of_engine(context: RolloutContext) -> str | None:
+    """The meaning of SGLang's own argument, where that is handed on; None where verl's keys decide."""
+    if context.rollout_engine is not RolloutEngine.SGLANG:
+        return None
+    meaning = sglang_arguments.deciding_meaning(context.source, "rollout.sglang_fraction", "")
+    return meaning or None
+
+
 def _set_fraction(context: RolloutContext, rollout: Rollout) -> Assignments:
+    own = _fraction_of_engine(context)
+    if own is not None:
+        return ((own, rollout.memory_fraction),)
     alone = not context.colocated and context.source.value("rollout.standalone_fraction") is not None
     meaning = "rollout.standalone_fraction" if alone else "rollout.memory_fraction"
     return ((meaning, rollout.memory_fraction),)
@@ -69,6 +83,15 @@ def _is_told(context: RolloutContext) -> bool:
 def adjusts_sequences(context: RolloutContext) -> bool:
     """Whether a key limits the sequences that run at once; verl passes no limit before 0.6."""
     return context.source.key("rollout.max_sequences") is not None
+
+
+def _sequences_meaning(context: RolloutContext) -> str:
+    """The key that limits the sequences that run at once, before which SGLang's own argument comes."""
+    if context.rollout_engine is not RolloutEngine.SGLANG:
+        return "rollout.max_sequences"
+    return sglang_arguments.deciding_meaning(
+        context.source, "rollout.sglang_sequences", "rollout.max_sequences"
+    )
 
 
 def _default_sequences(context: RolloutContext) -> int:
@@ -282,7 +305,7 @@ BESIDE_FRACTION: tuple[Field[RolloutContext], ...] = (
     Plain("expert_parallel", "rollout.expert_parallel", COUNT, 1),
     Plain(
         "max_sequences",
-        "rollout.max_sequences",
+        _sequences_meaning,
         COUNT,
         lambda context: 256 if context.source.since("0.9.0") else 1024,
         heeded=adjusts_sequences,

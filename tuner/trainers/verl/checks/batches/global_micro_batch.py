@@ -51,7 +51,12 @@ _ASSERTED = Releases(since=ENGINE_PREVIEW)
 
 GUARDS = (
     CodeGuard(words="mbs mbs_per_gpu"),
-    CodeGuard(words="log_prob_micro_batch_size_per_gpu", file="engine_workers", releases=_ASSERTED),
+    CodeGuard(
+        words="log_prob_micro_batch_size_per_gpu",
+        file="engine_workers",
+        around="init_model rollout use_dynamic_bsz",
+        releases=_ASSERTED,
+    ),
 )
 _INTERPOLATED = Releases(since="0.5.0")  # critic: the global value reaches the per-GPU key as well
 

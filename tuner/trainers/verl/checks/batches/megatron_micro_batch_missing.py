@@ -49,6 +49,7 @@ GUARDS = (
     CodeGuard(
         words="megatron_dp minimal_bsz ppo_micro_batch_size_per_gpu",
         file="ray_trainer",
+        around="_validate_config",
         fails=True,
         releases=Releases(since="0.4.0", until="0.6.0"),
     ),

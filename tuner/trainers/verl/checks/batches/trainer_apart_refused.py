@@ -55,9 +55,19 @@ _PACKAGED = Releases(since="0.8.0")  # before, in a recipe or in files that the 
 
 GUARDS = (
     *(
-        CodeGuard(words=words, key=f".{words.split()[0]}", file=file, releases=_THERE, packaged=_PACKAGED)
+        CodeGuard(
+            words=words,
+            key=f".{words.split()[0]}",
+            file=file,
+            around=trainer,
+            releases=_THERE,
+            packaged=_PACKAGED,
+        )
         for words in ("hybrid_engine", "mode async")
-        for file in ("one_step_off_policy", "fully_async")
+        for file, trainer in (
+            ("one_step_off_policy", "OneStepOffRayTrainer"),
+            ("fully_async", "FullyAsyncRollouter"),
+        )
     ),
     *(
         CodeGuard(words=f"FullyAsyncRollouter {name}", key=f".{name}", releases=_THERE, packaged=_PACKAGED)
@@ -133,7 +143,10 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
                 RULE,
                 settings,
                 _("{key}={value}: {module} of {release} asserts otherwise when it starts").format(
-                    key=key, value=settings.get(key), module=recipe[0].modules[0], release=workload.release
+                    key=key,
+                    value=settings.get(key),
+                    module=settings.started or recipe[0].modules[0],
+                    release=workload.release,
                 ),
                 keys=[key, *telling],
                 overrides=[assign(settings, key, asserted.value)],

@@ -28,7 +28,7 @@ from tuner.trainers.verl.checks.guards import CodeGuard
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ROLLOUT
-from tuner.workload import Workload
+from tuner.workload import RolloutEngine, Workload
 
 RULE = Rule(
     code="CFG129",
@@ -43,8 +43,20 @@ RULE = Rule(
 _ASSERTED = Releases(until="0.5.0")
 
 GUARDS = (
-    CodeGuard(words="enforce_eager free_cache_engine", file="_spmd", releases=_ASSERTED),
-    CodeGuard(words="enforce_eager free_cache_engine", file="sglang_rollout", releases=_ASSERTED),
+    CodeGuard(
+        words="enforce_eager free_cache_engine",
+        file="_spmd",
+        around="vLLMRollout",
+        engine=RolloutEngine.VLLM,
+        releases=_ASSERTED,
+    ),
+    CodeGuard(
+        words="enforce_eager free_cache_engine",
+        file="sglang_rollout",
+        around="SGLangRollout",
+        engine=RolloutEngine.SGLANG,
+        releases=_ASSERTED,
+    ),
 )
 _EAGER, _FREE = f"{ROLLOUT}.enforce_eager", f"{ROLLOUT}.free_cache_engine"
 

@@ -49,11 +49,15 @@ GUARDS = tuple(
         words="load_format config",
         lacks="startswith auto",
         file=file,
+        around=f"launch_server {option}",
         fails=True,
         engine=RolloutEngine(engine),
         releases=_PASSED_ON_ASYNC,
     )
-    for engine, file in (("vllm", "vllm_async_server"), ("sglang", "async_sglang_server"))
+    for engine, file, option in (
+        ("vllm", "vllm_async_server", "disable_log_stats"),
+        ("sglang", "async_sglang_server", "mem_fraction_static"),
+    )
 )
 _RETIRED = ("dummy_dtensor", "dummy_hf", "dummy_megatron")
 _KEY = f"{ROLLOUT}.load_format"

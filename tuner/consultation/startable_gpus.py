@@ -1,0 +1,57 @@
+"""The number of GPUs that is assumed where an argument of the launch decides it and nobody gives that."""
+
+from msgspec.structs import replace
+
+from tuner.consultation.circumstances import Circumstances
+from tuner.errors import TunerError
+from tuner.inputs.user_input import OpenArgument
+from tuner.trainers.protocol import Configuration, Loaded
+
+_TRIED = (8, 4, 2, 1, 6, 3, 5, 7)  # GPUs of a node, the usual numbers first
+_PROBE = 3  # a number that no trainer has as its default
+
+
+def argument_of_number(
+    configuration: Configuration, loaded: Loaded, unsettled: tuple[OpenArgument, ...]
+) -> OpenArgument | None:
+    """The open argument of a launch that says how many GPUs a node has; None where none does.
+
+    Args:
+        configuration: of the launch.
+        loaded: the same on its release.
+        unsettled: the arguments whose values nobody knows.
+    """
+    for argument in unsettled:
+        if not argument.key or loaded.settings.is_set(argument.key):
+            continue
+        try:
+            probed = configuration.adding([f"{argument.key}={_PROBE}"]).on(loaded.version)
+            if probed.cluster_size()[0] == _PROBE != loaded.cluster_size()[0]:
+                return argument
+        except TunerError:
+            continue  # its values are no numbers
+    return None
+
+
+def on_number_that_starts(circumstances: Circumstances, loaded: Loaded) -> Circumstances:
+    """The same with a number of GPUs on a node on which nothing refuses the job, the usual numbers first.
+
+    The job was written for the number that its author gives, on which it starts. Where it starts on none, the
+    number stays as it is.
+    """
+    own = circumstances.cluster.gpus_per_node
+    tried = (_with(circumstances, gpus) for gpus in dict.fromkeys((own, *_TRIED)))
+    return next((one for one in tried if _starts(one, loaded)), circumstances)
+
+
+def _starts(circumstances: Circumstances, loaded: Loaded) -> bool:
+    """Whether no finding refuses the job."""
+    try:
+        workload = circumstances.workload(loaded, circumstances.rollout_engine(loaded))
+        return not any(finding.refuses for finding in loaded.check(workload))
+    except TunerError:  # it cannot even be read on so many
+        return False
+
+
+def _with(circumstances: Circumstances, gpus: int) -> Circumstances:
+    return replace(circumstances, cluster=replace(circumstances.cluster, gpus_per_node=gpus))
