@@ -113,7 +113,7 @@ class SettingPair(Struct, frozen=True, kw_only=True):
 
 
 class RunRemark(Struct, frozen=True, kw_only=True):
-    """Something to know of how a run was predicted: a key that counts for nothing, a pass that was not made."""
+    """Something to know of how a run was predicted: a key without effect, a pass that was not made."""
 
     case: str
     text: str

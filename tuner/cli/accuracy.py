@@ -17,6 +17,7 @@ EXAMPLES = options.examples(
     "tuner accuracy measured.json --output-format json",
     "tuner accuracy runs.jsonl",
     "tuner accuracy runs/record",
+    "tuner accuracy miss.json",
     "tuner schema measured > measured.schema.json",
 )
 
@@ -33,7 +34,8 @@ def accuracy(
             metavar="FILE...",
             help=_(
                 "Measured passes in JSON, as tuner schema measured says, reports of tuner validate, "
-                "measured steps of runs, as tuner schema runs says, or a record: its folder, or one file."
+                "measured steps of runs, as tuner schema runs says, a record: its folder or "
+                "one file, or what tuner bundle has written."
             ),
         ),
     ],
@@ -67,6 +69,7 @@ def _read(files: Sequence[str]) -> "tuple[list[ComparedFile], list[TimedFile]]":
 
     from tuner.accuracy import MeasuredFile, read_records, timed_passes
     from tuner.files import is_there
+    from tuner.inputs.record.bundle import is_bundle
     from tuner.inputs.record.read import is_record_file
 
     compared: list[ComparedFile] = []
@@ -76,6 +79,11 @@ def _read(files: Sequence[str]) -> "tuple[list[ComparedFile], list[TimedFile]]":
             from tuner.cli.timed_records import timed_record
 
             timed.append(timed_record(file))
+            continue
+        if is_bundle(Path(file)):
+            from tuner.cli.timed_records import timed_bundle
+
+            timed.append(timed_bundle(file))
             continue
         records = read_records(Path(file))
         if isinstance(records, MeasuredFile):

@@ -23,6 +23,15 @@ def timed_record(folder: str) -> TimedFile:
     return timed_answer(folder, consult(folder, (), Premises(), block=False))
 
 
+def timed_bundle(file: str) -> TimedFile:
+    """The seconds and the peaks of a bundle beside their predictions of today.
+
+    Raises:
+        TunerError: it cannot be read, or its configuration cannot be used.
+    """
+    return timed_answer(file, consult(file, (), Premises(), block=False))
+
+
 def timed_answer(source: str, answer: Consultation) -> TimedFile:
     """What the run that an answer is about shows, beside what is predicted."""
     case = Path(source).absolute().name
