@@ -62,7 +62,8 @@ def read_given(
         if in_one_file is not None:
             return in_one_file
     if config.endswith(_BUNDLE):
-        from tuner.inputs.record.bundle import bundled_input, is_bundle
+        from tuner.inputs.bundled_input import bundled_input
+        from tuner.inputs.record.bundle import is_bundle
 
         if is_bundle(file):
             return bundled_input(file, tuple(words))
