@@ -8,7 +8,6 @@ from msgspec.structs import replace
 from tuner.accuracy import MeasuredRun, RunRemark, RunsFile, TimedFile, UnpredictedRecord, Utilisation
 from tuner.accuracy.pairs import PredictedRun, setting_pairs, settings_of
 from tuner.accuracy.recorded_runs import RecordedPeak, peak_of_step, peaks_of_phases
-from tuner.accuracy.seconds import TimedPhase
 from tuner.accuracy.steps import passes_not_made, timed_phases
 from tuner.consultation.cluster import choose_card
 from tuner.consultation.job import JobReading, read_job, release_of
@@ -29,13 +28,10 @@ _STATES = "states"  # what moves between host and card, which the trainer's util
 
 
 class _TimedRun(Struct, frozen=True, kw_only=True):
-    """What one run has of everything that is compared."""
+    """One run as a file of its own, and what pairs are made of."""
 
+    alone: TimedFile
     predicted: PredictedRun
-    phases: tuple[TimedPhase, ...]
-    peaks: tuple[RecordedPeak, ...]
-    remarks: tuple[RunRemark, ...]
-    utilisations: tuple[Utilisation, ...]
 
 
 def timed_runs(source: str, file: RunsFile) -> TimedFile:
@@ -45,12 +41,12 @@ def timed_runs(source: str, file: RunsFile) -> TimedFile:
     left_out = tuple(one for one in read if isinstance(one, UnpredictedRecord))
     return TimedFile(
         source=source,
-        phases=tuple(phase for one in timed for phase in one.phases),
-        utilisations=tuple(utilisation for one in timed for utilisation in one.utilisations),
+        phases=tuple(phase for one in timed for phase in one.alone.phases),
+        utilisations=tuple(utilisation for one in timed for utilisation in one.alone.utilisations),
         left_out=left_out,
-        remarks=tuple(remark for one in timed for remark in one.remarks),
+        remarks=tuple(remark for one in timed for remark in one.alone.remarks),
         unread=file.unread,
-        peaks=tuple(peak for one in timed for peak in one.peaks),
+        peaks=tuple(peak for one in timed for peak in one.alone.peaks),
         pairs=tuple(setting_pairs([one.predicted for one in timed])),
     )
 
@@ -83,10 +79,13 @@ def _timed(run: MeasuredRun) -> _TimedRun:
         predicted=PredictedRun(
             case=run.id, settings=settings, workload=workload, time=time, observed=observed
         ),
-        phases=phases,
-        peaks=peaks,
-        remarks=tuple(_remarks(run.id, job, time, observed)),
-        utilisations=tuple(_utilisation(run, workload, time)),
+        alone=TimedFile(
+            source=run.id,
+            phases=phases,
+            peaks=peaks,
+            remarks=tuple(_remarks(run.id, job, time, observed)),
+            utilisations=tuple(_utilisation(run, workload, time)),
+        ),
     )
 
 
