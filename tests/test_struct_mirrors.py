@@ -19,6 +19,9 @@ STANDS = "tuner/render/checked/lines.py:_Stands"
 
 #: Why two classes have the same fields and are two all the same.
 ARGUED: dict[str, tuple[tuple[str, str], ...]] = {
+    "The file that is sent is flat, and its settings are chosen by a module that knows nothing of the rest": (
+        ("Bundle", "SentSettings"),
+    ),
     "a finding as a report has it: rule, finding and price in one row, overrides without what is secret": (
         ("FindingReport", "Recommendation"),
         ("FindingReport", "Refusal"),

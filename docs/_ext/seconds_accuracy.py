@@ -33,7 +33,17 @@ class SecondsAccuracy(SphinxDirective):
         for path in recordings(what):
             self.env.note_dependency(str(path))
         timed = phases(what)
-        header = ["Phase", "GPU", "Cases", "Median", "Middle 80 %", "Median error", "Within 15 %", "Inside"]
+        header = [
+            "Phase",
+            "GPU",
+            "Cases",
+            "Median",
+            "Middle 80 %",
+            "Median error",
+            "Within 15 %",
+            "Inside",
+            "Width",
+        ]
         found = table(self, header, [_row(row) for row in ratios(timed)])
         ordered = series(timed)
         if ordered and what != "calls":
@@ -78,6 +88,7 @@ def _row(row: Ratios) -> Sequence[str]:
         f"{row.median_error:.0%}",
         f"{row.close:.0%}",
         f"{row.inside:.0%}",
+        f"{row.width:.1f}",
     ]
 
 

@@ -16,6 +16,29 @@ from tuner.accuracy.seconds import rank_correlation
 
 RUNS = {record["id"]: record for record in map(json.loads, STEPS_OF_RUNS.read_text().splitlines())}
 UNKNOWN_CARDS = {"c550-0", "c550-1", "c550-2", "c550-3", "autodl-05b-ppo", "autodl-05b-lora"}
+A_RUN = {
+    "id": "a-run",
+    "verl_version": "0.9.1",
+    "gpu": "h100-sxm",
+    "n_gpus": 8,
+    "overrides": [
+        "actor_rollout_ref.model.path=Qwen/Qwen3-8B",
+        "actor_rollout_ref.rollout.name=vllm",
+        "algorithm.adv_estimator=grpo",
+        "actor_rollout_ref.actor.use_kl_loss=True",
+        "data.max_response_length=4096",
+    ],
+    "prompt_length_mean": 200.0,
+    "response_length_mean": 1500.0,
+    "measured": {
+        "timing_s/gen": 60.0,
+        "timing_s/old_log_prob": 10.0,
+        "timing_s/ref": 10.0,
+        "timing_s/update_actor": 40.0,
+        "timing_s/update_weights": 2.0,
+        "timing_s/step": 130.0,
+    },
+}
 REPORT = RECORDED / "validate-qwen3-4b-h200.json"
 
 
@@ -109,6 +132,7 @@ def test_the_summary_is_that_of_its_rows(of_runs: Any) -> None:
         assert row["inside"] == sum(one["low_s"] <= one["measured_s"] <= one["high_s"] for one in rows) / len(
             rows
         )
+        assert row["width"] == median(one["high_s"] / one["low_s"] for one in rows)
         assert min(ratios) <= row["p10"] <= row["median"] <= row["p90"] <= max(ratios)
     series = {(row["phase"], row["gpu"], row["model"]) for row in of_runs["series"]}
     assert ("update_actor", "h100-sxm", "Qwen2.5-Math-7B") in series
@@ -119,11 +143,12 @@ def test_text_and_json_agree_on_runs(of_runs: Any) -> None:
     text = run("accuracy", str(STEPS_OF_RUNS)).out
     assert max(map(len, text.splitlines())) <= 80
     rows = [line.split() for line in text.splitlines() if line.startswith("    ") and line[4] != " "]
-    figures = [row for row in rows if len(row) == 6]
+    figures = [row for row in rows if len(row) == 8 and row[2] in ("s", "ms")]
     assert [row[0] for row in figures] == [row["phase"] for row in of_runs["seconds"]]
     assert [row[5] for row in figures] == [
         f"{row['predicted_s'] / row['measured_s']:.2f}" for row in of_runs["seconds"]
     ]
+    assert [row[7] == "yes" for row in figures] == [row["inside"] for row in of_runs["seconds"]]
     for name in UNKNOWN_CARDS:
         assert f"  {name}: " in text
 
@@ -211,21 +236,35 @@ BAD_LINES = [
     ({"overrides": []}, "overrides: "),
     ({"measured": {"timing_s/gen": "4 s"}}, "measured.timing_s/gen: input should be a valid number"),
     ({"prompt_length_mean": -1}, "prompt_length_mean: input should be greater than 0"),
-    ({"id": "first"}, "two lines have the same id"),
+    ({"id": "first"}, "line 1 has the same id first"),
 ]
 
 
 @pytest.mark.parametrize(("changes", "words"), BAD_LINES)
-def test_a_bad_line_is_one_message_with_its_place(
+def test_a_bad_line_is_named_and_the_others_are_read(
     changes: dict[str, Any], words: str, tmp_path: Path
 ) -> None:
-    record = {**RUNS["gpg7b-fsdp-late"], "id": "first"}
-    file = lines(tmp_path, record, {**record, "id": "second", **changes})
+    record = {**A_RUN, "id": "first"}
+    bad = {**record, "id": "second", **changes}
+    file = lines(tmp_path, record, bad, {**record, "id": "third"})
+    result = run("accuracy", file, "-f", "json")
+    assert (result.code, result.err) == (1, "")
+    report = json.loads(result.out)
+    valid(report, "accuracy")
+    assert {row["case"] for row in report["seconds"]} == {"first", "third"}
+    (unread,) = report["unread"]
+    assert (unread["source"], unread["line"]) == (file, 2)
+    assert words in unread["reason"]
+    text = run("accuracy", file)
+    assert (text.code, text.err) == (1, "")
+    assert f"{file}:2: " in " ".join(text.out.split())
+
+
+def test_a_file_without_a_line_that_can_be_read_is_one_message(tmp_path: Path) -> None:
+    file = lines(tmp_path, {**A_RUN, "n_gpus": 0}, {**A_RUN, "overrides": []})
     result = run("accuracy", file)
     assert (result.code, result.out) == (2, "")
-    assert result.err.startswith(f"error: {file}")
-    assert words in result.err
-    assert len(result.err.splitlines()) == 1
+    assert result.err.startswith(f"error: {file}:1: n_gpus: input should be")
 
 
 @pytest.mark.parametrize(
@@ -253,3 +292,95 @@ def test_settings_that_cannot_be_read_leave_one_run_out(tmp_path: Path) -> None:
     report = report_of(lines(tmp_path, bad, record))
     assert {row["case"] for row in report["seconds"]} == {record["id"]}
     assert [row["case"] for row in report["left_out"]] == ["bad"]
+
+
+def test_a_run_of_another_trainer_is_named_and_not_predicted(tmp_path: Path) -> None:
+    others = [{**A_RUN, "id": name, "framework": name} for name in ("NeMo-RL", "OpenRLHF")]
+    report = report_of(lines(tmp_path, A_RUN, *others))
+    assert {row["case"] for row in report["seconds"]} == {"a-run"}
+    reasons = {row["case"]: row["reason"] for row in report["left_out"]}
+    assert reasons == {name: f"no trainer is called {name}" for name in ("NeMo-RL", "OpenRLHF")}
+
+
+def test_settings_of_another_trainer_are_not_read_as_those_of_the_default_one(tmp_path: Path) -> None:
+    nemo = ["policy.model_name=Qwen/Qwen3-8B", "grpo.num_prompts_per_step=32", "cluster.num_nodes=1"]
+    report = report_of(lines(tmp_path, A_RUN, {**A_RUN, "id": "nemo", "overrides": nemo}))
+    assert [row["case"] for row in report["left_out"]] == ["nemo"]
+
+
+def test_a_key_that_the_release_does_not_have_is_said_as_check_says_it(tmp_path: Path) -> None:
+    unknown = "+actor_rollout_ref.actor.ppo_mini_batch_sizes=3"
+    report = report_of(lines(tmp_path, {**A_RUN, "overrides": [*A_RUN["overrides"], unknown]}))
+    (remark,) = report["remarks"]
+    words = [word for word in A_RUN["overrides"] if "use_kl" not in word]
+    checked = run("check", "/dev/null", *words, unknown, "--verl-version", "0.9.1", "-f", "json")
+    assert json.dumps(remark["text"]) in checked.out
+    assert report_of(lines(tmp_path, A_RUN))["remarks"] == []
+
+
+def test_peaks_of_a_run_stand_beside_their_predictions(tmp_path: Path) -> None:
+    told = {
+        **A_RUN,
+        "measured": {
+            **A_RUN["measured"],
+            "actor/perf/max_memory_allocated_gb": 40.0,
+            "actor/perf/max_memory_reserved_gb": 50.0,
+        },
+        "peaks": {"update_actor": {"allocated_bytes": 40 * 2**30}},
+    }
+    file = lines(tmp_path, told)
+    rows = {row["phase"]: row for row in report_of(file)["recorded"]}
+    assert list(rows) == ["update_actor", "step"]
+    assert rows["step"]["measured_bytes"] == 40 * 2**30
+    assert rows["step"]["measured_reserved_bytes"] == 50 * 2**30
+    low, high = rows["step"]["predicted_reserved_bytes"]
+    assert rows["step"]["reserved_inside"] is (low <= 50 * 2**30 <= high)
+    assert rows["update_actor"]["reserved_inside"] is None
+    assert rows["step"]["predicted_bytes"] >= rows["update_actor"]["predicted_bytes"] > 0
+    text = run("accuracy", file).out
+    assert "Peaks by phase, GiB: a-run" in text
+    assert max(len(line) for line in text.splitlines() if str(tmp_path) not in line) <= 80
+
+
+def test_a_pass_that_the_run_did_not_make_is_left_out_of_the_step(tmp_path: Path) -> None:
+    measured = {key: value for key, value in A_RUN["measured"].items() if key != "timing_s/old_log_prob"}
+    report = report_of(lines(tmp_path, A_RUN, {**A_RUN, "id": "without", "measured": measured}))
+    told = {(row["case"], row["phase"]): row["predicted_s"] for row in report["seconds"]}
+    missing = told["a-run", "step"] - told["without", "step"]
+    assert missing == pytest.approx(told["a-run", "old_log_prob"])
+    (remark,) = report["remarks"]
+    assert remark["case"] == "without"
+    assert "old_log_prob" in remark["text"]
+
+
+def test_two_runs_that_differ_in_one_setting_are_a_pair(tmp_path: Path) -> None:
+    slower = {**A_RUN["measured"], "timing_s/update_actor": 60.0, "timing_s/step": 150.0}
+    ulysses = "actor_rollout_ref.actor.ulysses_sequence_parallel_size"
+    other = [*A_RUN["overrides"], f"{ulysses}=2"]
+    runs = [
+        A_RUN,
+        {**A_RUN, "id": "again"},
+        {**A_RUN, "id": "two", "overrides": other, "measured": slower},
+        {**A_RUN, "id": "twice", "overrides": [*other, "data.train_batch_size=256"]},
+    ]
+    file = lines(tmp_path, *runs)
+    report = report_of(file)
+    pairs = {(row["first"], row["second"], row["phase"]): row for row in report["pairs"]}
+    assert {(first, second) for first, second, _phase in pairs} == {
+        ("a-run", "two"),
+        ("again", "two"),
+        ("two", "twice"),
+    }
+    told = {(row["case"], row["phase"]): row["predicted_s"] for row in report["seconds"]}
+    row = pairs["a-run", "two", "update_actor"]
+    assert (row["key"], row["values"]) == (ulysses, [None, "2"])
+    assert row["predicted_s"] == [told["a-run", "update_actor"], told["two", "update_actor"]]
+    assert row["measured_share"] == 0.5
+    assert row["low_share"] <= row["predicted_share"] <= row["high_share"]
+    assert row["sign_right"] is (row["predicted_share"] > 0)
+    assert row["inside"] is (row["low_share"] <= 0.5 <= row["high_share"])
+    unchanged = pairs["a-run", "two", "rollout"]
+    assert unchanged["measured_share"] == 0
+    text = run("accuracy", file).out
+    assert "Pairs: two runs that differ in one setting" in text
+    assert max(len(line) for line in text.splitlines() if str(tmp_path) not in line) <= 80

@@ -7,7 +7,11 @@ from typing import Any
 import pytest
 
 from computed import computed
+from figures import seconds_by_basis
 from tests.cli.runner import ROOT, run
+from tests.memory.measured import STEPS_OF_RUNS
+from tuner.accuracy import RunsFile
+from tuner.accuracy.seconds import TimedFile
 
 FILES = tuple(
     f"warm-passes-{run}.json"
@@ -163,3 +167,20 @@ def test_updates_on_an_h20_and_an_a100_are_off_as_the_page_says() -> None:
         early, late = (row[key] for _, row in steps)
         slope = (late - early) / (tokens[1] - tokens[0])
         assert words.format(1e6 * slope, early - slope * tokens[0]) in text()
+
+
+def test_the_picture_by_basis_predicts_no_run_that_is_kept_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def predicted(source: str, file: RunsFile) -> TimedFile:
+        asked.extend(run.source for run in file.runs)
+        return TimedFile(source=source)
+
+    monkeypatch.setattr(seconds_by_basis, "timed_runs", predicted)
+    monkeypatch.setattr(seconds_by_basis, "timed_record", lambda folder: TimedFile(source=folder))
+    seconds_by_basis._of_runs.__wrapped__(False)
+    lines = (ROOT / "tests/data/step-times-apart.txt").read_text().splitlines()
+    apart = tuple(line for line in lines if line and not line.startswith("//"))
+    sources = [json.loads(line)["source"] for line in STEPS_OF_RUNS.read_text().splitlines()]
+    assert asked == [source for source in sources if not source.startswith(apart)]
+    assert 0 < len(asked) < len(sources)

@@ -42,7 +42,7 @@ def table(comparisons: list[PassComparison]) -> str:
     """What the command shows of these."""
     measured = MeasuredFile(cases=tuple(row.case for row in comparisons))
     file = ComparedFile(source="these passes", measured=measured, comparisons=tuple(comparisons))
-    return accuracy_text([file], [], [], Terminal())
+    return accuracy_text([file], [], Terminal())
 
 
 @pytest.fixture(scope="module")

@@ -11,12 +11,14 @@ from tuner.accuracy.compare import (
 )
 from tuner.accuracy.measured_files import MeasuredCase, MeasuredFile, read_measured
 from tuner.accuracy.passes import pass_interval, pass_time, timed_passes
-from tuner.accuracy.runs import MeasuredRun, read_records
+from tuner.accuracy.runs import MeasuredRun, RunsFile, UnreadLine, read_records
 from tuner.accuracy.seconds import (
     LEAST_S,
     MeasurementOrigin,
     Ratios,
+    RunRemark,
     Series,
+    SettingPair,
     TimedFile,
     TimedPhase,
     UnpredictedRecord,
@@ -40,11 +42,15 @@ __all__ = [
     "MeasurementOrigin",
     "PassComparison",
     "Ratios",
+    "RunRemark",
+    "RunsFile",
     "Series",
+    "SettingPair",
     "Summary",
     "TimedFile",
     "TimedPhase",
     "UnpredictedRecord",
+    "UnreadLine",
     "Utilisation",
     "compare",
     "pass_interval",

@@ -1,10 +1,10 @@
 """Files of measured steps of training runs: one JSON object a line, as a pydantic model, and their reader."""
 
 import json
-from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
+from msgspec import Meta, Struct
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tuner.accuracy.measured_files import MAX_BYTES, MeasuredFile, parse_measured, problem
@@ -13,9 +13,22 @@ from tuner.files import read_bytes
 from tuner.language import _
 from tuner.trainers.registry import DEFAULT
 from tuner.units import LARGEST
+from tuner.workload import Phase
 
 _LINES = ".jsonl"
 Length = Annotated[float, Field(gt=0, le=LARGEST, description="tokens")]
+PeakBytes = Annotated[int, Field(gt=0, le=LARGEST)]
+
+
+class MeasuredPeak(BaseModel):
+    """The highest memory of one phase of a run over all ranks, in the trainer's process."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, title="measured peak of a phase")
+
+    allocated_bytes: Annotated[PeakBytes, Field(description="bytes that PyTorch's allocator handed out")]
+    reserved_bytes: Annotated[
+        PeakBytes | None, Field(description="bytes of the card that it took; null where nobody says")
+    ] = None
 
 
 class MeasuredRun(BaseModel):
@@ -44,10 +57,27 @@ class MeasuredRun(BaseModel):
         dict[str, float],
         Field(min_length=1, description="metrics by the trainer's names, such as timing_s/gen"),
     ]
+    peaks: Annotated[dict[Phase, MeasuredPeak], Field(description="by the phase as advise names it")] = {}
 
 
-def read_records(file: Path) -> MeasuredFile | tuple[MeasuredRun, ...]:
+class UnreadLine(Struct, frozen=True, kw_only=True):
+    """A line of a file of runs that is no run, so that it was left out."""
+
+    line: Annotated[int, Meta(description="of the file, from 1")]
+    reason: str
+
+
+class RunsFile(Struct, frozen=True, kw_only=True):
+    """The measured steps of runs that a file holds, and the lines of it that could not be read."""
+
+    runs: tuple[MeasuredRun, ...]  # one at least
+    unread: tuple[UnreadLine, ...] = ()
+
+
+def read_records(file: Path) -> MeasuredFile | RunsFile:
     """Read a file of measured passes, or one of measured steps of runs; the content tells which.
+
+    A line that is no run is left out and named, as long as another one is.
 
     Raises:
         InputError: it cannot be read, or is neither.
@@ -68,22 +98,36 @@ def _has_runs(content: bytes) -> bool:
     return isinstance(first, dict) and "overrides" in first and "cases" not in first
 
 
-def _runs(file: Path, content: bytes) -> tuple[MeasuredRun, ...]:
-    runs = []
+def _runs(file: Path, content: bytes) -> RunsFile:
+    runs: dict[str, tuple[int, MeasuredRun]] = {}
+    unread: list[UnreadLine] = []
+    first: InputError | None = None
     for number, line in enumerate(content.split(b"\n"), 1):
         if not line.strip():
             continue
-        try:
-            runs.append(MeasuredRun.model_validate_json(line))
-        except ValidationError as error:
-            raise problem(
-                error,
-                Location(source=str(file), line=number),
-                hint=_("tuner schema runs prints what such a line holds"),
-            ) from None
+        run = _run(file, number, line)
+        if isinstance(run, InputError):
+            first = first or run
+            what = f"{run.key}: {run.message}" if run.key else run.message
+            unread.append(UnreadLine(line=number, reason=what))
+            continue
+        if run.id in runs:
+            reason = _("line {line} has the same id {name}").format(line=runs[run.id][0], name=run.id)
+            unread.append(UnreadLine(line=number, reason=reason))
+            continue
+        runs[run.id] = (number, run)
     if not runs:
-        raise InputError(_("the file is empty"), location=Location(source=str(file)))
-    name, count = Counter(run.id for run in runs).most_common(1)[0]
-    if count > 1:
-        raise InputError(_("two lines have the same id"), location=Location(source=str(file)), key=name)
-    return tuple(runs)
+        raise first or InputError(_("the file is empty"), location=Location(source=str(file)))
+    return RunsFile(runs=tuple(run for _line, run in runs.values()), unread=tuple(unread))
+
+
+def _run(file: Path, number: int, line: bytes) -> MeasuredRun | InputError:
+    """The run of a line, or what is wrong with the line."""
+    try:
+        return MeasuredRun.model_validate_json(line)
+    except ValidationError as error:
+        return problem(
+            error,
+            Location(source=str(file), line=number),
+            hint=_("tuner schema runs prints what such a line holds"),
+        )

@@ -1,5 +1,6 @@
 """Predicted seconds beside measured ones, and how far they are apart over many of them."""
 
+import math
 import statistics
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -7,6 +8,9 @@ from enum import Enum
 from typing import Annotated, TypeVar
 
 from msgspec import Meta, Struct
+
+from tuner.accuracy.recorded_runs import RecordedPeak
+from tuner.accuracy.runs import UnreadLine
 
 #: A prediction counts as close where it is no further off, as a share of what was measured.
 CLOSE = 0.15
@@ -44,9 +48,14 @@ class TimedPhase(Struct, frozen=True, kw_only=True):
         return self.predicted_s / self.measured_s
 
     @property
-    def inside(self) -> bool:
+    def inside(self) -> Annotated[bool, Meta(description="the measured seconds lie in the interval")]:
         """Whether the measured seconds lie in the predicted interval."""
         return self.low_s <= self.measured_s <= self.high_s
+
+    @property
+    def width(self) -> float:
+        """The upper end of the interval over the lower one: 1 where nothing is left open."""
+        return self.high_s / self.low_s if self.low_s else math.inf
 
 
 class Utilisation(Struct, frozen=True, kw_only=True):
@@ -64,13 +73,63 @@ class UnpredictedRecord(Struct, frozen=True, kw_only=True):
     reason: str
 
 
+class SettingPair(Struct, frozen=True, kw_only=True):
+    """One phase of two runs of a file that differ in one setting, from the first run to the second."""
+
+    first: Annotated[str, Meta(description="the run")]
+    second: Annotated[str, Meta(description="the other run")]
+    key: Annotated[str, Meta(description="the setting that differs")]
+    values: Annotated[tuple[str | None, str | None], Meta(description="in both; null where it is not set")]
+    phase: Annotated[str, Meta(description="a phase's name, or step")]
+    predicted_s: Annotated[tuple[float, float], Meta(description="seconds of the first and the second")]
+    measured_s: Annotated[tuple[float, float], Meta(description="seconds of the first and the second")]
+    low_share: Annotated[
+        float, Meta(description="least predicted change, as a share of the first; what both share cancels")
+    ]
+    high_share: Annotated[float, Meta(description="most predicted change, as a share of the first")]
+
+    @property
+    def predicted_share(self) -> Annotated[float, Meta(description="predicted change, as a share")]:
+        """The predicted change, as a share of the first run's predicted seconds."""
+        return self.predicted_s[1] / self.predicted_s[0] - 1
+
+    @property
+    def measured_share(self) -> Annotated[float, Meta(description="measured change, as a share")]:
+        """The measured change, as a share of the first run's measured seconds."""
+        return self.measured_s[1] / self.measured_s[0] - 1
+
+    @property
+    def sign_right(
+        self,
+    ) -> Annotated[bool | None, Meta(description="null where no change is predicted")]:
+        """Whether the change has the predicted direction; None where none is predicted."""
+        predicted, measured = self.predicted_share, self.measured_share
+        return None if not predicted else (predicted > 0) == (measured > 0)
+
+    @property
+    def inside(self) -> Annotated[bool, Meta(description="the measured change lies in the interval")]:
+        """Whether the measured change lies in the predicted interval."""
+        return self.low_share <= self.measured_share <= self.high_share
+
+
+class RunRemark(Struct, frozen=True, kw_only=True):
+    """Something to know of how a run was predicted: a key without effect, a pass that was not made."""
+
+    case: str
+    text: str
+
+
 class TimedFile(Struct, frozen=True, kw_only=True):
-    """What a file has of measured seconds."""
+    """What a file has of measured seconds, and of what was measured beside them."""
 
     source: str
     phases: tuple[TimedPhase, ...] = ()
     utilisations: tuple[Utilisation, ...] = ()
     left_out: tuple[UnpredictedRecord, ...] = ()
+    remarks: tuple[RunRemark, ...] = ()
+    unread: tuple[UnreadLine, ...] = ()
+    peaks: tuple[RecordedPeak, ...] = ()
+    pairs: tuple[SettingPair, ...] = ()
 
 
 class Ratios(Struct, frozen=True, kw_only=True):
@@ -86,6 +145,7 @@ class Ratios(Struct, frozen=True, kw_only=True):
     median_error: float  # without its sign, as a share of what was measured
     close: float  # share of the predictions that are no more than 15 % off
     inside: float  # share of the measured seconds that are inside the predicted interval
+    width: Annotated[float, Meta(description="median of the interval's upper end over its lower one")]
 
 
 class Series(Struct, frozen=True, kw_only=True):
@@ -123,6 +183,7 @@ def _ratios(rows: Sequence[TimedPhase], *, origin: str, phase: str, gpu: str) ->
         median_error=statistics.median(errors),
         close=sum(error <= CLOSE for error in errors) / len(errors),
         inside=sum(row.inside for row in rows) / len(rows),
+        width=statistics.median(row.width for row in rows),
     )
 
 

@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tuner.cli import options
+from tuner.cli import FINDINGS, options
 from tuner.language import _
 
 if TYPE_CHECKING:
     from tuner.accuracy import ComparedFile, MeasuredCase, MeasuredFile, PassComparison, TimedFile
-    from tuner.accuracy.recorded_runs import RecordedPeak
 
 EXAMPLES = options.examples(
     "tuner accuracy measured.json",
     "tuner accuracy measured.json --output-format json",
     "tuner accuracy runs.jsonl",
     "tuner accuracy runs/record",
+    "tuner accuracy miss.json",
     "tuner schema measured > measured.schema.json",
 )
 
@@ -34,7 +34,8 @@ def accuracy(
             metavar="FILE...",
             help=_(
                 "Measured passes in JSON, as tuner schema measured says, reports of tuner validate, "
-                "measured steps of runs, as tuner schema runs says, or a record: its folder, or one file."
+                "measured steps of runs, as tuner schema runs says, a record: its folder or "
+                "one file, or what tuner bundle has written."
             ),
         ),
     ],
@@ -44,39 +45,45 @@ def accuracy(
 ) -> None:
     """Hold the memory and the time model against measurements.
 
-    Predicts every measured pass and every measured step, and prints prediction, measurement and error.
+    Predicts every measured pass and every measured step, and prints prediction, measurement and error. A line
+    of a file of runs that cannot be read is named and left out, and the exit code is 1.
     """
     from tuner.render.terminal import Terminal, write
 
-    compared, timed, peaks = _read(files)
+    compared, timed = _read(files)
     if output_format == "json":
         from tuner.render.accuracy_report import accuracy_json
 
-        write(sys.stdout, accuracy_json(compared, timed, peaks))
+        write(sys.stdout, accuracy_json(compared, timed))
     else:
         from tuner.render.accuracy import accuracy_text
 
-        write(sys.stdout, accuracy_text(compared, timed, peaks, Terminal.of(sys.stdout, color)))
+        write(sys.stdout, accuracy_text(compared, timed, Terminal.of(sys.stdout, color)))
+    if any(file.unread for file in timed):
+        raise typer.Exit(FINDINGS)
 
 
-def _read(files: Sequence[str]) -> "tuple[list[ComparedFile], list[TimedFile], list[RecordedPeak]]":
-    """What the files have of peaks of passes, of seconds, and of peaks of recorded runs."""
+def _read(files: Sequence[str]) -> "tuple[list[ComparedFile], list[TimedFile]]":
+    """What the files have of peaks of passes, and of seconds and peaks of runs."""
     from pathlib import Path
 
     from tuner.accuracy import MeasuredFile, read_records, timed_passes
     from tuner.files import is_there
+    from tuner.inputs.record.bundle import is_bundle
     from tuner.inputs.record.read import is_record_file
 
     compared: list[ComparedFile] = []
     timed: list[TimedFile] = []
-    peaks: list[RecordedPeak] = []
     for file in files:
         if is_there(file, Path.is_dir) or is_record_file(Path(file)):
-            from tuner.cli.timed_runs import timed_record
+            from tuner.cli.timed_records import timed_record
 
-            seconds, recorded = timed_record(file)
-            timed.append(seconds)
-            peaks += recorded
+            timed.append(timed_record(file))
+            continue
+        if is_bundle(Path(file)):
+            from tuner.cli.timed_records import timed_bundle
+
+            timed.append(timed_bundle(file))
             continue
         records = read_records(Path(file))
         if isinstance(records, MeasuredFile):
@@ -86,7 +93,7 @@ def _read(files: Sequence[str]) -> "tuple[list[ComparedFile], list[TimedFile], l
             from tuner.cli.timed_runs import timed_runs
 
             timed.append(timed_runs(file, records))
-    return compared, timed, peaks
+    return compared, timed
 
 
 def _compared(file: str, measured: "MeasuredFile") -> "ComparedFile":

@@ -31,6 +31,7 @@ def schema(
             "diff",
             "estimate",
             "accuracy",
+            "bundle",
             "validation",
             "measured",
             "runs",
@@ -42,8 +43,8 @@ def schema(
             metavar="OUTPUT",
             help=_(
                 "The output of advise, check, explain-oom (explanation), config, diff, estimate-memory, "
-                "accuracy or validate; measured and runs: accuracy's inputs; settings and budget: files of a "
-                "project; input: a configuration on the release of --verl-version."
+                "accuracy, bundle or validate; measured and runs: accuracy's inputs; settings and budget: "
+                "files of a project; input: a configuration on the release of --verl-version."
             ),
         ),
     ],

@@ -1,76 +1,133 @@
 """Steps of recorded training runs beside the time model: each record read as ``tuner advise`` reads a job."""
 
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator
 
+from msgspec import Struct
 from msgspec.structs import replace
 
-from tuner.accuracy import (
-    LEAST_S,
-    MeasuredRun,
-    MeasurementOrigin,
-    TimedFile,
-    TimedPhase,
-    UnpredictedRecord,
-    Utilisation,
-)
-from tuner.accuracy.recorded_runs import RecordedPeak
-from tuner.advise.observations import PeakComparison
+from tuner.accuracy import MeasuredRun, RunRemark, RunsFile, TimedFile, UnpredictedRecord, Utilisation
+from tuner.accuracy.pairs import PredictedRun, setting_pairs, settings_of
+from tuner.accuracy.recorded_runs import RecordedPeak, peak_of_step, peaks_of_phases
+from tuner.accuracy.steps import passes_not_made, timed_phases
 from tuner.consultation.cluster import choose_card
-from tuner.consultation.consult import consult
-from tuner.consultation.job import read_job, release_of
+from tuner.consultation.job import JobReading, read_job, release_of
 from tuner.consultation.premises import Premises
 from tuner.errors import TunerError
 from tuner.inputs.log.metrics import StepMetrics
 from tuner.inputs.reading import read_given
-from tuner.inputs.record.read import read_record
+from tuner.inputs.secrets import without_secrets
 from tuner.language import _
 from tuner.rules.case import figures
-from tuner.timing import PhaseTime, StepTime, interval
+from tuner.timing import StepTime
 from tuner.trainers.protocol import RunReader
-from tuner.trainers.registry import trainer_named
+from tuner.trainers.registry import trainer_named, trainer_of
 from tuner.workload import Phase, Workload
-from tuner.workload.observed_run import ObservedRun
+from tuner.workload.observed_run import ObservedRun, PeakMemory
 
-_STEP = "step"
 _STATES = "states"  # what moves between host and card, which the trainer's utilisation leaves out
 
 
-def timed_runs(source: str, runs: Sequence[MeasuredRun]) -> TimedFile:
+class _TimedRun(Struct, frozen=True, kw_only=True):
+    """One run as a file of its own, and what pairs are made of."""
+
+    alone: TimedFile
+    predicted: PredictedRun
+
+
+def timed_runs(source: str, file: RunsFile) -> TimedFile:
     """The runs of a file beside their predictions; one that cannot be predicted is left out by its name."""
-    phases: list[TimedPhase] = []
-    utilisations: list[Utilisation] = []
-    left_out: list[UnpredictedRecord] = []
-    for run in runs:
-        try:
-            workload = _workload(run)
-            time = figures(workload).time
-        except TunerError as error:
-            left_out.append(UnpredictedRecord(case=run.id, reason=error.message))
-            continue
-        observed = _reader(run).observed_run([StepMetrics(step=1, values=run.measured)], workload)
-        timed = [] if observed is None else list(timed_phases(run.id, workload, time, observed))
-        if not timed:
-            left_out.append(
-                UnpredictedRecord(case=run.id, reason=_("it tells no seconds of a phase that is modelled"))
-            )
-            continue
-        phases += timed
-        utilisations += _utilisation(run, workload, time)
+    read = [_timed_or_left_out(run) for run in file.runs]
+    timed = [one for one in read if isinstance(one, _TimedRun)]
+    left_out = tuple(one for one in read if isinstance(one, UnpredictedRecord))
     return TimedFile(
         source=source,
-        phases=tuple(phases),
-        utilisations=tuple(utilisations),
-        left_out=tuple(left_out),
+        phases=tuple(phase for one in timed for phase in one.alone.phases),
+        utilisations=tuple(utilisation for one in timed for utilisation in one.alone.utilisations),
+        left_out=left_out,
+        remarks=tuple(remark for one in timed for remark in one.alone.remarks),
+        unread=file.unread,
+        peaks=tuple(peak for one in timed for peak in one.alone.peaks),
+        pairs=tuple(setting_pairs([one.predicted for one in timed])),
     )
 
 
-def _workload(run: MeasuredRun) -> Workload:
+def _timed_or_left_out(run: MeasuredRun) -> _TimedRun | UnpredictedRecord:
+    try:
+        return _timed(run)
+    except TunerError as error:
+        return UnpredictedRecord(case=run.id, reason=without_secrets(error.message))
+
+
+def _timed(run: MeasuredRun) -> _TimedRun:
+    """One run beside its prediction.
+
+    Raises:
+        TunerError: it cannot be predicted, or nothing that is modelled was measured.
+    """
+    job = _job(run)
+    workload = job.reading.workload
+    time = figures(workload).time
+    observed = _reader(run).observed_run([StepMetrics(step=1, values=run.measured)], workload)
+    phases = () if observed is None else tuple(timed_phases(run.id, workload, time, observed))
+    peaks = tuple(_peaks(run, workload, None if observed is None else observed.memory))
+    if observed is None or not (phases or peaks):
+        raise TunerError(_("it tells no seconds of a phase that is modelled"))
+    settings = settings_of(
+        _overrides(run), gpu=run.gpu, n_gpus=run.n_gpus, nnodes=run.nnodes, release=run.verl_version
+    )
+    return _TimedRun(
+        predicted=PredictedRun(
+            case=run.id, settings=settings, workload=workload, time=time, observed=observed
+        ),
+        alone=TimedFile(
+            source=run.id,
+            phases=phases,
+            peaks=peaks,
+            remarks=tuple(_remarks(run.id, job, time, observed)),
+            utilisations=tuple(_utilisation(run, workload, time)),
+        ),
+    )
+
+
+def _remarks(case: str, job: JobReading, time: StepTime, observed: ObservedRun) -> Iterator[RunRemark]:
+    """Keys that the release does not have, as ``tuner check`` says it, and passes that were not made."""
+    unknown = {one.key for one in job.loaded.settings.unknown}
+    if unknown:
+        for finding in job.loaded.check(job.reading.workload):
+            if finding.keys and unknown.issuperset(finding.keys):
+                yield RunRemark(case=case, text=without_secrets(finding.message))
+    missing = passes_not_made(time, observed)
+    if missing:
+        text = _("no timer of the run has {phases}: the predicted step is without")
+        yield RunRemark(case=case, text=text.format(phases=", ".join(phase.value for phase in missing)))
+
+
+def _peaks(run: MeasuredRun, workload: Workload, memory: PeakMemory | None) -> Iterator[RecordedPeak]:
+    """Bytes of the phases that the run tells of, and of the step where the trainer's metric does."""
+    if run.peaks:
+        told: dict[Phase, tuple[int, int | None]] = {
+            phase: (peak.allocated_bytes, peak.reserved_bytes) for phase, peak in run.peaks.items()
+        }
+        yield from peaks_of_phases(
+            run.id, figures(workload), told, holds_engine=memory is not None and memory.holds_engine
+        )
+    step = None if memory is None else peak_of_step(run.id, figures(workload), memory)
+    if step is not None:
+        yield step
+
+
+def _overrides(run: MeasuredRun) -> tuple[str, ...]:
+    """The settings of a run, with those that its note names."""
+    return run.overrides + _reader(run).noted_settings(run.note or "")
+
+
+def _job(run: MeasuredRun) -> JobReading:
     """The job of a run, with the mean lengths that it had.
 
     Raises:
-        TunerError: nothing is known of its card or its model, or its settings cannot be used.
+        TunerError: nothing is known of its trainer, its card or its model, or its settings cannot be used.
     """
+    reader = _reader(run)
     if run.gpu is None:
         raise TunerError(_("nobody says which card it ran on"))
     premises = Premises(
@@ -81,17 +138,20 @@ def _workload(run: MeasuredRun) -> Workload:
         mean_prompt=max(1, round(run.prompt_length_mean)),
         mean_response=max(1, round(run.response_length_mean)),
     )
-    reader = _reader(run)
-    overrides = run.overrides + reader.noted_settings(run.note or "")
+    overrides = _overrides(run)
     given = read_given(overrides[0], overrides[1:])
+    read_by = trainer_of(given.document, given.arguments, program=given.program)
+    if read_by.name != run.framework:
+        text = _("its settings are those of {trainer}, and not of {framework}")
+        raise TunerError(text.format(trainer=read_by.name, framework=run.framework))
     release = release_of(given, premises)
 
-    def read(premises: Premises) -> Workload:
-        return read_job(given, premises, card=choose_card(premises), release=release).reading.workload
+    def read(premises: Premises) -> JobReading:
+        return read_job(given, premises, card=choose_card(premises), release=release)
 
-    workload = read(premises)
-    engine = reader.engine_version_of(run.verl_version, workload)
-    return workload if engine is None else read(replace(premises, engine_version=engine))
+    job = read(premises)
+    engine = reader.engine_version_of(run.verl_version, job.reading.workload)
+    return job if engine is None else read(replace(premises, engine_version=engine))
 
 
 def _reader(run: MeasuredRun) -> RunReader:
@@ -106,37 +166,6 @@ def _reader(run: MeasuredRun) -> RunReader:
     return reader
 
 
-def timed_phases(
-    case: str, workload: Workload, time: StepTime, observed: ObservedRun
-) -> Iterator[TimedPhase]:
-    """Each phase that has both, and the whole step.
-
-    Where the trainer's timer of the rollout holds the handing over of new weights, so does the prediction.
-    """
-    predicted: dict[Phase, tuple[PhaseTime, ...]] = {phase.phase: (phase,) for phase in time.phases}
-    if observed.holds_sync and Phase.ROLLOUT in predicted:
-        predicted[Phase.ROLLOUT] += predicted.get(Phase.UPDATE_WEIGHTS, ())
-    pairs: list[tuple[str, tuple[PhaseTime, ...], float | None]] = [
-        *((phase.value, predicted.get(phase, ()), seconds) for phase, seconds in observed.seconds),
-        (_STEP, time.phases, observed.step_seconds),
-    ]
-    for name, phases, measured in pairs:
-        modelled = interval(phases, workload.cluster)
-        if modelled.seconds and measured is not None and measured >= LEAST_S:
-            yield TimedPhase(
-                case=case,
-                phase=name,
-                origin=MeasurementOrigin.RUN,
-                model=workload.model.name,
-                gpu=workload.cluster.gpu.name,
-                gpus=workload.cluster.gpus,
-                predicted_s=modelled.seconds,
-                low_s=modelled.low_s,
-                high_s=modelled.high_s,
-                measured_s=measured,
-            )
-
-
 def _utilisation(run: MeasuredRun, workload: Workload, time: StepTime) -> Iterator[Utilisation]:
     printed = _reader(run).printed_utilisation(run.measured)
     update = time.phase(Phase.UPDATE_ACTOR)
@@ -146,37 +175,3 @@ def _utilisation(run: MeasuredRun, workload: Workload, time: StepTime) -> Iterat
     predicted = _reader(run).utilisation(workload, computing)
     if predicted is not None:
         yield Utilisation(case=run.id, predicted=predicted, printed=printed)
-
-
-def timed_record(folder: str) -> tuple[TimedFile, tuple[RecordedPeak, ...]]:
-    """The seconds and the peaks of a record beside their predictions.
-
-    Raises:
-        TunerError: it is no record, or its configuration cannot be used.
-    """
-    read_record(Path(folder))  # another folder of a run has no peaks
-    answer = consult(folder, (), Premises(), block=False)
-    case = Path(folder).absolute().name
-    if answer.run is None:
-        left_out = UnpredictedRecord(case=case, reason=_("no step has ended"))
-        return TimedFile(source=folder, left_out=(left_out,)), ()
-    advice, observations = answer.advice, answer.run.observations
-    phases = tuple(timed_phases(case, advice.workload, advice.time, observations.run))
-    peaks = (_peak(case, one) for one in observations.peaks)
-    return TimedFile(source=folder, phases=phases), tuple(peak for peak in peaks if peak is not None)
-
-
-def _peak(case: str, one: PeakComparison) -> RecordedPeak | None:
-    """A peak that has both; None of a phase that the model does not have."""
-    if one.modelled_bytes is None or one.modelled_high_bytes is None or not one.allocated_bytes:
-        return None
-    assert one.modelled_reserved_bytes is not None  # known with the others
-    return RecordedPeak(
-        case=case,
-        phase=one.phase.value,
-        predicted_bytes=one.modelled_bytes,
-        predicted_high_bytes=one.modelled_high_bytes,
-        measured_bytes=one.allocated_bytes,
-        predicted_reserved_bytes=one.modelled_reserved_bytes,
-        measured_reserved_bytes=one.reserved_bytes,
-    )

@@ -13,6 +13,7 @@ from tuner.consultation.job import JobReading, read_job, release_of
 from tuner.consultation.premises import LEAST_GAIN, OPTIONS, Premises
 from tuner.consultation.result import Consultation, ProjectOption, RunComparison
 from tuner.consultation.verdicts import advice_beyond_memory, is_node_said
+from tuner.errors import Location
 from tuner.findings import Numerics
 from tuner.inputs.reading import read_given
 from tuner.inputs.user_input import UserInput, with_shown_lost
@@ -63,7 +64,7 @@ def consult(
     Raises:
         TunerError: something in the configuration or the premises cannot be used.
     """
-    given, card = _input_and_card(source, words, premises, content, log)
+    given, card, premises = _input_and_card(source, words, premises, content, log)
     job, run, of_run = _job(given, card, premises, zero_advantage_ratio)
     return _advised(job, premises, run, of_run, allow=allow, least_gain=least_gain, block=block)
 
@@ -72,27 +73,30 @@ def consult_job(
     source: str, words: Sequence[str], premises: Premises, *, log: str | None = None
 ) -> tuple[Consultation, JobReading]:
     """What :func:`consult` answers, and the job that it is about."""
-    given, card = _input_and_card(source, words, premises, None, log)
+    given, card, premises = _input_and_card(source, words, premises, None, log)
     job, run, of_run = _job(given, card, premises, None)
     return _advised(job, premises, run, of_run, allow=(), least_gain=LEAST_GAIN, block=True), job
 
 
 def _input_and_card(
     source: str, words: Sequence[str], premises: Premises, content: bytes | None, log: str | None
-) -> tuple[UserInput, ChosenGpu]:
-    """What was given, with the log of its run where one stands beside it, and the card."""
+) -> tuple[UserInput, ChosenGpu, Premises]:
+    """What was given, with the log of its run where one stands beside it, the card, and all premises."""
     card = choose_card(premises)
     given = read_for_node(
         machine_of(card, premises),
         partial(read_given, source, words, launch=premises.launch, content=content),
     )
+    if given.said:
+        premises = premises.beside(given.said, Location(source=given.source))
+        card = choose_card(premises)
     if given.record is not None:
         card = recorded_card(given.record, premises) or card
     if log is None:
-        return given, card
+        return given, card, premises
     from tuner.inputs.log_of_run import with_log
 
-    return with_log(given, log), card
+    return with_log(given, log), card, premises
 
 
 def _job(

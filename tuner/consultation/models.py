@@ -15,7 +15,7 @@ from tuner.inputs.tree import contains, dotted, lookup
 from tuner.inputs.user_input import OpenArgument, UserInput
 from tuner.language import _
 from tuner.model_shape import ModelShape
-from tuner.models import config_file, find_config, find_model, named_within
+from tuner.models import config_file, find_config, find_model, named_within, shape_from_config
 from tuner.trainers.protocol import Loaded
 from tuner.workload import ServiceRole
 
@@ -176,6 +176,9 @@ class Models(Struct, frozen=True):
     def _named(self, path: str, key: str) -> ModelShape:
         """The model of a key; an error says where the key was set, and which other setting names a model."""
         try:
+            described = dict(self.given.models).get(path)
+            if described is not None:
+                return shape_from_config(described, name=path, source=self.given.source)
             return model_shape(_path_from_script(self.given.source, path), trace=self.premises.trace)
         except InputError as error:
             origin = self._settings.origin(key)

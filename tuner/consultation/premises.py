@@ -1,10 +1,11 @@
 """What is said of a job beside its configuration: plain values, and where each of them comes from."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
+import msgspec
 from msgspec import Struct
-from msgspec.structs import fields
+from msgspec.structs import asdict, fields
 
 from tuner.errors import InputError, Location
 from tuner.language import _
@@ -58,6 +59,20 @@ class Premises(Struct, frozen=True, kw_only=True):
         """The reason for what was chosen by a field, with the place where a settings file says the field."""
         place = dict(self.places).get(name)
         return reason if place is None else _("{reason}, by {place}").format(reason=reason, place=place)
+
+    def beside(self, said: Iterable[tuple[str, str | int | float]], place: Location) -> "Premises":
+        """These premises, with those that an input itself has where nobody says otherwise.
+
+        Raises:
+            InputError: it has one that there is not, or of another type.
+        """
+        said = tuple(said)
+        added = {name: value for name, value in said if getattr(self, name, None) is None}
+        places = (*self.places, *((name, place) for name in added))
+        try:
+            return msgspec.convert({**asdict(self), **added, "places": places}, type=Premises)
+        except msgspec.ValidationError as error:
+            raise InputError(str(error), location=place) from None
 
     def read(self, name: str, value: _V, reader: Callable[[_V], _R]) -> _R:
         """What a reader makes of the value of a field; its error is of the field's source."""

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 _PROGRAM = re.compile(r"\b(?:python[\d.]*|torchrun|debugpy)\b")
 _ASSIGNED = re.compile(r"[A-Za-z_]\.\w+=")
 _RECORD = ".jsonl"  # of a record in one file; few inputs end so, and the others need not load its reader
+_BUNDLE = ".json"  # of a bundle
 
 
 def read_given(
@@ -60,6 +61,12 @@ def read_given(
         in_one_file = _in_record_file(file, words)
         if in_one_file is not None:
             return in_one_file
+    if config.endswith(_BUNDLE):
+        from tuner.inputs.bundled_input import bundled_input
+        from tuner.inputs.record.bundle import is_bundle
+
+        if is_bundle(file):
+            return bundled_input(file, tuple(words))
     if config != STANDARD_INPUT and is_there(file, Path.is_dir):
         record = _record_in(file)
         file, remarks = _in_folder(file)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta, Struct
 from msgspec.structs import replace
@@ -130,6 +130,10 @@ class UserInput(Struct, frozen=True, kw_only=True):
     servers: tuple[SideServer, ...] = ()  # that a script starts before, and that may be on the same GPUs
     environment: tuple[EnvironmentVariable, ...] = ()  # that a script gives the program, of those kept
     text: str = ""  # what was read; empty of a command as it is typed and of a log
+    said: tuple[
+        tuple[str, str | int | float], ...
+    ] = ()  # premises that the input itself has, by their fields
+    models: tuple[tuple[str, dict[str, Any]], ...] = ()  # that the input itself describes, by their names
     within: bool = False  # the launch stands inside of a file for another program
 
     @property

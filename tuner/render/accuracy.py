@@ -13,7 +13,6 @@ from tuner.accuracy import (
     special_settings,
     summarise,
 )
-from tuner.accuracy.recorded_runs import RecordedPeak
 from tuner.language import _, ngettext, pgettext
 from tuner.render.accuracy_recorded import recorded_text
 from tuner.render.accuracy_seconds import seconds_text
@@ -41,7 +40,6 @@ def _head() -> tuple[str, str]:
 def accuracy_text(
     files: Sequence[ComparedFile],
     timed: Sequence[TimedFile],
-    peaks: Sequence[RecordedPeak],
     terminal: Terminal,
 ) -> str:
     """Every file's passes by model and settings, the errors of all of them, recorded runs, what was timed."""
@@ -49,6 +47,7 @@ def accuracy_text(
     rows = [row for file in files for row in file.comparisons]
     if rows:
         parts += [_summary(rows, terminal), _notes(rows, terminal)]
+    peaks = [peak for file in timed for peak in file.peaks]
     if peaks:
         parts.append(recorded_text(peaks, terminal))
     seconds = seconds_text(timed, terminal)

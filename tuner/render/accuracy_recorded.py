@@ -40,6 +40,7 @@ def _run(case: str, rows: Sequence[RecordedPeak], terminal: Terminal) -> str:
 
 def _row(row: RecordedPeak) -> str:
     figures = f"{row.predicted_bytes / GIB:>{_FIGURE}.2f}{row.measured_bytes / GIB:>{_FIGURE}.2f}"
-    reserved = f"{row.measured_reserved_bytes / GIB:>10.2f}"
+    measured = row.measured_reserved_bytes
+    reserved = f"{'-' if measured is None else f'{measured / GIB:.2f}':>10}"
     ends = right(gib_interval(row.predicted_reserved_bytes), _INTERVAL)
     return f"  {left(row.phase, _PHASE)}{figures}{share(row.error):>8}{reserved}{ends}"

@@ -10,10 +10,13 @@ from tuner.accuracy import (
     ComparedFile,
     PassComparison,
     Ratios,
+    RunRemark,
     Series,
+    SettingPair,
     Summary,
     TimedFile,
     TimedPhase,
+    UnreadLine,
     ratios,
     series,
     summarise,
@@ -105,6 +108,24 @@ class UnpredictedReport(UnpredictedRecord, frozen=True, kw_only=True):
     source: str
 
 
+class RemarkReport(RunRemark, frozen=True, kw_only=True):
+    """Something to know of how a run was predicted, with its file."""
+
+    source: str
+
+
+class UnreadReport(UnreadLine, frozen=True, kw_only=True):
+    """A line that could not be read, with its file."""
+
+    source: str
+
+
+class PairReport(SettingPair, frozen=True, kw_only=True):
+    """Two runs that differ in one setting, with their file."""
+
+    source: str
+
+
 class AccuracyReport(Struct, frozen=True, kw_only=True):
     """What ``tuner accuracy`` found out about all files together."""
 
@@ -122,6 +143,13 @@ class AccuracyReport(Struct, frozen=True, kw_only=True):
     recorded: Annotated[
         tuple[RecordedPeak, ...], Meta(description="peaks of the phases of recorded runs")
     ] = ()
+    remarks: Annotated[
+        tuple[RemarkReport, ...], Meta(description="keys without effect, and passes that were not made")
+    ] = ()
+    unread: Annotated[tuple[UnreadReport, ...], Meta(description="lines that could not be read")] = ()
+    pairs: Annotated[
+        tuple[PairReport, ...], Meta(description="runs of one file that differ in one setting, by phase")
+    ] = ()
 
 
 publish(
@@ -136,7 +164,7 @@ publish(
     SecondsReport,
     "SecondsReport",
     *("source", "case", "phase", "origin", "model", "gpu", "gpus", "predicted_s", "low_s", "high_s"),
-    "measured_s",
+    *("measured_s", "inside"),
     text="One phase of a step, or a whole step, whose seconds were measured.",
     types={
         "origin": Annotated[
@@ -149,7 +177,7 @@ publish(
     RecordedPeak,
     "RecordedReport",
     *("case", "phase", "predicted_bytes", "predicted_high_bytes", "measured_bytes", "error"),
-    *("predicted_reserved_bytes", "measured_reserved_bytes"),
+    *("predicted_reserved_bytes", "measured_reserved_bytes", "reserved_inside"),
     text="The peak of one phase of a recorded run, over all ranks and steps.",
 )
 publish(
@@ -164,11 +192,28 @@ publish(
     *("source", "case", "reason"),
     text="A record that nothing is predicted for.",
 )
+publish(
+    RemarkReport,
+    "RemarkReport",
+    *("source", "case", "text"),
+    text="Something to know of how a run was predicted.",
+)
+publish(
+    UnreadReport,
+    "UnreadReport",
+    *("source", "line", "reason"),
+    text="A line of a file of runs that could not be read, so that it was left out.",
+)
+publish(
+    PairReport,
+    "PairReport",
+    *("source", "first", "second", "key", "values", "phase", "predicted_s", "measured_s"),
+    *("predicted_share", "low_share", "high_share", "measured_share", "sign_right", "inside"),
+    text="One phase of two runs of a file that differ in one setting.",
+)
 
 
-def accuracy_json(
-    files: Sequence[ComparedFile], timed: Sequence[TimedFile], peaks: Sequence[RecordedPeak] = ()
-) -> str:
+def accuracy_json(files: Sequence[ComparedFile], timed: Sequence[TimedFile]) -> str:
     """All passes, steps and recorded peaks, and their summaries, as JSON."""
     comparisons = [row for file in files for row in file.comparisons]
     phases = [phase for file in timed for phase in file.phases]
@@ -193,6 +238,13 @@ def accuracy_json(
         left_out=tuple(
             extended(UnpredictedReport, one, source=file.source) for file in timed for one in file.left_out
         ),
-        recorded=tuple(peaks),
+        recorded=tuple(peak for file in timed for peak in file.peaks),
+        remarks=tuple(
+            extended(RemarkReport, one, source=file.source) for file in timed for one in file.remarks
+        ),
+        unread=tuple(
+            extended(UnreadReport, one, source=file.source) for file in timed for one in file.unread
+        ),
+        pairs=tuple(extended(PairReport, one, source=file.source) for file in timed for one in file.pairs),
     )
     return json_text(written)

@@ -2,14 +2,18 @@
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
+from statistics import median
 
 from tuner.accuracy import MeasurementOrigin, Ratios, Series, TimedFile, TimedPhase, ratios, series
 from tuner.language import N_, _, pgettext
+from tuner.render.accuracy_pairs import pairs_text
+from tuner.render.accuracy_remarks import remarks_texts
 from tuner.render.columns import left, right
 from tuner.render.numbers import percent, quantity
 from tuner.render.terminal import Terminal, plain
 
-_PHASE, _CARD, _FIGURE = 15, 13, 12
+_PHASE, _CARD, _FIGURE, _INTERVAL = 15, 13, 11, 17
+_WHOLE = 100  # seconds, from which on no tenth is shown
 _TITLES = {
     MeasurementOrigin.RUN: N_("Steps of runs"),
     MeasurementOrigin.WARM_PASS: N_("Passes that were repeated on a warm GPU"),
@@ -27,8 +31,12 @@ def seconds_text(files: Sequence[TimedFile], terminal: Terminal) -> str:
         parts.append(_order(ordered, terminal))
     if any(file.utilisations for file in files):
         parts.append(_utilisation(files, terminal))
+    pairs = [pair for file in files for pair in file.pairs]
+    if pairs:
+        parts.append(pairs_text(pairs, terminal))
     if any(file.left_out for file in files):
         parts.append(_left_out(files, terminal))
+    parts += remarks_texts(files, terminal)
     if phases:
         parts.append(_notes(phases, terminal))
     return "\n\n".join(parts)
@@ -46,6 +54,7 @@ def _file(file: TimedFile, terminal: Terminal) -> Iterator[str]:
         right(name, _FIGURE)
         for name in (_("predicted"), _("measured"), pgettext("predicted over measured", "ratio"))
     )
+    columns += right(_("interval, s"), _INTERVAL) + right(_("inside"), 8)
     lines = [terminal.style(_("Seconds: {source}").format(source=plain(file.source)), "bold")]
     lines.append(terminal.style(columns, "dim"))
     for case, rows in groupby(shown, key=lambda row: row.case):
@@ -62,7 +71,19 @@ def _file(file: TimedFile, terminal: Terminal) -> Iterator[str]:
 
 def _row(row: TimedPhase) -> str:
     figures = (quantity(row.predicted_s, "seconds"), quantity(row.measured_s, "seconds"), f"{row.ratio:.2f}")
-    return "    " + left(row.phase, _PHASE - 2) + "".join(f"{figure:>{_FIGURE}}" for figure in figures)
+    ends = f"{_short(row.low_s)}-{_short(row.high_s)}"
+    answer = _("yes") if row.inside else _("no")
+    return (
+        "    "
+        + left(row.phase, _PHASE - 2)
+        + "".join(f"{figure:>{_FIGURE}}" for figure in figures)
+        + right(ends, _INTERVAL)
+        + right(answer, 8)
+    )
+
+
+def _short(seconds: float) -> str:
+    return f"{seconds:.0f}" if seconds >= _WHOLE else f"{seconds:.3g}"
 
 
 def _summary(origin: MeasurementOrigin, phases: Sequence[TimedPhase], terminal: Terminal) -> str:
@@ -71,24 +92,32 @@ def _summary(origin: MeasurementOrigin, phases: Sequence[TimedPhase], terminal: 
         "  "
         + left(_("phase"), _PHASE)
         + left(_("card"), _CARD)
-        + right(_("cases"), 6)
+        + right(_("cases"), 5)
         + right(_("median"), 7)
-        + right(_("middle 80 %"), 12)
+        + right(_("middle 80 %"), 11)
         + right(pgettext("of a prediction", "error"), 6)
-        + right(_("within 15 %"), 12)
+        + right(_("in 15 %"), 8)
         + right(_("inside"), 7)
+        + right(pgettext("of an interval", "width"), 6)
     )
     title = _("{kind}: predicted over measured seconds").format(kind=_(_TITLES[origin]))
-    return "\n".join(
-        [terminal.style(title, "bold"), terminal.style(head, "dim"), *(_summary_row(row) for row in rows)]
+    of_origin = _of(origin, phases)
+    line = _("all: {inside} of {count} inside ({share}); median width {width}").format(
+        inside=sum(row.inside for row in of_origin),
+        count=len(of_origin),
+        share=percent(sum(row.inside for row in of_origin) / len(of_origin)),
+        width=f"{median(row.width for row in of_origin):.1f}",
     )
+    lines = [terminal.style(title, "bold"), terminal.style(head, "dim"), *map(_summary_row, rows)]
+    return "\n".join([*lines, f"  {line}"])
 
 
 def _summary_row(row: Ratios) -> str:
     middle = f"{row.p10:.2f}-{row.p90:.2f}"
     return (
-        f"  {left(row.phase, _PHASE)}{left(plain(row.gpu), _CARD)}{row.count:>6}{row.median:>7.2f}"
-        f"{middle:>12}{percent(row.median_error):>6}{percent(row.close):>12}{percent(row.inside):>7}"
+        f"  {left(row.phase, _PHASE)}{left(plain(row.gpu), _CARD)}{row.count:>5}{row.median:>7.2f}"
+        f"{middle:>11}{percent(row.median_error):>6}{percent(row.close):>8}{percent(row.inside):>7}"
+        f"{row.width:>6.1f}"
     )
 
 
@@ -126,7 +155,8 @@ def _notes(phases: Sequence[TimedPhase], terminal: Terminal) -> str:
     notes = [
         _(
             "Middle 80 %: one ratio in ten is lower, one higher. Error: the median without its sign, as a "
-            "share of what was measured. Inside: the measured seconds lie in the predicted interval."
+            "share of what was measured. In 15 %: no further off. Inside: the measured seconds lie in the "
+            "predicted interval. Width: the median of its upper end over its lower one."
         )
     ]
     if _of(MeasurementOrigin.RUN, phases):

@@ -6,6 +6,7 @@ from msgspec import Struct
 from pydantic import BaseModel
 
 from tuner.accuracy import MeasuredFile, MeasuredRun
+from tuner.inputs.record.bundle import Bundle
 from tuner.render.accuracy_report import AccuracyReport
 from tuner.render.checked.report import CheckReport
 from tuner.render.comparison_report import ComparisonReport
@@ -26,6 +27,7 @@ OUTPUTS: dict[str, tuple[type[Struct] | type[BaseModel], str]] = {
     "diff": (ComparisonReport, "tuner diff report"),
     "estimate": (HeadReport, "tuner estimate-memory report"),
     "accuracy": (AccuracyReport, "tuner accuracy report"),
+    "bundle": (Bundle, "tuner bundle"),
     "validation": (ValidationFile, ""),
 }
 """What the commands print as JSON, each with the title of its schema; a model has its own."""

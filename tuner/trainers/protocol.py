@@ -258,6 +258,9 @@ class RunReader(Protocol):
     def release_of(self, record: "RunRecord") -> str | None:
         """The release that a run was recorded with; None where nobody knows."""
 
+    def sent_metrics(self, values: "Mapping[str, float]") -> dict[str, float]:
+        """The metrics of a step that tell seconds, lengths and memory: what a run may be sent with."""
+
     def noted_settings(self, note: str) -> tuple[str, ...]:
         """Overrides of what the note on a published run names by its key as switched on."""
 

@@ -129,8 +129,7 @@ def _in_one_file(file: Path) -> RunRecord:
     run: RecordedRun | None = None
     configuration: str | None = None
     cards: list[CardPeak] = []
-    sections: dict[tuple[str, int], list[Line]] = {}
-    section: list[Line] = []
+    processes: list[Line] = []
     for line in _lines(file, _decoder(OneFileLine)):
         if isinstance(line, RecordedRun):
             _expect_known(line, file)
@@ -140,14 +139,27 @@ def _in_one_file(file: Path) -> RunRecord:
         elif isinstance(line, CardPeak):
             cards.append(line)
         else:
-            if isinstance(line, RecordProcess):
-                section = sections.setdefault((line.role, line.rank), [])
-            section.append(line)
+            processes.append(line)
+    record = record_of_lines(file, processes)
+    return replace(record, run=run, configuration=configuration, cards=tuple(cards))
+
+
+def record_of_lines(file: Path, lines: Iterable[Line]) -> RunRecord:
+    """A record from the lines of its processes, one behind another, each from its first line on.
+
+    Raises:
+        InputError: there is no process among them.
+    """
+    sections: dict[tuple[str, int], list[Line]] = {}
+    section: list[Line] = []
+    for line in lines:
+        if isinstance(line, RecordProcess):
+            section = sections.setdefault((line.role, line.rank), [])
+        section.append(line)
     starts = [(file, *_last_start(iter(section), file)) for _key, section in sorted(sections.items())]
     if not starts:
         raise InputError(_("the record has no process"), location=Location(source=str(file)))
-    record = _of_processes(file, starts)
-    return replace(record, run=run, configuration=configuration, cards=tuple(cards))
+    return _of_processes(file, starts)
 
 
 def _of_processes(path: Path, starts: Iterable[tuple[Path, RecordProcess, list[Line]]]) -> RunRecord:

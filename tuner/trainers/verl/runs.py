@@ -1,6 +1,6 @@
 """What runs of verl print and record; each part is loaded when it is asked for."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tuner.model_shape import ModelShape
@@ -40,6 +40,13 @@ def with_record(
 def release_of(record: "RunRecord") -> str | None:
     """The release of verl that its recorder wrote down."""
     return record.process.verl
+
+
+def sent_metrics(values: "Mapping[str, float]") -> dict[str, float]:
+    """What a run may be sent with, see :func:`tuner.trainers.verl.sent_metrics.sent_metrics`."""
+    from tuner.trainers.verl import sent_metrics as module
+
+    return module.sent_metrics(values)
 
 
 def noted_settings(note: str) -> tuple[str, ...]:
