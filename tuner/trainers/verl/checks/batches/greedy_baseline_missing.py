@@ -31,7 +31,7 @@ from tuner.trainers.verl.source import source_of
 from tuner.workload import Workload
 
 RULE = Rule(
-    code="CFG201",
+    code="CFG199",
     name="greedy-baseline-missing",
     summary=N_("ReMax under a trainer that generates no greedy response"),
     severity=Severity.ERROR,
