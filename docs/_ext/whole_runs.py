@@ -95,7 +95,7 @@ def seconds_rows(record: RunRecord, predicted: dict[str, Any]) -> list[list[str]
                 f"{phase['seconds']:.2f} ({low:.2f}–{high:.2f})",
                 f"{first:.2f}",
                 ", ".join(f"{one:.2f}" for one in later),
-                f"{phase['seconds'] / median(later):.2f}",
+                f"{phase['seconds'] / median(later):.2f}" if later else "",
             ]
         )
     return rows

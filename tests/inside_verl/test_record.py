@@ -57,6 +57,10 @@ def recorded(job: Job) -> Job:
     return job
 
 
+class Asked(dict[str, Any]):
+    """A batch that says further things beside its content."""
+
+
 def lines(file: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in file.read_text().splitlines()]
 
@@ -197,6 +201,26 @@ def test_a_critic_has_phases_of_its_own_and_a_part_of_a_phase_has_no_line(job: J
     assert worker.process.role == "critic"
     told = [(line.step, line.phase) for line in worker.phases]
     assert told == [(s, p) for s in (1, 2) for p in (Phase.VALUES, Phase.UPDATE_CRITIC)]
+
+
+@pytest.mark.parametrize("where", ["data", "meta_info", "extra_info"])
+def test_a_reference_that_is_the_actor_without_adapters_is_a_phase_of_its_step(job: Job, where: str) -> None:
+    """verl asks the actor twice then, by the same method; what the second call says differs."""
+    worker = importlib.import_module("verl.workers.engine_workers").ActorRolloutRefWorker(0)
+    reference = Asked(batch())
+    if where == "data":
+        reference["no_lora_adapter"] = SimpleNamespace(data=True)  # as a TensorDict hands it out
+    else:
+        setattr(reference, where, {"no_lora_adapter": True})
+    for _step in (1, 2):
+        worker.compute_log_prob(batch())
+        worker.compute_log_prob(reference)
+        worker.update_actor(batch())
+    (recorded,) = read_record(job.folder).workers
+    expected = (Phase.OLD_LOG_PROB, Phase.REF_LOG_PROB, Phase.UPDATE_ACTOR)
+    assert [(line.step, line.phase) for line in recorded.phases] == [
+        (step, phase) for step in (1, 2) for phase in expected
+    ]
 
 
 def test_a_job_that_starts_again_goes_on_in_the_same_file(recorded: Job) -> None:

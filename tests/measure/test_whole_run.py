@@ -150,6 +150,16 @@ def test_one_file_says_what_the_folder_says(collected: Path, tmp_path: Path) -> 
     assert cards["update_actor"] == (HELD_MIB + 1) * 2**20  # the fuller of two cards
 
 
+def test_what_happened_to_a_run_is_noted_by_hand(
+    collected: Path, tmp_path: Path, environment: dict[str, str]
+) -> None:
+    about = tmp_path / "out" / "about.json"
+    about.write_text(json.dumps(json.loads(about.read_text()) | {"notes": ["The time was over."]}))
+    done = whole_run(environment, "collect", tmp_path / "out", collected)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(collected.read_text().splitlines()[0])["notes"][-1] == "The time was over."
+
+
 def test_accuracy_reads_one_file_as_it_reads_a_folder(collected: Path, tmp_path: Path) -> None:
     folder = json.loads(run("accuracy", str(tmp_path / "out/record"), "-f", "json").out)
     file = json.loads(run("accuracy", str(collected), "-f", "json").out)

@@ -136,6 +136,18 @@ def test_adapters_summon_one_layer_or_everything():
     assert found["transfer"]["sync_buckets"] == 2048 * MIB
 
 
+def test_adapters_out_of_all_units_leave_a_copy_of_every_shard_but_the_roots():
+    lora = workloads.grpo_lora_7b().actor.engine
+    assert lora.lora is not None
+    whole = moments(replace(lora, backend=Backend.FSDP), WHOLE)["gather"]
+    root = 2 * 152_064 * 3584 + 3584  # embedding, head and the last norm of Qwen2.5-7B
+    adapters, tensor = lora.lora.parameters, 3584 * 18_944
+    shard = -(-(N + adapters - root) // lora.parallel.shard)
+    assert whole["sync_summoned_shards"] == lora.stored_dtype.bytes * (adapters + tensor + shard)
+    for backend, sync in ((Backend.FSDP, BUCKET), (Backend.FSDP2, WHOLE)):
+        assert "sync_summoned_shards" not in moments(replace(lora, backend=backend), sync)["gather"]
+
+
 def test_merged_adapters_travel_as_a_whole_model():
     lora = workloads.grpo_lora_7b().actor.engine
     assert lora.lora is not None

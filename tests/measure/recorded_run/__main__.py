@@ -61,7 +61,7 @@ def main() -> None:
     path.mkdir(parents=True, exist_ok=True)
     plan = job(world, tiny=small)
     if rank == 0:
-        write_config(plan.model, str(path), tiny=small)
+        write_config(plan.model, str(path), shrink=small)
     dist.barrier()
     overrides = plan.overrides(str(path))
     if arguments.workers_alone:

@@ -70,6 +70,7 @@ def _run(about: dict[str, Any], folder: Path) -> RecordedRun:
             f"Words of a prompt are drawn evenly: {prompts}.",
             f"From the start to the end {about['ended'] - about['begun']:.0f} s; first step begun after "
             f"{_first_step(folder) - about['begun']:.0f} s.",
+            *about.get("notes", ()),  # written by hand, where something happened to a run
         ),
     )
 

@@ -20,7 +20,7 @@ from measure.whole_run.launch import command, environment
 from measure.whole_run.plan import Plan
 
 LOG, ABOUT = "log.txt", "about.json"
-_PACKAGES = ("verl", "torch", "vllm", "ray", "transformers", "tensordict", "transferqueue")
+_PACKAGES = ("verl", "torch", "vllm", "ray", "transformers", "peft", "tensordict", "transferqueue")
 _TROUBLE = re.compile(r"Error|Exception|Traceback|assert|OutOfMemory|No module|undefined symbol|no kernel")
 _GRACE_S = 20.0
 _SAY_EVERY_S = 20.0

@@ -45,6 +45,18 @@ def validates(data: Any) -> bool:
     return bool(_get(getattr(data, "meta_info", None), "validate"))
 
 
+def without_adapter(data: Any) -> bool:
+    """Whether log probabilities are wanted of the base model alone, as those of a reference are.
+
+    Sources: verl 0.9.1 ``trainer/ppo/v1/trainer_base.py`` (``_compute_ref_log_prob``: ``no_lora_adapter``
+    in the ``extra_info`` of a batch that the transfer queue keeps), ``trainer/ppo/ray_trainer.py`` (beside
+    the tensors of a TensorDict), ``workers/engine_workers.py`` (``infer_batch``).
+    """
+    further = (getattr(data, "meta_info", None), getattr(data, "extra_info", None), data)
+    told = [_get(mapping, "no_lora_adapter") for mapping in further]
+    return any(getattr(one, "data", one) is True for one in told)
+
+
 def _get(mapping: Any, name: str) -> Any:
     try:
         return mapping.get(name, None) if name in mapping.keys() else None  # noqa: SIM118 - as a TensorDict wants

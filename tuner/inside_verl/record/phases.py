@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import Any
 
-from tuner.inside_verl.record.batch import told_step, validates
+from tuner.inside_verl.record.batch import told_step, validates, without_adapter
 from tuner.inside_verl.record.configuration import write_worker_configuration
 from tuner.inside_verl.record.process import recorder
 from tuner.inside_verl.record.worker import gpus_of_node, is_critic, worker_of
@@ -69,7 +69,9 @@ class _Call:
     def phase(self, worker: Any) -> Phase | None:
         if validates(self.data):
             return None
-        return self._phase if isinstance(self._phase, Phase) else self._phase(worker)
+        phase = self._phase if isinstance(self._phase, Phase) else self._phase(worker)
+        # The reference of a job that trains adapters is the actor without them, asked by the same method.
+        return Phase.REF_LOG_PROB if phase is Phase.OLD_LOG_PROB and without_adapter(self.data) else phase
 
     @property
     def step(self) -> int | None:

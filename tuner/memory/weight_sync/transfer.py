@@ -25,6 +25,7 @@ SYMBOLS = {
     "E": "elements of the largest tensor",
     "E_l": "elements of the largest tensor of a layer",
     "E_v": "elements of the embedding",
+    "N_a": "parameters of the adapters",
     "n_e": "buckets on the engine's side",
     "n_t": "buckets on the trainer's side",
 }
@@ -177,6 +178,34 @@ def summoned_model_bytes(*, b_s: int, N: int) -> int:
     return b_s * N
 
 
+def summoned_shard_bytes(*, b_s: int, N: int, N_a: int, U_r: int, E_l: int, W: int) -> int:
+    """What FSDP1 holds beside the gathered weights when adapters are collected from all units.
+
+    The adapters' part is taken out of a state dict of the whole model, in which every unit but the root
+    (of :math:`U_r` parameters) has a copy of this rank's shard of each tensor. The :math:`N_a` parameters of
+    the adapters are gathered as well, and the largest tensor of a layer is copied whole before its shard is
+    cut out.
+
+    Source: verl ``utils/fsdp_utils.py`` (``collect_lora_params``: ``get_peft_model_state_dict``), which asks
+    the module within the root unit; torch ``distributed/fsdp/_state_dict_utils.py``
+    (``_sharded_post_state_dict_hook``), ``_shard_utils.py`` (``_create_chunk_dtensor``).
+    """
+    return b_s * (N_a + E_l + ceil_div(N + N_a - U_r, W))
+
+
+def summoned_shards(model: ModelShape, engine: Engine) -> Term:
+    """The shards that a state dict copies while adapters are collected from all units."""
+    numbers = {
+        "b_s": engine.stored_dtype.bytes,
+        "N": model.parameters,
+        "N_a": stored_parameters(model, engine) - model.parameters,
+        "U_r": root_parameters(model, engine),
+        "E_l": largest_layer_tensor_parameters(model),
+        "W": engine.parallel.shard,
+    }
+    return stated(Item.SYNC, "sync_summoned_shards", summoned_shard_bytes, numbers)
+
+
 def summoned(model: ModelShape, engine: Engine, sync: WeightSync) -> Term:
     """What FSDP gathers around the adapters."""
     numbers = {
@@ -198,6 +227,12 @@ def _copies_shards(engine: Engine, sync: WeightSync) -> bool:
     return engine.backend is Backend.FSDP and not _sends_adapters(engine) and not whole
 
 
+def _copies_for_adapters(engine: Engine, sync: WeightSync) -> bool:
+    """Whether adapters are collected out of a sharded state dict of FSDP1."""
+    sharded = engine.backend is Backend.FSDP and engine.parallel.shard > 1
+    return sharded and _sends_adapters(engine) and sync.gathers_whole_model
+
+
 def trainer_while_sending(states: States, sync: WeightSync) -> tuple[Term, ...]:
     """The trainer's own weights during the transfer: offloaded ones may have left, or never come."""
     engine = states.engine
@@ -214,7 +249,8 @@ def gather_moment(model: ModelShape, states: States, sync: WeightSync) -> tuple[
     if engine.backend is Backend.MEGATRON:
         return ()
     if _sends_adapters(engine) or sync.gathers_whole_model:
-        return (states.parameters, summoned(model, engine, sync))
+        copies = (summoned_shards(model, engine),) if _copies_for_adapters(engine, sync) else ()
+        return (states.parameters, summoned(model, engine, sync), *copies)
     if not _copies_shards(engine, sync):
         return ()
     return (states.parameters, *shards_of_state_dict(model, engine), unsharded_units(model, engine))
