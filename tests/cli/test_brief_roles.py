@@ -25,7 +25,7 @@ def short(*further: Recommendation) -> str:
     needed, late = given.combination.contributions
     late = replace(late, without=Without(worst_bytes=answers.gib(36.9), seconds=337.0, fits=True))
     # as slow as the model says that this job is, so that the decisions shorten what the block leaves
-    block = replace(given.combination, time=answers.time(scale=3.0), contributions=(needed, late))
+    block = replace(given.combination, time=answers.time(scale=9.0), contributions=(needed, late))
     changed = replace(given, combination=block, recommendations=(*given.recommendations, *further))
     return " ".join(advice_text(answers.answer(changed), PAPER).split())
 
