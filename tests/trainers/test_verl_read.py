@@ -670,10 +670,11 @@ def test_verls_own_converter_of_mixtral_rotates_by_one_kernel(mbridge: bool, rot
 
 
 @pytest.mark.parametrize(("version", "each"), [("0.5.0", True), ("0.6.1", True), ("0.7.1", False)])
-def test_sequences_are_rotated_one_by_one_before_megatron_core_rotated_them_together(
+def test_before_megatron_core_0_15_sequences_are_rotated_one_by_one_and_no_gate_is_offset(
     version: str, each: bool
 ) -> None:
-    assert workload_of(MEGATRON, version).actor.engine.rotates_each is each
+    engine = workload_of(MEGATRON, version).actor.engine
+    assert (engine.rotates_each, engine.offsets_gated) == (each, not each)
 
 
 @pytest.mark.parametrize(

@@ -95,6 +95,7 @@ _WORDS = {
     "resumes_first": N_("the engine's weights are mapped before the trainer gathers its own"),
     "reduces_with_nccl": N_("the rollout engine's ranks add up through NCCL"),
     "returns_log_probs": N_("the rollout engine returns the log-probabilities of what it sampled"),
+    "offsets_gated": N_("what a gate multiplies is a copy with an offset where the activation is not fused"),
     "rotates_each": N_("queries and keys of each sequence are rotated by themselves"),
     "sampler_bytes": N_("bytes per logit that the engine's sampler takes while it is sized"),
     "saving": N_("checkpoints"),

@@ -131,6 +131,7 @@ class Engine(Struct, frozen=True, kw_only=True, cache_hash=True):
     fused_weight_gradients: bool = False  # Megatron: added to the gradient buffer as they are computed
     fused_rotary: bool = False  # Megatron: one kernel rotates queries and keys and keeps no tables per layer
     rotates_each: bool = False  # Megatron without it: those of each sequence by themselves
+    offsets_gated: bool = False  # Megatron, activation not fused: what a gate multiplies is offset first
     stacks_experts: bool = False  # Megatron: the experts of a layer are one tensor where they leave it
     divides_sequence: bool = True  # Megatron: what tensor parallelism leaves whole is divided by tokens
     frees_stage_outputs: bool = False  # Megatron: a stage frees what it has sent on
