@@ -641,6 +641,9 @@ def test_pipeline_stages_of_their_own_size() -> None:
         ("0.7.1", QWEN3_30B_A3B, True),
         ("0.9.1", QWEN3_30B_A3B, False),  # Megatron-Bridge's converter does not ask for it
         ("0.9.1", replace(QWEN25_7B, architecture="llama"), True),
+        ("0.9.1", replace(QWEN25_7B, architecture="qwen3_vl"), True),
+        ("0.9.1", replace(QWEN3_30B_A3B, architecture="qwen3_5_moe"), True),
+        ("0.7.1", replace(QWEN25_7B, architecture="qwen3_vl"), False),
     ],
 )
 def test_where_swiglu_is_one_kernel(version: str, model: ModelShape, fused: bool) -> None:
