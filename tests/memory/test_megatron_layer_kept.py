@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from tests import workloads
 from tests.memory.measured import RECORDED
-from tuner.memory.megatron.layers import layer_bytes, rotary_bytes
+from tuner.memory.megatron.layers import layer_bytes
 from tuner.model_shape import ModelShape, QueryKeyNorm
 from tuner.workload import Engine
 
@@ -50,7 +50,9 @@ def test_before_megatron_core_0_15_a_gate_multiplies_a_view() -> None:
 def test_experts_whose_activation_is_not_fused_keep_the_offset_copy_too() -> None:
     sparse = replace(workloads.QWEN3_30B_A3B, qk_norm=QueryKeyNorm.NONE)
     assert sparse.moe is not None
-    later, before = (layer_bytes(sparse, engine(activation=False, offset=offset), 0) for offset in (True, False))
+    later, before = (
+        layer_bytes(sparse, engine(activation=False, offset=offset), 0) for offset in (True, False)
+    )
     assert later - before == 2 * sparse.moe.experts_per_token * sparse.moe.expert_intermediate
 
 

@@ -110,10 +110,10 @@ def activated_width(model: ModelShape, layer: int) -> int:
 def mlp_bytes(model: ModelShape, engine: Engine, layer: int) -> int:
     r"""A dense MLP: the joint gate and up projection, and the product.
 
-    .. math:: 3 \, b \, I \;\text{(fused SwiGLU)} \qquad 4 \, b \, I \;\text{or}\; 5 \, b \, I \;\text{(not fused)}
+    .. math:: 3 \, b \, I \;\text{(fused SwiGLU)} \qquad (4 + g_o) \, b \, I \;\text{(not fused)}
 
-    Not fused, the activated gate is kept too, and since Megatron-Core 0.15 what it multiplies: a copy to
-    which an offset of 0 was added. Without a gate it is :math:`2 \, b \, I`.
+    Not fused, the activated gate is kept too, and since Megatron-Core 0.15 (:math:`g_o = 1`, else 0) what
+    it multiplies: a copy to which an offset of 0 was added. Without a gate it is :math:`2 \, b \, I`.
 
     Source: Megatron-Core 0.12 to 0.18 ``transformer/mlp.py`` (``x_linear + self.config.glu_linear_offset``),
     ``fusions/fused_bias_swiglu.py`` (saves its input).

@@ -26,10 +26,10 @@ _BRIDGE_FUSES: dict[str, Callable[[Architecture], bool]] = {
     "apply_rope_fusion": lambda architecture: architecture.bridge_fuses_rotary,
 }
 
-#: Release that goes with Megatron-Core 0.15, which rotates packed sequences all at once, and has an offset for
-#: what a gate multiplies. Source: verl 0.7.1 ``utils/megatron_utils.py`` (follows 0.15.0rc7), verl's images (0.4
-#: and 0.5: Megatron-Core 0.12.2, 0.6: 0.13.0, 0.7: 0.15.0, 0.9: 0.18.0); Megatron-Core 0.12 to 0.18
-#: ``models/common/embeddings/rope_utils.py`` (``_apply_rotary_pos_emb_thd``), ``transformer/mlp.py``
+#: Release that goes with Megatron-Core 0.15, which rotates packed sequences all at once, and has an offset
+#: for what a gate multiplies. Source: verl 0.7.1 ``utils/megatron_utils.py`` (follows 0.15.0rc7), verl's
+#: images (0.4 and 0.5: Megatron-Core 0.12.2, 0.6: 0.13.0, 0.7: 0.15.0, 0.9: 0.18.0); Megatron-Core 0.12 to
+#: 0.18 ``models/common/embeddings/rope_utils.py`` (``_apply_rotary_pos_emb_thd``), ``transformer/mlp.py``
 #: (``glu_linear_offset``, in 0.15.0 and not in 0.14.0).
 _CORE_0_15 = "0.7.0"
 
