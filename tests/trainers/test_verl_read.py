@@ -32,6 +32,7 @@ from tuner.units import MIB
 from tuner.workload import (
     Backend,
     Checkpointing,
+    Dispatcher,
     Engine,
     FractionOf,
     HeadKind,
@@ -678,6 +679,17 @@ def test_before_megatron_core_0_15_sequences_are_rotated_one_by_one_and_no_gate_
 ) -> None:
     engine = workload_of(MEGATRON, version).actor.engine
     assert (engine.rotates_each, engine.offsets_gated) == (each, not each)
+
+
+@pytest.mark.parametrize("version", ["0.4.1", "0.7.1", "0.9.1"])
+@pytest.mark.parametrize("dispatcher", list(Dispatcher))
+def test_tokens_get_to_experts_as_the_override_says(version: str, dispatcher: Dispatcher) -> None:
+    assert (
+        workload_of(MEGATRON, version, model=QWEN3_30B_A3B).actor.engine.dispatcher is Dispatcher.ALL_TO_ALL
+    )
+    section = f"+{ACTOR}.megatron.override_transformer_config"
+    asked = (*MEGATRON, f"{section}.moe_token_dispatcher_type={dispatcher.value}")
+    assert workload_of(asked, version, model=QWEN3_30B_A3B).actor.engine.dispatcher is dispatcher
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from tuner.workload.batch import (
 from tuner.workload.engine import (
     Backend,
     Checkpointing,
+    Dispatcher,
     Engine,
     HostCopy,
     Lora,
@@ -60,6 +61,7 @@ __all__ = [
     "Controller",
     "Conversation",
     "Critic",
+    "Dispatcher",
     "Engine",
     "FractionOf",
     "HeadKind",

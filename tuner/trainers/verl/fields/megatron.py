@@ -18,7 +18,7 @@ from tuner.trainers.verl.fields.adapters import megatron_lora
 from tuner.trainers.verl.fields.megatron_grid import GRID, read_grid
 from tuner.trainers.verl.fields.role import BACKEND, EngineContext, bucket_tokens
 from tuner.trainers.verl.source import ROLES, ReleaseSettings, Role
-from tuner.workload import Checkpointing, Engine, HostCopy, Padding
+from tuner.workload import Checkpointing, Dispatcher, Engine, HostCopy, Padding
 
 #: Whether a converter of Megatron-Bridge turns a fusion on, by the switch that overrides it.
 _BRIDGE_FUSES: dict[str, Callable[[Architecture], bool]] = {
@@ -57,6 +57,7 @@ def read_megatron(context: EngineContext) -> Engine:
         rotates_each=not source.since(_CORE_0_15),
         offsets_gated=source.since(_CORE_0_15),
         stacks_experts=_stacks_experts(context),
+        dispatcher=_dispatcher(context),
         **_further_token(source, role),
         **(_FROZEN if role in _NEVER_TRAINED else _trained(context, dtype, fields["checkpointing"])),
     )
@@ -142,6 +143,20 @@ def _stacks_experts(context: EngineContext) -> bool:
     """Whether the experts of a layer leave as one tensor, as the checkpoint has them."""
     stacked = find_architecture(context.model.architecture).bridge_stacks_experts
     return stacked and _through_bridge(context.source, context.configured_role)
+
+
+def _dispatcher(context: EngineContext) -> Dispatcher:
+    """How tokens get to their experts: all-to-all, which verl sets, unless an override asks for another way.
+
+    Source: verl 0.4.1 to 0.9.1 ``models/mcore/config_converter.py``, 0.9.1
+    ``workers/engine/megatron/transformer_impl.py`` (``moe_token_dispatcher_type``).
+    """
+    section = f"{context.configured_role}.megatron.override_transformer_config"
+    words = tuple(dispatcher.value for dispatcher in Dispatcher)
+    chosen = context.source.choice(
+        f"{section}.moe_token_dispatcher_type", words, default=Dispatcher.ALL_TO_ALL.value
+    )
+    return Dispatcher(chosen)
 
 
 def _padding(source: ReleaseSettings, role: Role) -> Padding:
