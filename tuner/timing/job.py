@@ -234,7 +234,7 @@ def kernels_seconds(job: TimedPasses, *, backward: bool) -> float:
 
 
 def _plain_or_hooked_seconds(job: TimedPasses, *, backward: bool) -> float:
-    """The same of a layer of transformers, under FSDP or without it."""
+    """Seconds of launching a layer of transformers, under FSDP or without it."""
     engine = {Backend.FSDP: "fsdp", Backend.FSDP2: "fsdp2"}.get(job.engine.backend, "plain")
     norms, ranks = job.layer.normed_query_keys > 0, job.engine.parallel.gpus
     hooked, plain = (
@@ -252,7 +252,7 @@ def _plain_or_hooked_seconds(job: TimedPasses, *, backward: bool) -> float:
 
 
 def _megatron_seconds(job: TimedPasses, *, backward: bool) -> float:
-    """The same of a layer of Megatron-Core, with the calls of collectives: of tensors and of experts."""
+    """Seconds of launching a layer of Megatron-Core, with collectives: of tensors and of experts."""
     engine, norms = job.engine, job.layer.normed_query_keys > 0
     host = host_of_megatron(job.cluster.gpu.name, query_key_norms=norms, ranks=engine.parallel.gpus)
     seconds = _direction(host, job, backward=backward)
