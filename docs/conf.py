@@ -66,6 +66,7 @@ extensions = [
     "terms",
     "trainer_interface",
     "validation_reports",
+    "verl_examples",
     "verl_rules",
     "whole_runs",
 ]

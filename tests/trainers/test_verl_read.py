@@ -32,6 +32,7 @@ from tuner.units import MIB
 from tuner.workload import (
     Backend,
     Checkpointing,
+    Dispatcher,
     Engine,
     FractionOf,
     HeadKind,
@@ -641,6 +642,9 @@ def test_pipeline_stages_of_their_own_size() -> None:
         ("0.7.1", QWEN3_30B_A3B, True),
         ("0.9.1", QWEN3_30B_A3B, False),  # Megatron-Bridge's converter does not ask for it
         ("0.9.1", replace(QWEN25_7B, architecture="llama"), True),
+        ("0.9.1", replace(QWEN25_7B, architecture="qwen3_vl"), True),
+        ("0.9.1", replace(QWEN3_30B_A3B, architecture="qwen3_5_moe"), True),
+        ("0.7.1", replace(QWEN25_7B, architecture="qwen3_vl"), False),
     ],
 )
 def test_where_swiglu_is_one_kernel(version: str, model: ModelShape, fused: bool) -> None:
@@ -670,10 +674,22 @@ def test_verls_own_converter_of_mixtral_rotates_by_one_kernel(mbridge: bool, rot
 
 
 @pytest.mark.parametrize(("version", "each"), [("0.5.0", True), ("0.6.1", True), ("0.7.1", False)])
-def test_sequences_are_rotated_one_by_one_before_megatron_core_rotated_them_together(
+def test_before_megatron_core_0_15_sequences_are_rotated_one_by_one_and_no_gate_is_offset(
     version: str, each: bool
 ) -> None:
-    assert workload_of(MEGATRON, version).actor.engine.rotates_each is each
+    engine = workload_of(MEGATRON, version).actor.engine
+    assert (engine.rotates_each, engine.offsets_gated) == (each, not each)
+
+
+@pytest.mark.parametrize("version", ["0.4.1", "0.7.1", "0.9.1"])
+@pytest.mark.parametrize("dispatcher", list(Dispatcher))
+def test_tokens_get_to_experts_as_the_override_says(version: str, dispatcher: Dispatcher) -> None:
+    assert (
+        workload_of(MEGATRON, version, model=QWEN3_30B_A3B).actor.engine.dispatcher is Dispatcher.ALL_TO_ALL
+    )
+    section = f"+{ACTOR}.megatron.override_transformer_config"
+    asked = (*MEGATRON, f"{section}.moe_token_dispatcher_type={dispatcher.value}")
+    assert workload_of(asked, version, model=QWEN3_30B_A3B).actor.engine.dispatcher is dispatcher
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from tuner.model_shape import ModelShape
 from tuner.timing import assumptions as assume
 from tuner.timing import layer as per_layer
 from tuner.timing.corrections import OperatorFamily, correction
+from tuner.timing.expert_dispatch import dispatch_calls
 from tuner.timing.head import head_seconds
 from tuner.timing.host import LayerSeconds, host_of_experts, host_of_megatron, host_seconds
 from tuner.timing.layer import LayerWork, average_layer
@@ -233,7 +234,7 @@ def kernels_seconds(job: TimedPasses, *, backward: bool) -> float:
 
 
 def _plain_or_hooked_seconds(job: TimedPasses, *, backward: bool) -> float:
-    """The same of a layer of transformers, under FSDP or without it."""
+    """Seconds of launching a layer of transformers, under FSDP or without it."""
     engine = {Backend.FSDP: "fsdp", Backend.FSDP2: "fsdp2"}.get(job.engine.backend, "plain")
     norms, ranks = job.layer.normed_query_keys > 0, job.engine.parallel.gpus
     hooked, plain = (
@@ -251,15 +252,19 @@ def _plain_or_hooked_seconds(job: TimedPasses, *, backward: bool) -> float:
 
 
 def _megatron_seconds(job: TimedPasses, *, backward: bool) -> float:
-    """The same of a layer of Megatron-Core, with the calls of tensor parallelism's collectives."""
+    """Seconds of launching a layer of Megatron-Core, with collectives: of tensors and of experts."""
     engine, norms = job.engine, job.layer.normed_query_keys > 0
     host = host_of_megatron(job.cluster.gpu.name, query_key_norms=norms, ranks=engine.parallel.gpus)
     seconds = _direction(host, job, backward=backward)
-    if engine.parallel.tensor == 1:
-        return seconds
-    forward_calls, backward_calls = assume.TENSOR_COLLECTIVES
     recomputes = engine.checkpointing is Checkpointing.FULL
-    calls = backward_calls + (forward_calls if recomputes else 0) if backward else forward_calls
+    calls = 0.0
+    if engine.parallel.tensor > 1:
+        forward_calls, backward_calls = assume.TENSOR_COLLECTIVES
+        calls += backward_calls + (forward_calls if recomputes else 0) if backward else forward_calls
+    if job.model.moe is not None:
+        calls += (job.model.sparse_layers / job.model.layers) * dispatch_calls(
+            engine.dispatcher, engine.parallel, backward=backward, recomputes=recomputes
+        )
     return seconds + calls * assume.COLLECTIVE_CALL_S
 
 

@@ -9,10 +9,11 @@ from tuner.timing.communication import (
     reduce_scatter_seconds,
 )
 from tuner.timing.corrections import OperatorFamily, correction
+from tuner.timing.expert_dispatch import WAITS, copy_bytes, expert_ranks, sent_copies
 from tuner.timing.job import TimedPasses, head_of, kernels_seconds, micro_batch_seconds
 from tuner.timing.operators import elementwise_of
 from tuner.timing.rates import elementwise_bytes_per_s
-from tuner.workload import Checkpointing, HeadKind, Travel
+from tuner.workload import Checkpointing, Dispatcher, HeadKind, Travel
 
 _REDUCTIONS_PER_LAYER = 2  # after the attention and after the MLP
 _ROTATED = 2  # queries and keys
@@ -35,11 +36,47 @@ def context_exchange_seconds(job: TimedPasses) -> float:
 
 
 def expert_exchange_seconds(job: TimedPasses) -> float:
-    """Dispatch of the routed token copies of one layer and their return."""
-    parallel = job.engine.parallel
-    copies = job.micro.tokens * job.layer.routed_copies / parallel.tensor
-    local = copies * job.model.hidden * job.bytes_per_value
-    return 2 * all_to_all_seconds(local, job.cluster, parallel.expert)
+    """Tokens of one layer on their way to experts, and the results back, see :mod:`.expert_dispatch`.
+
+    With expert tensor parallelism the copies that a rank got are gathered from all that share its experts,
+    and what these computed is reduced.
+    """
+    moe, parallel, dispatcher = job.model.moe, job.engine.parallel, job.engine.dispatcher
+    if moe is None or expert_ranks(parallel) == 1:
+        return 0.0
+    cluster, shared = job.cluster, parallel.expert_tensor
+    size = copy_bytes(job.model.hidden, job.bytes_per_value)
+    tokens = job.micro.tokens * sparse_share(job) / parallel.tensor
+    if dispatcher is Dispatcher.ALL_GATHER:
+        whole = tokens * expert_ranks(parallel) * size
+        ranks = expert_ranks(parallel)
+        return gather_seconds(whole, cluster, ranks) + reduce_scatter_seconds(whole, cluster, ranks)
+    local = tokens * sent_copies(dispatcher, moe, parallel) * size
+    if dispatcher is Dispatcher.FLEX:
+        return 2 * all_to_all_seconds(local * shared, cluster, expert_ranks(parallel))
+    seconds = 2 * all_to_all_seconds(local, cluster, parallel.expert, stride=shared)
+    return seconds + sum(
+        move(local * shared, cluster, shared) for move in (gather_seconds, reduce_scatter_seconds)
+    )
+
+
+def sparse_share(job: TimedPasses) -> float:
+    """Layers with routed experts over all layers."""
+    return job.model.sparse_layers / job.model.layers
+
+
+def counting_seconds(job: TimedPasses) -> float:
+    """Seconds that the GPU waits in one forward pass of a layer: the host reads who gets how many tokens.
+
+    The host has launched nothing ahead by then, and what it launches next is the exchange. Backward it knows
+    the counts.
+    """
+    if job.model.moe is None:
+        return 0.0
+    once = assume.READ_NUMBER_S
+    if expert_ranks(job.engine.parallel) > 1:
+        once += assume.COLLECTIVE_CALL_S
+    return WAITS * sparse_share(job) * once / correction(job.cluster.gpu, OperatorFamily.HOST)
 
 
 def packing_seconds(job: TimedPasses) -> float:
@@ -132,7 +169,7 @@ def stage_parts(job: TimedPasses) -> dict[str, float]:
     if job.trains:
         directions = 3 if job.engine.checkpointing is Checkpointing.FULL else 2
         waiting += waiting_seconds(job, compute.backward + (directions - 1) * exchange, backward=True)
-    waiting += max(1, directions - 1) * rotary_seconds(job)
+    waiting += max(1, directions - 1) * (rotary_seconds(job) + counting_seconds(job))
     if job.trains:
         waiting += rotary_seconds(job, backward=True)
     return {

@@ -54,9 +54,9 @@ def gathered_tensors(workload: Workload) -> float:
         return sent
     if model.moe is None or sent_parameters(workload) < model.parameters:
         return assume.MEGATRON_TENSORS * sent
-    beside = model.layers * assume.LAYER_TENSORS - _MLP_TENSORS * model.sparse_layers + _OTHER_TENSORS
+    other_tensors = model.layers * assume.LAYER_TENSORS - _MLP_TENSORS * model.sparse_layers + _OTHER_TENSORS
     of_a_rank = model.sparse_layers * model.moe.experts / engine.parallel.expert
-    return assume.MEGATRON_TENSORS * beside + assume.MEGATRON_EXPERT_TENSORS * of_a_rank
+    return assume.MEGATRON_TENSORS * other_tensors + assume.MEGATRON_EXPERT_TENSORS * of_a_rank
 
 
 def trainer_gather_seconds(workload: Workload) -> float:

@@ -22,6 +22,7 @@ from tuner.workload.batch import (
 from tuner.workload.engine import (
     Backend,
     Checkpointing,
+    Dispatcher,
     Engine,
     HostCopy,
     Lora,
@@ -64,6 +65,7 @@ __all__ = [
     "Controller",
     "Conversation",
     "Critic",
+    "Dispatcher",
     "Engine",
     "FractionOf",
     "GreedyBaseline",

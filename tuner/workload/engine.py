@@ -34,6 +34,14 @@ class Padding(Enum):
     MINI_BATCH = "mini_batch"  # the longest of all that a rank has in a mini-batch, or in a forward-only pass
 
 
+class Dispatcher(Enum):
+    """How Megatron brings tokens to their experts."""
+
+    ALL_TO_ALL = "alltoall"
+    ALL_GATHER = "allgather"
+    FLEX = "flex"  # DeepEP's kernels
+
+
 class HostCopy(Enum):
     """How weights that are offloaded leave for the host, which decides how fast they do and come back."""
 
@@ -131,6 +139,8 @@ class Engine(Struct, frozen=True, kw_only=True, cache_hash=True):
     fused_weight_gradients: bool = False  # Megatron: added to the gradient buffer as they are computed
     fused_rotary: bool = False  # Megatron: one kernel rotates queries and keys and keeps no tables per layer
     rotates_each: bool = False  # Megatron without it: those of each sequence by themselves
+    offsets_gated: bool = False  # Megatron, activation not fused: what a gate multiplies is offset first
+    dispatcher: Dispatcher = Dispatcher.ALL_TO_ALL  # Megatron: how tokens get to their experts
     stacks_experts: bool = False  # Megatron: the experts of a layer are one tensor where they leave it
     divides_sequence: bool = True  # Megatron: what tensor parallelism leaves whole is divided by tokens
     frees_stage_outputs: bool = False  # Megatron: a stage frees what it has sent on

@@ -10,6 +10,7 @@ ARCHITECTURE = Architecture(
     layer=TEXT.layer,
     sees_beside_text=True,
     token_classification=True,
+    bridge_fuses_activation=True,
     verl_gathers_head_since="0.8.0",
     verl_fused_images_since="0.8.0",
 )

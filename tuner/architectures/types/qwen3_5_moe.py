@@ -9,6 +9,7 @@ ARCHITECTURE = Architecture(
     tower=tower,
     layer=TEXT.layer,
     sees_beside_text=True,
+    bridge_fuses_activation=True,
     bridge_stacks_experts=True,
     verl_gathers_head_since="0.8.0",
     verl_fused_images_since="0.8.0",

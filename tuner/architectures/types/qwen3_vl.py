@@ -53,6 +53,7 @@ ARCHITECTURE = Architecture(
     read=read,
     tower=tower,
     vision=dimensions,
+    bridge_fuses_activation=True,
     verl_gathers_head_since="0.9.0",
     verl_fused_images_since="0.6.0",
 )

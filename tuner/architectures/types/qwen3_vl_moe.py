@@ -8,6 +8,7 @@ ARCHITECTURE = Architecture(
     read=read,
     tower=tower,
     vision=dimensions,
+    bridge_fuses_activation=True,
     bridge_stacks_experts=True,
     verl_gathers_head_since="0.9.0",
     verl_fused_images_since="0.6.0",

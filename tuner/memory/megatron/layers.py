@@ -110,11 +110,13 @@ def activated_width(model: ModelShape, layer: int) -> int:
 def mlp_bytes(model: ModelShape, engine: Engine, layer: int) -> int:
     r"""A dense MLP: the joint gate and up projection, and the product.
 
-    .. math:: 3 \, b \, I \;\text{(fused SwiGLU)} \qquad 4 \, b \, I \;\text{(not fused)}
+    .. math:: 3 \, b \, I \;\text{(fused SwiGLU)} \qquad (4 + g_o) \, b \, I \;\text{(not fused)}
 
-    Not fused, the activated gate is kept too. Without a gate it is :math:`2 \, b \, I`.
+    Not fused, the activated gate is kept too, and since Megatron-Core 0.15 (:math:`g_o = 1`, else 0) what
+    it multiplies: a copy to which an offset of 0 was added. Without a gate it is :math:`2 \, b \, I`.
 
-    Source: Megatron-Core ``transformer/mlp.py``, ``fusions/fused_bias_swiglu.py`` (saves its input).
+    Source: Megatron-Core 0.12 to 0.18 ``transformer/mlp.py`` (``x_linear + self.config.glu_linear_offset``),
+    ``fusions/fused_bias_swiglu.py`` (saves its input).
     """
     if model.moe is not None and model.is_sparse(layer):
         return experts_bytes(model, engine)
@@ -124,7 +126,7 @@ def mlp_bytes(model: ModelShape, engine: Engine, layer: int) -> int:
 def _gated(model: ModelShape, engine: Engine) -> int:
     if not model.gated_mlp:
         return 2
-    return 3 if engine.fused_layers else 4
+    return 3 if engine.fused_layers else 4 + engine.offsets_gated
 
 
 def experts_bytes(model: ModelShape, engine: Engine) -> int:
@@ -138,8 +140,8 @@ def experts_bytes(model: ModelShape, engine: Engine) -> int:
     :func:`~tuner.memory.megatron.layers.imbalance_bytes`. Expert
     tensor parallelism gathers the copies of its :math:`T_e` ranks. Each copy keeps the input of the
     experts, the joint projection and the product, which is already weighted: nothing is kept to
-    merge the copies. Without fusion two more, :math:`5 \, b \, I_e`. A gate on the shared expert
-    keeps that expert's output.
+    merge the copies. Without fusion two more, :math:`5 \, b \, I_e`, and since Megatron-Core 0.15 one more
+    than that, as in :func:`mlp_bytes`. A gate on the shared expert keeps that expert's output.
 
     Source: Megatron-Core ``transformer/moe/token_dispatcher.py`` (``MoEAlltoAllTokenDispatcher``),
     ``transformer/moe/experts.py`` (``TEGroupedMLP``), ``transformer/moe/moe_utils.py``.
@@ -158,7 +160,7 @@ def experts_bytes(model: ModelShape, engine: Engine) -> int:
 def _routed_bytes(model: ModelShape, engine: Engine, moe: MixtureOfExperts) -> int:
     """The routed copies of one token, see :func:`experts_bytes`."""
     compute, copies = engine.compute_dtype.bytes, engine.parallel.expert_tensor
-    tensors = 3 if engine.fused_layers else 5
+    tensors = 3 if engine.fused_layers else 5 + engine.offsets_gated
     routed = compute * (copies * model.hidden + tensors * moe.expert_intermediate) + _FLOAT32 * copies
     return moe.experts_per_token * routed
 
@@ -253,7 +255,8 @@ def forward_bytes(model: ModelShape, engine: Engine, layer: int) -> int:
 
     The residual stream and the normalised input; then joint and separate queries, keys and values
     with the output; the gathered input beside the joint projection (:math:`g` is 0 on one rank); the
-    joint projection with the activated gate and the product (:math:`n` is 3, or 4 without fusion).
+    joint projection with the activated gate and the product (:math:`n` is 3, without fusion 4, or 5 since
+    Megatron-Core 0.15).
     In a sparse layer the routed copies are there too.
     """
     compute, parallel, moe = engine.compute_dtype.bytes, engine.parallel, model.moe

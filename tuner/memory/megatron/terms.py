@@ -184,7 +184,7 @@ def layer_backward(micro_batch: PassInput, layer: int) -> Term:
         "g_2": sizes.gathered_output,
         "w_1": sizes.first,
         "w_2": sizes.second,
-        "u": 1 if engine.fused_layers else 2,
+        "u": 1 if engine.fused_layers else 2 + engine.offsets_gated,
         "T_p": engine.parallel.tensor,
     }
     return _activations("layer_backward", layer_backward_bytes, numbers)

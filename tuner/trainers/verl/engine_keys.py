@@ -41,6 +41,7 @@ MEGATRON = (
     "override_transformer_config.account_for_loss_in_pipeline_split",
     "override_transformer_config.bias_activation_fusion",
     "override_transformer_config.apply_rope_fusion",
+    "override_transformer_config.moe_token_dispatcher_type",
     "override_transformer_config.deallocate_pipeline_outputs",
     "virtual_pipeline_model_parallel_size",
     "use_mbridge >=0.5.0",

@@ -4,6 +4,7 @@ from tuner.language import N_
 from tuner.trainers.key_facts import Affects
 from tuner.trainers.omission import Omission, OmissionContext, changed, switched
 from tuner.trainers.verl.coverage.veomni import experts_apart, other_kernels
+from tuner.workload import Dispatcher
 
 _ROLLOUT = "actor_rollout_ref.rollout"
 _ACTOR = "actor_rollout_ref.actor"
@@ -30,6 +31,13 @@ def _recomputed(job: OmissionContext) -> str | None:
     actor, critic = job.workload.actor.engine, job.workload.critic
     chosen = actor.recomputes_parts or (critic is not None and critic.engine.recomputes_parts)
     return job.named(f"{_ROLES}.override_transformer_config.recompute_modules") if chosen else None
+
+
+def _dispatches_otherwise(job: OmissionContext) -> str | None:
+    """Experts that get their tokens otherwise than by all-to-all, of the actor."""
+    sparse = job.workload.model.moe is not None
+    chosen = sparse and job.workload.actor.engine.dispatcher is not Dispatcher.ALL_TO_ALL
+    return job.named(f"{_ROLES}.override_transformer_config.moe_token_dispatcher_type") if chosen else None
 
 
 def _recomputed_layers(job: OmissionContext) -> str | None:
@@ -148,6 +156,12 @@ TRAINING: tuple[Omission, ...] = (
             "{actor_rollout_ref,critic}.model.gradient_checkpointing_kwargs.activations_checkpoint_num_layers",
         ),
         trigger=_recomputed_layers,
+    ),
+    Omission(
+        name=N_("buffers of another token dispatcher"),
+        reason=N_("its seconds are counted, and of the card it is taken to keep what an all-to-all keeps"),
+        patterns=(),  # read
+        trigger=_dispatches_otherwise,
     ),
     Omission(
         name=N_("overrides of Megatron's transformer"),

@@ -18,7 +18,7 @@ from tuner.trainers.verl.fields.adapters import megatron_lora
 from tuner.trainers.verl.fields.megatron_grid import GRID, read_grid
 from tuner.trainers.verl.fields.role import BACKEND, EngineContext, bucket_tokens
 from tuner.trainers.verl.source import ROLES, ReleaseSettings, Role
-from tuner.workload import Checkpointing, Engine, HostCopy, Padding
+from tuner.workload import Checkpointing, Dispatcher, Engine, HostCopy, Padding
 
 #: Whether a converter of Megatron-Bridge turns a fusion on, by the switch that overrides it.
 _BRIDGE_FUSES: dict[str, Callable[[Architecture], bool]] = {
@@ -26,10 +26,12 @@ _BRIDGE_FUSES: dict[str, Callable[[Architecture], bool]] = {
     "apply_rope_fusion": lambda architecture: architecture.bridge_fuses_rotary,
 }
 
-#: Release that goes with Megatron-Core 0.15, which rotates packed sequences all at once. Source: verl 0.7.1
-#: ``utils/megatron_utils.py`` (follows 0.15.0rc7), Megatron-Core 0.12 to 0.16
-#: ``models/common/embeddings/rope_utils.py`` (``_apply_rotary_pos_emb_thd``).
-_ROTATES_ALL = "0.7.0"
+#: Release that goes with Megatron-Core 0.15, which rotates packed sequences all at once, and has an offset
+#: for what a gate multiplies. Source: verl 0.7.1 ``utils/megatron_utils.py`` (follows 0.15.0rc7), verl's
+#: images (0.4 and 0.5: Megatron-Core 0.12.2, 0.6: 0.13.0, 0.7: 0.15.0, 0.9: 0.18.0); Megatron-Core 0.12 to
+#: 0.18 ``models/common/embeddings/rope_utils.py`` (``_apply_rotary_pos_emb_thd``), ``transformer/mlp.py``
+#: (``glu_linear_offset``, in 0.15.0 and not in 0.14.0).
+_CORE_0_15 = "0.7.0"
 
 
 def read_megatron(context: EngineContext) -> Engine:
@@ -52,8 +54,10 @@ def read_megatron(context: EngineContext) -> Engine:
         bucket_tokens=1 if role == _REWARD else bucket_tokens(source, f"{role}.megatron"),
         recomputes_parts=_recomputes_parts(source, role, fields),
         fused_layers=_fuses(context, "bias_activation_fusion", elsewhere=context.model.moe is not None),
-        rotates_each=not source.since(_ROTATES_ALL),
+        rotates_each=not source.since(_CORE_0_15),
+        offsets_gated=source.since(_CORE_0_15),
         stacks_experts=_stacks_experts(context),
+        dispatcher=_dispatcher(context),
         **_further_token(source, role),
         **(_FROZEN if role in _NEVER_TRAINED else _trained(context, dtype, fields["checkpointing"])),
     )
@@ -139,6 +143,20 @@ def _stacks_experts(context: EngineContext) -> bool:
     """Whether the experts of a layer leave as one tensor, as the checkpoint has them."""
     stacked = find_architecture(context.model.architecture).bridge_stacks_experts
     return stacked and _through_bridge(context.source, context.configured_role)
+
+
+def _dispatcher(context: EngineContext) -> Dispatcher:
+    """How tokens get to their experts: all-to-all, which verl sets, unless an override asks for another way.
+
+    Source: verl 0.4.1 to 0.9.1 ``models/mcore/config_converter.py``, 0.9.1
+    ``workers/engine/megatron/transformer_impl.py`` (``moe_token_dispatcher_type``).
+    """
+    section = f"{context.configured_role}.megatron.override_transformer_config"
+    words = tuple(dispatcher.value for dispatcher in Dispatcher)
+    chosen = context.source.choice(
+        f"{section}.moe_token_dispatcher_type", words, default=Dispatcher.ALL_TO_ALL.value
+    )
+    return Dispatcher(chosen)
 
 
 def _padding(source: ReleaseSettings, role: Role) -> Padding:
