@@ -173,8 +173,10 @@ def test_a_folder_that_cannot_be_written_to_does_no_harm(repository: Path, cache
 
 def test_what_was_just_written_is_not_kept(repository: Path, cache: Path) -> None:
     """Its time of writing would stay the same where it is written once more at once."""
-    (repository / "verl" / "trainer" / "new.py").write_text("new = 1\n")
-    (repository / "verl" / "trainer" / "config" / "ppo_trainer.yaml").touch()
+    code = repository / "verl" / "trainer" / "new.py"
+    code.write_text("new = 1\n")
+    for written in (code, repository / "verl" / "trainer" / "config" / "ppo_trainer.yaml"):
+        os.utime(written, (time.time() + 60,) * 2)  # the process that reads them may be slow to start
     advice(repository, cache)
     assert not cache.exists()
 

@@ -139,8 +139,9 @@ def test_lengths_that_cannot_be_are_one_message(options: tuple[str, ...], messag
 
 
 def test_check_goes_by_them_too() -> None:
-    assert "holds 212 at full length of a replica" in run("check", CONFIG, *GIVEN, "-f", "concise").out
-    assert "holds 212 at full length" not in run("check", CONFIG, *GIVEN, *MEANS, "-f", "concise").out
+    """With shorter responses a step has fewer tokens, and a larger budget fewer micro-batches to save."""
+    assert "BAT002" not in run("check", CONFIG, *GIVEN, "-f", "concise").out
+    assert "BAT002 token-budget" in run("check", CONFIG, *GIVEN, *MEANS, "-f", "concise").out
 
 
 def test_means_are_taken_as_logs_print_them() -> None:
