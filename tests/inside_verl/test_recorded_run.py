@@ -18,13 +18,21 @@ def peaks() -> dict[str, dict[str, float]]:
     return {row["phase"]: row for row in json.loads(result.out)["recorded"]}
 
 
-@pytest.mark.parametrize(
-    ("phase", "error"), [("old_log_prob", 0.05), ("ref_log_prob", 0.05), ("update_actor", 0.02)]
-)
-def test_the_peak_of_a_pass_is_as_predicted(
-    peaks: dict[str, dict[str, float]], phase: str, error: float
+@pytest.mark.parametrize("phase", ["old_log_prob", "ref_log_prob"])
+def test_the_peak_of_a_pass_is_as_predicted(peaks: dict[str, dict[str, float]], phase: str) -> None:
+    assert abs(peaks[phase]["error"]) < 0.05
+
+
+def test_the_peak_of_the_update_lies_between_micro_batches_as_expected_and_full_ones(
+    peaks: dict[str, dict[str, float]],
 ) -> None:
-    assert abs(peaks[phase]["error"]) < error
+    """These workers get sequences in the order of their prompts, so that all mini-batches are alike.
+
+    What is expected is of verl 0.9's own trainer, whose sequences lie in the order in which they ended.
+    """
+    row = peaks["update_actor"]
+    assert row["predicted_bytes"] < row["measured_bytes"] < row["predicted_high_bytes"]
+    assert row["measured_bytes"] > 0.98 * row["predicted_high_bytes"]
 
 
 def test_recording_takes_milliseconds_of_a_phase() -> None:
