@@ -217,6 +217,28 @@ def test_a_budget_of_easyr1_is_shared_by_the_ranks_of_a_sequence(
     assert all("max_token_len" not in key for key in content["premises"]["resting_on_defaults"])
 
 
+@pytest.mark.parametrize(("generates", "left_out"), [("run_llm_loop", True), ("generate_sequences", False)])
+def test_turns_by_which_a_copy_of_easyr1_generates_are_left_out_by_name(
+    easyr1: Path, generates: str, left_out: bool
+) -> None:
+    trainer = easyr1.parent / "verl" / "trainer"
+    trainer.mkdir(parents=True)
+    (easyr1.parent / ".git").mkdir()
+    (trainer / "ray_trainer.py").write_text(f"output = manager.{generates}(gen_batch=batch)\n")
+    config = easyr1.parent / "config.yaml"
+    config.write_text(EASYR1_CONFIG.replace("data:\n", "data:\n  max_turns: 4\n"))
+    parts = answer(str(easyr1))["left_out"]
+    assert ("data.max_turns" in [part["key"] for part in parts]) is left_out
+
+
+@pytest.mark.parametrize(("own", "most"), [("max_turns=8", 9), ("max_turns=8 trainer.max_turns=2", 3)])
+def test_turns_of_search_r1_are_spread_up_to_its_own_limit(own: str, most: int) -> None:
+    tools = "+actor_rollout_ref.rollout.multi_turn.tool_config_path=tools.yaml"
+    words = f"{SEARCH_R1.replace('max_turns=2', '')} {own} {tools}".split()
+    conversation = answer(*words, "--verl-version", "0.4.1")["workload"]["batch"]["conversation"]
+    assert (conversation["most_turns"], conversation["turns"]) == (most, (1 + most) / 2)
+
+
 def test_a_file_that_a_launch_of_easyr1_names_must_be_there() -> None:
     result = run("advise", "python3", "-m", "verl.trainer.main", "config=nowhere.yaml", "worker.rollout.n=8")
     assert result.code == 2
