@@ -149,6 +149,8 @@ def test_a_project_that_one_key_tells_is_borne_out_by_the_code(repository: Path)
         ("setup.py", 'VLLM_REQUIRES = ["tensordict<=0.6.2", "vllm>=0.7.3,<=0.8.3"]\n', "0.8.3"),
         ("pyproject.toml", 'vllm = ["vllm>=0.7.3,<=0.9.2"]\n', "0.9.2"),
         ("requirements.txt", "vllm>=0.8.0\nvllm-flash-attn==2.6.1\n", None),
+        ("house_environment.yml", "dependencies:\n  - pip:\n      - vllm==0.8.4\n", "0.8.4"),
+        ("setup.py", 'VLLM_REQUIRES = ["vllm[audio,video]>=0.7.3,<=0.8.3"]\n', "0.8.3"),
     ],
 )
 def test_the_engine_is_the_newest_that_the_copy_allows(
@@ -164,6 +166,13 @@ def test_the_engine_is_the_newest_that_the_copy_allows(
     assert premises["engine_reason"] == f"the newest that {repository.name}/{file} allows"
     asked = advice(repository, "--verl-version", "0.4.1", "--engine-version", "0.7.3")
     assert asked["premises"]["engine"] == "vLLM 0.7.3"
+
+
+def test_the_version_of_sglang_that_the_copy_pins_with_its_extras(repository: Path) -> None:
+    script = repository / "run.sh"
+    script.write_text(script.read_text().replace("rollout.name=vllm", "rollout.name=sglang"))
+    (repository / "requirements_sglang.txt").write_text("sglang[srt,openai]==0.4.9.post6\n")
+    assert advice(repository, "--verl-version", "0.5.0")["premises"]["engine"] == "SGLang 0.4.9.post6"
 
 
 def without(tree: Any, end: str) -> Any:
