@@ -112,6 +112,7 @@ def test_a_configuration_that_cannot_be_composed_is_the_headline(repository: Pat
     text = run("advise", str(repository / "run.sh"), "--gpu", "h100-sxm").out
 
     assert text.startswith("CANNOT SAY  the configuration ppo_trainer cannot be composed:")
+    assert "'data/house' is not beside the configuration, and Hydra stops" in " ".join(text.split())
     assert (answer["verdict"], answer["memory_verdict"]) == ("cannot_say", "fits")
     assert answer["combination"] is None
 

@@ -121,6 +121,19 @@ def test_overrides_behind_a_comment_are_named_as_lost(script: Path) -> None:
     ]
 
 
+def test_variables_without_which_a_script_ends_are_named(script: Path) -> None:
+    script.write_text(
+        "FILE=${FILE:-}\nOTHER=${OTHER:-}\nJUDGE=${JUDGE:-/path/to/judge}\n"
+        'if [[ -z "$FILE" ]]; then exit 1; fi\nif [[ "$JUDGE" == "/path/to/judge" ]]; then exit 1; fi\n'
+        + SCRIPT
+    )
+    result = run("advise", str(script), "--gpu", "h100-sxm")
+    assert result.code == 2
+    assert "nobody sets $FILE, $OTHER, which it takes for empty: give FILE=VALUE" in " ".join(
+        result.err.split()
+    )
+
+
 def test_keys_without_a_section_are_lost_as_well(script: Path) -> None:
     """In front of the first lost word the shell assigns them, and behind it they are arguments."""
     script.write_text(
