@@ -628,3 +628,53 @@ def test_what_tools_put_behind_a_response_is_left_out_of_its_length(
     assert ("what tools put behind a response (tool_response_length)" in text) is said
     told = " ".join(run("check", str(tmp_path / "run.sh"), "--gpu", "h100-sxm").out.split())
     assert ("sequences may be longer than counted" in told) is said
+
+
+# verl 0.6.0 ``vllm_rollout_spmd.py:203`` hands the limit to vLLM; 0.5.0 does not name it
+@pytest.mark.parametrize(
+    ("argument", "admitted"),
+    [("max_model_len=max_model_len", 1024), ("max_num_seqs=config.max_num_seqs", 16)],
+)
+def test_a_limit_of_sequences_that_the_rollout_of_the_copy_hands_on(
+    repository: Path, argument: str, admitted: int
+) -> None:
+    folder = repository / "verl" / "workers" / "rollout" / "vllm_rollout"
+    folder.mkdir(parents=True)
+    (folder / "vllm_rollout_spmd.py").write_text(f"def build(config):\n    return LLM({argument})\n")
+    launch = f"{LAUNCH} actor_rollout_ref.rollout.max_num_seqs=16"
+    write(repository, workers="pass\n", launch=launch)
+    answer = advice(repository, "--verl-version", "0.4.1", "--engine-version", "0.8.5")
+
+    assert ("CFG101" in codes(answer)) is (admitted != 16)
+    assert answer["workload"]["rollout"]["max_sequences"] == admitted
+
+
+@pytest.mark.parametrize(
+    ("file", "statement", "key"),
+    [
+        (
+            "rollout/sglang_rollout/sglang_rollout.py",
+            "rate = config.over_sample_rate",
+            "rollout.over_sample_rate",
+        ),
+        ("engine/fsdp/transformer_impl.py", "clip = self.config.grad_clip", "actor.grad_clip"),
+        (
+            "engine/fsdp/transformer_impl.py",
+            "if config.freeze_vision_tower: freeze()",
+            "actor.freeze_vision_tower",
+        ),
+    ],
+)
+@pytest.mark.parametrize("has_it", [True, False])
+def test_a_key_that_only_the_copy_reads(
+    repository: Path, file: str, statement: str, key: str, *, has_it: bool
+) -> None:
+    place = repository / "verl" / "workers" / file
+    place.parent.mkdir(parents=True)
+    place.write_text(f"{statement if has_it else 'pass'}\n")
+    value = "True" if "freeze" in key else "0.5"
+    write(repository, workers="pass\n", launch=f"{LAUNCH} actor_rollout_ref.{key}={value}")
+    answer = advice(repository, "--verl-version", "0.8.0")
+    dead = [finding for finding in answer["findings"] if finding["code"] == "CFG101"]
+
+    assert bool(dead) is not has_it

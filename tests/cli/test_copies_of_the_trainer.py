@@ -112,6 +112,7 @@ def test_a_configuration_that_cannot_be_composed_is_the_headline(repository: Pat
     text = run("advise", str(repository / "run.sh"), "--gpu", "h100-sxm").out
 
     assert text.startswith("CANNOT SAY  the configuration ppo_trainer cannot be composed:")
+    assert "'data/house' is not beside the configuration, and Hydra stops" in " ".join(text.split())
     assert (answer["verdict"], answer["memory_verdict"]) == ("cannot_say", "fits")
     assert answer["combination"] is None
 
@@ -149,6 +150,8 @@ def test_a_project_that_one_key_tells_is_borne_out_by_the_code(repository: Path)
         ("setup.py", 'VLLM_REQUIRES = ["tensordict<=0.6.2", "vllm>=0.7.3,<=0.8.3"]\n', "0.8.3"),
         ("pyproject.toml", 'vllm = ["vllm>=0.7.3,<=0.9.2"]\n', "0.9.2"),
         ("requirements.txt", "vllm>=0.8.0\nvllm-flash-attn==2.6.1\n", None),
+        ("house_environment.yml", "dependencies:\n  - pip:\n      - vllm==0.8.4\n", "0.8.4"),
+        ("setup.py", 'VLLM_REQUIRES = ["vllm[audio,video]>=0.7.3,<=0.8.3"]\n', "0.8.3"),
     ],
 )
 def test_the_engine_is_the_newest_that_the_copy_allows(
@@ -164,6 +167,13 @@ def test_the_engine_is_the_newest_that_the_copy_allows(
     assert premises["engine_reason"] == f"the newest that {repository.name}/{file} allows"
     asked = advice(repository, "--verl-version", "0.4.1", "--engine-version", "0.7.3")
     assert asked["premises"]["engine"] == "vLLM 0.7.3"
+
+
+def test_the_version_of_sglang_that_the_copy_pins_with_its_extras(repository: Path) -> None:
+    script = repository / "run.sh"
+    script.write_text(script.read_text().replace("rollout.name=vllm", "rollout.name=sglang"))
+    (repository / "requirements_sglang.txt").write_text("sglang[srt,openai]==0.4.9.post6\n")
+    assert advice(repository, "--verl-version", "0.5.0")["premises"]["engine"] == "SGLang 0.4.9.post6"
 
 
 def without(tree: Any, end: str) -> Any:

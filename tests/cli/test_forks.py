@@ -5,6 +5,7 @@ Sources: ``source`` of each table in ``tuner/trainers/verl/forks``.
 """
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -185,6 +186,57 @@ def test_a_launch_of_easyr1_rests_on_the_file_that_it_names(easyr1: Path) -> Non
     assert [message.split(" (")[0] for message in unknown(content)] == [
         "EasyR1 does not have the key data.system_prompt"
     ]
+
+
+@pytest.mark.parametrize(
+    ("override", "unknowns"),
+    [
+        ('worker.reward.reward_function_kwargs={"longest": 64, "penalty": 1.0}', 0),
+        ("worker.reward.reward_function_kwargs.longest=64", 0),
+        ('worker.rollout.val_override_config={"n": 16}', 0),
+        ("worker.reward.longest=64", 1),
+    ],
+)
+def test_a_field_of_easyr1_that_is_a_mapping_takes_any_key(
+    easyr1: Path, override: str, unknowns: int
+) -> None:
+    """v0.3.2 ``verl/workers/reward/config.py``: ``reward_function_kwargs: dict``, laid on by OmegaConf."""
+    easyr1.write_text(f"python3 -m verl.trainer.main config=config.yaml {shlex.quote(override)}\n")
+    assert len(unknown(answer(str(easyr1)))) == unknowns
+
+
+@pytest.mark.parametrize(("ranks", "tokens"), [(1, 2 * 4096), (4, 2 * 1024)])
+def test_a_budget_of_easyr1_is_shared_by_the_ranks_of_a_sequence(
+    easyr1: Path, ranks: int, tokens: int
+) -> None:
+    """v0.3.2 ``verl/workers/actor/dp_actor.py:242`` does not multiply it by the ranks, as verl does."""
+    sizes = ("worker.actor.dynamic_batching=true", "worker.actor.micro_batch_size_per_device_for_update=2")
+    config = str(easyr1.parent / "config.yaml")
+    content = answer(config, *sizes, f"worker.actor.ulysses_size={ranks}")
+    assert content["workload"]["actor"]["update"]["batching"]["token_budget"] == tokens
+    assert all("max_token_len" not in key for key in content["premises"]["resting_on_defaults"])
+
+
+@pytest.mark.parametrize(("generates", "left_out"), [("run_llm_loop", True), ("generate_sequences", False)])
+def test_turns_by_which_a_copy_of_easyr1_generates_are_left_out_by_name(
+    easyr1: Path, generates: str, left_out: bool
+) -> None:
+    trainer = easyr1.parent / "verl" / "trainer"
+    trainer.mkdir(parents=True)
+    (easyr1.parent / ".git").mkdir()
+    (trainer / "ray_trainer.py").write_text(f"output = manager.{generates}(gen_batch=batch)\n")
+    config = easyr1.parent / "config.yaml"
+    config.write_text(EASYR1_CONFIG.replace("data:\n", "data:\n  max_turns: 4\n"))
+    parts = answer(str(easyr1))["left_out"]
+    assert ("data.max_turns" in [part["key"] for part in parts]) is left_out
+
+
+@pytest.mark.parametrize(("own", "most"), [("max_turns=8", 9), ("max_turns=8 trainer.max_turns=2", 3)])
+def test_turns_of_search_r1_are_spread_up_to_its_own_limit(own: str, most: int) -> None:
+    tools = "+actor_rollout_ref.rollout.multi_turn.tool_config_path=tools.yaml"
+    words = f"{SEARCH_R1.replace('max_turns=2', '')} {own} {tools}".split()
+    conversation = answer(*words, "--verl-version", "0.4.1")["workload"]["batch"]["conversation"]
+    assert (conversation["most_turns"], conversation["turns"]) == (most, (1 + most) / 2)
 
 
 def test_a_file_that_a_launch_of_easyr1_names_must_be_there() -> None:

@@ -121,6 +121,32 @@ def test_overrides_behind_a_comment_are_named_as_lost(script: Path) -> None:
     ]
 
 
+def test_variables_without_which_a_script_ends_are_named(script: Path) -> None:
+    script.write_text(
+        "FILE=${FILE:-}\nOTHER=${OTHER:-}\nJUDGE=${JUDGE:-/path/to/judge}\n"
+        'if [[ -z "$FILE" ]]; then exit 1; fi\nif [[ "$JUDGE" == "/path/to/judge" ]]; then exit 1; fi\n'
+        + SCRIPT
+    )
+    result = run("advise", str(script), "--gpu", "h100-sxm")
+    assert result.code == 2
+    assert "nobody sets $FILE, $OTHER, which it takes for empty: give FILE=VALUE" in " ".join(
+        result.err.split()
+    )
+
+
+def test_keys_without_a_section_are_lost_as_well(script: Path) -> None:
+    """In front of the first lost word the shell assigns them, and behind it they are arguments."""
+    script.write_text(
+        SCRIPT.replace(
+            "    actor_rollout_ref.rollout.n=$N",
+            "    # turns\n    max_turns=4 \\\n    actor_rollout_ref.rollout.n=4 \\\n    do_search=true",
+        )
+    )
+    premises = answer(str(script))["premises"]
+    lost = [remark["text"] for remark in premises["lost_overrides"]]  # type: ignore[index]
+    assert lost[:3] == ["max_turns=4", "actor_rollout_ref.rollout.n=4", "do_search=true"]
+
+
 def test_a_model_among_what_is_lost_is_named_with_its_place(script: Path) -> None:
     launch = "python3 -m verl.trainer.main_ppo trainer.nnodes=1 \\  # one\n"
     script.write_text(f"{launch}  data.seed=1 \\\n  actor_rollout_ref.model.path=qwen2.5-7b\n")

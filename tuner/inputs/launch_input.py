@@ -224,6 +224,10 @@ def _without_launch(script: "Script", place: Location) -> InputError:
     from tuner.inputs.not_followed import named
 
     hint = _("give the arguments and variables that it needs: run.sh ARGUMENT... NAME=value...")
+    if script.optional:
+        hint = _("nobody sets {names}, which it takes for empty: give {name}=VALUE behind the script").format(
+            names=_(", ").join(f"${name}" for name in script.optional), name=script.optional[0]
+        )
     if script.nameless:
         hint = _(
             "nobody sets {names}, which stands for the program: give {name}=VALUE behind the script"

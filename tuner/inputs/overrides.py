@@ -53,6 +53,7 @@ class Override(Struct, frozen=True, kw_only=True):
     value: Any  # None for a deletion without a value
     text: str  # as typed
     location: Location  # on a command line the line is the argument's number
+    extends: bool = False  # a field that is a mapping takes new keys, as OmegaConf's own list of them does
 
 
 class Arguments(Struct, frozen=True, kw_only=True):

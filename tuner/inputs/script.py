@@ -31,6 +31,7 @@ from tuner.language import _, chosen
 from tuner.units import KIB
 
 _OVERRIDE = re.compile(r"(?:\+{0,2}[A-Za-z_][\w/@]*(?:\.[\w@/-]+)+=|~[A-Za-z_][\w/@]*(?:\.[\w@/-]+)+(?:=|$))")
+_PLAIN_OVERRIDE = re.compile(r"[a-z_][a-z0-9_]*=")  # of a key without sections
 _VARIABLE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 _ARGUMENT = re.compile(rb"\$\{?[#1-9]")
 _LARGEST_TRIED = 64 * KIB  # of a script that is followed once for each number of arguments
@@ -267,14 +268,23 @@ def _doubts(command: StartedProgram) -> tuple[UndecidedPart, ...]:
 
 
 def _lost(command: StartedProgram) -> list[LostOverride]:
+    """The overrides of a command that is made of them; those without a dot, too, which it may assign."""
     first = str(command.words[0].text)
     if not is_override(first) or "=" not in first:
         return []
-    overrides = [word for word in command.words if is_override(str(word.text))]
-    return [
-        LostOverride(text=str(word.text), location=word.location, command=command.words[0].location)
-        for word in overrides
+    place = command.words[0].location
+    assigned = [
+        LostOverride(text=f"{name}={value}", location=command.location, command=place)
+        for name, value in command.assigned
+        if _PLAIN_OVERRIDE.match(f"{name}=")
     ]
+    words = [(str(word.text), word.location) for word in command.words]
+    overrides = [
+        LostOverride(text=text, location=location, command=place)
+        for text, location in words
+        if is_override(text) or _PLAIN_OVERRIDE.match(text)
+    ]
+    return [*assigned, *overrides]
 
 
 def _named_file(script: Path, name: str) -> tuple[str, bytes] | None:

@@ -83,6 +83,7 @@ class SettingsReader(Struct, frozen=True, kw_only=True):
     spell: Callable[[str], str | None] = _as_it_is  # an override in its keys; None where it lacks the key
     unchecked: tuple[str, ...] = ()  # names of checks of the trainer that do not hold of it
     rounds_key: str = ""  # of the most turns of an episode, each of which is a sequence of its own
+    turns_keys: tuple[str, ...] = ()  # of the most calls of tools in one response: the first that is set
 
 
 class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):

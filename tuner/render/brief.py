@@ -164,13 +164,13 @@ def _entry(lever: _Lever, advice: Advice, *, more: int) -> Entry:
             if item.overrides
             else _(" Yours to decide.")
         )
-        instead = _instead(item, advice) if lever.part is None else ""
-        if instead:
-            text += " " + full_stop(instead[0].upper() + instead[1:])
+    instead = "" if item is None or lever.part is not None else _instead(item, advice)
+    if instead:
+        text += " " + full_stop(instead[0].upper() + instead[1:])
     head = f"{severity} {finding.rule.code} {strong(finding.rule.name)}"
     shown = either(terminal=head, page=titled(head, user_text(text)))
     details: list[Paragraph | Paste] = [Paragraph(text=user_text(text), level=2, only=Medium.TERMINAL)]
-    if item is not None and (item.yours or _is_room_of_check(lever, advice)):
+    if item is not None and (item.yours or lever.part is None):
         details += _pasted(item)
     return Entry(text=shown, details=tuple(details))
 
@@ -185,14 +185,6 @@ def _freed(item: Recommendation, part: Contribution, advice: Advice) -> str:
         return ""
     freed = change(before.interval[1], after.interval[1]).replace("->", ARROW)
     return _(" Alone: {phase} at most {change}.").format(phase=item.price.phase.value, change=freed)
-
-
-def _is_room_of_check(lever: _Lever, advice: Advice) -> bool:
-    """Whether a check outside the block has overrides of its own that free memory that is missing."""
-    item = lever.item
-    if item is None or lever.part is not None or item.finding.proposal is not None or item.price is None:
-        return False
-    return bool(item.overrides) and makes_room(item, advice)
 
 
 def _is_decision(item: Recommendation) -> bool:

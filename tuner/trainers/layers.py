@@ -88,8 +88,8 @@ class Layers:
             self._delete(path, override)
             return
         # Hydra lets nothing new in without '+', not even into a free-form section.
-        needs_plus = override.kind is OverrideKind.CHANGE or not self._schema.in_yaml(path)
-        if needs_plus and not contains(self.tree, path):
+        needs_plus = override.kind is OverrideKind.CHANGE and not override.extends
+        if (needs_plus or not self._schema.in_yaml(path)) and not contains(self.tree, path):
             self._suspects[path] = override.kind, override.location
         elif override.kind is OverrideKind.CHANGE:
             self._suspect_below(path, override)
@@ -104,7 +104,8 @@ class Layers:
         ):
             return
         for leaf, _value in leaves(override.value, path):
-            if not contains(self.tree, leaf):
+            takes_any = override.extends and self._schema.in_yaml(leaf)
+            if not takes_any and not contains(self.tree, leaf):
                 self._suspects[leaf] = override.kind, override.location
 
     def unknown(self) -> Iterator[UnknownKey]:

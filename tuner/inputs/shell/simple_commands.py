@@ -208,6 +208,7 @@ class SimpleCommands:
                 StartedProgram(
                     words=tuple(words),
                     environment=(*exported_devices(self._shell.scope), *environment),
+                    assigned=tuple(environment),
                     location=place,
                     certain=not self._shell.uncertain,
                     doubts=together(self._shell.doubts),

@@ -13,6 +13,7 @@ class StartedProgram(Struct, frozen=True, kw_only=True):
 
     words: tuple[Field, ...]
     environment: tuple[tuple[str, Text], ...]  # assignments in front of it, and devices that it sees
+    assigned: tuple[tuple[str, Text], ...] = ()  # the assignments in front of it alone
     location: Location
     certain: bool  # no branch that nobody knows leads to it
     doubts: tuple[UndecidedPart, ...] = ()  # what is not run that would tell whether such a branch is taken

@@ -102,7 +102,11 @@ class _Composer:
             if entry.optional:
                 note([str(file)])  # what is read changes when it is written
                 return {}
-            raise InputError(_("{name!r} is not beside the configuration").format(name=path))
+            raise InputError(
+                _("{name!r} is not beside the configuration, and Hydra stops where it is missing").format(
+                    name=path
+                )
+            )
         document = read_yaml(file)
         header = header_package(document) if entry.package is None else None
         below = entry.below(base, package) if header is None else header

@@ -27,6 +27,7 @@ class CopyFacts(Struct, frozen=True, kw_only=True):
     reference_by_kl: bool = False  # a reference is made only where a KL term asks for it, as 0.4 does
     kl_in_reward: bool = False  # it reads ``algorithm.use_kl_in_reward``, as 0.4 does
     keeps_model_length: bool = False  # its servers take ``rollout.max_model_len``, which 0.7.0's overwrite
+    limits_sequences: bool = False  # its rollout hands ``max_num_seqs`` to vLLM, as releases do from 0.6 on
     sync_offloads: bool = False  # the weight sync moves the trainer's weights to the host, whatever is set
     processes_weights: bool | None = None  # vLLM's are made ready after each weight sync; None: no copy
 
@@ -38,6 +39,8 @@ class CopyFacts(Struct, frozen=True, kw_only=True):
         """The key of a meaning that the copy reads, whatever its release does."""
         if meaning == "rollout.max_model_tokens" and self.keeps_model_length:
             return "actor_rollout_ref.rollout.max_model_len"
+        if meaning == "rollout.max_sequences" and self.limits_sequences:
+            return "actor_rollout_ref.rollout.max_num_seqs"
         if meaning == "kl_in_reward" and self.kl_in_reward:
             return "algorithm.use_kl_in_reward"
         return None
@@ -59,6 +62,7 @@ def copy_facts(settings: Settings) -> CopyFacts:
         reference_by_kl=has("RefPolicy use_kl_loss", _MAIN) or has("RefPolicy use_ref_policy", _MAIN),
         kl_in_reward=has("RefPolicy use_kl_in_reward", _MAIN),
         keeps_model_length=any(_keeps_length(has, file) for file in _SERVERS),
+        limits_sequences=has("config max_num_seqs", _VLLM),
         sync_offloads=has(_OFFLOADS, _MANAGERS, "offload_param _offload_param _is_offload_param"),
         processes_weights=has("process_weights_after_loading", _VLLM),
         packed_models=packed_models(settings),

@@ -76,6 +76,8 @@ def resting_on_defaults(
         origin = None if name is None else settings.origin(name)
         if name is None or origin is None or origin.layer is not Layer.DEFAULT or meaning in unread:
             continue
+        if settings.as_reader_takes_it(f"{name}=0") is None:
+            continue  # the user's program has no key for it
         value = settings.get(name)
         if value is not None and value == named.get(meaning, value):  # a missing one is a check's business
             resting.append((name, value))

@@ -173,6 +173,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
                 spell=partial(spelled_override, self.fork),
                 unchecked=self.fork.unchecked,
                 rounds_key=self.fork.rounds_key,
+                turns_keys=self.fork.turns_keys,
             )
             settings = completed(self.fork, replace(settings, program=program))
         if code is not None and code.has_trainer and not self.started.fine_tunes:

@@ -31,6 +31,8 @@ _TOOL_LENGTHS = frozenset(
     }
 )
 
+_OWN_LOOP, _OWN_TURNS = "run_llm_loop", "max_turns"
+
 
 def _reads(key: str, version: str) -> bool:
     from tuner.trainers.verl.coverage.read_keys import setting_keys  # few jobs ask
@@ -77,7 +79,8 @@ def left_out(settings: Settings, workload: Workload, *, version: str) -> tuple[L
     generation = source_of(settings, version).version
     job = OmissionContext(settings=settings, workload=workload, version=generation, reaches=reaches)
     added = map(partial(_added, settings), settings.added_parts)
-    return (*coverage.left_out(job), *added, *_short_episodes(settings), *_tool_texts(settings))
+    parts = (*_short_episodes(settings), *_own_turns(settings), *_tool_texts(settings))
+    return (*coverage.left_out(job), *added, *parts)
 
 
 def _added(settings: Settings, part: AddedPart) -> LeftOut:
@@ -123,6 +126,28 @@ def _tool_texts(settings: Settings) -> Iterator[LeftOut]:
                 ),
                 affects=Affects.GPU,
             )
+
+
+def _own_turns(settings: Settings) -> Iterator[LeftOut]:
+    """The loop of turns that a copy's trainer generates by in place of one call, as Search-R1's does.
+
+    Source: Search-R1 at a14dc3a ``search_r1/llm_agent/generation.py`` (``run_llm_loop``), of whose own copies
+    the turns are counted in the lengths.
+    """
+    has, program = settings.has_statement, settings.program
+    known = program is not None and program.turns_keys
+    if has is None or known or settings.added_parts or not has(_OWN_LOOP, "/trainer/"):
+        return
+    key = next((key for key in settings if key.rpartition(".")[2] == _OWN_TURNS), None)
+    if key is not None:
+        yield LeftOut(
+            name=_("the turns of {loop}").format(loop=_OWN_LOOP),
+            key=key,
+            value=settings.get(key),
+            origin=settings.origin(key),
+            reason=_("this copy of verl generates by a loop of its own, which no release has"),
+            affects=Affects.SECONDS,
+        )
 
 
 def _short_episodes(settings: Settings) -> Iterator[LeftOut]:

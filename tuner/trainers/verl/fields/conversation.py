@@ -55,8 +55,14 @@ def read_conversation(source: ReleaseSettings, batch: Batch) -> Conversation | N
 def _most_turns(source: ReleaseSettings) -> int | None:
     """Turns that a response may have; None where nothing ends it but its length.
 
-    The model has the last word: after so many answers it writes once more. A limit of 0 is none.
+    The model has the last word: after so many answers it writes once more. A limit of 0 is none. A project
+    with turns of its own has a key of its own for them.
     """
+    program = source.settings.program
+    for key in () if program is None else program.turns_keys:
+        calls = source.settings.integer(key, minimum=0)
+        if calls is not None:
+            return calls + 1
     own = source.integer("conversation.assistant_turns", minimum=0)
     others = source.integer("conversation.user_turns", minimum=0)
     limits = [*([own] if own else []), *([others + 1] if others else [])]

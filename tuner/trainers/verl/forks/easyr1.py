@@ -1,6 +1,7 @@
 """EasyR1: GRPO and its relatives for vision-language models, with sections and names of its own."""
 
 from collections.abc import Mapping
+from math import ceil
 from typing import Any
 
 from tuner.inputs.settings import Settings
@@ -244,6 +245,9 @@ DEFAULTS: dict[str, Any] = {
 def computed(settings: Settings) -> Mapping[str, Any]:
     """Token budgets are micro-batches of full length; KL is in the loss, in the reward or off.
 
+    The budget is that of all ranks which share a sequence: no release multiplies it by their number, as verl
+    does (v0.3.2 ``dp_actor.py:198``, ``:242``; before, micro-batches are static). verl's keys are of one GPU.
+
     With adapters the frozen weights are bfloat16, and the rollout engine reads its own from the checkpoint.
 
     Source: ``dp_actor.py``, ``fsdp_workers.py`` and ``vllm_rollout_spmd.py`` of ``verl/workers``, and
@@ -258,14 +262,15 @@ def computed(settings: Settings) -> Mapping[str, Any]:
         f"{_ACTOR}.use_kl_loss": in_loss,
         "algorithm.use_kl_in_reward": not (off or in_loss),
     }
-    for budget, micro in (
-        (f"{_ACTOR}.ppo_max_token_len_per_gpu", f"{_ACTOR}.ppo_micro_batch_size_per_gpu"),
-        (f"{_ROLLOUT}.log_prob_max_token_len_per_gpu", _EXPERIENCE),
-        (f"{_REFERENCE}.log_prob_max_token_len_per_gpu", _EXPERIENCE),
-        ("critic.ppo_max_token_len_per_gpu", "critic.ppo_micro_batch_size_per_gpu"),
-        ("critic.forward_max_token_len_per_gpu", "critic.forward_micro_batch_size_per_gpu"),
+    for budget, micro, role in (
+        (f"{_ACTOR}.ppo_max_token_len_per_gpu", f"{_ACTOR}.ppo_micro_batch_size_per_gpu", _ACTOR),
+        (f"{_ROLLOUT}.log_prob_max_token_len_per_gpu", _EXPERIENCE, _ACTOR),
+        (f"{_REFERENCE}.log_prob_max_token_len_per_gpu", _EXPERIENCE, _ACTOR),
+        ("critic.ppo_max_token_len_per_gpu", "critic.ppo_micro_batch_size_per_gpu", "critic"),
+        ("critic.forward_max_token_len_per_gpu", "critic.forward_micro_batch_size_per_gpu", "critic"),
     ):
-        values[budget] = settings.integer(micro, default=1, minimum=1) * length
+        ranks = settings.integer(f"{role}.ulysses_sequence_parallel_size", default=1, minimum=1)
+        values[budget] = ceil(settings.integer(micro, default=1, minimum=1) * length / ranks)
     if settings.integer("actor_rollout_ref.model.lora_rank", default=0):
         values |= {f"{_ACTOR}.fsdp_config.model_dtype": "bf16", f"{_ROLLOUT}.load_format": "safetensors"}
     if settings.flag("worker.ref.fsdp.enable_cpu_offload"):
@@ -295,6 +300,9 @@ FORK = Fork(
     unchecked=("micro-batch-missing", "global-micro-batch"),
     notes=(
         N_("no entropy is computed in its passes: old_log_prob and ref_log_prob are smaller than shown"),
-        N_("a token budget is as many full sequences as a micro-batch has: no advice can change it by a key"),
+        N_(
+            "a token budget is as many full sequences as micro_batch_size_per_device_for_update and "
+            "micro_batch_size_per_device_for_experience say: those change it, and none is proposed"
+        ),
     ),
 )

@@ -43,6 +43,7 @@ class Fork(Struct, frozen=True, kw_only=True):
     computed: Callable[[Settings], Mapping[str, Any]] = nothing  # what it makes of its settings itself
     config_argument: str | None = None  # names a file on its command line, which has no grammar of Hydra
     rounds_key: str = ""  # of the most turns of an episode, each of which is a sequence of its own
+    turns_keys: tuple[str, ...] = ()  # of the most calls of tools in one response: the first that is set
     unchecked: tuple[str, ...] = ()  # names of verl's checks that do not hold of it
     notes: tuple[str, ...] = ()  # in what the estimate is not the project's
 

@@ -121,6 +121,7 @@ FORK = Fork(
         "do_search": True,
     },
     computed=computed,
+    turns_keys=("trainer.max_turns", "max_turns"),
     notes=(
         N_(
             "a sequence is counted as a start of data.max_start_length and max_turns turns of "

@@ -74,6 +74,8 @@ def translated_overrides(fork: Fork, overrides: Iterable[Override]) -> tuple[Ove
 def dotlist(arguments: Sequence[Argument]) -> tuple[Override, ...]:
     """Arguments as OmegaConf reads a list of them: whatever stands behind the first ``=`` is YAML, or text.
 
+    It is laid on dataclasses, whose fields that are mappings take any key.
+
     Raises:
         InputError: an argument has no key.
 
@@ -96,6 +98,7 @@ def dotlist(arguments: Sequence[Argument]) -> tuple[Override, ...]:
                 value=_value(text),
                 text=argument.text,
                 location=argument.location,
+                extends=True,
             )
         )
     return tuple(overrides)

@@ -10,7 +10,8 @@ from tuner.files import is_there, read_bytes
 from tuner.versions import at_least, numbers
 
 _FILES = ("requirements.txt", "setup.py", "pyproject.toml")
-_MORE = "requirements*.txt"
+_MORE = ("requirements*.txt", "*environment*.yml", "*environment*.yaml")  # the others are conda's
+_EXTRAS = r"(?:\[[^\]]*\])?"  # as ``sglang[srt,openai]`` has them
 _COMMENT = re.compile(r"(^|\s)#.*")
 _VERSION = r"\d+(?:\.\w+)*"
 _MAX_BYTES = 1 << 20
@@ -58,7 +59,7 @@ def _newest_taken(root: Path, package: str) -> Requirement | None:
 
 def _newest_asked(root: Path, package: str) -> Requirement | None:
     """The version that the files beside a copy pin, else the newest that they allow."""
-    asked = re.compile(rf"(?:^|[\"'\s\[]){re.escape(package)}\s*((?:[<>=!~]=?\s*[\w.*]+\s*,?\s*)+)")
+    asked = re.compile(rf"(?:^|[\"'\s\[]){re.escape(package)}{_EXTRAS}\s*((?:[<>=!~]=?\s*[\w.*]+\s*,?\s*)+)")
     bounds = [
         (word, version, file)
         for file in _named(root)
@@ -76,7 +77,7 @@ def _newest_asked(root: Path, package: str) -> Requirement | None:
 def _named(root: Path) -> list[str]:
     """The files of a folder that say what is needed, by their names."""
     try:
-        more = sorted(file.name for file in root.glob(_MORE))
+        more = [name for form in _MORE for name in sorted(file.name for file in root.glob(form))]
     except OSError:
         more = []
     return [file for file in dict.fromkeys((*_FILES, *more)) if is_there(root / file, Path.is_file)]

@@ -16,6 +16,7 @@ When it does not apply
 A key with its default value is silent, so that a composed configuration, which spells out every key, is not reported.
 So is a limit on running sequences where the engine's own lets as many of a replica's run.
 In a copy of verl whose asynchronous programs still run the older workers, what those read is not reported, nor a length of the rollout engine that the servers of a copy take.
+Nor is a key that a statement of the copy reads, in a part of its code where no release names it.
 Keys of the critic's batches, of the reference's entropy and of the reference's offload have checks of their own.
 
 Sources
@@ -63,6 +64,7 @@ _SECTIONS_OF_FSDP = re.compile(r"\.fsdp(_config)?\.")
 _SEQUENCES, _LENGTH = f"{ROLLOUT}.max_num_seqs", f"{ROLLOUT}.max_model_len"
 _SWITCH = "trainer.use_legacy_worker_impl"
 _ENGINE = Releases(since=ENGINE_PREVIEW)
+_ENGINE_FOLDER = "workers/engine"
 _WORKERS = Releases(since="0.6.0", until=ENGINE_PREVIEW)  # their schema already has the engine's keys
 _FSDP = (Backend.FSDP, Backend.FSDP2)
 _ANY = (*_FSDP, Backend.MEGATRON)
@@ -81,15 +83,27 @@ class Dead(Struct, frozen=True, kw_only=True):
         False  # read by the older workers, which a copy of the trainer may run for its own programs
     )
     meaning: str = ""  # under which a copy of the trainer may read it
+    read_by: tuple[str, str] | None = (
+        None  # words, and file, of a statement that only a copy that reads it has
+    )
 
 
-def _prefixed(key: str, live: str, releases: Releases, *, critic: bool = False) -> Dead:
-    return Dead(key=key, live=live, releases=releases, backends=_FSDP, critic=critic)
+def _prefixed(
+    key: str,
+    live: str,
+    releases: Releases,
+    *,
+    critic: bool = False,
+    read_by: tuple[str, str] | None = None,
+) -> Dead:
+    return Dead(key=key, live=live, releases=releases, backends=_FSDP, critic=critic, read_by=read_by)
 
 
 DEAD: tuple[Dead, ...] = (
     # the workers' keys, which the model engine does not read
-    _prefixed(f"{ACTOR}.grad_clip", f"{ACTOR}.optim.clip_grad", _ENGINE),
+    _prefixed(
+        f"{ACTOR}.grad_clip", f"{ACTOR}.optim.clip_grad", _ENGINE, read_by=("grad_clip", _ENGINE_FOLDER)
+    ),
     _prefixed(f"{CRITIC}.grad_clip", f"{CRITIC}.optim.clip_grad", _ENGINE, critic=True),
     _prefixed(f"{ACTOR}.use_torch_compile", f"{ACTOR}.fsdp_config.use_torch_compile", _ENGINE),
     _prefixed(
@@ -109,14 +123,24 @@ DEAD: tuple[Dead, ...] = (
         Releases(since="0.8.0"),
         critic=True,
     ),
-    Dead(key=f"{MODEL}.tiled_mlp.enabled", releases=_ENGINE),
-    Dead(key=f"{ACTOR}.use_prefix_grouper", releases=_ENGINE),
-    Dead(key=f"{ACTOR}.freeze_vision_tower", releases=_ENGINE),
+    Dead(key=f"{MODEL}.tiled_mlp.enabled", releases=_ENGINE, read_by=("tiled_mlp", _ENGINE_FOLDER)),
+    Dead(key=f"{ACTOR}.use_prefix_grouper", releases=_ENGINE, read_by=("use_prefix_grouper", _ENGINE_FOLDER)),
+    Dead(
+        key=f"{ACTOR}.freeze_vision_tower", releases=_ENGINE, read_by=("freeze_vision_tower", _ENGINE_FOLDER)
+    ),
     Dead(key="actor_rollout_ref.nccl_timeout", releases=_ENGINE, workers=True),
     Dead(key=f"{CRITIC}.nccl_timeout", releases=_ENGINE, critic=True, workers=True),
     # the engine's keys, which the workers do not read
-    _prefixed(f"{ACTOR}.optim.clip_grad", f"{ACTOR}.grad_clip", _WORKERS),
-    _prefixed(f"{CRITIC}.optim.clip_grad", f"{CRITIC}.grad_clip", _WORKERS, critic=True),
+    _prefixed(
+        f"{ACTOR}.optim.clip_grad", f"{ACTOR}.grad_clip", _WORKERS, read_by=("clip_grad", "actor/dp_actor")
+    ),
+    _prefixed(
+        f"{CRITIC}.optim.clip_grad",
+        f"{CRITIC}.grad_clip",
+        _WORKERS,
+        critic=True,
+        read_by=("clip_grad", "critic/dp_critic"),
+    ),
     _prefixed(f"{ACTOR}.fsdp_config.use_torch_compile", f"{ACTOR}.use_torch_compile", _WORKERS),
     _prefixed(
         f"{ACTOR}.fsdp_config.entropy_from_logits_with_chunking",
@@ -148,9 +172,22 @@ DEAD: tuple[Dead, ...] = (
     # the V1 trainer balances always
     Dead(key="trainer.balance_batch", releases=Releases(since="0.9.0"), v1=True),
     # the rollout
-    Dead(key=f"{ROLLOUT}.over_sample_rate", releases=Releases(since="0.7.0")),
-    Dead(key=f"{ROLLOUT}.multi_stage_wake_up", releases=Releases(since="0.6.0")),
-    Dead(key=_SEQUENCES, releases=Releases(until="0.6.0")),
+    Dead(
+        key=f"{ROLLOUT}.over_sample_rate",
+        releases=Releases(since="0.7.0"),
+        read_by=("over_sample_rate", "workers/rollout"),
+    ),
+    Dead(
+        key=f"{ROLLOUT}.multi_stage_wake_up",
+        releases=Releases(since="0.6.0"),
+        read_by=("multi_stage_wake_up", "fsdp_workers"),
+    ),
+    Dead(
+        key=_SEQUENCES,
+        releases=Releases(until="0.6.0"),
+        meaning="rollout.max_sequences",
+        read_by=("config max_num_seqs", "workers/rollout"),
+    ),
     Dead(
         key=_LENGTH,
         releases=Releases(since="0.7.0", until="0.7.1"),
@@ -164,7 +201,7 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
     source = source_of(settings, version)
     for dead in DEAD:
         alive = (dead.v1 and not source.v1_trainer) or (dead.workers and _runs_workers(dead, settings))
-        alive = alive or source.copy.key(dead.meaning) == dead.key
+        alive = alive or source.copy.key(dead.meaning) == dead.key or _is_read_by_copy(dead, settings)
         if (
             version in dead.releases
             and not alive
@@ -195,6 +232,15 @@ def _severity(dead: Dead, settings: Settings, workload: Workload) -> Severity:
     value = settings.get(dead.key)
     reached = not isinstance(value, int) or value < workload.batch.sequence_tokens
     return Severity.WARNING if dead.key != _LENGTH or reached else Severity.ADVICE
+
+
+def _is_read_by_copy(dead: Dead, settings: Settings) -> bool:
+    """Whether a copy of the trainer has a statement that reads the key, as no release does where it is dead."""
+    return (
+        dead.read_by is not None
+        and settings.has_statement is not None
+        and settings.has_statement(*dead.read_by)
+    )
 
 
 def _runs_workers(dead: Dead, settings: Settings) -> bool:
