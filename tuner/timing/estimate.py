@@ -198,7 +198,17 @@ def _sync_time(workload: Workload) -> PhaseTime:
 
 @lru_cache(maxsize=512)  # a proposal leaves most passes as they are
 def _pass_time(job: TimedPasses) -> PhaseTime:
-    return _phase_time(job.step_pass.phase, _parts_of_pass(job), job)
+    """A pass with what its seconds hang on that nobody says.
+
+    Attention goes by the squares of lengths, and ranks wait for the one with the longest responses.
+    """
+
+    def parts_of(batch: Batch) -> Parts:
+        other = TimedPasses(cluster=job.cluster, batch=batch, step_pass=job.step_pass)
+        vars(other).update(layer=job.layer)
+        return _parts_of_pass(other)
+
+    return _with_ranges(_phase_time(job.step_pass.phase, _parts_of_pass(job), job), job.batch, parts_of)
 
 
 def _parts_of_pass(job: TimedPasses) -> Parts:
