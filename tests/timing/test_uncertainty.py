@@ -29,7 +29,7 @@ from tuner.timing.job import TimedPasses
 from tuner.timing.operators import Shares, operators_of
 from tuner.timing.spreads import RUNS
 from tuner.timing.uncertainty import family_ends, interval
-from tuner.workload import Phase, Workload
+from tuner.workload import Lengths, Phase, Workload
 
 KNOWN = ("h100-sxm", "h200-sxm")
 SCALED = ("a100-sxm-80g", "h20-sxm", "mi300x", "l40s")
@@ -292,3 +292,32 @@ def test_of_passes_by_themselves_what_runs_differ_by_moves_neither_end() -> None
     for end, of_runs in (("low_s", RUNS.low - 1), ("high_s", RUNS.high - 1)):
         apart, with_runs = getattr(alone, end) - seconds, getattr(within, end) - seconds
         assert with_runs**2 == pytest.approx(apart**2 + (of_runs * seconds) ** 2, rel=1e-9)
+
+
+UNSAID = workloads.grpo_7b().with_batch(  # how long the longest response is
+    lengths=Lengths(mean_prompt=200, mean_response=700), max_response_tokens=8192
+)
+
+
+def test_what_nobody_says_of_the_longest_response_moves_the_passes_too() -> None:
+    """Attention goes by the squares of lengths, and ranks wait for the one with the longest."""
+    said = UNSAID.with_batch(lengths=replace(UNSAID.batch.lengths, response_max=2048))
+    unknown, known = (
+        step_time(each, concurrent_sequences=64).phase(Phase.UPDATE_ACTOR) for each in (UNSAID, said)
+    )
+    assert unknown is not None and known is not None
+    assert known.ranges == ()
+    (reach,) = unknown.ranges
+    assert reach.low_s < -0.01 * unknown.seconds and reach.high_s >= 0
+
+
+def test_two_runs_have_responses_of_their_own() -> None:
+    """One job before and after a change has the same ones, and what nobody says of them cancels."""
+    before, after = (
+        step_time(UNSAID.with_rollout(tensor_parallel=ranks), concurrent_sequences=64) for ranks in (2, 1)
+    )
+    job, runs = (change(before, after, UNSAID.cluster, of_runs=of_runs) for of_runs in (False, True))
+    assert job.share == runs.share
+    assert runs.high_share - runs.low_share > 1.2 * (job.high_share - job.low_share)
+    same = change(before, before, UNSAID.cluster)
+    assert same.low_share == same.high_share == 0

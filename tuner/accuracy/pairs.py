@@ -78,7 +78,8 @@ def _change(
         StepTime(phases=side, apart=run.time.apart and phase == STEP)
         for side, run in zip(sides, (first, second), strict=True)
     )
-    predicted = change(before, after, first.workload.cluster, then=second.workload.cluster)
+    clusters = first.workload.cluster, second.workload.cluster
+    predicted = change(before, after, clusters[0], then=clusters[1], of_runs=True)
     yield SettingPair(
         first=first.case,
         second=second.case,

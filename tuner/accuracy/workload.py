@@ -105,7 +105,7 @@ def _batch(case: MeasuredCase, model: ModelShape) -> Batch:
         epochs=1,
         max_prompt_tokens=prompt,
         max_response_tokens=case.sequence_length - prompt,
-        travel=Travel.STORED,  # no driver sends it
+        travel=Travel.OWN,  # no driver sends it
         images=images,
     )
 

@@ -38,7 +38,8 @@ def pairs_text(pairs: Sequence[SettingPair], terminal: Terminal) -> str:
     )
     note = _(
         "Changes are shares of the first run's seconds. What is uncertain of both runs alike cancels in the "
-        "interval, so it is narrower than those of the runs; how far two runs of one job differ is not in it."
+        "interval. How long the longest responses are that nobody says does not: each run has its own. How "
+        "far two runs of one job differ besides is not in it."
     )
     return "\n".join([*lines, f"  {summary}", terminal.prose(note)])
 
@@ -52,8 +53,13 @@ def _heading(pair: SettingPair) -> str:
     return plain(text.format(first=pair.first, second=pair.second, key=pair.key, before=before, after=after))
 
 
+def _end(value: float) -> str:
+    """An end of an interval; without a decimal where it is wider than the column otherwise."""
+    return share(value) if abs(value) < 1 else f"{100 * value:+.0f}%"
+
+
 def _row(pair: SettingPair) -> str:
-    ends = _("{low} to {high}").format(low=share(pair.low_share), high=share(pair.high_share))
+    ends = _("{low} to {high}").format(low=_end(pair.low_share), high=_end(pair.high_share))
     sign = "-" if pair.sign_right is None else _("right") if pair.sign_right else _("wrong")
     return (
         "    "

@@ -144,7 +144,8 @@ def step_change(seconds_before: float, seconds_after: float, change: StepChange 
 def seconds_change(before: float, after: Interval, change: StepChange | None, gpu: str) -> str:
     """The modelled step before and after, with the change as a share.
 
-    ``"step 243 -> 85 s (76 to 101, modelled), 65% (58% to 70%) shorter"``.
+    ``"step 243 -> 85 s (76 to 101, modelled), 65% (58% to 70%) shorter"``. Where the ends of the share lie
+    further apart than a factor of two, it says that the order is sure and the size is not.
 
     Args:
         before: seconds of the step before.
@@ -163,13 +164,30 @@ def seconds_change(before: float, after: Interval, change: StepChange | None, gp
         )
     longer = _("step {before} -> {after}, {share} longer")
     shorter = _("step {before} -> {after}, {share} shorter")
+    if not _is_sized(change):
+        longer = _("step {before} -> {after}, {share} longer; that is sure, by how much is not")
+        shorter = _("step {before} -> {after}, {share} shorter; that is sure, by how much is not")
     shown = around(percent(abs(share)), *_shares(change))
     return (longer if share > 0 else shorter).format(before=first, after=text, share=shown)
 
 
+_SIZED = 2.0  # the most of a difference over the least of it, up to which its size is called known
+
+
+def _is_sized(change: StepChange) -> bool:
+    """Whether a difference whose order is certain is known in its size as well."""
+    least, most = _ends(change)
+    return most <= _SIZED * least
+
+
+def _ends(change: StepChange) -> tuple[float, float]:
+    least, most = sorted((abs(change.low_share), abs(change.high_share)))
+    return least, most
+
+
 def _shares(change: StepChange) -> tuple[str, str]:
     """The least and the most of a difference that is certain, as shares of what was before."""
-    least, most = sorted((abs(change.low_share), abs(change.high_share)))
+    least, most = _ends(change)
     return percent(least), percent(most)
 
 

@@ -235,6 +235,48 @@ ENGINE_LOG_PROB_S = 10e-6
 #: and two of Ray's actors are called, on a slow one).
 AGENT_BEGIN_S = 5.3e-3
 
+#: Fields of a sequence's record in verl's store that are tensors of its length: prompt, response, both masks,
+#: ids, positions and scores, behind them what phases have added. Between 7 and 14 (0.9.1
+#: ``experimental/agent_loop/agent_loop.py``, ``as_dict``, ``trainer/ppo/v1/agent_loop_tq.py``).
+RECORD_TENSORS = 10
+
+#: The same that are Python objects: the prompt's messages, the columns of the data, metrics, the number of
+#: turns, the release of the weights. Between 10 and 15 (as above).
+RECORD_OBJECTS = 13
+
+# Processor seconds of one thread on an EPYC with TransferQueue 0.1.11, tensordict 0.10, torch 2.14 and verl
+# 0.9.1's own functions, 2026-11-29 (``docs/validation/data/store-host.json``). Another processor takes half
+# of them to half as much again.
+
+#: Seconds of one request to that store beside its fields: the controller, the units, an event loop.
+STORE_CALL_S = 15e-3
+
+#: Seconds of one field of one record that is read from it, in the process that asks and in one of two units.
+READ_FIELD_S = 62e-6
+
+#: The same of one that is written, with the controller that notes it.
+WRITTEN_FIELD_S = 0.15e-3
+
+#: Seconds of one field's tensors that are picked for a batch, or cut from others that lie in a row, and
+#: handed to the GPU, whatever their number.
+PICKED_FIELD_S = 1.4e-3
+
+#: Seconds of one record's tensor as all of a field are made views, for each batch that is picked from them.
+UNBOUND_TENSOR_S = 14.5e-6
+
+#: Seconds of one record's tensor that is picked.
+PICKED_TENSOR_S = 9e-6
+
+#: Seconds of one record's output that is cut, or put in its place, and joined with others.
+CUT_OUTPUT_S = 44e-6
+
+#: Seconds of one record's object that is picked.
+PICKED_OBJECT_S = 5e-6
+
+#: Seconds of one record's object as a batch is handed to the GPU: ``TensorDict.to`` goes through all that it
+#: holds, and makes a new one of each.
+MOVED_OBJECT_S = 86e-6
+
 #: Seconds that one turn of a conversation takes the process which holds it, in Python: two calls of Ray's
 #: actors, the tool's call taken out of the text, and its answer put into the template and into tokens (verl
 #: ``experimental/agent_loop/tool_agent_loop.py``). Between 1e-3 (two calls of 0.5 ms, short answers) and

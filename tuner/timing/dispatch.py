@@ -19,6 +19,8 @@ from tuner.workload import Phase, RolloutEngine, Travel
 _ID_BYTES = 8  # ids, masks and positions are int64
 _NUMBER_BYTES = 4  # log-probabilities, rewards, advantages are float32
 
+_WITHOUT_DRIVER = (Travel.STORED, Travel.OWN)
+
 #: Numbers for each token of a response that travel to the workers.
 _SENT_NUMBERS = {
     Phase.REF_LOG_PROB: 1,  # old log-probabilities
@@ -57,9 +59,10 @@ def returned_bytes(job: TimedPasses) -> float:
 def dispatch_seconds(job: TimedPasses) -> float:
     """Sending by the driver, reading by the workers side by side, and the same of the results.
 
-    Nothing where no driver sends it: it lies in a store of its own, or every process reads its part.
+    Nothing where no driver sends it: it lies in a store of its own (:mod:`tuner.timing.records`), or every
+    process reads its part.
     """
-    if job.batch.travel is Travel.STORED:
+    if job.batch.travel in _WITHOUT_DRIVER:
         return 0.0
     sent, returned, workers = sent_bytes(job), returned_bytes(job), job.engine.parallel.data
     by_driver = sent / assume.SENT_BYTES_PER_S + returned / assume.RECEIVED_BYTES_PER_S
@@ -124,7 +127,7 @@ def request_seconds(inputs: RolloutInput) -> float:
 
 def response_seconds(inputs: RolloutInput) -> float:
     """Sending prompts and getting responses, all that are generated; nothing where no driver has them."""
-    if inputs.batch.travel is Travel.STORED:
+    if inputs.batch.travel in _WITHOUT_DRIVER:
         return 0.0
     return inputs.batch.generated_share * _seconds_of_trained(inputs)
 

@@ -16,6 +16,7 @@ from tuner.timing.dispatch import dispatch_seconds, request_seconds, response_se
 from tuner.timing.generation.rollout import EngineHost, rollout_seconds, waiting_for
 from tuner.timing.job import Parts, TimedPasses
 from tuner.timing.judging import JudgeInput, judges, judging_parts
+from tuner.timing.records import record_seconds
 from tuner.timing.transfers import optimizer_seconds, state_transfer_parts
 from tuner.timing.unknowns import SecondsRange, ranges_of
 from tuner.timing.weight_sync import sync_parts, wake_up_seconds
@@ -61,7 +62,7 @@ class PhaseTime(Struct, frozen=True, kw_only=True, eq=False, dict=True):
 
     def _beside_host(self, times: float, preparing: float) -> float:
         if self.job is not None:
-            return _pass_time(self.job.on_cluster(_beside_host(self.job.cluster, times))).seconds
+            return sum(_parts_of_pass(self.job.on_cluster(_beside_host(self.job.cluster, times))).values())
         if self.engine is not None:
             typical = waiting_for(self.engine, 1.0, 1.0)
             return self.seconds + waiting_for(self.engine, times, preparing) - typical
@@ -197,7 +198,21 @@ def _sync_time(workload: Workload) -> PhaseTime:
 
 @lru_cache(maxsize=512)  # a proposal leaves most passes as they are
 def _pass_time(job: TimedPasses) -> PhaseTime:
-    return _phase_time(job.step_pass.phase, _update(job) if job.trains else _forward(job), job)
+    """A pass with what its seconds hang on that nobody says.
+
+    Attention goes by the squares of lengths, and ranks wait for the one with the longest responses.
+    """
+
+    def parts_of(batch: Batch) -> Parts:
+        other = TimedPasses(cluster=job.cluster, batch=batch, step_pass=job.step_pass)
+        vars(other).update(layer=job.layer)
+        return _parts_of_pass(other)
+
+    return _with_ranges(_phase_time(job.step_pass.phase, _parts_of_pass(job), job), job.batch, parts_of)
+
+
+def _parts_of_pass(job: TimedPasses) -> Parts:
+    return _update(job) if job.trains else _forward(job)
 
 
 def _phase_time(phase: Phase, parts: Parts, job: TimedPasses | None = None) -> PhaseTime:
@@ -223,7 +238,14 @@ def _seeing(job: TimedPasses) -> dict[str, float]:
 def _forward(job: TimedPasses) -> Parts:
     """One forward pass over all sequences, with the weights fetched and put away."""
     states = state_transfer_parts(job.model, job.engine, job.cluster.gpu, trains=False)
-    return {**_pass_parts(job), **states, "dispatch": dispatch_seconds(job)}
+    return {**_pass_parts(job), **states, **_way_of_batch(job, mini_batches=1)}
+
+
+def _way_of_batch(job: TimedPasses, *, mini_batches: int) -> dict[str, float]:
+    """What a phase's batch takes between the driver, or a store, and the kernels."""
+    parts = {"dispatch": dispatch_seconds(job)}
+    records = record_seconds(job, mini_batches=mini_batches)
+    return parts | {"records": records} if records else parts
 
 
 def _update(job: TimedPasses) -> Parts:
@@ -236,5 +258,4 @@ def _update(job: TimedPasses) -> Parts:
     mini_batch = {**_pass_parts(job), "optimizer": optimizer_seconds(job.model, job.engine, gpu)}
     parts = {name: steps * seconds for name, seconds in mini_batch.items()}
     parts |= state_transfer_parts(job.model, job.engine, gpu, trains=True)
-    parts["dispatch"] = dispatch_seconds(job)
-    return parts
+    return parts | _way_of_batch(job, mini_batches=steps)

@@ -157,6 +157,10 @@ IDLE = SecondsSpread(0.5, 1.5)
 #: interval.
 POLLING = SecondsSpread(0.01, 2.0)
 
+#: Spread of the processor seconds that records of a store take, measured on one processor alone: half on one
+#: that is twice as fast, half as much again on a slow one, with as many fields as data may have.
+RECORDS = SecondsSpread(0.5, 1.5)
+
 #: Rate of the network between machines over the one that is assumed where nobody says it: from 100 Gbit/s to
 #: 400 Gbit/s per GPU.
 NETWORK = SecondsSpread(1.0, 4.0)
@@ -206,6 +210,7 @@ CAUSES = {
     ),
     "tools": SecondsCause(family=SpreadFamily.TOOLS, spread=WAITING),
     "idle": SecondsCause(family=SpreadFamily.TOOLS, spread=IDLE, evidence=Evidence.HEURISTIC),
+    "records": SecondsCause(family=SpreadFamily.HOST, spread=RECORDS),
     "requests": SecondsCause(family=SpreadFamily.HOST, spread=of_constant("AGENT_BEGIN_S")),
     "polling": SecondsCause(family=SpreadFamily.POLLING, spread=POLLING),
     "buckets": SecondsCause(

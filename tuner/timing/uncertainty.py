@@ -77,7 +77,14 @@ def phase_interval(time: PhaseTime, cluster: Cluster) -> Interval:
     return interval((time,), cluster)
 
 
-def change(before: StepTime, after: StepTime, cluster: Cluster, *, then: Cluster | None = None) -> StepChange:
+def change(
+    before: StepTime,
+    after: StepTime,
+    cluster: Cluster,
+    *,
+    then: Cluster | None = None,
+    of_runs: bool = False,
+) -> StepChange:
     """The difference between two steps, with what is uncertain of that difference alone.
 
     The constants are the same before and after. With the causes of one family at an end of their spreads the
@@ -92,11 +99,15 @@ def change(before: StepTime, after: StepTime, cluster: Cluster, *, then: Cluster
         after: the other.
         cluster: the GPUs of both, or of the first.
         then: those of the second, where they are others.
+        of_runs: whether both were run, each with responses of its own: what nobody says of these is as
+            uncertain of one as of the other, where one job before and after a change has the same.
     """
-    first, second = _step_ends(before, cluster), _step_ends(after, then or cluster)
-    sources = list(zip(first, second, strict=True))
-    if then is not None and then.gpu != cluster.gpu:
-        sources = [pair for less, more in sources for pair in ((less, _NOTHING), (_NOTHING, more))]
+    sources: list[tuple[Ends, Ends]] = []
+    other_card = then is not None and then.gpu != cluster.gpu
+    of_both = zip(_step_ends(before, cluster), _step_ends(after, then or cluster), strict=True)
+    for place, (less, more) in enumerate(of_both):
+        independent = other_card or (of_runs and place in _OF_RESPONSES)
+        sources += [(less, _NOTHING), (_NOTHING, more)] if independent else [(less, more)]
     seconds, then_s = before.seconds, after.seconds
     share = then_s / seconds - 1
     lower = upper = 0.0
@@ -140,6 +151,7 @@ def family_ends(phases: Iterable[PhaseTime], cluster: Cluster) -> list[Ends]:
 
 
 _PLACES = {family: place for place, family in enumerate(SpreadFamily)}
+_OF_RESPONSES = {_PLACES[family] for family in (SpreadFamily.LONGEST, SpreadFamily.GROUPS)}
 _RUNS, _HOST = _PLACES[SpreadFamily.RUNS], _PLACES[SpreadFamily.HOST]
 
 

@@ -76,7 +76,8 @@ class Travel(Enum):
 
     PADDED = "padded"  # from the driver, as tensors that are padded to the longest prompt and response
     PACKED = "packed"  # the same, without the padding of ids and positions
-    STORED = "stored"  # no driver sends it: workers read their parts from a store or from files
+    STORED = "stored"  # no driver sends it: workers read their sequences from a store, record by record
+    OWN = "own"  # every process has its own part, from files
 
 
 class GreedyBaseline(Enum):

@@ -32,7 +32,7 @@ def read_given_batch(source: ReleaseSettings) -> Batch:
     ``_build_dataloader``); 0.9.1 ``workers/utils/losses.py`` (``sft_loss``), ``trainer/sft_trainer.py``.
     """
     return Batch(
-        travel=Travel.STORED,  # every process reads its own
+        travel=Travel.OWN,  # every process reads its own
         **read_fields(GIVEN_BATCH, ReleaseContext(source=source)),
         responses_per_prompt=1,
         epochs=1,
