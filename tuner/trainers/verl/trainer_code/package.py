@@ -90,13 +90,16 @@ class TrainerCode:
         """Whether some statement has these words in it or around it, see :meth:`lines`."""
         return bool(self.lines(words.split(), lacks=lacks.split(), stops=False, file=file))
 
-    def line_of_name(self, name: str, choices: Collection[str], file: str) -> CodeLine | None:
+    def line_of_name(
+        self, name: str, choices: Collection[str], file: str, *, outside: str
+    ) -> CodeLine | None:
         """The first statement with all words of a choice, and a name that has another one as a part.
 
         Args:
             name: a part of a name between underscores, such as ``teacher`` of ``use_teacher``.
             choices: words with spaces between them, of which the statement has all itself or around it.
             file: what stands in the path of the file.
+            outside: what does not.
         """
 
         def find() -> tuple[CodeLine, ...]:
@@ -107,6 +110,7 @@ class TrainerCode:
                 CodeLine(file=path, line=statement.line)
                 for path, text in files.texts.items()
                 if file in path
+                and outside not in path
                 and name in text
                 and any(all(map(text.__contains__, words)) for words in wanted)
                 for statement in files.statements_of(path)
@@ -115,7 +119,7 @@ class TrainerCode:
             )
             return tuple(islice(named, 1))
 
-        question = ("line_of_name", name, sorted(choices), file)
+        question = ("line_of_name", name, sorted(choices), file, outside)
         return next(iter(self._snapshot.answers.answer(question, find)), None)
 
     def has_literal(self, value: str) -> bool:
