@@ -539,22 +539,31 @@ def test_a_reference_without_weight_is_left_out_where_the_copy_asks_for_a_need(
     assert ("actor_rollout_ref.actor.use_kl_loss=False" in block) is said
 
 
+FILTERS = "self.config.algorithm.filter_groups.enable\n"
+IMPORTS = "from agent_system.rollout import TrajectoryCollector\n"
+
+
 @pytest.mark.parametrize(
-    ("reads", "said"), [("", True), ("self.config.algorithm.filter_groups.enable\n", False)]
+    ("trainer", "file", "said"),
+    [
+        ("", "agent_system/rollout/loop.py", True),
+        ("", "recipe/dapo/dapo_ray_trainer.py", True),
+        (FILTERS, "agent_system/rollout/loop.py", False),
+        (IMPORTS, "agent_system/rollout/loop.py", False),
+    ],
 )
 def test_a_group_filter_does_nothing_where_no_code_of_the_copy_reads_it(
-    repository: Path, reads: str, said: bool
+    repository: Path, trainer: str, file: str, said: bool
 ) -> None:
+    """A program may have its rollout in a package beside verl, as verl-agent has in ``agent_system``."""
     launch = f"{LAUNCH} +algorithm.filter_groups.enable=True +algorithm.filter_groups.metric=acc"
     write(repository, workers=TIMEOUT, launch=launch)
-    (repository / "verl" / "trainer" / "ppo").mkdir()
-    (repository / "verl" / "trainer" / "ppo" / "ray_trainer.py").write_text(
-        f"class Trainer:\n    pass\n{reads}"
-    )
+    for path, code in (("verl/trainer/ppo/ray_trainer.py", trainer), (file, FILTERS)):
+        (repository / path).parent.mkdir(parents=True, exist_ok=True)
+        (repository / path).write_text(code)
     answer = advice(repository, "--verl-version", "0.7.1")
     assert ("CFG198" in codes(answer)) is said
-    left_out = {part["key"] for part in answer["left_out"]}
-    assert ("algorithm.filter_groups.enable" in left_out) is not said
+    assert (answer["workload"]["batch"]["group_filter"] is None) is said
 
 
 def test_beside_models_that_are_not_counted_a_job_too_large_by_itself_is_told_so(repository: Path) -> None:

@@ -65,6 +65,11 @@ SCRIPTS = (
     "! true | true | true | false && A=${A}2 || C=3\npython3 -m a.b x.a=$A x.b=$B x.c=$C",
     "A=0; B=0; true | true | true && A=1; true | true | false || B=2; true | A=9 | true && A=${A}3\n"
     "if ! true | true | false && true; then B=${B}4; fi\npython3 -m a.b x.a=$A x.b=$B",
+    "no() {\n    local a=1\n    [ $a = 2 ]\n    # says that it is not\n}\nif no; then exit 0; fi\n"
+    "A=0; ( false; ) || A=1; { false; } && A=2\npython3 -m a.b x.a=$A",
+    'done_before() {\n    local c\n    c="$(find "$1" -name "step_*" | tail -n 1 || true)"\n'
+    '    [ -n "$c" ] && [ -f "$c/config.json" ]\n}\nrun() {\n    if done_before "out/$1"; then return 0; fi\n'
+    "    python3 -m a.b x.a=$2\n}\nmkdir -p out/one; run one 256",
 )
 
 

@@ -122,7 +122,18 @@ def advise(
         ),
         combination=combination,
         additions=tuple(additions(start, case, combination, acceptance)) if block and modelled else (),
-        if_reweighted=_if_reweighted(start, case, recommendations, cheapest, acceptance) if apart else None,
+        if_reweighted=(
+            _if_reweighted(
+                start,
+                case,
+                recommendations,
+                cheapest,
+                acceptance,
+                fits=of_memory.verdict is Verdict.FITS,
+            )
+            if apart
+            else None
+        ),
         cheapest=None if cheapest is None else _seconds_of(cheapest),
         releases=job.releases,
     )
@@ -139,9 +150,17 @@ def _if_reweighted(
     recommendations: Sequence[Recommendation],
     cheapest: Cheapest | None,
     acceptance: Acceptance,
+    *,
+    fits: bool,
 ) -> Combination | None:
-    """The block that could be offered if tokens may weigh otherwise; None where that makes no difference."""
+    """The block that could be offered if tokens may weigh otherwise; None where that makes no difference.
+
+    One that makes room in a job which ``fits`` may cost more seconds than it saves: that is no difference.
+    """
     if all(item.numerics is not Numerics.REWEIGHTED for item in recommendations):
         return None
     wider = replace(acceptance, allow={*acceptance.allow, Numerics.REWEIGHTED})
-    return combine(start, case, recommendations, cheapest=cheapest, acceptance=wider)
+    other = combine(start, case, recommendations, cheapest=cheapest, acceptance=wider)
+    if other is None or (fits and other.time.seconds >= case.time.seconds):
+        return None
+    return other

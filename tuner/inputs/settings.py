@@ -103,7 +103,8 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
         has_key: whether the release has a key, or this tool knows it of another one.
         defaults_of: the name of the copy of the trainer that has the defaults; empty where the release has.
         has_statement: whether the copy of the trainer that would run has a statement with some words in it or
-            around it, in a file that the second text stands in the path of, and without the words of a third;
+            around it, in a file that the second text stands in the path of, without the words of a third,
+            outside files that a word of the fourth stands in the path of;
             None where the release would run. Of a project on a copy that is not here, what is known of that
             one's code.
         added_parts: what the copy of the trainer that would run adds to the job, and the user switches on.

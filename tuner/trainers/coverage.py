@@ -64,6 +64,10 @@ class Coverage:
             return (Read.MODELLED,)
         return tuple(row for row in self._omissions if row.rest and self._covers(row, key, version))
 
+    def leaves_out(self, key: str, version: str) -> bool:
+        """Whether a row says that what a key asks for is left out, by its name and whatever else is set."""
+        return any(isinstance(row, Omission) and row.trigger is None for row in self._stated(key, version))
+
     def key_classes(self, keys: Iterable[str], version: str) -> tuple[KeyClass, ...]:
         """The keys by class: what is modelled, then the rows of both tables, those without a key as well."""
         rows: tuple[Class, ...] = (Read.MODELLED, *self._no_effect, *self._omissions)

@@ -61,6 +61,7 @@ class Layers:
         self._suspects: dict[
             Path, tuple[OverrideKind | None, Location]
         ] = {}  # the kind is None for a file's key
+        self._plain: dict[Path, tuple[Any, Location | None]] = {}  # values that stand in place of sections
 
     def add_document(self, document: Document, *, declares: bool = False) -> None:
         """Lay a file on what is there.
@@ -94,6 +95,8 @@ class Layers:
         elif override.kind is OverrideKind.CHANGE:
             self._suspect_below(path, override)
         origin = Origin(layer=Layer.OVERRIDE, location=override.location, text=override.text)
+        if isinstance(override.value, dict):
+            self._plain.pop(path, None)
         for leaf, value in leaves(override.value, path):
             self._set(leaf, value, origin)
 
@@ -141,16 +144,38 @@ class Layers:
             return None
         return dotted(nearest) if self._schema.in_yaml(nearest) else f"+{dotted(nearest)}"
 
+    def refuse_plain(self, is_read: Callable[[Path], bool]) -> None:
+        """Refuse values that stand in place of sections: Hydra takes them, and what reads the keys fails.
+
+        Args:
+            is_read: whether something reads the keys of a section, which may be one that has none of its own.
+
+        Raises:
+            InputError: something does.
+        """
+        for path in filter(is_read, self._plain):
+            self._refuse_plain(path)
+
+    def _refuse_plain(self, path: Path) -> None:
+        value, location = self._plain[path]
+        first = next(iter(lookup(self._schema.tree, path)), None)
+        hint = None if first is None else _("set its keys, such as {key}").format(key=dotted((*path, first)))
+        raise InputError(
+            _("is a section, not a value: got {value}").format(value=shown(value)),
+            location=location,
+            key=dotted(path),
+            hint=hint,
+        )
+
     def _set(self, path: Path, value: Any, origin: Origin) -> None:
+        if self._plain:
+            for above in filter(self._plain.__contains__, (path[:end] for end in range(1, len(path)))):
+                if self._schema.is_section(above):
+                    self._refuse_plain(above)  # which has no keys any more
+            self._plain.pop(path, None)
         plain = value is not None and value != {} and not is_interpolation(value)
-        if plain and self._schema.is_section(path):
-            first = next(iter(lookup(self._schema.tree, path)))
-            raise InputError(
-                _("is a section, not a value: got {value}").format(value=shown(value)),
-                location=origin.location,
-                key=dotted(path),
-                hint=_("set its keys, such as {key}").format(key=dotted((*path, first))),
-            )
+        if plain and self._schema.is_section(path, or_free=True):
+            self._plain[path] = value, origin.location
         if value != {}:
             self._forget_below(path)
         self._put(path, value)
@@ -192,6 +217,7 @@ class Layers:
             )
             raise InputError(message, location=override.location, key=override.key, hint=hint)
         self._forget_below(path)
+        self._plain = {plain: it for plain, it in self._plain.items() if plain[: len(path)] != path}
         self.origins.pop(path, None)
         suspects = [path]
         if isinstance(current, dict):

@@ -69,10 +69,10 @@ class Schema:
         node, rest = self._descend(path)
         return not rest or (len(rest) == 1 and isinstance(node, dict) and rest[0] in self._fields_of(node))
 
-    def is_section(self, path: Path) -> bool:
-        """Whether the configuration has a section with keys of its own at ``path``."""
+    def is_section(self, path: Path, *, or_free: bool = False) -> bool:
+        """Whether the configuration has a section with keys of its own at ``path``, or one of free form."""
         node, rest = self._descend(path)
-        return not rest and isinstance(node, dict) and bool(node)
+        return not rest and isinstance(node, dict) and (or_free or bool(node))
 
     def nearest(self, path: Path, *, deliberate: bool = False, moved: bool = False) -> Path | None:
         """The known key that ``path`` most likely means.

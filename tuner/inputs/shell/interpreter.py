@@ -112,7 +112,7 @@ class Interpreter:
 
     def statement(self, node: Node) -> Status:
         """Follow one statement."""
-        if node.type in _NOTHING or not node.is_named:
+        if not _is_followed(node):
             return True
         self._at = self.source, node
         self.scope.effort.spend()
@@ -126,10 +126,11 @@ class Interpreter:
             self.beside -= beside
 
     def run_all(self, nodes: Iterable[Node]) -> Status:
-        """Follow statements one after another; the status is the last one's."""
+        """Follow statements one after another; the status is the last one's, whatever closes them."""
         status: Status = True
         for node in nodes:
-            status = self.statement(node)
+            if _is_followed(node):
+                status = self.statement(node)
         return status
 
     def apart(self, run: Callable[[], Status]) -> Status:
@@ -228,3 +229,8 @@ class Interpreter:
             body=node.child_by_field_name("body"), source=self.source, location=self.source.location(node)
         )
         return True
+
+
+def _is_followed(node: Node) -> bool:
+    """Whether a node is a statement: no brace or separator, no comment."""
+    return node.is_named and node.type not in _NOTHING

@@ -6,10 +6,12 @@ what a GPU holds or to what a step takes. Nothing is known of how much.
 """
 
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tuner.inputs.settings import AddedPart, Settings
 from tuner.inputs.tree import Path, contains, dotted, split_key
+from tuner.trainers.verl.coverage.tables import PPO_COVERAGE
 from tuner.trainers.verl.defaults import PPO_CONFIGS, has_config, read_defaults
 from tuner.trainers.verl.recipes import RECIPES
 from tuner.trainers.verl.releases import BUNDLED
@@ -29,6 +31,7 @@ _LOADS = (
 )
 _GENERATES = ("generate_sequences", "async_generate_sequences")
 _TRAINER, _WORKERS = "verl/trainer/", "verl/workers/"
+_OTHER_PROGRAMS = "sft_trainer"  # which a launch of PPO does not run
 _SWITCHES = ("enable", "enabled")
 #: Sections that hand on whatever is set in them, to a model or to an engine.
 _HANDED_ON = ("override_", "_kwargs")
@@ -46,7 +49,10 @@ def added_parts(settings: Settings, version: str, code: "TrainerCode") -> tuple[
 
 
 def _sections(settings: Settings, version: str) -> Iterator[tuple[Path, str]]:
-    """The sections of user's keys that no release has, each with the first of these keys."""
+    """The sections of user's keys that no release has, each with the first of these keys.
+
+    A release may read a key that its configurations lack, such as ``ref.model.path``; the tables know it.
+    """
     versions = dict.fromkeys((version, BUNDLED[-1]))
     trees = [
         read_defaults(it, config).tree for it in versions for config in PPO_CONFIGS if has_config(it, config)
@@ -55,6 +61,8 @@ def _sections(settings: Settings, version: str) -> Iterator[tuple[Path, str]]:
     seen: set[Path] = set()
     for key in settings.user_keys:
         path = split_key(key)
+        if PPO_COVERAGE.leaves_out(key, version):
+            continue
         tops = (path[:length] for length in range(1, len(path) + 1))
         top = next((it for it in tops if not any(contains(tree, it) for tree in trees)), None)
         if top is not None and top not in seen and not _is_handed_on(top):
@@ -79,8 +87,9 @@ def _part(section: Path, key: str, code: "TrainerCode") -> AddedPart | None:
     name = section[-1]
     if len(name) < _LEAST_LETTERS:
         return None
-    loads = code.line_of_name(name, _LOADS, _TRAINER) or code.line_of_name(name, _LOADS, _WORKERS)
-    line = loads or code.line_of_name(name, _GENERATES, _TRAINER)
+    find = partial(code.line_of_name, name, outside=_OTHER_PROGRAMS)
+    loads = find(_LOADS, _TRAINER) or find(_LOADS, _WORKERS)
+    line = loads or find(_GENERATES, _TRAINER)
     if line is None:
         return None
     return AddedPart(section=dotted(section), key=key, loads=loads is not None, line=str(line))

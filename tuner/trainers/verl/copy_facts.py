@@ -14,6 +14,18 @@ _MAIN, _WORKERS, _MANAGERS, _VLLM = "main_ppo", "fsdp_workers", "sharding_manage
 _SERVERS = ("vllm_rollout/vllm_async_server", "sglang_rollout/async_sglang_server")
 _ACTOR = "dp_actor"
 _OFFLOADS = "offload_fsdp_model_to_cpu"
+#: Files that may learn from the reference, and the words around what every release does with it there.
+#: verl 0.4.1 ``workers/actor/dp_actor.py:387, 498``, ``trainer/ppo/core_algos.py:519``, ``ray_trainer.py:163,
+#: 1075`` and 0.8.0 ``workers/utils/losses.py:89, 133``.
+_REFERENCE_READERS = (
+    ("workers/actor/", "use_kl_loss"),
+    ("utils/losses", "use_kl_loss fields"),
+    ("trainer/ppo/core_algos", "compute_rewards"),
+    (
+        "trainer/ppo/ray_trainer",
+        "apply_kl_penalty use_reference_policy compute_ref_log_prob _compute_ref_log_prob",
+    ),
+)
 
 
 class CopyFacts(Struct, frozen=True, kw_only=True):
@@ -34,6 +46,7 @@ class CopyFacts(Struct, frozen=True, kw_only=True):
     packed_models: tuple[str, ...] | None = None  # the types that it packs; None where it packs any
     repeats_micro_batches: bool = False  # a micro-batch takes every response of so many prompts
     budgets_scale_loss: bool = False  # the loss is divided by micro-batches of a fixed size always
+    learns_from_reference: bool = False  # something reads ``ref_log_prob`` that no KL term's switch guards
 
     def key(self, meaning: str) -> str | None:
         """The key of a meaning that the copy reads, whatever its release does."""
@@ -69,6 +82,7 @@ def copy_facts(settings: Settings) -> CopyFacts:
         # ``log_prob_micro_batch_size *= rollout.n`` in copies of verl 0.1; in no release that is bundled
         repeats_micro_batches=has("log_prob_micro_batch_size rollout n", _WORKERS),
         budgets_scale_loss=_budgets_scale_loss(has),
+        learns_from_reference=any(has("ref_log_prob", file, apart) for file, apart in _REFERENCE_READERS),
     )
 
 

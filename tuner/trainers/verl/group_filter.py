@@ -7,14 +7,16 @@ FILTER = "algorithm.filter_groups"
 ENABLE = f"{FILTER}.enable"
 
 _PROGRAM = "verl.trainer.main_ppo"
-_CODE = ("trainer/ppo", "trainer/main", "workers/", "utils/")  # that this program runs
+_NOT_RUN = "recipe/ recipes/ trainer/config/ experimental/"  # by this program: others, and what takes keys
 
 
 def filters_in_vain(settings: Settings, version: str) -> bool:
     """Whether groups are to be filtered and the program that is started has no code for it.
 
     PPO's V1 trainer has some since 0.9.0. Before, the recipe DAPO had, as a program of its own, and from
-    0.5.0 on ``trainer/config/algorithm.py`` took the keys, which nothing read. A copy of verl is searched.
+    0.5.0 on ``trainer/config/algorithm.py`` took the keys, which nothing read. A copy of verl is searched,
+    with the packages that its program imports: the rollout of verl-agent filters
+    (``agent_system/multi_turn_rollout/rollout_loop.py``).
 
     Source: verl 0.9.0 ``trainer/ppo/v1/trainer_base.py``; 0.7.0 ``recipe/dapo/dapo_ray_trainer.py``.
     """
@@ -22,7 +24,7 @@ def filters_in_vain(settings: Settings, version: str) -> bool:
         return False
     has = settings.has_statement
     if has is not None:
-        return not any(has("filter_groups", part) for part in _CODE)
+        return not has("filter_groups", outside=_NOT_RUN)
     if settings.program is not None:
         return False
     source = source_of(settings, version)

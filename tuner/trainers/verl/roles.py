@@ -3,6 +3,8 @@
 from tuner.inputs.settings import Settings
 from tuner.trainers.verl.source import ReleaseSettings
 
+_LOSS_KEYS = "actor_rollout_ref.actor.policy_loss."
+_REFERENCE_MODEL = "actor_rollout_ref.ref.model.path"
 _IN_REWARD_WEIGHT = "algorithm.kl_ctrl.kl_coef"  # which a copy may have before the release it carries
 
 
@@ -38,10 +40,28 @@ def weighs_kl_in_reward(source: ReleaseSettings) -> bool:
 
 
 def needs_reference(source: ReleaseSettings) -> bool:
-    """Whether something is learnt from a reference, or the release has one whatever is set."""
+    """Whether something may be learnt from a reference, or the release has one whatever is set.
+
+    A copy's own loss may learn from it without a KL term: where its code reads the log-probabilities in
+    other places than a release, where the policy's loss has keys that no release has, and where the
+    reference is another model, as a teacher is.
+    """
     if not source.since("0.4.0") and not source.copy.reference_by_kl:
         return True
-    return weighs_kl_loss(source) or weighs_kl_in_reward(source)
+    if weighs_kl_loss(source) or weighs_kl_in_reward(source):
+        return True
+    return source.copy.learns_from_reference or _is_teacher(source) or _has_own_loss(source.settings)
+
+
+def _is_teacher(source: ReleaseSettings) -> bool:
+    """Whether the reference is given a model of its own."""
+    model = source.settings.get(_REFERENCE_MODEL)
+    return model is not None and model != source.settings.get("actor_rollout_ref.model.path")
+
+
+def _has_own_loss(settings: Settings) -> bool:
+    """Whether the user sets something of the policy's loss that no release has."""
+    return any(key.startswith(_LOSS_KEYS) and not settings.knows(key) for key in settings.user_keys)
 
 
 def trains_apart(source: ReleaseSettings) -> bool:

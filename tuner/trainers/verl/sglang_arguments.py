@@ -10,6 +10,7 @@ lines 417-478 (arguments one by one, ``engine_kwargs`` read for ``attention_back
 """
 
 from tuner.hardware import Gpu
+from tuner.inputs.settings import Settings
 from tuner.model_shape import ModelShape
 from tuner.serving import sglang
 from tuner.trainers.verl.source import ReleaseSettings
@@ -25,6 +26,12 @@ def has_server(source: ReleaseSettings) -> bool:
 def hands_on_arguments(source: ReleaseSettings) -> bool:
     """Whether ``engine_kwargs.sglang`` reaches the engine, apart from the attention backend in it."""
     return source.since("0.6.1") and has_server(source)
+
+
+def copy_hands_on(settings: Settings, name: str) -> bool:
+    """Whether the code of a copy of verl makes the engine with an argument of this name."""
+    has = settings.has_statement
+    return has is not None and has(f"Engine {name}", "sglang_rollout")
 
 
 def deciding_meaning(source: ReleaseSettings, own: str, otherwise: str) -> str:

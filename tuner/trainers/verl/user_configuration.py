@@ -39,6 +39,7 @@ from tuner.trainers.verl.forks.translate import (
 from tuner.trainers.verl.laid_defaults import laid_defaults, trainer_defaults
 from tuner.trainers.verl.loaded import LoadedConfiguration
 from tuner.trainers.verl.pinned_release import pinned_release
+from tuner.trainers.verl.plain_sections import reads_section
 from tuner.trainers.verl.private_defaults import PrivateCopies
 from tuner.trainers.verl.programs import Program
 from tuner.trainers.verl.provenance import (
@@ -139,7 +140,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         """Lay what the user gives on the defaults of a bundled release.
 
         Raises:
-            InputError: a section is given a plain value.
+            InputError: a section whose keys are read is given a plain value.
             UnsupportedError: the configuration is for another engine of verl.
         """
         defaults, base = self._defaults(version)
@@ -167,6 +168,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
             composed=None if self._whole_configuration is None else self._whole_configuration.tree,
         )
         settings.rest_on(defaults.settings)
+        layers.refuse_plain(partial(reads_section, settings, version))
         if self.fork is not None:
             program = Reader(
                 name=self.fork.name,

@@ -60,11 +60,14 @@ class Fork(Struct, frozen=True, kw_only=True):
         """Whether the user sets no key that it lacks: a later copy of it, on another verl, may have that."""
         return not any(split_key(key) in keys for key in self.lacks)
 
-    def has_statement(self, words: str, file: str, lacks: str = "") -> bool:
+    def has_statement(self, words: str, file: str = "", lacks: str = "", outside: str = "") -> bool:
         """Whether its code is known to have a statement, where no copy of it is around that tells."""
-        asked, others = set(words.split()), set(lacks.split())
+        asked, others, elsewhere = set(words.split()), set(lacks.split()), outside.split()
         return any(
-            file in name and asked <= set(rest) and not others & set(rest)
+            file in name
+            and not any(part in name for part in elsewhere)
+            and asked <= set(rest)
+            and not others & set(rest)
             for name, *rest in map(str.split, self.statements)
         )
 

@@ -1,17 +1,23 @@
 """Finds the copy of the trainer that a launch would run, from the folder that it lies in."""
 
 import os
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tuner.files import is_there, is_top_of_repository, repository_folders
+from tuner.errors import TunerError
+from tuner.files import is_there, is_top_of_repository, read_bytes, repository_folders
 
 if TYPE_CHECKING:
     from tuner.trainers.verl.trainer_code.package import TrainerCode
 
 _BESIDE = ("recipe", "recipes")  # whose programs are the trainer's, with losses and trainers of their own
 
+#: The files of the trainer's program, whose imports tell what else of the repository is run with it.
+_PROGRAM = ("trainer/main_ppo.py", "trainer/ppo/ray_trainer.py")
+_IMPORT = re.compile(r"^[ \t]*(?:from|import)[ \t]+(\w+)", re.MULTILINE)
+_MOST_OF_FILE = 4 << 20  # bytes
 _INSTALLED = ("site-packages", "dist-packages")  # what lies beside a package there belongs to anybody
 _NAME = "verl"
 _LEVELS = 3  # below the top of a repository, in which a copy in a subfolder is looked for
@@ -31,8 +37,24 @@ def code_of_package(root: Path) -> "TrainerCode | None":
         return None
     from tuner.trainers.verl.trainer_code.package import TrainerCode  # most launches lie in none
 
-    beside = () if root.parent.name in _INSTALLED else (root.parent / name for name in _BESIDE)
+    names = () if root.parent.name in _INSTALLED else dict.fromkeys((*_BESIDE, *_imported(root)))
+    beside = (root.parent / name for name in names)
     return TrainerCode(root, [folder for folder in beside if is_there(folder, Path.is_dir)])
+
+
+def _imported(root: Path) -> Iterator[str]:
+    """The packages that the program of a copy imports, without the copy itself.
+
+    Those that lie beside it belong to it, such as ``agent_system`` of verl-agent, which has its rollout.
+    """
+    for name in _PROGRAM:
+        if not is_there(root / name, Path.is_file):
+            continue
+        try:
+            text = read_bytes(root / name, most=_MOST_OF_FILE).decode("utf-8", errors="replace")
+        except TunerError:
+            continue
+        yield from (package for package in _IMPORT.findall(text) if package != root.name)
 
 
 def is_package(root: Path) -> bool:

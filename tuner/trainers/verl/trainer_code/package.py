@@ -60,7 +60,13 @@ class TrainerCode:
         return self._snapshot.has_trainer
 
     def lines(
-        self, words: Iterable[str], *, lacks: Iterable[str] = (), stops: bool = True, file: str = ""
+        self,
+        words: Iterable[str],
+        *,
+        lacks: Iterable[str] = (),
+        stops: bool = True,
+        file: str = "",
+        outside: Iterable[str] = (),
     ) -> tuple[CodeLine, ...]:
         """The statements that have all of these words in them or around them.
 
@@ -69,34 +75,41 @@ class TrainerCode:
             lacks: words that none of them has.
             stops: only assertions and raised errors.
             file: what stands in the path of the file.
+            outside: what does not, each of them.
         """
-        wanted, unwanted = frozenset(words), frozenset(lacks)
+        wanted, unwanted, elsewhere = frozenset(words), frozenset(lacks), tuple(outside)
 
         def find() -> tuple[CodeLine, ...]:
             files = self._snapshot.files
             return tuple(
                 CodeLine(file=name, line=statement.line)
                 for name, text in files.texts.items()
-                if file in name and all(word in text for word in wanted)
+                if file in name and not any(part in name for part in elsewhere)
+                if all(word in text for word in wanted)
                 for statement in files.statements_of(name)
                 if wanted <= statement.words and unwanted.isdisjoint(statement.words)
                 if statement.stops or not stops
             )
 
-        question = ("lines", sorted(wanted), sorted(unwanted), stops, file)
+        question = ("lines", sorted(wanted), sorted(unwanted), stops, file, elsewhere)
         return self._snapshot.answers.answer(question, find)
 
-    def has_statement(self, words: str, file: str = "", lacks: str = "") -> bool:
+    def has_statement(self, words: str, file: str = "", lacks: str = "", outside: str = "") -> bool:
         """Whether some statement has these words in it or around it, see :meth:`lines`."""
-        return bool(self.lines(words.split(), lacks=lacks.split(), stops=False, file=file))
+        return bool(
+            self.lines(words.split(), lacks=lacks.split(), stops=False, file=file, outside=outside.split())
+        )
 
-    def line_of_name(self, name: str, choices: Collection[str], file: str) -> CodeLine | None:
+    def line_of_name(
+        self, name: str, choices: Collection[str], file: str, *, outside: str
+    ) -> CodeLine | None:
         """The first statement with all words of a choice, and a name that has another one as a part.
 
         Args:
             name: a part of a name between underscores, such as ``teacher`` of ``use_teacher``.
             choices: words with spaces between them, of which the statement has all itself or around it.
             file: what stands in the path of the file.
+            outside: what does not.
         """
 
         def find() -> tuple[CodeLine, ...]:
@@ -107,6 +120,7 @@ class TrainerCode:
                 CodeLine(file=path, line=statement.line)
                 for path, text in files.texts.items()
                 if file in path
+                and outside not in path
                 and name in text
                 and any(all(map(text.__contains__, words)) for words in wanted)
                 for statement in files.statements_of(path)
@@ -115,7 +129,7 @@ class TrainerCode:
             )
             return tuple(islice(named, 1))
 
-        question = ("line_of_name", name, sorted(choices), file)
+        question = ("line_of_name", name, sorted(choices), file, outside)
         return next(iter(self._snapshot.answers.answer(question, find)), None)
 
     def has_literal(self, value: str) -> bool:

@@ -13,7 +13,7 @@ verl 0.5.0 to 0.8.0 accept the keys in the configuration of the algorithm, and n
 When it does not apply
 ----------------------
 verl 0.9.0 and later with ``trainer.use_v1=True``, whose trainer filters.
-A copy of verl whose trainer or workers name the filter, and launches of other programs.
+A copy of verl whose code names the filter, or that of a package which its program imports, and launches of other programs.
 A file of settings alone, of which nobody says what it is for.
 
 Sources

@@ -50,10 +50,7 @@ _ULYSSES = f"{ACTOR}.ulysses_sequence_parallel_size"
 
 def check(settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:
     """A finding where both are on."""
-    actor = workload.actor
-    ranks = actor.engine.parallel.ulysses
-    fused = actor.head.kind is not HeadKind.LOGITS and shards_with_fsdp(workload)
-    if version not in _SHIFTS_SHARES or not fused or ranks == 1:
+    if not shifts_shares(workload, version):
         return
     yield report(
         RULE,
@@ -61,7 +58,14 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
         _(
             "{fused}=True with {ranks} GPUs to a sequence: {release} gives the last token of "
             "each share a wrong label"
-        ).format(fused=_FUSED, ranks=ranks, release=workload.release),
+        ).format(fused=_FUSED, ranks=workload.actor.engine.parallel.ulysses, release=workload.release),
         keys=[_FUSED, _ULYSSES],
         overrides=[assign(settings, _FUSED, False)],
     )
+
+
+def shifts_shares(workload: Workload, version: str) -> bool:
+    """Whether a fused head is given shares of sequences and shifts the labels of each by itself."""
+    actor = workload.actor
+    fused = actor.head.kind is not HeadKind.LOGITS and shards_with_fsdp(workload)
+    return version in _SHIFTS_SHARES and fused and actor.engine.parallel.ulysses > 1

@@ -17,6 +17,7 @@ A key with its default value is silent, so that a composed configuration, which 
 So is a limit on running sequences where the engine's own lets as many of a replica's run.
 In a copy of verl whose asynchronous programs still run the older workers, what those read is not reported, nor a length of the rollout engine that the servers of a copy take.
 Nor is a key that a statement of the copy reads, in a part of its code where no release names it.
+A key of fine-tuning is reported in reinforcement learning alone.
 Keys of the critic's batches, of the reference's entropy and of the reference's offload have checks of their own.
 
 Sources
@@ -30,6 +31,7 @@ Sources
 * ``rollout.max_model_len``: overwritten in verl 0.7.0 ``workers/rollout/vllm_rollout/vllm_async_server.py:198``, ``workers/rollout/sglang_rollout/async_sglang_server.py:86``.
 * ``fsdp_config.reshard_after_forward`` under FSDP1: verl 0.6.1 ``workers/fsdp_workers.py:109-118`` always shards fully; 0.7.0 lines 109-126 read it.
 * ``trainer.balance_batch``: read in verl 0.9.1 ``trainer/ppo/ray_trainer.py:1549``; ``trainer/ppo/v1/trainer_base.py:582`` (0.9.0: line 556) balances without asking.
+* ``model.fsdp_config.model_dtype``: read in verl 0.4.1 ``trainer/fsdp_sft_trainer.py:174``; ``workers/fsdp_workers.py:214`` takes that of the actor's or the reference's ``fsdp_config`` (0.7.1: line 387).
 * ``nccl_timeout``: last read in verl 0.7.1 ``workers/fsdp_workers.py:162``.
 """
 
@@ -86,6 +88,7 @@ class Dead(Struct, frozen=True, kw_only=True):
     read_by: tuple[str, str] | None = (
         None  # words, and file, of a statement that only a copy that reads it has
     )
+    added: bool = False  # of another program, in whose section a launch adds it: no program has it there
 
 
 def _prefixed(
@@ -169,6 +172,8 @@ DEAD: tuple[Dead, ...] = (
         releases=Releases(until="0.7.0"),
         backends=(Backend.FSDP,),
     ),
+    # fine-tuning's key, which reinforcement learning has in sections of its roles
+    Dead(key="model.fsdp_config.model_dtype", releases=Releases(), backends=_FSDP, added=True),
     # the V1 trainer balances always
     Dead(key="trainer.balance_batch", releases=Releases(since="0.9.0"), v1=True),
     # the rollout
@@ -202,6 +207,7 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
     for dead in DEAD:
         alive = (dead.v1 and not source.v1_trainer) or (dead.workers and _runs_workers(dead, settings))
         alive = alive or source.copy.key(dead.meaning) == dead.key or _is_read_by_copy(dead, settings)
+        alive = alive or (dead.added and (source.program.fine_tunes or settings.knows(dead.key)))
         if (
             version in dead.releases
             and not alive
@@ -254,9 +260,12 @@ def _runs_workers(dead: Dead, settings: Settings) -> bool:
 def _finding(dead: Dead, settings: Settings, workload: Workload) -> Iterator[Finding]:
     value, live = settings.get(dead.key), _live(dead, settings)
     if live is None:
-        message = _("{key}={value} does nothing: no code of {release} reads it").format(
-            key=dead.key, value=value, release=workload.release
+        text = (
+            _("{key}={value} does nothing: it is a key of fine-tuning, which {release} reads there alone")
+            if dead.added
+            else _("{key}={value} does nothing: no code of {release} reads it")
         )
+        message = text.format(key=dead.key, value=value, release=workload.release)
         yield report(RULE, settings, message, keys=[dead.key], severity=_severity(dead, settings, workload))
     elif settings.get(live) != value:
         message = _("{key}={value} does nothing: {release} reads {live} instead").format(

@@ -3,6 +3,7 @@
 What it checks
 --------------
 Keys under ``engine_kwargs.sglang`` with ``rollout.name=sglang``, in a release or a mode of rollout that builds the engine without them.
+A plain value in place of that section is one of them: where the section is read, the launch is refused for it.
 
 Why it matters
 --------------
@@ -28,8 +29,9 @@ from tuner.inputs.settings import Settings
 from tuner.language import N_, _
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import report
-from tuner.trainers.verl.checks.settings import ROLLOUT, changed
-from tuner.trainers.verl.sglang_arguments import hands_on_arguments
+from tuner.trainers.verl.checks.settings import changed
+from tuner.trainers.verl.plain_sections import SGLANG_ARGUMENTS
+from tuner.trainers.verl.sglang_arguments import copy_hands_on, hands_on_arguments
 from tuner.trainers.verl.source import source_of
 from tuner.workload import RolloutEngine, Workload
 
@@ -40,14 +42,19 @@ RULE = Rule(
     severity=Severity.WARNING,
     goal=Goal.TIME,
     numerics=Numerics.EXACT,
+    unread=True,
 )
 
-_SECTION = f"{ROLLOUT}.engine_kwargs.sglang"
+_SECTION = SGLANG_ARGUMENTS
 _READS_BACKEND = Releases(since="0.6.0")
 
 
 def check(settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:
     """One finding for all keys that the engine does not get."""
+    plain = settings.get(_SECTION)
+    if plain is not None and not isinstance(plain, dict):
+        yield _unread(settings, workload, [_SECTION])
+        return
     if workload.generator.engine is not RolloutEngine.SGLANG:
         return
     if hands_on_arguments(source_of(settings, version)):
@@ -56,20 +63,18 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
         f"{_SECTION}.{name}"
         for name in settings.section(_SECTION)
         if not (name == "attention_backend" and version in _READS_BACKEND)
-        and not _copy_hands_on(settings, name)
+        and not copy_hands_on(settings, name)
     ]
     unread = [key for key in keys if settings.get(key) is not None and changed(settings, key)]
     if unread:
-        shown = ", ".join(f"{key}={settings.get(key)}" for key in unread)
-        yield report(
-            RULE,
-            settings,
-            _("{shown}: {release} does not hand it to SGLang").format(shown=shown, release=workload.release),
-            keys=unread,
-        )
+        yield _unread(settings, workload, unread)
 
 
-def _copy_hands_on(settings: Settings, name: str) -> bool:
-    """Whether the code of a copy of verl makes the engine with an argument of this name."""
-    has = settings.has_statement
-    return has is not None and has(f"Engine {name}", "sglang_rollout")
+def _unread(settings: Settings, workload: Workload, keys: list[str]) -> Finding:
+    shown = ", ".join(f"{key}={settings.get(key)}" for key in keys)
+    return report(
+        RULE,
+        settings,
+        _("{shown}: {release} does not hand it to SGLang").format(shown=shown, release=workload.release),
+        keys=keys,
+    )

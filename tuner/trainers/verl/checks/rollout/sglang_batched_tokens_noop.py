@@ -7,7 +7,8 @@ What it checks
 Why it matters
 --------------
 verl passes the number to vLLM and TensorRT-LLM only.
-SGLang's own budget is ``chunked_prefill_size``, which ``engine_kwargs.sglang`` can set.
+SGLang's own budget is ``chunked_prefill_size``, which ``engine_kwargs.sglang`` can set where its arguments are handed on.
+Where they are not, there is nothing to set instead.
 
 When it does not apply
 ----------------------
@@ -25,6 +26,8 @@ from tuner.inputs.settings import Settings
 from tuner.language import N_, _
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ROLLOUT, changed
+from tuner.trainers.verl.sglang_arguments import copy_hands_on, hands_on_arguments
+from tuner.trainers.verl.source import source_of
 from tuner.workload import RolloutEngine, Workload
 
 RULE = Rule(
@@ -34,6 +37,7 @@ RULE = Rule(
     severity=Severity.WARNING,
     goal=Goal.TIME,
     numerics=Numerics.EXACT,
+    unread=True,
 )
 
 _KEY = f"{ROLLOUT}.max_num_batched_tokens"
@@ -47,12 +51,14 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
     budget = settings.integer(_KEY, minimum=1)
     if settings.get(_LIVE) == budget:
         return
+    name = _LIVE.rpartition(".")[2]
+    live = hands_on_arguments(source_of(settings, version)) or copy_hands_on(settings, name)
     yield report(
         RULE,
         settings,
         _("{key}={budget} does nothing: {release} does not pass it to SGLang").format(
             key=_KEY, budget=budget, release=workload.release
         ),
-        keys=[_KEY, _LIVE],
-        overrides=[assign(settings, _LIVE, budget)],
+        keys=[_KEY, _LIVE] if live else [_KEY],
+        overrides=[assign(settings, _LIVE, budget)] if live else [],
     )
