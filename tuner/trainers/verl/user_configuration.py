@@ -177,8 +177,10 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
             settings = completed(self.fork, replace(settings, program=program))
         if code is not None and code.has_trainer and not self.started.fine_tunes:
             from tuner.trainers.verl.added_parts import added_parts  # most launches lie in no copy
+            from tuner.trainers.verl.batch_factors import batch_factors
 
             settings = replace(settings, added_parts=added_parts(settings, version, code))
+            settings = replace(settings, batch_factors=batch_factors(settings, version, code))
         return LoadedConfiguration(
             settings=settings,
             version=version,

@@ -5,6 +5,7 @@ looked for in the copy that a launch would run. Nothing is imported or run. Text
 is parsed: parsing all files of a release takes a second, and the few that decide take a fraction of it.
 """
 
+import ast
 import os
 import re
 from collections.abc import Collection, Iterable
@@ -168,6 +169,20 @@ class TrainerCode:
         return self._snapshot.answers.answer(
             ("file", path), lambda: any(path in f"/{name}" for name in self._snapshot.files.texts)
         )
+
+    def tree(self, name: str) -> "ast.Module | None":
+        """The syntax tree of a file by its path; None of what is no Python."""
+        from tuner.trainers.verl.trainer_code.statements import parsed  # few launches ask
+
+        return parsed(self._snapshot.files.texts[name])
+
+    def imports(self, program: str, folder: str) -> tuple[str, ...]:
+        """The files with a folder in their path whose modules a program names; none where it is not here."""
+        path = f"/{program.removesuffix('.py').replace('.', '/')}.py"
+        texts = self._snapshot.files.texts
+        text = next((text for name, text in texts.items() if path.endswith(f"/{name}")), "")
+        named = (name for name in texts if folder in name)
+        return tuple(name for name in named if re.search(rf"\b{Path(name).stem}\b(?=\s+import)", text))
 
     def takes_whole(self, section: str) -> bool:
         """Whether some file takes a section as a whole, by its last word."""
