@@ -42,7 +42,9 @@ def test_no_graphs_are_proposed_over_weights_that_move(fraction: str) -> None:
 
 def test_graphs_are_proposed_where_the_engine_sleeps_by_itself() -> None:
     premises = ("--gpu", "h100-sxm", "--verl-version", "0.3.0.post1", "--engine-version", "0.8.2")
-    result = run("advise", "/dev/null", *JOB, *premises, f"{ROLLOUT}.gpu_memory_utilization=0.3", "-f", "json")
+    result = run(
+        "advise", "/dev/null", *JOB, *premises, f"{ROLLOUT}.gpu_memory_utilization=0.3", "-f", "json"
+    )
     assert "ROL011" in {item["code"] for item in json.loads(result.out)["findings"]}
 
 

@@ -115,6 +115,8 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
             one's code.
         added_parts: what the copy of the trainer that would run adds to the job, and the user switches on.
         batch_factors: by what that copy multiplies sizes of the batch, where no release does.
+        programs_beside: the modules that the copy of the trainer has where the launch's own is not; None
+            where it is there, or where nobody knows.
         environment: what the launch gives the program beside its settings, of what libraries read.
         started: the module or file that the launch starts; empty where nobody says.
         composed: what Hydra has of its own files and overrides, where that is less than ``tree``.
@@ -131,6 +133,7 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
     has_statement: Callable[..., bool] | None = None
     added_parts: tuple[AddedPart, ...] = ()
     batch_factors: tuple[BatchFactor, ...] = ()
+    programs_beside: tuple[str, ...] | None = None
     environment: tuple[EnvironmentVariable, ...] = ()
     started: str = ""
     composed: Tree | None = None

@@ -154,6 +154,22 @@ def _averages_router_losses(source: ReleaseSettings) -> bool:
     return kind == "aux_loss" and source.number(f"{section}.moe_aux_loss_coeff", default=1.0) != 0
 
 
+def own_mini_batches(source: ReleaseSettings, batch: Batch) -> dict[str, int]:
+    """Sequences of the critic's mini-batches, and its epochs, where they are other than the actor's.
+
+    Since 0.4 both mini-batches are prompts, each with all its responses. Before, the critic's are sequences.
+
+    Source: verl 0.2.0.post2 ``workers/fsdp_workers.py:621``, 0.3.0.post1 line 647 and
+    ``workers/megatron_workers.py:508`` (no ``rollout.n``); 0.4.0 ``workers/fsdp_workers.py:800-801``.
+    """
+    prompts = source.since("0.4.0") or source.copy.critic_counts_prompts
+    size = source.integer("critic.mini_batch", default=batch.mini_batch_prompts)
+    sequences = min(size * (batch.responses_per_prompt if prompts else 1), batch.sequences)
+    epochs = source.integer("critic.epochs", default=batch.epochs)
+    own = {"mini_batch_sequences": sequences} if sequences != batch.mini_batch_sequences else {}
+    return own | ({"epochs": epochs} if epochs != batch.epochs else {})
+
+
 def read_batching(source: ReleaseSettings, role: BatchRole, engine: Engine) -> Batching:
     """How the micro-batches of one pass are filled.
 
