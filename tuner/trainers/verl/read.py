@@ -16,7 +16,8 @@ from tuner.trainers.verl.fields.batching import (
     LOG_PROB,
     UPDATE_ENTROPY,
     BatchRole,
-    own_mini_batches,
+    own_epochs,
+    own_mini_batch,
     read_batch,
     read_batching,
     talks,
@@ -337,7 +338,11 @@ def _critic(source: ReleaseSettings, model: ModelShape, gpus: int, batch: Batch)
     return Critic(
         model=_value_model(model, engine),
         engine=engine,
-        update=Pass(batching=read_batching(source, "critic", engine), **own_mini_batches(source, batch)),
+        update=Pass(
+            batching=read_batching(source, "critic", engine),
+            mini_batch_sequences=own_mini_batch(source, batch),
+            epochs=own_epochs(source, batch),
+        ),
         values=Pass(batching=read_batching(source, "values", engine)),
         saving=read_saving(source, "critic", engine),
     )

@@ -154,8 +154,8 @@ def _averages_router_losses(source: ReleaseSettings) -> bool:
     return kind == "aux_loss" and source.number(f"{section}.moe_aux_loss_coeff", default=1.0) != 0
 
 
-def own_mini_batches(source: ReleaseSettings, batch: Batch) -> dict[str, int]:
-    """Sequences of the critic's mini-batches, and its epochs, where they are other than the actor's.
+def own_mini_batch(source: ReleaseSettings, batch: Batch) -> int | None:
+    """Sequences of the critic's mini-batch; None where it is the actor's.
 
     Since 0.4 both mini-batches are prompts, each with all its responses. Before, the critic's are sequences.
 
@@ -165,9 +165,13 @@ def own_mini_batches(source: ReleaseSettings, batch: Batch) -> dict[str, int]:
     prompts = source.since("0.4.0") or source.copy.critic_counts_prompts
     size = source.integer("critic.mini_batch", default=batch.mini_batch_prompts)
     sequences = min(size * (batch.responses_per_prompt if prompts else 1), batch.sequences)
+    return None if sequences == batch.mini_batch_sequences else sequences
+
+
+def own_epochs(source: ReleaseSettings, batch: Batch) -> int | None:
+    """How often the critic goes through the batch; None where it does so as often as the actor."""
     epochs = source.integer("critic.epochs", default=batch.epochs)
-    own = {"mini_batch_sequences": sequences} if sequences != batch.mini_batch_sequences else {}
-    return own | ({"epochs": epochs} if epochs != batch.epochs else {})
+    return None if epochs == batch.epochs else epochs
 
 
 def read_batching(source: ReleaseSettings, role: BatchRole, engine: Engine) -> Batching:
