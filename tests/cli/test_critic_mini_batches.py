@@ -87,3 +87,12 @@ def test_a_doubt_beside_a_peak_within_the_card_reads_as_one() -> None:
     first = " ".join(result.out.split())
     assert first.startswith("MAY NOT FIT as counted it does, with ")
     assert "; but a token budget counts no padding" in first
+
+
+def test_packing_is_told_of_the_update_that_takes_most() -> None:
+    padded = ("actor_rollout_ref.model.use_remove_padding=False", "actor_rollout_ref.rollout.n=1")
+    answer = report("0.4.1", *padded, "critic.model.use_remove_padding=False")
+    peaks = {phase["phase"]: phase["peak_bytes"] for phase in answer["memory"]["phases"]}
+    finding = next(item for item in answer["findings"] if item["code"] == "SEQ001")
+    assert peaks["update_actor"] > peaks["update_critic"]
+    assert finding["message"].startswith("update_actor computes every sequence")
