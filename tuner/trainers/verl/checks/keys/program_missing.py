@@ -25,6 +25,7 @@ from difflib import get_close_matches
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
 from tuner.language import N_, _
+from tuner.trainers.verl.checks.guards import RefusedBy
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import report
 from tuner.workload import Workload
@@ -38,6 +39,8 @@ RULE = Rule(
     numerics=Numerics.CHANGED,
     refuses=True,
 )
+
+REFUSED_BY = RefusedBy.PYTHON
 
 _OF_RELEASES = {
     "verl.trainer.main_ppo_sync": Releases(since="0.8.0", until="0.9.0"),
