@@ -117,7 +117,7 @@ def table(rule: str) -> Table:
     """The table of a rule."""
     raw = _read(EXAMPLES / f"{rule}.yaml")
     bad_base = _base(bases()[raw["base"]], raw)
-    base = replace(bad_base, engine_version=None, zero_advantage_ratio=None)
+    base = replace(bad_base, engine_version=None, zero_advantage_ratio=None, program="")
     known = {"rule", "base", "bad", "cases", "judged_by", "settings", "remedy", "no_remedy", *_FIELDS}
     unknown = set(raw) - known
     assert not unknown, f"{rule}.yaml: {unknown}"

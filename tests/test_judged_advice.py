@@ -22,7 +22,10 @@ def advised(judged: dict[str, Any]) -> Advice:
     words = judged["job"]
     program = judged.get("program")
     source, words = ("/dev/null", words) if program is None else ("python3", ["-m", program, *words])
-    return consult(source, words, Premises(gpu="h100-sxm", verl_version=judged["release"])).advice
+    premises = Premises(
+        gpu="h100-sxm", verl_version=judged["release"], engine_version=judged.get("engine_version")
+    )
+    return consult(source, words, premises).advice
 
 
 @pytest.mark.parametrize("judged", JUDGED, ids=[judged["name"] for judged in JUDGED])

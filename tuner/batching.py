@@ -28,7 +28,9 @@ def local_sequences(batch: Batch, engine: Engine, *, optimizer_step: bool) -> in
 
 def pass_sequences(batch: Batch, step_pass: StepPass) -> int:
     """Sequences of one data-parallel rank in a pass: of a mini-batch where it trains, else of the step."""
-    return local_sequences(batch, step_pass.engine, optimizer_step=step_pass.training)
+    if step_pass.training:
+        return max(1, ceil(step_pass.mini_batch_sequences(batch) / step_pass.engine.parallel.data))
+    return local_sequences(batch, step_pass.engine, optimizer_step=False)
 
 
 def micro_batch_tokens(batch: Batch, step_pass: StepPass) -> int:

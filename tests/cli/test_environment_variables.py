@@ -131,3 +131,19 @@ def test_fine_tuning_is_told_as_well(tmp_path: Path) -> None:
     )
     (finding,) = findings(tmp_path, script, "--verl-version", "0.4.1")
     assert "waits for every kernel" in finding["message"]
+
+
+def test_the_file_of_the_runtime_environment_decides_over_the_shell(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "runtime").mkdir()
+    (tmp_path / "runtime" / "env.yaml").write_text("working_dir: ./\nenv_vars:\n  NCCL_P2P_DISABLE: '1'\n")
+    submit = "ray job submit --runtime-env={} -- "
+    for front in ("", "export NCCL_P2P_DISABLE=1\n", "export NCCL_P2P_DISABLE=0\n"):
+        (finding,) = findings(tmp_path, front + submit.format("runtime/env.yaml") + PROGRAM + GPUS)
+        assert finding["message"].startswith("NCCL_P2P_DISABLE=1 (env.yaml:3): ")
+        assert finding["location"]["source"].endswith("runtime/env.yaml")
+    (tmp_path / "runtime" / "env.yaml").write_text("env_vars: {NCCL_P2P_DISABLE: '0'}\n")
+    exported = "export NCCL_P2P_DISABLE=1\n" + submit.format("runtime/env.yaml")
+    assert findings(tmp_path, exported + PROGRAM + GPUS) == []
+    (finding,) = findings(tmp_path, exported.replace("env.yaml", "other.yaml") + PROGRAM + GPUS)
+    assert finding["location"]["line"] == 1

@@ -74,6 +74,7 @@ OF_FORM: Mapping[Form, st.SearchStrategy[Any]] = {
 }
 OF_RULE: Mapping[str, st.SearchStrategy[Any]] = {
     "prompts": MANY,
+    "mini_batch_prompts": MANY,
     "update.entropy": BOOLEANS,
     "log_prob": st.none(),
     "dynamic": BOOLEANS,

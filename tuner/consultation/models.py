@@ -151,7 +151,10 @@ class Models(Struct, frozen=True):
             if left_open.name and _settles(self.given, left_open.name)
             else self._ask_for(left_open)
         )
-        message = _("the model is {text}, which only a run would tell").format(text=left_open.text)
+        message = _("the model is {text}, which only a run would tell")
+        if left_open.text.startswith("{"):
+            message = _("the model is {text}: the script is a template with values to put in")
+        message = message.format(text=left_open.text)
         offer = self._offer()
         hint = _("{offer}; {hint}").format(offer=offer, hint=hint) if offer else hint
         return InputError(

@@ -27,6 +27,7 @@ _FOLDERS_UP = 8  # above a script, in which a configuration that it names is loo
 
 
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*=")
+_UNFILLED = re.compile(r"\+{0,2}([\w.@/-]+)=(\{[A-Za-z_]\w*\})")  # of a template: Hydra reads no such value
 _LISTED = 10  # launches in one message
 _NAMED = 3  # commands that are not run, in one message
 _FILE_BELOW = re.compile(r"/[\w./-]*\.\w+")  # a folder
@@ -252,7 +253,10 @@ def _unsettled(field: "Field") -> OpenArgument | None:
 
     unknowns = field.text.unknowns
     if not unknowns:
-        return None
+        unfilled = _UNFILLED.fullmatch(str(field.text))
+        if unfilled is None:
+            return None
+        return OpenArgument(key=taken_text(unfilled[1]), text=unfilled[2], name="", location=field.location)
     first = field.text.pieces[0]
     key, equals, value = first.partition("=") if isinstance(first, str) else ("", "", "")
     rest = [piece for piece in field.text.pieces[1:] if not isinstance(piece, Unknown)]

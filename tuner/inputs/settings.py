@@ -72,6 +72,14 @@ class AddedPart(Struct, frozen=True, kw_only=True):
     line: str  # of the code, for messages
 
 
+class BatchFactor(Struct, frozen=True, kw_only=True):
+    """A size of the batch that a copy of the trainer multiplies by keys of its own."""
+
+    key: str  # of the size
+    factor: int
+    keys: tuple[str, ...]  # whose product it is
+
+
 def _as_it_is(override: str) -> str | None:
     return override
 
@@ -108,6 +116,9 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
             None where the release would run. Of a project on a copy that is not here, what is known of that
             one's code.
         added_parts: what the copy of the trainer that would run adds to the job, and the user switches on.
+        batch_factors: by what that copy multiplies sizes of the batch, where no release does.
+        programs_beside: the modules that the copy of the trainer has where the launch's own is not; None
+            where it is there, or where nobody knows.
         environment: what the launch gives the program beside its settings, of what libraries read.
         started: the module or file that the launch starts; empty where nobody says.
         composed: what Hydra has of its own files and overrides, where that is less than ``tree``.
@@ -123,6 +134,8 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
     defaults_of: str = ""
     has_statement: Callable[..., bool] | None = None
     added_parts: tuple[AddedPart, ...] = ()
+    batch_factors: tuple[BatchFactor, ...] = ()
+    programs_beside: tuple[str, ...] | None = None
     environment: tuple[EnvironmentVariable, ...] = ()
     started: str = ""
     composed: Tree | None = None

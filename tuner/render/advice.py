@@ -47,7 +47,12 @@ def advice_document(answer: Consultation, *, full: bool = False, explain: bool =
             bars(advice),
             tuple(
                 Paragraph(text=text, level=1)
-                for text in (*shown_by_driver(advice), *not_full(advice), *hours(answer))
+                for text in (
+                    *shown_by_driver(advice),
+                    *not_full(advice),
+                    *hours(answer),
+                    *checkpoints(advice),
+                )
             ),
             observed_run(answer),
             *to_paste(answer),
@@ -187,6 +192,14 @@ def hours(answer: Consultation) -> Iterator[str]:
         from tuner.render.step_seconds import whole_run  # few jobs say
 
         yield from filter(None, [whole_run(answer.advice, steps)])
+
+
+def checkpoints(advice: Advice) -> Iterator[str]:
+    """What checkpoints add, where they are written so often that a step is much longer with them."""
+    if advice.saving is not None:
+        from tuner.render.step_seconds import frequent_saving  # few jobs write them that often
+
+        yield from filter(None, [frequent_saving(advice)])
 
 
 def shown_by_driver(advice: Advice) -> Iterator[str]:

@@ -54,11 +54,11 @@ def batch_table(workload: Workload, terminal: Terminal) -> str:
 def _row(workload: Workload, step_pass: StepPass) -> BatchRow:
     batch, batching = workload.batch, step_pass.batching
     sequences = pass_sequences(batch, step_pass)
-    steps = batch.epochs * ceil(batch.sequences / max(1, batch.mini_batch_sequences))
+    steps = step_pass.optimizer_steps(batch)
     return BatchRow(
         phase=step_pass.phase,
         optimizer_steps=steps if step_pass.training else 0,
-        sequences=batch.mini_batch_sequences if step_pass.training else batch.sequences,
+        sequences=step_pass.mini_batch_sequences(batch) if step_pass.training else batch.sequences,
         ranks=step_pass.engine.parallel.data,
         rank_sequences=sequences,
         micro_batch_sequences=None if batching.dynamic else min(batching.micro_batch_sequences, sequences),

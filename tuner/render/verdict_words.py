@@ -50,6 +50,8 @@ def memory_line(judgement: Judgement, estimate: Estimate, releases: ReleaseRange
     worst = estimate.worst
     if judgement.verdict is Verdict.FITS:
         return _peak(estimate)
+    if judgement.condition is Condition.DOUBT and estimate.doubts:
+        return _within_but_for(estimate)
     if judgement.verdict is Verdict.MAY_NOT_FIT:
         return titled(_interval(judgement, estimate, releases), _condition(judgement, estimate, releases))
     if judgement.verdict is Verdict.WILL_NOT_START:
@@ -79,6 +81,17 @@ def _peak(estimate: Estimate) -> str:
         peak=gib(estimate.worst.peak_bytes),
         capacity=of_gib(estimate.capacity_bytes),
         phase=estimate.worst.phase.value,
+    )
+
+
+def _within_but_for(estimate: Estimate) -> str:
+    """What a job takes that fits as far as is counted, and why that may not be all."""
+    phase = highest(estimate)
+    return _("as counted it does, with {high} of {capacity} at most in {phase}; but {doubt}").format(
+        high=of_gib(phase.interval[1]),
+        capacity=gib(estimate.capacity_bytes),
+        phase=phase.phase.value,
+        doubt=estimate.doubts[0],
     )
 
 
@@ -128,8 +141,6 @@ def _condition(judgement: Judgement, estimate: Estimate, releases: ReleaseRange 
         return _("fits while no micro-batch fills its budget of tokens")
     if condition is Condition.LOW_END:
         return _("fits at the low end alone")
-    if condition is Condition.DOUBT and estimate.doubts:
-        return estimate.doubts[0]
     return _("fits if nothing else is on the card")
 
 

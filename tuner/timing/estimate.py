@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from functools import cached_property, lru_cache
-from math import ceil
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -254,7 +253,7 @@ def _update(job: TimedPasses) -> Parts:
     Offloaded states are fetched before the first mini-batch and put away after the last.
     """
     batch, gpu = job.batch, job.cluster.gpu
-    steps = batch.epochs * ceil(batch.prompts / max(1, min(batch.mini_batch_prompts, batch.prompts)))
+    steps = job.step_pass.optimizer_steps(batch)
     mini_batch = {**_pass_parts(job), "optimizer": optimizer_seconds(job.model, job.engine, gpu)}
     parts = {name: steps * seconds for name, seconds in mini_batch.items()}
     parts |= state_transfer_parts(job.model, job.engine, gpu, trains=True)

@@ -1,10 +1,12 @@
 """The passes of a step over its models, enumerated once for all who price, judge or change them."""
 
+from math import ceil
+
 from msgspec import Struct
 
 from tuner.enumeration import Enum
 from tuner.model_shape import ModelShape
-from tuner.workload.batch import Batching, Pass
+from tuner.workload.batch import Batch, Batching, Pass
 from tuner.workload.engine import Engine
 from tuner.workload.head import HeadKind, OutputHead
 from tuner.workload.rollout import Service
@@ -37,6 +39,16 @@ class StepPass(Struct, frozen=True, kw_only=True, cache_hash=True):
     def batching(self) -> Batching:
         """How its micro-batches are cut."""
         return self.settings.batching
+
+    def mini_batch_sequences(self, batch: Batch) -> int:
+        """Sequences of one optimizer step, over all GPUs."""
+        own = self.settings.mini_batch_sequences
+        return batch.mini_batch_sequences if own is None else min(own, batch.sequences)
+
+    def optimizer_steps(self, batch: Batch) -> int:
+        """Optimizer steps in all epochs of a training step."""
+        epochs = batch.epochs if self.settings.epochs is None else self.settings.epochs
+        return epochs * ceil(batch.sequences / max(1, self.mini_batch_sequences(batch)))
 
     @property
     def entropy(self) -> bool:

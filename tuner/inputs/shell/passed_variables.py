@@ -1,18 +1,25 @@
 """The variables of its environment that a script surely gives a program, of those that libraries read."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
-from tuner.errors import Location
+from tuner.errors import Location, TunerError
 from tuner.inputs.environment import EnvironmentVariable, is_kept
 from tuner.inputs.shell.scope import Scope
 from tuner.inputs.shell.values import Field, Text
 
-_RUNTIME_ENVIRONMENT = "--runtime-env-json"
+Read = Callable[[str], tuple[str, bytes] | None]
+"""Name and content of a file, None where it is not to be had."""
+
+_RUNTIME_ENVIRONMENT, _RUNTIME_FILE = "--runtime-env-json", "--runtime-env"
 
 
 def environment_of(
-    scope: Scope, in_front: Sequence[tuple[str, Text]], words: Sequence[Field], place: Location
+    scope: Scope,
+    in_front: Sequence[tuple[str, Text]],
+    words: Sequence[Field],
+    place: Location,
+    read: Read = lambda name: None,
 ) -> tuple[EnvironmentVariable, ...]:
     """What a program gets of the shell that starts it; a value that is not wholly known is left out.
 
@@ -21,6 +28,7 @@ def environment_of(
         in_front: assignments in front of the command.
         words: the command, which may begin with ``env NAME=value``.
         place: of the command.
+        read: the files that the script names.
     """
     values: dict[str, EnvironmentVariable] = {}
     for name, value, location in (
@@ -28,6 +36,7 @@ def environment_of(
         *((name, value.string, place) for name, value in in_front if is_kept(name)),
         *_of_env(words),
         *_of_ray(words),
+        *_of_ray_file(words, read),
     ):
         values.pop(name, None)
         if value is not None:
@@ -54,14 +63,37 @@ def _of_env(words: Sequence[Field]) -> Iterator[tuple[str, str | None, Location]
 
 def _of_ray(words: Sequence[Field]) -> Iterator[tuple[str, str | None, Location]]:
     """``ray job submit --runtime-env-json='{"env_vars": {...}}'``: every worker of the job gets these."""
-    for word, following in zip(words, (*words[1:], None), strict=True):
-        option, equals, text = str(word.text).partition("=")
-        given = word if equals else following
-        if option != _RUNTIME_ENVIRONMENT or given is None or given.text.unknowns:
-            continue
+    for text, given in _values(words, _RUNTIME_ENVIRONMENT):
         try:
-            variables = json.loads(text if equals else str(given.text))["env_vars"]
+            variables = json.loads(text)["env_vars"]
             pairs = [(str(name), str(value)) for name, value in variables.items()]
         except (ValueError, KeyError, TypeError, AttributeError):
             continue
         yield from ((name, value, given.location) for name, value in pairs if is_kept(name))
+
+
+def _of_ray_file(words: Sequence[Field], read: Read) -> Iterator[tuple[str, str | None, Location]]:
+    """``ray job submit --runtime-env=FILE``: the same of a file of YAML, where it is here."""
+    for name, _given in _values(words, _RUNTIME_FILE):
+        file = read(name)
+        if file is None:
+            continue
+        from tuner.inputs.yaml_file import parse_yaml  # few launches name one
+
+        try:
+            document = parse_yaml(file[1].decode("utf-8", "replace"), source=file[0])
+        except TunerError:
+            continue
+        variables = document.tree.get("env_vars")
+        for variable, value in variables.items() if isinstance(variables, dict) else ():
+            if is_kept(str(variable)) and value is not None:
+                yield str(variable), str(value), document.location("env_vars", variable)
+
+
+def _values(words: Sequence[Field], wanted: str) -> Iterator[tuple[str, Field]]:
+    """The values of an option that are wholly known, with the words that they stand in."""
+    for word, following in zip(words, (*words[1:], None), strict=True):
+        option, equals, text = str(word.text).partition("=")
+        given = word if equals else following
+        if option == wanted and given is not None and not given.text.unknowns:
+            yield (text if equals else str(given.text)), given

@@ -213,7 +213,7 @@ class SimpleCommands:
                     certain=not self._shell.uncertain,
                     doubts=together(self._shell.doubts),
                     folders=python_folders(self._shell.scope, environment),
-                    variables=environment_of(self._shell.scope, environment, words, place),
+                    variables=environment_of(self._shell.scope, environment, words, place, self._read),
                 )
             )
         status, from_machine = answer(values, self._shell.scope.machine)

@@ -17,7 +17,7 @@ When it does not apply
 
 The graphs' pool, about 1 GiB outside the memory fraction, does not fit.
 It stays allocated while the trainer works, asleep or not.
-With a vLLM before 0.7 the KV cache stays as well, so that the memory fraction has to be one with which it fits.
+With a vLLM before 0.7 verl moves the weights to the host and back in every step, to other addresses than those that the graphs, captured once, read.
 Where a large model keeps each GPU busy, a fast host launches its kernels before they are due, and nothing may be gained.
 
 Sources
@@ -25,18 +25,15 @@ Sources
 
 verl documentation, "Upgrading to vLLM 0.7" (85 s against 62 s) and performance tuning guide.
 verl 0.6 turned graphs on by default.
-verl 0.3.0 ``workers/rollout/vllm_rollout/vllm_rollout.py:71`` (no graphs with a cache that is freed).
+verl 0.2.0 to 0.4.1 ``third_party/vllm/vllm_v_0_6_3/worker.py`` (``offload_model_weights``) and ``dtensor_weight_loaders.py`` (``load_dtensor_weights`` ends in ``.cuda()``), as those of 0.4.2 and 0.5.4.
 """
-
-from math import ceil
 
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.language import N_, _
 from tuner.rules.case import Case
-from tuner.rules.rollout_engine import hundredths, least_fraction, with_fraction
 from tuner.serving.vllm import has_sleep_mode
-from tuner.workload import Phase, RolloutEngine, Workload
+from tuner.workload import Phase, Rollout, RolloutEngine
 
 RULE = Rule(
     code="ROL011",
@@ -49,27 +46,18 @@ RULE = Rule(
 
 
 def check(case: Case) -> Finding | None:
-    """Capture graphs where there is room."""
-    if case.workload.generator.cuda_graphs:
+    """Capture graphs where there is room and the weights stay where the graphs read them."""
+    rollout = case.workload.generator
+    if rollout.cuda_graphs or _moves_weights(rollout):
         return None
-    proposal = _with_graphs(case)
+    proposal = case.workload.with_rollout(cuda_graphs=True)
     if not case.pays(proposal):
         return None
-    before, after = case.workload.generator.memory_fraction, proposal.generator.memory_fraction
-    text = (
-        _(
-            "each of {layers} layers launches its kernels from the host in every decoding step; CUDA graphs fit"
-        )
-        if after == before
-        else _(
-            "each of {layers} layers launches its kernels from the host in every decoding step; CUDA graphs "
-            "fit with a memory fraction of {after:.2f} instead of {before:.2f}: with them the cache stays on "
-            "the card"
-        )
-    )
     return Finding(
         rule=RULE,
-        message=text.format(layers=case.workload.model.layers, after=after, before=before),
+        message=_(
+            "each of {layers} layers launches its kernels from the host in every decoding step; CUDA graphs fit"
+        ).format(layers=case.workload.model.layers),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,
         phase=Phase.ROLLOUT,
@@ -77,16 +65,7 @@ def check(case: Case) -> Finding | None:
     )
 
 
-def _with_graphs(case: Case) -> Workload:
-    """The workload with CUDA graphs, and the largest memory fraction with which a cache that stays fits."""
-    rollout = case.workload.generator
+def _moves_weights(rollout: Rollout) -> bool:
+    """Whether the trainer takes the engine's weights away itself and brings them back to other addresses."""
     version = rollout.engine_version  # empty where nobody says, which newer ones are likelier
-    if rollout.engine is not RolloutEngine.VLLM or not version or has_sleep_mode(version):
-        return case.workload.with_rollout(cuda_graphs=True)
-    graphs = case.workload.with_rollout(cuda_graphs=True, sleeps_with_cache=True)
-    least = None if case.affords(graphs) else least_fraction(graphs)
-    if least is None:
-        return graphs
-    smaller = range(round(hundredths(least)), ceil(hundredths(graphs)))
-    fraction = case.largest(smaller, lambda value: with_fraction(graphs, value))
-    return graphs if fraction is None else with_fraction(graphs, fraction)
+    return rollout.engine is RolloutEngine.VLLM and bool(version) and not has_sleep_mode(version)

@@ -43,7 +43,7 @@ from tuner.rules.ladder import due
 from tuner.rules.packing import packed, sequences_packed
 from tuner.rules.wording import count
 from tuner.timing.tokens import micro_batches_of
-from tuner.workload import Batch, Padding, Phase, StepPass, Workload
+from tuner.workload import Batch, Padding, StepPass
 
 RULE = Rule(
     code="SEQ001",
@@ -67,7 +67,7 @@ def check(case: Case) -> Finding | None:
     if proposal == case.workload or not (case.pays(proposal) or due(case, sequences_packed)):
         return None
     batch, tested = case.workload.batch, case.workload.actor.engine.packing_tested
-    padded = _first_padded(case.workload)
+    padded = _named_pass(case)
     return Finding(
         rule=RULE,
         message=_padding(case.workload.batch, padded),
@@ -82,11 +82,12 @@ def check(case: Case) -> Finding | None:
     )
 
 
-def _first_padded(workload: Workload) -> StepPass:
-    """The pass to name: an update where one pads that could pack, else the first that does."""
-    padded = [one for one in workload.passes() if not one.engine.packed and one.engine.packable]
-    updates = (Phase.UPDATE_ACTOR, Phase.TRAIN, Phase.UPDATE_CRITIC)
-    return next((one for one in padded if one.phase in updates), padded[0])
+def _named_pass(case: Case) -> StepPass:
+    """The pass to name: of the updates that pad and could pack the one with the highest peak, else the first."""
+    padded = [one for one in case.workload.passes() if not one.engine.packed and one.engine.packable]
+    peaks = {phase.phase: phase.peak_bytes for phase in case.estimate.phases}
+    updates = [one for one in padded if one.training]
+    return max(updates or padded[:1], key=lambda one: peaks.get(one.phase, 0))
 
 
 def _padding(batch: Batch, padded: StepPass) -> str:

@@ -42,13 +42,13 @@ def added_parts(settings: Settings, version: str, code: "TrainerCode") -> tuple[
     """The parts that a launch switches on, each with the key by which it does and the line that adds it."""
     return tuple(
         part
-        for section, key in _sections(settings, version)
+        for section, key in own_sections(settings, version)
         if _is_on(settings, section, key)
         if (part := _part(section, key, code)) is not None
     )
 
 
-def _sections(settings: Settings, version: str) -> Iterator[tuple[Path, str]]:
+def own_sections(settings: Settings, version: str) -> Iterator[tuple[Path, str]]:
     """The sections of user's keys that no release has, each with the first of these keys.
 
     A release may read a key that its configurations lack, such as ``ref.model.path``; the tables know it.

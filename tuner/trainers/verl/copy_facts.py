@@ -44,6 +44,7 @@ class CopyFacts(Struct, frozen=True, kw_only=True):
     processes_weights: bool | None = None  # vLLM's are made ready after each weight sync; None: no copy
 
     packed_models: tuple[str, ...] | None = None  # the types that it packs; None where it packs any
+    critic_counts_prompts: bool = False  # its mini-batch, as 0.4 does
     repeats_micro_batches: bool = False  # a micro-batch takes every response of so many prompts
     budgets_scale_loss: bool = False  # the loss is divided by micro-batches of a fixed size always
     learns_from_reference: bool = False  # something reads ``ref_log_prob`` that no KL term's switch guards
@@ -79,6 +80,8 @@ def copy_facts(settings: Settings) -> CopyFacts:
         sync_offloads=has(_OFFLOADS, _MANAGERS, "offload_param _offload_param _is_offload_param"),
         processes_weights=has("process_weights_after_loading", _VLLM),
         packed_models=packed_models(settings),
+        # verl 0.4.0 ``workers/fsdp_workers.py:800``; 0.3.0.post1 line 647 divides by the ranks alone
+        critic_counts_prompts=has("ppo_mini_batch_size rollout_n", _WORKERS),
         # ``log_prob_micro_batch_size *= rollout.n`` in copies of verl 0.1; in no release that is bundled
         repeats_micro_batches=has("log_prob_micro_batch_size rollout n", _WORKERS),
         budgets_scale_loss=_budgets_scale_loss(has),

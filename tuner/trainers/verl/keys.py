@@ -142,6 +142,8 @@ _CRITIC: Names = {
     ),
     "critic.dynamic": f"use_dynamic_bsz <{ENGINE_PREVIEW}",
     "critic.micro_batch": f"ppo_micro_batch_size_per_gpu <{ENGINE_PREVIEW}",
+    "critic.mini_batch": "ppo_mini_batch_size",
+    "critic.epochs": "ppo_epochs",
     "critic.global_micro_batch": f"ppo_micro_batch_size <{ENGINE_PREVIEW}",
     "critic.token_budget": "ppo_max_token_len_per_gpu",
     "values.micro_batch": f"forward_micro_batch_size_per_gpu <{ENGINE_PREVIEW}",

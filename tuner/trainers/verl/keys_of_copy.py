@@ -24,4 +24,6 @@ def keys_of_copy(settings: Settings, version: str) -> tuple[str, ...]:
     released = [read_defaults(version, config).tree for config in configs]
     released += [recipe.tree for recipe in RECIPES]
     own = [key for key in keys if not any(contains(tree, split_key(key)) for tree in released)]
+    counted = {key for factor in settings.batch_factors for key in factor.keys}
+    own = [key for key in own if key not in counted]
     return tuple(key for key in own if PPO_COVERAGE.classification(key, version).kind not in _KNOWN)

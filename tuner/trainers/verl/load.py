@@ -101,6 +101,7 @@ def parse(
         program=program,
         folder=folder if primary is None else primary.folder,
         package=package,
+        python_path=tuple(folders),
         requested=requested,
         fork=fork,
         started=trainer or Program.PPO,

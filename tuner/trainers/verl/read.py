@@ -16,6 +16,8 @@ from tuner.trainers.verl.fields.batching import (
     LOG_PROB,
     UPDATE_ENTROPY,
     BatchRole,
+    own_epochs,
+    own_mini_batch,
     read_batch,
     read_batching,
     talks,
@@ -118,7 +120,7 @@ def read(
     rollout = source.part(
         "rollout", read_rollout, model, batch, actor.engine, cluster.gpu, rollout_engine_version
     )
-    critic = source.part("critic", _critic, critic_model or model, cluster.gpus)
+    critic = source.part("critic", _critic, critic_model or model, cluster.gpus, batch)
     if validates_only(settings) and rollout.colocated and not _loads_optimizer(settings):
         actor = replace(actor, engine=replace(actor.engine, takes_steps=False))
         critic = None if critic is None else replace(critic, engine=replace(critic.engine, takes_steps=False))
@@ -329,14 +331,18 @@ def _is_adapter(source: ReleaseSettings, actor: Engine) -> bool:
     return source.since("0.7.1") and has_adapters(source)
 
 
-def _critic(source: ReleaseSettings, model: ModelShape, gpus: int) -> Critic | None:
+def _critic(source: ReleaseSettings, model: ModelShape, gpus: int, batch: Batch) -> Critic | None:
     if not uses_critic(source.settings):
         return None
     engine = source.part("critic.engine", read_engine, "critic", model, gpus)
     return Critic(
         model=_value_model(model, engine),
         engine=engine,
-        update=Pass(batching=read_batching(source, "critic", engine)),
+        update=Pass(
+            batching=read_batching(source, "critic", engine),
+            mini_batch_sequences=own_mini_batch(source, batch),
+            epochs=own_epochs(source, batch),
+        ),
         values=Pass(batching=read_batching(source, "values", engine)),
         saving=read_saving(source, "critic", engine),
     )

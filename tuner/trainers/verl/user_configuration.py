@@ -75,6 +75,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
     program: str = ""  # the module or file that the launch starts; empty where nobody says
     folder: str = ""  # where the configuration lies, or is typed; empty where nobody says
     package: str = ""  # the installed verl that would run it, where that release is not bundled
+    python_path: tuple[str, ...] = ()  # folders that a script starts it in, and has Python look in
     requested: bool = False  # the user names the release that it is laid on
     fork: Fork | None = None  # the project that it is for, where that is not verl itself
     started: Program = Program.PPO  # the program of verl that reads it
@@ -180,8 +181,12 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
             settings = completed(self.fork, replace(settings, program=program))
         if code is not None and code.has_trainer and not self.started.fine_tunes:
             from tuner.trainers.verl.added_parts import added_parts  # most launches lie in no copy
+            from tuner.trainers.verl.batch_factors import batch_factors
 
             settings = replace(settings, added_parts=added_parts(settings, version, code))
+            settings = replace(settings, batch_factors=batch_factors(settings, version, code))
+        if code is not None and code.has_trainer:
+            settings = replace(settings, programs_beside=code.programs_beside(self.program, self.python_path))
         return LoadedConfiguration(
             settings=settings,
             version=version,

@@ -26,6 +26,7 @@ class RefusedBy(Enum):
     HYDRA = "Hydra"  # by the configuration, which is read from the copy of the trainer itself
     ENGINE = "rollout engine"
     MEGATRON = "Megatron-Core"
+    PYTHON = "Python"  # by what it finds on its path
 
 
 class CodeGuard(Struct, frozen=True, kw_only=True):

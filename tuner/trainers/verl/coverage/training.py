@@ -47,16 +47,6 @@ def _recomputed_layers(job: OmissionContext) -> str | None:
     return next((key for key, values in usual.items() if job.settings.get(key) not in values), None)
 
 
-def _critic_batches(job: OmissionContext) -> str | None:
-    if job.workload.critic is None:
-        return None
-    keys = (key for key in ("critic.ppo_mini_batch_size", "critic.ppo_epochs") if job.settings.is_set(key))
-    return next(
-        (key for key in keys if job.settings.get(key) != job.settings.get(key.replace("critic", _ACTOR))),
-        None,
-    )
-
-
 TRAINING: tuple[Omission, ...] = (
     Omission(
         name=N_("VeOmni's kernels"),
@@ -205,12 +195,5 @@ TRAINING: tuple[Omission, ...] = (
         ),
         patterns=(f"{_ROLLOUT}.enable_rollout_routing_replay",),
         affects=Affects.HOST,
-    ),
-    Omission(
-        name=N_("the critic's own mini-batches"),
-        reason=N_("the critic is taken to step as often as the actor"),
-        patterns=("critic.{ppo_mini_batch_size,ppo_epochs}",),
-        affects=Affects.SECONDS,
-        trigger=_critic_batches,
     ),
 )

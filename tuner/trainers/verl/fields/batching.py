@@ -12,6 +12,7 @@ from tuner.trainers.fields import (
     Ruled,
     read_fields,
 )
+from tuner.trainers.verl.batch_factors import factor_of
 from tuner.trainers.verl.fields.context import ReleaseContext
 from tuner.trainers.verl.programs import Program
 from tuner.trainers.verl.roles import trains_apart, weighs_kl_in_reward, weighs_kl_loss
@@ -153,6 +154,26 @@ def _averages_router_losses(source: ReleaseSettings) -> bool:
     return kind == "aux_loss" and source.number(f"{section}.moe_aux_loss_coeff", default=1.0) != 0
 
 
+def own_mini_batch(source: ReleaseSettings, batch: Batch) -> int | None:
+    """Sequences of the critic's mini-batch; None where it is the actor's.
+
+    Since 0.4 both mini-batches are prompts, each with all its responses. Before, the critic's are sequences.
+
+    Source: verl 0.2.0.post2 ``workers/fsdp_workers.py:621``, 0.3.0.post1 line 647 and
+    ``workers/megatron_workers.py:508`` (no ``rollout.n``); 0.4.0 ``workers/fsdp_workers.py:800-801``.
+    """
+    prompts = source.since("0.4.0") or source.copy.critic_counts_prompts
+    size = source.integer("critic.mini_batch", default=batch.mini_batch_prompts)
+    sequences = min(size * (batch.responses_per_prompt if prompts else 1), batch.sequences)
+    return None if sequences == batch.mini_batch_sequences else sequences
+
+
+def own_epochs(source: ReleaseSettings, batch: Batch) -> int | None:
+    """How often the critic goes through the batch; None where it does so as often as the actor."""
+    epochs = source.integer("critic.epochs", default=batch.epochs)
+    return None if epochs == batch.epochs else epochs
+
+
 def read_batching(source: ReleaseSettings, role: BatchRole, engine: Engine) -> Batching:
     """How the micro-batches of one pass are filled.
 
@@ -176,18 +197,33 @@ def _prompts(context: ReleaseContext) -> int:
     if source.value("batch.prompts") == 0 and source.value("recipe.rollout_nodes") is not None:
         rounds = source.integer("recipe.mini_batches", default=1)
         return int(_MINI_BATCH.read(context)) * rounds
-    return source.integer("batch.prompts", default=1024)
+    return source.integer("batch.prompts", default=1024) * _factor(source, "batch.prompts")
 
 
 def _set_prompts(context: ReleaseContext, batch: Batch) -> Assignments:
-    return (("batch.prompts", batch.prompts),)
+    return (("batch.prompts", batch.prompts // _factor(context.source, "batch.prompts")),)
+
+
+def _factor(source: ReleaseSettings, meaning: str) -> int:
+    """By what a copy multiplies a size."""
+    return factor_of(source.settings, source.key(meaning))
+
+
+def _mini_batch(context: ReleaseContext) -> int:
+    size = context.source.integer("batch.mini_batch_prompts", default=256)
+    return size * _factor(context.source, "batch.mini_batch_prompts")
+
+
+def _set_mini_batch(context: ReleaseContext, batch: Batch) -> Assignments:
+    factor = _factor(context.source, "batch.mini_batch_prompts")
+    return (("batch.mini_batch_prompts", batch.mini_batch_prompts // factor),)
 
 
 def _asks_to_balance(context: ReleaseContext) -> bool:
     return not context.source.v1_trainer
 
 
-_MINI_BATCH: Plain[ReleaseContext] = Plain("mini_batch_prompts", "batch.mini_batch_prompts", COUNT, 256)
+_MINI_BATCH: Ruled[ReleaseContext] = Ruled("mini_batch_prompts", _mini_batch, _set_mini_batch)
 
 BATCH: tuple[Field[ReleaseContext], ...] = (
     Ruled("prompts", _prompts, _set_prompts),
@@ -298,8 +334,9 @@ def _micro_batch(context: PassContext) -> int:
     if _reads_global_size(context):
         everywhere = context.source.integer(_global_size(context))
         if everywhere is not None:
-            return max(1, everywhere // _dividing_ranks(context)) * _repeats(context)
-    return context.source.integer(_size(context), default=1)
+            share = max(1, everywhere // _dividing_ranks(context))
+            return share * _repeats(context) * _factor(context.source, _global_size(context))
+    return context.source.integer(_size(context), default=1) * _factor(context.source, _size(context))
 
 
 def _global_size(context: PassContext) -> str:
@@ -339,9 +376,10 @@ def _set_micro_batch(context: PassContext, batching: Batching) -> Assignments:
     sequences, source = batching.micro_batch_sequences, context.source
     size, everywhere = _size(context), _global_size(context)
     if not _reads_global_size(context) or source.value(everywhere) is None:
-        return ((size, sequences),)
+        return ((size, max(1, sequences // _factor(source, size))),)
     if not source.has(size):  # a copy of an older one, which counts over all ranks alone
-        return ((everywhere, sequences * _dividing_ranks(context) // _repeats(context)),)
+        repeats = _repeats(context) * _factor(source, everywhere)
+        return ((everywhere, max(1, sequences // repeats) * _dividing_ranks(context)),)
     return ((size, sequences), (everywhere, None))  # it would win, and verl refuses both
 
 

@@ -5,6 +5,7 @@ looked for in the copy that a launch would run. Nothing is imported or run. Text
 is parsed: parsing all files of a release takes a second, and the few that decide take a fraction of it.
 """
 
+import ast
 import os
 import re
 from collections.abc import Collection, Iterable
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tuner.file_state import FileState
-from tuner.files import note
+from tuner.files import is_there, note
 from tuner.trainers.verl.trainer_code.code_line import CodeLine
 from tuner.trainers.verl.trainer_code.kept_answers import KeptAnswers
 from tuner.trainers.verl.trainer_code.python_files import PythonFiles, file_states
@@ -182,6 +183,37 @@ class TrainerCode:
         return self._snapshot.answers.answer(
             ("file", path), lambda: any(path in f"/{name}" for name in self._snapshot.files.texts)
         )
+
+    def tree(self, name: str) -> "ast.Module | None":
+        """The syntax tree of a file by its path; None of what is no Python."""
+        from tuner.trainers.verl.trainer_code.statements import parsed  # few launches ask
+
+        return parsed(self._snapshot.files.texts[name])
+
+    def imports(self, program: str, folder: str) -> tuple[str, ...]:
+        """The files with a folder in their path whose modules a program names; none where it is not here."""
+        path = f"/{program.removesuffix('.py').replace('.', '/')}.py"
+        texts = self._snapshot.files.texts
+        text = next((text for name, text in texts.items() if path.endswith(f"/{name}")), "")
+        named = (name for name in texts if folder in name)
+        return tuple(name for name in named if re.search(rf"\b{Path(name).stem}\b(?=\s+import)", text))
+
+    def programs_beside(self, module: str, starts: Collection[str]) -> tuple[str, ...] | None:
+        """The modules of the folder in which a module is not; None where it is there, or may be elsewhere.
+
+        Args:
+            module: that a launch starts by its name.
+            starts: folders in which Python looks, as far as a script says; of others the copy is the first.
+        """
+        package, _dot, name = module.rpartition(".")
+        begins = package.startswith(f"{self.root.name}.") and name.isidentifier()
+        elsewhere = starts and str(self.root.parent) not in starts
+        if not begins or elsewhere or not is_there(self.root / "__init__.py", Path.is_file):
+            return None
+        folder = self.root.parent.joinpath(*package.split("."))
+        if not is_there(folder, Path.is_dir) or is_there(folder / name) or is_there(folder / f"{name}.py"):
+            return None
+        return tuple(sorted(f"{package}.{file.stem}" for file in folder.glob("*.py") if file.stem[0] != "_"))
 
     def takes_whole(self, section: str) -> bool:
         """Whether some file takes a section as a whole, by its last word."""

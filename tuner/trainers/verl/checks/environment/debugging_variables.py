@@ -2,7 +2,7 @@
 
 What it checks
 --------------
-What a script exports, puts in front of the program or hands to ``ray job submit``, and ``ray_kwargs.ray_init.runtime_env.env_vars`` of the settings:
+What a script exports, puts in front of the program or hands to ``ray job submit``, itself or in the file of ``--runtime-env``, which then decides, and ``ray_kwargs.ray_init.runtime_env.env_vars`` of the settings:
 
 * ``CUDA_LAUNCH_BLOCKING=1``;
 * ``NCCL_P2P_DISABLE=1`` on GPUs that NVLink or its like connects, and ``NCCL_SHM_DISABLE=1`` beside it;
