@@ -30,7 +30,7 @@ def read_group_filter(source: ReleaseSettings, batch: Batch) -> GroupFilter:
     settings = source.settings
     if source.v1_trainer and settings.program is None and starts_ppo(settings.started):
         waits = source.text("v1_mode", default="sync") == "sync"
-        written = source.integer("filter.at_once", default=1, minimum=-_ANY)  # verl itself refuses less than 1
+        written = source.integer("filter.at_once", default=1, minimum=-_ANY)  # verl refuses less than 1
         at_once = max(1, written)
         return GroupFilter(kept_share=kept, assumed=share is None, at_once=float(at_once) if waits else None)
     limit = source.integer("filter.most_rounds", default=0, minimum=-_ANY)
