@@ -30,6 +30,7 @@ class CopyFacts(Struct, frozen=True, kw_only=True):
     sync_offloads: bool = False  # the weight sync moves the trainer's weights to the host, whatever is set
     processes_weights: bool | None = None  # vLLM's are made ready after each weight sync; None: no copy
 
+    stages_wake_up: bool = False  # vLLM's cache comes back after new weights, as with 0.4; before, with them
     packed_models: tuple[str, ...] | None = None  # the types that it packs; None where it packs any
     repeats_micro_batches: bool = False  # a micro-batch takes every response of so many prompts
     budgets_scale_loss: bool = False  # the loss is divided by micro-batches of a fixed size always
@@ -61,6 +62,7 @@ def copy_facts(settings: Settings) -> CopyFacts:
         keeps_model_length=any(_keeps_length(has, file) for file in _SERVERS),
         sync_offloads=has(_OFFLOADS, _MANAGERS, "offload_param _offload_param _is_offload_param"),
         processes_weights=has("process_weights_after_loading", _VLLM),
+        stages_wake_up=has("inference_engine wake_up kv_cache", _MANAGERS),
         packed_models=packed_models(settings),
         # ``log_prob_micro_batch_size *= rollout.n`` in copies of verl 0.1; in no release that is bundled
         repeats_micro_batches=has("log_prob_micro_batch_size rollout n", _WORKERS),
