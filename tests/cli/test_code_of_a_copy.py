@@ -634,7 +634,7 @@ def test_what_tools_put_behind_a_response_is_left_out_of_its_length(
 def test_a_cache_that_the_copy_wakes_behind_the_new_weights(
     repository: Path, tags: str, staged: bool
 ) -> None:
-    """verl 0.3.0.post1 ``sharding_manager/fsdp_vllm.py:94`` wakes it with the weights, 0.4.0 line 194 later."""
+    """verl 0.3.0.post1 ``sharding_manager/fsdp_vllm.py:94`` wakes it with the weights, 0.4.0 later."""
     manager = repository / "verl" / "workers" / "sharding_manager" / "fsdp_vllm.py"
     manager.parent.mkdir(parents=True, exist_ok=True)
     manager.write_text(
