@@ -2,7 +2,7 @@
 
 What it checks
 --------------
-``trainer.n_gpus_per_node`` against the devices of ``CUDA_VISIBLE_DEVICES``, or of its like, that a script exports or puts in front of the program, for a job of one node.
+``trainer.n_gpus_per_node`` against the devices of ``CUDA_VISIBLE_DEVICES``, or of its like, that a script exports or puts in front of the program, and against ``ray_kwargs.ray_init.num_gpus``, for a job of one node.
 The override asks for as many GPUs as there are to see; the other way is a line of the script that shows more of them.
 
 Why it matters
@@ -27,8 +27,10 @@ from collections.abc import Iterator
 from tuner.counted import counted
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
+from tuner.inputs.user_input import Count
 from tuner.language import N_, _
 from tuner.trainers.verl.checks.guards import CodeGuard
+from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.workload import Workload
 
@@ -45,12 +47,14 @@ RULE = Rule(
 GUARDS = (CodeGuard(words="get_placement_groups ready pgs ray get", fails=True, unless="ray init address"),)
 
 _PER_NODE, _NODES = "trainer.n_gpus_per_node", "trainer.nnodes"
+_NUMBER = "ray_kwargs.ray_init.num_gpus"
+_HANDED_ON = Releases(since="0.6.0")  # with all of ``ray_init``: ``trainer/main_ppo.py:61-66``
 _ADDRESSES = ("ray_kwargs.ray_init.address", "ray_init.address")
 
 
 def check(settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:
     """A finding where a node of the job has more GPUs than its Ray sees."""
-    shown = settings.shown_gpus
+    shown = _shown(settings, version)
     asked = settings.integer(_PER_NODE, default=8)
     if shown is None or asked <= shown.value or settings.integer(_NODES, default=1) != 1:
         return
@@ -78,3 +82,14 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
             _("A Ray that runs on the machine before the script does has the devices of its own start."),
         ),
     )
+
+
+def _shown(settings: Settings, version: str) -> Count | None:
+    """The GPUs that Ray is told of, the fewest where two say so; None where nothing says."""
+    number, origin = settings.get(_NUMBER), settings.origin(_NUMBER)
+    place = None if origin is None else origin.location
+    if version not in _HANDED_ON or not isinstance(number, int) or place is None:
+        return settings.shown_gpus
+    told = Count(value=number, text=f"{_NUMBER}={number}", location=place)
+    shown = settings.shown_gpus
+    return told if shown is None or told.value < shown.value else shown
