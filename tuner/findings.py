@@ -85,7 +85,7 @@ class Finding(Struct, frozen=True, kw_only=True):
     location: Location | None = None
     notes: tuple[str, ...] = ()  # caveats, one sentence each
     set_aside: bool = False  # the configuration is read as if its cause were not there
-    read_at: str = ""  # the line of the trainer's copy that reads what is set aside, and fails without it
+    read_at: str = ""  # the line of the trainer's copy that reads what is set aside
     hides_value: bool = False  # its overrides move a value that may be a secret
     not_in_copy: bool = False  # what it rests on does not stand in the copy of the trainer that runs
     effect: Numerics | None = None  # on the training, where it is another than the rule's own

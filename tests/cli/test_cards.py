@@ -180,3 +180,17 @@ def test_a_job_that_fits_the_box_alone_does_not_fit_what_pytorch_is_offered(tmp_
     said = run("advise", str(script), "--gpu", "a100-80g", "--verl-version", "0.4.1").out
     assert re.match(r"MAY NOT FIT  [\d.]+ to (79|80)\.[\d] of 79.1 GiB in train", said)
     assert "of 79.1 GiB" in said
+
+
+def test_a_device_of_a_vendor_is_no_card_of_another_where_none_is_named(tmp_path: Path) -> None:
+    config = tmp_path / "run.yaml"
+    config.write_text(
+        "trainer: {device: npu}\nactor_rollout_ref: {model: {path: Qwen/Qwen2.5-0.5B-Instruct}}\n"
+    )
+    words = ("advise", str(config), "-f", "json", "--verl-version", "0.6.1")
+    answer = json.loads(run(*words).out)
+    assert answer["workload"]["cluster"]["gpu"]["vendor"] == "huawei"
+    assert answer["premises"]["gpu_assumed"]
+    assert "CFG193" not in [one["code"] for one in answer["findings"]]
+    answer = json.loads(run(*words, "--gpu", "h100-sxm").out)
+    assert "CFG193" in [one["code"] for one in answer["findings"] if one["refuses"]]

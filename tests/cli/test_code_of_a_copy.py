@@ -687,3 +687,20 @@ def test_a_key_that_only_the_copy_reads(
     dead = [finding for finding in answer["findings"] if finding["code"] == "CFG101"]
 
     assert bool(dead) is not has_it
+
+
+@pytest.mark.parametrize(("tags", "staged"), [("tags=['kv_cache']", True), ("", False)])
+def test_a_cache_that_the_copy_wakes_behind_the_new_weights(
+    repository: Path, tags: str, staged: bool
+) -> None:
+    """verl 0.3.0.post1 ``sharding_manager/fsdp_vllm.py:94`` wakes it with the weights, 0.4.0 later."""
+    manager = repository / "verl" / "workers" / "sharding_manager" / "fsdp_vllm.py"
+    manager.parent.mkdir(parents=True, exist_ok=True)
+    manager.write_text(
+        "class FSDPVLLMShardingManager:\n"
+        "    def __enter__(self):\n"
+        f"        self.inference_engine.wake_up({tags})\n"
+    )
+    (repository / "run.sh").write_text(LAUNCH)
+    answer = advice(repository, "--verl-version", "0.3.0.post1", "--engine-version", "0.8.3")
+    assert answer["workload"]["rollout"]["staged_wake_up"] is staged

@@ -81,6 +81,36 @@ def test_what_is_told_otherwise_or_not_known_is_no_number_of_devices(
     assert "VISIBLE_DEVICES" not in reason
 
 
+def refusals(folder: Path, script: str) -> list[str]:
+    """The refusals of one kind that a script gets, and what they would have pasted."""
+    findings = advised(folder, script)["findings"]
+    return [one["overrides"][0] for one in findings if one["code"] == "CFG202" and one["refuses"]]
+
+
+ASKING = f"{PPO} trainer.n_gpus_per_node=4"
+
+
+@pytest.mark.parametrize("shown", ["export CUDA_VISIBLE_DEVICES=0,1\n", "CUDA_VISIBLE_DEVICES=3,5 "])
+def test_a_ray_of_its_own_that_sees_too_few_gpus_stops_the_job(shown: str, tmp_path: Path) -> None:
+    assert refusals(tmp_path, f"{shown}{ASKING}\n") == ["trainer.n_gpus_per_node=2"]
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        f"ray start --head\nCUDA_VISIBLE_DEVICES=0,1 {ASKING}\n",
+        f"export CUDA_VISIBLE_DEVICES=0,1\nray job submit -- {ASKING}\n",
+        f"export RAY_ADDRESS=auto\nexport CUDA_VISIBLE_DEVICES=0,1\n{ASKING}\n",
+        f"CUDA_VISIBLE_DEVICES=0,1 {ASKING} +ray_init.address=auto\n",
+        f"CUDA_VISIBLE_DEVICES=0,1 {ASKING} trainer.nnodes=2\n",
+        f"CUDA_VISIBLE_DEVICES=0,1,2,3 {ASKING}\n",
+        f"CUDA_VISIBLE_DEVICES=0,1\n{ASKING}\n",
+    ],
+)
+def test_a_ray_that_is_not_the_programs_own_has_its_own_devices(script: str, tmp_path: Path) -> None:
+    assert not refusals(tmp_path, script)
+
+
 @pytest.mark.parametrize(
     ("script", "said"),
     [

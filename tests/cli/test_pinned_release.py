@@ -44,3 +44,49 @@ def test_what_pins_nothing_tells_nothing(tmp_path: Path, text: str) -> None:
     newest = premises(tmp_path)["release"]
     (tmp_path / "requirements.txt").write_text(text)
     assert premises(tmp_path)["release"] == newest
+
+
+PPO = """python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo data.train_batch_size=64 \\
+    actor_rollout_ref.model.path=Qwen/Qwen2.5-7B-Instruct actor_rollout_ref.rollout.name=vllm"""
+
+
+def engines(folder: Path, text: str, file: str) -> tuple[str, str, str]:
+    """The release and the engine that are taken beside one file, and why that release."""
+    (folder / ".git").mkdir()
+    (folder / "run.sh").write_text(PPO)
+    (folder / "verl").mkdir()  # a submodule that nobody fetched
+    (folder / file).write_text(text)
+    answer = run("advise", str(folder / "run.sh"), "--gpu", "h100-sxm", "-f", "json")
+    told = json.loads(answer.out)["premises"]
+    return told["release"], told["engine"].partition(" ")[2], told["release_reason"]
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "release", "engine"),
+    [
+        ("requirements.txt", "vllm==0.8.4\n", "0.6.0", "0.8.4"),
+        ("requirements.txt", "tensordict<=0.6.2\nvllm==0.8.4\n", "0.4.1", "0.8.4"),
+        ("Dockerfile", "FROM you/verl:ngc-th2.6.0-cu126-vllm0.8.4-flashinfer0.2.2\n", "0.6.0", "0.8.4"),
+        ("Dockerfile", "FROM ubuntu\nRUN pip install --no-cache vllm==0.11.0\n", "0.8.0", "0.11.0"),
+        ("README.md", "```bash\npip install vllm==0.8.5.post1\n```\n", "0.8.0", "0.8.5.post1"),
+        ("setup.py", "install_requires=['vllm==0.6.3']\n", "0.4.1", "0.6.3"),
+    ],
+)
+def test_an_engine_that_is_pinned_bounds_the_release(
+    tmp_path: Path, file: str, text: str, release: str, engine: str
+) -> None:
+    told = engines(tmp_path, text, file)
+    assert told[:2] == (release, engine)
+    assert told[2] == f"the newest that allows vLLM {engine}, which {tmp_path.name}/{file} pins"
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("README.md", "It was tried with vllm==0.8.4.\n"),
+        ("requirements.txt", "vllm>=0.8.4\n"),
+        ("Dockerfile", "# FROM vllm/vllm-openai:v0.8.4\nFROM ubuntu\n"),
+    ],
+)
+def test_what_pins_no_engine_bounds_nothing(tmp_path: Path, file: str, text: str) -> None:
+    assert "newest bundled release" in engines(tmp_path, text, file)[2]

@@ -36,7 +36,7 @@ def said(repository: Path, overrides: str, command: str = "advise", *options: st
 def test_the_way_out_is_a_plus(repository: Path) -> None:
     text = said(repository, "env.width=6")
     assert "CFG001 unknown-key" in text
-    assert "verl/trainer/house.py:2 reads it, and fails without it: write +env.width=..." in text
+    assert "verl/trainer/house.py:2 reads it: write +env.width=..." in text
     assert "The figures are those of the job without it." in text
     assert "ake it away" not in text
 
@@ -44,7 +44,7 @@ def test_the_way_out_is_a_plus(repository: Path) -> None:
 def test_of_many_keys_it_is_said_once(repository: Path) -> None:
     text = said(repository, "env.width=6 env.height=7 env.depth=8")
     assert "The same of env.height, env.depth." in text
-    assert "verl/trainer/house.py:2 reads them, and fails without them: write +env.width=..., " in text
+    assert "verl/trainer/house.py:2 reads them: write +env.width=..., " in text
     assert "+env.height=..., +env.depth=... The figures are those of the job without them." in text
     assert "Take them away" not in text
 
@@ -63,3 +63,10 @@ def test_a_word_that_another_section_has_is_not_enough(repository: Path) -> None
 def test_check_says_it_as_well(repository: Path) -> None:
     text = said(repository, "env.width=6", "check", "--output-format", "full")
     assert "verl/trainer/house.py:2 reads env.width: +env.width=... gives it." in text
+
+
+def test_a_key_is_read_by_a_name_of_its_section(repository: Path) -> None:
+    code = "def walk(self):\n    env_config = self.config.env\n    return env_config.get('steps', 1)\n"
+    (repository / "verl" / "trainer" / "walk.py").write_text(code)
+    assert "verl/trainer/walk.py:3 reads it: write +env.steps=..." in said(repository, "env.steps=6")
+    assert "Take it away or fix it" in said(repository, "trainer.steps=6")

@@ -10,7 +10,7 @@ from tuner.errors import InputError
 from tuner.evidence import Evidence
 from tuner.gpus import counted, find_gpu, memory_bytes_of, namesakes, nearest_gpu
 from tuner.hardware import Cluster, Gpu
-from tuner.inputs.machine import TargetMachine
+from tuner.inputs.machine import HUAWEI, TargetMachine
 from tuner.inputs.user_input import Count, OpenArgument, Processes
 from tuner.language import _
 from tuner.trainers.protocol import Loaded
@@ -19,6 +19,7 @@ from tuner.units import GIB, GIGA, parse_rate
 if TYPE_CHECKING:
     from tuner.inputs.record.read import RunRecord
 
+_ASSUMED_OF = {HUAWEI: "ascend-910b"}  # the card that stands in for an unknown one, by its vendor
 _LARGEST_GIB = 1_000_000
 NETWORK_BYTES_PER_S = 50.0 * GIGA  # 400 Gbit/s per GPU, as in the reference designs of 8-GPU nodes
 
@@ -84,6 +85,15 @@ def _with_memory(premises: Premises, name: str | None, count: int | None, amount
     )
     reason = _("{memory}; the speed of {nearest} is assumed").format(memory=said, nearest=nearest.name)
     return ChosenGpu(gpu=gpu, reason=reason, assumed=True)
+
+
+def card_for(card: ChosenGpu, premises: Premises, loaded: Loaded) -> ChosenGpu:
+    """The card, or one of the vendor that the configuration names where nothing names a card."""
+    name = _ASSUMED_OF.get(loaded.card_vendor())
+    if name is None or not card.assumed or premises.gpu_memory is not None:
+        return card
+    gpu = replace(find_gpu(name), evidence=Evidence.HEURISTIC)
+    return replace(card, gpu=gpu, reason=_("assumed, for the device that the configuration names"))
 
 
 def machine_of(card: ChosenGpu, premises: Premises) -> TargetMachine:

@@ -16,6 +16,7 @@ from tuner.inputs.environment import EnvironmentVariable
 from tuner.inputs.interpolation import MISSING, Resolver, UnresolvedError
 from tuner.inputs.secrets import shown_override, shown_value
 from tuner.inputs.tree import Path, Tree, contains, dotted, leaves, lookup, merged, nested, split_key
+from tuner.inputs.user_input import Count
 from tuner.language import _
 from tuner.override_text import override_key
 
@@ -121,6 +122,7 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
             where it is there, or where nobody knows.
         environment: what the launch gives the program beside its settings, of what libraries read.
         started: the module or file that the launch starts; empty where nobody says.
+        shown_gpus: the GPUs of a node that the launch shows to a Ray of its own; None where it shows all.
         composed: what Hydra has of its own files and overrides, where that is less than ``tree``.
     """
 
@@ -138,6 +140,7 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
     programs_beside: tuple[str, ...] | None = None
     environment: tuple[EnvironmentVariable, ...] = ()
     started: str = ""
+    shown_gpus: Count | None = None
     composed: Tree | None = None
 
     @cached_property

@@ -45,6 +45,7 @@ class Processes(Struct, frozen=True, kw_only=True):
     per_node: Count | None = None
     nodes: Count | None = None
     visible: Count | None = None  # accelerators of a node that the launch shows to them
+    ray_apart: bool = False  # the script starts a Ray beside them, or hands them to one that runs
     open_per_node: OpenArgument | None = None  # the launch says how many, by what only a run would tell
 
 

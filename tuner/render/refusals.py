@@ -64,12 +64,9 @@ def _unread() -> str:
 def _read(findings: Sequence[Finding]) -> str:
     """What lifts the refusals of keys that the code of the launch reads."""
     text = (
-        _("{line} reads it, and fails without it: write {keys} The figures are those of the job without it.")
+        _("{line} reads it: write {keys} The figures are those of the job without it.")
         if len(findings) == 1
-        else _(
-            "{line} reads them, and fails without them: write {keys} The figures are those of the job "
-            "without them."
-        )
+        else _("{line} reads them: write {keys} The figures are those of the job without them.")
     )
     lines = listed(dict.fromkeys(finding.read_at for finding in findings))
     return text.format(

@@ -203,17 +203,24 @@ def beyond(case: Case, site: Site, size: int) -> tuple[str, ...]:
 
 
 def smaller(case: Case, site: Site) -> Workload | None:
-    """The workload with the largest micro-batches of this pass that fit, the smallest if none does.
+    """The workload with the largest micro-batches of this pass that fit.
 
-    None when the pass is as small as it can be.
+    Where none does, with the largest of those that peak no higher than the smallest: the peak is another
+    moment's then. None when the pass is as small as it can be.
     """
     workload = case.workload
     candidates = site.smaller_sizes(workload)
     if not candidates:
         return None
-    size = case.largest(
-        candidates,
-        lambda size: site.resized(workload, size),
-        accept=lambda other: case.eases(other, site.phase),
-    )
-    return site.resized(workload, size or candidates[0])
+
+    def resized(size: int) -> Workload:
+        return site.resized(workload, size)
+
+    def peak(other: Workload) -> int:
+        return case.with_workload(other).peak_bytes(site.phase)
+
+    size = case.largest(candidates, resized, accept=lambda other: case.eases(other, site.phase))
+    if size is None:
+        lowest = peak(resized(candidates[0]))
+        size = case.largest(candidates, resized, accept=lambda other: peak(other) <= lowest)
+    return resized(size or candidates[0])

@@ -131,6 +131,9 @@ class Loaded(Protocol):
     def cluster_size(self) -> tuple[int, int]:
         """The trainer's GPUs per node, and nodes."""
 
+    def card_vendor(self) -> str:
+        """The vendor whose cards the settings ask for by a key of its own; empty where they take any."""
+
     def choose_rollout_engine(self, *, requested: str | None, look: bool) -> RolloutEngineChoice | None:
         """The version of the rollout engine; None where the trainer generates by itself, or not at all.
 

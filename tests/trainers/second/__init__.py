@@ -156,6 +156,9 @@ class LoadedMinirl(Struct, frozen=True, kw_only=True):
             "machines.nodes", default=1
         )
 
+    def card_vendor(self) -> str:
+        return ""
+
     def choose_rollout_engine(self, *, requested: str | None, look: bool) -> RolloutEngineChoice:
         return RolloutEngineChoice(name="vLLM", version=requested or "0.11.0", reason="asked for")
 

@@ -6,7 +6,7 @@ and what they leave different is unknown afterwards.
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from tuner.errors import Location
 from tuner.inputs.shell.conditions import Conditions, Status, both, either
@@ -39,6 +39,7 @@ class BranchShell(Protocol):
     streams: Outlet
     uncertain: int  # branches around the statement that nobody knows whether they are taken
     doubts: list[UndecidedPart]  # what would tell whether these are taken
+    left_apart: list["LeftApart"]  # where the loop or the function around may be left, in their order
 
     def statement(self, node: Node) -> Status:
         """Follow one statement."""
@@ -48,6 +49,13 @@ class BranchShell(Protocol):
 
     def expander(self) -> Expander:
         """What expands words at this point."""
+
+
+class LeftApart(NamedTuple):
+    """How a script is at a ``break`` or a ``return`` of which nobody knows whether it is reached."""
+
+    scope: Scope
+    causes: tuple[UndecidedPart, ...]
 
 
 class Branches:
@@ -163,6 +171,12 @@ class Branches:
         two_left = self._branch(second, causes)
         two_output = self._shell.streams.printed_since(outside)
         location = self._shell.source.location(place)
+        for left, scope, goes_on in (
+            (one_left, before, not two_left),
+            (two_left, self._shell.scope, not one_left),
+        ):
+            if goes_on and _ends_loop(left):
+                self._shell.left_apart.append(LeftApart(scope.copy(), causes))
         if two_left and not one_left:
             self._shell.scope.take(before)
             self._shell.streams.print_either(one_output, one_output, location, causes)
@@ -235,6 +249,11 @@ class Branches:
         """What judges the tests of a statement."""
         source = self._shell.source
         return Conditions(self._shell.scope, source, self._shell.expander(), source.location(node))
+
+
+def _ends_loop(left: ExitShell | ReturnFromFunction | LeaveLoop | None) -> bool:
+    """Whether a branch ends the loop around it, and the script goes on behind it or behind its function."""
+    return isinstance(left, ReturnFromFunction) or (isinstance(left, LeaveLoop) and left.ends)
 
 
 def _patterns(item: Node) -> list[Node]:

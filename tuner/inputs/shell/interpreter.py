@@ -1,13 +1,13 @@
 """Follows a script statement by statement, on values alone."""
 
 import contextlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from tuner.errors import InputError, Location
 from tuner.inputs.shell.assignments import Assignments
-from tuner.inputs.shell.branches import Branches
+from tuner.inputs.shell.branches import Branches, LeftApart
 from tuner.inputs.shell.builtins import Builtins
 from tuner.inputs.shell.conditions import Conditions, Status, opposite
 from tuner.inputs.shell.effort import MOST_CHARACTERS, MOST_STEPS, TooMuchError
@@ -63,6 +63,7 @@ class Interpreter:
         self.uncertain = 0  # branches around the statement that nobody knows whether they are taken
         self.beside = 0  # statements around the statement behind which a "&" stands
         self.doubts: list[UndecidedPart] = []  # what is not run that would tell
+        self.left_apart: list[LeftApart] = []  # where the loop or the function around may be left
         self.given_up: list[UndecidedPart] = []  # loops, and commands that other commands print
         self.too_long: LongLoop | None = None  # the outermost loop in which following took too much
         self.commands: list[StartedProgram] = []
@@ -142,6 +143,15 @@ class Interpreter:
             return left.status
         finally:
             self.scope.take(outside)
+
+    @contextlib.contextmanager
+    def leaving_apart(self) -> Iterator[list[LeftApart]]:
+        """Follow a loop or a function, with a list of where it may be left and nothing else is."""
+        outside, self.left_apart = self.left_apart, []
+        try:
+            yield self.left_apart
+        finally:
+            self.left_apart = outside
 
     def go_on(self, joined_list: Node, first: Status, before: int) -> Status:
         """Follow what stands behind ``&&`` or ``||``, after the status of what stands before it."""

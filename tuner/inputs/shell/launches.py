@@ -17,7 +17,7 @@ from tuner.inputs.shell.side_servers import servers_near, side_server
 from tuner.inputs.shell.started_program import StartedProgram
 from tuner.inputs.shell.undecided_parts import UndecidedPart, together
 from tuner.inputs.shell.values import Field, Text, text
-from tuner.inputs.shell.visible_devices import visible_devices
+from tuner.inputs.shell.visible_devices import meets_ray, visible_devices
 from tuner.inputs.user_input import Count, OpenArgument, Processes, SideServer
 
 _DISTRIBUTED = frozenset({"torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch"})
@@ -54,6 +54,7 @@ class Launch(Struct, frozen=True, kw_only=True):
 def launches(commands: Sequence[StartedProgram]) -> tuple[Launch, ...]:
     """The Python programs among the commands, in the order of the script."""
     started, servers = [], list[SideServer]()
+    ray_apart = any(meets_ray(command.environment, " ".join(texts(command.words))) for command in commands)
     for command in commands:
         server = side_server(command)
         if server is not None:
@@ -69,7 +70,7 @@ def launches(commands: Sequence[StartedProgram]) -> tuple[Launch, ...]:
                     environment=command.environment,
                     location=command.location,
                     certain=command.certain,
-                    processes=_processes(words[:position], command),
+                    processes=_processes(words[:position], command, ray_apart),
                     doubts=command.doubts,
                     folders=command.folders,
                     variables=command.variables,
@@ -139,7 +140,7 @@ def _module_or_file(words: Sequence[Field], start: int) -> int | None:
     return None
 
 
-def _processes(words: Sequence[Field], command: StartedProgram) -> Processes:
+def _processes(words: Sequence[Field], command: StartedProgram, ray_apart: bool) -> Processes:
     """What the options in front of a program say: ``--nproc_per_node=8``, ``--nnodes 2``.
 
     PyTorch's launcher starts one process on a node where it is not told how many: its option's default.
@@ -153,6 +154,7 @@ def _processes(words: Sequence[Field], command: StartedProgram) -> Processes:
         per_node=per_node,
         nodes=_count(words, "--nnodes"),
         visible=visible_devices((*command.environment, *typed), command.location),
+        ray_apart=ray_apart,
         open_per_node=_open_count(words, _PER_NODE) if per_node is None else None,
     )
 

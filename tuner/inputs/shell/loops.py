@@ -12,9 +12,13 @@ from tuner.inputs.shell.source import Node
 from tuner.inputs.shell.undecided_parts import UndecidedKind, UndecidedPart
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from tuner.inputs.shell.branches import LeftApart
     from tuner.inputs.shell.long_loop import LongLoop
 
 MOST_ROUNDS = 1_000  # of one loop
+_ENDLESS = (["true"], [":"], ["[ 1 ]"], ["[[ 1 ]]"], ["((1))"], ["(( 1 ))"], ["[ true ]"], ["[[ true ]]"])
 _ROUNDS_BESIDE = 10  # of one that watches a server while the script goes on, and never ends by itself
 
 
@@ -24,6 +28,9 @@ class LoopShell(BranchShell, Protocol):
     given_up: list[UndecidedPart]  # loops that were followed no further
     too_long: "LongLoop | None"  # that took more work than a script may
     beside: int  # statements around this one that run beside the script: a "&" stands behind them
+
+    def leaving_apart(self) -> "AbstractContextManager[list[LeftApart]]":
+        """Follow a loop, with a list of where it may be left."""
 
 
 class Loops:
@@ -46,7 +53,8 @@ class Loops:
         """Follow a loop, which is named where that takes too much: the outermost one at last."""
         source = self._shell.source
         try:
-            return follow(node)
+            with self._shell.leaving_apart():
+                return follow(node)
         except TooMuchError:
             from tuner.inputs.shell.long_loop import long_loop  # of few scripts
 
@@ -119,7 +127,7 @@ class Loops:
         body = node.child_by_field_name("body")
         conditions = [child for child in node.named_children if child != body]
         until = node.children[0].type == "until"
-        endless = [self._shell.source.of(condition) for condition in conditions] in (["true"], [":"])
+        endless = [self._shell.source.of(condition) for condition in conditions] in _ENDLESS
         for _ in range(_ROUNDS_BESIDE if endless and self._shell.beside else MOST_ROUNDS):
             before = len(self._shell.scope.consulted)
             status = self._shell.run_all(conditions)
@@ -130,8 +138,20 @@ class Loops:
                 )
             if not status or not self._round(body):
                 return True
+            if endless and self._may_be_left(node):
+                return None
         self._give_up(node)
         return True
+
+    def _may_be_left(self, loop: Node) -> bool:
+        """Whether what nobody knows ends a loop that nothing else does; the script is then as after a round.
+
+        Such a loop waits for something: for a server, or for the other nodes.
+        """
+        left_apart = self._shell.left_apart
+        for left in left_apart:
+            self._shell.scope.merge(left.scope, self._shell.source.location(loop), left.causes)
+        return bool(left_apart)
 
     def _give_up(self, loop: Node) -> None:
         """Note a loop that goes on, unless it runs beside the script."""

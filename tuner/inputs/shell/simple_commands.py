@@ -6,7 +6,7 @@ Source: GNU Bash manual, "Simple Commands" and "Command Search and Execution".
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from tuner.errors import Location
 from tuner.inputs.shell.assignments import Assignments
@@ -25,6 +25,11 @@ from tuner.inputs.shell.streams import Streams
 from tuner.inputs.shell.undecided_parts import UndecidedKind, UndecidedPart, together
 from tuner.inputs.shell.values import Field, Text, text
 from tuner.inputs.shell.visible_devices import exported_devices
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from tuner.inputs.shell.branches import LeftApart
 
 
 class CommandShell(Protocol):
@@ -46,6 +51,9 @@ class CommandShell(Protocol):
 
     def deeper(self, run: Callable[[], Status], place: Location) -> Status:
         """Follow something that may lead to itself."""
+
+    def leaving_apart(self) -> "AbstractContextManager[list[LeftApart]]":
+        """Follow a function, with a list of where it may be left."""
 
     def expander(self) -> Expander:
         """What expands words at this point."""
@@ -165,7 +173,8 @@ class SimpleCommands:
         self._shell.scope.arguments, self._shell.source = tuple(arguments), function.source
         self._assignments.local_names.append(set())
         try:
-            return self._shell.deeper(partial(self._shell.statement, function.body), function.location)
+            with self._shell.leaving_apart():
+                return self._shell.deeper(partial(self._shell.statement, function.body), function.location)
         except ReturnFromFunction as left:
             return left.status
         finally:

@@ -19,6 +19,7 @@ from tuner.inputs.shell.undecided_parts import UndecidedKind, UndecidedPart, tog
 from tuner.inputs.shell.values import Text, Unknown, joined, text
 
 _YAML_FILE = re.compile(r"[\w.-]*\w\.ya?ml\b")
+_SOCKET = re.compile(r"/dev/(?:tcp|udp)/")  # a redirection that fails where nothing listens
 _OUTWARDS = frozenset({">", ">>", ">|", "&>", "&>>", ">&"})
 
 
@@ -175,9 +176,15 @@ class Streams:
             elif child.type == "file_redirect" and any(part.type == "<" for part in child.children):
                 self.given = None
         try:
-            return self._shell.run_all([node.children[0], *behind])
+            status = self._shell.run_all([node.children[0], *behind])
         finally:
             self.given, self._output = before, output
+        port = next((child for child in node.children if _SOCKET.search(self._shell.source.of(child))), None)
+        if not status or port is None or port.type != "file_redirect":
+            return status
+        line = " ".join(self._shell.source.written(node).split())
+        place = self._shell.source.location(node)
+        return self._shell.scope.decide(UndecidedPart(kind=UndecidedKind.STATUS, text=line, location=place))
 
     def _leads_away(self, node: Node) -> bool:
         """Whether a redirection takes the standard output elsewhere: ``> file``, ``>&2``."""

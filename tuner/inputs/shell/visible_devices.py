@@ -9,18 +9,30 @@ from tuner.inputs.shell.values import Text
 from tuner.inputs.user_input import Count
 
 DEVICE_NAMES = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ASCEND_RT_VISIBLE_DEVICES")
+_ADDRESS = "RAY_ADDRESS"  # of a Ray that runs already, which has the devices that it was started with
+_RAY = re.compile(r"\bray\s+(?:start|up|job\s+submit|submit|exec|attach)\b")
 _DEVICE = re.compile(r"\d{1,4}|(?:GPU|MIG)-[\w/-]+")
 _MOST = 1_000
 
 
 def exported_devices(scope: Scope) -> tuple[tuple[str, Text], ...]:
-    """What a script exports of them to every program that it starts."""
-    values = ((name, scope.variables.get(name)) for name in DEVICE_NAMES)
+    """What a script exports of them, and of Ray's address, to every program that it starts."""
+    values = ((name, scope.variables.get(name)) for name in (*DEVICE_NAMES, _ADDRESS))
     return tuple(
         (name, value)
         for name, value in values
         if isinstance(value, Text) and (scope.exports_all or name in scope.exported)
     )
+
+
+def meets_ray(environment: Iterable[tuple[str, Text]], line: str) -> bool:
+    """Whether a command starts a Ray, hands a program to one that runs, or is told the address of one.
+
+    Args:
+        environment: of the command.
+        line: its words, with blanks between them.
+    """
+    return _ADDRESS in dict(environment) or _RAY.search(line) is not None
 
 
 def visible_devices(environment: Iterable[tuple[str, Text]], place: Location) -> Count | None:

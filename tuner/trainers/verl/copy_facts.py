@@ -43,6 +43,7 @@ class CopyFacts(Struct, frozen=True, kw_only=True):
     sync_offloads: bool = False  # the weight sync moves the trainer's weights to the host, whatever is set
     processes_weights: bool | None = None  # vLLM's are made ready after each weight sync; None: no copy
 
+    stages_wake_up: bool = False  # vLLM's cache comes back after new weights, as with 0.4; before, with them
     packed_models: tuple[str, ...] | None = None  # the types that it packs; None where it packs any
     critic_counts_prompts: bool = False  # its mini-batch, as 0.4 does
     repeats_micro_batches: bool = False  # a micro-batch takes every response of so many prompts
@@ -79,6 +80,7 @@ def copy_facts(settings: Settings) -> CopyFacts:
         limits_sequences=has("config max_num_seqs", _VLLM),
         sync_offloads=has(_OFFLOADS, _MANAGERS, "offload_param _offload_param _is_offload_param"),
         processes_weights=has("process_weights_after_loading", _VLLM),
+        stages_wake_up=has("inference_engine wake_up kv_cache", _MANAGERS),
         packed_models=packed_models(settings),
         # verl 0.4.0 ``workers/fsdp_workers.py:800``; 0.3.0.post1 line 647 divides by the ranks alone
         critic_counts_prompts=has("ppo_mini_batch_size rollout_n", _WORKERS),

@@ -15,6 +15,7 @@ from tuner.trainers.verl import checks, unset_defaults
 from tuner.trainers.verl.coverage.tables import left_out
 from tuner.trainers.verl.read import (
     NO_MODELS,
+    card_vendor,
     choose_rollout_engine,
     cluster_size,
     critic_model_key,
@@ -32,6 +33,7 @@ from tuner.trainers.verl.write import override_writer
 from tuner.workload import ANY_LENGTHS, Lengths, Quantity, ServiceRole, Workload
 
 if TYPE_CHECKING:
+    from tuner.trainers.verl.rollout_engine_versions import EnginePin
     from tuner.trainers.verl.trainer_code.package import TrainerCode
     from tuner.workload.place import FailurePlace
 
@@ -46,6 +48,7 @@ class LoadedConfiguration(Struct, frozen=True, kw_only=True):
     version: str
     base: Base
     code: "TrainerCode | None" = None  # that the launch would run, where that is not the release itself
+    engine_pin: "EnginePin | None" = None  # of the repository, where no code is there
     critic_model_key: str = critic_model_key
 
     @property
@@ -84,11 +87,19 @@ class LoadedConfiguration(Struct, frozen=True, kw_only=True):
     def cluster_size(self) -> tuple[int, int]:  # noqa: D102
         return cluster_size(self.settings)
 
+    def card_vendor(self) -> str:  # noqa: D102
+        return card_vendor(self.settings)
+
     def choose_rollout_engine(  # noqa: D102
         self, *, requested: str | None, look: bool
     ) -> RolloutEngineChoice | None:
         return choose_rollout_engine(
-            self.settings, version=self.version, requested=requested, look=look, code=self.code
+            self.settings,
+            version=self.version,
+            requested=requested,
+            look=look,
+            code=self.code,
+            pin=self.engine_pin,
         )
 
     def workload(  # noqa: D102

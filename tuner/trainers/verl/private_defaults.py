@@ -28,6 +28,7 @@ from tuner.trainers.verl.trainer_code.find import (
 )
 
 if TYPE_CHECKING:
+    from tuner.trainers.verl.rollout_engine_versions import EnginePin
     from tuner.trainers.verl.trainer_code.package import TrainerCode
     from tuner.trainers.verl.unread_copy import UnreadCopy
 
@@ -50,6 +51,7 @@ class PrivateCopies:
         self._codes: dict[FilePath, TrainerCode | None] = {}
         self._codes_around: dict[FilePath, TrainerCode | None] = {}
         self._below = cache(packages_below)  # a walk through the repository
+        self._engine_pins: dict[str, EnginePin | None] = {}
 
     def code(self, package: FilePath) -> "TrainerCode | None":
         """The code of the package that a copy lies in."""
@@ -62,6 +64,14 @@ class PrivateCopies:
         if folder not in self._codes_around:
             self._codes_around[folder] = code_around(folder.absolute(), self._below)
         return self._codes_around[folder]
+
+    def engine_pin(self, folder: str) -> "EnginePin | None":
+        """The rollout engine that the repository around a launch pins."""
+        if folder not in self._engine_pins:
+            from tuner.trainers.verl.engine_pins import pinned_engine  # of launches without a copy
+
+            self._engine_pins[folder] = pinned_engine(folder)
+        return self._engine_pins[folder]
 
     def find(self, folder: FilePath, config: str) -> PrivateDefaults | None:
         """The copy, as :func:`private_defaults` finds it."""

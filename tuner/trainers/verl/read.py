@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from tuner.architectures import find_architecture
 from tuner.hardware import Cluster
+from tuner.inputs.machine import HUAWEI
 from tuner.inputs.settings import Settings
 from tuner.model_shape import ModelShape
 from tuner.trainers.protocol import RolloutEngineChoice
@@ -69,6 +70,7 @@ _POLL_S = 2.0  # of the trainer of 0.9, and no setting changes it
 NO_MODELS: Mapping[str, ModelShape] = MappingProxyType({})
 
 if TYPE_CHECKING:
+    from tuner.trainers.verl.rollout_engine_versions import EnginePin
     from tuner.trainers.verl.trainer_code.package import TrainerCode
 
 
@@ -180,13 +182,14 @@ def choose_rollout_engine(
     requested: str | None,
     look: bool,
     code: "TrainerCode | None" = None,
+    pin: "EnginePin | None" = None,
 ) -> RolloutEngineChoice | None:
     """The version of the settings' rollout engine, see :func:`choose_version`; None where there is none."""
     source = source_of(settings, version)
     if source.program.fine_tunes:
         return None
     rollout_engine = read_rollout_engine(source)
-    return choose_version(rollout_engine, version, requested=requested, look=look, code=code)
+    return choose_version(rollout_engine, version, requested=requested, look=look, code=code, pin=pin)
 
 
 def model_path(settings: Settings) -> str | None:
@@ -267,6 +270,11 @@ def cluster_size(settings: Settings) -> tuple[int, int]:
         return gpus, settings.integer(apart_nodes, default=1, minimum=1)
     gpus = settings.integer("trainer.n_gpus_per_node", default=8, minimum=1)
     return gpus, settings.integer("trainer.nnodes", default=1, minimum=1)
+
+
+def card_vendor(settings: Settings) -> str:
+    """The vendor of the cards that ``trainer.device`` names; empty of ``cuda``, which is more than one's."""
+    return HUAWEI if settings.get("trainer.device") == "npu" else ""
 
 
 def _actor(source: ReleaseSettings, model: ModelShape, gpus: int) -> Actor:

@@ -5,6 +5,7 @@ verl. A release is taken with the version that is named, else with the installed
 newest that its requirements allow.
 """
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
@@ -55,6 +56,16 @@ _REQUIRED = {
     RolloutEngine.TENSORRT_LLM: (_Allowed(since="0", newest="1.2.0rc6", oldest="1.2.0rc6", word="oldest"),),
 }
 
+
+class EnginePin(Struct, frozen=True, kw_only=True):
+    """An engine's one version in the repository of a launch, and the file that says so."""
+
+    engine: RolloutEngine
+    version: str
+    file: str  # by its name, with that of its folder
+    below: str = ""  # the release of verl that something else beside it rules out, with all newer ones
+
+
 _ALLOWED_BY = {
     "newest": N_("the newest that verl {release} allows"),
     "oldest": N_("the oldest that verl {release} allows"),
@@ -69,6 +80,7 @@ def choose_version(
     requested: str | None = None,
     look: bool = False,
     code: "TrainerCode | None" = None,
+    pin: EnginePin | None = None,
 ) -> RolloutEngineChoice | None:
     """The version to rest on; None with transformers, which generates in the trainer.
 
@@ -78,6 +90,7 @@ def choose_version(
         requested: the version that was asked for.
         look: whether an installed one counts.
         code: the copy of verl that would run, whose own files may allow others than the release.
+        pin: of the repository of the launch, where no copy of verl is there to say more.
 
     Raises:
         InputError: ``requested`` is no version number, or the release refuses it when it starts.
@@ -95,6 +108,9 @@ def choose_version(
     if required is not None and _refusal(rollout_engine, release, required.version) is None:
         version = required.version
         reason = _("the newest that {file} allows").format(file=required.file)
+    of_engine = pin is not None and pin.engine is rollout_engine
+    if pin is not None and of_engine and _refusal(rollout_engine, release, pin.version) is None:
+        version, reason = pin.version, _("{file} pins it").format(file=pin.file)
     if installed is not None:
         reason += _("; the installed {installed} does not run with it").format(installed=installed)
     return RolloutEngineChoice(name=name, version=version, reason=reason)
@@ -103,6 +119,29 @@ def choose_version(
 def newest_allowed(rollout_engine: RolloutEngine, release: str) -> str:
     """The version that a release is read with where nobody names one; empty for transformers."""
     return "" if rollout_engine is RolloutEngine.TRANSFORMERS else _allowed(rollout_engine, release).newest
+
+
+def newest_release_with(rollout_engine: RolloutEngine, version: str, releases: Sequence[str]) -> str | None:
+    """The newest release whose requirements allow a version, else that asks for an older one; None without.
+
+    Args:
+        rollout_engine: which one.
+        version: of the engine.
+        releases: of verl, the oldest first.
+    """
+    older = [
+        release
+        for release in releases
+        if at_least(version, _allowed(rollout_engine, release).oldest)
+        and _refusal(rollout_engine, release, version) is None
+    ]
+    allowing = [release for release in older if _allows(_allowed(rollout_engine, release), version)]
+    return next(iter((allowing or older)[-1:]), None)
+
+
+def _allows(allowed: _Allowed, version: str) -> bool:
+    """Whether a version that is not too old is none too new; that it is a repackaged one does not count."""
+    return allowed.word == "oldest" or at_least(allowed.newest, version)
 
 
 def _allowed(rollout_engine: RolloutEngine, release: str) -> _Allowed:

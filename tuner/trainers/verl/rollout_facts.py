@@ -60,7 +60,7 @@ def _vllm(source: ReleaseSettings, version: str, model: ModelShape, actor: Engin
         )
     if not at_least(version, OLDEST_SERVED):
         facts |= _COPIED_WORKER
-    elif not source.since("0.4.0"):  # verl wakes weights and cache together, whatever vLLM can
+    elif not source.since("0.4.0") and not source.copy.stages_wake_up:  # together, whatever vLLM can
         facts |= {"staged_wake_up": False}
     return facts | {
         "own_process": source.since("0.7.1"),  # before, its workers are the trainer's processes

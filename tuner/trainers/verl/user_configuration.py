@@ -57,11 +57,13 @@ from tuner.trainers.verl.unmodelled_choice import (
     unmodelled_engine,
 )
 from tuner.trainers.verl.unmodelled_engines import EngineChoice
+from tuner.trainers.verl.visible_gpus import override_of, shown_gpus, visible_gpus
 
 if TYPE_CHECKING:
     from tuner.inputs.user_input import Count, MissingConfiguration, Processes
     from tuner.trainers.verl.primary import Primary
     from tuner.trainers.verl.required_release import RequiredRelease
+    from tuner.trainers.verl.rollout_engine_versions import EnginePin
     from tuner.trainers.verl.trainer_code.package import TrainerCode
     from tuner.trainers.verl.whole_configuration import WholeConfiguration
 
@@ -166,6 +168,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
             has_statement=self._statements_of(code),
             environment=self.environment,
             started=self.program,
+            shown_gpus=shown_gpus(self.processes),
             composed=None if self._whole_configuration is None else self._whole_configuration.tree,
         )
         settings.rest_on(defaults.settings)
@@ -192,6 +195,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
             version=version,
             base=self.copy.stated_in(replace(base, missing=missing, laid_on=self.laid_on), version),
             code=code,
+            engine_pin=self._engine_pin if code is None or not code.has_trainer else None,
         )
 
     def _statements_of(self, code: "TrainerCode | None") -> Callable[[str, str], bool] | None:
@@ -234,8 +238,6 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         if not self.started.fine_tunes:
             yield from self.arguments.overrides
             if self.processes_per_node is not None:
-                from tuner.trainers.verl.visible_gpus import override_of  # few launches say which they see
-
                 yield override_of(self.processes_per_node)
             return
         from tuner.trainers.verl.fine_tuning_config import is_choice
@@ -285,14 +287,22 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
             return told_by_program(self.started)
         if self.fork is None and likeness is None and self.required is not None:
             return self.required.choice or told_release(None, self.program, None, "")
-        return told_release(self.fork, self.program, likeness, self.copy.likened())
+        told = told_release(self.fork, self.program, likeness, self.copy.likened())
+        if told is None and nothing_tells and self._engine_pin is not None:
+            from tuner.trainers.verl.engine_pins import release_with
+
+            return release_with(self._engine_pin)
+        return told
+
+    @property
+    def _engine_pin(self) -> "EnginePin | None":
+        """The rollout engine that the repository pins; None where a project brings its own."""
+        return None if self.fork is not None or not self.folder else self.copies.engine_pin(self.folder)
 
     @property
     def processes_per_node(self) -> "Count | None":
         """The processes on a node that the launch itself starts, where each of them has a GPU."""
         if not self.started.fine_tunes:
-            from tuner.trainers.verl.visible_gpus import visible_gpus
-
             return visible_gpus(self.processes, self.keys)
         from tuner.trainers.verl.fine_tuning_launch import per_node
 

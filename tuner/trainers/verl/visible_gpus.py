@@ -25,6 +25,14 @@ def visible_gpus(processes: Processes | None, keys: Collection[Path]) -> Count |
     return processes.visible
 
 
+def shown_gpus(processes: Processes | None) -> Count | None:
+    """The GPUs that a launch shows to the Ray that its program starts; None where it shows all, or none is.
+
+    A Ray that the script starts, and one that takes the job, have the devices of their own start.
+    """
+    return None if processes is None or processes.ray_apart else processes.visible
+
+
 def override_of(count: Count) -> Override:
     """The number as an override of the key that stands for it."""
     return Override(

@@ -86,12 +86,18 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
 def as_read_by(code: "TrainerCode", finding: Finding) -> Finding:
     """The finding on a key that Hydra refuses, with the line of a copy of the trainer that reads it.
 
-    The line has the last words of the key, of which one alone may be that of another section.
+    The line has the last words of the key, of which one alone may be that of another section; or the last one
+    and a name of the section, such as ``env_config`` of ``env``, with no word for the sections between.
     """
     if not finding.set_aside:
         return finding
     key = finding.keys[0]
+    section, *_between, last = key.split(".") if "." in key else ("", key)
     line = next(iter(code.lines(key.split(".")[-_WORDS:], stops=False)), None)
+    if line is None and section and not _between:
+        line = code.line_of_name(f"{section}_config", (last,), "") or code.line_of_name(
+            f"config_{section}", (last,), ""
+        )
     if line is None:
         return finding
     note = _("{line} reads {key}: +{key}=... gives it.").format(line=line, key=key)

@@ -1,0 +1,95 @@
+"""More GPUs of a node than the launch shows to Ray
+
+What it checks
+--------------
+``trainer.n_gpus_per_node`` against the devices of ``CUDA_VISIBLE_DEVICES``, or of its like, that a script exports or puts in front of the program, and against ``ray_kwargs.ray_init.num_gpus``, for a job of one node.
+The override asks for as many GPUs as there are to see; the other way is a line of the script that shows more of them.
+
+Why it matters
+--------------
+The program starts Ray by itself, and Ray counts the devices that its variable shows.
+verl compares: where the GPUs are fewer than the job wants it raises ``ValueError``, and a copy from before that comparison waits for them for ever.
+
+When it does not apply
+----------------------
+A script that starts Ray by itself (``ray start``), hands the job to one (``ray job submit``), or names its address (``RAY_ADDRESS``, ``ray_kwargs.ray_init.address``): that one has the devices of its own start.
+Jobs of several nodes, for which Ray has to run before.
+Devices that only a run would tell.
+
+Sources
+-------
+Ray documentation, accelerator support: ``CUDA_VISIBLE_DEVICES`` limits what Ray detects.
+verl 0.4.1 ``trainer/ppo/ray_trainer.py:108-117``, 0.9.1 ``single_controller/ray/base.py:226-242`` (``_check_resource_available``) and line 160, where ``ray.get`` waits for the placement groups.
+"""
+
+from collections.abc import Iterator
+
+from tuner.counted import counted
+from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.inputs.settings import Settings
+from tuner.inputs.user_input import Count
+from tuner.language import N_, _
+from tuner.trainers.verl.checks.guards import CodeGuard
+from tuner.trainers.verl.checks.releases import Releases
+from tuner.trainers.verl.checks.report import assign, report
+from tuner.workload import Workload
+
+RULE = Rule(
+    code="CFG202",
+    name="gpus-not-shown",
+    summary=N_("more GPUs of a node than the launch shows to Ray"),
+    severity=Severity.ERROR,
+    goal=Goal.CORRECTNESS,
+    numerics=Numerics.EXACT,
+    refuses=True,
+)
+
+GUARDS = (CodeGuard(words="get_placement_groups ready pgs ray get", fails=True, unless="ray init address"),)
+
+_PER_NODE, _NODES = "trainer.n_gpus_per_node", "trainer.nnodes"
+_NUMBER = "ray_kwargs.ray_init.num_gpus"
+_HANDED_ON = Releases(since="0.6.0")  # with all of ``ray_init``: ``trainer/main_ppo.py:61-66``
+_ADDRESSES = ("ray_kwargs.ray_init.address", "ray_init.address")
+
+
+def check(settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:
+    """A finding where a node of the job has more GPUs than its Ray sees."""
+    shown = _shown(settings, version)
+    asked = settings.integer(_PER_NODE, default=8)
+    if shown is None or asked <= shown.value or settings.integer(_NODES, default=1) != 1:
+        return
+    if any(settings.get(key) is not None for key in _ADDRESSES):
+        return
+    message = _(
+        "{key}={asked} and {text} ({place}): the Ray that the program starts sees {shown}, and {release} "
+        "wants {asked}"
+    ).format(
+        key=_PER_NODE,
+        asked=asked,
+        text=shown.text,
+        place=shown.location,
+        shown=counted(shown.value, "GPU"),
+        release=workload.release,
+    )
+    yield report(
+        RULE,
+        settings,
+        message,
+        keys=[_PER_NODE],
+        overrides=[assign(settings, _PER_NODE, shown.value)],
+        notes=(
+            _("Or show {asked} devices by {name}.").format(asked=asked, name=shown.text.partition("=")[0]),
+            _("A Ray that runs on the machine before the script does has the devices of its own start."),
+        ),
+    )
+
+
+def _shown(settings: Settings, version: str) -> Count | None:
+    """The GPUs that Ray is told of, the fewest where two say so; None where nothing says."""
+    number, origin = settings.get(_NUMBER), settings.origin(_NUMBER)
+    place = None if origin is None else origin.location
+    if version not in _HANDED_ON or not isinstance(number, int) or place is None:
+        return settings.shown_gpus
+    told = Count(value=number, text=f"{_NUMBER}={number}", location=place)
+    shown = settings.shown_gpus
+    return told if shown is None or told.value < shown.value else shown
