@@ -131,6 +131,10 @@ class Loaded(Protocol):
     def cluster_size(self) -> tuple[int, int]:
         """The trainer's GPUs per node, and nodes."""
 
+    @property
+    def card_vendor(self) -> str | None:
+        """Whose cards the settings name, as a profile calls them; None where they name those of no vendor."""
+
     def choose_rollout_engine(self, *, requested: str | None, look: bool) -> RolloutEngineChoice | None:
         """The version of the rollout engine; None where the trainer generates by itself, or not at all.
 

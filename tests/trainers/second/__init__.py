@@ -142,6 +142,10 @@ class LoadedMinirl(Struct, frozen=True, kw_only=True):
     def validates_only(self) -> bool:
         return False
 
+    @property
+    def card_vendor(self) -> None:
+        return None
+
     def model_path(self) -> str | None:
         return self.settings.text("policy")
 

@@ -16,6 +16,7 @@ from tuner.trainers.verl.coverage.tables import left_out
 from tuner.trainers.verl.read import (
     NO_MODELS,
     choose_rollout_engine,
+    card_vendor,
     cluster_size,
     critic_model_key,
     critic_model_path,
@@ -83,6 +84,10 @@ class LoadedConfiguration(Struct, frozen=True, kw_only=True):
 
     def cluster_size(self) -> tuple[int, int]:  # noqa: D102
         return cluster_size(self.settings)
+
+    @property
+    def card_vendor(self) -> str | None:  # noqa: D102
+        return card_vendor(self.settings)
 
     def choose_rollout_engine(  # noqa: D102
         self, *, requested: str | None, look: bool

@@ -63,6 +63,7 @@ from tuner.workload import (
 critic_model_key = "critic.model.path"
 #: Where every release has the models of actor and critic, and the one that is fine-tuned.
 _PLACEHOLDERS = ("~/models/deepseek-llm-7b-chat", "~/models/gemma-1.1-7b-it")
+_NPU = "npu"  # the device of torch_npu
 _POLL_S = 2.0  # of the trainer of 0.9, and no setting changes it
 NO_MODELS: Mapping[str, ModelShape] = MappingProxyType({})
 
@@ -265,6 +266,14 @@ def cluster_size(settings: Settings) -> tuple[int, int]:
         return gpus, settings.integer(apart_nodes, default=1, minimum=1)
     gpus = settings.integer("trainer.n_gpus_per_node", default=8, minimum=1)
     return gpus, settings.integer("trainer.nnodes", default=1, minimum=1)
+
+
+def card_vendor(settings: Settings) -> str | None:
+    """Whose cards the device is of; None of ``cuda``, which is what verl calls NVIDIA's and AMD's alike.
+
+    Source: verl 0.9.1 ``utils/device.py`` (``get_device_name``, ``is_torch_npu_available``).
+    """
+    return "huawei" if settings.get("trainer.device") == _NPU else None
 
 
 def _actor(source: ReleaseSettings, model: ModelShape, gpus: int) -> Actor:
