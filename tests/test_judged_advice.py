@@ -1,7 +1,8 @@
 """Advice that a reader with verl's code open called wrong or harmful does not come back.
 
 ``tests/data/judged-advice.jsonl`` has a job for each piece, as overrides of our own making, with the file and
-line of the release that it was judged by; a ``gpu`` of null is a card that nobody names. A piece that may be said and not pasted is ``pasted_only``.
+line of the release that it was judged by; a ``gpu`` of null is a card that nobody names. A piece that may be
+said and not pasted is ``pasted_only``.
 """
 
 import json

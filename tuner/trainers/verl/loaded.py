@@ -15,8 +15,8 @@ from tuner.trainers.verl import checks, unset_defaults
 from tuner.trainers.verl.coverage.tables import left_out
 from tuner.trainers.verl.read import (
     NO_MODELS,
-    choose_rollout_engine,
     card_vendor,
+    choose_rollout_engine,
     cluster_size,
     critic_model_key,
     critic_model_path,
