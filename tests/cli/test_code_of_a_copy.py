@@ -628,3 +628,29 @@ def test_what_tools_put_behind_a_response_is_left_out_of_its_length(
     assert ("what tools put behind a response (tool_response_length)" in text) is said
     told = " ".join(run("check", str(tmp_path / "run.sh"), "--gpu", "h100-sxm").out.split())
     assert ("sequences may be longer than counted" in told) is said
+
+
+LOADER = """def process_image(image):
+    image["max_pixels"] = {bound}
+    return fetch_image(image)
+"""
+
+
+@pytest.mark.parametrize(
+    ("bound", "bounded"),
+    [('int(os.getenv("MAX_PIXELS", 8294400))', True), ("16384 * 28 * 28", False)],
+)
+def test_a_variable_that_the_loader_of_the_copy_resizes_images_to_is_a_bound(
+    repository: Path, bound: str, bounded: bool
+) -> None:
+    """Not a size that they are taken to have: an image is 1,280 tokens all the same, and 2,048 at most."""
+    folder = repository / "verl" / "utils" / "dataset"
+    folder.mkdir(parents=True)
+    (folder / "vision_utils.py").write_text(LOADER.format(bound=bound))
+    launch = LAUNCH.replace("Qwen2.5-7B-Instruct", "Qwen2.5-VL-7B-Instruct")
+    longer = f"{launch} data.max_prompt_length=8192 data.image_key=images"
+    write(repository, workers=TIMEOUT, launch=f"export MAX_PIXELS={2048 * 28 * 28}\n{longer}")
+    images = advice(repository, "--verl-version", "0.6.1")["workload"]["batch"]["images"]
+
+    assert images["tokens"] == 1280
+    assert images["most_tokens"] == (2048 if bounded else 8192)

@@ -12,6 +12,7 @@ from tuner.inputs.settings import Settings
 
 _MAIN, _WORKERS, _MANAGERS, _VLLM = "main_ppo", "fsdp_workers", "sharding_manager", "rollout/vllm_rollout"
 _SERVERS = ("vllm_rollout/vllm_async_server", "sglang_rollout/async_sglang_server")
+_LOADERS = ("utils/tokenizer", "dataset/vision_utils")
 _ACTOR = "dp_actor"
 _OFFLOADS = "offload_fsdp_model_to_cpu"
 
@@ -29,6 +30,7 @@ class CopyFacts(Struct, frozen=True, kw_only=True):
     keeps_model_length: bool = False  # its servers take ``rollout.max_model_len``, which 0.7.0's overwrite
     sync_offloads: bool = False  # the weight sync moves the trainer's weights to the host, whatever is set
     processes_weights: bool | None = None  # vLLM's are made ready after each weight sync; None: no copy
+    bounds_pixels: bool = False  # its loader resizes images to ``MAX_PIXELS`` of the environment
 
     packed_models: tuple[str, ...] | None = None  # the types that it packs; None where it packs any
     repeats_micro_batches: bool = False  # a micro-batch takes every response of so many prompts
@@ -61,6 +63,8 @@ def copy_facts(settings: Settings) -> CopyFacts:
         keeps_model_length=any(_keeps_length(has, file) for file in _SERVERS),
         sync_offloads=has(_OFFLOADS, _MANAGERS, "offload_param _offload_param _is_offload_param"),
         processes_weights=has("process_weights_after_loading", _VLLM),
+        bounds_pixels=any(has("max_pixels MAX_PIXELS getenv", file) for file in _LOADERS)
+        or any(has("max_pixels MAX_PIXELS environ", file) for file in _LOADERS),
         packed_models=packed_models(settings),
         # ``log_prob_micro_batch_size *= rollout.n`` in copies of verl 0.1; in no release that is bundled
         repeats_micro_batches=has("log_prob_micro_batch_size rollout n", _WORKERS),
