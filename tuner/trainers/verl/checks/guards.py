@@ -26,6 +26,7 @@ class RefusedBy(Enum):
     HYDRA = "Hydra"  # by the configuration, which is read from the copy of the trainer itself
     ENGINE = "rollout engine"
     MEGATRON = "Megatron-Core"
+    OMEGACONF = "OmegaConf"  # for an attribute that the configuration does not have
 
 
 class CodeGuard(Struct, frozen=True, kw_only=True):

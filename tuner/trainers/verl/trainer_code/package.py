@@ -14,16 +14,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tuner.file_state import FileState
-from tuner.files import note
+from tuner.files import note, read_bytes
 from tuner.trainers.verl.trainer_code.code_line import CodeLine
 from tuner.trainers.verl.trainer_code.kept_answers import KeptAnswers
 from tuner.trainers.verl.trainer_code.python_files import PythonFiles, file_states
+from tuner.units import MIB
 
 if TYPE_CHECKING:
     from tuner.trainers.verl.trainer_code.key_search import KeySearch
+    from tuner.trainers.verl.trainer_code.required_keys import KeyRead
     from tuner.trainers.verl.trainer_code.requirements import Requirement
 
 _TRAINER = "trainer"  # the folder of the package that holds the programs
+_MOST_OF_FILE = 4 * MIB
 _KEPT = 2  # copies that are not read again for every input
 
 
@@ -174,6 +177,25 @@ class TrainerCode:
         return self._snapshot.answers.answer(
             ("whole", section), lambda: self._snapshot.keys.takes_whole(section)
         )
+
+    def required_keys(self, program: str) -> "tuple[KeyRead, ...]":
+        """The keys of the whole configuration that a program reads for sure and without a default.
+
+        Args:
+            program: the module or file that is started.
+        """
+        from tuner.trainers.verl.trainer_code.required_keys import required_keys  # where a copy is started
+
+        file = program if program.endswith(".py") else f"{program.replace('.', '/')}.py"
+        inside = re.search(rf"(?:^|/)({re.escape(self.root.name)}/.*)", file)
+        return () if inside is None else required_keys(inside[1], self._text)
+
+    def _text(self, path: str) -> str | None:
+        """The text of one file by its path below the base; None where it has no such file."""
+        name = str(self.root.parent / path)
+        if name not in self._snapshot.states:
+            return None
+        return read_bytes(Path(name), most=_MOST_OF_FILE).decode("utf-8", errors="replace")
 
     @cached_property
     def _snapshot(self) -> "_Snapshot":
