@@ -654,3 +654,30 @@ def test_a_variable_that_the_loader_of_the_copy_resizes_images_to_is_a_bound(
 
     assert images["tokens"] == 1280
     assert images["most_tokens"] == (2048 if bounded else 8192)
+
+
+FIELDS = """class BaseConfig(collections.abc.Mapping):
+    _target_: str = ""
+
+class RolloutConfig(BaseConfig):
+    name: str = "vllm"
+    {own}: int = 0
+"""
+MAKES = "rollout_config = omega_conf_to_dataclass(self.config.rollout)\n"
+
+
+@pytest.mark.parametrize(
+    ("own", "makes", "refused"),
+    [("other", MAKES, True), ("own_seed", MAKES, False), ("other", "", False)],
+)
+def test_a_key_that_is_no_field_of_the_copys_dataclass_ends_the_job(
+    repository: Path, own: str, makes: str, refused: bool
+) -> None:
+    (repository / "verl" / "workers" / "rollout.py").write_text(FIELDS.format(own=own))
+    defaults = deepcopy(dict(read_defaults("0.7.1", CONFIGS[0]).tree))
+    launch = f"{LAUNCH} +actor_rollout_ref.rollout.own_seed=3"
+    write(repository, workers=f"{TIMEOUT}{makes}", launch=launch, defaults=defaults)
+    answer = advice(repository, "--verl-version", "0.7.1")
+
+    assert (answer["verdict"] == "will_not_start") is refused
+    assert ("CFG001" in codes(answer)) is refused

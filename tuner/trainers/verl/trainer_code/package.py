@@ -178,6 +178,12 @@ class TrainerCode:
             ("whole", section), lambda: self._snapshot.keys.takes_whole(section)
         )
 
+    def dataclass_fields(self, name: str) -> "frozenset[str] | None":
+        """The fields of the dataclass of a name; None where they are not known for sure."""
+        from tuner.trainers.verl.trainer_code.dataclass_fields import dataclass_fields  # few launches ask
+
+        return dataclass_fields(self._snapshot.files.texts, name)
+
     def required_keys(self, program: str) -> "tuple[KeyRead, ...]":
         """The keys of the whole configuration that a program reads for sure and without a default.
 
