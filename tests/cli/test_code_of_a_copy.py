@@ -25,6 +25,12 @@ REFERENCE = """class ActorRolloutRefWorker:
         {wrapped}
 """
 STREAMS = "cpu_offload = None if role == 'actor' else CPUOffload(offload_params=True)"
+BY_KEY = """if role == "actor":
+            cpu_offload = None
+        elif fsdp_config.param_offload:
+            cpu_offload = CPUOffload(offload_params=True)
+        else:
+            cpu_offload = None"""
 BY_HAND = "actor_module_fsdp = FSDP(actor_module, device_id=torch.cuda.current_device())"
 HEADS = """class ActorRolloutRefWorker:
     def build(self):
@@ -681,3 +687,14 @@ def test_a_key_that_is_no_field_of_the_copys_dataclass_ends_the_job(
 
     assert (answer["verdict"] == "will_not_start") is refused
     assert ("CFG001" in codes(answer)) is refused
+
+
+@pytest.mark.parametrize("offloads", [True, False])
+def test_a_reference_is_streamed_where_the_copy_asks_its_key(repository: Path, offloads: bool) -> None:
+    """The switch that a release ignores decides, so that nothing tells to take it away."""
+    launch = f"{LAUNCH} actor_rollout_ref.ref.fsdp_config.param_offload={offloads}"
+    write(repository, workers=REFERENCE.format(wrapped=BY_KEY), launch=launch)
+    answer = advice(repository)
+
+    assert answer["workload"]["reference"]["engine"]["streamed_offload"] is offloads
+    assert "CFG106" not in codes(answer)

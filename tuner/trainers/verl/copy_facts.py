@@ -25,6 +25,7 @@ class CopyFacts(Struct, frozen=True, kw_only=True):
     """
 
     reference_by_hand: bool = False  # the reference stays on the GPU unless ``param_offload`` moves it
+    reference_by_key: bool = False  # FSDP streams its weights from the host where ``param_offload`` says so
     reference_by_kl: bool = False  # a reference is made only where a KL term asks for it, as 0.4 does
     kl_in_reward: bool = False  # it reads ``algorithm.use_kl_in_reward``, as 0.4 does
     keeps_model_length: bool = False  # its servers take ``rollout.max_model_len``, which 0.7.0's overwrite
@@ -57,6 +58,7 @@ def copy_facts(settings: Settings) -> CopyFacts:
 
     return CopyFacts(
         reference_by_hand=has("_is_ref _is_offload_param", _WORKERS) and not has("CPUOffload role", _WORKERS),
+        reference_by_key=_streams_by_key(has),
         # verl 0.4.0 ``trainer/main_ppo.py:144-146``; 0.3.0.post1 line 115 maps it in every job
         reference_by_kl=has("RefPolicy use_kl_loss", _MAIN) or has("RefPolicy use_ref_policy", _MAIN),
         kl_in_reward=has("RefPolicy use_kl_in_reward", _MAIN),
@@ -70,6 +72,13 @@ def copy_facts(settings: Settings) -> CopyFacts:
         repeats_micro_batches=has("log_prob_micro_batch_size rollout n", _WORKERS),
         budgets_scale_loss=_budgets_scale_loss(has),
     )
+
+
+def _streams_by_key(has: Callable[..., bool]) -> bool:
+    """Whether CPU offload of a model that is not trained stands under its ``param_offload``."""
+    fsdp2, asks = "CPUOffloadPolicy", "role param_offload"
+    as_fsdp = has(f"{fsdp2} {asks}", _WORKERS) or not has(f"{fsdp2} role", _WORKERS)
+    return has(f"CPUOffload {asks}", _WORKERS) and as_fsdp
 
 
 def _budgets_scale_loss(has: Callable[..., bool]) -> bool:
