@@ -74,7 +74,7 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
 def check_of_copy(
     settings: Settings, workload: Workload, _version: str, code: "TrainerCode"
 ) -> Iterator[Finding]:
-    """The same, with the fields that the classes of a copy of verl have."""
+    """One finding per unknown key, by the fields that the classes of a copy of verl have."""
     yield from _findings(settings, workload, code)
 
 
