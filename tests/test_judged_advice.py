@@ -1,7 +1,8 @@
 """Advice that a reader with verl's code open called wrong or harmful does not come back.
 
 ``tests/data/judged-advice.jsonl`` has a job for each piece, as overrides of our own making, with the file and
-line of the release that it was judged by. A piece that may be said and not pasted is ``pasted_only``.
+line of the release that it was judged by; a ``gpu`` of null is a card that nobody names. A piece that may be
+said and not pasted is ``pasted_only``.
 """
 
 import json
@@ -23,7 +24,9 @@ def advised(judged: dict[str, Any]) -> Advice:
     program = judged.get("program")
     source, words = ("/dev/null", words) if program is None else ("python3", ["-m", program, *words])
     premises = Premises(
-        gpu="h100-sxm", verl_version=judged["release"], engine_version=judged.get("engine_version")
+        gpu=judged.get("gpu", "h100-sxm"),
+        verl_version=judged["release"],
+        engine_version=judged.get("engine_version"),
     )
     return consult(source, words, premises).advice
 

@@ -201,8 +201,9 @@ def micro_batch_patches(batch: Batch, step_pass: StepPass) -> tuple[int, int, in
     """Patches that the vision tower of one GPU sees in a micro-batch: the least, the expected, the most.
 
     A static micro-batch has as many sequences as it says. A token budget is filled with sequences of their
-    mean length, with the longest at least, and with no tokens but those of images at most. Ranks that share
-    a sequence each run the tower over all of its images. Zero where no image reaches a tower that is known.
+    mean length, with the longest at least, and at most with nothing but tokens of images, whatever the number
+    of sequences is that they are from. Ranks that share a sequence each run the tower over all of its images.
+    Zero where no image reaches a tower that is known.
 
     Source: verl 0.9.1 ``workers/engine/fsdp/transformer_impl.py`` (``prepare_model_inputs``: inputs are
     sliced behind the embedding where the model has a vision tower).
@@ -215,14 +216,11 @@ def micro_batch_patches(batch: Batch, step_pass: StepPass) -> tuple[int, int, in
         for tokens in (images.least_tokens, images.tokens, images.most_tokens)
     )
     local, batching = pass_sequences(batch, step_pass), step_pass.batching
-    if not batching.dynamic:
-        fewest = usual = many = min(batching.micro_batch_sequences, local)
-    else:
-        tokens = micro_batch_tokens(batch, step_pass) * step_pass.engine.parallel.sequence_split
-        mean = max(batch.mean_prompt_tokens, expected) + batch.mean_response_tokens
-        fewest, usual, many = (
-            min(local, max(1, int(tokens // length))) for length in (batch.sequence_tokens, mean, most + 1)
-        )
-        many = max(many, min(local, tokens // (expected + 1)))
     square = tower.patches_per_token
-    return square * fewest * least, square * usual * expected, square * many * most
+    if not batching.dynamic:
+        sequences = min(batching.micro_batch_sequences, local)
+        return square * sequences * least, square * sequences * expected, square * sequences * most
+    tokens = micro_batch_tokens(batch, step_pass) * step_pass.engine.parallel.sequence_split
+    mean = max(batch.mean_prompt_tokens, expected) + batch.mean_response_tokens
+    fewest, usual = (min(local, max(1, int(tokens // length))) for length in (batch.sequence_tokens, mean))
+    return square * fewest * least, square * usual * expected, square * min(local * most, tokens)

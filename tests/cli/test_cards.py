@@ -182,15 +182,25 @@ def test_a_job_that_fits_the_box_alone_does_not_fit_what_pytorch_is_offered(tmp_
     assert "of 79.1 GiB" in said
 
 
-def test_a_device_of_a_vendor_is_no_card_of_another_where_none_is_named(tmp_path: Path) -> None:
-    config = tmp_path / "run.yaml"
-    config.write_text(
-        "trainer: {device: npu}\nactor_rollout_ref: {model: {path: Qwen/Qwen2.5-0.5B-Instruct}}\n"
+def test_a_launch_for_npus_is_judged_for_npus(config: str) -> None:
+    npu = advised(config, "trainer.device=npu")
+    gpu = npu["workload"]["cluster"]["gpu"]
+    assert (gpu["name"], npu["premises"]["gpu_assumed"]) == ("ascend-910c", True)
+    assert npu["verdict"] == "fits"
+    said = " ".join(run("advise", config, "trainer.device=npu", "--verl-version", "0.7.1").out.split())
+    assert "the launch is for cards of Huawei and none was named; ascend-910c is taken" in said
+    assert "trainer.device=cuda" not in said
+    assert "for ascend-910c" in " ".join(run("check", config, "trainer.device=npu").err.split())
+
+
+def test_a_size_alone_is_that_of_a_card_of_the_launch(config: str) -> None:
+    gpu = advised(config, "trainer.device=npu", "--gpu-memory", "32GiB")["workload"]["cluster"]["gpu"]
+    assert (gpu["vendor"], gpu["memory_bytes"]) == ("huawei", 32 * GIB)
+
+
+def test_a_named_card_of_another_vendor_is_told_and_the_device_left_alone(config: str) -> None:
+    said = " ".join(
+        run("advise", config, "trainer.device=npu", "--gpu", "h100", "--verl-version", "0.7.1").out.split()
     )
-    words = ("advise", str(config), "-f", "json", "--verl-version", "0.6.1")
-    answer = json.loads(run(*words).out)
-    assert answer["workload"]["cluster"]["gpu"]["vendor"] == "huawei"
-    assert answer["premises"]["gpu_assumed"]
-    assert "CFG193" not in [one["code"] for one in answer["findings"]]
-    answer = json.loads(run(*words, "--gpu", "h100-sxm").out)
-    assert "CFG193" in [one["code"] for one in answer["findings"] if one["refuses"]]
+    assert "WILL NOT START" in said and "CFG193" in said
+    assert "trainer.device=cuda" not in said

@@ -25,6 +25,12 @@ REFERENCE = """class ActorRolloutRefWorker:
         {wrapped}
 """
 STREAMS = "cpu_offload = None if role == 'actor' else CPUOffload(offload_params=True)"
+BY_KEY = """if role == "actor":
+            cpu_offload = None
+        elif fsdp_config.param_offload:
+            cpu_offload = CPUOffload(offload_params=True)
+        else:
+            cpu_offload = None"""
 BY_HAND = "actor_module_fsdp = FSDP(actor_module, device_id=torch.cuda.current_device())"
 HEADS = """class ActorRolloutRefWorker:
     def build(self):
@@ -704,3 +710,67 @@ def test_a_cache_that_the_copy_wakes_behind_the_new_weights(
     (repository / "run.sh").write_text(LAUNCH)
     answer = advice(repository, "--verl-version", "0.3.0.post1", "--engine-version", "0.8.3")
     assert answer["workload"]["rollout"]["staged_wake_up"] is staged
+
+
+LOADER = """def process_image(image):
+    image["max_pixels"] = {bound}
+    return fetch_image(image)
+"""
+
+
+@pytest.mark.parametrize(
+    ("bound", "bounded"),
+    [('int(os.getenv("MAX_PIXELS", 8294400))', True), ("16384 * 28 * 28", False)],
+)
+def test_a_variable_that_the_loader_of_the_copy_resizes_images_to_is_a_bound(
+    repository: Path, bound: str, bounded: bool
+) -> None:
+    """Not a size that they are taken to have: an image is 1,280 tokens all the same, and 2,048 at most."""
+    folder = repository / "verl" / "utils" / "dataset"
+    folder.mkdir(parents=True)
+    (folder / "vision_utils.py").write_text(LOADER.format(bound=bound))
+    launch = LAUNCH.replace("Qwen2.5-7B-Instruct", "Qwen2.5-VL-7B-Instruct")
+    longer = f"{launch} data.max_prompt_length=8192 data.image_key=images"
+    write(repository, workers=TIMEOUT, launch=f"export MAX_PIXELS={2048 * 28 * 28}\n{longer}")
+    images = advice(repository, "--verl-version", "0.6.1")["workload"]["batch"]["images"]
+
+    assert images["tokens"] == 1280
+    assert images["most_tokens"] == (2048 if bounded else 8192)
+
+
+FIELDS = """class BaseConfig(collections.abc.Mapping):
+    _target_: str = ""
+
+class RolloutConfig(BaseConfig):
+    name: str = "vllm"
+    {own}: int = 0
+"""
+MAKES = "rollout_config = omega_conf_to_dataclass(self.config.rollout)\n"
+
+
+@pytest.mark.parametrize(
+    ("own", "makes", "refused"),
+    [("other", MAKES, True), ("own_seed", MAKES, False), ("other", "", False)],
+)
+def test_a_key_that_is_no_field_of_the_copys_dataclass_ends_the_job(
+    repository: Path, own: str, makes: str, refused: bool
+) -> None:
+    (repository / "verl" / "workers" / "rollout.py").write_text(FIELDS.format(own=own))
+    defaults = deepcopy(dict(read_defaults("0.7.1", CONFIGS[0]).tree))
+    launch = f"{LAUNCH} +actor_rollout_ref.rollout.own_seed=3"
+    write(repository, workers=f"{TIMEOUT}{makes}", launch=launch, defaults=defaults)
+    answer = advice(repository, "--verl-version", "0.7.1")
+
+    assert (answer["verdict"] == "will_not_start") is refused
+    assert ("CFG001" in codes(answer)) is refused
+
+
+@pytest.mark.parametrize("offloads", [True, False])
+def test_a_reference_is_streamed_where_the_copy_asks_its_key(repository: Path, offloads: bool) -> None:
+    """The switch that a release ignores decides, so that nothing tells to take it away."""
+    launch = f"{LAUNCH} actor_rollout_ref.ref.fsdp_config.param_offload={offloads}"
+    write(repository, workers=REFERENCE.format(wrapped=BY_KEY), launch=launch)
+    answer = advice(repository)
+
+    assert answer["workload"]["reference"]["engine"]["streamed_offload"] is offloads
+    assert "CFG106" not in codes(answer)

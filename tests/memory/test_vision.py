@@ -7,7 +7,8 @@ import pytest
 from msgspec.structs import replace
 
 from tests import workloads
-from tuner.batching import micro_batch_patches
+from tuner import rules
+from tuner.batching import micro_batch_patches, micro_batch_tokens
 from tuner.dtypes import DType
 from tuner.memory import estimate
 from tuner.memory.host.images import images_on_host
@@ -15,8 +16,10 @@ from tuner.memory.host.node import host_terms
 from tuner.memory.ledger.terms import Estimate, Term
 from tuner.memory.rollout.profile_run import engine_activations, least_activations
 from tuner.models import find_model
+from tuner.rules.case import Case
 from tuner.timing import step_time
 from tuner.trainers.verl.batch_fields import HELD_BATCH
+from tuner.units import GIB
 from tuner.workload import Backend, Checkpointing, Controller, Images, Phase, RolloutEngine, Workload
 
 MODEL = find_model("Qwen2.5-VL-7B-Instruct")
@@ -86,6 +89,30 @@ def test_a_token_budget_holds_no_more_patches_than_its_tokens_make() -> None:
     assert least < expected < most <= 4 * 16384
     shared = workload.with_actor_engine(parallel=replace(workload.actor.engine.parallel, ulysses=2))
     assert micro_batch_patches(shared.batch, shared.actor_update)[1] == 2 * expected
+
+
+@pytest.mark.parametrize("prompt", [1024, 4096, 16384])
+def test_no_number_of_images_makes_more_patches_than_a_budget_has_tokens(prompt: int) -> None:
+    """However few tokens are expected of them, and the upper end never falls with their number."""
+    most = []
+    for number in (1, 2, 4, 8, 16):
+        room = prompt // number
+        seen = images(per_prompt=number, tokens=min(64, room), least_tokens=4, most_tokens=number * room)
+        workload = job(seen).with_batch(max_prompt_tokens=prompt)
+        budget = micro_batch_tokens(workload.batch, workload.actor_update)
+        most.append(micro_batch_patches(workload.batch, workload.actor_update)[2])
+        assert most[-1] <= TOWER.patches_per_token * budget
+    assert most == sorted(most)
+
+
+@pytest.mark.parametrize(("tokens", "offered"), [(1024, True), (8192, False)])
+def test_activations_are_not_offloaded_for_a_peak_of_the_tower(tokens: int, offered: bool) -> None:
+    """What offloading leaves alone is more of what does not fit than what it frees."""
+    workload = static(images(tokens=tokens), 1).with_actor_engine(checkpointing=Checkpointing.FULL)
+    workload = workload.with_batch(max_prompt_tokens=tokens)
+    cluster = replace(workload.cluster, gpu=workload.cluster.gpu.with_memory(24 * GIB))
+    found = rules.run(Case.of(replace(workload, cluster=cluster), headroom=0.05))
+    assert ("MEM004" in {finding.rule.code for finding in found}) is offered
 
 
 def test_an_assumption_is_an_interval_around_what_is_taken() -> None:

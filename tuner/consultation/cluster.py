@@ -1,5 +1,7 @@
 """The card and the number of cards, as the options, the configuration and the machine name them."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -10,7 +12,7 @@ from tuner.errors import InputError
 from tuner.evidence import Evidence
 from tuner.gpus import counted, find_gpu, memory_bytes_of, namesakes, nearest_gpu
 from tuner.hardware import Cluster, Gpu
-from tuner.inputs.machine import HUAWEI, TargetMachine
+from tuner.inputs.machine import TargetMachine
 from tuner.inputs.user_input import Count, OpenArgument, Processes
 from tuner.language import _
 from tuner.trainers.protocol import Loaded
@@ -19,8 +21,9 @@ from tuner.units import GIB, GIGA, parse_rate
 if TYPE_CHECKING:
     from tuner.inputs.record.read import RunRecord
 
-_ASSUMED_OF = {HUAWEI: "ascend-910b"}  # the card that stands in for an unknown one, by its vendor
 _LARGEST_GIB = 1_000_000
+#: The profile that stands for a vendor's cards where a launch names no more than the vendor.
+_OF_VENDOR: Mapping[str, str] = MappingProxyType({"huawei": "ascend-910c"})
 NETWORK_BYTES_PER_S = 50.0 * GIGA  # 400 Gbit/s per GPU, as in the reference designs of 8-GPU nodes
 
 
@@ -87,13 +90,27 @@ def _with_memory(premises: Premises, name: str | None, count: int | None, amount
     return ChosenGpu(gpu=gpu, reason=reason, assumed=True)
 
 
-def card_for(card: ChosenGpu, premises: Premises, loaded: Loaded) -> ChosenGpu:
-    """The card, or one of the vendor that the configuration names where nothing names a card."""
-    name = _ASSUMED_OF.get(loaded.card_vendor())
-    if name is None or not card.assumed or premises.gpu_memory is not None:
+def card_of_device(loaded: Loaded, premises: Premises, card: ChosenGpu) -> ChosenGpu:
+    """The card that was chosen; another where no option names it and the job is for cards of another vendor.
+
+    Neither an assumed card nor that of this machine is the one of a launch that asks for another vendor's.
+
+    Args:
+        loaded: the configuration.
+        premises: what is said beside it.
+        card: the one of options and machine.
+    """
+    vendor = loaded.card_vendor
+    profile = None if vendor is None else _OF_VENDOR.get(vendor)
+    if profile is None or premises.gpu is not None or card.gpu.vendor == vendor:
         return card
-    gpu = replace(find_gpu(name), evidence=Evidence.HEURISTIC)
-    return replace(card, gpu=gpu, reason=_("assumed, for the device that the configuration names"))
+    gpu, reason = find_gpu(profile), _("a card for which the launch is written")
+    if premises.gpu_memory is not None:
+        gpu = gpu.with_memory(card.gpu.memory_bytes)
+        reason = _("{memory}; the speed of {nearest} is assumed").format(
+            memory=premises.source_of("gpu_memory"), nearest=gpu.name
+        )
+    return ChosenGpu(gpu=replace(gpu, evidence=Evidence.HEURISTIC), reason=reason, assumed=True)
 
 
 def machine_of(card: ChosenGpu, premises: Premises) -> TargetMachine:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from tuner.consultation.bounds import expect_possible
 from tuner.consultation.circumstances import Circumstances
-from tuner.consultation.cluster import ChosenGpu, card_for, choose_cluster, open_number
+from tuner.consultation.cluster import ChosenGpu, card_of_device, choose_cluster, open_number
 from tuner.consultation.configuration_reading import ConfigurationReading
 from tuner.consultation.models import Models
 from tuner.consultation.premises import Premises
@@ -146,8 +146,8 @@ def read_job(
     loaded = configuration.on(release.version)
     if loaded.base.installed:
         release = replace(release, unbundled=None)  # what it does is read from it
-    card = card_for(card, premises, loaded)
     given = _with_remarks(given, configuration, loaded)
+    card = card_of_device(loaded, premises, card)
     circumstances, model_reason, gpus_reason = _circumstances(
         given, premises, loaded, card, configuration.processes_per_node, zero_advantage_ratio
     )

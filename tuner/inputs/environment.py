@@ -6,6 +6,8 @@ from tuner.errors import Location
 
 # Of CUDA, NCCL, PyTorch and vLLM. Others, tokens and names among them, are not kept.
 _PREFIXES = ("CUDA_", "NCCL_", "PYTORCH_", "VLLM_")
+# Of loaders of images, which are numbers.
+_NAMES = ("MAX_PIXELS",)
 
 
 class EnvironmentVariable(Struct, frozen=True, kw_only=True):
@@ -18,5 +20,5 @@ class EnvironmentVariable(Struct, frozen=True, kw_only=True):
 
 
 def is_kept(name: str) -> bool:
-    """Whether a library below the trainer may read a variable of this name."""
-    return name.startswith(_PREFIXES)
+    """Whether a library below the trainer, or what loads its data, may read a variable of this name."""
+    return name.startswith(_PREFIXES) or name in _NAMES

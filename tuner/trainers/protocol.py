@@ -131,8 +131,9 @@ class Loaded(Protocol):
     def cluster_size(self) -> tuple[int, int]:
         """The trainer's GPUs per node, and nodes."""
 
-    def card_vendor(self) -> str:
-        """The vendor whose cards the settings ask for by a key of its own; empty where they take any."""
+    @property
+    def card_vendor(self) -> str | None:
+        """Whose cards the settings name, as a profile calls them; None where they name those of no vendor."""
 
     def choose_rollout_engine(self, *, requested: str | None, look: bool) -> RolloutEngineChoice | None:
         """The version of the rollout engine; None where the trainer generates by itself, or not at all.

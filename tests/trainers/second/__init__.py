@@ -142,6 +142,10 @@ class LoadedMinirl(Struct, frozen=True, kw_only=True):
     def validates_only(self) -> bool:
         return False
 
+    @property
+    def card_vendor(self) -> None:
+        return None
+
     def model_path(self) -> str | None:
         return self.settings.text("policy")
 
@@ -155,9 +159,6 @@ class LoadedMinirl(Struct, frozen=True, kw_only=True):
         return self.settings.integer("machines.gpus", default=8), self.settings.integer(
             "machines.nodes", default=1
         )
-
-    def card_vendor(self) -> str:
-        return ""
 
     def choose_rollout_engine(self, *, requested: str | None, look: bool) -> RolloutEngineChoice:
         return RolloutEngineChoice(name="vLLM", version=requested or "0.11.0", reason="asked for")

@@ -13,6 +13,9 @@ from tuner.memory.vision import activations
 from tuner.vision_tower import VisionTower
 from tuner.workload import Backend, Checkpointing, Engine
 
+#: The names of the terms that stay where they are when activations are offloaded.
+TOWER_KEEPS = frozenset({"tower_kept", "tower_block", "tower_gradients"})
+
 
 def tower_kept_bytes(*, P: int, a_p: int, D: int, a_k: int, n_v: int, a_m: int, a_r: int) -> int:
     """What the tower keeps of a forward pass until the decoder's backward pass is done.

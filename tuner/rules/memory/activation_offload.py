@@ -18,6 +18,7 @@ When it does not apply
 A smaller micro-batch fits: it costs less.
 The copies outlast the computation: with short micro-batches on a fast card they do.
 Only FSDP engines have it.
+It leaves a vision tower alone, so that it is no way out of a peak that stays over the limit and of which the tower has more than it would free.
 
 Sources
 -------
@@ -29,10 +30,12 @@ verl 0.9.1, ``utils/activation_offload.py``.
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.language import N_, _
+from tuner.memory.vision.terms import TOWER_KEEPS
 from tuner.rules.case import Case
 from tuner.rules.ladder import due_proposal
 from tuner.rules.rungs import activations_offloaded
 from tuner.rules.wording import over
+from tuner.workload import Phase, Workload
 
 RULE = Rule(
     code="MEM004",
@@ -50,6 +53,8 @@ def check(case: Case) -> Finding | None:
     if rung is None:
         return None
     phase, proposal = rung
+    if _is_of_tower(case, phase, proposal):
+        return None
     return Finding(
         rule=RULE,
         message=_(
@@ -60,3 +65,14 @@ def check(case: Case) -> Finding | None:
         phase=phase,
         proposal=proposal,
     )
+
+
+def _is_of_tower(case: Case, phase: Phase, proposal: Workload) -> bool:
+    """Whether the phase stays over the limit, and a vision tower has more of it than offloading frees."""
+    before = case.phase(phase)
+    after = case.with_workload(proposal).phase(phase)
+    if before is None or after is None or case.missing_bytes(after) <= 0:
+        return False
+    at_end = max(before.moments, key=lambda moment: moment.interval[1])
+    tower = sum(term.high for term in at_end.terms if term.name in TOWER_KEEPS)
+    return tower > before.interval[1] - after.interval[1]

@@ -12,6 +12,7 @@ from tuner.inputs.settings import Settings
 
 _MAIN, _WORKERS, _MANAGERS, _VLLM = "main_ppo", "fsdp_workers", "sharding_manager", "rollout/vllm_rollout"
 _SERVERS = ("vllm_rollout/vllm_async_server", "sglang_rollout/async_sglang_server")
+_LOADERS = ("utils/tokenizer", "dataset/vision_utils")
 _ACTOR = "dp_actor"
 _OFFLOADS = "offload_fsdp_model_to_cpu"
 #: Files that may learn from the reference, and the words around what every release does with it there.
@@ -36,12 +37,14 @@ class CopyFacts(Struct, frozen=True, kw_only=True):
     """
 
     reference_by_hand: bool = False  # the reference stays on the GPU unless ``param_offload`` moves it
+    reference_by_key: bool = False  # FSDP streams its weights from the host where ``param_offload`` says so
     reference_by_kl: bool = False  # a reference is made only where a KL term asks for it, as 0.4 does
     kl_in_reward: bool = False  # it reads ``algorithm.use_kl_in_reward``, as 0.4 does
     keeps_model_length: bool = False  # its servers take ``rollout.max_model_len``, which 0.7.0's overwrite
     limits_sequences: bool = False  # its rollout hands ``max_num_seqs`` to vLLM, as releases do from 0.6 on
     sync_offloads: bool = False  # the weight sync moves the trainer's weights to the host, whatever is set
     processes_weights: bool | None = None  # vLLM's are made ready after each weight sync; None: no copy
+    bounds_pixels: bool = False  # its loader resizes images to ``MAX_PIXELS`` of the environment
 
     stages_wake_up: bool = False  # vLLM's cache comes back after new weights, as with 0.4; before, with them
     packed_models: tuple[str, ...] | None = None  # the types that it packs; None where it packs any
@@ -73,6 +76,7 @@ def copy_facts(settings: Settings) -> CopyFacts:
 
     return CopyFacts(
         reference_by_hand=has("_is_ref _is_offload_param", _WORKERS) and not has("CPUOffload role", _WORKERS),
+        reference_by_key=_streams_by_key(has),
         # verl 0.4.0 ``trainer/main_ppo.py:144-146``; 0.3.0.post1 line 115 maps it in every job
         reference_by_kl=has("RefPolicy use_kl_loss", _MAIN) or has("RefPolicy use_ref_policy", _MAIN),
         kl_in_reward=has("RefPolicy use_kl_in_reward", _MAIN),
@@ -81,6 +85,8 @@ def copy_facts(settings: Settings) -> CopyFacts:
         sync_offloads=has(_OFFLOADS, _MANAGERS, "offload_param _offload_param _is_offload_param"),
         processes_weights=has("process_weights_after_loading", _VLLM),
         stages_wake_up=has("inference_engine wake_up kv_cache", _MANAGERS),
+        bounds_pixels=any(has("max_pixels MAX_PIXELS getenv", file) for file in _LOADERS)
+        or any(has("max_pixels MAX_PIXELS environ", file) for file in _LOADERS),
         packed_models=packed_models(settings),
         # verl 0.4.0 ``workers/fsdp_workers.py:800``; 0.3.0.post1 line 647 divides by the ranks alone
         critic_counts_prompts=has("ppo_mini_batch_size rollout_n", _WORKERS),
@@ -89,6 +95,13 @@ def copy_facts(settings: Settings) -> CopyFacts:
         budgets_scale_loss=_budgets_scale_loss(has),
         learns_from_reference=any(has("ref_log_prob", file, apart) for file, apart in _REFERENCE_READERS),
     )
+
+
+def _streams_by_key(has: Callable[..., bool]) -> bool:
+    """Whether CPU offload of a model that is not trained stands under its ``param_offload``."""
+    fsdp2, asks = "CPUOffloadPolicy", "role param_offload"
+    as_fsdp = has(f"{fsdp2} {asks}", _WORKERS) or not has(f"{fsdp2} role", _WORKERS)
+    return has(f"CPUOffload {asks}", _WORKERS) and as_fsdp
 
 
 def _budgets_scale_loss(has: Callable[..., bool]) -> bool:

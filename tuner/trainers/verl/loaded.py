@@ -87,7 +87,8 @@ class LoadedConfiguration(Struct, frozen=True, kw_only=True):
     def cluster_size(self) -> tuple[int, int]:  # noqa: D102
         return cluster_size(self.settings)
 
-    def card_vendor(self) -> str:  # noqa: D102
+    @property
+    def card_vendor(self) -> str | None:  # noqa: D102
         return card_vendor(self.settings)
 
     def choose_rollout_engine(  # noqa: D102

@@ -8,7 +8,6 @@ from msgspec.structs import replace
 
 from tuner.architectures import find_architecture
 from tuner.hardware import Cluster
-from tuner.inputs.machine import HUAWEI
 from tuner.inputs.settings import Settings
 from tuner.model_shape import ModelShape
 from tuner.trainers.protocol import RolloutEngineChoice
@@ -66,6 +65,7 @@ from tuner.workload import (
 critic_model_key = "critic.model.path"
 #: Where every release has the models of actor and critic, and the one that is fine-tuned.
 _PLACEHOLDERS = ("~/models/deepseek-llm-7b-chat", "~/models/gemma-1.1-7b-it")
+_NPU = "npu"  # the device of torch_npu
 _POLL_S = 2.0  # of the trainer of 0.9, and no setting changes it
 NO_MODELS: Mapping[str, ModelShape] = MappingProxyType({})
 
@@ -272,9 +272,12 @@ def cluster_size(settings: Settings) -> tuple[int, int]:
     return gpus, settings.integer("trainer.nnodes", default=1, minimum=1)
 
 
-def card_vendor(settings: Settings) -> str:
-    """The vendor of the cards that ``trainer.device`` names; empty of ``cuda``, which is more than one's."""
-    return HUAWEI if settings.get("trainer.device") == "npu" else ""
+def card_vendor(settings: Settings) -> str | None:
+    """Whose cards the device is of; None of ``cuda``, which is what verl calls NVIDIA's and AMD's alike.
+
+    Source: verl 0.9.1 ``utils/device.py`` (``get_device_name``, ``is_torch_npu_available``).
+    """
+    return HUAWEI if settings.get("trainer.device") == _NPU else None
 
 
 def _actor(source: ReleaseSettings, model: ModelShape, gpus: int) -> Actor:

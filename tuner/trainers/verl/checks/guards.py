@@ -27,6 +27,7 @@ class RefusedBy(Enum):
     ENGINE = "rollout engine"
     MEGATRON = "Megatron-Core"
     PYTHON = "Python"  # by what it finds on its path
+    OMEGACONF = "OmegaConf"  # for an attribute that the configuration does not have
 
 
 class CodeGuard(Struct, frozen=True, kw_only=True):

@@ -439,4 +439,6 @@ def _fixed_fields(source: ReleaseSettings, role: Role) -> Mapping[str, Any]:
     """What stands in none of the fields of a role's table."""
     if role != "ref":
         return {}
+    if source.copy.reference_by_key:
+        return {**_FROZEN, "streamed_offload": source.flag("ref.fsdp.param_offload")}
     return _FROZEN_BY_HAND if source.copy.reference_by_hand else _FROZEN

@@ -11,6 +11,7 @@ ASSUMED_PIXELS = 1280 * 28**2
 #: Source: qwen-vl-utils ``vision_process.py`` (``MIN_PIXELS``), which verl's
 #: ``utils/dataset/vision_utils.py`` calls.
 _LEAST_TOKENS = 4
+_BOUND = "MAX_PIXELS"  # no release of verl reads it, nor does qwen-vl-utils
 
 
 def read_images(source: ReleaseSettings, tower: VisionTower | None, batch: Batch) -> Images | None:
@@ -39,15 +40,29 @@ def read_images(source: ReleaseSettings, tower: VisionTower | None, batch: Batch
             most_tokens=tokens,
             in_budgets=in_budgets,
         )
+    bound = most_pixels or _copy_bound(source)
+    taken = most_pixels or min(bound or ASSUMED_PIXELS, ASSUMED_PIXELS)
     room = batch.max_prompt_tokens // number
-    fitting = max(1, min(tower.tokens_of(most_pixels or ASSUMED_PIXELS), room))
-    most = room if most_pixels is None else fitting
+    fitting = max(1, min(tower.tokens_of(taken), room))
+    most = room if bound is None else min(tower.tokens_of(bound), room)
     return Images(
         per_prompt=number,
-        pixels=min(most_pixels or ASSUMED_PIXELS, tower.pixels_of(fitting)),
+        pixels=min(taken, tower.pixels_of(fitting)),
         tokens=number * fitting,
         least_tokens=number * min(_LEAST_TOKENS, fitting),
         most_tokens=number * max(fitting, most),
         assumed=True,
         in_budgets=in_budgets,
     )
+
+
+def _copy_bound(source: ReleaseSettings) -> int | None:
+    """The most pixels of an image by a variable of the launch, where a copy's loader takes its bound of it.
+
+    It is no size that images are taken to have: they are resized down to it alone.
+    """
+    if not source.copy.bounds_pixels:
+        return None
+    given = {variable.name: variable.value for variable in source.settings.environment}
+    value = given.get(_BOUND, "")
+    return int(value) if value.isdecimal() and int(value) > 0 else None

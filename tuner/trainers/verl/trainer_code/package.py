@@ -15,16 +15,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tuner.file_state import FileState
-from tuner.files import is_there, note
+from tuner.files import is_there, note, read_bytes
 from tuner.trainers.verl.trainer_code.code_line import CodeLine
 from tuner.trainers.verl.trainer_code.kept_answers import KeptAnswers
 from tuner.trainers.verl.trainer_code.python_files import PythonFiles, file_states
+from tuner.units import MIB
 
 if TYPE_CHECKING:
     from tuner.trainers.verl.trainer_code.key_search import KeySearch
+    from tuner.trainers.verl.trainer_code.required_keys import KeyRead
     from tuner.trainers.verl.trainer_code.requirements import Requirement
 
 _TRAINER = "trainer"  # the folder of the package that holds the programs
+_MOST_OF_FILE = 4 * MIB
 _KEPT = 2  # copies that are not read again for every input
 
 
@@ -102,7 +105,7 @@ class TrainerCode:
         )
 
     def line_of_name(
-        self, name: str, choices: Collection[str], file: str, *, outside: str
+        self, name: str, choices: Collection[str], file: str, *, outside: str = ""
     ) -> CodeLine | None:
         """The first statement with all words of a choice, and a name that has another one as a part.
 
@@ -110,7 +113,7 @@ class TrainerCode:
             name: a part of a name between underscores, such as ``teacher`` of ``use_teacher``.
             choices: words with spaces between them, of which the statement has all itself or around it.
             file: what stands in the path of the file.
-            outside: what does not.
+            outside: what does not; empty where every path may be one.
         """
 
         def find() -> tuple[CodeLine, ...]:
@@ -121,7 +124,7 @@ class TrainerCode:
                 CodeLine(file=path, line=statement.line)
                 for path, text in files.texts.items()
                 if file in path
-                and outside not in path
+                and not (outside and outside in path)
                 and name in text
                 and any(all(map(text.__contains__, words)) for words in wanted)
                 for statement in files.statements_of(path)
@@ -220,6 +223,31 @@ class TrainerCode:
         return self._snapshot.answers.answer(
             ("whole", section), lambda: self._snapshot.keys.takes_whole(section)
         )
+
+    def dataclass_fields(self, name: str) -> "frozenset[str] | None":
+        """The fields of the dataclass of a name; None where they are not known for sure."""
+        from tuner.trainers.verl.trainer_code.dataclass_fields import dataclass_fields  # few launches ask
+
+        return dataclass_fields(self._snapshot.files.texts, name)
+
+    def required_keys(self, program: str) -> "tuple[KeyRead, ...]":
+        """The keys of the whole configuration that a program reads for sure and without a default.
+
+        Args:
+            program: the module or file that is started.
+        """
+        from tuner.trainers.verl.trainer_code.required_keys import required_keys  # where a copy is started
+
+        file = program if program.endswith(".py") else f"{program.replace('.', '/')}.py"
+        inside = re.search(rf"(?:^|/)({re.escape(self.root.name)}/.*)", file)
+        return () if inside is None else required_keys(inside[1], self._text)
+
+    def _text(self, path: str) -> str | None:
+        """The text of one file by its path below the base; None where it has no such file."""
+        name = str(self.root.parent / path)
+        if name not in self._snapshot.states:
+            return None
+        return read_bytes(Path(name), most=_MOST_OF_FILE).decode("utf-8", errors="replace")
 
     @cached_property
     def _snapshot(self) -> "_Snapshot":

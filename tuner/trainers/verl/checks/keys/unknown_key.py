@@ -8,14 +8,16 @@ The message names the nearest key that it does have, and the override moves the 
 Why it matters
 --------------
 A misspelled key changes nothing: the setting that was meant keeps its default.
-In a file, or with ``+``, Hydra accepts it; sections that are dataclasses refuse it later, in the worker.
+In a file, or with ``+``, Hydra accepts it.
+From 0.6.1 on a worker makes dataclasses of ``rollout``, ``actor`` and ``model`` below ``actor_rollout_ref``, and of sections in them: it stops on a key that is no field, whatever it resembles.
 Hydra refuses to start on an override without ``+`` for such a key, and on one that deletes it, which is an error.
 Nothing added to the command line fixes that: the override itself has to change.
 Where the code of a copy of verl reads the key all the same, it needs a ``+`` and is not to be taken away.
 
 When it does not apply
 ----------------------
-A key that was added with ``+`` and resembles no known key is taken for a setting of the user's own code.
+A key that was added with ``+``, resembles no known key and stands in no such section is taken for a setting of the user's own code.
+A field that the classes of a copy of verl have and its YAML leaves out.
 A key that another finding explains, such as one that was renamed, is left to that finding.
 The nearest key is a guess by its spelling, so the override is yours to judge.
 
@@ -23,6 +25,7 @@ Sources
 -------
 The composed configurations of the released packages, which tuner bundles.
 Hydra 1.3 ``_internal/config_loader_impl.py``, ``_apply_overrides_to_config``.
+verl 0.6.1 ``utils/config.py:25-63``, ``workers/fsdp_workers.py:583-584``; 0.9.1 ``workers/engine_workers.py:540, 593, 651``.
 """
 
 import re
@@ -36,6 +39,7 @@ from tuner.inputs.settings import Settings, UnknownKey
 from tuner.language import N_, _
 from tuner.trainers.verl.checks.guards import RefusedBy
 from tuner.trainers.verl.checks.report import assign, report
+from tuner.trainers.verl.instantiated import NoField, no_fields
 from tuner.trainers.verl.programs import Program
 from tuner.workload import Workload
 
@@ -64,23 +68,50 @@ PROGRAMS = tuple(Program)
 
 def check(settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:
     """One finding per unknown key."""
+    yield from _findings(settings, workload, None)
+
+
+def check_of_copy(
+    settings: Settings, workload: Workload, _version: str, code: "TrainerCode"
+) -> Iterator[Finding]:
+    """One finding per unknown key, by the fields that the classes of a copy of verl have."""
+    yield from _findings(settings, workload, code)
+
+
+def _findings(settings: Settings, workload: Workload, code: "TrainerCode | None") -> Iterator[Finding]:
+    raising = {one.key: one for one in no_fields(settings, workload.release.version, code)}
     for unknown in settings.unknown:
-        finding = report(
-            RULE,
-            settings,
-            _message(unknown, workload),
-            keys=[unknown.key],
-            overrides=() if unknown.refused else _moved(settings, unknown),
-            severity=Severity.ERROR if unknown.refused else RULE.severity,
-            notes=_notes(unknown, workload),
+        raises = None if unknown.refused else raising.pop(unknown.key, None)
+        yield _finding(settings, workload, unknown, raises)
+    for raises in raising.values():
+        origin = settings.origins[raises.path]
+        if origin.location is not None:
+            alone = UnknownKey(key=raises.key, nearest=None, location=origin.location)
+            yield _finding(settings, workload, alone, raises)
+
+
+def _finding(settings: Settings, workload: Workload, unknown: UnknownKey, raises: NoField | None) -> Finding:
+    message = _message(unknown, workload)
+    if raises is not None:
+        message = _("{message}: {name} has no such field, and the worker stops when it makes one").format(
+            message=message, name=raises.name
         )
-        value = settings.get(unknown.key)
-        yield replace(
-            finding,
-            location=unknown.location,
-            set_aside=unknown.refused,
-            hides_value=bool(finding.overrides) and settings.shown(unknown.key, value) != value,
-        )
+    finding = report(
+        RULE,
+        settings,
+        message,
+        keys=[unknown.key],
+        overrides=() if unknown.refused else _moved(settings, unknown) or _removed(unknown, raises),
+        severity=Severity.ERROR if unknown.refused or raises is not None else RULE.severity,
+        notes=_notes(unknown, workload),
+    )
+    value = settings.get(unknown.key)
+    return replace(
+        finding,
+        location=unknown.location,
+        set_aside=unknown.refused,
+        hides_value=bool(finding.overrides) and settings.shown(unknown.key, value) != value,
+    )
 
 
 def as_read_by(code: "TrainerCode", finding: Finding) -> Finding:
@@ -135,6 +166,12 @@ def _moved(settings: Settings, unknown: UnknownKey) -> tuple[str, ...]:
         return ()
     removed = f"~{unknown.key}"
     return (removed,) if settings.is_set(nearest) else (assign(settings, nearest, value), removed)
+
+
+def _removed(unknown: UnknownKey, raises: NoField | None) -> tuple[str, ...]:
+    """The override that takes away a key with which nothing starts and which no code reads."""
+    gone = raises is not None and _DELETABLE.fullmatch(unknown.key)
+    return (f"~{unknown.key}",) if gone else ()
 
 
 def _suits(value: object, known: object) -> bool:

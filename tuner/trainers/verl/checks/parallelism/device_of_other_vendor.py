@@ -2,8 +2,8 @@
 
 What it checks
 --------------
-``trainer.device=npu`` where the card is no Ascend.
-The override is ``cuda``, which verl calls NVIDIA's and AMD's cards alike.
+``trainer.device=npu`` where ``--gpu``, or the record of a run, names a card that is no Ascend.
+There is no override: which of the two is meant, the device or the card, the launch does not say.
 
 Why it matters
 --------------
@@ -12,7 +12,7 @@ The release changes the key by itself towards ``npu`` alone, on a machine that h
 
 When it does not apply
 ----------------------
-On Ascend cards.
+On Ascend cards, which are assumed where no option names a card.
 From 0.9.0 on verl puts the device that it finds in place of the one that is set.
 
 Sources
@@ -27,7 +27,7 @@ from tuner.inputs.settings import Settings
 from tuner.language import N_, _
 from tuner.trainers.verl.checks.guards import CodeGuard
 from tuner.trainers.verl.checks.releases import Releases
-from tuner.trainers.verl.checks.report import assign, report
+from tuner.trainers.verl.checks.report import report
 from tuner.workload import Workload
 
 RULE = Rule(
@@ -54,9 +54,9 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
     yield report(
         RULE,
         settings,
-        _("{key}=npu asks Ray for NPUs, and nodes with {gpu} have none: {release} waits for ever").format(
-            key=_KEY, gpu=gpu.name, release=workload.release
-        ),
+        _(
+            "{key}=npu asks Ray for NPUs, and nodes with {gpu} have none: {release} waits for ever. "
+            "--gpu ascend-910c judges it for the cards that it is written for"
+        ).format(key=_KEY, gpu=gpu.name, release=workload.release),
         keys=[_KEY],
-        overrides=[assign(settings, _KEY, "cuda")],
     )

@@ -14,6 +14,7 @@ When it does not apply
 ----------------------
 Under Megatron, where the key works.
 In a copy of verl that wraps the reference without CPU offload and moves it by hand, as copies from before 0.2 do: there the key decides.
+In a copy whose CPU offload asks the key, as in ``elif fsdp_config.param_offload:``.
 With LoRA there is no separate reference at all.
 
 Sources
@@ -29,6 +30,7 @@ from tuner.inputs.settings import Settings
 from tuner.language import N_, _
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import REFERENCE
+from tuner.trainers.verl.source import source_of
 from tuner.workload import Phase, Workload
 
 RULE = Rule(
@@ -47,6 +49,8 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
     """A finding where the switch is on and a reference runs under FSDP."""
     reference = workload.reference
     if reference is None or not reference.engine.streamed_offload or not settings.flag(_KEY):
+        return
+    if source_of(settings, version).copy.reference_by_key:
         return
     yield report(
         RULE,

@@ -1,0 +1,99 @@
+"""Keys that the program of a copy of verl reads and nothing gives end its job, through the command."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.cli.runner import run
+from tuner.trainers.verl.defaults import read_defaults
+
+LAUNCH = (
+    "torchrun --nproc_per_node=8 -m verl.trainer.fsdp_sft_trainer model.partial_pretrain=Qwen/Qwen2.5-0.5B"
+)
+PROGRAM = """import hydra
+
+class FSDPSFTTrainer:
+    def __init__(self, config):
+        self.config = config
+        self.model = build(self.config.model.get("own", None))
+
+    def _compute_loss(self, batch):
+        {read}
+
+    def training_step(self, batch):
+        for part in batch.split(self.config.data.micro_batch_size_per_gpu):
+            loss = self._compute_loss(part) / 2
+
+    def fit(self):
+        for epoch in range(self.config.trainer.total_epochs):
+            for data in self.loader:
+                metric = self.training_step(data)
+
+@hydra.main(config_path="config", config_name="sft_trainer", version_base=None)
+def main(config):
+    run_sft(config)
+
+def run_sft(config):
+    trainer = FSDPSFTTrainer(config=config)
+    trainer.fit()
+"""
+SMOOTHS = "self.loss = Loss(label_smoothing=self.config.trainer.smoothing)"
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """A repository with a copy of verl 0.5.0 whose YAML has not the key of its own."""
+    for name in (".git", "verl/trainer/config"):
+        (tmp_path / name).mkdir(parents=True)
+    tree = dict(read_defaults("0.5.0", "sft_trainer").tree)
+    (tmp_path / "verl" / "trainer" / "config" / "sft_trainer.yaml").write_text(yaml.safe_dump(tree))
+    return tmp_path
+
+
+def advised(repository: Path, read: str, *words: str) -> dict[str, Any]:
+    (repository / "verl" / "trainer" / "fsdp_sft_trainer.py").write_text(PROGRAM.replace("{read}", read))
+    (repository / "run.sh").write_text(" ".join([LAUNCH, *words]) + "\n")
+    answer = run("advise", str(repository / "run.sh"), "--gpu", "h100-sxm", "-f", "json")
+    assert answer.code == 0, answer.err
+    report: dict[str, Any] = json.loads(answer.out)
+    return report
+
+
+def missing(report: dict[str, Any]) -> list[str]:
+    return [finding["message"] for finding in report["findings"] if finding["code"] == "CFG204"]
+
+
+def test_a_key_that_the_program_reads_on_its_way_ends_the_job(repository: Path) -> None:
+    report = advised(repository, SMOOTHS)
+    (message,) = missing(report)
+    assert report["verdict"] == "will_not_start"
+    assert "verl/trainer/fsdp_sft_trainer.py:9 reads trainer.smoothing" in message
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        "self.loss = Loss(label_smoothing=self.config.trainer.get('smoothing', 0.0))",
+        "self.loss = Loss(getattr(self.config.trainer, 'smoothing', 0.0))",
+        f"if 'smoothing' in self.config.trainer:\n            {SMOOTHS}",
+        f"if self.smooths:\n            {SMOOTHS}",
+        f"try:\n            {SMOOTHS}\n        except AttributeError:\n            pass",
+        f"if self.plain:\n            return None\n        {SMOOTHS}",
+        "self.loss = self.plain or self.config.trainer.smoothing",
+        "self.loss = self.config.trainer.smoothing if self.smooths else 0.0",
+        "self.loss = lambda: self.config.trainer.smoothing",
+        f"self.config.trainer.smoothing = 0.1\n        {SMOOTHS}",
+        f"with suppress(AttributeError):\n            {SMOOTHS}",
+        "self.loss = self.other.config.trainer.smoothing",
+        "self.loss = self.config.nothing.smoothing",
+    ],
+)
+def test_a_read_that_is_not_sure_says_nothing(repository: Path, read: str) -> None:
+    assert missing(advised(repository, read)) == []
+
+
+def test_a_key_that_the_launch_adds_is_there(repository: Path) -> None:
+    assert missing(advised(repository, SMOOTHS, "+trainer.smoothing=0.1")) == []

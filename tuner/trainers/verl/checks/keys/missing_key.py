@@ -1,0 +1,116 @@
+"""A key that the program reads and nothing gives
+
+What it checks
+--------------
+Keys that the program which is started reads as attributes, without a default and on its way for sure, while neither the YAML nor the launch has them.
+In a copy of verl its own code is followed, from ``main`` on, through everything that gets the whole configuration.
+Of the released trainer of fine-tuning it is keys that a launch deletes with ``~``.
+There is no override: what the key should be, its author knows.
+
+Why it matters
+--------------
+OmegaConf raises an error for an attribute that a configuration does not have: the job stops there, often behind the loading of the model, at its first step.
+An author whose own launches all set such a key does not notice that the YAML lacks it.
+
+When it does not apply
+----------------------
+A key whose section is missing as well, and one that some file on the way names in a text or assigns to.
+A read under a condition, behind a return, in a ``try`` or in a part that is not followed.
+A program that merges another configuration into its own.
+
+Sources
+-------
+OmegaConf 2.3 ``dictconfig.py`` (``__getattr__``: ``ConfigAttributeError``); Hydra 1.3 composes in struct mode.
+verl 0.4.1 ``trainer/fsdp_sft_trainer.py:92-161, 415-489``, 0.7.0 lines 101-185 and 660-820.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.inputs.settings import Settings
+from tuner.inputs.tree import dotted, split_key
+from tuner.language import N_, _
+from tuner.trainers.verl.checks.guards import RefusedBy
+from tuner.trainers.verl.checks.releases import Releases
+from tuner.trainers.verl.checks.report import report
+from tuner.trainers.verl.programs import Program, program_of
+from tuner.workload import Workload
+
+if TYPE_CHECKING:
+    from tuner.trainers.verl.trainer_code.package import TrainerCode
+
+RULE = Rule(
+    code="CFG204",
+    name="missing-key",
+    summary=N_("a key that the program reads and neither the YAML nor the launch has"),
+    severity=Severity.ERROR,
+    goal=Goal.CORRECTNESS,
+    numerics=Numerics.EXACT,
+    refuses=True,
+)
+
+PROGRAMS = tuple(Program)
+REFUSED_BY = RefusedBy.OMEGACONF
+
+_READS = Releases(since="0.4.1", until="0.7.1")
+_RELEASED = (  # that all of these releases read
+    "data.balance_dp_token",
+    "data.chat_template",
+    "data.micro_batch_size_per_gpu",
+    "data.train_files",
+    "data.val_files",
+    "model.partial_pretrain",
+    "model.strategy",
+    "model.trust_remote_code",
+    "model.fsdp_config.cpu_offload",
+    "trainer.save_freq",
+    "trainer.test_freq",
+    "trainer.total_epochs",
+)
+
+
+def check(settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:
+    """A finding for each key that a launch takes away from the released trainer of fine-tuning."""
+    if version not in _READS or program_of(settings.defaults) is not Program.SFT:
+        return
+    for key in _RELEASED:
+        if _is_missing(settings, split_key(key)):
+            yield _finding(settings, key, str(workload.release))
+
+
+def check_of_copy(
+    settings: Settings, _workload: Workload, _version: str, code: "TrainerCode"
+) -> Iterator[Finding]:
+    """A finding for each key that the program of a copy reads."""
+    if not settings.defaults_of or not settings.started:
+        return
+    said = set()
+    for read in code.required_keys(settings.started):
+        if read.path not in said and _is_missing(settings, read.path):
+            said.add(read.path)
+            yield _finding(settings, dotted(read.path), str(read.line))
+
+
+def _is_missing(settings: Settings, path: tuple[str, ...]) -> bool:
+    """Whether a section that is there lacks the key; a section of the whole that is not there says nothing."""
+    at: object = settings.tree
+    for depth, name in enumerate(path):
+        if not isinstance(at, Mapping):
+            return False  # an attribute of a value
+        if name not in at:
+            return 0 < depth == len(path) - 1
+        at = at[name]
+    return False
+
+
+def _finding(settings: Settings, key: str, reader: str) -> Finding:
+    return report(
+        RULE,
+        settings,
+        _("{reader} reads {key}, which neither the YAML nor the launch has: the job stops there").format(
+            reader=reader, key=key
+        ),
+        keys=[key],
+        notes=[_("+{key}=... gives it; its author knows the value.").format(key=key)],
+    )

@@ -1,0 +1,259 @@
+"""The keys that a program of a copy of the trainer cannot do without: read as attributes, on its way.
+
+OmegaConf raises for an attribute that a configuration does not have. Followed are the calls from ``main`` on
+that hand the whole configuration on, into functions, classes and their methods, through the copy's own files.
+Nothing is imported or run.
+
+Source: OmegaConf 2.1 and later, ``dictconfig.py`` (``__getattr__`` raises ``ConfigAttributeError``).
+"""
+
+import ast
+from collections.abc import Callable, Iterator
+from itertools import islice
+
+from msgspec import Struct
+
+from tuner.trainers.verl.trainer_code.code_line import CodeLine
+from tuner.trainers.verl.trainer_code.statements import parsed
+from tuner.trainers.verl.trainer_code.sure_parts import sure_nodes, sure_statements
+
+_CONFIG, _SELF = "config", "self"
+_MOST_CALLS = 500
+_MERGE = "merge"  # of OmegaConf, which lays a configuration on another
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+class KeyRead(Struct, frozen=True, kw_only=True):
+    """A key of the whole configuration that is read without a default, and the line."""
+
+    path: tuple[str, ...]
+    line: CodeLine
+
+
+class _Module(Struct, frozen=True, kw_only=True):
+    """A file of the copy: what it defines, and from where it has other names."""
+
+    file: str
+    functions: dict[str, _Function]
+    classes: dict[str, ast.ClassDef]
+    imports: dict[str, tuple[str, str]]  # the file and the name there
+    texts: frozenset[str]  # every string constant
+    stored: frozenset[str]  # attributes that are assigned to
+    changes: bool  # something lays another configuration on it, or takes keys that it lacks
+
+
+class _Call(Struct, frozen=True, kw_only=True):
+    """A function that is called, with the names in it that stand for the whole configuration."""
+
+    module: _Module
+    function: _Function
+    roots: frozenset[str]
+    owner: ast.ClassDef | None = None
+    holds: bool = False  # ``self.config`` is the whole configuration
+
+
+def required_keys(file: str, text_of: Callable[[str], str | None]) -> tuple[KeyRead, ...]:
+    """The keys that a program reads for sure; none where the configuration is changed on the way.
+
+    Args:
+        file: of the program, below the folder that holds the package.
+        text_of: the text of a file of the copy; None of one that is not there.
+    """
+    walk = _Walk(text_of)
+    main = walk.module(file)
+    start = None if main is None else main.functions.get("main")
+    if main is None or start is None or not start.args.args:
+        return ()
+    root = start.args.args[0].arg
+    reads = tuple(islice(walk.reads(_Call(module=main, function=start, roots=frozenset({root}))), 1000))
+    modules = [one for one in walk.modules.values() if one is not None]
+    if any(one.changes for one in modules):
+        return ()
+    known = frozenset().union(*(one.texts | one.stored for one in modules))
+    return tuple(read for read in reads if read.path[-1] not in known)
+
+
+class _Walk:
+    """The way through the calls; each is followed once."""
+
+    def __init__(self, text_of: Callable[[str], str | None]) -> None:
+        self._text_of = text_of
+        self.modules: dict[str, _Module | None] = {}
+        self._seen: set[tuple[str, int, frozenset[str], bool]] = set()
+
+    def module(self, file: str) -> _Module | None:
+        if file not in self.modules:
+            text = self._text_of(file)
+            tree = None if text is None else parsed(text)
+            self.modules[file] = None if tree is None else _module(file, tree)
+        return self.modules[file]
+
+    def reads(self, call: _Call) -> Iterator[KeyRead]:
+        key = (call.module.file, call.function.lineno, call.roots, call.holds)
+        if key in self._seen or len(self._seen) >= _MOST_CALLS:
+            return
+        self._seen.add(key)
+        objects: dict[str, _Call] = {}  # by the variables that hold them, calls of their classes
+        for statement in sure_statements(call.function.body):
+            nodes = list(sure_nodes(statement))
+            yield from self._of_statement(call, nodes, objects)
+            _note_object(self, call, statement, objects)
+            if isinstance(statement, ast.Assign):
+                names = {target.id for target in statement.targets if isinstance(target, ast.Name)}
+                if names & call.roots:  # another configuration from here on
+                    return
+
+    def _of_statement(
+        self, call: _Call, nodes: list[ast.AST], objects: dict[str, _Call]
+    ) -> Iterator[KeyRead]:
+        called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
+        inner = {id(node.value) for node in nodes if isinstance(node, ast.Attribute)}
+        for node in nodes:
+            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load) and id(node) not in inner:
+                path = _path(node, call)
+                path = path[:-1] if path and id(node) in called else path
+                if path:
+                    yield KeyRead(path=path, line=CodeLine(file=call.module.file, line=node.lineno))
+            elif isinstance(node, ast.Call):
+                followed = self.called(call, node, objects)
+                if followed is not None:
+                    yield from self.reads(followed)
+
+    def called(self, call: _Call, node: ast.Call, objects: dict[str, _Call]) -> _Call | None:
+        """What a call runs; None of what is not the copy's own, or does not get the configuration."""
+        target = node.func
+        if isinstance(target, ast.Attribute) and target.attr == "remote":
+            target = target.value
+        if isinstance(target, ast.Name):
+            return self._named(call, target.id, node)
+        if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name):
+            holder = target.value.id
+            of = call if holder == _SELF else objects.get(holder)
+            return None if of is None else self._method(call, of, target.attr, node)
+        return None
+
+    def _named(self, call: _Call, name: str, node: ast.Call) -> _Call | None:
+        module: _Module | None = call.module
+        assert module is not None
+        if name in module.imports:
+            file, name = module.imports[name]
+            module = self.module(file)
+        if module is None:
+            return None
+        if name in module.functions:
+            function = module.functions[name]
+            roots = _handed(call, node, function, skip=0)
+            return _Call(module=module, function=function, roots=roots) if roots else None
+        owner = module.classes.get(name)
+        if owner is None:
+            return None
+        made = _methods(owner).get("__init__")
+        if made is None:
+            return _of_class(module, owner)
+        roots = _handed(call, node, made, skip=1)
+        holds = _keeps(made, roots)
+        return _Call(module=module, function=made, roots=roots, owner=owner, holds=holds)
+
+    def _method(self, call: _Call, of: _Call, name: str, node: ast.Call) -> _Call | None:
+        method = None if of.owner is None else _methods(of.owner).get(name)
+        if method is None:
+            return None
+        roots = _handed(call, node, method, skip=1)
+        if not roots and not of.holds:
+            return None
+        return _Call(module=of.module, function=method, roots=roots, owner=of.owner, holds=of.holds)
+
+
+def _of_class(module: _Module, owner: ast.ClassDef) -> _Call | None:
+    """An object of a class that takes nothing when it is made."""
+    methods = list(_methods(owner).values())
+    if not methods or owner.bases:
+        return None
+    nothing = ast.FunctionDef(name="__init__", args=methods[0].args, body=[], decorator_list=[], lineno=0)
+    return _Call(module=module, function=nothing, roots=frozenset(), owner=owner)
+
+
+def _note_object(walk: _Walk, call: _Call, statement: ast.stmt, objects: dict[str, _Call]) -> None:
+    """Remember of which class the object is that a variable gets."""
+    if not isinstance(statement, ast.Assign) or not isinstance(statement.value, ast.Call):
+        return
+    made = walk.called(call, statement.value, objects)
+    for target in statement.targets:
+        if isinstance(target, ast.Name):
+            objects.pop(target.id, None)
+            if made is not None and made.function.name == "__init__":
+                objects[target.id] = made
+
+
+def _path(node: ast.Attribute, call: _Call) -> tuple[str, ...]:
+    """The key that a chain of attributes names; empty where it does not begin at the whole configuration."""
+    parts: list[str] = []
+    at: ast.expr = node
+    while isinstance(at, ast.Attribute):
+        parts.insert(0, at.attr)
+        at = at.value
+    if not isinstance(at, ast.Name):
+        return ()
+    if at.id in call.roots:
+        return tuple(parts)
+    own = call.holds and at.id == _SELF and parts[0] == _CONFIG
+    return tuple(parts[1:]) if own else ()
+
+
+def _handed(call: _Call, node: ast.Call, function: _Function, *, skip: int) -> frozenset[str]:
+    """The parameters that get the whole configuration."""
+    names = [argument.arg for argument in function.args.args][skip:]
+    given = [*zip(names, node.args, strict=False), *((one.arg, one.value) for one in node.keywords)]
+    return frozenset(name for name, value in given if name is not None and _is_whole(value, call))
+
+
+def _is_whole(value: ast.expr, call: _Call) -> bool:
+    if isinstance(value, ast.Name):
+        return value.id in call.roots
+    own = isinstance(value, ast.Attribute) and isinstance(value.value, ast.Name) and value.value.id == _SELF
+    return own and call.holds and value.attr == _CONFIG  # type: ignore[attr-defined]
+
+
+def _keeps(made: _Function, roots: frozenset[str]) -> bool:
+    """Whether a class keeps the whole configuration as ``self.config``, and nothing else under that name."""
+    kept = [
+        statement.value
+        for statement in ast.walk(made)
+        if isinstance(statement, ast.Assign)
+        for target in statement.targets
+        if isinstance(target, ast.Attribute) and target.attr == _CONFIG
+    ]
+    return bool(kept) and all(isinstance(value, ast.Name) and value.id in roots for value in kept)
+
+
+def _methods(owner: ast.ClassDef) -> dict[str, _Function]:
+    return _functions(owner.body)
+
+
+def _functions(body: list[ast.stmt]) -> dict[str, _Function]:
+    return {part.name: part for part in body if isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef)}
+
+
+def _module(file: str, tree: ast.Module) -> _Module:
+    nodes = list(ast.walk(tree))
+    names = {getattr(node, "attr", getattr(node, "id", "")) for node in nodes}
+    return _Module(
+        file=file,
+        functions=_functions(tree.body),
+        classes={one.name: one for one in tree.body if isinstance(one, ast.ClassDef)},
+        imports={
+            alias.asname or alias.name: (f"{node.module.replace('.', '/')}.py", alias.name)
+            for node in nodes
+            if isinstance(node, ast.ImportFrom) and node.module and not node.level
+            for alias in node.names
+        },
+        texts=frozenset(
+            node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        ),
+        stored=frozenset(
+            node.attr
+            for node in nodes
+            if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load)
+        ),
+        changes=_MERGE in names,
+    )
