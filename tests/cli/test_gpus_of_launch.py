@@ -84,7 +84,7 @@ def test_what_is_told_otherwise_or_not_known_is_no_number_of_devices(
 def refusals(folder: Path, script: str) -> list[str]:
     """The refusals of one kind that a script gets, and what they would have pasted."""
     findings = advised(folder, script)["findings"]
-    return [one["overrides"][0] for one in findings if one["code"] == "CFG202" and one["refuses"]]
+    return [one["overrides"][0] for one in findings if one["code"] == "CFG201" and one["refuses"]]
 
 
 ASKING = f"{PPO} trainer.n_gpus_per_node=4"

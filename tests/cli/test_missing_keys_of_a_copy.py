@@ -63,7 +63,7 @@ def advised(repository: Path, read: str, *words: str) -> dict[str, Any]:
 
 
 def missing(report: dict[str, Any]) -> list[str]:
-    return [finding["message"] for finding in report["findings"] if finding["code"] == "CFG204"]
+    return [finding["message"] for finding in report["findings"] if finding["code"] == "CFG202"]
 
 
 def test_a_key_that_the_program_reads_on_its_way_ends_the_job(repository: Path) -> None:

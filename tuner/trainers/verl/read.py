@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from tuner.architectures import find_architecture
 from tuner.hardware import Cluster
+from tuner.inputs.machine import HUAWEI
 from tuner.inputs.settings import Settings
 from tuner.model_shape import ModelShape
 from tuner.trainers.protocol import RolloutEngineChoice

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from tuner.trainers.verl.trainer_code.package import TrainerCode
 
 RULE = Rule(
-    code="CFG204",
+    code="CFG202",
     name="missing-key",
     summary=N_("a key that the program reads and neither the YAML nor the launch has"),
     severity=Severity.ERROR,

@@ -35,7 +35,7 @@ from tuner.trainers.verl.checks.report import assign, report
 from tuner.workload import Workload
 
 RULE = Rule(
-    code="CFG202",
+    code="CFG201",
     name="gpus-not-shown",
     summary=N_("more GPUs of a node than the launch shows to Ray"),
     severity=Severity.ERROR,
