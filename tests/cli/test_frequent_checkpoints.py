@@ -24,7 +24,7 @@ def short(*overrides: str) -> str:
 def test_what_comes_after_every_step_is_told_with_its_bytes_and_seconds() -> None:
     said = short("trainer.save_freq=1")
     assert "Checkpoints: " in said
-    assert "GiB after every step, " in said
+    assert "GiB every step, " in said
     assert "each stays on the disk unless a limit" in said
 
 

@@ -4,7 +4,7 @@ from tuner.advise import Advice
 from tuner.consultation.premises import OPTIONS
 from tuner.counted import counted
 from tuner.hardware import Cluster
-from tuner.language import _, ngettext
+from tuner.language import _
 from tuner.render.lengths import assumed_lengths
 from tuner.render.numbers import gib, phase_seconds, rests_on, seconds
 from tuner.render.words import clauses, listed, sentence
@@ -133,16 +133,14 @@ def frequent_saving(advice: Advice) -> str:
         return ""
     if step_s <= 0 or advice.validates_only:
         return ""
-    text = ngettext(
-        "Checkpoints: {written} after every step, {spread} s of waiting a step on top of {step} s, at "
-        "{rate}; each stays on the disk unless a limit of those that are kept is set.",
-        "Checkpoints: {written} every {steps:,} steps, {spread} s of waiting a step on top of {step} s, at "
-        "{rate}; each stays on the disk unless a limit of those that are kept is set.",
-        saving.every_steps or 1,
+    every = _("every step") if saving.every_steps == 1 else _("every {steps:,} steps")
+    text = _(
+        "Checkpoints: {written} {every}, {spread} s of waiting a step on top of {step} s, at {rate}; each stays "
+        "on the disk unless a limit of those that are kept is set."
     )
     return text.format(
         written=gib(saving.written_bytes),
-        steps=saving.every_steps,
+        every=every.format(steps=saving.every_steps),
         spread=duration(saving.step_seconds),
         step=duration(step_s),
         rate=_rate(advice.workload.cluster),
