@@ -135,8 +135,8 @@ def frequent_saving(advice: Advice) -> str:
         return ""
     every = _("every step") if saving.every_steps == 1 else _("every {steps:,} steps")
     text = _(
-        "Checkpoints: {written} {every}, {spread} s of waiting a step on top of {step} s, at {rate}; each stays "
-        "on the disk unless a limit of those that are kept is set."
+        "Checkpoints: {written} {every}, {spread} s of waiting a step on top of {step} s, at {rate}; "
+        "each stays on the disk unless a limit of those that are kept is set."
     )
     return text.format(
         written=gib(saving.written_bytes),
