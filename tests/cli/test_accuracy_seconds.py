@@ -1,6 +1,7 @@
 """``tuner accuracy`` on seconds: steps of runs, reports of validations, single passes."""
 
 import json
+import re
 from itertools import groupby
 from pathlib import Path
 from statistics import median
@@ -141,7 +142,8 @@ def test_the_summary_is_that_of_its_rows(of_runs: Any) -> None:
 
 def test_text_and_json_agree_on_runs(of_runs: Any) -> None:
     text = run("accuracy", str(STEPS_OF_RUNS)).out
-    assert max(map(len, text.splitlines())) <= 80
+    keys = re.compile(r" *[a-z_.]+")  # one alone on its line is never broken
+    assert max(len(line) for line in text.splitlines() if not keys.fullmatch(line)) <= 80
     rows = [line.split() for line in text.splitlines() if line.startswith("    ") and line[4] != " "]
     figures = [row for row in rows if len(row) == 8 and row[2] in ("s", "ms")]
     assert [row[0] for row in figures] == [row["phase"] for row in of_runs["seconds"]]

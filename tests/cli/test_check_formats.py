@@ -31,9 +31,9 @@ actor_rollout_ref:
     gpu_memory_utilization: 0.62   # 高
     tensor_model_parallel_size: 3
     # tuner: file-ignore[CFG107] measured, see the wiki
-    "esc\\e[31m": 1
-  actor: {"显存": "[x] :name:\t50%|<b>`@me`", ppo_mini_batch_size: 7}
-trainer: {n_gpus_per_node: 8, nnodes: 1}
+  ref: {"esc\\e[31m": 1}
+  actor: {ppo_mini_batch_size: 7}
+trainer: {"显存": "[x] :name:\t50%|<b>`@me`", n_gpus_per_node: 8, nnodes: 1}
 """
 TEXT = ("text", "full", "concise", "grouped")
 TO_FILES = [word for name in FORMATS for word in ("-f", f"{name}:{name}.out")]
@@ -227,7 +227,7 @@ def test_github_escapes_what_would_end_a_message_or_a_property(folder: Path) -> 
     assert all(line.startswith(("::error ", "::warning ", "::notice ")) for line in lines)
     assert lines[-1].startswith("::error file=broken.yaml,line=")
     (awkward,) = (line for line in lines if "[x]" in line or "esc" in line)
-    assert awkward.startswith("::warning file=a 显存.yaml,line=9,col=5,endColumn=")
+    assert awkward.startswith("::warning file=a 显存.yaml,line=9,col=9,endColumn=")
     from tuner.render.checked.github import _command
 
     command = _command("error", "a,b:c%.yaml", 1, None, None, "t", "50%\nmore: a, b")

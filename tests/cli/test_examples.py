@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+import shutil
 import time
 from pathlib import Path
 
@@ -12,10 +13,11 @@ import typer
 
 from tests.cli.runner import Result, run
 from tests.inputs.logs import TIMED, log
+from tests.memory.measured import RECORDED as RECORDS
 from tests.memory.test_accuracy import PASS
 from tests.trainers.launches import DYNAMIC
 from tuner.cli.application import application
-from tuner.inputs.record.form import Begin, RecordProcess
+from tuner.inputs.record.form import Begin
 from tuner.workload import Phase
 
 CONFIG = """\
@@ -91,14 +93,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def _record(folder: Path) -> None:
-    folder.mkdir(parents=True)
-    process = RecordProcess(
-        version=1, role="actor", rank=0, world=1, host="node", pid=1, begun=1.0, tuner="0", verl="0.9.1"
-    )
-    begun = Begin(step=3, phase=Phase.UPDATE_ACTOR, begun=time.time())
-    lines = b"".join(msgspec.json.encode(line) + b"\n" for line in (process, begun))
-    (folder / "actor-00000.jsonl").write_bytes(lines)
-    (folder / "config.yaml").write_text(CONFIG.format(responses=4))
+    """A run that was recorded, whose last step has just begun another phase."""
+    shutil.copytree(RECORDS / "record-two-h100", folder)
+    begun = Begin(step=6, phase=Phase.UPDATE_ACTOR, begun=time.time())
+    with (folder / "actor_rollout_ref-00000.jsonl").open("ab") as lines:
+        lines.write(msgspec.json.encode(begun) + b"\n")
 
 
 def typed(example: str) -> Result:

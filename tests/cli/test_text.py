@@ -259,7 +259,8 @@ def test_a_doubt_is_the_condition_of_the_verdict() -> None:
     doubted = replace(advice.estimate, doubts=("the rollout engine may not start", "a disk may be full"))
     said = verdict(replace(advice, estimate=doubted), Terminal(width=200))
     assert said.startswith(
-        "MAY NOT FIT  56.5 to 58.9 of 79.6 GiB in update_actor: the rollout engine may not start\n"
+        "MAY NOT FIT  as counted it does, with 58.9 of 79.6 GiB at most in update_actor; but the rollout "
+        "engine may not start\n"
     )
     assert said.endswith("\n  a disk may be full")
 

@@ -114,6 +114,7 @@ def test_lines_keep_within_the_screen(width: int, monkeypatch: pytest.MonkeyPatc
     with using(catalogue("zh", source="--lang")):
         text = _said("advise", EXAMPLE, *H100)
         lines = [line for line in text.splitlines() if "=" not in line and " KRN" not in line]
+        lines = [line for line in lines if not re.fullmatch(r" *[a-z_.]+", line)]  # a key is never broken
         with using(catalogue("zh", source="--lang")):
             assert [line for line in lines if columns(line) > width] == []
 

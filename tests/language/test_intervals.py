@@ -50,7 +50,7 @@ LESS = change(-0.06, -0.0604, -0.0596)
         ),
         (
             partial(numbers.seconds_change, 39, WIDE, UNSIZED, CARD),
-            "step 39 -> 41 s (36 to 47, modelled), 6% (2% to 7%) longer; that is sure, by how much is not",
+            "step 39 -> 41 s (36 to 47, modelled), 6% (2% to 7%) longer (that is sure, by how much is not)",
         ),
         (partial(numbers.peak, 60 * GIB, (59 * GIB, 61 * GIB)), "60.0 GiB (59.0 to 61.0)"),
         (partial(numbers.peak, 60 * GIB, (60 * GIB, 60 * GIB + 1)), "60.0 GiB"),

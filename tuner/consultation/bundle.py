@@ -81,7 +81,7 @@ def bundle(source: str, words: Sequence[str], premises: Premises, *, log: str | 
         trainer=job.loaded.trainer.name,
         program=settings.program,
         overrides=settings.overrides,
-        premises=_said(job, premises),
+        premises=_stated_premises(job, premises),
         models=settings.models,
         software=_software(record),
         record=() if record is None else tuple(map(msgspec.to_builtins, _lines(record, reader))),
@@ -91,7 +91,7 @@ def bundle(source: str, words: Sequence[str], premises: Premises, *, log: str | 
     )
 
 
-def _said(job: JobReading, premises: Premises) -> dict[str, Any]:
+def _stated_premises(job: JobReading, premises: Premises) -> dict[str, Any]:
     """Release, card and their number as they were taken, and the numbers that options say.
 
     Raises:
@@ -160,7 +160,7 @@ def _lines(record: RunRecord, reader: RunReader) -> Iterator[RecordProcess | End
             yield Step(step=step.step, metrics=reader.sent_metrics(step.values))
     for worker in record.workers:
         yield nameless(worker.process)
-        for line in _kept(worker):
+        for line in _ended_phases(worker):
             failed = "failed" if line.failed else None
             yield replace(line, begun=max(0.0, line.begun - zero), failed=failed)
 
@@ -169,7 +169,7 @@ def _release(text: str | None) -> str | None:
     return text if text is not None and _RELEASE.fullmatch(text) else None
 
 
-def _kept(worker: WorkerRecord) -> Iterable[Ended]:
+def _ended_phases(worker: WorkerRecord) -> Iterable[Ended]:
     """The last phases of a worker, and before them those with the highest peaks."""
     last = worker.phases[-_MOST_LINES:]
     before = worker.phases[: -len(last)] if last else ()

@@ -88,7 +88,7 @@ def _input_and_card(
         partial(read_given, source, words, launch=premises.launch, content=content),
     )
     if given.said:
-        premises = premises.beside(given.said, Location(source=given.source))
+        premises = premises.with_those_of(given.said, Location(source=given.source))
         card = choose_card(premises)
     if given.record is not None:
         card = recorded_card(given.record, premises) or card

@@ -60,8 +60,8 @@ class Premises(Struct, frozen=True, kw_only=True):
         place = dict(self.places).get(name)
         return reason if place is None else _("{reason}, by {place}").format(reason=reason, place=place)
 
-    def beside(self, said: Iterable[tuple[str, str | int | float]], place: Location) -> "Premises":
-        """These premises, with those that an input itself has where nobody says otherwise.
+    def with_those_of(self, said: Iterable[tuple[str, str | int | float]], place: Location) -> "Premises":
+        """The premises with those that an input itself has, where nobody says otherwise.
 
         Raises:
             InputError: it has one that there is not, or of another type.

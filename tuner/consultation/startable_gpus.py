@@ -34,7 +34,7 @@ def argument_of_number(
 
 
 def on_number_that_starts(circumstances: Circumstances, loaded: Loaded) -> Circumstances:
-    """The same with a number of GPUs on a node on which nothing refuses the job, the usual numbers first.
+    """The circumstances with GPUs of a node on which nothing refuses the job, the usual numbers first.
 
     The job was written for the number that its author gives, on which it starts. Where it starts on none, the
     number stays as it is.

@@ -165,8 +165,8 @@ def seconds_change(before: float, after: Interval, change: StepChange | None, gp
     longer = _("step {before} -> {after}, {share} longer")
     shorter = _("step {before} -> {after}, {share} shorter")
     if not _is_sized(change):
-        longer = _("step {before} -> {after}, {share} longer; that is sure, by how much is not")
-        shorter = _("step {before} -> {after}, {share} shorter; that is sure, by how much is not")
+        longer = _("step {before} -> {after}, {share} longer (that is sure, by how much is not)")
+        shorter = _("step {before} -> {after}, {share} shorter (that is sure, by how much is not)")
     shown = around(percent(abs(share)), *_shares(change))
     return (longer if share > 0 else shorter).format(before=first, after=text, share=shown)
 

@@ -133,7 +133,7 @@ def response_seconds(inputs: RolloutInput) -> float:
 
 
 def _seconds_of_trained(inputs: RolloutInput) -> float:
-    """The same of as many sequences as are trained on."""
+    """Seconds of sending and getting as many sequences as are trained on."""
     sent, returned = prompt_bytes(inputs), response_bytes(inputs)
     workers = inputs.agents or inputs.cluster.gpus
     by_driver = sent / assume.SENT_BYTES_PER_S + returned / assume.RECEIVED_BYTES_PER_S

@@ -28,14 +28,14 @@ def narrowings(time: StepTime, cluster: Cluster) -> tuple[Narrowing, ...]:
         cluster: the GPUs.
     """
     today = _width(step_interval(time, cluster))
-    known: list[tuple[str, StepTime, Cluster]] = [
+    candidates: list[tuple[str, StepTime, Cluster]] = [
         (family.value, _without(time, family), cluster)
         for family in (SpreadFamily.LONGEST, SpreadFamily.GROUPS)
         if any(one.family is family for phase in time.phases for one in phase.ranges)
     ]
     if cluster.nodes > 1 and cluster.network_assumed:
-        known.append(("network", time, replace(cluster, network_assumed=False)))
-    shares = ((name, _width(step_interval(step, on)) / today) for name, step, on in known if today)
+        candidates.append(("network", time, replace(cluster, network_assumed=False)))
+    shares = ((name, _width(step_interval(step, on)) / today) for name, step, on in candidates if today)
     narrower = [Narrowing(name=name, width_share=share) for name, share in shares if share < _WORTH_A_WORD]
     return tuple(sorted(narrower, key=lambda one: one.width_share))
 

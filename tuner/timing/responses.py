@@ -81,8 +81,8 @@ def longest_response(batch: Batch) -> float:
     with the largest :math:`z_n` of n standard normal numbers. Where the 95th percentile q is known,
     :math:`q / r = e^{1.645 \sigma - \sigma^2 / 2}`, at most 3.9; else :math:`\sigma` is assumed.
     """
-    given = batch.lengths.response_max
-    longest = max(evenly_longest(batch), _largest_drawn(batch)) if given is None else float(given)
+    stated = batch.lengths.response_max
+    longest = max(evenly_longest(batch), _largest_drawn(batch)) if stated is None else float(stated)
     return min(float(batch.max_response_tokens), max(longest, batch.response_p95_tokens))
 
 

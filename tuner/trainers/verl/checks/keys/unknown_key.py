@@ -81,8 +81,8 @@ def check_of_copy(
 def _findings(settings: Settings, workload: Workload, code: "TrainerCode | None") -> Iterator[Finding]:
     raising = {one.key: one for one in no_fields(settings, workload.release.version, code)}
     for unknown in settings.unknown:
-        raises = None if unknown.refused else raising.pop(unknown.key, None)
-        yield _finding(settings, workload, unknown, raises)
+        raises = raising.pop(unknown.key, None)
+        yield _finding(settings, workload, unknown, None if unknown.refused else raises)
     for raises in raising.values():
         origin = settings.origins[raises.path]
         if origin.location is not None:
