@@ -68,7 +68,8 @@ def started(reading: Reading, *, headroom: float, allow: Collection[Numerics]) -
                 break
         else:
             return Started(reading=reading, refusals=(*lifted, *map(_unlifted, standing)), starts=False)
-    return Started(reading=reading, refusals=tuple(lifted), starts=False)
+    left = [finding for finding in _refusals(reading, headroom) if not finding.set_aside]
+    return Started(reading=reading, refusals=(*lifted, *map(_unlifted, left)), starts=not left)
 
 
 def _refusals(reading: Reading, headroom: float) -> Iterator[Finding]:

@@ -59,7 +59,7 @@ def returned_bytes(job: TimedPasses) -> float:
 def dispatch_seconds(job: TimedPasses) -> float:
     """Sending by the driver, reading by the workers side by side, and the same of the results.
 
-    Nothing where no driver sends it: it lies in a store of its own (:mod:`tuner.timing.records`), or every
+    Nothing where no driver sends it: it lies in a store of its own (``tuner.timing.records``), or every
     process reads its part.
     """
     if job.batch.travel in _WITHOUT_DRIVER:
