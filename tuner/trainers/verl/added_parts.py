@@ -31,7 +31,7 @@ _FILLS_WORKERS = ("ActorRolloutRef", "ref_module_fsdp", "from_pretrained", "get_
 #: Sections of a worker that releases have: an option of theirs, in the condition around it, adds none.
 _OF_WORKERS = (("reward_model",), ("critic",))
 #: Arguments of transformers that say how a model is loaded, and name none.
-#: Source: transformers 4.51.3 ``modeling_utils.py`` (``PreTrainedModel.from_pretrained``).
+#: Source: transformers 5.24.0 ``modeling_utils.py`` (``PreTrainedModel.from_pretrained``).
 _HOW_IT_LOADS = frozenset(
     {
         *("attn_implementation", "torch_dtype", "dtype", "device_map", "trust_remote_code"),

@@ -83,7 +83,7 @@ def copy_facts(settings: Settings) -> CopyFacts:
         reference_by_kl=has("RefPolicy use_kl_loss", _MAIN) or has("RefPolicy use_ref_policy", _MAIN),
         reference_by_weight=has("RefPolicy kl_coef", _MAIN)
         or has("use_reference_policy RefPolicy kl_coef", _TRAINER),
-        # verl 0.4.0 ``workers/fsdp_workers.py:189``: no default there, and float32 for an actor
+        # verl 0.4.1 ``workers/fsdp_workers.py:214``: no default there, and float32 for an actor
         stores_actor_low=has("ActorRolloutRefWorker get fsdp_config model_dtype bfloat16", _WORKERS)
         or has("ActorRolloutRefWorker get fsdp_config model_dtype bf16", _WORKERS),
         kl_in_reward=has("RefPolicy use_kl_in_reward", _MAIN),
