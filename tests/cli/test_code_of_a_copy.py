@@ -46,6 +46,11 @@ ROLES_FOR_KL = """def run(config):
     if config.algorithm.use_kl_in_reward or config.actor_rollout_ref.actor.use_kl_loss:
         role_worker_mapping[Role.RefPolicy] = ActorRolloutRefWorker
 """
+ROLES_FOR_WEIGHT = """def run(config):
+    config.actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu
+    if config.algorithm.kl_ctrl.kl_coef > 0:
+        role_worker_mapping[Role.RefPolicy] = ActorRolloutRefWorker
+"""
 ALL_ROLES = """def run(config):
     config.actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu
     role_worker_mapping = {Role.RefPolicy: ActorRolloutRefWorker}
@@ -137,6 +142,8 @@ def test_a_fused_head_that_the_copy_leaves_unpatched(repository: Path) -> None:
         (ROLES_FOR_KL, "", False),
         (ROLES_FOR_KL, " algorithm.use_kl_in_reward=True", True),
         (ROLES_FOR_KL, " actor_rollout_ref.actor.use_kl_loss=True", True),
+        (ROLES_FOR_WEIGHT, " algorithm.kl_ctrl.kl_coef=0.0", False),
+        (ROLES_FOR_WEIGHT, " algorithm.kl_ctrl.kl_coef=0.001", True),
     ],
 )
 def test_a_reference_that_an_old_copy_builds_for_a_kl_term_alone(
@@ -774,3 +781,55 @@ def test_a_reference_is_streamed_where_the_copy_asks_its_key(repository: Path, o
 
     assert answer["workload"]["reference"]["engine"]["streamed_offload"] is offloads
     assert "CFG106" not in codes(answer)
+
+
+DTYPES = """class ActorRolloutRefWorker:
+    def _build_model_optimizer(self, fsdp_config):
+        torch_dtype = fsdp_config.get("model_dtype", {default})
+        if torch_dtype is None:
+            torch_dtype = torch.float32 if self._is_actor else torch.bfloat16
+"""
+
+
+@pytest.mark.parametrize(("default", "stored"), [("None", "float32"), ("'bfloat16'", "bfloat16")])
+def test_a_dtype_of_the_actor_that_the_copy_has_where_no_key_does(
+    repository: Path, default: str, stored: str
+) -> None:
+    write(repository, workers=DTYPES.format(default=default), launch=LAUNCH)
+    answer = advice(repository, "--verl-version", "0.5.0")
+    assert answer["workload"]["actor"]["engine"]["stored_dtype"] == stored
+
+
+ATTENTION = """class ActorRolloutRefWorker:
+    def build(self):
+        attn_implementation = self.config.model.get("attn_implementation", "flash_attention_2")
+        config = AutoConfig.from_pretrained(path, attn_implementation=attn_implementation)
+"""
+OWN_REWARD = """def run(config):
+    if config.reward_model.enable and config.reward_model.rm_coef != 0.:
+        if config.reward_model.rm_type == "normal":
+            role_worker_mapping[Role.RewardModel] = ray.remote(RewardModelWorker)
+"""
+OWN_JUDGE = """class RewardModelWorker:
+    def build(self):
+        self.judge = AutoModel.from_pretrained(self.config.judge_path)
+"""
+
+
+@pytest.mark.parametrize(
+    ("main", "workers", "key", "named"),
+    [
+        ("pass\n", ATTENTION, "actor_rollout_ref.model.attn_implementation=flash_attention_2", False),
+        (OWN_REWARD, TIMEOUT, "reward_model.rm_coef=1.0", False),
+        (OWN_REWARD, TIMEOUT, "reward_model.rm_type=normal", False),
+        (OWN_REWARD, OWN_JUDGE, "reward_model.judge_path=judge", True),
+    ],
+)
+def test_an_option_of_a_model_that_there_is_adds_none(
+    repository: Path, main: str, workers: str, key: str, named: bool
+) -> None:
+    (repository / "verl" / "trainer" / "main_ppo.py").write_text(main)
+    write(repository, workers=workers, launch=f"{LAUNCH} +{key}")
+    answer = advice(repository, "--verl-version", "0.5.0")
+    assert (key.split("=")[0] in {part["key"] for part in answer["left_out"]}) is named
+    assert bool(answer["memory"]["doubts"]) is named

@@ -61,3 +61,22 @@ def test_a_size_between_is_proposed_where_the_smallest_does_not_pay() -> None:
     assert sizes(item.overrides)["tensor_model_parallel_size"] == "2"
     assert advice.combination is not None
     assert sizes(advice.combination.overrides)["tensor_model_parallel_size"] == "2"
+
+
+def test_graphs_whose_pool_lacks_room_come_with_the_fraction_that_makes_it() -> None:
+    """SGLang's pool lies beside its fraction of the card; at 0.83 it is a little too much."""
+    eager = (
+        f"{ROLLOUT}.name=sglang",
+        f"{ROLLOUT}.tensor_model_parallel_size=1",
+        f"{ROLLOUT}.enforce_eager=True",
+    )
+    advice = advised(*eager, f"{ROLLOUT}.gpu_memory_utilization=0.83", model="Qwen/Qwen2.5-3B-Instruct")
+    (item,) = (item for item in advice.recommendations if item.finding.rule.code == "ROL011")
+    proposed = sizes(item.overrides)
+    assert proposed["enforce_eager"] == "False" and 0.7 < float(proposed["gpu_memory_utilization"]) < 0.83
+    assert any("instead of 0.83" in note for note in item.finding.notes)
+    together = advice.combination
+    assert together is not None and sizes(together.overrides)["enforce_eager"] == "False"
+    roomy = advised(*eager, f"{ROLLOUT}.gpu_memory_utilization=0.7", model="Qwen/Qwen2.5-3B-Instruct")
+    (item,) = (item for item in roomy.recommendations if item.finding.rule.code == "ROL011")
+    assert sizes(item.overrides) == {"enforce_eager": "False"} and not item.finding.notes

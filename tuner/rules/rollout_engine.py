@@ -64,6 +64,25 @@ def largest_fraction(case: Case) -> Workload | None:
     return with_fraction(case.workload, fraction)
 
 
+def affordable(case: Case, changed: Workload) -> Workload | None:
+    """A faster workload, with a smaller memory fraction where it lacks room else; None where nothing gives it.
+
+    What the engine takes more beside its cache leaves less for the trainer at the sync and at the wake-up;
+    the cache makes room. Whether the result still pays is not asked.
+    """
+    # Whether it fits is told sooner than what it takes, since few rollouts are alike.
+    if case.affords(changed):
+        return changed
+    if not starts(changed) or not case.faster(changed):  # less cache makes it no faster
+        return None
+    enough = least_fraction(changed)
+    if enough is None:
+        return None
+    fractions = range(round(hundredths(enough)), ceil(hundredths(changed)))
+    most = case.largest(fractions, lambda value: with_fraction(changed, value))
+    return None if most is None else with_fraction(changed, most)
+
+
 def sequences_per_replica(workload: Workload) -> int:
     """Sequences that one replica generates at a time."""
     return ceil(workload.batch.round_sequences / workload.generator.replicas)

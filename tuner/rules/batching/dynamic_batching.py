@@ -18,6 +18,7 @@ When it does not apply
 
 A larger fixed micro-batch of the update pays, or the present one does not fit: those are named first.
 All sequences are about equally long, or each rank has one micro-batch already.
+An update that takes a rank's whole mini-batch at a time stays as it is, and passes that take less get their budgets alone.
 The prompts hold images and the release cannot fill a budget with them.
 A copy of verl from before 0.2 that divides the loss of a micro-batch as if all had a fixed size: a budget would scale the gradient.
 Sequences are padded: then a micro-batch of short sequences is as large as its longest one makes it.
@@ -55,8 +56,14 @@ def check(case: Case) -> Finding | None:
     images = workload.batch.images
     if workload.batch.budgets_scale_loss or (images is not None and not images.in_budgets):
         return None
-    static = [site for site in all_passes(workload) if not site.dynamic and site.engine.packed]
     update = actor_update(workload)
+    static = [
+        site
+        for site in all_passes(workload)
+        if not site.dynamic
+        and site.engine.packed
+        and not (site.phase is update.phase and _takes_all(workload, site))
+    ]
     if not static or case.short() is not None:
         return None
     if not update.dynamic and larger(case, update) is not None:
@@ -82,6 +89,11 @@ def check(case: Case) -> Finding | None:
         phase=site.phase,
         proposal=proposal,
     )
+
+
+def _takes_all(workload: Workload, site: Site) -> bool:
+    """Whether one micro-batch holds all that a rank has: no budget makes fewer."""
+    return site.one_pass.batching.micro_batch_sequences >= site.sequences(workload)
 
 
 def _tokens(workload: Workload, site: Site) -> int:

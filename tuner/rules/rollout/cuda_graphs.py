@@ -4,6 +4,7 @@ What it checks
 --------------
 
 The rollout engine launches every kernel from Python, and graphs are affordable and faster.
+A smaller memory fraction makes room for their pool where the card has none else.
 
 Why it matters
 --------------
@@ -15,7 +16,7 @@ verl measured 85 s of generation without graphs and 62 s with them.
 When it does not apply
 ----------------------
 
-The graphs' pool, about 1 GiB outside the memory fraction, does not fit.
+The graphs' pool, about 1 GiB outside the memory fraction, does not fit, and a cache that leaves room for it is too small to be faster.
 It stays allocated while the trainer works, asleep or not.
 With a vLLM before 0.7 verl moves the weights to the host and back in every step, to other addresses than those that the graphs, captured once, read.
 Where a large model keeps each GPU busy, a fast host launches its kernels before they are due, and nothing may be gained.
@@ -32,8 +33,9 @@ from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.language import N_, _
 from tuner.rules.case import Case
+from tuner.rules.rollout_engine import affordable
 from tuner.serving.vllm import has_sleep_mode
-from tuner.workload import Phase, Rollout, RolloutEngine
+from tuner.workload import Phase, Rollout, RolloutEngine, Workload
 
 RULE = Rule(
     code="ROL011",
@@ -50,9 +52,10 @@ def check(case: Case) -> Finding | None:
     rollout = case.workload.generator
     if rollout.cuda_graphs or _moves_weights(rollout):
         return None
-    proposal = case.workload.with_rollout(cuda_graphs=True)
-    if not case.pays(proposal):
+    proposal = affordable(case, case.workload.with_rollout(cuda_graphs=True))
+    if proposal is None or not case.faster(proposal):
         return None
+    lowered = proposal.generator.memory_fraction != rollout.memory_fraction
     return Finding(
         rule=RULE,
         message=_(
@@ -62,7 +65,14 @@ def check(case: Case) -> Finding | None:
         evidence=Evidence.MODELLED,
         phase=Phase.ROLLOUT,
         proposal=proposal,
+        notes=(_fraction_note(proposal, rollout.memory_fraction),) if lowered else (),
     )
+
+
+def _fraction_note(proposal: Workload, before: float) -> str:
+    return _(
+        "a memory fraction of {fraction:.2f} instead of {before:.2f} makes room for the pool of the graphs"
+    ).format(fraction=proposal.generator.memory_fraction, before=before)
 
 
 def _moves_weights(rollout: Rollout) -> bool:

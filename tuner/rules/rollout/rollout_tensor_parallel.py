@@ -26,14 +26,12 @@ verl documentation, performance tuning guide, "Rollout Generation Tuning".
 HybridFlow (arXiv:2409.19256), section 8.4.
 """
 
-from math import ceil
-
 from tuner.counted import counted
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.language import N_, _, ngettext
 from tuner.rules.case import Case
-from tuner.rules.rollout_engine import hundredths, least_fraction, starts, tensor_sizes, with_fraction
+from tuner.rules.rollout_engine import affordable, tensor_sizes
 from tuner.workload import Phase, Workload
 
 RULE = Rule(
@@ -52,7 +50,8 @@ def check(case: Case) -> Finding | None:
     if rollout.expert_parallel > 1:
         return None
     sizes = tensor_sizes(workload.model, rollout, workload.cluster.gpus_per_node)
-    sized = (_affordable(case, size) for size in sizes if size < rollout.tensor_parallel)
+    smaller_sizes = (size for size in sizes if size < rollout.tensor_parallel)
+    sized = (affordable(case, workload.with_rollout(tensor_parallel=size)) for size in smaller_sizes)
     paying = [proposal for proposal in sized if proposal is not None and case.faster(proposal)]
     if not paying:
         return None
@@ -77,25 +76,6 @@ def check(case: Case) -> Finding | None:
         proposal=best,
         notes=(_fraction_note(smaller.memory_fraction, workload),) if lowered else (),
     )
-
-
-def _affordable(case: Case, size: int) -> Workload | None:
-    """The workload with replicas of a size, and with a smaller memory fraction where it lacks room else.
-
-    More weights on each GPU leave less for the trainer at the sync and at the wake-up; the cache makes room.
-    """
-    sized = case.workload.with_rollout(tensor_parallel=size)
-    # Whether it fits is told sooner than what it takes, since few rollouts are alike.
-    if case.affords(sized):
-        return sized
-    if not starts(sized) or not case.faster(sized):  # less cache makes it no faster
-        return None
-    enough = least_fraction(sized)
-    if enough is None:
-        return None
-    fractions = range(round(hundredths(enough)), ceil(hundredths(sized)))
-    most = case.largest(fractions, lambda value: with_fraction(sized, value))
-    return None if most is None else with_fraction(sized, most)
 
 
 def _fraction_note(fraction: float, workload: Workload) -> str:

@@ -19,15 +19,25 @@ from tuner.trainers.verl.releases import BUNDLED
 if TYPE_CHECKING:
     from tuner.trainers.verl.trainer_code.package import TrainerCode
 
-#: What makes a worker for a model, or puts another model or adapters into one.
-_LOADS = (
-    *(
-        "role_worker_mapping Role",
-        "RayClassWithInitArgs",
-        "resource_pool_to_cls",
-        "create_colocated_worker_cls",
-    ),
-    *("ActorRolloutRef", "ref_module_fsdp", "from_pretrained", "get_peft_model", "LoraConfig"),
+#: What makes a worker for a model.
+_MAKES_WORKERS = (
+    "role_worker_mapping Role",
+    "RayClassWithInitArgs",
+    "resource_pool_to_cls",
+    "create_colocated_worker_cls",
+)
+#: What puts another model or adapters into one.
+_FILLS_WORKERS = ("ActorRolloutRef", "ref_module_fsdp", "from_pretrained", "get_peft_model", "LoraConfig")
+#: Sections of a worker that releases have: an option of theirs, in the condition around it, adds none.
+_OF_WORKERS = (("reward_model",), ("critic",))
+#: Arguments of transformers that say how a model is loaded, and name none.
+#: Source: transformers 5.24.0 ``modeling_utils.py`` (``PreTrainedModel.from_pretrained``).
+_HOW_IT_LOADS = frozenset(
+    {
+        *("attn_implementation", "torch_dtype", "dtype", "device_map", "trust_remote_code"),
+        *("low_cpu_mem_usage", "use_safetensors", "ignore_mismatched_sizes", "local_files_only"),
+        *("revision", "variant"),
+    }
 )
 _GENERATES = ("generate_sequences", "async_generate_sequences")
 _TRAINER, _WORKERS = "verl/trainer/", "verl/workers/"
@@ -85,10 +95,12 @@ def _is_on(settings: Settings, section: Path, key: str) -> bool:
 
 def _part(section: Path, key: str, code: "TrainerCode") -> AddedPart | None:
     name = section[-1]
-    if len(name) < _LEAST_LETTERS:
+    if len(name) < _LEAST_LETTERS or name in _HOW_IT_LOADS:
         return None
     find = partial(code.line_of_name, name, outside=_OTHER_PROGRAMS)
-    loads = find(_LOADS, _TRAINER) or find(_LOADS, _WORKERS)
+    is_option = section[:-1] in _OF_WORKERS and split_key(key) == section
+    models = _FILLS_WORKERS if is_option else (*_MAKES_WORKERS, *_FILLS_WORKERS)
+    loads = find(models, _TRAINER) or find(models, _WORKERS)
     line = loads or find(_GENERATES, _TRAINER)
     if line is None:
         return None

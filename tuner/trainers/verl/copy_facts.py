@@ -13,7 +13,7 @@ from tuner.inputs.settings import Settings
 _MAIN, _WORKERS, _MANAGERS, _VLLM = "main_ppo", "fsdp_workers", "sharding_manager", "rollout/vllm_rollout"
 _SERVERS = ("vllm_rollout/vllm_async_server", "sglang_rollout/async_sglang_server")
 _LOADERS = ("utils/tokenizer", "dataset/vision_utils")
-_ACTOR = "dp_actor"
+_ACTOR, _TRAINER = "dp_actor", "ray_trainer"
 _OFFLOADS = "offload_fsdp_model_to_cpu"
 #: Files that may learn from the reference, and the words around what every release does with it there.
 #: verl 0.4.1 ``workers/actor/dp_actor.py:387, 498``, ``trainer/ppo/core_algos.py:519``, ``ray_trainer.py:163,
@@ -39,6 +39,8 @@ class CopyFacts(Struct, frozen=True, kw_only=True):
     reference_by_hand: bool = False  # the reference stays on the GPU unless ``param_offload`` moves it
     reference_by_key: bool = False  # FSDP streams its weights from the host where ``param_offload`` says so
     reference_by_kl: bool = False  # a reference is made only where a KL term asks for it, as 0.4 does
+    reference_by_weight: bool = False  # a reference is made only where ``kl_ctrl.kl_coef`` is above zero
+    stores_actor_low: bool = False  # the actor's weights are bfloat16 where ``model_dtype`` is not set
     kl_in_reward: bool = False  # it reads ``algorithm.use_kl_in_reward``, as 0.4 does
     keeps_model_length: bool = False  # its servers take ``rollout.max_model_len``, which 0.7.0's overwrite
     limits_sequences: bool = False  # its rollout hands ``max_num_seqs`` to vLLM, as releases do from 0.6 on
@@ -79,6 +81,11 @@ def copy_facts(settings: Settings) -> CopyFacts:
         reference_by_key=_streams_by_key(has),
         # verl 0.4.0 ``trainer/main_ppo.py:144-146``; 0.3.0.post1 line 115 maps it in every job
         reference_by_kl=has("RefPolicy use_kl_loss", _MAIN) or has("RefPolicy use_ref_policy", _MAIN),
+        reference_by_weight=has("RefPolicy kl_coef", _MAIN)
+        or has("use_reference_policy RefPolicy kl_coef", _TRAINER),
+        # verl 0.4.1 ``workers/fsdp_workers.py:214``: no default there, and float32 for an actor
+        stores_actor_low=has("ActorRolloutRefWorker get fsdp_config model_dtype bfloat16", _WORKERS)
+        or has("ActorRolloutRefWorker get fsdp_config model_dtype bf16", _WORKERS),
         kl_in_reward=has("RefPolicy use_kl_in_reward", _MAIN),
         keeps_model_length=any(_keeps_length(has, file) for file in _SERVERS),
         limits_sequences=has("config max_num_seqs", _VLLM),

@@ -24,8 +24,12 @@ def uses_reference(source: ReleaseSettings) -> bool:
     """
     if trains_apart(source):
         return False
-    if not source.since("0.4.0") and not source.copy.reference_by_kl:
-        return True
+    if not source.since("0.4.0"):
+        copy = source.copy
+        if copy.reference_by_weight and source.settings.number(_IN_REWARD_WEIGHT, default=0.0) > 0:
+            return True
+        if not copy.reference_by_kl:
+            return not copy.reference_by_weight
     return source.flag("actor.use_kl_loss") or source.flag("kl_in_reward")
 
 

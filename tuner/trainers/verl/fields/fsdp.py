@@ -1,6 +1,7 @@
 """Fields of an engine under FSDP1 or FSDP2."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
@@ -337,9 +338,14 @@ _FROZEN_TOWER: Field[EngineContext] = Plain(
 )
 
 
+def _default_dtype(role: Role, context: EngineContext) -> DType:
+    """The dtype of a role's weights where no key has one."""
+    low = role == "ref" or (role == "actor" and context.source.copy.stores_actor_low)
+    return DType.BFLOAT16 if low else DType.FLOAT32
+
+
 def _fields(role: Role) -> tuple[Field[EngineContext], ...]:
     switches, section = switches_of(role), f"{role}.fsdp"
-    stored = DType.BFLOAT16 if role == "ref" else DType.FLOAT32
     deferred = f"{section}.use_no_sync_for_gradient_accumulation"
     offload: dict[str, Any] = {"heeded": _keeps_states, "otherwise": False}
     return (
@@ -357,7 +363,7 @@ def _fields(role: Role) -> tuple[Field[EngineContext], ...]:
             FULL_CHECKPOINTING,
             Checkpointing.FULL,
         ),
-        Plain("stored_dtype", f"{section}.model_dtype", DTYPE, stored),
+        Plain("stored_dtype", f"{section}.model_dtype", DTYPE, partial(_default_dtype, role)),
         Plain("reduce_dtype", f"{section}.mixed_precision.reduce_dtype", DTYPE, DType.FLOAT32),
         Ruled("streamed_offload", _streams, _set_streams),
         Plain(
