@@ -127,7 +127,7 @@ class Combination(Struct, frozen=True, kw_only=True):
 
     @property
     def packages(self) -> tuple[str, ...]:
-        """What has to be installed where the job runs, since nothing fits without it."""
+        """What has to be installed where the job runs for all of its lines."""
         packages = (part.finding.rule.package for part in self.contributions)
         return tuple(dict.fromkeys(filter(None, packages)))
 
