@@ -246,6 +246,37 @@ def test_a_micro_batch_that_leaves_ranks_of_the_copy_without_a_sequence(
         assert "It stops at verl/workers/fsdp_workers.py:4 of this copy." in finding["notes"]
 
 
+ASSERTS_SIZE = "assert config.actor_rollout_ref.actor.ppo_micro_batch_size * sp_size >= n_gpus\n"
+DIVIDES_BATCH = """class DataParallelPPOActor:
+    def update_policy(self, data):
+        assert self.config.ppo_mini_batch_size % self.config.ppo_micro_batch_size == 0
+"""
+
+
+@pytest.mark.parametrize(
+    ("only", "trainer", "refused"),
+    [
+        (False, "pass\n", {"CFG191", "CFG109"}),
+        (True, "pass\n", set()),
+        (True, ASSERTS_SIZE, {"CFG191"}),  # verl 0.3.0.post1 ``trainer/ppo/ray_trainer.py:354``
+    ],
+)
+def test_what_stops_the_updates_of_a_copy_stops_no_validation(
+    repository: Path, only: bool, trainer: str, refused: set[str]
+) -> None:
+    launch = LAUNCH.replace("use_dynamic_bsz=True", "ppo_micro_batch_size=4 actor_rollout_ref.rollout.n=1")
+    launch += " data.train_batch_size=4 actor_rollout_ref.actor.ppo_mini_batch_size=4"
+    role = "actor_rollout_ref"
+    sizes = f"{role}.rollout.log_prob_micro_batch_size=8 {role}.ref.log_prob_micro_batch_size=8"
+    write(repository, workers=OF_PROMPTS, launch=f"{launch} {sizes} +trainer.val_only={only}")
+    (repository / "verl" / "trainer" / "ray_trainer.py").write_text(trainer)
+    (repository / "verl" / "workers" / "actor").mkdir(exist_ok=True)
+    (repository / "verl" / "workers" / "actor" / "dp_actor.py").write_text(DIVIDES_BATCH)
+    found = advice(repository, "--verl-version", "0.3.0.post1")["findings"]
+
+    assert {item["code"] for item in found if item["severity"] == "error"} & {"CFG191", "CFG109"} == refused
+
+
 DIVIDES = """class DataParallelPPOActor:
     def update_policy(self, data):
         self.gradient_accumulation = self.config.ppo_mini_batch_size // self.config.ppo_micro_batch_size

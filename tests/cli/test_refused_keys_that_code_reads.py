@@ -70,3 +70,12 @@ def test_a_key_is_read_by_a_name_of_its_section(repository: Path) -> None:
     (repository / "verl" / "trainer" / "walk.py").write_text(code)
     assert "verl/trainer/walk.py:3 reads it: write +env.steps=..." in said(repository, "env.steps=6")
     assert "Take it away or fix it" in said(repository, "trainer.steps=6")
+
+
+def test_a_variable_of_that_name_reads_no_key(repository: Path) -> None:
+    """As ``main_generation.py`` has one: ``output_dir = os.path.dirname(config.data.output_path)``."""
+    file = repository / "verl" / "trainer" / "generate.py"
+    file.write_text("def generate(config):\n    output_dir = dirname(config.data.output_path)\n")
+    assert "+data.output_dir" not in said(repository, "data.output_dir=out")
+    file.write_text("def generate(config):\n    output_dir = config.data.output_dir\n")
+    assert "write +data.output_dir=..." in said(repository, "data.output_dir=out")

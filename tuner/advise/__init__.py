@@ -23,6 +23,7 @@ from tuner.advise.answer import (
     Recommendation,
     Without,
 )
+from tuner.advise.as_assumed import share_as_assumed
 from tuner.advise.combine import cheapest_run, combine
 from tuner.advise.differences import with_conflicts
 from tuner.advise.pricing import Cheapest, rank, recommend
@@ -134,6 +135,7 @@ def advise(
             if apart
             else None
         ),
+        share_as_assumed=share_as_assumed(case, least_gain) if apart and runs else None,
         cheapest=None if cheapest is None else _seconds_of(cheapest),
         releases=job.releases,
     )

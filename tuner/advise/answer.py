@@ -127,7 +127,7 @@ class Combination(Struct, frozen=True, kw_only=True):
 
     @property
     def packages(self) -> tuple[str, ...]:
-        """What has to be installed where the job runs, since nothing fits without it."""
+        """What has to be installed where the job runs for all of its lines."""
         packages = (part.finding.rule.package for part in self.contributions)
         return tuple(dict.fromkeys(filter(None, packages)))
 
@@ -168,6 +168,7 @@ class Advice(Struct, frozen=True, kw_only=True):
     cheapest: CheapestRun | None  # None where no form of the job is known to run
     additions: tuple[Addition, ...] = ()  # what packages would bring
     if_reweighted: Combination | None = None  # what could be pasted if tokens may weigh otherwise
+    share_as_assumed: float | None = None  # of the step, that nothing is pasted for at lengths nobody gives
     releases: ReleaseRange | None = None  # of a release that is not bundled
     validates_only: bool = False  # the launch ends before its first update: phases of training are left out
 

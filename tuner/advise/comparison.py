@@ -35,6 +35,7 @@ _OF_ADVICE = frozenset(
         "fusable",
         "graphs_adjustable",
         "layers_fusable",
+        "may_chunk",
         "older_core",
         "packable",
         "packing_tested",

@@ -50,7 +50,7 @@ class Circumstances(Struct, frozen=True, kw_only=True):
 
     def workload(self, loaded: Loaded, rollout_engine: RolloutEngineChoice | None) -> Workload:
         """The job that a release makes of its settings."""
-        return loaded.workload(
+        workload = loaded.workload(
             model=self.model,
             critic_model=self.critic_model(loaded),
             cluster=self.cluster,
@@ -59,6 +59,9 @@ class Circumstances(Struct, frozen=True, kw_only=True):
             zero_advantage_ratio=self.zero_advantage_ratio,
             service_models=self._models(loaded).services(),
         )
+        if rollout_engine is None or not rollout_engine.may_chunk or workload.rollout is None:
+            return workload
+        return workload.with_rollout(may_chunk=True)
 
     def releases(
         self, configuration: Configuration, release: ReleaseChoice, workload: Workload

@@ -156,6 +156,11 @@ def _none(advice: Advice) -> str:
         ).format(peak=gib(worst.peak_bytes), phase=worst.phase.value)
     elif not advice.estimate.fits_for_certain():
         text = _("Nothing to paste: nothing that leaves the training as it is makes the job fit.")
+    elif advice.share_as_assumed is not None:
+        text = _(
+            "Nothing to paste for sure at lengths that nobody gives: if they are as assumed, one change "
+            "brings {share} of the step; give --mean-response-length."
+        ).format(share=percent(advice.share_as_assumed))
     else:
         text = _("Nothing to paste: no line would bring {share} of the step.").format(
             share=percent(advice.least_gain)

@@ -69,12 +69,19 @@ def with_packages(additions: Sequence[Addition]) -> Iterator[Part]:
 
 
 def needs(advice: Advice) -> Iterator[Paragraph]:
-    """What has to be installed for the block, since nothing fits without it."""
+    """What has to be installed for the block, with what holds without it."""
     together = advice.combination
-    if together is not None and together.packages:
-        packages = listed(together.packages)
-        text = _("It needs {packages} where the job runs: nothing fits without it.").format(packages=packages)
-        yield Paragraph(text=text, further=1)
+    if together is None or not together.packages:
+        return
+    text = _("It needs {packages} where the job runs.")
+    parts = [part for part in together.contributions if part.finding.rule.package]
+    if all(part.needed for part in parts):
+        text = _("It needs {packages} where the job runs: nothing fits without it.")
+        if advice.cheapest is not None and not {part.name for part in parts} & {*advice.cheapest.rules}:
+            text = _("It needs {packages} where the job runs: this block does not fit without it.")
+    elif not any(part.needed for part in parts):
+        text = _("It needs {packages} where the job runs; without that line the block fits as well.")
+    yield Paragraph(text=text.format(packages=listed(together.packages)), further=1)
 
 
 def _brings(part: Contribution, together: Combination, *, fitted: bool) -> str:

@@ -58,6 +58,8 @@ _CACHE_FORMATS = (
 _NORMED_BY_OPERATORS = ("qwen3", "qwen3_moe")
 _GRAPHS_OF_V0 = (1, 2, 4, *range(8, _FEW + 1, 8))
 
+CHUNKS_AS_ASKED = "0.11.1"  # since then the core of 0.8 computes prompts whole where it is asked to
+
 _V0 = CacheSizing(fraction_of=FractionOf.OWN, max_sequences=_FEW, sampler_bytes=_SUMMING_SAMPLER)
 
 
@@ -126,7 +128,7 @@ def chunks_prefill(version: str, asked: bool | None) -> bool:
     """
     if not at_least(version, "0.8.0"):
         return bool(asked)
-    return asked is not False or not at_least(version, "0.11.1")
+    return asked is not False or not at_least(version, CHUNKS_AS_ASKED)
 
 
 def caches_prefixes(version: str, model: ModelShape, asked: bool | None) -> bool:

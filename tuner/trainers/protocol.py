@@ -39,6 +39,7 @@ class RolloutEngineChoice(Struct, frozen=True, kw_only=True):
     name: str  # of the engine, for messages
     version: str
     reason: str
+    may_chunk: bool = False  # older ones that are allowed as well chunk prompts whatever they are asked
 
 
 class Base(Struct, frozen=True, kw_only=True):

@@ -63,6 +63,9 @@ class Rollout(Struct, frozen=True, kw_only=True, cache_hash=True):
     cuda_graphs: bool
     capture_sizes: tuple[int, ...] | None = None  # None: the engine's own list
     chunked_prefill: bool = True
+    may_chunk: bool = (
+        False  # it is not said which engine runs, and some chunk prompts whatever they are asked
+    )
     prefix_caching: bool = True
     frees_memory: bool = True  # sleeps between generations
     sleep_level: int = 2  # 1 keeps the weights on the host, 2 drops them

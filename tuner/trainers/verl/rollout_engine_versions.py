@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from tuner.errors import InputError
 from tuner.language import N_, _
+from tuner.serving import vllm
 from tuner.serving.names import NAMES, PACKAGES
 from tuner.trainers.protocol import RolloutEngineChoice
 from tuner.versions import at_least, installed_version, is_version
@@ -104,16 +105,18 @@ def choose_version(
     if installed is not None and _refusal(rollout_engine, release, installed) is None:
         return RolloutEngineChoice(name=name, version=installed, reason=_("installed"))
     version, reason = allowed.newest, _(_ALLOWED_BY[allowed.word]).format(release=release)
+    others = allowed.word == "newest"
     required = None if code is None else code.requirement(PACKAGES[rollout_engine])
     if required is not None and _refusal(rollout_engine, release, required.version) is None:
-        version = required.version
+        version, others = required.version, not required.pinned
         reason = _("the newest that {file} allows").format(file=required.file)
     of_engine = pin is not None and pin.engine is rollout_engine
     if pin is not None and of_engine and _refusal(rollout_engine, release, pin.version) is None:
-        version, reason = pin.version, _("{file} pins it").format(file=pin.file)
+        version, reason, others = pin.version, _("{file} pins it").format(file=pin.file), False
     if installed is not None:
         reason += _("; the installed {installed} does not run with it").format(installed=installed)
-    return RolloutEngineChoice(name=name, version=version, reason=reason)
+    may_chunk = others and rollout_engine is RolloutEngine.VLLM and at_least(version, vllm.CHUNKS_AS_ASKED)
+    return RolloutEngineChoice(name=name, version=version, reason=reason, may_chunk=may_chunk)
 
 
 def newest_allowed(rollout_engine: RolloutEngine, release: str) -> str:

@@ -40,7 +40,7 @@ def proposal_writer(
     critic, rollout = before.critic, before.rollout
 
     def read_again(settings: Settings) -> Workload:
-        return read(
+        again = read(
             settings,
             version=version,
             model=before.model,
@@ -51,6 +51,8 @@ def proposal_writer(
             zero_advantage_ratio=before.batch.zero_advantage_ratio,
             service_models=_service_models(before),
         )
+        may_chunk = rollout is not None and rollout.may_chunk  # no setting tells it
+        return again.with_rollout(may_chunk=True) if may_chunk else again
 
     source = source_of(settings, version)
 

@@ -1,5 +1,6 @@
 """Where in the trainer's code a check's refusal rests, and whether a copy of the trainer has that code."""
 
+import re
 from collections.abc import Iterable, Iterator
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -13,11 +14,15 @@ from tuner.inputs.settings import Settings
 from tuner.language import _
 from tuner.override_text import DELETES, override_key
 from tuner.trainers.verl.checks.releases import Releases
+from tuner.trainers.verl.read import validates_only
 from tuner.workload import RolloutEngine, Workload
 
 if TYPE_CHECKING:
     from tuner.trainers.verl.trainer_code.code_line import CodeLine
     from tuner.trainers.verl.trainer_code.package import TrainerCode
+
+
+_TRAINING = re.compile(r"/(?:dp|megatron)_(?:actor|critic)\.py:")  # files of the passes of training alone
 
 
 class RefusedBy(Enum):
@@ -42,6 +47,8 @@ class CodeGuard(Struct, frozen=True, kw_only=True):
     file: str = ""  # what stands in the path of its file, where other files have one alike
     around: str = ""  # words beside ``words`` by which it is told in a copy that has no such file
     fails: bool = False  # it is no assertion, but a statement that fails by itself
+    in_training: bool = False  # it fails in passes that only training has, wherever it stands
+    asserted: str = ""  # words of an assertion by which it then stops a launch that only validates as well
     lacks: str = ""  # words that are not in it
     unless: str = ""  # words of a statement anywhere that puts it right
     engine: RolloutEngine | None = None  # whose rollout it stops
@@ -96,6 +103,8 @@ def as_of_copy(
         rests_on = [
             it for it in guards_of(module) if version in it.releases and it.concerns(finding, workload)
         ]
+        if rests_on and validates_only(settings) and not _stops_validation(rests_on, code):
+            continue
         yield _as_of_copy(finding, rests_on, code) if rests_on else finding
 
 
@@ -112,6 +121,18 @@ def without_unread(findings: Iterable[Finding], settings: Settings, code: "Train
         else:
             note = _("No code in {folder} reads {key}.").format(folder=code.name, key=unread)
             yield replace(finding, overrides=(), notes=(*finding.notes, note))
+
+
+def _stops_validation(guards: Iterable[CodeGuard], code: "TrainerCode") -> bool:
+    """Whether a launch that ends before its first update gets to one of them, or a copy has none at all."""
+    found = [(guard, line) for guard in guards for line in guard.lines(code)]
+    runs = (
+        bool(guard.asserted and code.lines(guard.asserted.split()))
+        if guard.in_training
+        else not _TRAINING.search(str(line))
+        for guard, line in found
+    )
+    return not found or any(runs)
 
 
 def _as_of_copy(finding: Finding, guards: Iterable[CodeGuard], code: "TrainerCode") -> Finding:

@@ -8,7 +8,7 @@ is parsed: parsing all files of a release takes a second, and the few that decid
 import ast
 import os
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -97,6 +97,16 @@ class TrainerCode:
 
         question = ("lines", sorted(wanted), sorted(unwanted), stops, file, elsewhere)
         return self._snapshot.answers.answer(question, find)
+
+    def line_that_reads(self, words: Sequence[str]) -> CodeLine | None:
+        """The first statement with the last words of a key, where its file has the last as attribute or text.
+
+        A plain name alone is a variable: ``output_dir = dirname(config.data.output_path)`` reads no such key.
+        """
+        last = re.escape(words[-1])
+        read = re.compile(rf"\.\s*{last}\b|[\"'](?:[^\"'\n]*\.)?{last}[\"']")
+        texts = self._snapshot.files.texts
+        return next((line for line in self.lines(words, stops=False) if read.search(texts[line.file])), None)
 
     def has_statement(self, words: str, file: str = "", lacks: str = "", outside: str = "") -> bool:
         """Whether some statement has these words in it or around it, see :meth:`lines`."""

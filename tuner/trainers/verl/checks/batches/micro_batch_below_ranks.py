@@ -14,6 +14,7 @@ A launch gets there when it is taken to more GPUs than it was written for.
 When it does not apply
 ----------------------
 Under dynamic batching.
+In a copy of verl that does not assert it, a launch that only validates: the passes that fail are those of training.
 From 0.8.0 on nothing divides the size any more.
 
 Sources
@@ -51,12 +52,15 @@ GUARDS = (
     CodeGuard(
         words="ppo_micro_batch_size device_mesh",
         fails=True,
+        in_training=True,
+        asserted="ppo_micro_batch_size n_gpus",
         releases=_DIVIDES,
         key="ppo_micro_batch_size",
     ),
     CodeGuard(
         words="log_prob_micro_batch_size device_mesh",
         fails=True,
+        in_training=True,
         releases=_DIVIDES,
         key="log_prob_micro_batch_size",
     ),

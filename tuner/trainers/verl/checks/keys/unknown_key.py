@@ -124,7 +124,7 @@ def as_read_by(code: "TrainerCode", finding: Finding) -> Finding:
         return finding
     key = finding.keys[0]
     section, *_between, last = key.split(".") if "." in key else ("", key)
-    line = next(iter(code.lines(key.split(".")[-_WORDS:], stops=False)), None)
+    line = code.line_that_reads(key.split(".")[-_WORDS:])
     if line is None and section and not _between:
         line = code.line_of_name(f"{section}_config", (last,), "") or code.line_of_name(
             f"config_{section}", (last,), ""

@@ -1,0 +1,35 @@
+"""What advice that is withheld at lengths that nobody gives would bring if they are as assumed."""
+
+from math import ceil
+
+from msgspec.structs import replace
+
+from tuner import rules
+from tuner.advise.pricing import helps
+from tuner.findings import Goal
+from tuner.rules.case import Case
+
+
+def share_as_assumed(case: Case, least_gain: float) -> float | None:
+    """The largest share of the step that one finding brings if sequences are as long as is assumed.
+
+    None where the lengths are given, or nothing brings as much as a line of the block has to.
+
+    Args:
+        case: the job, for which rules say nothing that rests on lengths that nobody gives.
+        least_gain: share of the step that a line of the block has to bring.
+    """
+    batch = case.workload.batch
+    if batch.known_mean_tokens is not None or case.workload.rollout is None or not case.time.seconds:
+        return None
+    lengths = replace(batch.lengths, mean_response=ceil(batch.mean_response_tokens))
+    given = case.with_workload(replace(case.workload, batch=replace(batch, lengths=lengths)))
+    said = {finding.rule.code for finding in rules.run(case)}
+    shares = [
+        1 - given.seconds(finding.proposal) / given.time.seconds
+        for finding in rules.run(given)
+        if finding.proposal is not None and finding.rule.goal is Goal.TIME and not finding.rule.package
+        if finding.rule.code not in said and helps(given, finding, finding.proposal)
+    ]
+    most = max(shares, default=0.0)
+    return most if most >= least_gain else None
