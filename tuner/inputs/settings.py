@@ -118,6 +118,8 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
             one's code.
         added_parts: what the copy of the trainer that would run adds to the job, and the user switches on.
         batch_factors: by what that copy multiplies sizes of the batch, where no release does.
+        newest_required: the newest version of a package that the files around the launch allow, the nearest
+            first, by the package's name; None where nobody says where it lies.
         programs_beside: the modules that the copy of the trainer has where the launch's own is not; None
             where it is there, or where nobody knows.
         environment: what the launch gives the program beside its settings, of what libraries read.
@@ -137,6 +139,7 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
     has_statement: Callable[..., bool] | None = None
     added_parts: tuple[AddedPart, ...] = ()
     batch_factors: tuple[BatchFactor, ...] = ()
+    newest_required: Callable[[str], str | None] | None = None
     programs_beside: tuple[str, ...] | None = None
     environment: tuple[EnvironmentVariable, ...] = ()
     started: str = ""

@@ -166,6 +166,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
             has_key=partial(has_key, schema, self.started),
             defaults_of="" if private is None else private.name,
             has_statement=self._statements_of(code),
+            newest_required=partial(self.copies.newest_required, self.folder) if self.folder else None,
             environment=self.environment,
             started=self.program,
             shown_gpus=shown_gpus(self.processes),
