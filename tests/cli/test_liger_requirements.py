@@ -1,4 +1,4 @@
-"""Liger's layers are offered only where it can be imported with the transformers of the launch's repository."""
+"""Liger's layers are offered only where it starts with the transformers of the repository."""
 
 import json
 from pathlib import Path
