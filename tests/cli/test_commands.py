@@ -238,6 +238,12 @@ def test_more_gpus_than_a_node_has_are_asked_about() -> None:
     assert "node-too-large" not in run("check", CONFIG, "--gpu", "16xa100", "--verl-version", "0.9.1").out
 
 
+def test_nodes_that_the_user_says_are_there_are_not_asked_about() -> None:
+    words = ("check", CONFIG, "--gpu", "h100-sxm", "-f", "concise", "--verl-version", "0.9.1")
+    assert "node-too-large" in run(*words, "trainer.n_gpus_per_node=15").out
+    assert "node-too-large" not in run(*words, "--gpus-per-node", "15").out
+
+
 def test_the_verdict_says_on_which_machines_a_job_does_not_start() -> None:
     words = ("advise", CONFIG, "--gpu", "h100-sxm", "--verl-version", "0.9.1")
     asked = run(*words, "trainer.n_gpus_per_node=16").out

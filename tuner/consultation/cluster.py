@@ -151,7 +151,7 @@ def choose_cluster(
         )
     )
     cluster = Cluster(
-        gpu=card.gpu,
+        gpu=_in_such_nodes(card.gpu, premises.gpus_per_node),
         gpus_per_node=of_card or premises.gpus_per_node or gpus_per_node,
         nodes=premises.nodes or nodes,
         network_bytes_per_s=NETWORK_BYTES_PER_S if network is None else network,
@@ -160,6 +160,13 @@ def choose_cluster(
         host_memory_bytes=round(host * GIB) if host is not None else None,
     )
     return cluster, _number_reason(premises, of_card, launched)
+
+
+def _in_such_nodes(gpu: Gpu, said: int | None) -> Gpu:
+    """The card, of which a node has as many as the user says, whatever other nodes have."""
+    if said is None or gpu.per_node is None or said <= gpu.per_node:
+        return gpu
+    return replace(gpu, per_node=said)
 
 
 def _number_reason(premises: Premises, of_card: int | None, launched: Count | None) -> str:

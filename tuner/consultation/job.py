@@ -106,6 +106,7 @@ def configuration_of(given: UserInput, release: ReleaseChoice | None = None) -> 
         processes=given.processes,
         folders=given.folders,
         environment=given.environment,
+        earlier=given.earlier,
         package="" if release is None else release.package,
         requested=release is not None and release.requested,
     )

@@ -151,6 +151,7 @@ def _as_variable(word: Argument) -> Remark:
 def launched(file: Path, script: "Script", words: Sequence[str], number: int | None) -> UserInput:
     """One launch of a script."""
     from tuner.inputs.alternative_launches import alternative_launches
+    from tuner.inputs.model_writers import writers_of_config
     from tuner.inputs.not_followed import not_followed
     from tuner.inputs.settings_file import settings_file
 
@@ -188,6 +189,7 @@ def launched(file: Path, script: "Script", words: Sequence[str], number: int | N
         settings_file=settings_file(script, open_arguments),
         servers=launch.servers,
         environment=launch.variables,
+        earlier=tuple(writers_of_config(launch.earlier, file.parent)),
     )
     return with_config(given, file.parent)
 

@@ -209,7 +209,7 @@ def _followed(source: Source, start: Scope, find: _Find) -> Script:
     commands, assumed, not_read = interpreter.commands, scope.assumed, interpreter.not_read
     given_up = tuple(interpreter.given_up)
     interpreter.take_apart()
-    programs = launches(commands)
+    programs = _with_earlier(launches(commands))
     overridden = [launch for launch in programs if _gets_overrides(launch)]
     started, writers = without_writers(programs, overridden)
     return Script(
@@ -223,6 +223,17 @@ def _followed(source: Source, start: Scope, find: _Find) -> Script:
         steps=scope.effort.steps,
         optional=tuple(dict.fromkeys(scope.optional))[:_MOST_OPTIONAL],
         nameless=tuple(dict.fromkeys(name for command in commands for name in _nameless(command))),
+    )
+
+
+def _with_earlier(programs: Sequence[Launch]) -> tuple[Launch, ...]:
+    """The programs, those with overrides with the ones without any that are started before them."""
+    told = [(program, _gets_overrides(program)) for program in programs]
+    return tuple(
+        replace(program, earlier=tuple(one for one, trains in told[:position] if not trains))
+        if overridden
+        else program
+        for position, (program, overridden) in enumerate(told)
     )
 
 

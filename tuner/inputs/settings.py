@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from tuner.enumeration import Enum
 from tuner.errors import InputError, Location
 from tuner.inputs.convert import as_flag, as_integer, as_number, as_text, described, number_expected
+from tuner.inputs.earlier_programs import EarlierProgram
 from tuner.inputs.environment import EnvironmentVariable
 from tuner.inputs.interpolation import MISSING, Resolver, UnresolvedError
 from tuner.inputs.secrets import shown_override, shown_value
@@ -118,9 +119,12 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
             one's code.
         added_parts: what the copy of the trainer that would run adds to the job, and the user switches on.
         batch_factors: by what that copy multiplies sizes of the batch, where no release does.
+        newest_required: the newest version of a package that the files around the launch allow, the nearest
+            first, by the package's name; None where nobody says where it lies.
         programs_beside: the modules that the copy of the trainer has where the launch's own is not; None
             where it is there, or where nobody knows.
         environment: what the launch gives the program beside its settings, of what libraries read.
+        earlier: programs before the launch that may change a model's configuration.
         started: the module or file that the launch starts; empty where nobody says.
         shown_gpus: the GPUs of a node that the launch shows to a Ray of its own; None where it shows all.
         composed: what Hydra has of its own files and overrides, where that is less than ``tree``.
@@ -137,8 +141,10 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
     has_statement: Callable[..., bool] | None = None
     added_parts: tuple[AddedPart, ...] = ()
     batch_factors: tuple[BatchFactor, ...] = ()
+    newest_required: Callable[[str], str | None] | None = None
     programs_beside: tuple[str, ...] | None = None
     environment: tuple[EnvironmentVariable, ...] = ()
+    earlier: tuple[EarlierProgram, ...] = ()
     started: str = ""
     shown_gpus: Count | None = None
     composed: Tree | None = None

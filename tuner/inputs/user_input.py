@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from tuner.errors import Location
 from tuner.files import STANDARD_INPUT
 from tuner.inputs.asked_arguments import ScriptArguments
+from tuner.inputs.earlier_programs import EarlierProgram
 from tuner.inputs.environment import EnvironmentVariable
 from tuner.inputs.machine import GPUS, TargetMachine
 from tuner.inputs.overrides import Argument
@@ -130,6 +131,7 @@ class UserInput(Struct, frozen=True, kw_only=True):
     asked_for: ScriptArguments | None = None  # what a script says of the arguments that it takes
     servers: tuple[SideServer, ...] = ()  # that a script starts before, and that may be on the same GPUs
     environment: tuple[EnvironmentVariable, ...] = ()  # that a script gives the program, of those kept
+    earlier: tuple[EarlierProgram, ...] = ()  # that a script runs before, and that may change a model
     text: str = ""  # what was read; empty of a command as it is typed and of a log
     said: tuple[
         tuple[str, str | int | float], ...

@@ -23,6 +23,7 @@ from tuner.trainers.key_facts import Affects, KeyChange, KeyClass, KeyState, Off
 from tuner.workload import ANY_LENGTHS, Lengths, Quantity, ServiceRole, TokenBytes, Workload
 
 if TYPE_CHECKING:
+    from tuner.inputs.earlier_programs import EarlierProgram
     from tuner.inputs.environment import EnvironmentVariable
     from tuner.inputs.log.metrics import StepMetrics
     from tuner.inputs.record.read import RunRecord
@@ -347,6 +348,7 @@ class Trainer(Protocol):
         package: str = ...,
         requested: bool = ...,
         environment: "Sequence[EnvironmentVariable]" = ...,
+        earlier: "Sequence[EarlierProgram]" = ...,
     ) -> Configuration:
         """Take a configuration file, the arguments of a launch, or both.
 
@@ -355,7 +357,8 @@ class Trainer(Protocol):
         starts the program and has Python look for modules, as far as it says so. ``package`` is where the
         trainer is installed that would run it, where its release is not bundled; none of it is imported.
         ``requested`` says that the user names the release it is laid on, which decides between copies of it.
-        ``environment`` has what a script surely gives the program of variables that libraries read.
+        ``environment`` has what a script surely gives the program of variables that libraries read,
+        and ``earlier`` the programs before it that may change a model's configuration.
 
         Raises:
             InputError: a file that the document names or an argument is malformed.

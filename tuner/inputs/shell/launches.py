@@ -41,6 +41,7 @@ class Launch(Struct, frozen=True, kw_only=True):
     doubts: tuple[UndecidedPart, ...] = ()  # what is not run that would tell whether such a branch is taken
     folders: tuple[str, ...] = ()  # that it runs in and that Python looks for modules in, as far as is known
     variables: tuple[EnvironmentVariable, ...] = ()  # of its environment, those which are kept
+    earlier: "tuple[Launch, ...]" = ()  # Python programs without overrides that were started before it
     servers: tuple[SideServer, ...] = ()  # started before it, and perhaps on its GPUs
     on_default_path: bool = True  # the way that is read of a script leads to it
 

@@ -19,6 +19,7 @@ It is no dependency of the trainer, whose workers stop while they load the model
 Megatron's layers are fused already.
 On an Ascend card, for which the trainer's documentation says that Liger's kernels are not supported.
 The layers were counted with ``--trace``: the fused ones were not.
+The files around the launch ask for a transformers that the Liger-Kernel beside it refuses when it is imported: before 4.52.0 with 0.7.0 and newer, before 5.0.0 with 0.8.5.
 Together with a fused output head some releases lose gradients; nothing is proposed then.
 Older releases stop in the first pass of a model with a vision tower, whose forward Liger replaces.
 
@@ -29,6 +30,7 @@ Liger-Kernel, ``ops/rms_norm.py``, ``ops/rope.py``, ``ops/swiglu.py``.
 verl 0.3.0.post1, ``workers/fsdp_workers.py:209-213, 391, 420``: actor and reference read ``model.use_liger``; the critic of the engine workers, since 0.8.0, too.
 verl 0.9.1, ``workers/engine/fsdp/transformer_impl.py``: ``from liger_kernel.transformers.monkey_patch import ...``.
 verl 0.5.0 and 0.7.1, ``docs/ascend_tutorial/ascend_quick_start.rst`` (liger-kernel: not supported).
+Liger-Kernel 0.7.0 and 0.8.5, ``transformers/monkey_patch.py`` (``MIN_SUPPORTED_TRANSFORMERS_VERSION``).
 verl #5669, #6913.
 """
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from tuner.inputs.settings import Settings
+from tuner.trainers.verl.liger_requirements import liger_refuses
 
 _MAIN, _WORKERS, _MANAGERS, _VLLM = "main_ppo", "fsdp_workers", "sharding_manager", "rollout/vllm_rollout"
 _SERVERS = ("vllm_rollout/vllm_async_server", "sglang_rollout/async_sglang_server")
@@ -54,6 +55,7 @@ class CopyFacts(Struct, frozen=True, kw_only=True):
     repeats_micro_batches: bool = False  # a micro-batch takes every response of so many prompts
     budgets_scale_loss: bool = False  # the loss is divided by micro-batches of a fixed size always
     learns_from_reference: bool = False  # something reads ``ref_log_prob`` that no KL term's switch guards
+    liger_refuses: bool = False  # Liger stops with the transformers that the repository asks for
 
     def key(self, meaning: str) -> str | None:
         """The key of a meaning that the copy reads, whatever its release does."""
@@ -72,8 +74,9 @@ OF_RELEASE = CopyFacts()
 def copy_facts(settings: Settings) -> CopyFacts:
     """The facts of the copy that a launch would run."""
     has = settings.has_statement
+    refuses = liger_refuses(settings.newest_required)
     if has is None:
-        return OF_RELEASE
+        return CopyFacts(liger_refuses=True) if refuses else OF_RELEASE
     from tuner.trainers.verl.packed_models import packed_models  # where there is a copy
 
     return CopyFacts(
@@ -101,6 +104,7 @@ def copy_facts(settings: Settings) -> CopyFacts:
         repeats_micro_batches=has("log_prob_micro_batch_size rollout n", _WORKERS),
         budgets_scale_loss=_budgets_scale_loss(has),
         learns_from_reference=any(has("ref_log_prob", file, apart) for file, apart in _REFERENCE_READERS),
+        liger_refuses=refuses,
     )
 
 

@@ -37,6 +37,7 @@ from tuner.trainers.verl.trainer_code.find import code_around
 from tuner.trainers.verl.user_configuration import UserConfiguration
 
 if TYPE_CHECKING:
+    from tuner.inputs.earlier_programs import EarlierProgram
     from tuner.inputs.environment import EnvironmentVariable
     from tuner.inputs.user_input import Processes
 
@@ -52,6 +53,7 @@ def parse(
     package: str = "",
     requested: bool = False,
     environment: "Sequence[EnvironmentVariable]" = (),
+    earlier: "Sequence[EarlierProgram]" = (),
 ) -> UserConfiguration:
     """Take a configuration file, the arguments of a launch, or both.
 
@@ -65,6 +67,7 @@ def parse(
         package: the folder of the installed verl that would run it, where that release is not bundled.
         requested: whether the user names the release, which decides between copies of verl.
         environment: variables that a script gives the program, of those that libraries read.
+        earlier: programs before the launch that may change a model's configuration.
 
     Raises:
         InputError: a file that the document names or an argument is malformed.
@@ -108,6 +111,7 @@ def parse(
         processes=processes,
         primary=primary,
         environment=tuple(environment),
+        earlier=tuple(earlier),
     )
 
 

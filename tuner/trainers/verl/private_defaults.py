@@ -52,6 +52,7 @@ class PrivateCopies:
         self._codes_around: dict[FilePath, TrainerCode | None] = {}
         self._below = cache(packages_below)  # a walk through the repository
         self._engine_pins: dict[str, EnginePin | None] = {}
+        self._newest: dict[tuple[str, str], str | None] = {}
 
     def code(self, package: FilePath) -> "TrainerCode | None":
         """The code of the package that a copy lies in."""
@@ -72,6 +73,16 @@ class PrivateCopies:
 
             self._engine_pins[folder] = pinned_engine(folder)
         return self._engine_pins[folder]
+
+    def newest_required(self, folder: str, package: str) -> str | None:
+        """The newest version of a package that the files around a launch allow, the nearest first."""
+        if (folder, package) not in self._newest:
+            from tuner.trainers.verl.trainer_code.requirements import newest_required
+
+            around = repository_folders(FilePath(folder).absolute())
+            asked = (newest_required(above, package) for above in around)
+            self._newest[folder, package] = next((one.version for one in asked if one is not None), None)
+        return self._newest[folder, package]
 
     def find(self, folder: FilePath, config: str) -> PrivateDefaults | None:
         """The copy, as :func:`private_defaults` finds it."""

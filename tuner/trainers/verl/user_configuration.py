@@ -8,6 +8,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from tuner.errors import Location
+from tuner.inputs.earlier_programs import EarlierProgram
 from tuner.inputs.environment import EnvironmentVariable
 from tuner.inputs.overrides import (
     COMMAND_LINE,
@@ -83,6 +84,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
     started: Program = Program.PPO  # the program of verl that reads it
     processes: "Processes | None" = None  # that a launch starts, and the GPUs that it shows to them
     environment: tuple[EnvironmentVariable, ...] = ()  # that a script gives the program
+    earlier: tuple[EarlierProgram, ...] = ()  # before it, that may change a model's configuration
     primary: "Primary | None" = None  # that a launch names; None of a file alone
     copies: PrivateCopies = field(default_factory=PrivateCopies)  # of the defaults, around the folder
     likenesses: Likenesses = field(default_factory=Likenesses)  # of the documents, whatever is added to them
@@ -166,7 +168,9 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
             has_key=partial(has_key, schema, self.started),
             defaults_of="" if private is None else private.name,
             has_statement=self._statements_of(code),
+            newest_required=partial(self.copies.newest_required, self.folder) if self.folder else None,
             environment=self.environment,
+            earlier=self.earlier,
             started=self.program,
             shown_gpus=shown_gpus(self.processes),
             composed=None if self._whole_configuration is None else self._whole_configuration.tree,

@@ -71,7 +71,8 @@ def read_fsdp(
         loops_experts=not source.since("0.9.0"),  # which needs transformers 5, and its grouped products
         frees_root=_frees_root(context),
         prefetch_effective=_prefetches(context),
-        layers_fusable=liger_keeps_forward(source, context.model.architecture),
+        layers_fusable=not source.copy.liger_refuses
+        and liger_keeps_forward(source, context.model.architecture),
         separate_embedding_units=_separates_embedding(context),
         host_copy=_host_copy(context),
         # ``prepare_model_inputs``, whatever the batch was padded to

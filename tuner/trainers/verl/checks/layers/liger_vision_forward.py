@@ -25,6 +25,7 @@ verl #5669.
 
 from collections.abc import Iterator
 
+from tuner.architectures import find_architecture
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
 from tuner.language import N_, _
@@ -46,7 +47,10 @@ _KEY = f"{MODEL}.use_liger"
 
 def check(settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:
     """A finding where Liger replaces the forward that the model needs."""
-    if not settings.flag(_KEY) or not shards_with_fsdp(workload) or workload.actor.engine.layers_fusable:
+    sees = find_architecture(workload.model.architecture).tower is not None
+    if not sees or not settings.flag(_KEY) or not shards_with_fsdp(workload):
+        return
+    if workload.actor.engine.layers_fusable:
         return
     yield report(
         RULE,

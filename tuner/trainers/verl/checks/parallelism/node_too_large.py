@@ -15,7 +15,8 @@ When it does not apply
 ----------------------
 Cards for a slot: how many a machine has is up to who built it.
 A virtual node that a cloud makes of several machines with one fabric counts as one.
-Where ``--gpu`` or ``--gpus-per-node`` says the number, no override is given: that word stands above the configuration's.
+Where ``--gpus-per-node`` says that nodes have so many.
+Where ``--gpu`` says the number, no override is given: that word stands above the configuration's.
 
 Sources
 -------

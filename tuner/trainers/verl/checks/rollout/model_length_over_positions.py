@@ -15,6 +15,7 @@ Up to 0.6.1 the engine asserts that the positions cover prompt and response.
 When it does not apply
 ----------------------
 Where ``model.override_config`` sets a rope scaling or other positions.
+A program that the script runs before, and that gets the model's path, may give its ``config.json`` more positions or a rope scaling: it is a warning then.
 Where the model was told by a longer name that contains a bundled one: what was trained from a model may take longer sequences than it.
 
 Sources
@@ -26,6 +27,8 @@ vLLM 0.11.0 ``config/model.py`` (``_get_and_verify_max_len``).
 """
 
 from collections.abc import Iterator
+
+from msgspec.structs import replace
 
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
@@ -81,6 +84,26 @@ _PROMPT, _RESPONSE = "data.max_prompt_length", "data.max_response_length"
 
 def check(settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:
     """A finding for the length that is refused, else for the sequences that do not fit."""
+    for finding in _findings(settings, workload, version):
+        yield _unless_changed(finding, settings)
+
+
+def _unless_changed(finding: Finding, settings: Settings) -> Finding:
+    """The finding, no refusal where a program before the launch may have changed the model."""
+    path = str(settings.get(f"{MODEL}.path"))
+    writer = next((program for program in settings.earlier if program.is_given(path)), None)
+    if writer is None:
+        return finding
+    message = _("{message}, unless {program}, which gets the model's path before, changes its config.json")
+    return replace(
+        finding,
+        severity=Severity.WARNING,
+        message=message.format(message=finding.message, program=writer.name),
+        overrides=(),
+    )
+
+
+def _findings(settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:
     positions, tokens = workload.model.max_positions, workload.batch.sequence_tokens
     length = settings.integer(_LENGTH, minimum=1)
     if _stretched(settings) or workload.model.contained_in:

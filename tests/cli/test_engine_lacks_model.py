@@ -1,0 +1,37 @@
+"""A pinned vLLM that is older than the model's type refuses it, or takes the layers of transformers."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.runner import run
+
+LAUNCH = """python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo data.train_batch_size=64 \\
+    data.max_prompt_length=1024 data.max_response_length=1024 actor_rollout_ref.rollout.n=4 \\
+    actor_rollout_ref.model.path={model} actor_rollout_ref.rollout.name=vllm \\
+    actor_rollout_ref.actor.use_dynamic_bsz=True actor_rollout_ref.actor.ppo_mini_batch_size=64 \\
+    trainer.n_gpus_per_node=8"""
+
+
+@pytest.mark.parametrize(
+    ("model", "pin", "severity"),
+    [
+        ("Qwen/Qwen3-8B", "vllm==0.7.1", "error"),
+        ("Qwen/Qwen3-8B", "vllm==0.8.2", "warning"),
+        ("Qwen/Qwen3-8B", "vllm==0.8.4", None),
+        ("Qwen/Qwen2.5-VL-7B-Instruct", "vllm==0.7.1", "error"),
+        ("Qwen/Qwen2.5-7B-Instruct", "vllm==0.7.1", None),
+    ],
+)
+def test_a_pinned_engine_is_held_against_the_model(
+    tmp_path: Path, model: str, pin: str, severity: str | None
+) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "requirements.txt").write_text(f"{pin}\n")
+    script = tmp_path / "run.sh"
+    script.write_text(LAUNCH.format(model=model))
+    report = json.loads(run("advise", str(script), "--gpu", "h100-sxm", "-f", "json").out)
+    found = [one["severity"] for one in report["findings"] if one["code"] == "CFG203"]
+    assert found == ([] if severity is None else [severity])
+    assert (report["verdict"] == "will_not_start") is (severity == "error")
