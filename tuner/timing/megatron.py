@@ -36,7 +36,7 @@ def context_exchange_seconds(job: TimedPasses) -> float:
 
 
 def expert_exchange_seconds(job: TimedPasses) -> float:
-    """Tokens of one layer on their way to experts, and the results back, see ``tuner.timing.expert_dispatch``.
+    """Tokens of a layer on their way to experts, and the results back, see ``tuner.timing.expert_dispatch``.
 
     With expert tensor parallelism the copies that a rank got are gathered from all that share its experts,
     and what these computed is reduced.
