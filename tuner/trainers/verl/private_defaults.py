@@ -5,7 +5,6 @@ Who vendors verl, or copies its ``ppo_trainer.yaml`` to change it, runs on that 
 
 import contextlib
 from collections.abc import Iterable, Iterator
-from functools import cache
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING
 
@@ -50,7 +49,7 @@ class PrivateCopies:
         self._looked_for: dict[tuple[FilePath, str], PrivateDefaults | UnreadCopy | None] = {}
         self._codes: dict[FilePath, TrainerCode | None] = {}
         self._codes_around: dict[FilePath, TrainerCode | None] = {}
-        self._below = cache(packages_below)  # a walk through the repository
+        self._packages_below: dict[FilePath, list[FilePath]] = {}  # each by a walk through a repository
         self._engine_pins: dict[str, EnginePin | None] = {}
         self._newest: dict[tuple[str, str], str | None] = {}
 
@@ -65,6 +64,11 @@ class PrivateCopies:
         if folder not in self._codes_around:
             self._codes_around[folder] = code_around(folder.absolute(), self._below)
         return self._codes_around[folder]
+
+    def _below(self, folder: FilePath) -> list[FilePath]:
+        if folder not in self._packages_below:
+            self._packages_below[folder] = packages_below(folder)
+        return self._packages_below[folder]
 
     def engine_pin(self, folder: str) -> "EnginePin | None":
         """The rollout engine that the repository around a launch pins."""
