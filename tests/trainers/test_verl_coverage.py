@@ -34,6 +34,10 @@ def read_keys(version: str) -> frozenset[str]:
     """The keys of a release that some launch has read."""
     looked = set().union(*(keys_read(overrides, version) for overrides in LAUNCHES))
     looked |= keys_read(STATIC, version, "0.6.3")  # what verl's own copy of that vLLM does
+    if version in PREVIEWS:  # whose new workers alone have VeOmni
+        previewed = (overrides for overrides in LAUNCHES if "model_engine=veomni" in overrides)
+        new = "trainer.use_legacy_worker_impl=disable"
+        looked |= set().union(*(keys_read((*overrides, new), version) for overrides in previewed))
     looked.add("model_engine")  # chooses the configuration, before anything is read
     return leaf_keys(version) & looked
 

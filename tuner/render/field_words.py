@@ -109,6 +109,7 @@ _WORDS = {
     "sent_dtype": N_("weights are cast before they travel, to"),
     "separate": N_("the reference is a model of its own"),
     "separate_embedding_units": N_("the output head is a unit of its own"),
+    "poll_s": N_("seconds between two looks of the trainer at whether all responses are there"),
     "plan_lowers": N_("units of a plan that takes no more than FSDP2's own"),
     "whole_root": N_("the root unit has the embedding as well"),
     "services": N_("models that judge responses"),

@@ -113,7 +113,7 @@ NO_EFFECT: tuple[IdleKeys, ...] = (
             "Decides how many steps there are and what happens between them; the answer is of one step."
         ),
         patterns=(
-            "trainer.{total_epochs,total_training_steps,test_freq,val_before_train,val_only,critic_warmup,"
+            "trainer.{total_epochs,total_training_steps,test_freq,val_before_train,critic_warmup,"
             "resume_mode,resume_from_path,del_local_ckpt_after_load,max_actor_ckpt_to_keep,"
             "max_critic_ckpt_to_keep,esi_redundant_time,checkpoint_callback_class,default_local_dir,"
             "default_hdfs_dir}",
