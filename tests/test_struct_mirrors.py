@@ -99,7 +99,6 @@ ARGUED: dict[str, tuple[tuple[str, str], ...]] = {
         ("Linear", "TracedLinear"),
         ("Actor", "Critic"),
         ("Edit", "Excerpt"),
-        ("HeadResult", "RolloutEngineChoice"),
     ),
     "a size that is measured in bytes, and a share of a rate that is reached": (("Attained", "Constant"),),
     "groups of sequences that wait in one, that run in the other, counted in the innermost loop": (

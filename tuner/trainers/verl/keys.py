@@ -28,6 +28,7 @@ def _optimizer(role: str, section: str) -> Keys:
 _JOB = {
     "gpus_per_node": "trainer.n_gpus_per_node",
     "nodes": "trainer.nnodes",
+    "validation.only": "trainer.val_only >=0.4.1",
     "saving.frequency": "trainer.save_freq",
     "batch.prompts": "data.train_batch_size",
     "batch.generated_prompts": "data.gen_batch_size >=0.4.0",

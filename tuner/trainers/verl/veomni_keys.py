@@ -67,15 +67,11 @@ def _keys() -> Keys:
     }
     for role, section in SECTIONS.items():
         unread = _UNREAD_OF_ROLES.get(role, ())
-        names |= {
-            f"{role}.fsdp.{leaf}": f"{section}.{key}" for leaf, key in _AS_FSDP.items() if leaf not in unread
-        }
-        names |= {f"{role}.veomni.{leaf}": f"{section}.{key}" for leaf, key in _OWN.items()}
-        names |= {
-            f"{role}.{leaf}": f"{section}.{key}"
-            for leaf, key in _OF_ROLES.items()
-            if f"{role}.{leaf}" in KEYS
-        }
+        named = {f"{role}.fsdp.{leaf}": key for leaf, key in _AS_FSDP.items() if leaf not in unread}
+        named |= {f"{role}.veomni.{leaf}": key for leaf, key in _OWN.items()}
+        named |= {f"{role}.{leaf}": key for leaf, key in _OF_ROLES.items() if f"{role}.{leaf}" in KEYS}
+        since = " >=0.8.0" if role == "critic" else ""  # 0.7.1 has no critic for it
+        names |= {name: f"{section}.{key}{'' if ' ' in key else since}" for name, key in named.items()}
     return keys_by_meaning(names)
 
 

@@ -258,6 +258,15 @@ NO_EFFECT: tuple[IdleKeys, ...] = (
         patterns=(f"{_ROLLOUT}.{{n_gpus_per_node,nnodes}} <0.9.0",),
     ),
     IdleKeys(
+        name=N_("a critic under VeOmni"),
+        reason=N_("The release has no critic for this engine."),
+        patterns=(
+            "critic.veomni.{enable_fsdp_offload,enable_full_shard,expert_parallel_size,forward_prefetch,"
+            "fsdp_size,mixed_precision,moe_implementation,optimizer_offload,param_offload,"
+            "ulysses_parallel_size} <0.8.0",
+        ),
+    ),
+    IdleKeys(
         name=N_("the critic's head"),
         reason=N_("A critic's head gives one number per token: no logits, no entropy, nothing to fuse."),
         patterns=(
