@@ -115,7 +115,7 @@ def test_a_base_that_cannot_be_read_is_said(repository: Path, act: Callable[...,
     assert run.code == 0
     assert "cannot be compared: 1." in run.summary
     assert "configs/grpo.yaml:3:" in run.errors
-    assert "## tuner check: 2 advice" in run.summary
+    assert "## tuner check: 4 advice" in run.summary
 
 
 def test_a_base_that_cannot_be_fetched_keeps_nothing_else_from_being_said(act: Callable[..., Run]) -> None:
@@ -124,7 +124,7 @@ def test_a_base_that_cannot_be_fetched_keeps_nothing_else_from_being_said(act: C
     (warning,) = (line for line in run.annotations if line.startswith("::warning::"))
     assert "fetch-depth: 0" in warning
     assert "tuner diff" not in run.summary
-    assert "## tuner check: 2 advice" in run.summary
+    assert "## tuner check: 4 advice" in run.summary
 
 
 def test_a_runner_with_windows_is_refused_before_anything_is_installed(act: Callable[..., Run]) -> None:
