@@ -164,8 +164,8 @@ def test_the_engine_is_the_newest_that_the_copy_allows(
         assert premises["engine"] == release
         return
     assert premises["engine"] == f"vLLM {version}" != release
-    place = f"{repository.name}/{file}"
-    assert premises["engine_reason"] in (f"the newest that {place} allows", f"{place} pins it")
+    place, pinned = f"{repository.name}/{file}", f"\n{text}".find(f"vllm=={version}") > 0
+    assert premises["engine_reason"] == (f"{place} pins it" if pinned else f"the newest that {place} allows")
     asked = advice(repository, "--verl-version", "0.4.1", "--engine-version", "0.7.3")
     assert asked["premises"]["engine"] == "vLLM 0.7.3"
 

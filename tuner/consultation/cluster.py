@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _LARGEST_GIB = 1_000_000
 #: The profile that stands for a vendor's cards where a launch names no more than the vendor.
-_OF_VENDOR: Mapping[str, str] = MappingProxyType({"huawei": "ascend-910c"})
+_OF_VENDOR: Mapping[str, str] = MappingProxyType({HUAWEI: "ascend-910c"})
 NETWORK_BYTES_PER_S = 50.0 * GIGA  # 400 Gbit/s per GPU, as in the reference designs of 8-GPU nodes
 
 
