@@ -12,7 +12,7 @@ from tuner.errors import InputError
 from tuner.evidence import Evidence
 from tuner.gpus import counted, find_gpu, memory_bytes_of, namesakes, nearest_gpu
 from tuner.hardware import Cluster, Gpu
-from tuner.inputs.machine import TargetMachine
+from tuner.inputs.machine import HUAWEI, TargetMachine
 from tuner.inputs.user_input import Count, OpenArgument, Processes
 from tuner.language import _
 from tuner.trainers.protocol import Loaded
