@@ -89,7 +89,9 @@ def row(example: dict[str, Any]) -> list[str]:
     overrides = tuple(example["overrides"])
     whole = priced(*as_the_branch(overrides))
     parts = ", ".join(f"{name} {_gib(size)}" for name, size in whole.parts)
-    cells = [f"``{example['path'].removeprefix('examples/')}``", str(whole.gpus), f"``{whole.phase}``"]
+    folder, name = example["path"].removeprefix("examples/").rsplit("/", 1)
+    script = f"``{folder}/`` ``{name}``"  # two words, so that the column is no wider than the longer one
+    cells = [script, str(whole.gpus), f"``{whole.phase}``"]
     cells += [_gib(whole.peak_bytes), parts]
     if shards(overrides):
         cells.append(_gib(priced(*overrides).peak_bytes))
