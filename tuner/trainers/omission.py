@@ -51,6 +51,7 @@ class Omission(Struct, frozen=True, kw_only=True):
     elsewhere: Trigger | None = None  # gives it GPUs of its own, so that only seconds are missing
     rest: bool = False  # only the keys under its patterns that nothing else covers
     modules: tuple[str, ...] = ()  # of the recipe that adds it
+    engine: str = ""  # that trains, which is no module of any program
 
     @property
     def title(self) -> str:
@@ -62,6 +63,8 @@ class Omission(Struct, frozen=True, kw_only=True):
 
         A copy of a recipe may lie elsewhere, and another trainer may have taken over the recipe's keys.
         """
+        if self.engine:
+            return _(self.name).format(modules=self.engine)
         modules = _(" or ").join(self.modules)
         module = program.removesuffix(".py").replace("/", ".").lstrip(".")
         if not module or module.endswith(self.modules):

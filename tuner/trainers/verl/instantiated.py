@@ -18,6 +18,7 @@ from tuner.inputs.tree import Path, dotted
 from tuner.trainers.verl.defaults import PPO_CONFIGS, has_config, read_defaults
 from tuner.trainers.verl.programs import Program, program_of
 from tuner.trainers.verl.releases import reaches
+from tuner.trainers.verl.unmodelled_engines import titled
 
 if TYPE_CHECKING:
     from tuner.trainers.verl.trainer_code.package import TrainerCode
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 _SINCE = "0.6.1"
 _ROOT = "actor_rollout_ref"
 _SECTIONS = ("rollout", "actor", "model")
+_STRATEGY = "actor_rollout_ref.actor.strategy"
 _MAKES = "omega_conf_to_dataclass"
 
 Fields = Callable[[str], Collection[str] | None]
@@ -55,8 +57,9 @@ def no_fields(settings: Settings, version: str, code: "TrainerCode | None") -> I
     if code is None and not reaches(version, _SINCE):
         return
     fields_of = _fields_of_release(version) if code is None else _fields_of_copy(code)
+    sections = _sections(settings)
     for path in settings.origins:
-        if path[:1] != (_ROOT,) or len(path) < 3 or path[1] not in _SECTIONS:
+        if path[:1] != (_ROOT,) or len(path) < 3 or path[1] not in sections:
             continue
         node, rest = _descend(settings.defaults, path)
         target = str(node.get("_target_") or "")
@@ -67,6 +70,12 @@ def no_fields(settings: Settings, version: str, code: "TrainerCode | None") -> I
         fields = fields_of(target)
         if fields and rest[0] not in fields:
             yield NoField(path=path, name=target.rpartition(".")[2])
+
+
+def _sections(settings: Settings) -> tuple[str, ...]:
+    """Those whose class is known: an engine that is not modelled has one of its own for the actor."""
+    own = titled(settings.get(_STRATEGY))
+    return tuple(section for section in _SECTIONS if not (own and section == "actor"))
 
 
 def _descend(tree: Mapping[str, object], path: Path) -> tuple[Mapping[str, object], Path]:

@@ -26,7 +26,7 @@ def _engines(*keys: str) -> tuple[Omission, ...]:
             reason=N_("no bytes and no seconds of that engine's passes are known"),
             patterns=(),
             trigger=_run_by(title, keys),
-            modules=(title,),
+            engine=title,
         )
         for title in TITLES
     )
