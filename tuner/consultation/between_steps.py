@@ -1,0 +1,40 @@
+"""What a job's validation between its steps takes, beside the advice on the step."""
+
+from msgspec import Struct
+
+from tuner.advise import Advice
+from tuner.timing.validating import ValidationTime, validation_time
+from tuner.trainers.protocol import Loaded
+from tuner.workload.validation import Validating
+
+
+class PricedValidation(Struct, frozen=True, kw_only=True):
+    """How a job validates, and what one validation takes."""
+
+    how: Validating
+    time: ValidationTime
+
+    def share(self, step_s: float) -> float:
+        """What validation adds to a step, as a share of the step with it."""
+        added = self.time.step_seconds or 0.0
+        return added / (added + step_s) if added else 0.0
+
+
+def priced_validation(loaded: Loaded, advice: Advice, rows: int | None) -> PricedValidation | None:
+    """The price of a validation; None of a job without, and where generation or the step has no seconds.
+
+    A job that generates on GPUs of its own may validate there while others train: nothing is said of it.
+
+    Args:
+        loaded: the configuration.
+        advice: on its step.
+        rows: of the validation data; None where nobody says.
+    """
+    how = loaded.validating
+    if how is None or advice.validates_only or advice.rollout is None:
+        return None
+    if advice.time.apart or advice.time.seconds <= 0:
+        return None
+    sequences = advice.rollout.concurrent_sequences
+    time = validation_time(advice.workload, how, rows=rows, concurrent_sequences=sequences)
+    return PricedValidation(how=how, time=time)
