@@ -59,12 +59,12 @@ def validation_time(
         concurrent_sequences: sequences with the room planned for them that the KV cache of one rollout
             replica holds.
     """
-    taken, known = validating.rows(rows, example=_EXAMPLE_ROWS)
-    batches = ceil(taken / (validating.prompts_at_a_time or taken))
+    priced_rows, rows_known = validating.rows(rows, example=_EXAMPLE_ROWS)
+    batches = ceil(priced_rows / (validating.prompts_at_a_time or priced_rows))
     return ValidationTime(
-        time=StepTime(phases=_phases(workload, validating, taken, batches, concurrent_sequences)),
-        rows=taken,
-        rows_known=known,
+        time=StepTime(phases=_phases(workload, validating, priced_rows, batches, concurrent_sequences)),
+        rows=priced_rows,
+        rows_known=rows_known,
         batches=batches,
         every_steps=validating.every_steps,
         before_training=validating.before_training,

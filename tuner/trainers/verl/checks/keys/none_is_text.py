@@ -70,34 +70,28 @@ def _is_null(settings: Settings, path: tuple[str, ...]) -> bool:
 
 
 def _finding(settings: Settings, workload: Workload, version: str, key: str) -> Finding:
-    text, severity = (
-        _(
-            "{key}=None is the text None, which {release} does not take for nothing: the word for that is null"
-        ),
-        None,
-    )
-    if key != _STORAGE:
-        severity = Severity.WARNING
-    elif _loads_at_start(settings, version):
+    loads = key == _STORAGE and _loads_at_start(settings, version)
+    if loads:
         text = _(
             "{key}=None is the text None, the name of a folder: {release} raises NotImplementedError as it "
             "looks there for a checkpoint to load; the word for nothing is null"
         )
+    elif key == _STORAGE and _copies_into_made_folder(settings):
+        text = _(
+            "{key}=None is the text None, the name of a folder: the first checkpoint makes it, and stops "
+            "as it is copied to where something is; the word for nothing is null"
+        )
     else:
-        severity = Severity.WARNING
-        if _copies_into_made_folder(settings):
-            text = _(
-                "{key}=None is the text None, the name of a folder: the first checkpoint makes it, and stops "
-                "as it is copied to where something is; the word for nothing is null"
-            )
-    message = text.format(key=key, release=workload.release)
+        text = _(
+            "{key}=None is the text None, which {release} does not take for nothing: the word for that is null"
+        )
     return report(
         RULE,
         settings,
-        message,
+        text.format(key=key, release=workload.release),
         keys=[key],
         overrides=(assign(settings, key, None),),
-        severity=severity,
+        severity=None if loads else Severity.WARNING,
         effect=Numerics.EXACT if key == _STORAGE else None,
     )
 
