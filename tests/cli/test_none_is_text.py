@@ -71,3 +71,12 @@ def test_a_copy_that_may_copy_there_is_only_told_what_the_word_is(tmp_path: Path
     said = found(tmp_path, trainer=SAVES_ALONE, workers=COPIES.format(more=", dirs_exist_ok=True"))
     assert said["severity"] == "warning"
     assert said["message"].endswith("does not take for nothing: the word for that is null")
+
+
+def test_a_number_that_is_the_text_is_told_the_word() -> None:
+    launch = [*LAUNCH.replace("\\\n", "").split(), "trainer.total_training_steps=None"]
+    result = run("advise", *launch, "--gpu", "h100-sxm")
+    assert result.code == 2
+    said = " ".join(result.err.split())
+    assert "trainer.total_training_steps: expected a whole number, got 'None'" in said
+    assert "the word for nothing is null" in said

@@ -142,3 +142,9 @@ def test_the_full_answer_has_the_interval() -> None:
     result = run("advise", "/dev/null", *JOB, EVERY_STEP, *ROWS, "--gpu", "h100-sxm", "--full")
     said = " ".join(result.out.split())
     assert "for 1,319 rows of validation data, without rewards. It comes every step," in said
+
+
+def test_nothing_is_told_where_the_engine_has_no_cache() -> None:
+    """What generation would take there is no figure to go by."""
+    none = "actor_rollout_ref.rollout.gpu_memory_utilization=0.05"
+    assert reported(EVERY_STEP, none)["validation"] is None

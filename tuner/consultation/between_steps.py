@@ -21,7 +21,7 @@ class PricedValidation(Struct, frozen=True, kw_only=True):
 
 
 def priced_validation(loaded: Loaded, advice: Advice, rows: int | None) -> PricedValidation | None:
-    """The price of a validation; None of a job without, and where generation or the step has no seconds.
+    """The price of a validation; None of a job without, and where an engine's cache or the step is not there.
 
     A job that generates on GPUs of its own may validate there while others train: nothing is said of it.
 
@@ -33,8 +33,8 @@ def priced_validation(loaded: Loaded, advice: Advice, rows: int | None) -> Price
     how = loaded.validating
     if how is None or advice.validates_only or advice.rollout is None:
         return None
-    if advice.time.apart or advice.time.seconds <= 0:
-        return None
     sequences = advice.rollout.concurrent_sequences
+    if advice.time.apart or advice.time.seconds <= 0 or sequences < 1:
+        return None
     time = validation_time(advice.workload, how, rows=rows, concurrent_sequences=sequences)
     return PricedValidation(how=how, time=time)
