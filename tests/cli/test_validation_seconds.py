@@ -1,6 +1,7 @@
 """Validations that come so often that they are a good part of the step stand in the short answer."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -123,6 +124,23 @@ def test_hours_count_validations_of_known_rows_with_the_one_before_training() ->
     assert "with 4 validations," in short(*asked, *ROWS, "trainer.val_before_train=False")
     assert "with 1 validation," in short(steps, *ROWS)
     assert "without validation and checkpoints" in short(*asked)
+
+
+def test_hours_with_the_block_have_its_own_generation() -> None:
+    """The block makes smaller replicas, by which a validation is answered sooner, too."""
+    rollout = "actor_rollout_ref.rollout"
+    job = (f"{rollout}.tensor_model_parallel_size=4", f"{rollout}.n=8")
+    packed = "actor_rollout_ref.model.use_remove_padding=True"
+    asked = (*job, packed, "trainer.total_training_steps=1000", EVERY_STEP, *ROWS)
+    report = reported(*asked, version="0.6.1")
+    said = re.search(r"([\d.]+) h \([^)]*\) with the block", short(*asked, version="0.6.1"))
+    assert said is not None
+    pasted = report["combination"]["overrides"]
+    assert f"{rollout}.tensor_model_parallel_size=1" in pasted
+    alone = reported(*asked, *pasted, version="0.6.1")
+    step_s, one_s = alone["step_time"]["seconds"], alone["validation"]["seconds"]["seconds"]
+    assert one_s < 0.8 * report["validation"]["seconds"]["seconds"]
+    assert float(said[1]) == pytest.approx((1000 * step_s + 1001 * one_s) / 3600, rel=0.03)
 
 
 @pytest.mark.parametrize(

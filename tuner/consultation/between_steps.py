@@ -3,6 +3,7 @@
 from msgspec import Struct
 
 from tuner.advise import Advice
+from tuner.rules.case import figures
 from tuner.timing.validating import ValidationTime, validation_time
 from tuner.trainers.protocol import Loaded
 from tuner.workload.validation import Validating
@@ -13,6 +14,7 @@ class PricedValidation(Struct, frozen=True, kw_only=True):
 
     how: Validating
     time: ValidationTime
+    with_block: ValidationTime | None = None  # the same with what is to be pasted; None where nothing is
 
     def share(self, step_s: float) -> float:
         """What validation adds to a step, as a share of the step with it."""
@@ -37,4 +39,9 @@ def priced_validation(loaded: Loaded, advice: Advice, rows: int | None) -> Price
     if advice.time.apart or advice.time.seconds <= 0 or sequences < 1:
         return None
     time = validation_time(advice.workload, how, rows=rows, concurrent_sequences=sequences)
-    return PricedValidation(how=how, time=time)
+    block = advice.combination
+    if block is None:
+        return PricedValidation(how=how, time=time)
+    changed = figures(block.workload).rollout.concurrent_sequences
+    with_block = validation_time(block.workload, how, rows=rows, concurrent_sequences=changed)
+    return PricedValidation(how=how, time=time, with_block=with_block)

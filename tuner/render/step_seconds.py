@@ -18,6 +18,9 @@ from tuner.workload.validation import KnownRows
 
 if TYPE_CHECKING:
     from tuner.consultation.between_steps import PricedValidation
+    from tuner.timing.validating import ValidationTime
+
+Ends = tuple[float, float, float]  # the least, typical, the most
 
 _SECONDS_OF_HOUR = 3600
 _LEAST = 0.005  # of the step; a shorter phase is not named
@@ -69,11 +72,13 @@ def whole_run(advice: Advice, steps: int | None, validation: "PricedValidation |
         return ""
     if advice.validates_only or advice.time.seconds <= 0 or not (runs or together):
         return ""
-    validations, extra = _validations(validation, steps, advice.workload.cluster)
+    validations = _validations(validation, steps)
     forms = []
     if runs:
+        extra = _seconds_of_all(validations, None if validation is None else validation.time, cluster)
         forms.append(_hours(advice.step, steps, extra))
     if together is not None:
+        extra = _seconds_of_all(validations, None if validation is None else validation.with_block, cluster)
         forms.append(_("{hours} with the block").format(hours=_hours(together.step, steps, extra)))
     text = (
         _("{steps} at most: {hours}; {evidence}, with {validations}, without rewards and checkpoints")
@@ -88,17 +93,21 @@ def whole_run(advice: Advice, steps: int | None, validation: "PricedValidation |
     return f"{clauses([text, *assumed_lengths(advice.workload)])}."
 
 
-def _validations(
-    priced: "PricedValidation | None", steps: int, cluster: Cluster
-) -> tuple[int, tuple[float, float, float]]:
-    """The validations of a job of so many steps, and the seconds of all: the least, typical, the most."""
-    if priced is None or priced.time.rows_known is not KnownRows.SAID:
-        return 0, (0.0, 0.0, 0.0)
-    number, one = priced.how.validations(steps), step_interval(priced.time.time, cluster)
-    return number, (number * one.low_s, number * one.seconds, number * one.high_s)
+def _seconds_of_all(number: int, time: "ValidationTime | None", cluster: Cluster) -> Ends:
+    """The seconds of so many validations: the least, typical, the most."""
+    if not number or time is None:
+        return 0.0, 0.0, 0.0
+    one = step_interval(time.time, cluster)
+    return number * one.low_s, number * one.seconds, number * one.high_s
 
 
-def _hours(step: Interval, steps: int, extra: tuple[float, float, float]) -> str:
+def _validations(priced: "PricedValidation | None", steps: int) -> int:
+    """The validations of a job of so many steps, where somebody says of how many rows; else 0."""
+    known = priced is not None and priced.time.rows_known is KnownRows.SAID
+    return priced.how.validations(steps) if known and priced is not None else 0
+
+
+def _hours(step: Interval, steps: int, extra: Ends) -> str:
     """So many steps, and seconds beside them: ``"7.9 h (3.9 to 14)"``."""
     ends = zip((step.low_s, step.seconds, step.high_s), extra, strict=True)
     low, middle, high = (duration((seconds * steps + more) / _SECONDS_OF_HOUR) for seconds, more in ends)
