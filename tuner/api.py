@@ -77,6 +77,7 @@ class PremiseValues(TypedDict, total=False):
     images_per_prompt: int | None
     image_pixels: int | None
     data_rows: int | None
+    val_rows: int | None
     host_memory_gib: float | None
     headroom: float
     launch: int | None

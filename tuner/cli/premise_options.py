@@ -290,6 +290,19 @@ DataRows = Annotated[
         show_default=False,
     ),
 ]
+ValRows = Annotated[
+    int | None,
+    typer.Option(
+        OPTIONS["val_rows"],
+        min=1,
+        metavar="COUNT",
+        help=_(
+            "Rows of the validation data: with the settings they say how long a validation takes, and what "
+            "of it falls on a step."
+        ),
+        show_default=False,
+    ),
+]
 HostMemory = Annotated[
     float | None,
     typer.Option(
@@ -346,6 +359,7 @@ ANNOTATIONS: dict[str, object] = {
     "images_per_prompt": ImagesPerPrompt,
     "image_pixels": ImagePixels,
     "data_rows": DataRows,
+    "val_rows": ValRows,
     "host_memory_gib": HostMemory,
     "headroom": Headroom,
     "launch": Launch,

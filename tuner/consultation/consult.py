@@ -26,6 +26,7 @@ from tuner.workload.observed_run import ObservedRun
 if TYPE_CHECKING:
     from tuner.advise.engine_start import EngineComparison
     from tuner.consultation.alternatives import JudgedAlternative
+    from tuner.consultation.between_steps import PricedValidation
     from tuner.consultation.ran_out import RanOut
 
 EFFECTS: dict[str, tuple[Numerics, ...]] = {
@@ -191,6 +192,7 @@ def _consultation(
         gpu_size_said=premises.gpu_memory is not None,
         gpus_reason=job.gpus_reason,
         steps=_steps(loaded, premises.data_rows),
+        validation=_validation(loaded, advice, premises.val_rows) if block else None,
         gpus_note=_number_note(job, premises),
         node_said=is_node_said(job, premises),
         from_project=from_settings(premises),
@@ -210,6 +212,15 @@ def _steps(loaded: Loaded, rows: int | None) -> int | None:
     """The steps of the job: those that a setting says, else those of its epochs where the rows are known."""
     planned = loaded.planned_steps
     return loaded.steps_over(rows) if planned is None and rows is not None else planned
+
+
+def _validation(loaded: Loaded, advice: Advice, rows: int | None) -> "PricedValidation | None":
+    """What the validations between the steps take, where the job has any."""
+    if loaded.validating is None:
+        return None
+    from tuner.consultation.between_steps import priced_validation
+
+    return priced_validation(loaded, advice, rows)
 
 
 def _number_note(job: JobReading, premises: Premises) -> str:

@@ -46,6 +46,7 @@ class Premises(Struct, frozen=True, kw_only=True):
     images_per_prompt: int | None = None
     image_pixels: int | None = None
     data_rows: int | None = None  # that an epoch goes through: prompts, or sequences of fine-tuning
+    val_rows: int | None = None  # of the validation data
     host_memory_gib: float | None = None  # of a node
     headroom: float = 0.1  # share of the card's memory that advice leaves free
     launch: int | None = None  # of a script that has several, from 1

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tuner.advise.engine_start import EngineComparison
     from tuner.advise.observations import Observations
     from tuner.consultation.alternatives import JudgedAlternative
+    from tuner.consultation.between_steps import PricedValidation
     from tuner.consultation.ran_out import RanOut
 
 
@@ -48,6 +49,7 @@ class Consultation(Struct, frozen=True, kw_only=True):
     gpu_size_said: bool = False  # nothing but how much memory it has
     gpus_reason: str  # where the number of GPUs comes from
     steps: int | None = None  # of the whole job, by its settings or by the rows of its data
+    validation: "PricedValidation | None" = None  # between the steps, where it has a price
     gpus_note: str = ""  # what a launch leaves to say of it
     node_said: bool = True  # somebody says how many GPUs a node has, beside the configuration
     from_project: tuple[ProjectOption, ...] = ()  # options that the settings of the project give

@@ -395,6 +395,7 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
                 _("expected {expected}, got {described}").format(expected=expected, described=described(raw)),
                 location=self._blame(way),
                 key=key,
+                hint=_("None is a text here; the word for nothing is null") if raw == "None" else None,
             )
         return value
 

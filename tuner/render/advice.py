@@ -14,7 +14,7 @@ from tuner.memory.rollout.share import FRACTION_MEANS
 from tuner.render.bars import chart
 from tuner.render.block import block, contributions
 from tuner.render.brief import brief
-from tuner.render.document.parts import AnswerDocument, Drawing, Heading, Paragraph, Part
+from tuner.render.document.parts import AnswerDocument, Drawing, Entry, Heading, Paragraph, Part
 from tuner.render.input_notes import side_servers
 from tuner.render.numbers import gib
 from tuner.render.premises import premises, premises_in_short
@@ -56,7 +56,7 @@ def advice_document(answer: Consultation, *, full: bool = False, explain: bool =
             ),
             observed_run(answer),
             *to_paste(answer),
-            *brief(advice),
+            *brief(advice, between=between_steps(answer)),
         )
     )
 
@@ -67,7 +67,13 @@ def _full(answer: Consultation, *, explain: bool) -> Iterator[tuple[Part, ...]]:
     yield judgement(answer)
     yield tuple(premises(answer))
     yield (Heading(text=_("GPU memory by phase, per GPU")), *bars(advice)) if advice.estimate.phases else ()
-    beside = (*engine_memory(advice), *seconds(advice), *hours(answer), *memory_aside(advice))
+    beside = (
+        *engine_memory(advice),
+        *seconds(advice),
+        *validation(answer),
+        *hours(answer),
+        *memory_aside(advice),
+    )
     yield tuple(Paragraph(text=text, level=1, further=1) for text in beside)
     yield observed_run(answer)
     if explain:
@@ -191,7 +197,24 @@ def hours(answer: Consultation) -> Iterator[str]:
     if steps is not None:
         from tuner.render.step_seconds import whole_run  # few jobs say
 
-        yield from filter(None, [whole_run(answer.advice, steps)])
+        yield from filter(None, [whole_run(answer.advice, steps, answer.validation)])
+
+
+def validation(answer: Consultation) -> Iterator[str]:
+    """What a validation takes; empty for a job without one."""
+    if answer.validation is not None:
+        from tuner.render.between_steps import validation_seconds
+
+        yield validation_seconds(answer)
+
+
+def between_steps(answer: Consultation) -> tuple[Entry, ...]:
+    """What comes between steps so often that the user may want it less often."""
+    if answer.validation is None or answer.given.missing is not None:
+        return ()
+    from tuner.render.between_steps import frequent_validation
+
+    return frequent_validation(answer)
 
 
 def checkpoints(advice: Advice) -> Iterator[str]:

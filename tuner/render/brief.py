@@ -54,10 +54,14 @@ class _Lever(Struct, frozen=True, kw_only=True):
         return (2, -_share(self.item))
 
 
-def brief(advice: Advice) -> Iterator[tuple[Part, ...]]:
+def brief(advice: Advice, *, between: Sequence[Entry] = ()) -> Iterator[tuple[Part, ...]]:
     """Three findings in a few lines each, what the user may decide, then the names of the others.
 
     What is no part of the block is told where it is worth that; all of it stands in the full answer.
+
+    Args:
+        advice: to be told.
+        between: what is to be decided beside it, of what comes between steps.
     """
     by_use = sorted_advice(advice)
     of_all = [item for item in (*by_use.shown, *by_use.yours) if not _is_unread(item)]
@@ -71,8 +75,9 @@ def brief(advice: Advice) -> Iterator[tuple[Part, ...]]:
         codes = [item.finding.rule.code for item in further]
         entries = (_entry(lever, advice, more=codes.count(lever.finding.rule.code)) for lever in levers)
         yield Heading(text=_("What matters most")), *entries
-    if decisions:
-        yield Heading(text=_("Yours to decide")), *(_decision(item, advice) for item in decisions)
+    if decisions or between:
+        entries = (_decision(item, advice) for item in decisions)
+        yield Heading(text=_("Yours to decide")), *between, *entries
     named = {lever.finding.rule.code for lever in levers} | {item.finding.rule.code for item in decisions}
     beside = [lever.item for lever in levers if lever.part is None and lever.item is not None]
     yield tuple(_alternatives((*beside, *decisions), advice))

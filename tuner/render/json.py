@@ -13,7 +13,7 @@ from tuner.render.memory_report import memory_report, symbols_of
 from tuner.render.observed_report import log_report
 from tuner.render.premises_report import left_out_report, premises_of
 from tuner.render.report import HeadReport, Report
-from tuner.render.time_report import StepTimeReport, phase_times, saving_report
+from tuner.render.time_report import StepTimeReport, phase_times, saving_report, validation_report
 
 
 def report(answer: Consultation) -> Report:
@@ -41,6 +41,7 @@ def report(answer: Consultation) -> Report:
         if advice.workload.unmodelled_engine or advice.validates_only
         else StepTimeReport.of(advice.step, advice.time, advice.workload),
         saving=saving_report(advice.saving, advice.workload.cluster),
+        validation=validation_report(answer.validation, advice.workload.cluster),
         findings=tuple(finding_report(item) for item in advice.recommendations),
         combination=combination_report(advice),
         additions=advice.additions,

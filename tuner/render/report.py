@@ -15,7 +15,7 @@ from tuner.render.memory_report import MemoryReport
 from tuner.render.observed_report import LogReport
 from tuner.render.premises_report import LeftOutReport, PremisesReport
 from tuner.render.report_values import SCHEMA_VERSION, MemoryCondition, MemoryVerdict, SchemaVersion
-from tuner.render.time_report import PhaseTimeReport, SavingTimeReport, StepTimeReport
+from tuner.render.time_report import PhaseTimeReport, SavingTimeReport, StepTimeReport, ValidationTimeReport
 from tuner.workload import Workload
 
 
@@ -54,6 +54,10 @@ class Report(Struct, frozen=True, kw_only=True):
         Meta(description="null where the engine that trains is not modelled, and where no update runs"),
     ]
     saving: Annotated[SavingTimeReport | None, Meta(description="null of a job that writes no checkpoint")]
+    validation: Annotated[
+        ValidationTimeReport | None,
+        Meta(description="null of a job that does not validate, and where its validation has no price"),
+    ] = None
     findings: tuple[FindingReport, ...]
     combination: CombinationReport | None
     additions: Annotated[

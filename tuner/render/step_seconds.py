@@ -1,5 +1,7 @@
 """The seconds of a step, its phases and a checkpoint in words, with their intervals and what they rest on."""
 
+from typing import TYPE_CHECKING
+
 from tuner.advise import Advice
 from tuner.consultation.premises import OPTIONS
 from tuner.counted import counted
@@ -9,9 +11,16 @@ from tuner.render.lengths import assumed_lengths
 from tuner.render.numbers import gib, phase_seconds, rests_on, seconds
 from tuner.render.words import clauses, listed, sentence
 from tuner.rules.wording import around, duration
-from tuner.timing import Interval, narrowings, phase_interval
+from tuner.timing import Interval, narrowings, phase_interval, step_interval
 from tuner.timing.saving import storage_bytes_per_s
 from tuner.units import GIGA
+from tuner.workload.validation import KnownRows
+
+if TYPE_CHECKING:
+    from tuner.consultation.between_steps import PricedValidation
+    from tuner.timing.validating import ValidationTime
+
+Ends = tuple[float, float, float]  # the least, typical, the most
 
 _SECONDS_OF_HOUR = 3600
 _LEAST = 0.005  # of the step; a shorter phase is not named
@@ -52,10 +61,10 @@ def narrower(advice: Advice) -> str:
     )
 
 
-def whole_run(advice: Advice, steps: int | None) -> str:
+def whole_run(advice: Advice, steps: int | None, validation: "PricedValidation | None" = None) -> str:
     """The hours of a job whose steps are known, as it is and with the block; empty if it does not run.
 
-    So are those of a run of few steps.
+    So are those of a run of few steps. Validations are counted where somebody says of how many rows.
     """
     together, cluster = advice.combination, advice.workload.cluster
     runs = advice.memory.is_expected_to_fit and not advice.refusals
@@ -63,22 +72,45 @@ def whole_run(advice: Advice, steps: int | None) -> str:
         return ""
     if advice.validates_only or advice.time.seconds <= 0 or not (runs or together):
         return ""
+    validations = _validations(validation, steps)
     forms = []
     if runs:
-        forms.append(_hours(advice.step, steps))
+        extra = _seconds_of_all(validations, None if validation is None else validation.time, cluster)
+        forms.append(_hours(advice.step, steps, extra))
     if together is not None:
-        forms.append(_("{hours} with the block").format(hours=_hours(together.step, steps)))
-    text = _("{steps} at most: {hours}; {evidence}, without validation and checkpoints").format(
-        steps=counted(steps, "step"), hours=listed(forms), evidence=rests_on(advice.step, cluster.gpu.name)
+        extra = _seconds_of_all(validations, None if validation is None else validation.with_block, cluster)
+        forms.append(_("{hours} with the block").format(hours=_hours(together.step, steps, extra)))
+    text = (
+        _("{steps} at most: {hours}; {evidence}, with {validations}, without rewards and checkpoints")
+        if validations
+        else _("{steps} at most: {hours}; {evidence}, without validation and checkpoints")
+    ).format(
+        steps=counted(steps, "step"),
+        hours=listed(forms),
+        evidence=rests_on(advice.step, cluster.gpu.name),
+        validations=counted(validations, "validation"),
     )
     return f"{clauses([text, *assumed_lengths(advice.workload)])}."
 
 
-def _hours(step: Interval, steps: int) -> str:
-    """So many steps: ``"7.9 h (3.9 to 14)"``."""
-    low, middle, high = (
-        duration(seconds * steps / _SECONDS_OF_HOUR) for seconds in (step.low_s, step.seconds, step.high_s)
-    )
+def _seconds_of_all(number: int, time: "ValidationTime | None", cluster: Cluster) -> Ends:
+    """The seconds of so many validations: the least, typical, the most."""
+    if not number or time is None:
+        return 0.0, 0.0, 0.0
+    one = step_interval(time.time, cluster)
+    return number * one.low_s, number * one.seconds, number * one.high_s
+
+
+def _validations(priced: "PricedValidation | None", steps: int) -> int:
+    """The validations of a job of so many steps, where somebody says of how many rows; else 0."""
+    known = priced is not None and priced.time.rows_known is KnownRows.SAID
+    return priced.how.validations(steps) if known and priced is not None else 0
+
+
+def _hours(step: Interval, steps: int, extra: Ends) -> str:
+    """So many steps, and seconds beside them: ``"7.9 h (3.9 to 14)"``."""
+    ends = zip((step.low_s, step.seconds, step.high_s), extra, strict=True)
+    low, middle, high = (duration((seconds * steps + more) / _SECONDS_OF_HOUR) for seconds, more in ends)
     return around(_("{hours} h").format(hours=middle), low, high)
 
 

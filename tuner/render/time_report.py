@@ -4,12 +4,22 @@ from typing import Annotated, NamedTuple
 
 from msgspec import Meta
 
+from tuner.consultation.between_steps import PricedValidation
 from tuner.evidence import Evidence
 from tuner.field_marks import HighSeconds, LowSeconds, RatesOf, Seconds
 from tuner.hardware import Cluster
 from tuner.render.publication import extended, publish
-from tuner.timing import Interval, Narrowing, PhaseTime, StepTime, narrowings, phase_interval
+from tuner.timing import (
+    Interval,
+    Narrowing,
+    PhaseTime,
+    StepTime,
+    narrowings,
+    phase_interval,
+    step_interval,
+)
 from tuner.timing.saving import SavingTime, storage_bytes_per_s
+from tuner.timing.validating import ValidationTime
 from tuner.workload import Workload
 
 
@@ -55,6 +65,17 @@ class SavingTimeReport(SavingTime, frozen=True, kw_only=True):
     storage_assumed: Annotated[bool, Meta(description="nobody said how fast the storage is")]
 
 
+class ValidationTimeReport(ValidationTime, frozen=True, kw_only=True):
+    """What a validation takes each time, without its rewards; it is no part of the step's seconds."""
+
+    seconds: Annotated[Interval, Meta(description="of one validation")]
+    phases: Annotated[
+        tuple[PhaseTimeReport, ...],
+        Meta(description="generation, and new weights where every batch of it has them"),
+    ]
+    key: Annotated[str, Meta(description="that says how often it comes")]
+
+
 class StepTimeReport(Interval, frozen=True, kw_only=True):
     """The time of the whole step."""
 
@@ -91,6 +112,12 @@ publish(
     *("waits", "background_s", "written_bytes", "storage_bytes_per_s", "storage_assumed"),
     *("every_steps", "step_seconds"),
 )
+publish(
+    ValidationTimeReport,
+    "ValidationTimeReport",
+    *("seconds", "phases", "rows", "rows_known", "batches", "every_steps", "before_training", "step_seconds"),
+    "key",
+)
 
 
 def phase_times(time: StepTime, cluster: Cluster) -> tuple[PhaseTimeReport, ...]:
@@ -113,4 +140,17 @@ def saving_report(saving: SavingTime | None, cluster: Cluster) -> SavingTimeRepo
         waits=_phase_time(saving.waits, cluster),
         storage_bytes_per_s=storage_bytes_per_s(cluster),
         storage_assumed=cluster.storage_bytes_per_s is None,
+    )
+
+
+def validation_report(priced: PricedValidation | None, cluster: Cluster) -> ValidationTimeReport | None:
+    """What a validation takes; None of a job without, and where it has no price."""
+    if priced is None:
+        return None
+    return extended(
+        ValidationTimeReport,
+        priced.time,
+        seconds=step_interval(priced.time.time, cluster),
+        phases=phase_times(priced.time.time, cluster),
+        key=priced.how.key,
     )

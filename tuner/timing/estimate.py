@@ -115,7 +115,8 @@ def step_time(workload: Workload, *, concurrent_sequences: int = 0) -> StepTime:
 
     Counted work over datasheet rates times stated shares (:mod:`tuner.timing.assumptions`), for
     sequences of mean length. Not counted: rewards by rules, advantages, validation, and the slack between
-    phases. Checkpoints stand apart, in :mod:`tuner.timing.saving`.
+    phases. Checkpoints and validation stand apart, in :mod:`tuner.timing.saving` and
+    :mod:`tuner.timing.validating`.
 
     Args:
         workload: the job.
@@ -131,7 +132,7 @@ def _phases(workload: Workload, concurrent_sequences: int) -> Iterator[PhaseTime
         return  # a step without the passes of its trainer is none
     generates = workload.rollout is not None
     if generates:
-        generated = _rollout_time(RolloutInput.of(workload), concurrent_sequences)
+        generated = rollout_time(RolloutInput.of(workload), concurrent_sequences)
         yield _falling_asleep(generated, workload)
     if workload.services and (judge := judges(workload)) is not None:
         yield _judging_time(judge)
@@ -142,7 +143,9 @@ def _phases(workload: Workload, concurrent_sequences: int) -> Iterator[PhaseTime
 
 
 @lru_cache(maxsize=512)
-def _rollout_time(inputs: RolloutInput, concurrent_sequences: int) -> PhaseTime:
+def rollout_time(inputs: RolloutInput, concurrent_sequences: int) -> PhaseTime:
+    """Generation, with what the trainer does around it, where its engines' caches hold so many sequences."""
+
     def parts_of(batch: Batch) -> tuple[Parts, EngineHost]:
         job = replace(inputs, batch=batch)
         rollout = rollout_seconds(job, concurrent_sequences=concurrent_sequences)

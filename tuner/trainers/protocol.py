@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from tuner.workload.engine import Engine
     from tuner.workload.observed_run import ObservedRun
     from tuner.workload.place import FailurePlace
+    from tuner.workload.validation import Validating
 
 
 class RolloutEngineChoice(Struct, frozen=True, kw_only=True):
@@ -113,6 +114,10 @@ class Loaded(Protocol):
     @property
     def validates_only(self) -> bool:
         """Whether the launch validates the model and ends before its first update."""
+
+    @property
+    def validating(self) -> "Validating | None":
+        """How the job validates between its steps; None where it does not, and where nobody knows how."""
 
     @property
     def planned_steps(self) -> int | None:

@@ -139,6 +139,10 @@ class LoadedMinirl(Struct, frozen=True, kw_only=True):
         return None
 
     @property
+    def validating(self) -> None:
+        return None
+
+    @property
     def validates_only(self) -> bool:
         return False
 

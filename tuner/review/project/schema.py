@@ -60,6 +60,7 @@ class JobSettings(Struct, frozen=True, kw_only=True, rename="kebab", forbid_unkn
     images_per_prompt: _Images | None = None
     image_pixels: _Count | None = None
     data_rows: _Count | None = None
+    val_rows: _Count | None = None
     host_memory: Annotated[float, Meta(ge=1, description="GiB of one node.")] | None = None
 
 

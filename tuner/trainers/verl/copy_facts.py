@@ -55,6 +55,8 @@ class CopyFacts(Struct, frozen=True, kw_only=True):
     repeats_micro_batches: bool = False  # a micro-batch takes every response of so many prompts
     budgets_scale_loss: bool = False  # the loss is divided by micro-batches of a fixed size always
     learns_from_reference: bool = False  # something reads ``ref_log_prob`` that no KL term's switch guards
+    actor_saves_model_alone: bool = False  # rank 0 writes the whole model, and nobody the optimizer
+    critic_saves_model_alone: bool = False
     liger_refuses: bool = False  # Liger stops with the transformers that the repository asks for
 
     def key(self, meaning: str) -> str | None:
@@ -104,6 +106,8 @@ def copy_facts(settings: Settings) -> CopyFacts:
         repeats_micro_batches=has("log_prob_micro_batch_size rollout n", _WORKERS),
         budgets_scale_loss=_budgets_scale_loss(has),
         learns_from_reference=any(has("ref_log_prob", file, apart) for file, apart in _REFERENCE_READERS),
+        actor_saves_model_alone=_saves_model_alone(has, "ActorRolloutRefWorker"),
+        critic_saves_model_alone=_saves_model_alone(has, "CriticWorker"),
         liger_refuses=refuses,
     )
 
@@ -123,6 +127,17 @@ def _budgets_scale_loss(has: Callable[..., bool]) -> bool:
     """
     divides = has("policy_loss gradient_accumulation", _ACTOR)
     return divides and not has("policy_loss ppo_mini_batch_size", _ACTOR)
+
+
+def _saves_model_alone(has: Callable[..., bool], worker: str) -> bool:
+    """Whether a worker's checkpoint is the whole model in the format of its library, and nothing else.
+
+    Source: copies of verl 0.1 ``workers/fsdp_workers.py`` (``save_checkpoint``: ``FULL_STATE_DICT``,
+    ``rank0_only``, ``save_pretrained``); from 0.2 on a manager of checkpoints writes what ranks hold.
+    """
+    saves = f"{worker} save_checkpoint"
+    elsewhere = has(f"{saves} checkpoint_manager", _WORKERS) or has(f"{saves} torch save", _WORKERS)
+    return has(f"{saves} save_pretrained state_dict", _WORKERS) and not elsewhere
 
 
 def _keeps_length(has: Callable[..., bool], file: str) -> bool:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from tuner.trainers.verl.rollout_engine_versions import EnginePin
     from tuner.trainers.verl.trainer_code.package import TrainerCode
     from tuner.workload.place import FailurePlace
+    from tuner.workload.validation import Validating
 
 
 class LoadedConfiguration(Struct, frozen=True, kw_only=True):
@@ -70,6 +71,12 @@ class LoadedConfiguration(Struct, frozen=True, kw_only=True):
 
     def steps_over(self, rows: int) -> int | None:  # noqa: D102
         return steps_over(self.settings, rows)
+
+    @property
+    def validating(self) -> "Validating | None":  # noqa: D102
+        from tuner.trainers.verl.validation import validating  # a check of findings does without
+
+        return validating(self.settings, version=self.version)
 
     @property
     def validates_only(self) -> bool:  # noqa: D102

@@ -31,7 +31,7 @@ def read_saving(source: ReleaseSettings, role: SavedRole, engine: Engine) -> Sav
 
     Fine-tuning writes one at its end whatever that says; its own trainer before 0.5.0 the whole model alone.
     Before 0.4.1 weights and optimizer are always written, and 0.3 writes only the configuration of
-    ``hf_model`` under FSDP.
+    ``hf_model`` under FSDP. Copies of verl 0.1 write the whole model alone.
 
     Source: verl ``utils/checkpoint/fsdp_checkpoint_manager.py``, ``megatron_checkpoint_manager.py``,
     0.4.1 ``trainer/fsdp_sft_trainer.py`` (``save_checkpoint``), 0.9.1 ``trainer/sft_trainer.py`` (``fit``).
@@ -44,6 +44,8 @@ def read_saving(source: ReleaseSettings, role: SavedRole, engine: Engine) -> Sav
         return None
     contents = _contents(source, role)
     megatron = engine.backend is Backend.MEGATRON
+    if not megatron and _saves_model_alone(source, role):
+        return Saving(weights=False, optimizer=False, whole_model=True, every_steps=_every_steps(source))
     always = not source.since("0.4.1") and not megatron
     whole_model = "hf_model" in contents and (megatron or source.since("0.4.0"))
     saving = Saving(
@@ -67,6 +69,12 @@ def read_saving(source: ReleaseSettings, role: SavedRole, engine: Engine) -> Sav
         may_not_gather=not source.since("0.8.0"),
         gathers_on_host=source.flag(f"{role}.megatron.distrib_optim_fully_reshardable_mem_efficient"),
     )
+
+
+def _saves_model_alone(source: ReleaseSettings, role: SavedRole) -> bool:
+    """Whether the copy that runs writes the whole model in place of what ranks hold."""
+    copy = source.copy
+    return copy.actor_saves_model_alone if role == "actor" else copy.critic_saves_model_alone
 
 
 def _every_steps(source: ReleaseSettings) -> int | None:

@@ -77,6 +77,8 @@ FORK = Fork(
         "workers/fsdp_workers check_model_support_rmpad use_remove_padding model_type",
         "workers/fsdp_workers _is_ref _is_offload_param param_offload",
         "workers/fsdp_workers log_prob_micro_batch_size rollout n",
+        "workers/fsdp_workers ActorRolloutRefWorker save_checkpoint save_pretrained state_dict",
+        "workers/fsdp_workers CriticWorker save_checkpoint save_pretrained state_dict",
         "workers/actor/dp_actor policy_loss gradient_accumulation",
     ),
     tree={

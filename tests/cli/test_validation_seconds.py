@@ -1,0 +1,168 @@
+"""Validations that come so often that they are a good part of the step stand in the short answer."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from tests.cli.runner import run
+
+JOB = (
+    "algorithm.adv_estimator=grpo",
+    "actor_rollout_ref.model.path=Qwen/Qwen2.5-7B-Instruct",
+    "data.train_batch_size=64",
+    "data.max_prompt_length=1024",
+    "data.max_response_length=1024",
+    "actor_rollout_ref.actor.ppo_mini_batch_size=64",
+    "actor_rollout_ref.actor.use_dynamic_bsz=True",
+    "actor_rollout_ref.rollout.name=vllm",
+    "trainer.n_gpus_per_node=8",
+)
+EVERY_STEP = "trainer.test_freq=1"
+ROWS = ("--val-rows", "1319")
+
+
+def short(*overrides: str, version: str = "0.7.1") -> str:
+    result = run("advise", "/dev/null", *JOB, *overrides, "--gpu", "h100-sxm", "--verl-version", version)
+    assert result.code == 0, result.err
+    return " ".join(result.out.split())
+
+
+def reported(*overrides: str, version: str = "0.7.1") -> dict[str, Any]:
+    options = ("--gpu", "h100-sxm", "--verl-version", version, "-f", "json")
+    return dict(json.loads(run("advise", "/dev/null", *JOB, *overrides, *options).out))
+
+
+def seconds(*overrides: str, version: str = "0.7.1") -> float:
+    return float(reported(EVERY_STEP, *overrides, version=version)["validation"]["seconds"]["seconds"])
+
+
+def test_one_after_every_step_is_told_with_its_share_and_with_what_is_less() -> None:
+    said, report = short(EVERY_STEP, *ROWS), reported(EVERY_STEP, *ROWS)
+    taken, step_s = report["validation"]["seconds"]["seconds"], report["step_time"]["seconds"]
+    assert f"every step, {taken:.0f} s of generation for 1,319 rows of validation data" in said
+    assert f"rewards not counted: {taken / (taken + step_s):.0%} of the step with it" in said
+    assert "trainer.test_freq=50 leaves" in said
+    assert said.index("Yours to decide") < said.index("Validation: every step")
+    left = reported("trainer.test_freq=50", *ROWS)["validation"]["step_seconds"]
+    assert left < 0.05 * (left + step_s)
+
+
+@pytest.mark.parametrize(
+    "overrides", [("trainer.test_freq=-1",), ("trainer.test_freq=200",), ("trainer.test_freq=null",)]
+)
+def test_seldom_ones_are_not_told(overrides: tuple[str, ...]) -> None:
+    assert "Validation:" not in short(*overrides, *ROWS)
+
+
+def test_generation_is_that_of_a_step_with_as_many_sequences() -> None:
+    """The job's own step has 1,320 prompts with one response each; the engine sleeps only behind it."""
+    job = reported(
+        "data.train_batch_size=1320", "actor_rollout_ref.rollout.n=1", EVERY_STEP, "--val-rows", "1320"
+    )
+    rollout, validation = (
+        {part["name"]: part["seconds"] for part in phase["parts"]}
+        for phase in (
+            next(phase for phase in job["time"] if phase["phase"] == "rollout"),
+            job["validation"]["phases"][0],
+        )
+    )
+    assert rollout.pop("wake_up") > 0
+    assert validation == rollout
+
+
+def test_repeated_rows_take_longer() -> None:
+    assert seconds(*ROWS, "actor_rollout_ref.rollout.val_kwargs.n=8") > 3 * seconds(*ROWS)
+
+
+def test_batches_come_one_after_the_other_since_0_4() -> None:
+    small = "data.val_batch_size=128"
+    assert reported(EVERY_STEP, *ROWS, small)["validation"]["batches"] == 11
+    assert seconds(*ROWS, small) > 2 * seconds(*ROWS)
+    assert reported(EVERY_STEP, *ROWS, small, version="0.3.0.post1")["validation"]["batches"] == 1
+
+
+def test_weights_are_handed_over_for_every_batch_before_0_7_1() -> None:
+    small = "data.val_batch_size=660"
+    phases = {
+        version: [
+            phase["phase"]
+            for phase in reported(EVERY_STEP, *ROWS, small, version=version)["validation"]["phases"]
+        ]
+        for version in ("0.6.1", "0.7.1")
+    }
+    assert phases == {"0.6.1": ["rollout", "update_weights"], "0.7.1": ["rollout"]}
+    sent = [
+        reported(EVERY_STEP, *ROWS, *batches, version="0.6.1")["validation"]["phases"][1]["seconds"]
+        for batches in ((), (small,))
+    ]
+    assert sent[1] == pytest.approx(2 * sent[0])
+
+
+def test_a_bound_of_the_rows_counts_since_0_6_1() -> None:
+    few = "data.val_max_samples=200"
+    said = reported(EVERY_STEP, few)["validation"]
+    assert (said["rows"], said["rows_known"]) == (200, "at_most")
+    assert "at most 200 rows of validation data (data.val_max_samples)" in short(EVERY_STEP, few)
+    assert reported(EVERY_STEP, few, *ROWS)["validation"]["rows"] == 200
+    assert reported(EVERY_STEP, "--val-rows", "50", few)["validation"]["rows"] == 50
+
+
+def test_rows_that_nobody_says_are_asked_for() -> None:
+    said = short(EVERY_STEP)
+    assert "every step, of rows that nobody counts; 100 rows would take" in said
+    assert "--val-rows says how many there are" in said
+    assert "leaves" not in said
+    assert reported(EVERY_STEP)["validation"]["rows_known"] == "unknown"
+
+
+def test_hours_count_validations_of_known_rows_with_the_one_before_training() -> None:
+    steps = "trainer.total_training_steps=1000"
+    asked = ("trainer.test_freq=300", steps)
+    assert "with 5 validations, without rewards and checkpoints" in short(*asked, *ROWS)
+    assert "with 4 validations," in short(*asked, *ROWS, "trainer.val_before_train=False")
+    assert "with 1 validation," in short(steps, *ROWS)
+    assert "without validation and checkpoints" in short(*asked)
+
+
+def test_hours_with_the_block_have_its_own_generation() -> None:
+    """The block makes smaller replicas, by which a validation is answered sooner, too."""
+    rollout = "actor_rollout_ref.rollout"
+    job = (f"{rollout}.tensor_model_parallel_size=4", f"{rollout}.n=8")
+    packed = "actor_rollout_ref.model.use_remove_padding=True"
+    asked = (*job, packed, "trainer.total_training_steps=1000", EVERY_STEP, *ROWS)
+    report = reported(*asked, version="0.6.1")
+    said = re.search(r"([\d.]+) h \([^)]*\) with the block", short(*asked, version="0.6.1"))
+    assert said is not None
+    pasted = report["combination"]["overrides"]
+    assert f"{rollout}.tensor_model_parallel_size=1" in pasted
+    alone = reported(*asked, *pasted, version="0.6.1")
+    step_s, one_s = alone["step_time"]["seconds"], alone["validation"]["seconds"]["seconds"]
+    assert one_s < 0.8 * report["validation"]["seconds"]["seconds"]
+    assert float(said[1]) == pytest.approx((1000 * step_s + 1001 * one_s) / 3600, rel=0.03)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "version"),
+    [
+        (("trainer.val_only=True",), "0.7.1"),
+        (("reward_model.enable=True",), "0.6.1"),
+        (("trainer.val_before_train=False", "trainer.test_freq=-1"), "0.7.1"),
+    ],
+    ids=["nothing but one", "a reward model ends it", "none"],
+)
+def test_no_price_where_it_is_not_known(overrides: tuple[str, ...], version: str) -> None:
+    assert reported(EVERY_STEP, *overrides, version=version)["validation"] is None
+
+
+def test_the_full_answer_has_the_interval() -> None:
+    result = run("advise", "/dev/null", *JOB, EVERY_STEP, *ROWS, "--gpu", "h100-sxm", "--full")
+    said = " ".join(result.out.split())
+    assert "for 1,319 rows of validation data, without rewards. It comes every step," in said
+
+
+def test_nothing_is_told_where_the_engine_has_no_cache() -> None:
+    """What generation would take there is no figure to go by."""
+    none = "actor_rollout_ref.rollout.gpu_memory_utilization=0.05"
+    assert reported(EVERY_STEP, none)["validation"] is None

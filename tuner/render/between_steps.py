@@ -1,0 +1,105 @@
+"""Validation between steps in words: what it takes, what falls on a step, and how often would be less."""
+
+from tuner.consultation.between_steps import PricedValidation
+from tuner.consultation.premises import OPTIONS
+from tuner.consultation.result import Consultation
+from tuner.counted import counted
+from tuner.language import N_, _
+from tuner.render.document.marks import strong
+from tuner.render.document.parts import Entry, Paste
+from tuner.render.numbers import seconds
+from tuner.render.words import clauses, full_stop, titled
+from tuner.rules.wording import duration
+from tuner.timing import step_interval
+from tuner.workload.validation import KnownRows
+
+FREQUENT = 0.05
+"""Share of a step from which what comes between steps is told in the short answer."""
+
+_LESS_OFTEN = (2, 5, 10, 20, 50, 100, 200, 500)  # steps between two validations that are proposed
+_ROWS = {
+    KnownRows.SAID: N_("{rows} of validation data"),
+    KnownRows.AT_MOST: N_("at most {rows} of validation data ({key})"),
+    KnownRows.AT_LEAST: N_(
+        "the {rows} of validation data that have to be there ({option} says how many are)"
+    ),
+    KnownRows.UNKNOWN: N_("{rows} of validation data, an example ({option} says how many there are)"),
+}
+
+
+def validation_seconds(answer: Consultation) -> str:
+    """How long a validation takes, and what falls on a step; empty for a job without any."""
+    priced, cluster = answer.validation, answer.advice.workload.cluster
+    if priced is None:
+        return ""
+    taken = seconds(step_interval(priced.time.time, cluster), cluster.gpu.name)
+    text = _("Validation: {seconds} for {rows}, without rewards.").format(seconds=taken, rows=_rows(priced))
+    if priced.time.step_seconds is None:
+        return text
+    return _("{text} It comes {every}, {spread} s a step on top of the step's.").format(
+        text=text, every=_every(priced.time.every_steps), spread=duration(priced.time.step_seconds)
+    )
+
+
+def frequent_validation(answer: Consultation) -> tuple[Entry, ...]:
+    """What validation adds to a step and how often would be less, where that is much of the step."""
+    priced, step_s = answer.validation, answer.advice.time.seconds
+    if priced is None or priced.time.step_seconds is None or priced.share(step_s) < FREQUENT:
+        return ()
+    title = strong(_("Validation"))
+    if priced.time.rows_known is KnownRows.UNKNOWN:
+        return (Entry(text=titled(title, full_stop(_of_unknown_rows(priced, step_s)))),)
+    text = _(
+        "{every}, {seconds} s of generation for {rows}, rewards not counted: {share} of the step with it"
+    )
+    text = text.format(rows=_rows(priced), **_figures(priced, step_s))
+    steps = _seldom_enough(priced, step_s)
+    rest = priced.time.time.seconds / steps
+    left = _("{key}={steps} leaves {share:.1%} and trains the same").format(
+        key=priced.how.key, steps=steps, share=rest / (rest + step_s)
+    )
+    shown = answer.settings.shown_override(f"{priced.how.key}={steps}")
+    said = titled(title, full_stop(clauses([text, left])))
+    return (Entry(text=said, details=(Paste(lines=(shown,), level=2),)),)
+
+
+def _of_unknown_rows(priced: PricedValidation, step_s: float) -> str:
+    """What an example would take, and what says more."""
+    return _(
+        "{every}, of rows that nobody counts; {rows} would take {seconds} s of generation, rewards not "
+        "counted: {share} of the step with it; {option} says how many there are, a larger {key} makes it "
+        "less and trains the same"
+    ).format(
+        rows=counted(priced.time.rows, "row"),
+        option=OPTIONS["val_rows"],
+        key=priced.how.key,
+        **_figures(priced, step_s),
+    )
+
+
+def _figures(priced: PricedValidation, step_s: float) -> dict[str, str]:
+    """How often it comes, what it takes, and its share, as texts."""
+    return {
+        "every": _every(priced.time.every_steps),
+        "seconds": duration(priced.time.time.seconds),
+        "share": f"{priced.share(step_s):.0%}",
+    }
+
+
+def _seldom_enough(priced: PricedValidation, step_s: float) -> int:
+    """The steps between two validations that bring them below what is told; else the most there are."""
+    for steps in _LESS_OFTEN:
+        rest = priced.time.time.seconds / steps
+        if steps > (priced.time.every_steps or 0) and rest < FREQUENT * (rest + step_s):
+            return steps
+    return _LESS_OFTEN[-1]
+
+
+def _rows(priced: PricedValidation) -> str:
+    return _(_ROWS[priced.time.rows_known]).format(
+        rows=counted(priced.time.rows, "row"), key=priced.how.rows_key, option=OPTIONS["val_rows"]
+    )
+
+
+def _every(steps: int | None) -> str:
+    return _("every step") if steps == 1 else _("every {steps:,} steps").format(steps=steps)

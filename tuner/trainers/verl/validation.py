@@ -1,0 +1,84 @@
+"""How verl validates between steps: how often, how many responses, and in which batches."""
+
+from typing import Any
+
+from tuner.inputs.settings import Settings
+from tuner.trainers.verl.programs import program_of
+from tuner.trainers.verl.releases import reaches
+from tuner.workload.validation import Validating
+
+_FREQUENCY = "trainer.test_freq"
+_MOST_ROWS = "data.val_max_samples"
+_BATCHES = "data.val_batch_size"
+_RESPONSES = "actor_rollout_ref.rollout.val_kwargs.n"
+_OF_SEARCH = "Search-R1"  # whose trainer draws so many rows of its validation data
+_DRAWN_ROWS = "data.val_data_num"
+_SENT_ONCE_SINCE = "0.7.1"  # before, weights are handed over whenever responses are generated
+
+
+def validating(settings: Settings, *, version: str) -> Validating | None:
+    """How a job validates; None where it does not, where it only does, and where nobody knows how.
+
+    Every release validates after each ``test_freq`` steps and after the last one, and before the first one
+    unless ``val_before_train`` says otherwise. The rows are repeated ``val_kwargs.n`` times, and their
+    batches are generated one after the other: 0.3 takes all data as one, later releases
+    ``data.val_batch_size`` rows, or all, and drop none. Copies of verl from before 0.3, as Search-R1, take
+    ``data.val_batch_size`` rows at a time and drop the rest. Before 0.7.1 a batch whose rewards a model gives
+    ends the validation, so nothing is said there beside such a model. Projects with a trainer of their own,
+    but for Search-R1, and copies whose trainer has no such loop are left alone.
+
+    Source: verl 0.3.0.post1 to 0.9.1 ``trainer/ppo/ray_trainer.py`` (``fit``, ``_validate``,
+    ``_create_dataloader``), 0.9.1 ``trainer/ppo/v1/trainer_base.py``; Search-R1 ``verl/trainer/ppo/
+    ray_trainer.py`` (``val_data_num``).
+    """
+    if program_of(settings.defaults).fine_tunes or not _is_verls_own(settings):
+        return None
+    every, before = _count(settings.get(_FREQUENCY)), settings.get("trainer.val_before_train") is not False
+    if (every is None and not before) or (before and settings.get("trainer.val_only") is True):
+        return None
+    sends = not reaches(version, _SENT_ONCE_SINCE)
+    if sends and settings.get("reward_model.enable") is True:
+        return None
+    rows_key, drops = _rows_key(settings, version), _drops_rest(settings)
+    return Validating(
+        every_steps=every,
+        before_training=before,
+        responses_per_prompt=_count(settings.get(_RESPONSES)) or 1,
+        prompts_at_a_time=_count(settings.get(_BATCHES)) if drops or reaches(version, "0.4.0") else None,
+        drops_rest=drops,
+        most_rows=_count(settings.get(rows_key)) if rows_key else None,
+        sends_weights=sends,
+        key=_FREQUENCY,
+        rows_key=rows_key,
+    )
+
+
+def _is_verls_own(settings: Settings) -> bool:
+    """Whether validation is verl's, as far as is known: a copy may have changed it."""
+    if settings.program is not None:
+        return settings.program.name == _OF_SEARCH
+    has = settings.has_statement
+    if has is None or not settings.defaults_of:
+        return True
+    return has("test_freq global_steps", "ray_trainer") and has("self val_dataloader", "ray_trainer")
+
+
+def _drops_rest(settings: Settings) -> bool:
+    """Whether rows that fill no batch are dropped, and one batch has to be there."""
+    if settings.program is not None:
+        return True
+    has = settings.has_statement
+    return has is not None and has("val_dataloader val_batch_size drop_last True", "ray_trainer")
+
+
+def _rows_key(settings: Settings, version: str) -> str:
+    """The key that bounds the rows; empty where there is none."""
+    if settings.program is not None:
+        return _DRAWN_ROWS
+    return _MOST_ROWS if reaches(version, "0.6.1") else ""
+
+
+def _count(value: Any) -> int | None:
+    """A number of at least one; None of anything else, with which verl does without, or stops."""
+    known = isinstance(value, int | float) and not isinstance(value, bool) and value >= 1
+    return int(value) if known else None
