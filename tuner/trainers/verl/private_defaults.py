@@ -27,6 +27,7 @@ from tuner.trainers.verl.trainer_code.find import (
 )
 
 if TYPE_CHECKING:
+    from tuner.inputs.installed_packages import InstalledPackage
     from tuner.trainers.verl.rollout_engine_versions import EnginePin
     from tuner.trainers.verl.trainer_code.package import TrainerCode
     from tuner.trainers.verl.unread_copy import UnreadCopy
@@ -50,7 +51,7 @@ class PrivateCopies:
         self._codes: dict[FilePath, TrainerCode | None] = {}
         self._codes_around: dict[FilePath, TrainerCode | None] = {}
         self._packages_below: dict[FilePath, list[FilePath]] = {}  # each by a walk through a repository
-        self._engine_pins: dict[str, EnginePin | None] = {}
+        self._engine_pins: dict[tuple[object, ...], tuple[EnginePin, ...]] = {}
         self._newest: dict[tuple[str, str], str | None] = {}
 
     def code(self, package: FilePath) -> "TrainerCode | None":
@@ -70,13 +71,15 @@ class PrivateCopies:
             self._packages_below[folder] = packages_below(folder)
         return self._packages_below[folder]
 
-    def engine_pin(self, folder: str) -> "EnginePin | None":
-        """The rollout engine that the repository around a launch pins."""
-        if folder not in self._engine_pins:
-            from tuner.trainers.verl.engine_pins import pinned_engine  # of launches without a copy
+    def engine_pins(
+        self, folder: str, installed: "tuple[InstalledPackage, ...]", copy: FilePath | None
+    ) -> "tuple[EnginePin, ...]":
+        """The rollout engines that a launch or the repository around it pins."""
+        if (folder, installed, copy) not in self._engine_pins:
+            from tuner.trainers.verl.engine_pins import pinned_engines  # of launches that lie in a folder
 
-            self._engine_pins[folder] = pinned_engine(folder)
-        return self._engine_pins[folder]
+            self._engine_pins[folder, installed, copy] = pinned_engines(folder, installed, copy)
+        return self._engine_pins[folder, installed, copy]
 
     def newest_required(self, folder: str, package: str) -> str | None:
         """The newest version of a package that the files around a launch allow, the nearest first."""

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from tuner.errors import Location
 from tuner.inputs.earlier_programs import EarlierProgram
 from tuner.inputs.environment import EnvironmentVariable
+from tuner.inputs.installed_packages import InstalledPackage
 from tuner.inputs.overrides import (
     COMMAND_LINE,
     PROPOSED,
@@ -85,6 +86,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
     processes: "Processes | None" = None  # that a launch starts, and the GPUs that it shows to them
     environment: tuple[EnvironmentVariable, ...] = ()  # that a script gives the program
     earlier: tuple[EarlierProgram, ...] = ()  # before it, that may change a model's configuration
+    installed: tuple[InstalledPackage, ...] = ()  # that the script says how to install, in one version
     primary: "Primary | None" = None  # that a launch names; None of a file alone
     copies: PrivateCopies = field(default_factory=PrivateCopies)  # of the defaults, around the folder
     likenesses: Likenesses = field(default_factory=Likenesses)  # of the documents, whatever is added to them
@@ -199,7 +201,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
             version=version,
             base=self.copy.stated_in(replace(base, missing=missing, laid_on=self.laid_on), version),
             code=code,
-            engine_pin=self._engine_pin if code is None or not code.has_trainer else None,
+            engine_pins=self._engine_pins(code),
         )
 
     def _statements_of(self, code: "TrainerCode | None") -> Callable[[str, str], bool] | None:
@@ -292,16 +294,18 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         if self.fork is None and likeness is None and self.required is not None:
             return self.required.choice or told_release(None, self.program, None, "")
         told = told_release(self.fork, self.program, likeness, self.copy.likened())
-        if told is None and nothing_tells and self._engine_pin is not None:
+        if told is None and nothing_tells and (pins := self._engine_pins(None)):
             from tuner.trainers.verl.engine_pins import release_with
 
-            return release_with(self._engine_pin)
+            return release_with(pins[0])
         return told
 
-    @property
-    def _engine_pin(self) -> "EnginePin | None":
-        """The rollout engine that the repository pins; None where a project brings its own."""
-        return None if self.fork is not None or not self.folder else self.copies.engine_pin(self.folder)
+    def _engine_pins(self, code: "TrainerCode | None") -> "tuple[EnginePin, ...]":
+        """The rollout engines that the launch or its repository pins, as far as the code takes them."""
+        if not self.folder and not self.installed:
+            return ()
+        copy = None if code is None or not code.has_trainer else code.root.parent
+        return self.copies.engine_pins(self.folder, self.installed, copy)
 
     @property
     def processes_per_node(self) -> "Count | None":

@@ -39,13 +39,13 @@ def newest_required(root: Path, package: str) -> Requirement | None:
         root: the folder that holds the copy's package.
         package: as it is installed, such as ``vllm``.
     """
-    asked, taken = _newest_asked(root, package), _newest_taken(root, package)
+    asked, taken = _newest_asked(root, package), newest_taken(root, package)
     if asked is None or taken is None:
         return asked or taken
     return taken if not at_least(taken.version, asked.version) else asked
 
 
-def _newest_taken(root: Path, package: str) -> Requirement | None:
+def newest_taken(root: Path, package: str) -> Requirement | None:
     """The newest version that a copy's code names one by one; None where it takes any newer one as well."""
     file = _CHOICES.format(package=package)
     if not is_there(root / file, Path.is_file):
