@@ -1,4 +1,4 @@
-"""Which version of the rollout engine a launch runs with: its own words, the files around it, then a range."""
+"""Which version of the rollout engine a launch runs with: its own words, files around it, then a range."""
 
 import json
 from pathlib import Path

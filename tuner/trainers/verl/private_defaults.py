@@ -230,6 +230,7 @@ def _read(file: FilePath, config: str) -> _Reading:
     """
     from tuner.trainers.verl.composition import composed  # where there is a copy that is not kept
     from tuner.trainers.verl.kept_defaults import keep_defaults
+    from tuner.trainers.verl.oldest_by_code import oldest_by_code
 
     private: PrivateDefaults | None = None
     error: InputError | None = None
@@ -237,7 +238,8 @@ def _read(file: FilePath, config: str) -> _Reading:
     with file_names_read() as names, contextlib.suppress(UnsupportedError):
         try:
             tree = composed(file, file_of(config)[1])
-            likeness = likest(tree, config)
+            oldest = oldest_by_code(file.parent.parent.parent, config)
+            likeness = likest(tree, config, oldest=oldest)
         except InputError as fault:
             from tuner.trainers.verl.unread_copy import likeness_in_part  # which is seldom
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
+from pathlib import Path as FilePath
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
@@ -40,6 +41,7 @@ from tuner.trainers.verl.forks.translate import (
 )
 from tuner.trainers.verl.laid_defaults import laid_defaults, trainer_defaults
 from tuner.trainers.verl.loaded import LoadedConfiguration
+from tuner.trainers.verl.oldest_by_code import oldest_by_code
 from tuner.trainers.verl.pinned_release import pinned_release
 from tuner.trainers.verl.plain_sections import reads_section
 from tuner.trainers.verl.private_defaults import PrivateCopies
@@ -111,7 +113,13 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         documents = self.composition.documents
         if not documents or (self.fork is not None and self.fork.renames):
             return None
-        return self.likenesses.of(documents[-1].tree, self._config_of(BUNDLED[-1]))
+        config = self._config_of(BUNDLED[-1])
+        return self.likenesses.of(documents[-1].tree, config, self._oldest_by_code(config))
+
+    def _oldest_by_code(self, config: str) -> str:
+        """The oldest release that the copy around the launch can stand for; empty where nothing tells."""
+        code = self.copies.code_around(FilePath(self.folder)) if self.folder else None
+        return "" if code is None else oldest_by_code(code.root, config)
 
     @property
     def trainer(self) -> Trainer:
