@@ -344,3 +344,25 @@ def test_workers_on_megatron_core_are_of_no_release_before_them(repository: Path
     premises = advice(repository)["premises"]
     assert premises["release"] == "0.4.0"
     assert "of 0.4.0 and newer by the code" in premises["release_reason"]
+
+
+def test_a_limit_of_images_that_a_copy_hands_to_vllm_for_an_agent(repository: Path) -> None:
+    """An agent's turns may bring images, and a language model refuses even the limit of them."""
+    code = repository / "verl" / "workers" / "rollout" / "vllm_rollout"
+    code.mkdir(parents=True)
+    limit = '{"limit_mm_per_prompt": dict(image=agent.max_vllm_images)}'
+    handed = f"LLM(**({limit} if agent.activate_agent else {{}}))\n"
+    agent = "actor_rollout_ref.rollout.agent"
+    script = repository / "run.sh"
+    script.write_text(script.read_text() + f" +{agent}.activate_agent=True +{agent}.max_vllm_images=32")
+
+    def said(engine: str) -> bool:
+        answer = advice(repository, "--verl-version", "0.4.1", "--engine-version", engine)
+        return "CFG204" in [finding["code"] for finding in answer["findings"]]
+
+    assert not said("0.8.5")
+    (code / "vllm_rollout_spmd.py").write_text(handed)
+    assert said("0.8.5")
+    assert not said("0.10.1")
+    script.write_text(script.read_text().replace("activate_agent=True", "activate_agent=False"))
+    assert not said("0.8.5")
