@@ -5,36 +5,22 @@ Where no copy of verl and no pin of it is there, the engine beside it tells what
 a release runs with the engines that its requirements allow, and with no others.
 """
 
-import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tuner.errors import InputError
-from tuner.files import is_there, read_bytes, repository_folders
-from tuner.inputs.installed_packages import InstalledPackage, installed_packages
+from tuner.files import repository_folders
+from tuner.inputs.installed_packages import InstalledPackage
 from tuner.language import _
 from tuner.serving.names import NAMES, PACKAGES
 from tuner.trainers.bundled_releases import ReleaseChoice
+from tuner.trainers.verl.package_pins import pins_in
 from tuner.trainers.verl.releases import BUNDLED
 from tuner.trainers.verl.rollout_engine_versions import EnginePin, newest_release_with
 from tuner.trainers.verl.trainer_code.requirements import newest_required, newest_taken
-from tuner.units import MIB
 from tuner.versions import at_least
 from tuner.workload import RolloutEngine
 
 _ENGINES = (RolloutEngine.VLLM, RolloutEngine.SGLANG)
-_IMAGE = r"^FROM\s+\S*\bPACKAGE(?:-openai)?[:_-]?v?(\d+(?:\.\d+){1,3}(?:[.-]?post\d+)?)"
-_OF_IMAGES = "Dockerfile*"
-#: The files of a folder that say how an engine is installed, those of images by what they start from too.
-_NAMED_IN = (
-    _OF_IMAGES,
-    "README*",
-    "*install*.sh",
-    "*setup*.sh",
-    "scripts/*install*.sh",
-    "scripts/*setup*.sh",
-)
-
 #: verl since then asks for a newer tensordict than older ones allow: METADATA of its wheels.
 _TENSORDICT_SINCE, _OLDEST_TENSORDICT = "0.5.0", "0.8.0"
 
@@ -93,31 +79,9 @@ def _pins_around(folder: str, copy: Path | None) -> Iterator[EnginePin]:
 
 
 def _pins(folder: Path, engine: RolloutEngine) -> Iterator[EnginePin]:
-    """What a folder's files say of an engine, what they need before how it is installed."""
-    package = PACKAGES[engine]
-    required = newest_required(folder, package)
+    """What a folder's files say of an engine."""
     tensors = newest_required(folder, "tensordict")
     older = tensors is not None and not at_least(tensors.version, _OLDEST_TENSORDICT)
     below = _TENSORDICT_SINCE if older else ""
-    if required is not None and required.pinned:
-        yield EnginePin(engine=engine, version=required.version, file=required.file, below=below)
-    for names in _NAMED_IN:
-        for file in sorted(folder.glob(names)):
-            place = f"{folder.name}/{file.relative_to(folder)}"
-            for version in _versions(_text(file), package, image=names == _OF_IMAGES):
-                yield EnginePin(engine=engine, version=version, file=place, below=below)
-
-
-def _versions(text: str, package: str, *, image: bool) -> Iterator[str]:
-    """The versions of a package that a file names, of an image what it starts from first."""
-    if image:
-        form = _IMAGE.replace("PACKAGE", re.escape(package))
-        yield from re.findall(form, text, re.MULTILINE | re.IGNORECASE)
-    yield from (one.version for one in installed_packages(text, "") if one.name == package)
-
-
-def _text(file: Path) -> str:
-    try:
-        return read_bytes(file, most=MIB).decode("utf-8", "replace") if is_there(file, Path.is_file) else ""
-    except InputError:
-        return ""
+    for pin in pins_in(folder, PACKAGES[engine]):
+        yield EnginePin(engine=engine, version=pin.version, file=pin.file, below=below)

@@ -52,7 +52,7 @@ class PrivateCopies:
         self._codes_around: dict[FilePath, TrainerCode | None] = {}
         self._packages_below: dict[FilePath, list[FilePath]] = {}  # each by a walk through a repository
         self._engine_pins: dict[tuple[object, ...], tuple[EnginePin, ...]] = {}
-        self._newest: dict[tuple[str, str], str | None] = {}
+        self._newest: dict[tuple[object, ...], str | None] = {}
 
     def code(self, package: FilePath) -> "TrainerCode | None":
         """The code of the package that a copy lies in."""
@@ -81,15 +81,15 @@ class PrivateCopies:
             self._engine_pins[folder, installed, copy] = pinned_engines(folder, installed, copy)
         return self._engine_pins[folder, installed, copy]
 
-    def newest_required(self, folder: str, package: str) -> str | None:
-        """The newest version of a package that the files around a launch allow, the nearest first."""
-        if (folder, package) not in self._newest:
-            from tuner.trainers.verl.trainer_code.requirements import newest_required
+    def newest_required(
+        self, folder: str, installed: "tuple[InstalledPackage, ...]", package: str
+    ) -> str | None:
+        """The newest version of a package that a launch, or the files around it, name or allow."""
+        if (folder, installed, package) not in self._newest:
+            from tuner.trainers.verl.package_pins import newest_named
 
-            around = repository_folders(FilePath(folder).absolute())
-            asked = (newest_required(above, package) for above in around)
-            self._newest[folder, package] = next((one.version for one in asked if one is not None), None)
-        return self._newest[folder, package]
+            self._newest[folder, installed, package] = newest_named(folder, installed, package)
+        return self._newest[folder, installed, package]
 
     def find(self, folder: FilePath, config: str) -> PrivateDefaults | None:
         """The copy, as :func:`private_defaults` finds it."""

@@ -178,7 +178,9 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
             has_key=partial(has_key, schema, self.started),
             defaults_of="" if private is None else private.name,
             has_statement=self._statements_of(code),
-            newest_required=partial(self.copies.newest_required, self.folder) if self.folder else None,
+            newest_required=partial(self.copies.newest_required, self.folder, self.installed)
+            if self.folder
+            else None,
             environment=self.environment,
             earlier=self.earlier,
             started=self.program,
