@@ -20,7 +20,7 @@ class InstalledPackage(Struct, frozen=True, kw_only=True):
 
 
 def installed_packages(text: str, source: str) -> Iterator[InstalledPackage]:
-    """Those that commands of pip name with one version, comments among them: what one did once is one.
+    """What commands of pip name with one version, comments among them: those were run once.
 
     Args:
         text: of a script or of another file.
