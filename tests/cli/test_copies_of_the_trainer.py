@@ -321,3 +321,48 @@ def test_a_package_without_a_trainer_tells_its_release_by_its_version_file(repos
     (repository / "verl" / "version" / "version").write_text("0.6.1\n")
 
     assert advice(repository)["premises"]["release"] == "0.6.1"
+
+
+def test_workers_on_megatron_core_are_of_no_release_before_them(repository: Path) -> None:
+    """A copy from between 0.3 and 0.4 can have keys of the one and Megatron workers of the other."""
+    config = repository / "verl" / "trainer" / "config"
+    config.mkdir()
+    own = dict(read_defaults("0.3.0.post1", "ppo_megatron_trainer").tree)
+    (config / "ppo_megatron_trainer.yaml").write_text(yaml.safe_dump(own))
+    workers = repository / "verl" / "workers" / "megatron_workers.py"
+    workers.write_text("model = build_model(self.hf_config)\n")
+    script = repository / "run.sh"
+    script.write_text(
+        LAUNCH.replace("main_ppo", "main_ppo --config-name=ppo_megatron_trainer")
+        .replace("rollout.temperature=0", "rollout.temperature=1")
+        .replace("actor_rollout_ref.rollout.val_kwargs.do_sample=True", "data.train_batch_size=256")
+    )
+    told = run("advise", str(script), "--gpu", "h100-sxm")
+    assert "Megatron workers of verl 0.3.0.post1 are other ones" in told.out + told.err
+
+    workers.write_text("from verl.models.mcore import init_mcore_model\n")
+    premises = advice(repository)["premises"]
+    assert premises["release"] == "0.4.0"
+    assert "of 0.4.0 and newer by the code" in premises["release_reason"]
+
+
+def test_a_limit_of_images_that_a_copy_hands_to_vllm_for_an_agent(repository: Path) -> None:
+    """An agent's turns may bring images, and a language model refuses even the limit of them."""
+    code = repository / "verl" / "workers" / "rollout" / "vllm_rollout"
+    code.mkdir(parents=True)
+    limit = '{"limit_mm_per_prompt": dict(image=agent.max_vllm_images)}'
+    handed = f"LLM(**({limit} if agent.activate_agent else {{}}))\n"
+    agent = "actor_rollout_ref.rollout.agent"
+    script = repository / "run.sh"
+    script.write_text(script.read_text() + f" +{agent}.activate_agent=True +{agent}.max_vllm_images=32")
+
+    def said(engine: str) -> bool:
+        answer = advice(repository, "--verl-version", "0.4.1", "--engine-version", engine)
+        return "CFG205" in [finding["code"] for finding in answer["findings"]]
+
+    assert not said("0.8.5")
+    (code / "vllm_rollout_spmd.py").write_text(handed)
+    assert said("0.8.5")
+    assert not said("0.10.1")
+    script.write_text(script.read_text().replace("activate_agent=True", "activate_agent=False"))
+    assert not said("0.8.5")

@@ -35,3 +35,39 @@ def test_a_pinned_engine_is_held_against_the_model(
     found = [one["severity"] for one in report["findings"] if one["code"] == "CFG203"]
     assert found == ([] if severity is None else [severity])
     assert (report["verdict"] == "will_not_start") is (severity == "error")
+
+
+@pytest.mark.parametrize(
+    ("files", "more", "refused"),
+    [
+        ({"requirements.txt": "transformers==4.50.3\n"}, "", True),
+        ({"requirements.txt": "transformers<=4.50.0\n"}, "", True),
+        ({"requirements.txt": "transformers==4.51.0\n"}, "", False),
+        ({"requirements.txt": "transformers>=4.40\n"}, "", False),
+        ({"requirements-npu.txt": "transformers==4.50.0\n"}, "", False),
+        (
+            {"requirements.txt": "transformers==4.50.0\n", "README.md": "pip install transformers==4.51.1\n"},
+            "",
+            False,
+        ),
+        (
+            {"requirements.txt": "transformers==4.50.0\n"},
+            " actor_rollout_ref.model.trust_remote_code=True",
+            False,
+        ),
+    ],
+)
+def test_a_transformers_that_does_not_know_the_model(
+    tmp_path: Path, files: dict[str, str], more: str, refused: bool
+) -> None:
+    (tmp_path / ".git").mkdir()
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    script = tmp_path / "run.sh"
+    script.write_text(LAUNCH.format(model="Qwen/Qwen3-8B") + more)
+    options = ("--gpu", "h100-sxm", "--verl-version", "0.6.0", "-f", "json")
+    report = json.loads(run("advise", str(script), *options).out)
+    said = [one["message"] for one in report["findings"] if one["code"] == "CFG203"]
+    assert bool(said) is refused
+    assert (report["verdict"] == "will_not_start") is refused
+    assert all("transformers 4.50" in message and "4.51.0" in message for message in said)

@@ -33,6 +33,7 @@ class Circumstances(Struct, frozen=True, kw_only=True):
             return loaded.choose_rollout_engine(
                 requested=requested,
                 look=self.premises.verl_version is None,  # a named release need not be this machine's
+                architecture=self.model.architecture,
             )
 
         engine = self.premises.read("engine_version", version if named is None else named, choose)

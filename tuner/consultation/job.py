@@ -16,6 +16,7 @@ from tuner.consultation.models import Models
 from tuner.consultation.premises import Premises
 from tuner.errors import TunerError
 from tuner.findings import Finding
+from tuner.inputs.installed_packages import installed_packages
 from tuner.inputs.launch_input import with_missing_config
 from tuner.inputs.user_input import AlternativeLaunch, UserInput
 from tuner.language import _
@@ -107,6 +108,7 @@ def configuration_of(given: UserInput, release: ReleaseChoice | None = None) -> 
         folders=given.folders,
         environment=given.environment,
         earlier=given.earlier,
+        installed=tuple(installed_packages(given.text, given.source)) if given.program else (),
         package="" if release is None else release.package,
         requested=release is not None and release.requested,
     )

@@ -25,6 +25,7 @@ from tuner.workload import ANY_LENGTHS, Lengths, Quantity, ServiceRole, TokenByt
 if TYPE_CHECKING:
     from tuner.inputs.earlier_programs import EarlierProgram
     from tuner.inputs.environment import EnvironmentVariable
+    from tuner.inputs.installed_packages import InstalledPackage
     from tuner.inputs.log.metrics import StepMetrics
     from tuner.inputs.record.read import RunRecord
     from tuner.inputs.user_input import Count, Processes
@@ -142,7 +143,9 @@ class Loaded(Protocol):
     def card_vendor(self) -> str | None:
         """Whose cards the settings name, as a profile calls them; None where they name those of no vendor."""
 
-    def choose_rollout_engine(self, *, requested: str | None, look: bool) -> RolloutEngineChoice | None:
+    def choose_rollout_engine(
+        self, *, requested: str | None, look: bool, architecture: str = ...
+    ) -> RolloutEngineChoice | None:
         """The version of the rollout engine; None where the trainer generates by itself, or not at all.
 
         The one that is ``requested``, else the installed one if that is to be looked for, else the newest
@@ -354,6 +357,7 @@ class Trainer(Protocol):
         requested: bool = ...,
         environment: "Sequence[EnvironmentVariable]" = ...,
         earlier: "Sequence[EarlierProgram]" = ...,
+        installed: "Sequence[InstalledPackage]" = ...,
     ) -> Configuration:
         """Take a configuration file, the arguments of a launch, or both.
 
@@ -363,7 +367,8 @@ class Trainer(Protocol):
         trainer is installed that would run it, where its release is not bundled; none of it is imported.
         ``requested`` says that the user names the release it is laid on, which decides between copies of it.
         ``environment`` has what a script surely gives the program of variables that libraries read,
-        and ``earlier`` the programs before it that may change a model's configuration.
+        ``earlier`` the programs before it that may change a model's configuration, and ``installed`` the
+        packages that it says how to install, in one version each.
 
         Raises:
             InputError: a file that the document names or an argument is malformed.

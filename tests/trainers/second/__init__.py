@@ -164,7 +164,9 @@ class LoadedMinirl(Struct, frozen=True, kw_only=True):
             "machines.nodes", default=1
         )
 
-    def choose_rollout_engine(self, *, requested: str | None, look: bool) -> RolloutEngineChoice:
+    def choose_rollout_engine(
+        self, *, requested: str | None, look: bool, **_model: str
+    ) -> RolloutEngineChoice:
         return RolloutEngineChoice(name="vLLM", version=requested or "0.11.0", reason="asked for")
 
     def workload(

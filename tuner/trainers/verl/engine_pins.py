@@ -1,32 +1,26 @@
-"""The rollout engine that the repository of a launch pins, and the release of verl which that bounds.
+"""The rollout engine that a launch or its repository pins, and the release of verl which that bounds.
 
+What a launch says of the version stands before what the files around it say, and these before any range.
 Where no copy of verl and no pin of it is there, the engine beside it tells what the launch was written for:
 a release runs with the engines that its requirements allow, and with no others.
 """
 
-import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tuner.errors import InputError
-from tuner.files import is_there, read_bytes, repository_folders
+from tuner.files import repository_folders
+from tuner.inputs.installed_packages import InstalledPackage
 from tuner.language import _
 from tuner.serving.names import NAMES, PACKAGES
 from tuner.trainers.bundled_releases import ReleaseChoice
+from tuner.trainers.verl.package_pins import pins_in
 from tuner.trainers.verl.releases import BUNDLED
 from tuner.trainers.verl.rollout_engine_versions import EnginePin, newest_release_with
-from tuner.trainers.verl.trainer_code.requirements import newest_required
-from tuner.units import MIB
+from tuner.trainers.verl.trainer_code.requirements import newest_required, newest_taken
 from tuner.versions import at_least
 from tuner.workload import RolloutEngine
 
 _ENGINES = (RolloutEngine.VLLM, RolloutEngine.SGLANG)
-_VERSION = r"v?(\d+(?:\.\d+){1,3}(?:[.-]?post\d+)?)"
-_INSTALLED = r"\bpip3?\s+install\b[^\n#]*?\bPACKAGE(?:\[[\w,\s-]*\])?==" + _VERSION
-_IMAGE = r"^FROM\s+\S*\bPACKAGE(?:-openai)?[:_-]?" + _VERSION
-#: The files of a folder, by the forms in which they name an engine.
-_NAMED_IN = (("Dockerfile*", (_IMAGE, _INSTALLED)), ("README*", (_INSTALLED,)))
-
 #: verl since then asks for a newer tensordict than older ones allow: METADATA of its wheels.
 _TENSORDICT_SINCE, _OLDEST_TENSORDICT = "0.5.0", "0.8.0"
 
@@ -44,43 +38,50 @@ def release_with(pin: EnginePin) -> ReleaseChoice | None:
     )
 
 
-def pinned_engine(folder: str) -> EnginePin | None:
-    """The engine that the repository around a folder pins, the nearest first; None where it pins none.
+def pinned_engines(
+    folder: str, installed: Sequence[InstalledPackage] = (), copy: Path | None = None
+) -> tuple[EnginePin, ...]:
+    """The version of each engine that a launch pins, else its repository, the nearest first.
 
     Args:
         folder: in which the launch lies; empty where nobody says.
+        installed: what the launch itself has pip install, or had.
+        copy: the folder that holds the copy of verl that would run; its own code may take fewer versions.
     """
-    for above in repository_folders(Path(folder).absolute()) if folder else ():
+    found = dict[RolloutEngine, EnginePin]()
+    for pin in (*_pins_of_launch(installed), *_pins_around(folder, copy)):
+        if copy is None or _takes(copy, pin):
+            found.setdefault(pin.engine, pin)
+    return tuple(found.values())
+
+
+def _takes(copy: Path, pin: EnginePin) -> bool:
+    """Whether the copy's own code runs with a version, as far as it names those that it takes."""
+    taken = newest_taken(copy, PACKAGES[pin.engine])
+    return taken is None or at_least(taken.version, pin.version)
+
+
+def _pins_of_launch(installed: Sequence[InstalledPackage]) -> Iterator[EnginePin]:
+    """What a launch itself says, the last first, as the shell would have it."""
+    for one in reversed(installed):
         for engine in _ENGINES:
-            pin = next(_pins(above, engine), None)
-            if pin is not None:
-                return pin
-    return None
+            if one.name == PACKAGES[engine]:
+                yield EnginePin(engine=engine, version=one.version, file=str(one.location))
+
+
+def _pins_around(folder: str, copy: Path | None) -> Iterator[EnginePin]:
+    around = list(repository_folders(Path(folder).absolute())) if folder else []
+    if copy is not None and copy.absolute() not in around:
+        around.append(copy.absolute())
+    for above in around:
+        for engine in _ENGINES:
+            yield from _pins(above, engine)
 
 
 def _pins(folder: Path, engine: RolloutEngine) -> Iterator[EnginePin]:
-    """What a folder's files say of an engine, what they need before how it is installed."""
-    package = PACKAGES[engine]
-    required = newest_required(folder, package)
+    """What a folder's files say of an engine."""
     tensors = newest_required(folder, "tensordict")
     older = tensors is not None and not at_least(tensors.version, _OLDEST_TENSORDICT)
     below = _TENSORDICT_SINCE if older else ""
-    if required is not None and required.pinned:
-        yield EnginePin(engine=engine, version=required.version, file=required.file, below=below)
-    for names, forms in _NAMED_IN:
-        for file in sorted(folder.glob(names)):
-            text = _text(file)
-            for form in forms:
-                found = re.search(
-                    form.replace("PACKAGE", re.escape(package)), text, re.MULTILINE | re.IGNORECASE
-                )
-                if found is not None:
-                    place = f"{folder.name}/{file.name}"
-                    yield EnginePin(engine=engine, version=found[1], file=place, below=below)
-
-
-def _text(file: Path) -> str:
-    try:
-        return read_bytes(file, most=MIB).decode("utf-8", "replace") if is_there(file, Path.is_file) else ""
-    except InputError:
-        return ""
+    for pin in pins_in(folder, PACKAGES[engine]):
+        yield EnginePin(engine=engine, version=pin.version, file=pin.file, below=below)

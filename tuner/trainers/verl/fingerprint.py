@@ -1,14 +1,17 @@
 """Tells a release by its defaults: which bundled one a configuration is most like, and what differs."""
 
+from collections.abc import Sequence
 from functools import cached_property
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tuner.inputs.override_syntax import same
 from tuner.inputs.tree import Path, Tree, contains, dotted, leaves, lookup, without
 from tuner.language import _
 from tuner.trainers.verl.defaults import PPO_CONFIGS, has_config, read_defaults
 from tuner.trainers.verl.releases import BUNDLED
+from tuner.versions import at_least
 
 _COMPLETE = 0.9  # share of a release's keys that a composed configuration has at least
 _MOST = 0.5  # share that a copy of them has, which may be much older
@@ -23,6 +26,7 @@ class Likeness(Struct, frozen=True, kw_only=True, dict=True):
     version: str
     tree: Tree  # the configuration
     released: Tree  # the release's
+    oldest: str = ""  # older ones were left aside, by the code beside it
 
     @cached_property
     def lacking(self) -> tuple[Path, ...]:
@@ -73,26 +77,28 @@ class Likenesses:
     """What :func:`composed_like` says of a document, found out once however often it is laid on defaults."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[int, str], tuple[Tree, Likeness | None]] = {}
+        self._known: dict[tuple[int, str, str], tuple[Tree, Likeness | None]] = {}
 
-    def of(self, tree: Tree, config: str) -> Likeness | None:
+    def of(self, tree: Tree, config: str, oldest: str = "") -> Likeness | None:
         """The release that the document is most like; None of one that is not composed."""
-        known = self._known.get((id(tree), config))
+        known = self._known.get((id(tree), config, oldest))
         if known is None or known[0] is not tree:
-            known = self._known[id(tree), config] = (tree, composed_like(tree, config))
+            known = self._known[id(tree), config, oldest] = (tree, composed_like(tree, config, oldest))
         return known[1]
 
 
-def composed_like(tree: Tree, config: str) -> Likeness | None:
+def composed_like(tree: Tree, config: str, oldest: str = "") -> Likeness | None:
     """The release that a configuration is most like; None of one that is not composed but a few settings."""
     fewest = _FEWEST if config in PPO_CONFIGS else _FEWEST_OF_FINE_TUNING
     if sum(1 for _leaf in leaves(tree)) < fewest:
         return None
     likeness = likest(tree, config)
-    return likeness if likeness.is_complete else None
+    if not likeness.is_complete:
+        return None
+    return likest(tree, config, oldest=oldest) if oldest else likeness
 
 
-def likest(tree: Tree, config: str, unread: tuple[Path, ...] = ()) -> Likeness:
+def likest(tree: Tree, config: str, unread: tuple[Path, ...] = (), oldest: str = "") -> Likeness:
     """The bundled release whose defaults are most like a composed configuration, the newest of equals.
 
     Keys count first: users change values, and releases change keys.
@@ -101,6 +107,7 @@ def likest(tree: Tree, config: str, unread: tuple[Path, ...] = ()) -> Likeness:
         tree: the configuration, interpolations kept.
         config: which of a release's trainer configurations it is held against.
         unread: sections that are held against nothing: a release with few keys there is no more like it.
+        oldest: release that its code can be of; empty where nothing tells.
     """
     tree = _without(tree, unread)
     likenesses = [
@@ -110,6 +117,13 @@ def likest(tree: Tree, config: str, unread: tuple[Path, ...] = ()) -> Likeness:
         for version in reversed(BUNDLED)
         if has_config(version, config)
     ]
+    likeness = _likest(likenesses)
+    if not oldest or at_least(likeness.version, oldest):
+        return likeness
+    return replace(_likest([one for one in likenesses if at_least(one.version, oldest)]), oldest=oldest)
+
+
+def _likest(likenesses: Sequence[Likeness]) -> Likeness:
     keys = {id(one): len(one.lacking) + len(one.added) for one in likenesses}
     fewest = min(keys.values())
     return min(

@@ -34,6 +34,7 @@ _READING = (  # modules that decide what is read from the files of a copy
     "trainers/verl/defaults_entries.py",
     "trainers/verl/fingerprint.py",
     "trainers/verl/kept_defaults.py",
+    "trainers/verl/oldest_by_code.py",
 )
 
 
@@ -42,6 +43,7 @@ class KeptDefaults(Struct, frozen=True, kw_only=True):
 
     tree: Tree
     version: str
+    oldest_by_code: str = ""
     lacking: tuple[Path, ...]  # as :class:`Likeness` has them
     added: tuple[Path, ...]
     changed: tuple[Path, ...]
@@ -50,7 +52,9 @@ class KeptDefaults(Struct, frozen=True, kw_only=True):
     def likeness(self, config: str) -> Likeness:
         """The copy beside the release."""
         released = dict(read_defaults(self.version, config).tree)
-        likeness = Likeness(version=self.version, tree=self.tree, released=released)
+        likeness = Likeness(
+            version=self.version, tree=self.tree, released=released, oldest=self.oldest_by_code
+        )
         # Where a cached property looks first: comparing takes longer than all that is read here.
         vars(likeness).update(lacking=self.lacking, added=self.added, changed=self.changed)
         return likeness
@@ -79,6 +83,7 @@ def keep_defaults(file: FilePath, config: str, likeness: Likeness, states: Mappi
     kept = KeptDefaults(
         tree=likeness.tree,
         version=likeness.version,
+        oldest_by_code=likeness.oldest,
         lacking=likeness.lacking,
         added=likeness.added,
         changed=likeness.changed,

@@ -39,6 +39,7 @@ from tuner.trainers.verl.user_configuration import UserConfiguration
 if TYPE_CHECKING:
     from tuner.inputs.earlier_programs import EarlierProgram
     from tuner.inputs.environment import EnvironmentVariable
+    from tuner.inputs.installed_packages import InstalledPackage
     from tuner.inputs.user_input import Processes
 
 
@@ -54,6 +55,7 @@ def parse(
     requested: bool = False,
     environment: "Sequence[EnvironmentVariable]" = (),
     earlier: "Sequence[EarlierProgram]" = (),
+    installed: "Sequence[InstalledPackage]" = (),
 ) -> UserConfiguration:
     """Take a configuration file, the arguments of a launch, or both.
 
@@ -68,6 +70,7 @@ def parse(
         requested: whether the user names the release, which decides between copies of verl.
         environment: variables that a script gives the program, of those that libraries read.
         earlier: programs before the launch that may change a model's configuration.
+        installed: packages that the script says how to install, in one version each.
 
     Raises:
         InputError: a file that the document names or an argument is malformed.
@@ -112,6 +115,7 @@ def parse(
         primary=primary,
         environment=tuple(environment),
         earlier=tuple(earlier),
+        installed=tuple(installed),
     )
 
 

@@ -49,7 +49,7 @@ class LoadedConfiguration(Struct, frozen=True, kw_only=True):
     version: str
     base: Base
     code: "TrainerCode | None" = None  # that the launch would run, where that is not the release itself
-    engine_pin: "EnginePin | None" = None  # of the repository, where no code is there
+    engine_pins: "tuple[EnginePin, ...]" = ()  # of the launch and its repository
     critic_model_key: str = critic_model_key
 
     @property
@@ -99,7 +99,7 @@ class LoadedConfiguration(Struct, frozen=True, kw_only=True):
         return card_vendor(self.settings)
 
     def choose_rollout_engine(  # noqa: D102
-        self, *, requested: str | None, look: bool
+        self, *, requested: str | None, look: bool, architecture: str = ""
     ) -> RolloutEngineChoice | None:
         return choose_rollout_engine(
             self.settings,
@@ -107,7 +107,8 @@ class LoadedConfiguration(Struct, frozen=True, kw_only=True):
             requested=requested,
             look=look,
             code=self.code,
-            pin=self.engine_pin,
+            pins=self.engine_pins,
+            architecture=architecture,
         )
 
     def workload(  # noqa: D102

@@ -27,6 +27,7 @@ from tuner.trainers.verl.trainer_code.find import (
 )
 
 if TYPE_CHECKING:
+    from tuner.inputs.installed_packages import InstalledPackage
     from tuner.trainers.verl.rollout_engine_versions import EnginePin
     from tuner.trainers.verl.trainer_code.package import TrainerCode
     from tuner.trainers.verl.unread_copy import UnreadCopy
@@ -50,8 +51,8 @@ class PrivateCopies:
         self._codes: dict[FilePath, TrainerCode | None] = {}
         self._codes_around: dict[FilePath, TrainerCode | None] = {}
         self._packages_below: dict[FilePath, list[FilePath]] = {}  # each by a walk through a repository
-        self._engine_pins: dict[str, EnginePin | None] = {}
-        self._newest: dict[tuple[str, str], str | None] = {}
+        self._engine_pins: dict[tuple[object, ...], tuple[EnginePin, ...]] = {}
+        self._newest: dict[tuple[object, ...], str | None] = {}
 
     def code(self, package: FilePath) -> "TrainerCode | None":
         """The code of the package that a copy lies in."""
@@ -70,23 +71,25 @@ class PrivateCopies:
             self._packages_below[folder] = packages_below(folder)
         return self._packages_below[folder]
 
-    def engine_pin(self, folder: str) -> "EnginePin | None":
-        """The rollout engine that the repository around a launch pins."""
-        if folder not in self._engine_pins:
-            from tuner.trainers.verl.engine_pins import pinned_engine  # of launches without a copy
+    def engine_pins(
+        self, folder: str, installed: "tuple[InstalledPackage, ...]", copy: FilePath | None
+    ) -> "tuple[EnginePin, ...]":
+        """The rollout engines that a launch or the repository around it pins."""
+        if (folder, installed, copy) not in self._engine_pins:
+            from tuner.trainers.verl.engine_pins import pinned_engines  # of launches that lie in a folder
 
-            self._engine_pins[folder] = pinned_engine(folder)
-        return self._engine_pins[folder]
+            self._engine_pins[folder, installed, copy] = pinned_engines(folder, installed, copy)
+        return self._engine_pins[folder, installed, copy]
 
-    def newest_required(self, folder: str, package: str) -> str | None:
-        """The newest version of a package that the files around a launch allow, the nearest first."""
-        if (folder, package) not in self._newest:
-            from tuner.trainers.verl.trainer_code.requirements import newest_required
+    def newest_required(
+        self, folder: str, installed: "tuple[InstalledPackage, ...]", package: str
+    ) -> str | None:
+        """The newest version of a package that a launch, or the files around it, name or allow."""
+        if (folder, installed, package) not in self._newest:
+            from tuner.trainers.verl.package_pins import newest_named
 
-            around = repository_folders(FilePath(folder).absolute())
-            asked = (newest_required(above, package) for above in around)
-            self._newest[folder, package] = next((one.version for one in asked if one is not None), None)
-        return self._newest[folder, package]
+            self._newest[folder, installed, package] = newest_named(folder, installed, package)
+        return self._newest[folder, installed, package]
 
     def find(self, folder: FilePath, config: str) -> PrivateDefaults | None:
         """The copy, as :func:`private_defaults` finds it."""
@@ -227,6 +230,7 @@ def _read(file: FilePath, config: str) -> _Reading:
     """
     from tuner.trainers.verl.composition import composed  # where there is a copy that is not kept
     from tuner.trainers.verl.kept_defaults import keep_defaults
+    from tuner.trainers.verl.oldest_by_code import oldest_by_code
 
     private: PrivateDefaults | None = None
     error: InputError | None = None
@@ -234,7 +238,8 @@ def _read(file: FilePath, config: str) -> _Reading:
     with file_names_read() as names, contextlib.suppress(UnsupportedError):
         try:
             tree = composed(file, file_of(config)[1])
-            likeness = likest(tree, config)
+            oldest = oldest_by_code(file.parent.parent.parent, config)
+            likeness = likest(tree, config, oldest=oldest)
         except InputError as fault:
             from tuner.trainers.verl.unread_copy import likeness_in_part  # which is seldom
 

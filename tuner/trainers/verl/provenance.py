@@ -34,8 +34,13 @@ def told_release(
         reason = _("{fork} runs a copy of verl that is like it").format(fork=fork.name)
         return ReleaseChoice(version=version, reason=reason, certain=True)
     if likeness is not None:
-        reason = _("the release that {file} is most like: {differences}").format(
-            file=shown_path(file), differences=likeness.differences()
+        reason = _("the release that {file} is most like: {differences}")
+        if likeness.oldest:
+            reason = _(
+                "the release that {file} is most like, of {oldest} and newer by the code: {differences}"
+            )
+        reason = reason.format(
+            file=shown_path(file), oldest=likeness.oldest, differences=likeness.differences()
         )
         return ReleaseChoice(version=likeness.version, reason=reason)
     recipe = started_as(program)

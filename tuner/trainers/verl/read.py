@@ -1,6 +1,6 @@
 """Reads verl's settings into a workload. Everything a release does of its own becomes a plain fact."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -183,14 +183,23 @@ def choose_rollout_engine(
     requested: str | None,
     look: bool,
     code: "TrainerCode | None" = None,
-    pin: "EnginePin | None" = None,
+    pins: "Sequence[EnginePin]" = (),
+    architecture: str = "",
 ) -> RolloutEngineChoice | None:
     """The version of the settings' rollout engine, see :func:`choose_version`; None where there is none."""
     source = source_of(settings, version)
     if source.program.fine_tunes:
         return None
     rollout_engine = read_rollout_engine(source)
-    return choose_version(rollout_engine, version, requested=requested, look=look, code=code, pin=pin)
+    return choose_version(
+        rollout_engine,
+        version,
+        requested=requested,
+        look=look,
+        code=code,
+        pins=pins,
+        architecture=architecture,
+    )
 
 
 def model_path(settings: Settings) -> str | None:

@@ -81,7 +81,8 @@ def choose_version(
     requested: str | None = None,
     look: bool = False,
     code: "TrainerCode | None" = None,
-    pin: EnginePin | None = None,
+    pins: Sequence[EnginePin] = (),
+    architecture: str = "",
 ) -> RolloutEngineChoice | None:
     """The version to rest on; None with transformers, which generates in the trainer.
 
@@ -91,32 +92,66 @@ def choose_version(
         requested: the version that was asked for.
         look: whether an installed one counts.
         code: the copy of verl that would run, whose own files may allow others than the release.
-        pin: of the repository of the launch, where no copy of verl is there to say more.
+        pins: of the launch and its repository, which come before what anything allows.
+        architecture: the type of the model: a range alone means no engine that cannot know it.
 
     Raises:
         InputError: ``requested`` is no version number, or the release refuses it when it starts.
     """
     if rollout_engine is RolloutEngine.TRANSFORMERS:
         return None
-    name, allowed = NAMES[rollout_engine], _allowed(rollout_engine, release)
+    name = NAMES[rollout_engine]
     if requested is not None:
         return _requested(rollout_engine, release, requested.strip())
     installed = installed_version(PACKAGES[rollout_engine]) if look else None
     if installed is not None and _refusal(rollout_engine, release, installed) is None:
         return RolloutEngineChoice(name=name, version=installed, reason=_("installed"))
-    version, reason = allowed.newest, _(_ALLOWED_BY[allowed.word]).format(release=release)
-    others = allowed.word == "newest"
-    required = None if code is None else code.requirement(PACKAGES[rollout_engine])
-    if required is not None and _refusal(rollout_engine, release, required.version) is None:
-        version, others = required.version, not required.pinned
-        reason = _("the newest that {file} allows").format(file=required.file)
-    of_engine = pin is not None and pin.engine is rollout_engine
-    if pin is not None and of_engine and _refusal(rollout_engine, release, pin.version) is None:
+    pin = next((one for one in pins if one.engine is rollout_engine), None)
+    if pin is not None and _refusal(rollout_engine, release, pin.version) is None:
         version, reason, others = pin.version, _("{file} pins it").format(file=pin.file), False
+    else:
+        version, reason, others = _newest(rollout_engine, release, code)
+        version, reason = _knowing(rollout_engine, release, code, architecture, version, reason)
     if installed is not None:
         reason += _("; the installed {installed} does not run with it").format(installed=installed)
     may_chunk = others and rollout_engine is RolloutEngine.VLLM and at_least(version, vllm.CHUNKS_AS_ASKED)
     return RolloutEngineChoice(name=name, version=version, reason=reason, may_chunk=may_chunk)
+
+
+def _newest(rollout_engine: RolloutEngine, release: str, code: "TrainerCode | None") -> tuple[str, str, bool]:
+    """The newest that a copy's files allow, else the release: it, why, and whether others are allowed too."""
+    required = None if code is None else code.requirement(PACKAGES[rollout_engine])
+    if required is not None and _refusal(rollout_engine, release, required.version) is None:
+        return (
+            required.version,
+            _("the newest that {file} allows").format(file=required.file),
+            not required.pinned,
+        )
+    allowed = _allowed(rollout_engine, release)
+    reason = _(_ALLOWED_BY[allowed.word]).format(release=release)
+    return allowed.newest, reason, allowed.word == "newest"
+
+
+def _knowing(
+    rollout_engine: RolloutEngine,
+    release: str,
+    code: "TrainerCode | None",
+    architecture: str,
+    version: str,
+    reason: str,
+) -> tuple[str, str]:
+    """The first version that knows the model, and why, where the one that nobody pins does not."""
+    from tuner.serving.known_models import first_release, lacks_model  # of versions that are assumed
+
+    package = PACKAGES[rollout_engine]
+    first = first_release(package, architecture)
+    if first is None or not lacks_model(package, version, architecture):
+        return version, reason
+    taken = None if code is None else code.newest_taken(package)
+    if _refusal(rollout_engine, release, first) is not None or taken is not None:
+        return version, reason  # the code runs with no such version
+    text = _("the first with layers for a model of type {architecture}; {version} would be {reason}")
+    return first, text.format(architecture=architecture, version=version, reason=reason)
 
 
 def newest_allowed(rollout_engine: RolloutEngine, release: str) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
+from pathlib import Path as FilePath
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
@@ -10,6 +11,7 @@ from msgspec.structs import replace
 from tuner.errors import Location
 from tuner.inputs.earlier_programs import EarlierProgram
 from tuner.inputs.environment import EnvironmentVariable
+from tuner.inputs.installed_packages import InstalledPackage
 from tuner.inputs.overrides import (
     COMMAND_LINE,
     PROPOSED,
@@ -39,6 +41,7 @@ from tuner.trainers.verl.forks.translate import (
 )
 from tuner.trainers.verl.laid_defaults import laid_defaults, trainer_defaults
 from tuner.trainers.verl.loaded import LoadedConfiguration
+from tuner.trainers.verl.oldest_by_code import oldest_by_code
 from tuner.trainers.verl.pinned_release import pinned_release
 from tuner.trainers.verl.plain_sections import reads_section
 from tuner.trainers.verl.private_defaults import PrivateCopies
@@ -85,6 +88,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
     processes: "Processes | None" = None  # that a launch starts, and the GPUs that it shows to them
     environment: tuple[EnvironmentVariable, ...] = ()  # that a script gives the program
     earlier: tuple[EarlierProgram, ...] = ()  # before it, that may change a model's configuration
+    installed: tuple[InstalledPackage, ...] = ()  # that the script says how to install, in one version
     primary: "Primary | None" = None  # that a launch names; None of a file alone
     copies: PrivateCopies = field(default_factory=PrivateCopies)  # of the defaults, around the folder
     likenesses: Likenesses = field(default_factory=Likenesses)  # of the documents, whatever is added to them
@@ -109,7 +113,13 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         documents = self.composition.documents
         if not documents or (self.fork is not None and self.fork.renames):
             return None
-        return self.likenesses.of(documents[-1].tree, self._config_of(BUNDLED[-1]))
+        config = self._config_of(BUNDLED[-1])
+        return self.likenesses.of(documents[-1].tree, config, self._oldest_by_code(config))
+
+    def _oldest_by_code(self, config: str) -> str:
+        """The oldest release that the copy around the launch can stand for; empty where nothing tells."""
+        code = self.copies.code_around(FilePath(self.folder)) if self.folder else None
+        return "" if code is None else oldest_by_code(code.root, config)
 
     @property
     def trainer(self) -> Trainer:
@@ -168,7 +178,9 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
             has_key=partial(has_key, schema, self.started),
             defaults_of="" if private is None else private.name,
             has_statement=self._statements_of(code),
-            newest_required=partial(self.copies.newest_required, self.folder) if self.folder else None,
+            newest_required=partial(self.copies.newest_required, self.folder, self.installed)
+            if self.folder
+            else None,
             environment=self.environment,
             earlier=self.earlier,
             started=self.program,
@@ -199,7 +211,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
             version=version,
             base=self.copy.stated_in(replace(base, missing=missing, laid_on=self.laid_on), version),
             code=code,
-            engine_pin=self._engine_pin if code is None or not code.has_trainer else None,
+            engine_pins=self._engine_pins(code),
         )
 
     def _statements_of(self, code: "TrainerCode | None") -> Callable[[str, str], bool] | None:
@@ -292,16 +304,18 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         if self.fork is None and likeness is None and self.required is not None:
             return self.required.choice or told_release(None, self.program, None, "")
         told = told_release(self.fork, self.program, likeness, self.copy.likened())
-        if told is None and nothing_tells and self._engine_pin is not None:
+        if told is None and nothing_tells and (pins := self._engine_pins(None)):
             from tuner.trainers.verl.engine_pins import release_with
 
-            return release_with(self._engine_pin)
+            return release_with(pins[0])
         return told
 
-    @property
-    def _engine_pin(self) -> "EnginePin | None":
-        """The rollout engine that the repository pins; None where a project brings its own."""
-        return None if self.fork is not None or not self.folder else self.copies.engine_pin(self.folder)
+    def _engine_pins(self, code: "TrainerCode | None") -> "tuple[EnginePin, ...]":
+        """The rollout engines that the launch or its repository pins, as far as the code takes them."""
+        if not self.folder and not self.installed:
+            return ()
+        copy = None if code is None or not code.has_trainer else code.root.parent
+        return self.copies.engine_pins(self.folder, self.installed, copy)
 
     @property
     def processes_per_node(self) -> "Count | None":

@@ -58,6 +58,12 @@ class TrainerCode:
 
         return newest_required(self.root.parent, package)
 
+    def newest_taken(self, package: str) -> "Requirement | None":
+        """The newest version that its code names one by one; None where it takes any newer one as well."""
+        from tuner.trainers.verl.trainer_code.requirements import newest_taken  # of few launches
+
+        return newest_taken(self.root.parent, package)
+
     @property
     def has_trainer(self) -> bool:
         """Whether the code that trains is here: of a submodule that nobody fetched it is not."""

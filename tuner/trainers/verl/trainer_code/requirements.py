@@ -10,6 +10,7 @@ from tuner.files import is_there, read_bytes
 from tuner.versions import at_least, numbers
 
 _FILES = ("requirements.txt", "setup.py", "pyproject.toml")
+_OF_OTHER_CARDS = "npu"  # in the name of a file of what runs on Ascend cards alone
 _MORE = ("requirements*.txt", "*environment*.yml", "*environment*.yaml")  # the others are conda's
 _EXTRAS = r"(?:\[[^\]]*\])?"  # as ``sglang[srt,openai]`` has them
 _COMMENT = re.compile(r"(^|\s)#.*")
@@ -39,13 +40,13 @@ def newest_required(root: Path, package: str) -> Requirement | None:
         root: the folder that holds the copy's package.
         package: as it is installed, such as ``vllm``.
     """
-    asked, taken = _newest_asked(root, package), _newest_taken(root, package)
+    asked, taken = _newest_asked(root, package), newest_taken(root, package)
     if asked is None or taken is None:
         return asked or taken
     return taken if not at_least(taken.version, asked.version) else asked
 
 
-def _newest_taken(root: Path, package: str) -> Requirement | None:
+def newest_taken(root: Path, package: str) -> Requirement | None:
     """The newest version that a copy's code names one by one; None where it takes any newer one as well."""
     file = _CHOICES.format(package=package)
     if not is_there(root / file, Path.is_file):
@@ -77,7 +78,12 @@ def _newest_asked(root: Path, package: str) -> Requirement | None:
 def _named(root: Path) -> list[str]:
     """The files of a folder that say what is needed, by their names."""
     try:
-        more = [name for form in _MORE for name in sorted(file.name for file in root.glob(form))]
+        more = [
+            name
+            for form in _MORE
+            for name in sorted(file.name for file in root.glob(form))
+            if _OF_OTHER_CARDS not in name.lower()
+        ]
     except OSError:
         more = []
     return [file for file in dict.fromkeys((*_FILES, *more)) if is_there(root / file, Path.is_file)]

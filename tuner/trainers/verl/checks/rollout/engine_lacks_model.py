@@ -1,22 +1,25 @@
-"""A vLLM that is older than the type of model that it is to serve
+"""A rollout engine that is older than the type of model that it is to serve
 
 What it checks
 --------------
-The version of vLLM that the job is taken to run with, against the first one that has layers for the model's type: 0.7.2 for Qwen2.5-VL, 0.8.4 for Qwen3 and its mixture of experts.
+The version of vLLM or SGLang that the job runs with, against the first one that has layers for the model's type, for example vLLM 0.7.2 for Qwen2.5-VL and 0.8.4 for Qwen3.
+The version is one that is asked for, installed, or pinned by the launch or the files around it: where nobody says more than a range, the first that knows the model is taken instead.
+So is the newest transformers that the files around a launch name: 4.49.0 is the first that knows Qwen2.5-VL, 4.51.0 the first that knows Qwen3.
 No override helps; install a newer one that the release allows.
 
 Why it matters
 --------------
-Up to 0.7.1 vLLM refuses to start with an architecture that is not in its registry.
-From 0.7.2 on it takes the layers of transformers for a text model where these allow it, with a warning in the log: they lack its fused kernels, and seconds and memory of the rollout are not what is estimated.
+Up to 0.7.1 vLLM refuses to start with an architecture that is not in its registry, and so does SGLang before it knows how to take others.
+From vLLM 0.7.2 and SGLang 0.4.7 on the layers of transformers are taken for a text model where these allow it, with a warning in the log: they lack the engine's fused kernels, and seconds and memory of the rollout are not what is estimated.
 
 When it does not apply
 ----------------------
-Other engines, and types of models that every version in use knows.
+TensorRT-LLM, and types of models that every version in use knows.
+A transformers that is asked to run a model's own code (``trust_remote_code``).
 
 Sources
 -------
-vLLM 0.7.1, 0.7.2, 0.8.2, 0.8.3 and 0.8.4 ``model_executor/models/registry.py``.
+vLLM 0.3.1 to 0.24.0 ``model_executor/models/registry.py`` and SGLang 0.3.0 to 0.5.12 ``srt/models/*.py`` (``EntryClass``), transformers 4.33.0 to 5.6.0 ``models/auto/configuration_auto.py``, read into ``tuner/serving/known_models.json``.
 vLLM 0.7.1 and 0.8.2 ``model_executor/model_loader/utils.py`` (``get_model_architecture``, ``resolve_transformers_fallback``).
 """
 
@@ -25,6 +28,8 @@ from collections.abc import Iterator
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
 from tuner.language import N_, _
+from tuner.serving.known_models import first_release, lacks_model
+from tuner.serving.names import NAMES, PACKAGES
 from tuner.trainers.verl.checks.guards import RefusedBy
 from tuner.trainers.verl.checks.report import report
 from tuner.trainers.verl.checks.settings import MODEL, ROLLOUT
@@ -34,7 +39,7 @@ from tuner.workload import RolloutEngine, Workload
 RULE = Rule(
     code="CFG203",
     name="engine-lacks-model",
-    summary=N_("a vLLM that is older than the type of model that it is to serve"),
+    summary=N_("a rollout engine that is older than the type of model that it is to serve"),
     severity=Severity.ERROR,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.EXACT,
@@ -43,36 +48,71 @@ RULE = Rule(
 
 REFUSED_BY = RefusedBy.ENGINE
 
-#: The first vLLM that has layers for a type of model.
-_SINCE = {"qwen2_5_vl": "0.7.2", "qwen3": "0.8.4", "qwen3_moe": "0.8.4"}
-_TAKES_OTHERS = "0.7.2"  # the first vLLM that takes the layers of transformers in their place
+#: The first version that takes the layers of transformers in the place of its own.
+_TAKES_OTHERS = {RolloutEngine.VLLM: "0.7.2", RolloutEngine.SGLANG: "0.4.7"}
+
+
+_TRANSFORMERS, _OWN_CODE = "transformers", f"{MODEL}.trust_remote_code"
 
 
 def check(settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:
-    """A finding where the engine has no layers for the model."""
-    rollout, architecture = workload.generator, workload.model.architecture
-    since = _SINCE.get(architecture)
-    if rollout.engine is not RolloutEngine.VLLM or since is None or at_least(rollout.engine_version, since):
+    """A finding where the engine has no layers for the model, or transformers does not know its type."""
+    yield from _of_engine(settings, workload)
+    yield from _of_transformers(settings, workload)
+
+
+def _of_transformers(settings: Settings, workload: Workload) -> Iterator[Finding]:
+    """The newest transformers that the files around the launch name, where all of them are too old."""
+    newest = None if settings.newest_required is None else settings.newest_required(_TRANSFORMERS)
+    architecture = workload.model.architecture
+    if newest is None or settings.flag(_OWN_CODE) or not lacks_model(_TRANSFORMERS, newest, architecture):
         return
-    if at_least(rollout.engine_version, _TAKES_OTHERS):
+    message = _(
+        "the files around the launch ask for transformers {newest}, which does not know a model of type "
+        "{architecture}, as {since} does: {release} cannot read its config.json"
+    )
+    yield report(
+        RULE,
+        settings,
+        message.format(
+            newest=newest,
+            architecture=architecture,
+            since=first_release(_TRANSFORMERS, architecture),
+            release=workload.release,
+        ),
+        keys=[f"{MODEL}.path"],
+    )
+
+
+def _of_engine(settings: Settings, workload: Workload) -> Iterator[Finding]:
+    """The version of the engine that the job runs with, where it is too old."""
+    rollout, architecture = workload.generator, workload.model.architecture
+    takes_others = _TAKES_OTHERS.get(rollout.engine)
+    if takes_others is None:
+        return
+    package = PACKAGES[rollout.engine]
+    if not lacks_model(package, rollout.engine_version, architecture):
+        return
+    if at_least(rollout.engine_version, takes_others):
         severity = Severity.WARNING
         message = _(
-            "vLLM {engine_version} under {release} has no layers for a model of type {architecture}, which "
+            "{engine} {engine_version} under {release} has no layers for a model of type {architecture}, which "
             "{since} has: it takes those of transformers where it can, and they lack its fused kernels"
         )
     else:
         severity = Severity.ERROR
         message = _(
-            "vLLM {engine_version} under {release} has no layers for a model of type {architecture}, which "
+            "{engine} {engine_version} under {release} has no layers for a model of type {architecture}, which "
             "{since} has, and refuses to start"
         )
     yield report(
         RULE,
         settings,
         message.format(
+            engine=NAMES[rollout.engine],
             engine_version=rollout.engine_version,
             architecture=architecture,
-            since=since,
+            since=first_release(package, architecture),
             release=workload.release,
         ),
         keys=[f"{MODEL}.path", f"{ROLLOUT}.name"],

@@ -1,0 +1,130 @@
+"""Which version of the rollout engine a launch runs with: its own words, files around it, then a range."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.runner import run
+
+LAUNCH = """{before}
+python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo data.train_batch_size=64 \\
+    data.max_prompt_length=1024 data.max_response_length=1024 actor_rollout_ref.rollout.n=4 \\
+    actor_rollout_ref.model.path={model} actor_rollout_ref.rollout.name={engine} \\
+    actor_rollout_ref.actor.use_dynamic_bsz=True actor_rollout_ref.actor.ppo_mini_batch_size=64 \\
+    trainer.n_gpus_per_node=8"""
+
+
+def premises(
+    folder: Path,
+    files: dict[str, str],
+    before: str = "",
+    engine: str = "vllm",
+    *options: str,
+    model: str = "Qwen/Qwen2.5-7B-Instruct",
+) -> dict[str, Any]:
+    """What is taken to be so of a launch in a repository with these files and a copy of verl."""
+    for name, text in {
+        ".git/HEAD": "",
+        "verl/trainer/main_ppo.py": "",
+        "verl/__init__.py": "",
+        **files,
+    }.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    script = folder / "run.sh"
+    script.write_text(LAUNCH.format(before=before, engine=engine, model=model))
+    answer = run(
+        "advise", str(script), "--gpu", "h100-sxm", "--verl-version", "0.4.1", "-f", "json", *options
+    )
+    loaded: dict[str, Any] = json.loads(answer.out)["premises"]
+    return loaded
+
+
+CAP = {"setup.py": 'VLLM_REQUIRES = ["vllm>=0.7.3,<=0.8.3"]\n'}
+
+
+@pytest.mark.parametrize(
+    ("files", "before", "version", "place"),
+    [
+        ({}, "#pip3 install vllm==0.7.3 # must be v0.7.3", "0.7.3", "run.sh:1"),
+        ({"requirements.txt": "vllm==0.8.2\n"}, "pip install 'vllm==0.7.3'", "0.7.3", "run.sh:1"),
+        ({"README.md": "uv pip install vllm==0.8.4\n"}, "", "0.8.4", "README.md"),
+        ({"README.md": "pip install -U \\\n  vllm==0.8.4\n"}, "", "0.8.4", "README.md"),
+        (
+            {"requirements.txt": "vllm==0.8.2\n", "README.md": "pip install vllm==0.8.4\n"},
+            "",
+            "0.8.2",
+            "ments.txt",
+        ),
+        (
+            {"scripts/install_all.sh": 'pip install "vllm==0.8.5.post1"\n'},
+            "",
+            "0.8.5.post1",
+            "install_all.sh",
+        ),
+        ({"Dockerfile": "RUN pip install vllm==0.8.1\n"}, "", "0.8.1", "Dockerfile"),
+    ],
+)
+def test_what_pins_it_comes_before_a_range(
+    tmp_path: Path, files: dict[str, str], before: str, version: str, place: str
+) -> None:
+    told = premises(tmp_path, CAP | files, before)
+    assert told["engine"] == f"vLLM {version}"
+    assert told["engine_reason"].endswith(f"{place} pins it")
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"README.md": "It was tried with vllm==0.8.4.\n"},
+        {"README.md": "pip install vllm-flash-attn==0.8.4\n"},
+        {"README.md": "pip install vllm==0.6.6\n"},  # which verl 0.4 refuses
+        {
+            "verl/third_party/vllm/__init__.py": 'if package_version == "0.8.3":\n    pass\n',
+            "README.md": "pip install vllm==0.8.4\n",
+        },
+    ],
+)
+def test_what_pins_nothing_or_is_refused_leaves_the_range(tmp_path: Path, files: dict[str, str]) -> None:
+    told = premises(tmp_path, CAP | files)
+    assert (told["engine"], told["engine_reason"]) == (
+        "vLLM 0.8.3",
+        f"the newest that {tmp_path.name}/setup.py allows",
+    )
+
+
+def test_an_engine_of_another_name_pins_nothing(tmp_path: Path) -> None:
+    told = premises(
+        tmp_path, {"setup.py": '"sglang[srt]==0.4.9.post6"\n'}, "pip install vllm==0.8.2", "sglang"
+    )
+    assert told["engine"] == "SGLang 0.4.9.post6"
+
+
+def test_the_version_that_is_asked_for_comes_first(tmp_path: Path) -> None:
+    told = premises(tmp_path, CAP, "pip install vllm==0.8.2", "vllm", "--engine-version", "0.7.3")
+    assert told["engine"] == "vLLM 0.7.3"
+
+
+@pytest.mark.parametrize(
+    ("files", "engine", "version", "why"),
+    [
+        (CAP, "vllm", "0.8.4", "0.8.3 would be the newest that {name}/setup.py allows"),
+        ({}, "vllm", "0.8.5", "the newest that verl 0.4.1 allows"),
+        ({"README.md": "pip install vllm==0.8.2\n"}, "vllm", "0.8.2", "README.md pins it"),
+        (
+            CAP | {"verl/third_party/vllm/__init__.py": 'if package_version == "0.8.2":\n    pass\n'},
+            "vllm",
+            "0.8.2",
+            "",
+        ),
+        ({"setup.py": '"sglang[srt]<=0.4.5"\n'}, "sglang", "0.4.5.post2", "0.4.5 would be the newest"),
+    ],
+)
+def test_a_range_means_no_engine_that_cannot_know_the_model(
+    tmp_path: Path, files: dict[str, str], engine: str, version: str, why: str
+) -> None:
+    told = premises(tmp_path, files, "", engine, model="Qwen/Qwen3-8B")
+    assert told["engine"].partition(" ")[2] == version
+    assert why.format(name=tmp_path.name) in told["engine_reason"]

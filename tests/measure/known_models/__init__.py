@@ -1,0 +1,1 @@
+"""Which release of an engine, and of transformers, is the first that knows a type of model."""

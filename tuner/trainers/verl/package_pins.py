@@ -1,0 +1,88 @@
+"""The versions of a package that the files of a folder pin: what is needed, before how it is installed."""
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from tuner.errors import InputError
+from tuner.files import is_there, read_bytes, repository_folders
+from tuner.inputs.installed_packages import InstalledPackage, installed_packages
+from tuner.trainers.verl.trainer_code.requirements import newest_required
+from tuner.units import MIB
+from tuner.versions import numbers
+
+_IMAGE = r"^FROM\s+\S*\bPACKAGE(?:-openai)?[:_-]?v?(\d+(?:\.\d+){1,3}(?:[.-]?post\d+)?)"
+_OF_IMAGES = "Dockerfile*"
+#: The files of a folder that say how something is installed, those of images by what they start from too.
+_NAMED_IN = (
+    _OF_IMAGES,
+    "README*",
+    "*install*.sh",
+    "*setup*.sh",
+    "scripts/*install*.sh",
+    "scripts/*setup*.sh",
+)
+
+
+class PackagePin(Struct, frozen=True, kw_only=True):
+    """One version of a package, and the file that says so."""
+
+    version: str
+    file: str  # by its name, with that of its folder
+
+
+def pins_in(folder: Path, package: str) -> Iterator[PackagePin]:
+    """What a folder's files pin, the first that counts first.
+
+    Args:
+        folder: one of a repository.
+        package: as it is installed, such as ``vllm``.
+    """
+    required = newest_required(folder, package)
+    if required is not None and required.pinned:
+        yield PackagePin(version=required.version, file=required.file)
+    for names in _NAMED_IN:
+        for file in sorted(folder.glob(names)):
+            place = f"{folder.name}/{file.relative_to(folder)}"
+            for version in _versions(_text(file), package, image=names == _OF_IMAGES):
+                yield PackagePin(version=version, file=place)
+
+
+def newest_named(folder: str, installed: Sequence[InstalledPackage], package: str) -> str | None:
+    """The version that a launch has installed; else the newest that the nearest folder names, or allows.
+
+    Where files of one folder differ nobody knows which of them was followed, so that the newest counts.
+
+    Args:
+        folder: in which the launch lies.
+        installed: what the launch itself has pip install, or had.
+        package: as it is installed.
+    """
+    own = [one.version for one in installed if one.name == package]
+    if own:
+        return own[-1]
+    for above in repository_folders(Path(folder).absolute()):
+        pinned = [pin.version for pin in pins_in(above, package)]
+        allowed = newest_required(above, package)
+        if pinned:
+            return max(pinned, key=numbers)
+        if allowed is not None:
+            return allowed.version
+    return None
+
+
+def _versions(text: str, package: str, *, image: bool) -> Iterator[str]:
+    """The versions of a package that a file names, of an image what it starts from first."""
+    if image:
+        form = _IMAGE.replace("PACKAGE", re.escape(package))
+        yield from re.findall(form, text, re.MULTILINE | re.IGNORECASE)
+    yield from (one.version for one in installed_packages(text, "") if one.name == package)
+
+
+def _text(file: Path) -> str:
+    try:
+        return read_bytes(file, most=MIB).decode("utf-8", "replace") if is_there(file, Path.is_file) else ""
+    except InputError:
+        return ""
