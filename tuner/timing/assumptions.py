@@ -116,6 +116,15 @@ COLLECTIVE_CALL_S = 27e-6
 #: :data:`HOST_LAUNCH_S`. Between 1e-3 and 20e-3.
 MICRO_BATCH_S = 120 * HOST_LAUNCH_S
 
+#: Kernels of an adapter's matrix, forward: its product, and of both matrices together the scaling and the sum
+#: with the module's output (peft 0.19 ``tuners/lora/layer.py``, ``Linear.forward``, without dropout).
+ADAPTER_MATRIX_KERNELS = 2
+
+#: Share of what FSDP1 adds to a layer of 9 to 12 tensors that it adds to a unit of a single one, whose views
+#: are fewer. Between 0.66 and 1: 0.66 to 0.92 in runs on a processor (torch 2.13, ``python -m
+#: measure.fsdp_units``), where calls of CUDA and of NCCL are missing, which are as many for both.
+SINGLE_TENSOR_UNIT = 0.8
+
 #: Layers whose weights FSDP1 lets be gathered, or not yet freed, before its host waits
 #: (``_FreeEventQueue._max_num_inflight_all_gathers`` of torch ``distributed/fsdp/_limiter_utils.py``, where
 #: ``limit_all_gathers`` is left as it is).
