@@ -192,6 +192,23 @@ MEASURED_KERNELS = 5
 #: The same of a layer with experts, whose weights are read at one rate: attention.
 MEASURED_KERNELS_OF_EXPERTS = 1
 
+#: Products of a dense layer beside which an engine that serves adapters computes one: joint queries, keys and
+#: values, their output, joint gate and up, down. Of a layer with experts the router's as well. vLLM does so
+#: beside all of them, whichever modules have adapters (0.24 ``lora/model_manager.py``,
+#: ``_create_lora_modules``).
+ADAPTED_PRODUCTS = 4
+
+#: Kernels of an adapter in an engine: zeros for what is narrow, the product into it, and the one out of it,
+#: which adds to the product's output (vLLM 0.24 ``lora/punica_wrapper/punica_gpu.py``, ``add_lora_linear``;
+#: ``lora/ops/triton_ops/lora_shrink_op.py``, ``lora_expand_op.py``). Graphs have them.
+ADAPTER_KERNELS = 3
+
+#: Seconds of these kernels for as few tokens as a step decodes, however few: 2e-6, 5e-6 and 10e-6. Each waits
+#: for one read of memory after the other, which adapter, how many tokens, where, which of them, the weights,
+#: some 0.7e-6 each. Between 9e-6 and 27e-6: the kernel out of it took 14e-6, and 10e-6 by another choice of
+#: tiles (vllm-project/vllm #32425), whose reads alone would take 4e-6, and the kernel into it took less.
+ADAPTED_PRODUCT_S = 17e-6
+
 #: Seconds between two kernels that an inference engine's Python launches, module by module, where it has no
 #: graphs. Between 13e-6 and 65e-6. The least is the fastest that was measured of a trainer's layer, whose
 #: calls are lighter: 0.52 ms for its 40 kernels (H200, ``profiles/operators``; other layers beside it took up
