@@ -56,7 +56,7 @@ def test_tensors_of_models():
 def test_fsdp1_gathers_every_unit_for_the_adapters_and_cuts_every_tensor():
     lora = Lora(rank=32, parameters=80_000_000, matrices=28 * 4)
     adapters = GRPO.with_actor_engine(backend=Backend.FSDP, lora=lora)
-    unit = unit_seconds(GRPO.cluster.gpu.name, ranks=GRPO.cluster.gpus).alone
+    unit = unit_seconds(GRPO.cluster.gpu.name, ranks=GRPO.cluster.gpus).forward
     units = 28 * 4 * unit + 28 * unit / 0.8  # a layer's own has many tensors
     cut = (28 * 12 + 3 + 28 * 4) * 0.19e-3
     placed = 28 * 4 * (0.23e-3 + 0.15e-3)

@@ -11,6 +11,7 @@ Sources: verl 0.4.1 to 0.9.1 ``utils/fsdp_utils.py`` (``get_fsdp_wrap_policy``, 
 """
 
 from functools import lru_cache
+from statistics import fmean
 
 from msgspec import Struct
 
@@ -22,20 +23,16 @@ from tuner.workload import Backend, Lora
 class UnitSeconds(Struct, frozen=True, kw_only=True):
     """What the host needs for one unit of FSDP1 that holds one tensor, whatever its size."""
 
-    alone: float  # around its forward pass, without gradients
-    forward: float  # the same with gradients to come
+    forward: float  # with gradients to come or without: the same is gathered and let go
     backward: float
 
-    def of(self, *, trains: bool, recomputes: bool, backward: bool) -> float:
+    def of(self, *, recomputes: bool, backward: bool) -> float:
         """Seconds of one direction of a pass.
 
         Args:
-            trains: whether there is a backward direction.
-            recomputes: whether it begins with the forward pass once more.
+            recomputes: whether the backward direction begins with the forward pass once more.
             backward: whether that direction is asked for.
         """
-        if not trains:
-            return self.alone
         if not backward:
             return self.forward
         return self.backward + (self.forward if recomputes else 0.0)
@@ -55,21 +52,22 @@ def kernels_of_a_layer(lora: Lora | None, layers: int) -> float:
 def unit_seconds(gpu: str, *, ranks: int) -> UnitSeconds:
     """One unit of a single tensor: its share of what FSDP1 adds to a layer, which is one unit of many.
 
-    Layers with norms of queries and keys and without tell the same, and their mean is taken.
+    Layers with norms of queries and keys and without tell the same, and so do forward passes with gradients
+    and without: the mean of all is taken, since hosts are not equally fast for long.
 
     Args:
         gpu: name of the card's profile.
         ranks: that share the model.
     """
     kinds = [_added(gpu, ranks, query_key_norms=norms) for norms in (False, True)]
-    alone, forward, backward = (
-        assume.SINGLE_TENSOR_UNIT * sum(seconds) / len(kinds) for seconds in zip(*kinds, strict=True)
-    )
-    return UnitSeconds(alone=alone, forward=forward, backward=backward)
+    forward = fmean(seconds for alone, graph, _ in kinds for seconds in (alone, graph))
+    backward = fmean(seconds for *_, seconds in kinds)
+    share = assume.SINGLE_TENSOR_UNIT
+    return UnitSeconds(forward=share * forward, backward=share * backward)
 
 
 def _added(gpu: str, ranks: int, *, query_key_norms: bool) -> tuple[float, float, float]:
-    """What FSDP1 adds to a layer without gradients, forward with them, and backward."""
+    """What FSDP1 adds to a layer forward without gradients, forward with them, and backward."""
     hooked, plain = (
         _directions(host_seconds(gpu, engine, query_key_norms=query_key_norms, ranks=ranks))
         for engine in ("fsdp", "plain")

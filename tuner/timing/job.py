@@ -269,7 +269,7 @@ def _adapters_seconds(job: TimedPasses, *, backward: bool) -> float:
         return 0.0
     plain = _direction(host_seconds(gpu, "plain", query_key_norms=norms, ranks=ranks), job, backward=backward)
     unit = unit_seconds(gpu, ranks=ranks).of(
-        trains=job.trains, recomputes=job.engine.checkpointing is Checkpointing.FULL, backward=backward
+        recomputes=job.engine.checkpointing is Checkpointing.FULL, backward=backward
     )
     share = kernels_of_a_layer(job.lora, job.model.layers) / per_layer.layer_kernels(job.layer, fused=False)
     return plain * share + job.adapter_units * unit

@@ -137,7 +137,7 @@ def adapter_collecting_seconds(workload: Workload) -> float:
     if engine.parallel.shard < 2:
         return 0.0
     sent = sent_tensors(workload)
-    unit = unit_seconds(workload.cluster.gpu.name, ranks=engine.parallel.gpus).alone
+    unit = unit_seconds(workload.cluster.gpu.name, ranks=engine.parallel.gpus).forward
     units = sent + layers / assume.SINGLE_TENSOR_UNIT
     cut = _tensors_of_the_model(workload) + sent
     return units * unit + cut * assume.CUT_TENSOR_S + sent * assume.JOIN_TENSOR_S
