@@ -5,16 +5,22 @@ import json
 import os
 import subprocess
 import sys
+from math import ceil
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.cli.runner import run
+from tuner.inputs.record.peaks import phase_peaks
+from tuner.inputs.record.read import read_record
+from tuner.workload import Phase
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORD = ROOT / "docs" / "validation" / "data" / "record-two-h100"
+WHOLE_RUNS = RECORD.with_name("whole-runs")
 
 # It leaves the record of a run on two H100, at the moment of this one.
 TRAINER = f"""
@@ -267,3 +273,24 @@ def test_lengths_are_drawn_alike_in_every_run_and_spread(monkeypatch: pytest.Mon
     longer = sum(one > lengths.quantile(0.9) for one in drawn) / len(drawn)
     assert 0.08 < longer < 0.12
     assert (min(drawn), max(drawn)) == (min(drawn), 2048)
+
+
+def test_the_peak_of_adapters_is_that_of_the_longer_mini_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """verl 0.9.1 cuts mini-batches from responses in the order of their ends, and each into equal parts."""
+    monkeypatch.syspath_prepend(str(ROOT / "tests"))
+    from measure.whole_run.compare import prediction
+    from measure.whole_run.plan import read_plan
+
+    name = "qwen3-8b-grpo-lora-advised"
+    plan, record = read_plan(name), read_record(WHOLE_RUNS / f"{name}.jsonl")
+    (step,) = [one.values for one in record.steps if one.step == 2]
+    ended = sorted(plan.lengths.of(prompt, response) for prompt in range(32, 64) for response in range(4))
+    assert sum(ended) / 128 == step["response_length/mean"]
+    tokens = sum(ended[64:]) / 2 + 32 * step["prompt_length/mean"]  # of a rank, of two
+    assert tokens == pytest.approx(44_790.5)
+    whole = round(tokens / ceil(tokens / 12_800))
+    assert whole == 11_198  # with each prompt's own tokens verl's has 11,118 on one rank, 11,232 on the other
+    pasted = tuple(word.replace("12800", str(whole)) for word in plan.pasted)
+    predicted = prediction(replace(plan, pasted=pasted), step["prompt_length/mean"])
+    measured = max(peak.allocated_bytes for peak in phase_peaks(record) if peak.phase is Phase.UPDATE_ACTOR)
+    assert predicted["phases"]["update_actor"]["allocated_bytes"] == pytest.approx(measured, rel=0.01)

@@ -16,12 +16,12 @@ from tuner.timing.decode import (
     sampling_seconds,
     weight_read_bytes,
 )
-from tuner.timing.generation.rollout import waits_for_host
+from tuner.timing.generation.rollout import rollout_seconds, waits_for_host
 from tuner.timing.generation.step import decode_step_parts, step_prices
 from tuner.timing.layer import average_layer, layer_product_seconds
 from tuner.timing.rates import copy_bytes_per_s, product_flop_per_s
 from tuner.timing.reads import cache_plane, weight_curve
-from tuner.workload import RolloutEngine, Workload
+from tuner.workload import Lora, RolloutEngine, Workload
 
 
 def step_seconds(workload: Workload, sequences: int) -> float:
@@ -166,3 +166,42 @@ def test_the_first_core_takes_longer_for_each_sequence() -> None:
     first = job.with_rollout(first_core=True)
     more = step_seconds(first, 100) - step_seconds(job, 100)
     assert more == pytest.approx(100 * (assume.FIRST_CORE_SEQUENCE_S - assume.ENGINE_SEQUENCE_S))
+
+
+def test_vllm_computes_adapters_beside_every_product_and_other_engines_are_not_known() -> None:
+    bare = workloads.grpo_7b().with_rollout(overlaps_scheduling=False)
+    lora = Lora(rank=32, parameters=80_000_000)
+    served = bare.with_actor_engine(lora=lora)
+    merged = bare.with_actor_engine(lora=structs.replace(lora, merged_for_rollout=True))
+    without, parts = (decode_step_parts(RolloutInput.of(job), 64) for job in (bare, served))
+    products = 28 * 4  # joint queries, keys and values, their output, joint gate and up, down
+    assert parts["adapters"] == pytest.approx(products * 17e-6)
+    assert parts["gaps"] - without["gaps"] == pytest.approx(products * 3 * 1.5e-6)
+    assert sum(parts.values()) - sum(without.values()) == pytest.approx(products * (17e-6 + 4.5e-6))
+    assert decode_step_parts(RolloutInput.of(merged), 64) == without
+    elsewhere = served.with_rollout(engine=RolloutEngine.SGLANG)
+    assert "adapters" not in decode_step_parts(RolloutInput.of(elsewhere), 64)
+
+
+def test_experts_have_a_router_more_with_adapters() -> None:
+    job = workloads.grpo_moe_30b().with_actor_engine(lora=Lora(rank=8, parameters=1))
+    parts = decode_step_parts(RolloutInput.of(job), 8)
+    assert parts["adapters"] == pytest.approx(48 * (4 + 1) * 17e-6)
+
+
+def test_the_host_launches_the_kernels_of_adapters_where_no_graph_does() -> None:
+    bare = workloads.grpo_7b()
+    served = bare.with_actor_engine(lora=Lora(rank=32, parameters=80_000_000))
+    kernels = [step_prices(RolloutInput.of(job)).kernels for job in (bare, served)]
+    assert kernels[1] - kernels[0] == 28 * 4 * 3
+
+
+def test_a_rollout_names_the_seconds_of_its_adapters() -> None:
+    job = workloads.grpo_7b().with_rollout(overlaps_scheduling=False)
+    served = job.with_actor_engine(lora=Lora(rank=32, parameters=80_000_000))
+    without, parts = (
+        rollout_seconds(RolloutInput.of(one), concurrent_sequences=4096).parts for one in (job, served)
+    )
+    assert parts["gaps"] > without["gaps"] > 0
+    more = sum(parts.values()) - sum(without.values())
+    assert more == pytest.approx(parts["adapters"] + parts["gaps"] - without["gaps"], rel=0.02)

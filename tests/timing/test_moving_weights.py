@@ -10,6 +10,7 @@ from tests import workloads
 from tests.memory.measured import RECORDED
 from tuner.timing import assumptions as assume
 from tuner.timing import step_time
+from tuner.timing.adapters import unit_seconds
 from tuner.timing.transfers import offloading_parts, pinned_seconds
 from tuner.timing.weight_sync import gathered_tensors, sent_tensors, sync_parts
 from tuner.workload import Backend, HostCopy, Lora, Phase, Workload
@@ -50,6 +51,21 @@ def test_tensors_of_models():
     assert sent_tensors(MOE) == 48 * (12 - 3 + 2) + 3
     adapters = GRPO.with_actor_engine(lora=Lora(rank=32, parameters=80_000_000))
     assert sent_tensors(adapters) == 28 * 7 * 2
+
+
+def test_fsdp1_gathers_every_unit_for_the_adapters_and_cuts_every_tensor():
+    lora = Lora(rank=32, parameters=80_000_000, matrices=28 * 4)
+    adapters = GRPO.with_actor_engine(backend=Backend.FSDP, lora=lora)
+    unit = unit_seconds(GRPO.cluster.gpu.name, ranks=GRPO.cluster.gpus).forward
+    units = 28 * 4 * unit + 28 * unit / 0.8  # a layer's own has many tensors
+    cut = (28 * 12 + 3 + 28 * 4) * 0.19e-3
+    placed = 28 * 4 * (0.23e-3 + 0.15e-3)
+    assert sent_tensors(adapters) == 28 * 4
+    assert sync_parts(adapters)["tensors"] == pytest.approx(units + cut + placed)
+    alone = adapters.with_actor_engine(parallel=replace(adapters.actor.engine.parallel, shard=1))
+    assert sync_parts(alone)["tensors"] == pytest.approx(28 * 4 * 0.15e-3)
+    merged = adapters.with_actor_engine(lora=replace(lora, merged_for_rollout=True))
+    assert sync_parts(merged)["tensors"] < sync_parts(adapters)["tensors"]
 
 
 def test_experts_of_their_own_wait_for_the_host():

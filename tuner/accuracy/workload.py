@@ -9,7 +9,7 @@ from tuner.gpus import find_gpu
 from tuner.hardware import Cluster
 from tuner.model_shape import ModelShape
 from tuner.models import find_config, find_model, shape_from_config
-from tuner.models.adapters import ALL_LINEAR, adapter_parameters
+from tuner.models.adapters import ALL_LINEAR, count_adapters
 from tuner.models.shape import cut_config
 from tuner.trainers.registry import DEFAULT as TRAINER
 from tuner.units import GIB
@@ -161,8 +161,12 @@ def _recorded_engine(case: MeasuredCase, model: ModelShape) -> Engine:
 def _lora(case: MeasuredCase, model: ModelShape) -> Lora | None:
     if not case.lora_rank:
         return None
-    parameters = adapter_parameters(model, rank=case.lora_rank, target=ALL_LINEAR, experts=False)
-    return Lora(rank=case.lora_rank, parameters=parameters)
+    counts = count_adapters(model, rank=case.lora_rank, target=ALL_LINEAR, experts=False)
+    return Lora(
+        rank=case.lora_rank,
+        parameters=counts.parameters,
+        matrices=counts.matrices,
+    )
 
 
 def _head(case: MeasuredCase) -> OutputHead:

@@ -20,6 +20,13 @@ class Linear(Struct, frozen=True, kw_only=True):
     copies: int = 1
 
 
+class AdapterCounts(Struct, frozen=True, kw_only=True):
+    """What all adapters of a model come to."""
+
+    parameters: int
+    matrices: int  # two for each linear module
+
+
 def adapter_parameters(
     model: ModelShape,
     *,
@@ -28,7 +35,19 @@ def adapter_parameters(
     exclude: str | Sequence[str] = (),
     experts: bool,
 ) -> int:
-    r"""Parameters of all adapters that peft adds to a transformers model.
+    """Parameters of all adapters that peft adds; arguments as of :func:`count_adapters`."""
+    return count_adapters(model, rank=rank, target=target, exclude=exclude, experts=experts).parameters
+
+
+def count_adapters(
+    model: ModelShape,
+    *,
+    rank: int,
+    target: str | Sequence[str],
+    exclude: str | Sequence[str] = (),
+    experts: bool,
+) -> AdapterCounts:
+    r"""Parameters and matrices of all adapters that peft adds to a transformers model.
 
     .. math:: \sum r \, (n_{in} + n_{out}) \text{ over the targeted projections}
 
@@ -41,12 +60,13 @@ def adapter_parameters(
         experts: whether routed experts and routers are linear modules of their own. They are in
             transformers 4; transformers 5 keeps the experts of a layer as one tensor, which peft skips.
     """
-    total = 0
+    values = modules = 0
     for layer in range(model.layers):
         for linear in _linears(model, layer, experts=experts):
             if _named(linear.name, target) and not _named(linear.name, exclude):
-                total += linear.copies * rank * (linear.inputs + linear.outputs)
-    return total
+                values += linear.copies * (linear.inputs + linear.outputs)
+                modules += linear.copies
+    return AdapterCounts(parameters=rank * values, matrices=2 * modules)
 
 
 def megatron_adapter_parameters(model: ModelShape, *, rank: int, target: Sequence[str]) -> int:

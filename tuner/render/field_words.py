@@ -80,6 +80,7 @@ _WORDS = {
     "loss_averages_micro_batches": N_("the loss is averaged over the tokens of each micro-batch by itself"),
     "main_weight_bytes": N_("bytes of a main weight beside its parameter"),
     "main_weights_offloaded": N_("main weights go to the host with the optimizer"),
+    "matrices": N_("matrices of all adapters"),
     "max_sequences": N_("sequences that the rollout engine admits at once"),
     "max_model_tokens": N_("tokens of the longest sequence that the rollout engine is built for"),
     "may_not_gather": N_("the optimizer may be saved without being gathered"),

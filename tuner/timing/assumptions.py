@@ -116,6 +116,15 @@ COLLECTIVE_CALL_S = 27e-6
 #: :data:`HOST_LAUNCH_S`. Between 1e-3 and 20e-3.
 MICRO_BATCH_S = 120 * HOST_LAUNCH_S
 
+#: Kernels of an adapter's matrix, forward: its product, and of both matrices together the scaling and the sum
+#: with the module's output (peft 0.19 ``tuners/lora/layer.py``, ``Linear.forward``, without dropout).
+ADAPTER_MATRIX_KERNELS = 2
+
+#: Share of what FSDP1 adds to a layer of 9 to 12 tensors that it adds to a unit of a single one, whose views
+#: are fewer. Between 0.66 and 1: 0.66 to 0.92 in runs on a processor (torch 2.13, ``python -m
+#: measure.fsdp_units``), where calls of CUDA and of NCCL are missing, which are as many for both.
+SINGLE_TENSOR_UNIT = 0.8
+
 #: Layers whose weights FSDP1 lets be gathered, or not yet freed, before its host waits
 #: (``_FreeEventQueue._max_num_inflight_all_gathers`` of torch ``distributed/fsdp/_limiter_utils.py``, where
 #: ``limit_all_gathers`` is left as it is).
@@ -182,6 +191,23 @@ MEASURED_KERNELS = 5
 
 #: The same of a layer with experts, whose weights are read at one rate: attention.
 MEASURED_KERNELS_OF_EXPERTS = 1
+
+#: Products of a dense layer beside which an engine that serves adapters computes one: joint queries, keys and
+#: values, their output, joint gate and up, down. Of a layer with experts the router's as well. vLLM does so
+#: beside all of them, whichever modules have adapters (0.24 ``lora/model_manager.py``,
+#: ``_create_lora_modules``).
+ADAPTED_PRODUCTS = 4
+
+#: Kernels of an adapter in an engine: zeros for what is narrow, the product into it, and the one out of it,
+#: which adds to the product's output (vLLM 0.24 ``lora/punica_wrapper/punica_gpu.py``, ``add_lora_linear``;
+#: ``lora/ops/triton_ops/lora_shrink_op.py``, ``lora_expand_op.py``). Graphs have them.
+ADAPTER_KERNELS = 3
+
+#: Seconds of these kernels for as few tokens as a step decodes, however few: 2e-6, 5e-6 and 10e-6. Each waits
+#: for one read of memory after the other, which adapter, how many tokens, where, which of them, the weights,
+#: some 0.7e-6 each. Between 9e-6 and 27e-6: the kernel out of it took 14e-6, and 10e-6 by another choice of
+#: tiles (vllm-project/vllm #32425), whose reads alone would take 4e-6, and the kernel into it took less.
+ADAPTED_PRODUCT_S = 17e-6
 
 #: Seconds between two kernels that an inference engine's Python launches, module by module, where it has no
 #: graphs. Between 13e-6 and 65e-6. The least is the fastest that was measured of a trainer's layer, whose

@@ -16,7 +16,7 @@ from tuner.timing.rates import (
     copy_bytes_per_s,
     product_flop_per_s,
 )
-from tuner.workload import Batch, Rollout, Workload
+from tuner.workload import Batch, Rollout, RolloutEngine, Workload
 
 REDUCTIONS_PER_LAYER = 2
 _HALVINGS = 33  # of the exponents at which products are told, up to 65,536 tokens
@@ -33,6 +33,7 @@ class RolloutInput(Struct, frozen=True, kw_only=True):
     batch: Batch
     rollout: Rollout
     agents: int = 0  # processes that hold conversations, over all nodes; 0: the engines' own
+    adapters: bool = False  # the engine computes them beside its products
     poll_s: float = 0.0  # between two looks of the trainer whether all responses are there; 0: it is told
 
     @classmethod
@@ -45,8 +46,16 @@ class RolloutInput(Struct, frozen=True, kw_only=True):
             batch=workload.batch,
             rollout=workload.generator.unsized,
             agents=0 if controller is None else controller.agent_workers,
+            adapters=_serves_adapters(workload),
             poll_s=0.0 if controller is None else controller.poll_s,
         )
+
+
+def _serves_adapters(workload: Workload) -> bool:
+    """Whether vLLM multiplies with adapters; what other engines do for them is not known here."""
+    lora = workload.actor.engine.lora
+    apart = lora is not None and not lora.merged_for_rollout
+    return apart and workload.generator.engine is RolloutEngine.VLLM
 
 
 def weight_read_bytes(inputs: RolloutInput, tokens: float) -> float:

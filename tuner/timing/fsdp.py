@@ -114,7 +114,8 @@ def backward_span(job: TimedPasses, *, reduces: bool, accumulates: bool = False)
     """One layer backward, while weights arrive and gradients leave.
 
     Both engines prefetch in the backward pass by default. The gather and the reduction share the
-    links and therefore add up. Weights kept since the forward pass are not gathered again.
+    links and therefore add up. Weights kept since the forward pass are not gathered again. Adapters that are
+    units of their own are gathered and reduced one by one.
 
     Args:
         job: the pass.
@@ -126,10 +127,13 @@ def backward_span(job: TimedPasses, *, reduces: bool, accumulates: bool = False)
     exchanges = 2 if job.engine.checkpointing is Checkpointing.FULL else 1
     gather, launch = 0.0, kernels_seconds(job, backward=True)
     copies = gradient_copy_seconds(job, trained, reduces=reduces, accumulates=accumulates)
+    units = max(1.0, job.adapter_units)
     if reduces:
         launch += reducing_host_seconds(job, trained)
+        gather += units * gradient_reduce_seconds(job, trained / units)
     if job.engine.reshard_after_forward:
-        gather = weight_gather_seconds(job, parameters)
+        gather += weight_gather_seconds(job, parameters)
+        gather += job.adapter_units * weight_gather_seconds(job, trained / units)
         copies += unsharding_copy_seconds(job, parameters)
     return OverlapTime(
         compute=job.compute.backward,
@@ -137,7 +141,7 @@ def backward_span(job: TimedPasses, *, reduces: bool, accumulates: bool = False)
         copies=copies,
         launch=launch,
         waits=position_seconds(job, backward=True),
-        gather=gather + (gradient_reduce_seconds(job, trained) if reduces else 0.0),
+        gather=gather,
         offload=activation_copy_seconds(job),
         launch_delays_gather=False,
     )
@@ -195,18 +199,20 @@ def ahead_seconds(job: TimedPasses, *, backward: bool) -> float:
     return weight_gather_seconds(job, outside) + unsharding_copy_seconds(job, outside)
 
 
-def layers_ahead(job: TimedPasses, span: OverlapTime) -> int:
+def layers_ahead(job: TimedPasses, span: OverlapTime) -> float:
     """How many layers the host may launch before the GPU begins with the first.
 
     One where it waits for the GPU in each; under FSDP1 two where layers are gathered one by one, since it
     waits until the weights of the last but one are free (``_FreeEventQueue`` of torch
-    ``distributed/fsdp/_limiter_utils.py``).
+    ``distributed/fsdp/_limiter_utils.py``), and of a layer with adapters two of its units.
     """
     if span.waits:
         return 1
     engine = job.engine
     limited = engine.backend is Backend.FSDP and engine.parallel.shard > 1 and engine.reshard_after_forward
-    return min(assume.GATHERS_IN_FLIGHT, job.model.layers) if limited else job.model.layers
+    if not limited:
+        return job.model.layers
+    return min(assume.GATHERS_IN_FLIGHT / (1 + job.adapter_units), job.model.layers)
 
 
 def hidden_launch_seconds(job: TimedPasses, span: OverlapTime, parts: Parts, *, backward: bool) -> float:

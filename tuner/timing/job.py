@@ -10,13 +10,14 @@ from tuner.hardware import Cluster
 from tuner.model_shape import ModelShape
 from tuner.timing import assumptions as assume
 from tuner.timing import layer as per_layer
+from tuner.timing.adapters import kernels_of_a_layer, unit_seconds, units_of_a_layer
 from tuner.timing.corrections import OperatorFamily, correction
 from tuner.timing.expert_dispatch import dispatch_calls
 from tuner.timing.head import head_seconds
 from tuner.timing.host import LayerSeconds, host_of_experts, host_of_megatron, host_seconds
 from tuner.timing.layer import LayerWork, average_layer
 from tuner.timing.tokens import MicroBatches, micro_batches_of
-from tuner.workload import Backend, Batch, Checkpointing, Engine, StepPass
+from tuner.workload import Backend, Batch, Checkpointing, Engine, Lora, Phase, StepPass
 
 Parts = Mapping[str, float]  # seconds by cause
 
@@ -68,6 +69,16 @@ class TimedPasses(Struct, frozen=True, kw_only=True, dict=True):
     def fused(self) -> bool:
         """Whether element-wise kernels of a layer are fused; Megatron's always are."""
         return self.engine.fused_layers or self.engine.backend is Backend.MEGATRON
+
+    @property
+    def lora(self) -> Lora | None:
+        """Adapters that it computes with; the reference is the actor with its own switched off."""
+        return None if self.step_pass.phase is Phase.REF_LOG_PROB else self.engine.lora
+
+    @property
+    def adapter_units(self) -> float:
+        """Units of FSDP1 that the adapters of one layer are."""
+        return units_of_a_layer(self.lora, self.engine.backend, self.model.layers)
 
     @property
     def trained_parameters(self) -> int:
@@ -169,9 +180,9 @@ def _last_product_seconds(job: TimedPasses) -> float:
 
 def _adapter_seconds(job: TimedPasses) -> float:
     """The adapters' products, once; their narrow side is taken to be as wide as the layer's."""
-    if job.engine.lora is None:
+    if job.lora is None:
         return 0.0
-    parameters = job.engine.lora.parameters / job.model.layers / job.engine.parallel.tensor
+    parameters = job.lora.parameters / job.model.layers / job.engine.parallel.tensor
     return per_layer.product_seconds(
         parameters,
         job.micro.tokens,
@@ -223,7 +234,7 @@ def kernels_seconds(job: TimedPasses, *, backward: bool) -> float:
     if job.engine.backend is Backend.MEGATRON:
         seconds = _megatron_seconds(job, backward=backward)
     else:
-        seconds = _plain_or_hooked_seconds(job, backward=backward)
+        seconds = _plain_or_hooked_seconds(job, backward=backward) + _adapters_seconds(job, backward=backward)
     if job.model.moe is not None:
         sparse = job.model.sparse_layers / job.model.layers
         grouped = not job.engine.loops_experts
@@ -249,6 +260,19 @@ def _plain_or_hooked_seconds(job: TimedPasses, *, backward: bool) -> float:
         return hooked
     left, whole = (per_layer.layer_kernels(job.layer, fused=fused) for fused in (True, False))
     return hooked - plain * (1 - left / whole)
+
+
+def _adapters_seconds(job: TimedPasses, *, backward: bool) -> float:
+    """Seconds of launching one layer's adapters, as one of a plain layer's kernels each, and their units."""
+    gpu, norms, ranks = job.cluster.gpu.name, job.layer.normed_query_keys > 0, job.engine.parallel.gpus
+    if job.lora is None:
+        return 0.0
+    plain = _direction(host_seconds(gpu, "plain", query_key_norms=norms, ranks=ranks), job, backward=backward)
+    unit = unit_seconds(gpu, ranks=ranks).of(
+        recomputes=job.engine.checkpointing is Checkpointing.FULL, backward=backward
+    )
+    share = kernels_of_a_layer(job.lora, job.model.layers) / per_layer.layer_kernels(job.layer, fused=False)
+    return plain * share + job.adapter_units * unit
 
 
 def _megatron_seconds(job: TimedPasses, *, backward: bool) -> float:

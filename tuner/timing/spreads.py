@@ -61,6 +61,7 @@ class SecondsCause(Struct, frozen=True, kw_only=True):
 
 # The intervals that constants of ``tuner.timing.assumptions`` state, of those by which causes are judged.
 ENDS = {
+    "ADAPTED_PRODUCT_S": (9e-6, 27e-6),
     "AGENT_BEGIN_S": (2.5e-3, 15e-3),
     "BUCKET_S": (5e-3, 50e-3),
     "COLLECTION_S": (0.15, 0.5),
@@ -196,6 +197,7 @@ CAUSES = {
     "names": SecondsCause(family=SpreadFamily.HOST, spread=of_constant("OBJECT_COLLECTIVE_S")),
     "wake_up": SecondsCause(family=SpreadFamily.MEMORY, spread=of_rate("MAPPED_BYTES_PER_S")),
     "offload": SecondsCause(family=SpreadFamily.HOST_LINK, spread=of_rate("PINNED_SHARE")),
+    "adapters": SecondsCause(family=SpreadFamily.MEMORY, spread=of_constant("ADAPTED_PRODUCT_S")),
     "gaps": SecondsCause(family=SpreadFamily.HOST, spread=of_constant("GRAPH_LAUNCH_S")),
     "launch": SecondsCause(
         family=SpreadFamily.HOST, spread=of_constant("HOST_LAUNCH_S"), corrected_by=Corrected.HOST

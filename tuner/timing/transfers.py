@@ -77,7 +77,8 @@ def trained_values(model: ModelShape, engine: Engine) -> float:
 def optimizer_seconds(model: ModelShape, engine: Engine, gpu: Gpu) -> float:
     """One AdamW step: reads and writes per trained value over memory bandwidth, and the host's time.
 
-    The host clips and steps tensor by tensor: FSDP2's are distributed ones, FSDP1 has one for each unit.
+    The host clips and steps tensor by tensor: FSDP2's are distributed ones, FSDP1 has one for each unit,
+    which each matrix of an adapter is.
     The share of the states that lives on the host runs at the host's memory bandwidth, its gradients and
     weights crossing the link.
     """
@@ -96,10 +97,11 @@ def _tensors_seconds(model: ModelShape, engine: Engine, gpu: Gpu) -> float:
     """What the host needs to clip and step all tensors of the model, or of its adapters."""
     if engine.backend is Backend.MEGATRON:
         return 0.0  # one buffer
-    if engine.backend is Backend.FSDP:
-        return model.layers * host_of_optimizer(gpu.name, "plain", ranks=engine.parallel.gpus)
-    per_tensor = host_of_optimizer(gpu.name, "fsdp2", ranks=engine.parallel.gpus)
-    return model.layers * assume.LAYER_TENSORS * per_tensor
+    first = engine.backend is Backend.FSDP
+    per_tensor = host_of_optimizer(gpu.name, "plain" if first else "fsdp2", ranks=engine.parallel.gpus)
+    if engine.lora is not None and engine.lora.matrices:
+        return engine.lora.matrices * per_tensor
+    return model.layers * (1 if first else assume.LAYER_TENSORS) * per_tensor
 
 
 def state_transfer_parts(model: ModelShape, engine: Engine, gpu: Gpu, *, trains: bool) -> dict[str, float]:

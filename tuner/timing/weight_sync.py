@@ -5,6 +5,7 @@ from math import ceil
 
 from tuner.dtypes import DType
 from tuner.timing import assumptions as assume
+from tuner.timing.adapters import unit_seconds
 from tuner.timing.communication import gather_seconds, latency_seconds
 from tuner.timing.rates import copy_bytes_per_s
 from tuner.timing.transfers import offloading_parts, pinned_seconds, weights_held
@@ -31,9 +32,14 @@ def gathered_parameters(workload: Workload) -> int:
 
 def sent_tensors(workload: Workload) -> int:
     """Tensors that travel one by one: two for each projection of a layer with adapters, else the model's."""
+    lora, layers = workload.actor.engine.lora, workload.model.layers
+    if lora is not None and sent_parameters(workload) < workload.model.parameters:
+        return lora.matrices or 2 * _PROJECTIONS * layers
+    return _tensors_of_the_model(workload)
+
+
+def _tensors_of_the_model(workload: Workload) -> int:
     model = workload.model
-    if sent_parameters(workload) < model.parameters:
-        return 2 * _PROJECTIONS * model.layers
     experts = 0 if model.moe is None else model.sparse_layers * model.moe.experts * assume.EXPERT_TENSORS
     if model.moe is not None and not workload.weight_sync.experts_apart:
         experts = model.sparse_layers * (assume.EXPERT_TENSORS - 1)  # gate and up are one
@@ -106,6 +112,8 @@ def tensor_seconds(workload: Workload) -> float:
     As far as the card is not busy longer with gathering and loading them.
     """
     engine = workload.actor.engine
+    if engine.backend is Backend.FSDP and sent_parameters(workload) < workload.model.parameters:
+        return adapter_collecting_seconds(workload) + sent_tensors(workload) * assume.LOAD_TENSOR_S
     one_by_one = engine.parallel.shard > 1 and not workload.weight_sync.gathers_whole_model
     seconds_per_tensor = assume.LOAD_TENSOR_S
     if engine.backend is not Backend.MEGATRON and one_by_one:
@@ -114,6 +122,25 @@ def tensor_seconds(workload: Workload) -> float:
         )
     copying_s = trainer_gather_seconds(workload) + engine_load_seconds(workload)
     return max(0.0, sent_tensors(workload) * seconds_per_tensor - copying_s)
+
+
+def adapter_collecting_seconds(workload: Workload) -> float:
+    """What the host spends until FSDP1 has adapters alone: the card waits for it in every unit.
+
+    All units are gathered and let go, those of the frozen layers too, each after the card has done what there
+    was. A state dict of all of it is cut into shards, and the adapters' are put together.
+
+    Source: verl 0.4.1 to 0.9.1 ``utils/fsdp_utils.py`` (``collect_lora_params``), PyTorch
+    ``torch/distributed/fsdp/_unshard_param_utils.py`` (``_unshard_fsdp_state_params``: ``synchronize``).
+    """
+    engine, layers = workload.actor.engine, workload.model.layers
+    if engine.parallel.shard < 2:
+        return 0.0
+    sent = sent_tensors(workload)
+    unit = unit_seconds(workload.cluster.gpu.name, ranks=engine.parallel.gpus).forward
+    units = sent + layers / assume.SINGLE_TENSOR_UNIT
+    cut = _tensors_of_the_model(workload) + sent
+    return units * unit + cut * assume.CUT_TENSOR_S + sent * assume.JOIN_TENSOR_S
 
 
 def naming_seconds(workload: Workload) -> float:

@@ -57,6 +57,7 @@ class Lora(Struct, frozen=True, kw_only=True):
     parameters: int  # of all adapters together
     merged_for_rollout: bool = False  # the engine gets full weights, not adapters
     stays_float32: Annotated[bool, UNPUBLISHED] = False  # whatever the base is stored in
+    matrices: Annotated[int, UNPUBLISHED] = 0  # of all adapters: two for each linear module
 
 
 class Parallelism(Struct, frozen=True, kw_only=True):

@@ -11,14 +11,21 @@ from tuner.workload import RolloutEngine
 
 
 def engine_kernels(inputs: RolloutInput) -> int:
-    """The engine's own, in all layers: products, attention, norms, those of experts, and reductions."""
+    """The engine's own, in all layers: products, attention, norms, experts, adapters, and reductions."""
     model = inputs.model
     of_layer = assume.ENGINE_LAYER_KERNELS
     of_layer += REDUCTIONS_PER_LAYER if inputs.rollout.tensor_parallel > 1 else 0
     if _norms(inputs) and not _norms_by_operators(inputs):
         of_layer += assume.ENGINE_QUERY_KEY_NORMS
     experts = 0 if model.moe is None else model.sparse_layers * assume.ENGINE_EXPERT_KERNELS
-    return model.layers * of_layer + experts
+    return model.layers * of_layer + experts + assume.ADAPTER_KERNELS * adapted_products(inputs)
+
+
+def adapted_products(inputs: RolloutInput) -> int:
+    """Products beside which the engine computes those of an adapter, in all layers; 0 without adapters."""
+    model = inputs.model
+    routers = 0 if model.moe is None else model.sparse_layers
+    return model.layers * assume.ADAPTED_PRODUCTS + routers if inputs.adapters else 0
 
 
 def engine_operators(inputs: RolloutInput) -> int:

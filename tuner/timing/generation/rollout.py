@@ -11,9 +11,9 @@ from tuner.timing.decode import RolloutInput, is_replayed
 from tuner.timing.generation.load import Load, Simulated, Turns, priced_step
 from tuner.timing.generation.simulation import as_far_as_decides, simulate
 from tuner.timing.generation.step import (
-    CAUSES,
     StepPrices,
     decode_step_parts,
+    named_parts,
     of_one_engine,
     step_prices,
 )
@@ -211,12 +211,13 @@ def _one_generation(inputs: RolloutInput, concurrent_sequences: int) -> RolloutS
     """Seconds by cause of the responses that are asked for together."""
     load = as_far_as_decides(load_of(inputs, concurrent_sequences))
     stages = inputs.rollout.pipeline_parallel
-    seconds, idle, host = _priced(step_prices(inputs), load, sequences=sequences_of(inputs), stages=stages)
+    prices = step_prices(inputs)
+    seconds, idle, host = _priced(prices, load, sequences=sequences_of(inputs), stages=stages)
     rounds = inputs.batch.generation_rounds
     if rounds > 1:
         seconds, idle = tuple([rounds * part for part in seconds]), rounds * idle
         host = replace(host, steps=tuple([rounds * steps for steps in host.steps]))
-    parts = dict(zip(CAUSES, seconds, strict=True))
+    parts = named_parts(prices, seconds, steps=sum(host.steps))
     if load.turns is not None:
         return RolloutSeconds(parts=parts | {"idle": idle} if idle else parts, host=host)
     waiting = rounds * waiting_seconds(inputs)

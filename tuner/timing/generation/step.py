@@ -3,7 +3,7 @@ r"""Seconds of one step of the rollout engine: the GPU's, those in which it wait
 .. math::
     t &= \max\left(t_{GPU}, t_{launch}\right) + t_{host} \\
     t_{GPU} &= \max\left(t_{weights}, \frac{2 P T}{F_T}\right) + t_{cache} + t_{prompts}
-    + t_{sampling} + t_{reductions} + L \, n \, t_{gap} \\
+    + t_{sampling} + t_{reductions} + L \, n \, t_{gap} + A \, t_{adapter} \\
     t_{host} &= t_{step} + N \, t_{sequence}
 
 Weights are read for the T tokens of the step and multiplied with them, at the rate that products of so many
@@ -14,7 +14,7 @@ launched by the host one after the other, torch's own operators among them, and 
 that. The host's own time comes
 after the GPU's, or beside it where the engine prepares one step while the GPU computes the one before. The
 reductions are those of tensor parallelism, with the gathering of the N sequences' logits, of which each rank
-has a part.
+has a part. Of adapters there are A pairs of products, each of which takes as long however few its tokens.
 """
 
 from functools import lru_cache
@@ -36,7 +36,12 @@ from tuner.timing.decode import (
     sampling_seconds,
     weight_read_bytes,
 )
-from tuner.timing.generation.kernels import engine_kernels, engine_operators, is_compiled
+from tuner.timing.generation.kernels import (
+    adapted_products,
+    engine_kernels,
+    engine_operators,
+    is_compiled,
+)
 from tuner.timing.host import engine_launch_seconds
 from tuner.timing.layer import LayerWork, average_layer, cached_keys, visible_keys
 from tuner.timing.measured_reads import Plane
@@ -71,6 +76,7 @@ class StepPrices(Struct, frozen=True, kw_only=True):
     kernels: int
     waiting_kernels: int  # of them, those whose pauses are in no measured rate
     launched: float  # on the host, each kernel that no graph replays
+    adapters: float = 0.0  # fixed: their kernels, without the pauses between them
     operators: float = 0.0  # on the host, torch's own operators between these, all of them
     step: float  # on the host, each step
     sequence: float  # on the host, each sequence
@@ -107,7 +113,7 @@ class StepPrices(Struct, frozen=True, kw_only=True):
         if earlier:
             prefill += prompt_tokens * cached_keys(self.layer, earlier) * self.earlier_key
         reductions = self.reduction + tokens * self.reduced + sampled * self.gathered
-        gaps = self.waiting_kernels * assume.GRAPH_LAUNCH_S
+        gaps = self.waiting_kernels * assume.GRAPH_LAUNCH_S + self.adapters
         gpu = decode + prefill + reductions + gaps
         launch = 0.0 if tokens <= self.largest_graph else self.kernels * self.launched + self.operators
         waiting = launch - gpu if launch > gpu else 0.0
@@ -152,6 +158,7 @@ def step_prices(inputs: RolloutInput) -> StepPrices:
         reduced=reduction_seconds(inputs, 1.0) - reduction,
         kernels=kernels,
         waiting_kernels=kernels - inputs.model.layers * measured_kernels,
+        adapters=adapted_products(inputs) * assume.ADAPTED_PRODUCT_S,
         launched=engine_launch_seconds(gpu, compiled=is_compiled(inputs)),
         operators=engine_operators(inputs) * assume.BARE_LAUNCH_S / correction(gpu, OperatorFamily.HOST),
         step=assume.ENGINE_STEP_S / correction(gpu, OperatorFamily.ENGINE),
@@ -166,8 +173,24 @@ def decode_step_parts(inputs: RolloutInput, sequences: float) -> dict[str, float
     """
     running = of_one_engine(inputs, sequences)
     context = inputs.batch.mean_prompt_tokens + inputs.batch.mean_response_tokens / 2
-    seconds = step_prices(inputs).parts(running, context, sampled=running, prompt_tokens=0.0)
-    return dict(zip(CAUSES, seconds, strict=True))
+    prices = step_prices(inputs)
+    seconds = prices.parts(running, context, sampled=running, prompt_tokens=0.0)
+    return named_parts(prices, seconds, steps=1.0)
+
+
+def named_parts(prices: StepPrices, seconds: tuple[float, ...], *, steps: float) -> dict[str, float]:
+    """Seconds of some steps by cause, with those of adapters by themselves where there are any.
+
+    Args:
+        prices: of a step.
+        seconds: of all steps, in the order of ``CAUSES``.
+        steps: how many.
+    """
+    parts = dict(zip(CAUSES, seconds, strict=True))
+    if not prices.adapters:
+        return parts
+    adapters = steps * prices.adapters
+    return parts | {"gaps": parts["gaps"] - adapters, "adapters": adapters}
 
 
 def preparing_seconds(inputs: RolloutInput, sequences: float, seconds: float) -> float | None:

@@ -1,7 +1,7 @@
 """Reads the low-rank adapters of an engine."""
 
 from tuner.language import _
-from tuner.models.adapters import ALL_LINEAR, adapter_parameters, megatron_adapter_parameters
+from tuner.models.adapters import ALL_LINEAR, count_adapters, megatron_adapter_parameters
 from tuner.trainers.verl.fields.role import EngineContext, switches_of
 from tuner.trainers.verl.programs import Program
 from tuner.trainers.verl.source import ReleaseSettings, Role
@@ -36,7 +36,7 @@ def fsdp_lora(context: EngineContext) -> Lora | None:
     rank = lora_rank(source, context.role, Backend.FSDP)
     if rank == 0:
         return None
-    parameters = adapter_parameters(
+    counts = count_adapters(
         context.model,
         rank=rank,
         target=_names(source, f"{section}.target_modules", default=ALL_LINEAR),
@@ -46,9 +46,10 @@ def fsdp_lora(context: EngineContext) -> Lora | None:
     merged = source.engine_workers and context.role == "actor" and source.flag("model.lora_merge")
     return Lora(
         rank=rank,
-        parameters=parameters,
+        parameters=counts.parameters,
         merged_for_rollout=merged,
         stays_float32=not casts_adapters(source),
+        matrices=counts.matrices,
     )
 
 
