@@ -11,7 +11,7 @@ from tests.cli.runner import run
 from tuner.trainers.verl.defaults import CONFIGS, read_defaults
 
 LAUNCH = """python3 -m verl.trainer.{program} algorithm.adv_estimator=grpo \\
-    actor_rollout_ref.model.path=Qwen/Qwen2.5-7B-Instruct critic.model.path=Qwen/Qwen2.5-7B-Instruct \\
+    actor_rollout_ref.model.path=Qwen/Qwen2.5-7B-Instruct \\
     actor_rollout_ref.rollout.name=vllm actor_rollout_ref.actor.use_dynamic_bsz=True \\
     actor_rollout_ref.actor.use_kl_loss=True trainer.n_gpus_per_node=8 """
 MAIN = """import hydra
@@ -148,10 +148,11 @@ def advice(
     *overrides: str,
     roles: str = KL,
     switches: str = SWITCHES,
+    runner: str = "class TaskRunner:",
     program: str = "main_ppo",
 ) -> dict[str, Any]:
     trainer = repository / "verl/trainer"
-    (trainer / f"{program}.py").write_text(MAIN.replace("ROLES", roles))
+    (trainer / f"{program}.py").write_text(MAIN.replace("ROLES", roles).replace("class TaskRunner:", runner))
     (trainer / "ppo/ray_trainer.py").write_text(TRAINER.replace("SWITCHES", switches))
     script = repository / "run.sh"
     script.write_text(LAUNCH.format(program=program) + " ".join(overrides) + "\n")
@@ -238,6 +239,15 @@ def test_where_the_program_does_not_tell_the_release_does(
     assert models(answer) == (False, kl_loss)
 
 
+def test_a_trainer_that_the_runner_holds_as_an_attribute_is_followed(repository: Path) -> None:
+    held = """made = self.trainer_class(config, role_worker_mapping, None)
+        made.init_workers()
+        return"""
+    runner = "class Held:\n    trainer_class = Trainer\n\n@ray.remote\nclass TaskRunner(Held):"
+
+    assert models(advice(repository, roles=held, runner=runner)) == (False, False)
+
+
 def test_a_program_of_a_name_of_its_own_is_followed(repository: Path) -> None:
     assert models(advice(repository, roles="pass", program="main_ppo_format")) == (False, False)
 
@@ -257,3 +267,22 @@ def test_a_reward_worker_that_loads_no_model_holds_none(repository: Path, kind: 
     answer = advice(repository, "reward_model.enable=True", model, f"+reward_model.rm_type={kind}")
 
     assert ("reward" in {phase["phase"] for phase in answer["memory"]["phases"]}) is scored
+
+
+@pytest.mark.parametrize(
+    ("switches", "overrides", "said"),
+    [
+        (STAGES, (), True),
+        (STAGES, ("critic.model.path=Qwen/Qwen2.5-7B-Instruct",), False),
+        (STAGES, ("+trainer.stage=plain",), False),
+        ("self.use_critic = own_switch()", ("algorithm.adv_estimator=gae",), False),
+        (SWITCHES, ("algorithm.adv_estimator=gae",), True),
+    ],
+)
+def test_a_critic_that_is_surely_made_and_has_no_model_of_its_own_is_told(
+    repository: Path, switches: str, overrides: tuple[str, ...], said: bool
+) -> None:
+    findings = {it["name"]: it for it in advice(repository, *overrides, switches=switches)["findings"]}
+
+    assert ("critic-model-unset" in findings) is said
+    assert not said or "~/models/deepseek-llm-7b-chat" in findings["critic-model-unset"]["message"]

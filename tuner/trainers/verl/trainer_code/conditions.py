@@ -9,7 +9,7 @@ import operator
 from collections.abc import Callable, Mapping
 
 from tuner.trainers.verl.trainer_code.program_frame import Frame
-from tuner.trainers.verl.trainer_code.program_modules import ProgramModules
+from tuner.trainers.verl.trainer_code.program_modules import ProgramModule, ProgramModules
 from tuner.trainers.verl.trainer_code.program_values import (
     ABSENT,
     UNKNOWN,
@@ -71,7 +71,7 @@ def attribute_of(holder: Value, name: str, frame: Frame) -> Value:
             return holder.attributes[name]
         found = frame.modules.method(holder.of.module, holder.of.node, name)
         if found is None:
-            return UNKNOWN
+            return _of_class(holder.of, name, frame.modules)
         module, owner, method = found
         if any(isinstance(it, ast.Name) and it.id == "property" for it in method.decorator_list):
             return UNKNOWN
@@ -79,6 +79,20 @@ def attribute_of(holder: Value, name: str, frame: Frame) -> Value:
     if isinstance(holder, DefinedClass):
         return _member(holder.node, name)
     return holder if name == "value" and isinstance(holder, str) else UNKNOWN
+
+
+def _of_class(of: DefinedClass, name: str, modules: ProgramModules) -> Value:
+    """What a class, or the first of its bases that does, gives all its objects: a constant, or a name."""
+    for module, owner in modules.with_bases(of.module, of.node):
+        for part in owner.body:
+            if not isinstance(part, ast.Assign):
+                continue
+            if any(isinstance(target, ast.Name) and target.id == name for target in part.targets):
+                value = part.value
+                if isinstance(value, ast.Name):
+                    return _global(value.id, module)
+                return value.value if isinstance(value, ast.Constant) else UNKNOWN
+    return UNKNOWN
 
 
 def _member(owner: ast.ClassDef, name: str) -> Value:
@@ -96,12 +110,16 @@ def _member(owner: ast.ClassDef, name: str) -> Value:
 def _name(node: ast.Name, frame: Frame) -> Value:
     if node.id in frame.names:
         return frame.names[node.id]
-    module = frame.module
-    if node.id in module.functions:
-        return DefinedFunction(module, module.functions[node.id])
-    if node.id in module.classes:
-        return DefinedClass(module, module.classes[node.id])
-    return ImportedName(*module.imports[node.id]) if node.id in module.imports else UNKNOWN
+    return _global(node.id, frame.module)
+
+
+def _global(name: str, module: ProgramModule) -> Value:
+    """What a name of a file stands for."""
+    if name in module.functions:
+        return DefinedFunction(module, module.functions[name])
+    if name in module.classes:
+        return DefinedClass(module, module.classes[name])
+    return ImportedName(*module.imports[name]) if name in module.imports else UNKNOWN
 
 
 def _attribute(node: ast.Attribute, frame: Frame) -> Value:

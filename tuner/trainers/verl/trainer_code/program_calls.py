@@ -147,7 +147,7 @@ def _of_super(name: str, given: list[Value], named: dict[str, Value], frame: Fra
     owner, instance = frame.function.owner, frame.function.instance
     if owner is None or instance is None or name in _TRAINS:
         return UNKNOWN
-    found = frame.modules.method_of_bases(owner.module, owner.node, name)
+    found = frame.modules.method(owner.module, owner.node, name, above=True)
     if found is None:
         return UNKNOWN
     module, above, method = found

@@ -88,29 +88,31 @@ class ProgramModules:
         return None
 
     def method(
-        self, module: ProgramModule, owner: ast.ClassDef, name: str
+        self, module: ProgramModule, owner: ast.ClassDef, name: str, *, above: bool = False
     ) -> tuple[ProgramModule, ast.ClassDef, Function] | None:
-        """The method of a class, or of the first of its bases that has it, with where it stands."""
-        methods = functions_of(owner.body)
-        if name in methods:
-            return module, owner, methods[name]
-        return self.method_of_bases(module, owner, name)
+        """The method of a class, or of the first of its bases that has it, with where it stands.
 
-    def method_of_bases(
-        self, module: ProgramModule, owner: ast.ClassDef, name: str, *, steps: int = _MOST_STEPS
-    ) -> tuple[ProgramModule, ast.ClassDef, Function] | None:
-        """The method that a class has from its bases."""
+        Args:
+            module: that defines the class.
+            owner: the class.
+            name: of the method.
+            above: the class's own is not meant, as with ``super()``.
+        """
+        for place, one in self.with_bases(module, owner):
+            methods = functions_of(one.body)
+            if name in methods and not (above and one is owner):
+                return place, one, methods[name]
+        return None
+
+    def with_bases(
+        self, module: ProgramModule, owner: ast.ClassDef, *, steps: int = _MOST_STEPS
+    ) -> Iterator[tuple[ProgramModule, ast.ClassDef]]:
+        """A class and those that it rests on, as far as the copy has them."""
+        yield module, owner
         for base in owner.bases if steps else ():
             found = self.defined(module, base.id) if isinstance(base, ast.Name) else None
-            if found is None or not isinstance(found[1], ast.ClassDef):
-                continue
-            methods = functions_of(found[1].body)
-            if name in methods:
-                return found[0], found[1], methods[name]
-            above = self.method_of_bases(found[0], found[1], name, steps=steps - 1)
-            if above is not None:
-                return above
-        return None
+            if found is not None and isinstance(found[1], ast.ClassDef):
+                yield from self.with_bases(found[0], found[1], steps=steps - 1)
 
 
 def functions_of(body: list[ast.stmt]) -> dict[str, Function]:
