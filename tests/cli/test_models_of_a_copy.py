@@ -81,13 +81,13 @@ class RayPPOTrainer:
     def __init__(self, config, role_worker_mapping, resource_pool_manager, device_name=None):
         self.config = config
         self.role_worker_mapping = role_worker_mapping
-        assert Role.ActorRollout in role_worker_mapping
         self.use_rm = Role.RewardModel in role_worker_mapping
         SWITCHES
 
     def init_workers(self):
         workers = self.role_worker_mapping
-        actor = RayClassWithInitArgs(cls=workers[Role.ActorRollout], config=self.config.actor_rollout_ref)
+        if Role.ActorRollout in workers:
+            actor = RayClassWithInitArgs(cls=workers[Role.ActorRollout], config=self.config.actor_rollout_ref)
         if self.use_critic:
             critic = RayClassWithInitArgs(cls=workers[Role.Critic], config=self.config.critic)
         if self.use_reference_policy:
@@ -228,12 +228,13 @@ def test_a_reference_is_made_as_the_program_says(
         f"for name in config.trainer.logger:\n            {ALWAYS}",
         f"try:\n            {ALWAYS}\n        except KeyError:\n            pass",
         "add_roles(role_worker_mapping)",
+        "role_worker_mapping = {Role.Rollout: role_worker_mapping[Role.ActorRollout]}",
     ],
 )
 def test_where_the_program_does_not_tell_the_release_does(
     repository: Path, roles: str, kl_loss: bool
 ) -> None:
-    """What rests on the environment, on other code or on a loop is not followed."""
+    """What rests on the environment, on other code or on a loop is not followed, nor what trains apart."""
     answer = advice(repository, f"actor_rollout_ref.actor.use_kl_loss={kl_loss}", roles=roles)
 
     assert models(answer) == (False, kl_loss)

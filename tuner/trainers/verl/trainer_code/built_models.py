@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from tuner.inputs.tree import Path
 from tuner.trainers.verl.trainer_code.conditions import resolved, truth_of
 from tuner.trainers.verl.trainer_code.program_modules import ProgramModules
-from tuner.trainers.verl.trainer_code.program_run import NotFollowedError, ProgramRun
+from tuner.trainers.verl.trainer_code.program_run import NotFollowedError, ProgramRun, makes_workers
 from tuner.trainers.verl.trainer_code.program_values import (
     UNKNOWN,
     DefinedClass,
@@ -30,9 +30,10 @@ _MODELS = {
     "reference": ("RefPolicy", "use_reference_policy"),
     "reward": ("RewardModel", "use_rm"),
 }
-_STARTS, _MAKES = "main", "init_workers"
+_STARTS = "main"
 _WEIGHTS = "reward_module"  # verl 0.3.0.post1 to 0.7.0 ``workers/fsdp_workers.py`` (``RewardModelWorker``)
 _FUSED = "ActorRolloutRef"  # whose worker has the reference as well
+_ACTORS = ("Actor", "ActorRollout", _FUSED)
 
 
 def built_models(modules: ProgramModules, file: str, read: Callable[[Path], Value]) -> dict[str, bool]:
@@ -56,9 +57,9 @@ def built_models(modules: ProgramModules, file: str, read: Callable[[Path], Valu
 
 
 def _answers(run: ProgramRun, modules: ProgramModules) -> Iterator[tuple[str, bool]]:
-    trainers = [it for it in run.made if _makes_workers(it, modules)]
-    if not trainers:
-        return
+    trainers = [it for it in run.made if makes_workers(it, modules)]
+    if not trainers or not any(run.loaded.get(role) is True for role in _ACTORS):
+        return  # what generates apart, as a rollouter does, has switches that say nothing of who trains
     for model, (role, switch) in _MODELS.items():
         truths = {truth_of(it.attributes.get(switch, UNKNOWN)) for it in trainers}
         if len(truths) > 1 or UNKNOWN in truths:
@@ -71,10 +72,6 @@ def _answers(run: ProgramRun, modules: ProgramModules) -> Iterator[tuple[str, bo
             continue
         elif taken or not is_used or run.loaded.get(_FUSED) is True:
             yield model, is_used
-
-
-def _makes_workers(made: Instance, modules: ProgramModules) -> bool:
-    return modules.method(made.of.module, made.of.node, _MAKES) is not None
 
 
 def _has_no_weights(run: ProgramRun, modules: ProgramModules) -> bool:

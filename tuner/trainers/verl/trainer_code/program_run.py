@@ -112,7 +112,9 @@ class ProgramFrame(Struct, eq=False):
         return called(node, self)
 
     def loads(self, role: RoleName, table: RoleTable) -> Value:
-        """The worker of a role, noted as one that is taken."""
+        """The worker of a role, noted as one that is taken where a trainer takes it."""
+        if not makes_workers(self.function.instance, self.modules):
+            return table.workers.get(role.name, UNKNOWN)
         is_sure = self.run.unknown == 0
         before = self.run.loaded.get(role.name)
         self.run.loaded[role.name] = True if is_sure or before is True else UNKNOWN
@@ -241,6 +243,11 @@ class ProgramFrame(Struct, eq=False):
     def _import(self, node: ast.ImportFrom) -> None:
         for name, (source, there) in self.module.imported(node):
             set_name(self, name, ImportedName(source, there))
+
+
+def makes_workers(made: Instance | None, modules: ProgramModules) -> bool:
+    """Whether an object is a trainer, which makes the workers of its models."""
+    return made is not None and modules.method(made.of.module, made.of.node, "init_workers") is not None
 
 
 def _is_one(first: dict[str, Value], second: dict[str, Value], name: str) -> bool:
