@@ -65,6 +65,14 @@ class UnknownKey(Struct, frozen=True, kw_only=True):
     reader: str = ""  # the program that lacks it, where that is another than the trainer
 
 
+class BuiltModels(Struct, frozen=True, kw_only=True):
+    """Which models beside the policy a program makes; None where that is not sure."""
+
+    critic: bool | None = None
+    reference: bool | None = None
+    reward: bool | None = None  # with weights
+
+
 class AddedPart(Struct, frozen=True, kw_only=True):
     """A part of the job that a copy of the trainer adds to what any release does, as its code has it."""
 
@@ -119,6 +127,8 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
             one's code.
         added_parts: what the copy of the trainer that would run adds to the job, and the user switches on.
         batch_factors: by what that copy multiplies sizes of the batch, where no release does.
+        built_models: which models the program of that copy makes for settings; None where the release would
+            run.
         newest_required: the newest version of a package that the files around the launch allow, the nearest
             first, by the package's name; None where nobody says where it lies.
         programs_beside: the modules that the copy of the trainer has where the launch's own is not; None
@@ -141,6 +151,7 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
     has_statement: Callable[..., bool] | None = None
     added_parts: tuple[AddedPart, ...] = ()
     batch_factors: tuple[BatchFactor, ...] = ()
+    built_models: "Callable[[Settings], BuiltModels] | None" = None
     newest_required: Callable[[str], str | None] | None = None
     programs_beside: tuple[str, ...] | None = None
     environment: tuple[EnvironmentVariable, ...] = ()

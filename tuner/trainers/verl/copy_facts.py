@@ -8,8 +8,9 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from tuner.inputs.settings import Settings
+from tuner.inputs.settings import BuiltModels, Settings
 from tuner.trainers.verl.liger_requirements import liger_refuses
+from tuner.trainers.verl.models_built import NONE_KNOWN, built_models
 
 _MAIN, _WORKERS, _MANAGERS, _VLLM = "main_ppo", "fsdp_workers", "sharding_manager", "rollout/vllm_rollout"
 _SERVERS = ("vllm_rollout/vllm_async_server", "sglang_rollout/async_sglang_server")
@@ -41,6 +42,7 @@ class CopyFacts(Struct, frozen=True, kw_only=True):
     reference_by_key: bool = False  # FSDP streams its weights from the host where ``param_offload`` says so
     reference_by_kl: bool = False  # a reference is made only where a KL term asks for it, as 0.4 does
     reference_by_weight: bool = False  # a reference is made only where ``kl_ctrl.kl_coef`` is above zero
+    built: BuiltModels = NONE_KNOWN  # the models that its program makes or not, where that is sure
     stores_actor_low: bool = False  # the actor's weights are bfloat16 where ``model_dtype`` is not set
     kl_in_reward: bool = False  # it reads ``algorithm.use_kl_in_reward``, as 0.4 does
     keeps_model_length: bool = False  # its servers take ``rollout.max_model_len``, which 0.7.0's overwrite
@@ -88,6 +90,7 @@ def copy_facts(settings: Settings) -> CopyFacts:
         reference_by_kl=has("RefPolicy use_kl_loss", _MAIN) or has("RefPolicy use_ref_policy", _MAIN),
         reference_by_weight=has("RefPolicy kl_coef", _MAIN)
         or has("use_reference_policy RefPolicy kl_coef", _TRAINER),
+        built=built_models(settings),
         # verl 0.4.1 ``workers/fsdp_workers.py:214``: no default there, and float32 for an actor
         stores_actor_low=has("ActorRolloutRefWorker get fsdp_config model_dtype bfloat16", _WORKERS)
         or has("ActorRolloutRefWorker get fsdp_config model_dtype bf16", _WORKERS),

@@ -1,6 +1,7 @@
 """Which models a job has beside its policy, as the settings and the release decide."""
 
 from tuner.inputs.settings import Settings
+from tuner.trainers.verl.models_built import built_models
 from tuner.trainers.verl.source import ReleaseSettings
 
 _LOSS_KEYS = "actor_rollout_ref.actor.policy_loss."
@@ -9,7 +10,10 @@ _IN_REWARD_WEIGHT = "algorithm.kl_ctrl.kl_coef"  # which a copy may have before 
 
 
 def uses_critic(settings: Settings) -> bool:
-    """Whether there is a critic: asked for, or needed by the advantage estimator."""
+    """Whether there is a critic: as a copy's program says, else as asked for or needed by the advantage."""
+    built = built_models(settings).critic
+    if built is not None:
+        return built
     enable = "critic.enable"
     if settings.get(enable) is not None:
         return settings.flag(enable)
@@ -24,6 +28,9 @@ def uses_reference(source: ReleaseSettings) -> bool:
     """
     if trains_apart(source):
         return False
+    built = source.copy.built.reference
+    if built is not None:
+        return built
     if not source.since("0.4.0"):
         copy = source.copy
         if copy.reference_by_weight and source.settings.number(_IN_REWARD_WEIGHT, default=0.0) > 0:

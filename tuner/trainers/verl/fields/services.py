@@ -55,7 +55,8 @@ def service_models(source: ReleaseSettings) -> tuple[tuple[ServiceRole, str], ..
 
 
 def _uses_reward(source: ReleaseSettings) -> bool:
-    return source.flag(_meaning(source, "enable"))
+    """Whether a reward model is asked for, unless a copy's worker computes rewards without one."""
+    return source.flag(_meaning(source, "enable")) and source.copy.built.reward is not False
 
 
 def _meaning(source: ReleaseSettings, name: str) -> str:

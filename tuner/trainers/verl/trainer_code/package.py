@@ -256,9 +256,9 @@ class TrainerCode:
 
         file = program if program.endswith(".py") else f"{program.replace('.', '/')}.py"
         inside = re.search(rf"(?:^|/)({re.escape(self.root.name)}/.*)", file)
-        return () if inside is None else required_keys(inside[1], self._text)
+        return () if inside is None else required_keys(inside[1], self.text)
 
-    def _text(self, path: str) -> str | None:
+    def text(self, path: str) -> str | None:
         """The text of one file by its path below the base; None where it has no such file."""
         name = str(self.root.parent / path)
         if name not in self._snapshot.states:

@@ -1,0 +1,66 @@
+"""Which models a copy of verl makes beside the policy, where its own program decides that otherwise.
+
+A copy may make a critic for GRPO, as one that tells a teacher's responses from a student's, or a reference
+for another reason than a KL term. Its program is followed with the values of the launch, see
+:mod:`tuner.trainers.verl.trainer_code.built_models`; where that tells nothing, the release's rules hold.
+"""
+
+from collections.abc import Callable
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any
+
+from tuner.inputs.interpolation import MISSING
+from tuner.inputs.settings import BuiltModels, Settings
+from tuner.inputs.tree import Path, contains, dotted, lookup
+
+if TYPE_CHECKING:
+    from tuner.trainers.verl.trainer_code.package import TrainerCode
+    from tuner.trainers.verl.trainer_code.program_modules import ProgramModules
+
+NONE_KNOWN = BuiltModels()
+
+
+def built_models(settings: Settings) -> BuiltModels:
+    """Whether there is a critic, a reference, a reward model with weights; None of what is not known."""
+    built = settings.built_models
+    if built is None:
+        return NONE_KNOWN
+    return settings.part("built models", (settings.started, settings.defaults_of), lambda: built(settings))
+
+
+def models_of_program(code: "TrainerCode", program: str) -> Callable[[Settings], BuiltModels] | None:
+    """What follows a program of a copy under settings; None where the copy has no such program."""
+    parts = (program if program.endswith(".py") else f"{program.replace('.', '/')}.py").split("/")
+    ways = ("/".join(parts[at:]) for at in range(len(parts) - 1))
+    file = next((way for way in ways if code.text(way) is not None), None)
+    return None if file is None else partial(_follow, code, file)
+
+
+def _follow(code: "TrainerCode", file: str, settings: Settings) -> BuiltModels:
+    from tuner.trainers.verl.trainer_code.built_models import built_models as follow  # where there is a copy
+
+    return BuiltModels(**follow(_modules(code), file, partial(_read, settings)))
+
+
+@lru_cache(maxsize=2)
+def _modules(code: "TrainerCode") -> "ProgramModules":
+    from tuner.trainers.verl.trainer_code.program_modules import ProgramModules
+
+    return ProgramModules(code.text)
+
+
+def _read(settings: Settings, path: Path) -> Any:
+    """What the configuration has at a path: a value, a section, nothing, or nobody knows."""
+    from tuner.trainers.verl.trainer_code.program_values import ABSENT, UNKNOWN, Section
+
+    raw = lookup(settings.tree, path) if contains(settings.tree, path) else None
+    if isinstance(raw, dict):  # not read as a whole: what follows rests on a few of its keys
+        return Section(path)
+    key = dotted(path)
+    if key not in settings:  # a release's defaults, on which a launch was laid, are not the copy's
+        return ABSENT if settings.defaults_of else UNKNOWN
+    value = settings.get(key)
+    if isinstance(value, dict):
+        return Section(path)
+    is_text = isinstance(value, str) and "${" in value
+    return UNKNOWN if is_text or raw == MISSING else value
