@@ -124,3 +124,44 @@ def test_wider_replicas_are_not_proposed_where_they_pay_at_the_assumed_lengths_a
     for mean_response in (None, 512.0):
         advice = of_14b(mean_response=mean_response)
         assert "ROL008" not in {item.finding.rule.code for item in advice.recommendations}
+
+
+def test_graphs_that_a_smaller_fraction_has_left_no_room_for_are_asked_about_at_once() -> None:
+    """A fraction that is too large is lowered first, as far as fits; the pool of the graphs needs less still.
+
+    Smaller replicas, which go in next, would leave the graphs' gain uncertain.
+    """
+    megatron, optimizer = (
+        "actor_rollout_ref.actor.megatron",
+        "actor_rollout_ref.actor.optim.override_optimizer_config",
+    )
+    words = [
+        *("-m", "verl.trainer.main_ppo", "--config-name=ppo_megatron_trainer"),
+        "algorithm.adv_estimator=grpo",
+        "actor_rollout_ref.model.path=Qwen/Qwen3-30B-A3B",
+        f"{ROLLOUT}.name=vllm",
+        f"{ROLLOUT}.n=8",
+        f"{ROLLOUT}.gpu_memory_utilization=0.7",
+        f"{ROLLOUT}.tensor_model_parallel_size=4",
+        f"{ROLLOUT}.enforce_eager=True",
+        f"{ROLLOUT}.max_num_batched_tokens=10240",
+        "data.train_batch_size=128",
+        "data.max_prompt_length=2048",
+        "data.max_response_length=8192",
+        "actor_rollout_ref.actor.ppo_mini_batch_size=64",
+        "actor_rollout_ref.actor.use_dynamic_bsz=True",
+        "actor_rollout_ref.actor.ppo_max_token_len_per_gpu=10240",
+        f"{megatron}.expert_model_parallel_size=8",
+        f"{megatron}.expert_tensor_parallel_size=1",
+        f"+{megatron}.override_transformer_config.recompute_granularity=full",
+        f"+{megatron}.override_transformer_config.recompute_method=uniform",
+        f"+{megatron}.override_transformer_config.recompute_num_layers=1",
+        f"+{optimizer}.optimizer_cpu_offload=True",
+        f"+{optimizer}.optimizer_offload_fraction=1.0",
+        "trainer.n_gpus_per_node=8",
+    ]
+    premises = Premises(gpu="b200-sxm", verl_version="0.6.1", engine_version="0.9.1")
+    together = consult("python3", words, premises).advice.combination
+    assert together is not None
+    proposed = sizes(together.overrides)
+    assert proposed["enforce_eager"] == "False" and float(proposed["gpu_memory_utilization"]) < 0.61
