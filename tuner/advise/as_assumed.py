@@ -28,13 +28,13 @@ def share_as_assumed(case: Case, least_gain: float) -> float | None:
         return None  # only room in the cache is withheld, and it holds all
     lengths = replace(batch.lengths, mean_response=ceil(batch.mean_response_tokens))
     given = case.with_workload(replace(case.workload, batch=replace(batch, lengths=lengths)))
-    found = rules.of_generation(given)  # no other rule withholds what lengths decide
-    if not found:
+    withheld = rules.of_generation(given)  # no other rule withholds what lengths decide
+    if not withheld:
         return None
     said = {finding.rule.code for finding in rules.run(case)}
     shares = [
         1 - given.seconds(finding.proposal) / given.time.seconds
-        for finding in found
+        for finding in withheld
         if finding.proposal is not None and finding.rule.goal is Goal.TIME and not finding.rule.package
         if finding.rule.code not in said and helps(given, finding, finding.proposal)
     ]

@@ -60,9 +60,9 @@ def merge(
     for _ in range(MOST_ROUNDS):
         before = current
         for finding in findings:
-            taken = _taken(finding, before, current, terms)
-            if taken is not None:
-                current, part = taken
+            change = _merged_change(finding, before, current, terms)
+            if change is not None:
+                current, part = change
                 accepted.append(part)
         if current is before:
             break
@@ -81,7 +81,9 @@ class _Terms(Struct, frozen=True, kw_only=True):
     wanted: Callable[[Case, Case, Finding], bool]
 
 
-def _taken(finding: Finding, before: Case, current: Case, terms: _Terms) -> tuple[Case, Accepted] | None:
+def _merged_change(
+    finding: Finding, before: Case, current: Case, terms: _Terms
+) -> tuple[Case, Accepted] | None:
     """The current job with what a finding about an earlier one proposes; None where that is not wanted."""
     if finding.proposal is None or finding.rule.yours:
         return None
@@ -98,7 +100,7 @@ def _taken(finding: Finding, before: Case, current: Case, terms: _Terms) -> tupl
         also = changes(current.workload, workload)  # a key may set more than was proposed
         return candidate, Accepted(finding=finding, difference={**difference, **also})
     again = _with_less_room(finding, current, candidate) if current is not before else None
-    return None if again is None else _taken(again, current, current, terms)
+    return None if again is None else _merged_change(again, current, current, terms)
 
 
 def _with_less_room(finding: Finding, current: Case, candidate: Case) -> Finding | None:
@@ -109,7 +111,7 @@ def _with_less_room(finding: Finding, current: Case, candidate: Case) -> Finding
     faster = candidate.time.seconds < current.time.seconds
     if finding.rule.goal is not Goal.TIME or not faster or current.affords(candidate.workload):
         return None
-    return rules.asked(current, finding.rule)
+    return rules.finding_of(current, finding.rule)
 
 
 def retraced(original: Case, whole: Merged, realise: Realise) -> Merged:

@@ -55,11 +55,11 @@ def _findings(case: Case, modules: tuple[ModuleType, ...], language: str) -> tup
 def of_generation(case: Case) -> list[Finding]:
     """What the rules that speak of generating find in one case, by code; nothing of a job that does not."""
     asked_of = (module for module in modules_for(case.workload) if module.__name__.startswith(_OF_GENERATION))
-    found = (module.check(case) for module in asked_of if case.workload.rollout is not None)
-    return [finding for finding in found if finding is not None]
+    findings = (module.check(case) for module in asked_of if case.workload.rollout is not None)
+    return [finding for finding in findings if finding is not None]
 
 
-def asked(case: Case, rule: Rule) -> Finding | None:
+def finding_of(case: Case, rule: Rule) -> Finding | None:
     """What one rule finds in a case; None of one that is no rule, but a check of a trainer."""
     module = next((module for module in modules_for(case.workload) if module.RULE is rule), None)
     return None if module is None else module.check(case)

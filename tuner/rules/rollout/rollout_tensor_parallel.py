@@ -70,7 +70,7 @@ def check(case: Case) -> Finding | None:
     narrower = best.generator.tensor_parallel < rollout.tensor_parallel
     return Finding(
         rule=RULE,
-        message=_told(case, best) if narrower else _told_of_cache(case, best),
+        message=_message_of_width(case, best) if narrower else _message_of_cache(case, best),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,
         phase=Phase.ROLLOUT,
@@ -104,7 +104,7 @@ def _paying(case: Case, sizes: list[int]) -> list[Workload]:
     return [proposal for proposal in sized if proposal is not None and case.faster(proposal)]
 
 
-def _told(case: Case, best: Workload) -> str:
+def _message_of_width(case: Case, best: Workload) -> str:
     rollout, smaller = case.workload.generator, best.generator
     return ngettext(
         "{replicas} of {gpus} generates; weights and cache fit {more_replicas} of {fewer_gpus}",
@@ -118,7 +118,7 @@ def _told(case: Case, best: Workload) -> str:
     )
 
 
-def _told_of_cache(case: Case, best: Workload) -> str:
+def _message_of_cache(case: Case, best: Workload) -> str:
     return _(
         "the KV cache holds {held} of a replica's {sequences}; with {gpus} each it holds {more} of {of_replica}"
     ).format(
