@@ -21,8 +21,8 @@ JOB = (
 )
 
 
-def shown(*options: str) -> str:
-    return " ".join(run("advise", "/dev/null", *GIVEN, *options, "--", *JOB).out.split())
+def shown(*options: str, more: tuple[str, ...] = ()) -> str:
+    return " ".join(run("advise", "/dev/null", *GIVEN, *options, "--", *JOB, *more).out.split())
 
 
 def test_the_answer_says_what_is_withheld_and_which_option_decides() -> None:
@@ -44,3 +44,14 @@ def test_with_the_assumed_length_given_there_is_a_block() -> None:
 def test_nothing_is_said_of_it_where_the_length_is_given() -> None:
     text = shown("--mean-response-length", "256")
     assert "as assumed, one change" not in text
+
+
+def test_it_is_said_beside_a_block_too() -> None:
+    padded = (f"{ROLE}.model.use_remove_padding=False",)
+    text = shown(more=padded)
+    assert "Paste this" in text
+    assert "Nothing to paste" not in text
+    said = text[text.index("Withheld because nobody gives the lengths") :]
+    share = int(said.partition("one more change brings ")[2].partition("%")[0])
+    assert share >= 3
+    assert "Withheld because" not in shown("--mean-response-length", "256", more=padded)

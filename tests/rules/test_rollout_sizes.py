@@ -80,3 +80,88 @@ def test_graphs_whose_pool_lacks_room_come_with_the_fraction_that_makes_it() -> 
     roomy = advised(*eager, f"{ROLLOUT}.gpu_memory_utilization=0.7", model="Qwen/Qwen2.5-3B-Instruct")
     (item,) = (item for item in roomy.recommendations if item.finding.rule.code == "ROL011")
     assert sizes(item.overrides) == {"enforce_eager": "False"} and not item.finding.notes
+
+
+def of_14b(*more: str, mean_response: float | None) -> Advice:
+    """Weights of 28 GiB on each GPU beside a cache that holds a few of 256 sequences."""
+    words = [
+        "algorithm.adv_estimator=grpo",
+        "actor_rollout_ref.model.path=Qwen/Qwen2.5-14B-Instruct",
+        f"{ROLLOUT}.name=vllm",
+        f"{ROLLOUT}.n=8",
+        f"{ROLLOUT}.gpu_memory_utilization=0.75",
+        f"{ROLLOUT}.tensor_model_parallel_size=1",
+        "data.train_batch_size=256",
+        "data.max_prompt_length=1024",
+        "data.max_response_length=4096",
+        "actor_rollout_ref.actor.ppo_mini_batch_size=256",
+        "actor_rollout_ref.actor.use_dynamic_bsz=True",
+        "actor_rollout_ref.actor.strategy=fsdp2",
+        "actor_rollout_ref.actor.fsdp_config.param_offload=True",
+        "actor_rollout_ref.actor.fsdp_config.optimizer_offload=True",
+        "trainer.n_gpus_per_node=8",
+        *more,
+    ]
+    mean_prompt = None if mean_response is None else 512
+    premises = Premises(
+        gpu="h100-sxm", verl_version="0.9.1", mean_prompt=mean_prompt, mean_response=mean_response
+    )
+    return consult("/dev/null", words, premises).advice
+
+
+def test_wider_replicas_are_proposed_where_the_weights_take_the_room_of_the_cache() -> None:
+    advice = of_14b(mean_response=2048)
+    (item,) = (item for item in advice.recommendations if item.finding.rule.code == "ROL008")
+    assert sizes(item.overrides) == {"tensor_model_parallel_size": "2"}
+    assert "with 2 GPUs each it holds" in item.finding.message
+    together = advice.combination
+    assert together is not None and sizes(together.overrides)["tensor_model_parallel_size"] == "2"
+    assert together.time.seconds < 0.97 * advice.time.seconds
+    assert of_14b(*together.overrides, mean_response=2048).combination is None
+
+
+def test_wider_replicas_are_not_proposed_where_they_pay_at_the_assumed_lengths_alone() -> None:
+    for mean_response in (None, 512.0):
+        advice = of_14b(mean_response=mean_response)
+        assert "ROL008" not in {item.finding.rule.code for item in advice.recommendations}
+
+
+def test_graphs_that_a_smaller_fraction_has_left_no_room_for_are_asked_about_at_once() -> None:
+    """A fraction that is too large is lowered first, as far as fits; the pool of the graphs needs less still.
+
+    Smaller replicas, which go in next, would leave the graphs' gain uncertain.
+    """
+    megatron, optimizer = (
+        "actor_rollout_ref.actor.megatron",
+        "actor_rollout_ref.actor.optim.override_optimizer_config",
+    )
+    words = [
+        *("-m", "verl.trainer.main_ppo", "--config-name=ppo_megatron_trainer"),
+        "algorithm.adv_estimator=grpo",
+        "actor_rollout_ref.model.path=Qwen/Qwen3-30B-A3B",
+        f"{ROLLOUT}.name=vllm",
+        f"{ROLLOUT}.n=8",
+        f"{ROLLOUT}.gpu_memory_utilization=0.7",
+        f"{ROLLOUT}.tensor_model_parallel_size=4",
+        f"{ROLLOUT}.enforce_eager=True",
+        f"{ROLLOUT}.max_num_batched_tokens=10240",
+        "data.train_batch_size=128",
+        "data.max_prompt_length=2048",
+        "data.max_response_length=8192",
+        "actor_rollout_ref.actor.ppo_mini_batch_size=64",
+        "actor_rollout_ref.actor.use_dynamic_bsz=True",
+        "actor_rollout_ref.actor.ppo_max_token_len_per_gpu=10240",
+        f"{megatron}.expert_model_parallel_size=8",
+        f"{megatron}.expert_tensor_parallel_size=1",
+        f"+{megatron}.override_transformer_config.recompute_granularity=full",
+        f"+{megatron}.override_transformer_config.recompute_method=uniform",
+        f"+{megatron}.override_transformer_config.recompute_num_layers=1",
+        f"+{optimizer}.optimizer_cpu_offload=True",
+        f"+{optimizer}.optimizer_offload_fraction=1.0",
+        "trainer.n_gpus_per_node=8",
+    ]
+    premises = Premises(gpu="b200-sxm", verl_version="0.6.1", engine_version="0.9.1")
+    together = consult("python3", words, premises).advice.combination
+    assert together is not None
+    proposed = sizes(together.overrides)
+    assert proposed["enforce_eager"] == "False" and float(proposed["gpu_memory_utilization"]) < 0.61

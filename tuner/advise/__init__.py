@@ -135,10 +135,18 @@ def advise(
             if apart
             else None
         ),
-        share_as_assumed=share_as_assumed(case, least_gain) if apart and runs else None,
+        share_as_assumed=_share_as_assumed(case, combination, least_gain)
+        if block and modelled and runs
+        else None,
         cheapest=None if cheapest is None else _seconds_of(cheapest),
         releases=job.releases,
     )
+
+
+def _share_as_assumed(case: Case, combination: Combination | None, least_gain: float) -> float | None:
+    """What is withheld from the job with its block where there is one, else from the job as it is."""
+    job = case if combination is None else case.with_workload(combination.workload)
+    return share_as_assumed(job, least_gain)
 
 
 def _seconds_of(cheapest: Cheapest) -> CheapestRun:

@@ -168,7 +168,7 @@ class Advice(Struct, frozen=True, kw_only=True):
     cheapest: CheapestRun | None  # None where no form of the job is known to run
     additions: tuple[Addition, ...] = ()  # what packages would bring
     if_reweighted: Combination | None = None  # what could be pasted if tokens may weigh otherwise
-    share_as_assumed: float | None = None  # of the step, that nothing is pasted for at lengths nobody gives
+    share_as_assumed: float | None = None  # of the step, that is withheld at lengths nobody gives
     releases: ReleaseRange | None = None  # of a release that is not bundled
     validates_only: bool = False  # the launch ends before its first update: phases of training are left out
 

@@ -56,24 +56,14 @@ def merge(
         wanted: whether a change from one case to another is worth it for a finding.
     """
     current, accepted = start.case, list(start.accepted)
+    terms = _Terms(acceptance=acceptance, realise=realise, wanted=wanted)
     for _ in range(MOST_ROUNDS):
         before = current
         for finding in findings:
-            if finding.proposal is None or finding.rule.yours:
-                continue
-            difference = changes(before.workload, finding.proposal)
-            workload = realise(merged(current.workload, difference))
-            if workload is None or workload == current.workload:
-                continue
-            candidate = current.with_workload(workload)
-            if not acceptance.accepts(finding, numerics(finding, current.workload, workload)):
-                continue
-            if goes_together(current.workload) and not goes_together(workload):
-                continue  # both are right alone; the next round finds what is right with the first
-            if wanted(current, candidate, finding):
-                also = changes(current.workload, workload)  # a key may set more than was proposed
-                current = candidate
-                accepted.append(Accepted(finding=finding, difference={**difference, **also}))
+            change = _merged_change(finding, before, current, terms)
+            if change is not None:
+                current, part = change
+                accepted.append(part)
         if current is before:
             break
         findings = asked_again(current)
@@ -81,6 +71,47 @@ def merge(
     return Merged(
         case=current if realised is None else case.with_workload(realised), accepted=tuple(accepted)
     )
+
+
+class _Terms(Struct, frozen=True, kw_only=True):
+    """On which a change is merged, as :func:`merge` says."""
+
+    acceptance: Acceptance
+    realise: Realise
+    wanted: Callable[[Case, Case, Finding], bool]
+
+
+def _merged_change(
+    finding: Finding, before: Case, current: Case, terms: _Terms
+) -> tuple[Case, Accepted] | None:
+    """The current job with what a finding about an earlier one proposes; None where that is not wanted."""
+    if finding.proposal is None or finding.rule.yours:
+        return None
+    difference = changes(before.workload, finding.proposal)
+    workload = terms.realise(merged(current.workload, difference))
+    if workload is None or workload == current.workload:
+        return None
+    if not terms.acceptance.accepts(finding, numerics(finding, current.workload, workload)):
+        return None
+    if goes_together(current.workload) and not goes_together(workload):
+        return None  # both are right alone; the next round finds what is right with the first
+    candidate = current.with_workload(workload)
+    if terms.wanted(current, candidate, finding):
+        also = changes(current.workload, workload)  # a key may set more than was proposed
+        return candidate, Accepted(finding=finding, difference={**difference, **also})
+    again = _with_less_room(finding, current, candidate) if current is not before else None
+    return None if again is None else _merged_change(again, current, current, terms)
+
+
+def _with_less_room(finding: Finding, current: Case, candidate: Case) -> Finding | None:
+    """What a rule says where another change took the room of its proposal, which would have been faster.
+
+    It is asked at once: in the next round what it proposes may be worth less beside what went in instead.
+    """
+    faster = candidate.time.seconds < current.time.seconds
+    if finding.rule.goal is not Goal.TIME or not faster or current.affords(candidate.workload):
+        return None
+    return rules.finding_of(current, finding.rule)
 
 
 def retraced(original: Case, whole: Merged, realise: Realise) -> Merged:

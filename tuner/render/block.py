@@ -24,13 +24,13 @@ def block(advice: Advice, left_out: Sequence[LeftOut] = ()) -> Iterator[tuple[Pa
     """The job that the trainer reads from the overrides of all accepted advice, without what; then these."""
     together = advice.combination
     if together is None:
-        yield (Paragraph(text=_none(advice), further=1), *with_packages(advice.additions))
+        yield (Paragraph(text=_none(advice), further=1), *_withheld(advice), *with_packages(advice.additions))
         return
     text = titled(strong(_("Paste this")), _outcome(advice, together, left_out).replace("->", ARROW))
     yield (Paragraph(text=text, further=1),)
     yield (Paste(lines=tuple(pasted(together.overrides).split("\n"))),)
     lines = block_lines(together, fitted=advice.memory_verdict is Verdict.FITS)
-    yield (*needs(advice), lines, *shares_alone(advice))
+    yield (*needs(advice), lines, *shares_alone(advice), *_withheld(advice))
     if advice.additions:
         yield tuple(with_packages(advice.additions))
 
@@ -166,3 +166,17 @@ def _none(advice: Advice) -> str:
             share=percent(advice.least_gain)
         )
     return text
+
+
+def _withheld(advice: Advice) -> Iterator[Part]:
+    """What would be told if somebody said how long sequences are, and they are as long as is assumed.
+
+    Where nothing is to be pasted for no other reason, that says it.
+    """
+    if advice.share_as_assumed is None or (advice.combination is None and advice.if_reweighted is None):
+        return
+    text = _(
+        "Withheld because nobody gives the lengths: if they are as assumed, one more change brings "
+        "{share} of the step; give --mean-response-length."
+    )
+    yield Paragraph(text=text.format(share=percent(advice.share_as_assumed)), further=1)

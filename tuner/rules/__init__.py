@@ -7,7 +7,7 @@ is found without editing anything. The modules beside the folders are what rules
 from functools import cache, lru_cache
 from types import ModuleType
 
-from tuner.findings import Finding, modules_in_folders
+from tuner.findings import Finding, Rule, modules_in_folders
 from tuner.language import chosen
 from tuner.rules.case import Case
 from tuner.workload import Workload
@@ -50,6 +50,19 @@ def _findings(case: Case, modules: tuple[ModuleType, ...], language: str) -> tup
     """The findings, whose texts are in the language that is chosen when they are made."""
     findings = (module.check(case) for module in modules)
     return tuple(finding for finding in findings if finding is not None)
+
+
+def of_generation(case: Case) -> list[Finding]:
+    """What the rules that speak of generating find in one case, by code; nothing of a job that does not."""
+    asked_of = (module for module in modules_for(case.workload) if module.__name__.startswith(_OF_GENERATION))
+    findings = (module.check(case) for module in asked_of if case.workload.rollout is not None)
+    return [finding for finding in findings if finding is not None]
+
+
+def finding_of(case: Case, rule: Rule) -> Finding | None:
+    """What one rule finds in a case; None of one that is no rule, but a check of a trainer."""
+    module = next((module for module in modules_for(case.workload) if module.RULE is rule), None)
+    return None if module is None else module.check(case)
 
 
 def refusals(case: Case) -> list[Finding]:

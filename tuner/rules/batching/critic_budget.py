@@ -15,6 +15,7 @@ When it does not apply
 ----------------------
 
 The release ignores the critic's own sizes; a check of the trainer says so.
+The size of the update weighs tokens: then that of the forward pass, which does not, is advised by itself.
 The critic is much larger than the actor.
 
 Sources
@@ -31,7 +32,7 @@ from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.rules.passes import Site, critic_sizes_agree, larger, site_of
 from tuner.rules.wording import longest, sequences
-from tuner.workload import Phase, Workload
+from tuner.workload import Backend, Phase, Workload
 
 RULE = Rule(
     code="BAT008",
@@ -72,9 +73,11 @@ def check(case: Case) -> Finding | None:
 
 
 def _sites(workload: Workload) -> list[Site]:
+    megatron = workload.critic is not None and workload.critic.engine.backend is Backend.MEGATRON
+    apart = workload.batch.loss_averages_micro_batches and not megatron  # BAT015 sizes the forward pass
     passes = (
         site_of(workload, Phase.UPDATE_CRITIC),
-        None if critic_sizes_agree(workload) else site_of(workload, Phase.VALUES),
+        None if apart or critic_sizes_agree(workload) else site_of(workload, Phase.VALUES),
     )
     return [site for site in passes if site is not None and site.size(workload) >= 1]
 

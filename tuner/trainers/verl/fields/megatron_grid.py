@@ -1,27 +1,36 @@
 """The grid of GPUs that Megatron lays a model on: what divides it, and how many layers a stage has."""
 
 from tuner.language import _
-from tuner.trainers.fields import (
-    COUNT,
-    Field,
-    Plain,
-)
+from tuner.trainers.fields import Assignments, Field, Ruled
 from tuner.trainers.verl.fields.role import EngineContext
-from tuner.workload import Parallelism
+from tuner.trainers.verl.source import Role
+from tuner.workload import Engine, Parallelism
 
 
-def _size(path: str, key: str, *, default_of: str | None = None) -> Plain[EngineContext]:
-    """A size of the grid; the legacy workers put the reference and the critic on the actor's."""
+def _size(path: str, leaf: str, *, default_of: str | None = None) -> Ruled[EngineContext]:
+    """A size of the grid; the legacy workers put the reference and the critic on the actor's.
 
-    def meaning(context: EngineContext, leaf: str = key) -> str:
-        return f"{context.grid_role}.megatron.{leaf}"
+    Models that share a process have one grid: a size that is set for one of them is set for all.
+    """
 
-    def default(context: EngineContext) -> int:
-        return 1 if default_of is None else context.source.integer(meaning(context, default_of), default=1)
+    def read(context: EngineContext) -> int:
+        source, section = context.source, f"{context.grid_role}.megatron"
+        default = 1 if default_of is None else source.integer(f"{section}.{default_of}", default=1)
+        return source.integer(f"{section}.{leaf}", default=default)
 
-    return Plain(f"parallel.{path}", meaning, COUNT, default)
+    def assignments(context: EngineContext, engine: Engine) -> Assignments:
+        source, size = context.source, getattr(engine.parallel, path)
+        keys = {role: source.key(f"{role}.megatron.{leaf}") for role in _SHARING}
+        given = [role for role, key in keys.items() if key is not None and source.settings.is_set(key)]
+        roles = dict.fromkeys(
+            ("actor", *given, context.grid_role)
+        )  # those that follow the actor's come later
+        return tuple((f"{role}.megatron.{leaf}", size) for role in roles)
+
+    return Ruled(f"parallel.{path}", read, assignments)
 
 
+_SHARING: tuple[Role, ...] = ("ref", "critic")  # beside the actor
 _TENSOR = "tensor_model_parallel_size"
 
 GRID: tuple[Field[EngineContext], ...] = (
