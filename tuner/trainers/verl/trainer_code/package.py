@@ -23,7 +23,7 @@ from tuner.units import MIB
 
 if TYPE_CHECKING:
     from tuner.trainers.verl.trainer_code.key_search import KeySearch
-    from tuner.trainers.verl.trainer_code.required_keys import KeyRead
+    from tuner.trainers.verl.trainer_code.required_keys import KeyRead, ValueOf
     from tuner.trainers.verl.trainer_code.requirements import Requirement
 
 _TRAINER = "trainer"  # the folder of the package that holds the programs
@@ -240,17 +240,18 @@ class TrainerCode:
 
         return dataclass_fields(self._snapshot.files.texts, name)
 
-    def required_keys(self, program: str) -> "tuple[KeyRead, ...]":
+    def required_keys(self, program: str, value_of: "ValueOf") -> "tuple[KeyRead, ...]":
         """The keys of the whole configuration that a program reads for sure and without a default.
 
         Args:
             program: the module or file that is started.
+            value_of: the values of the launch, by which conditions on the way are decided.
         """
         from tuner.trainers.verl.trainer_code.required_keys import required_keys  # where a copy is started
 
         file = program if program.endswith(".py") else f"{program.replace('.', '/')}.py"
         inside = re.search(rf"(?:^|/)({re.escape(self.root.name)}/.*)", file)
-        return () if inside is None else required_keys(inside[1], self._text)
+        return () if inside is None else required_keys(inside[1], self._text, value_of)
 
     def _text(self, path: str) -> str | None:
         """The text of one file by its path below the base; None where it has no such file."""

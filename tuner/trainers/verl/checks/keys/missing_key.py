@@ -14,8 +14,8 @@ An author whose own launches all set such a key does not notice that the YAML la
 
 When it does not apply
 ----------------------
-A key whose section is missing as well, and one that some file on the way names in a text or assigns to.
-A read under a condition, behind a return, in a ``try`` or in a part that is not followed.
+A key below a section that is missing as well, and one that some file on the way names in a text or assigns to.
+A read under a condition, behind a return, in a ``try`` or in a part that is not followed; a condition on keys of the configuration alone is decided by their values.
 A program that merges another configuration into its own.
 
 Sources
@@ -39,6 +39,7 @@ from tuner.workload import Workload
 
 if TYPE_CHECKING:
     from tuner.trainers.verl.trainer_code.package import TrainerCode
+    from tuner.trainers.verl.trainer_code.required_keys import ValueOf
 
 RULE = Rule(
     code="CFG202",
@@ -86,20 +87,32 @@ def check_of_copy(
     if not settings.defaults_of or not settings.started:
         return
     said = set()
-    for read in code.required_keys(settings.started):
+    for read in code.required_keys(settings.started, _values_of(settings)):
         if read.path not in said and _is_missing(settings, read.path):
             said.add(read.path)
             yield _finding(settings, dotted(read.path), str(read.line))
 
 
+def _values_of(settings: Settings) -> "ValueOf":
+    """The values of a launch, for the conditions in the code that it starts."""
+    from tuner.trainers.verl.trainer_code.conditions import OPEN  # where there is a copy
+
+    def value_of(path: tuple[str, ...], default: object) -> object:
+        key = dotted(path)
+        value = settings.get(key) if key in settings else default
+        return OPEN if isinstance(value, str) and "${" in value else value
+
+    return value_of
+
+
 def _is_missing(settings: Settings, path: tuple[str, ...]) -> bool:
-    """Whether a section that is there lacks the key; a section of the whole that is not there says nothing."""
+    """Whether a section that is there lacks the key, or the whole does; one below no section says nothing."""
     at: object = settings.tree
     for depth, name in enumerate(path):
         if not isinstance(at, Mapping):
             return False  # an attribute of a value
         if name not in at:
-            return 0 < depth == len(path) - 1
+            return depth == len(path) - 1
         at = at[name]
     return False
 
