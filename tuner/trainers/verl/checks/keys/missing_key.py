@@ -34,12 +34,12 @@ from tuner.language import N_, _
 from tuner.trainers.verl.checks.guards import RefusedBy
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import report
+from tuner.trainers.verl.checks.started_program import sure_run_of
 from tuner.trainers.verl.programs import Program, program_of
 from tuner.workload import Workload
 
 if TYPE_CHECKING:
     from tuner.trainers.verl.trainer_code.package import TrainerCode
-    from tuner.trainers.verl.trainer_code.required_keys import ValueOf
 
 RULE = Rule(
     code="CFG202",
@@ -84,25 +84,11 @@ def check_of_copy(
     settings: Settings, _workload: Workload, _version: str, code: "TrainerCode"
 ) -> Iterator[Finding]:
     """A finding for each key that the program of a copy reads."""
-    if not settings.defaults_of or not settings.started:
-        return
-    said = set()
-    for read in code.required_keys(settings.started, _values_of(settings)):
+    run, said = sure_run_of(settings, code), set()
+    for read in () if run is None else run.keys:
         if read.path not in said and _is_missing(settings, read.path):
             said.add(read.path)
             yield _finding(settings, dotted(read.path), str(read.line))
-
-
-def _values_of(settings: Settings) -> "ValueOf":
-    """The values of a launch, for the conditions in the code that it starts."""
-    from tuner.trainers.verl.trainer_code.conditions import OPEN  # where there is a copy
-
-    def value_of(path: tuple[str, ...], default: object) -> object:
-        key = dotted(path)
-        value = settings.get(key) if key in settings else default
-        return OPEN if isinstance(value, str) and "${" in value else value
-
-    return value_of
 
 
 def _is_missing(settings: Settings, path: tuple[str, ...]) -> bool:

@@ -1,8 +1,8 @@
-"""The keys that a program of a copy of the trainer cannot do without: read as attributes, on its way.
+"""What a program of a copy of the trainer surely does: the keys that it reads, the actors that it makes.
 
-OmegaConf raises for an attribute that a configuration does not have. Followed are the calls from ``main`` on
-that hand the whole configuration on, into functions, classes and their methods, through the copy's own files.
-A condition on keys of the configuration is decided by their values. Nothing is imported or run.
+Followed are the calls from ``main`` on that hand the whole configuration on, into functions, classes and
+their methods, through the copy's own files. A condition on keys of the configuration is decided by their
+values. Nothing is imported or run.
 
 Source: OmegaConf 2.1 and later, ``dictconfig.py`` (``__getattr__`` raises ``ConfigAttributeError``).
 """
@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from tuner.trainers.verl.trainer_code.code_line import CodeLine
 from tuner.trainers.verl.trainer_code.conditions import OPEN, Conditions
+from tuner.trainers.verl.trainer_code.gpu_actors import GpuActor, gpus_of_actor
 from tuner.trainers.verl.trainer_code.source_module import Function, SourceModule, methods_of, source_module
 from tuner.trainers.verl.trainer_code.statements import parsed
 from tuner.trainers.verl.trainer_code.sure_parts import sure_nodes, sure_statements
@@ -32,6 +33,13 @@ class KeyRead(Struct, frozen=True, kw_only=True):
     line: CodeLine
 
 
+class SureRun(Struct, frozen=True, kw_only=True):
+    """What a program surely does; nothing where the configuration is changed on the way."""
+
+    keys: tuple[KeyRead, ...] = ()
+    actors: tuple[GpuActor, ...] = ()
+
+
 class _Call(Struct, frozen=True, kw_only=True):
     """A function that is called, with the names in it that stand for the whole configuration."""
 
@@ -42,8 +50,8 @@ class _Call(Struct, frozen=True, kw_only=True):
     holds: bool = False  # ``self.config`` is the whole configuration
 
 
-def required_keys(file: str, text_of: Callable[[str], str | None], value_of: ValueOf) -> tuple[KeyRead, ...]:
-    """The keys that a program reads for sure; none where the configuration is changed on the way.
+def sure_run(file: str, text_of: Callable[[str], str | None], value_of: ValueOf) -> SureRun:
+    """What a program surely does.
 
     Args:
         file: of the program, below the folder that holds the package.
@@ -56,13 +64,15 @@ def required_keys(file: str, text_of: Callable[[str], str | None], value_of: Val
         reads = walk.reads_of_program(file)
         modules = [one for one in walk.modules.values() if one is not None]
         if any(one.changes for one in modules):
-            return ()
+            return SureRun()
         stored = frozenset().union(*(one.stored for one in modules))
         if walk.decided & stored <= assigned:
             break
         assigned |= walk.decided & stored
     known = stored.union(*(one.texts for one in modules))
-    return tuple(read for read in reads if read.path[-1] not in known)
+    return SureRun(
+        keys=tuple(read for read in reads if read.path[-1] not in known), actors=tuple(walk.actors)
+    )
 
 
 class _Walk:
@@ -76,6 +86,7 @@ class _Walk:
         self._assigned = assigned
         self.decided: set[str] = set()  # the last words of keys whose values were asked for
         self.modules: dict[str, SourceModule | None] = {}
+        self.actors: list[GpuActor] = []
         self._seen: set[tuple[str, int, frozenset[str], bool]] = set()
 
     def reads_of_program(self, file: str) -> tuple[KeyRead, ...]:
@@ -126,9 +137,24 @@ class _Walk:
                 if path:
                     yield KeyRead(path=path, line=CodeLine(file=call.module.file, line=node.lineno))
             elif isinstance(node, ast.Call):
+                self._note_actor(call, node)
                 followed = self.called(call, node, objects)
                 if followed is not None:
                     yield from self.reads(followed)
+
+    def _note_actor(self, call: _Call, node: ast.Call) -> None:
+        """Remember an actor that the call makes, if Ray reserves GPUs for it."""
+        made = gpus_of_actor(node, lambda name: self._class(call.module, name))
+        if made is not None:
+            name, gpus = made
+            line = CodeLine(file=call.module.file, line=node.lineno)
+            self.actors.append(GpuActor(name=name, gpus=gpus, line=line))
+
+    def _class(self, module: SourceModule, name: str) -> ast.ClassDef | None:
+        """The class that a name stands for in a file of the copy."""
+        file, name = module.imports.get(name, (module.file, name))
+        defined = self.module(file)
+        return None if defined is None else defined.classes.get(name)
 
     def called(self, call: _Call, node: ast.Call, objects: dict[str, _Call]) -> _Call | None:
         """What a call runs; None of what is not the copy's own, or does not get the configuration."""
