@@ -189,9 +189,11 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         if code is not None and code.has_trainer and not self.started.fine_tunes:
             from tuner.trainers.verl.added_parts import added_parts  # most launches lie in no copy
             from tuner.trainers.verl.batch_factors import batch_factors
+            from tuner.trainers.verl.further_calls import further_calls
 
             settings = replace(settings, added_parts=added_parts(settings, version, code))
             settings = replace(settings, batch_factors=batch_factors(settings, version, code))
+            settings = replace(settings, further_calls=further_calls(settings, code))
         if code is not None and code.has_trainer:
             settings = replace(settings, programs_beside=code.programs_beside(self.program, self.python_path))
         return LoadedConfiguration(

@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from tuner.inputs.settings import Settings
-from tuner.inputs.tree import dotted
 from tuner.language import _
 
 if TYPE_CHECKING:
     from tuner.trainers.verl.trainer_code.gpu_actors import GpuActor
     from tuner.trainers.verl.trainer_code.package import TrainerCode
-    from tuner.trainers.verl.trainer_code.sure_run import SureRun, ValueOf
+    from tuner.trainers.verl.trainer_code.sure_run import SureRun
 
 
 class FurtherGpus(Struct, frozen=True, kw_only=True):
@@ -34,8 +33,10 @@ def sure_run_of(settings: Settings, code: "TrainerCode") -> "SureRun | None":
     """What the program does; None where its configuration is not the copy's own, or nobody says what starts."""
     if not settings.defaults_of or not settings.started:
         return None
+    from tuner.trainers.verl.launch_values import values_of  # where there is a copy
+
     return settings.part(
-        "sure_run", (code, settings.started), lambda: code.sure_run(settings.started, _values_of(settings))
+        "sure_run", (code, settings.started), lambda: code.sure_run(settings.started, values_of(settings))
     )
 
 
@@ -43,15 +44,3 @@ def further_gpus(settings: Settings, code: "TrainerCode") -> FurtherGpus:
     """The GPUs that the program takes beside those of the workers."""
     run = sure_run_of(settings, code)
     return FurtherGpus() if run is None else FurtherGpus(actors=run.actors)
-
-
-def _values_of(settings: Settings) -> "ValueOf":
-    """The values of a launch, for the conditions in the code that it starts."""
-    from tuner.trainers.verl.trainer_code.conditions import OPEN  # where there is a copy
-
-    def value_of(path: tuple[str, ...], default: object) -> object:
-        key = dotted(path)
-        value = settings.get(key) if key in settings else default
-        return OPEN if isinstance(value, str) and "${" in value else value
-
-    return value_of
