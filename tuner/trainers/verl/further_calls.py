@@ -30,12 +30,12 @@ def further_calls(settings: Settings, code: "TrainerCode") -> tuple[FurtherCall,
     from tuner.trainers.verl.trainer_code.calls_of_fit import calls_of_fit  # of few launches
 
     file = f"{code.root.name}/{_TRAINER}"
-    tree = code.tree(file) if code.has_file(f"/{file}") else None
-    if tree is None:
+    text = code.text(file)
+    if text is None:
         return ()
     found = []
     for functions in (_LOG_PROBS, _GENERATES):
-        calls = calls_of_fit(tree, functions, values_of(settings))
+        calls = calls_of_fit(text, functions, values_of(settings))
         for call in _beyond_the_usual(calls):
             key = next((dotted(key) for key in call.keys if settings.is_set(dotted(key))), _DECIDES)
             found.append(FurtherCall(function=functions[0], key=key, line=f"{file}:{call.line}"))

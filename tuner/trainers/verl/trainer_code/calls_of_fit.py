@@ -5,11 +5,12 @@ Nothing is imported or run.
 
 import ast
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 
 from msgspec import Struct
 
 from tuner.trainers.verl.trainer_code.conditions import Conditions
-from tuner.trainers.verl.trainer_code.statements import words
+from tuner.trainers.verl.trainer_code.statements import parsed, words
 
 _TRAINER, _LOOP = "RayPPOTrainer", "fit"
 _SELF, _CONFIG = "self", "config"
@@ -33,12 +34,12 @@ class _Around(Struct, frozen=True, kw_only=True):
 
 
 def calls_of_fit(
-    tree: ast.Module, functions: tuple[str, ...], value_of: Callable[[tuple[str, ...], object], object]
+    text: str, functions: tuple[str, ...], value_of: Callable[[tuple[str, ...], object], object]
 ) -> tuple[LoopCall, ...]:
     """The calls of functions of the workers in the loop of verl's own trainer.
 
     Args:
-        tree: of the trainer's file.
+        text: of the trainer's file.
         functions: by any of these names, as methods.
         value_of: the values of the launch, by which conditions are decided.
     """
@@ -50,19 +51,29 @@ def calls_of_fit(
 
     conditions = Conditions(key_of=_key, value_of=value)
     calls = []
-    for node, around in _calls(_body(tree), ()):
-        if isinstance(node.func, ast.Attribute) and node.func.attr in functions:
-            asked.clear()
-            held = [_holds(one, conditions) for one in around]
-            calls.append(
-                LoopCall(
-                    line=node.lineno,
-                    holds=False if False in held else None if None in held else True,
-                    keys=tuple(dict.fromkeys(asked)),
-                    words=frozenset().union(*(words(one.test) for one in around if one.test is not None)),
-                )
+    for line, around in _calls_of(text, functions):
+        asked.clear()
+        held = [_holds(one, conditions) for one in around]
+        calls.append(
+            LoopCall(
+                line=line,
+                holds=False if False in held else None if None in held else True,
+                keys=tuple(dict.fromkeys(asked)),
+                words=frozenset().union(*(words(one.test) for one in around if one.test is not None)),
             )
+        )
     return tuple(calls)
+
+
+@lru_cache(maxsize=8)  # every proposal asks of the same trainer
+def _calls_of(text: str, functions: tuple[str, ...]) -> tuple[tuple[int, tuple[_Around, ...]], ...]:
+    """The lines of the calls and the conditions around each; none of what is no Python."""
+    tree = parsed(text)
+    return tuple(
+        (node.lineno, around)
+        for node, around in _calls([] if tree is None else _body(tree), ())
+        if isinstance(node.func, ast.Attribute) and node.func.attr in functions
+    )
 
 
 def _body(tree: ast.Module) -> list[ast.stmt]:

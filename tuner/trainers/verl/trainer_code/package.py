@@ -251,9 +251,9 @@ class TrainerCode:
 
         file = program if program.endswith(".py") else f"{program.replace('.', '/')}.py"
         inside = re.search(rf"(?:^|/)({re.escape(self.root.name)}/.*)", file)
-        return SureRun() if inside is None else sure_run(inside[1], self._text, value_of)
+        return SureRun() if inside is None else sure_run(inside[1], self.text, value_of)
 
-    def _text(self, path: str) -> str | None:
+    def text(self, path: str) -> str | None:
         """The text of one file by its path below the base; None where it has no such file."""
         name = str(self.root.parent / path)
         if name not in self._snapshot.states:

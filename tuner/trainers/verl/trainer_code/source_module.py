@@ -5,8 +5,11 @@ Source: OmegaConf 2.3 ``omegaconf.py`` (``merge``, ``unsafe_merge``, ``update``)
 """
 
 import ast
+from functools import lru_cache
 
 from msgspec import Struct
+
+from tuner.trainers.verl.trainer_code.statements import parsed
 
 _SELF = "self"
 _OMEGACONF = "OmegaConf"
@@ -37,8 +40,12 @@ def _functions(body: list[ast.stmt]) -> dict[str, Function]:
     return {part.name: part for part in body if isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef)}
 
 
-def source_module(file: str, tree: ast.Module) -> SourceModule:
-    """What a parsed file of a copy has; ``file`` is its path below the folder that holds the package."""
+@lru_cache(maxsize=64)  # several checks, of every proposal, follow the same program
+def source_module(file: str, text: str) -> SourceModule | None:
+    """What a file of a copy has, by its path below the folder of the package; None of what is no Python."""
+    tree = parsed(text)
+    if tree is None:
+        return None
     nodes = list(ast.walk(tree))
     return SourceModule(
         file=file,

@@ -17,7 +17,6 @@ from tuner.trainers.verl.trainer_code.code_line import CodeLine
 from tuner.trainers.verl.trainer_code.conditions import OPEN, Conditions
 from tuner.trainers.verl.trainer_code.gpu_actors import GpuActor, gpus_of_actor
 from tuner.trainers.verl.trainer_code.source_module import Function, SourceModule, methods_of, source_module
-from tuner.trainers.verl.trainer_code.statements import parsed
 from tuner.trainers.verl.trainer_code.sure_parts import sure_nodes, sure_statements
 
 _CONFIG, _SELF = "config", "self"
@@ -105,8 +104,7 @@ class _Walk:
     def module(self, file: str) -> SourceModule | None:
         if file not in self.modules:
             text = self._text_of(file)
-            tree = None if text is None else parsed(text)
-            self.modules[file] = None if tree is None else source_module(file, tree)
+            self.modules[file] = None if text is None else source_module(file, text)
         return self.modules[file]
 
     def reads(self, call: _Call) -> Iterator[KeyRead]:
