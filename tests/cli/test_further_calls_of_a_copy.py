@@ -26,14 +26,20 @@ TRAINER = """class RayPPOTrainer:
 LAUNCH = (
     "python3 -m {program} algorithm.adv_estimator=grpo actor_rollout_ref.rollout.name=vllm "
     "actor_rollout_ref.model.path=Qwen/Qwen2.5-0.5B-Instruct actor_rollout_ref.actor.use_dynamic_bsz=True "
-    "+actor_rollout_ref.actor.keeps_hints=True\n"
+    "+{added}\n"
 )
+ADDED = "actor_rollout_ref.actor.keeps_hints=True"
 USUAL = "old = self.actor_rollout_wg.compute_log_prob(batch)"
 FURTHER = "hinted = self.actor_rollout_wg.compute_log_prob(batch)"
 
 
 def advised(
-    folder: Path, *, usual: str = USUAL, further: str = FURTHER, program: str = "verl.trainer.main_ppo"
+    folder: Path,
+    *,
+    usual: str = USUAL,
+    further: str = FURTHER,
+    program: str = "verl.trainer.main_ppo",
+    added: str = ADDED,
 ) -> dict[str, Any]:
     """The answer on a launch in a repository with a copy of verl 0.4.1."""
     for name in (".git", "verl/trainer/config", "verl/trainer/ppo"):
@@ -44,7 +50,7 @@ def advised(
         (folder / "verl" / "trainer" / f"{name}.py").write_text("from verl.trainer.ppo import ray_trainer\n")
     text = TRAINER.replace("{usual}", usual).replace("{further}", further)
     (folder / "verl" / "trainer" / "ppo" / "ray_trainer.py").write_text(text)
-    (folder / "run.sh").write_text(LAUNCH.format(program=program))
+    (folder / "run.sh").write_text(LAUNCH.format(program=program, added=added))
     answer = run("advise", str(folder / "run.sh"), "--gpu", "h100-sxm", "-f", "json")
     assert answer.code == 0, answer.err
     report: dict[str, Any] = json.loads(answer.out)
@@ -110,3 +116,6 @@ def test_keys_that_a_launch_adds_and_the_copy_reads_are_said_not_to_be_modelled(
     key = "actor_rollout_ref.actor.keeps_hints"
     assert advised(tmp_path / "read", further=reads)["premises"]["keys_of_copy"] == [key]
     assert advised(tmp_path / "unread", further="pass")["premises"]["keys_of_copy"] == []
+    loads = "model = AutoModel.from_pretrained(path, torch_dtype=self.torch_dtype)"
+    added = "actor_rollout_ref.model.torch_dtype=bfloat16"
+    assert advised(tmp_path / "loads", further=loads, added=added)["premises"]["keys_of_copy"] == []

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from tuner.inputs.settings import Settings
 from tuner.inputs.tree import contains, split_key
 from tuner.trainers.key_facts import KeyKind
+from tuner.trainers.verl.added_parts import HOW_IT_LOADS
 from tuner.trainers.verl.coverage.tables import PPO_COVERAGE
 from tuner.trainers.verl.defaults import FINE_TUNING_CONFIGS, PPO_CONFIGS, has_config, read_defaults
 from tuner.trainers.verl.recipes import RECIPES
@@ -48,7 +49,7 @@ def _added(settings: Settings, code: "TrainerCode") -> Iterator[str]:
     parts = {part.key for part in settings.added_parts}
     for key in settings.user_keys:
         last = key.rpartition(".")[2]
-        if last in words or key in parts or any(map(_is_handed_on, split_key(key))):
+        if last in words or last in HOW_IT_LOADS or key in parts or any(map(_is_handed_on, split_key(key))):
             continue
         if settings.get(key) and code.names_key(last) and code.line_that_reads((last,)) is not None:
             yield key
