@@ -40,6 +40,7 @@ def run_sft(config):
     trainer = FSDPSFTTrainer(config=config)
     trainer.fit()
 """
+EPOCHS = "self.config.trainer.total_epochs"
 SMOOTHS = "self.loss = Loss(label_smoothing=self.config.trainer.smoothing)"
 
 
@@ -89,6 +90,12 @@ def test_a_key_that_the_program_reads_on_its_way_ends_the_job(repository: Path) 
         f"with suppress(AttributeError):\n            {SMOOTHS}",
         "self.loss = self.other.config.trainer.smoothing",
         "self.loss = self.config.nothing.smoothing",
+        f"if self.config.trainer.total_epochs == 0:\n            {SMOOTHS}",
+        f"self.config.trainer.total_epochs = 7\n        if {EPOCHS}:\n            {SMOOTHS}",
+        f"if self.config.trainer.total_epochs in self.epochs:\n            {SMOOTHS}",
+        f"self.config = OmegaConf.merge(self.config, self.more)\n        {SMOOTHS}",
+        f"self.config.merge_with(self.more)\n        {SMOOTHS}",
+        f"OmegaConf.update(self.config, 'trainer.smoothing', 0.1)\n        {SMOOTHS}",
     ],
 )
 def test_a_read_that_is_not_sure_says_nothing(repository: Path, read: str) -> None:
@@ -97,3 +104,31 @@ def test_a_read_that_is_not_sure_says_nothing(repository: Path, read: str) -> No
 
 def test_a_key_that_the_launch_adds_is_there(repository: Path) -> None:
     assert missing(advised(repository, SMOOTHS, "+trainer.smoothing=0.1")) == []
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        f"if self.config.trainer.total_epochs > 0:\n            {SMOOTHS}",
+        f"if self.config.trainer.get('plain', False):\n            return None\n        {SMOOTHS}",
+        f"if self.plain and not self.config.trainer.save_freq:\n            return None\n        {SMOOTHS}",
+        "self.loss = self.config.trainer.total_epochs > 0 and self.config.trainer.smoothing",
+        "self.loss = self.config.trainer.smoothing if 'total_epochs' in self.config.trainer else 0.0",
+        f"self.smoothing = heap.merge(self.parts)\n        {SMOOTHS}",
+    ],
+)
+def test_a_condition_on_the_configuration_is_decided_by_the_launch(repository: Path, read: str) -> None:
+    (message,) = missing(advised(repository, read))
+    assert "reads trainer.smoothing" in message
+
+
+def test_what_the_launch_sets_may_lead_elsewhere(repository: Path) -> None:
+    read = f"if self.config.trainer.get('plain', False):\n            return None\n        {SMOOTHS}"
+    assert missing(advised(repository, read, "+trainer.plain=True")) == []
+
+
+def test_a_key_of_no_section_is_missed_as_well(repository: Path) -> None:
+    read = "self.loss = Loss(label_smoothing=self.config.smoothing)"
+    (message,) = missing(advised(repository, read))
+    assert "verl/trainer/fsdp_sft_trainer.py:9 reads smoothing" in message
+    assert missing(advised(repository, read, "+smoothing=0.1")) == []

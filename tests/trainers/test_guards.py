@@ -5,11 +5,13 @@ from types import ModuleType
 
 import pytest
 
+from tests.tables import scene, table
 from tuner.findings import Rule
 from tuner.trainers.verl.checks import RULES
 from tuner.trainers.verl.checks.guards import CodeGuard, RefusedBy, guards_of
 from tuner.trainers.verl.checks.guards_by_release import read
 from tuner.trainers.verl.releases import BUNDLED, PREVIEWS
+from tuner.trainers.verl.source import source_of
 from tuner.trainers.verl.trainer_code.package import TrainerCode
 
 REFUSING = [(rule, module) for rule, module in RULES if rule.refuses]
@@ -118,3 +120,29 @@ def test_a_construct_is_found_in_a_copy_that_moved_its_file(code_of_rule: str, t
 
     lines = [str(line) for guard in guards for line in guard.lines(TrainerCode(tmp_path / "verl"))]
     assert lines == [f"verl/novel.py:{_MOVED[code_of_rule].count(chr(10))}"]
+
+
+@pytest.mark.parametrize(
+    ("rule", "module"),
+    [(rule, module) for rule, module in REFUSING if guards_of(module)],
+    ids=[rule.code for rule, module in REFUSING if guards_of(module)],
+)
+def test_every_refusal_of_an_example_rests_on_a_guard_that_concerns_it(
+    rule: Rule, module: ModuleType
+) -> None:
+    """A refusal on which no guard bears would stand in a copy of the trainer that never makes it."""
+    examples = table(rule.name)
+    scenes = [scene(examples.bad_base, examples.bad)]
+    scenes += [scene(row.base, row.set) for row in examples.rows if row.finds]
+    refusals = [
+        (version, finding, one.workload)
+        for one in scenes
+        for version in (source_of(one.settings, one.version).version,)
+        for finding in module.check(one.settings, one.workload, version)
+        if finding.refuses
+    ]
+
+    assert refusals
+    for version, finding, workload in refusals:
+        resting = [guard for guard in guards_of(module) if guard.concerns(finding, workload)]
+        assert any(version in guard.releases for guard in resting), (version, finding.message)

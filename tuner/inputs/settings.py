@@ -82,6 +82,14 @@ class AddedPart(Struct, frozen=True, kw_only=True):
     line: str  # of the code, for messages
 
 
+class FurtherCall(Struct, frozen=True, kw_only=True):
+    """A pass over the batch that the loop of a copy of the trainer makes once more than any release does."""
+
+    function: str  # of the workers
+    key: str  # that decides it
+    line: str  # of the code, for messages
+
+
 class BatchFactor(Struct, frozen=True, kw_only=True):
     """A size of the batch that a copy of the trainer multiplies by keys of its own."""
 
@@ -126,6 +134,7 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
             None where the release would run. Of a project on a copy that is not here, what is known of that
             one's code.
         added_parts: what the copy of the trainer that would run adds to the job, and the user switches on.
+        further_calls: passes that the loop of that copy makes once more than any release does.
         batch_factors: by what that copy multiplies sizes of the batch, where no release does.
         built_models: which models the program of that copy makes for settings; None where the release would
             run.
@@ -150,6 +159,7 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
     defaults_of: str = ""
     has_statement: Callable[..., bool] | None = None
     added_parts: tuple[AddedPart, ...] = ()
+    further_calls: tuple[FurtherCall, ...] = ()
     batch_factors: tuple[BatchFactor, ...] = ()
     built_models: "Callable[[Settings], BuiltModels] | None" = None
     newest_required: Callable[[str], str | None] | None = None

@@ -32,7 +32,7 @@ _FILLS_WORKERS = ("ActorRolloutRef", "ref_module_fsdp", "from_pretrained", "get_
 _OF_WORKERS = (("reward_model",), ("critic",))
 #: Arguments of transformers that say how a model is loaded, and name none.
 #: Source: transformers 5.24.0 ``modeling_utils.py`` (``PreTrainedModel.from_pretrained``).
-_HOW_IT_LOADS = frozenset(
+HOW_IT_LOADS = frozenset(
     {
         *("attn_implementation", "torch_dtype", "dtype", "device_map", "trust_remote_code"),
         *("low_cpu_mem_usage", "use_safetensors", "ignore_mismatched_sizes", "local_files_only"),
@@ -95,7 +95,7 @@ def _is_on(settings: Settings, section: Path, key: str) -> bool:
 
 def _part(section: Path, key: str, code: "TrainerCode") -> AddedPart | None:
     name = section[-1]
-    if len(name) < _LEAST_LETTERS or name in _HOW_IT_LOADS:
+    if len(name) < _LEAST_LETTERS or name in HOW_IT_LOADS:
         return None
     find = partial(code.line_of_name, name, outside=_OTHER_PROGRAMS)
     is_option = section[:-1] in _OF_WORKERS and split_key(key) == section

@@ -1,25 +1,35 @@
 """The keys of a launch that a copy of verl has of its own: what they do there no release tells."""
 
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
 from tuner.inputs.settings import Settings
 from tuner.inputs.tree import contains, split_key
 from tuner.trainers.key_facts import KeyKind
+from tuner.trainers.verl.added_parts import HOW_IT_LOADS
 from tuner.trainers.verl.coverage.tables import PPO_COVERAGE
 from tuner.trainers.verl.defaults import FINE_TUNING_CONFIGS, PPO_CONFIGS, has_config, read_defaults
 from tuner.trainers.verl.recipes import RECIPES
 
+if TYPE_CHECKING:
+    from tuner.trainers.verl.trainer_code.package import TrainerCode
+
 _KNOWN = (KeyKind.MODELLED, KeyKind.NO_EFFECT)
 
 
-def keys_of_copy(settings: Settings, version: str) -> tuple[str, ...]:
-    """The keys that the user sets and the copy has, but not the release that it is read as.
+def keys_of_copy(settings: Settings, version: str, code: "TrainerCode | None" = None) -> tuple[str, ...]:
+    """The keys that the user sets and the copy has or reads, but not the release that it is read as.
 
     Args:
         settings: laid on the configuration of the copy; of others there are none.
         version: the release that the copy is read as.
+        code: of the copy, which may read keys that its configuration lacks.
     """
     if not settings.defaults_of or settings.program is not None:
         return ()
     keys = [key for key in settings.user_keys if contains(settings.defaults, split_key(key))]
+    if code is not None and code.has_trainer:
+        keys += _added(settings, code)
     configs = [config for config in (*PPO_CONFIGS, *FINE_TUNING_CONFIGS) if has_config(version, config)]
     released = [read_defaults(version, config).tree for config in configs]
     released += [recipe.tree for recipe in RECIPES]
@@ -27,3 +37,24 @@ def keys_of_copy(settings: Settings, version: str) -> tuple[str, ...]:
     counted = {key for factor in settings.batch_factors for key in factor.keys}
     own = [key for key in own if key not in counted]
     return tuple(key for key in own if PPO_COVERAGE.classification(key, version).kind not in _KNOWN)
+
+
+def _added(settings: Settings, code: "TrainerCode") -> Iterator[str]:
+    """The keys that a launch adds and does not switch off, where code of the copy reads their last word.
+
+    A last word that other keys have as well says nothing, nor one in a section that is handed on as it is. A
+    part that is named as left out is not named twice.
+    """
+    words = {key.rpartition(".")[2] for key in settings.released}
+    parts = {part.key for part in settings.added_parts}
+    for key in settings.user_keys:
+        last = key.rpartition(".")[2]
+        if last in words or last in HOW_IT_LOADS or key in parts or any(map(_is_handed_on, split_key(key))):
+            continue
+        if settings.get(key) and code.names_key(last) and code.line_that_reads((last,)) is not None:
+            yield key
+
+
+def _is_handed_on(section: str) -> bool:
+    """Whether what is set in a section goes to a model or an engine as it is."""
+    return section.startswith("override_") or section.endswith("_kwargs")

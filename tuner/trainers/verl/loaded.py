@@ -156,7 +156,7 @@ class LoadedConfiguration(Struct, frozen=True, kw_only=True):
             return ()
         from tuner.trainers.verl import keys_of_copy
 
-        return keys_of_copy.keys_of_copy(self.settings, self.version)
+        return keys_of_copy.keys_of_copy(self.settings, self.version, self.code)
 
     def keys_of_fields(  # noqa: D102
         self, workload: Workload

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from functools import cache, partial
 
 from tuner.inputs.convert import as_integer
-from tuner.inputs.settings import AddedPart, Settings
+from tuner.inputs.settings import AddedPart, FurtherCall, Settings
 from tuner.inputs.tree import dotted, leaves
 from tuner.language import _
 from tuner.trainers.coverage import Coverage
@@ -80,7 +80,8 @@ def left_out(settings: Settings, workload: Workload, *, version: str) -> tuple[L
     job = OmissionContext(settings=settings, workload=workload, version=generation, reaches=reaches)
     added = map(partial(_added, settings), settings.added_parts)
     parts = (*_short_episodes(settings), *_own_turns(settings), *_tool_texts(settings))
-    return (*coverage.left_out(job), *added, *parts)
+    further = map(partial(_further, settings), settings.further_calls)
+    return (*coverage.left_out(job), *added, *further, *parts)
 
 
 def _added(settings: Settings, part: AddedPart) -> LeftOut:
@@ -97,6 +98,20 @@ def _added(settings: Settings, part: AddedPart) -> LeftOut:
         value=settings.get(part.key),
         origin=settings.origin(part.key),
         reason=reason.format(line=part.line),
+        affects=Affects.SECONDS,
+    )
+
+
+def _further(settings: Settings, call: FurtherCall) -> LeftOut:
+    """A pass over the batch that the loop of a copy of verl makes once more."""
+    return LeftOut(
+        name=_("a further {function} of each step").format(function=call.function),
+        key=call.key,
+        value=settings.get(call.key),
+        origin=settings.origin(call.key),
+        reason=_("{line} of this copy of verl calls it once more than any release does").format(
+            line=call.line
+        ),
         affects=Affects.SECONDS,
     )
 

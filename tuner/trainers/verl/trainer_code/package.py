@@ -23,8 +23,8 @@ from tuner.units import MIB
 
 if TYPE_CHECKING:
     from tuner.trainers.verl.trainer_code.key_search import KeySearch
-    from tuner.trainers.verl.trainer_code.required_keys import KeyRead
     from tuner.trainers.verl.trainer_code.requirements import Requirement
+    from tuner.trainers.verl.trainer_code.sure_run import SureRun, ValueOf
 
 _TRAINER = "trainer"  # the folder of the package that holds the programs
 _MOST_OF_FILE = 4 * MIB
@@ -246,17 +246,18 @@ class TrainerCode:
 
         return dataclass_fields(self._snapshot.files.texts, name)
 
-    def required_keys(self, program: str) -> "tuple[KeyRead, ...]":
-        """The keys of the whole configuration that a program reads for sure and without a default.
+    def sure_run(self, program: str, value_of: "ValueOf") -> "SureRun":
+        """What a program surely does: the keys that it reads without a default, the actors that it makes.
 
         Args:
             program: the module or file that is started.
+            value_of: the values of the launch, by which conditions on the way are decided.
         """
-        from tuner.trainers.verl.trainer_code.required_keys import required_keys  # where a copy is started
+        from tuner.trainers.verl.trainer_code.sure_run import SureRun, sure_run  # where a copy is started
 
         file = program if program.endswith(".py") else f"{program.replace('.', '/')}.py"
         inside = re.search(rf"(?:^|/)({re.escape(self.root.name)}/.*)", file)
-        return () if inside is None else required_keys(inside[1], self.text)
+        return SureRun() if inside is None else sure_run(inside[1], self.text, value_of)
 
     def text(self, path: str) -> str | None:
         """The text of one file by its path below the base; None where it has no such file."""

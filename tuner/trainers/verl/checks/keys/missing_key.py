@@ -14,8 +14,8 @@ An author whose own launches all set such a key does not notice that the YAML la
 
 When it does not apply
 ----------------------
-A key whose section is missing as well, and one that some file on the way names in a text or assigns to.
-A read under a condition, behind a return, in a ``try`` or in a part that is not followed.
+A key below a section that is missing as well, and one that some file on the way names in a text or assigns to.
+A read under a condition, behind a return, in a ``try`` or in a part that is not followed; a condition on keys of the configuration alone is decided by their values.
 A program that merges another configuration into its own.
 
 Sources
@@ -34,6 +34,7 @@ from tuner.language import N_, _
 from tuner.trainers.verl.checks.guards import RefusedBy
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import report
+from tuner.trainers.verl.checks.started_program import sure_run_of
 from tuner.trainers.verl.programs import Program, program_of
 from tuner.workload import Workload
 
@@ -83,23 +84,21 @@ def check_of_copy(
     settings: Settings, _workload: Workload, _version: str, code: "TrainerCode"
 ) -> Iterator[Finding]:
     """A finding for each key that the program of a copy reads."""
-    if not settings.defaults_of or not settings.started:
-        return
-    said = set()
-    for read in code.required_keys(settings.started):
+    run, said = sure_run_of(settings, code), set()
+    for read in () if run is None else run.keys:
         if read.path not in said and _is_missing(settings, read.path):
             said.add(read.path)
             yield _finding(settings, dotted(read.path), str(read.line))
 
 
 def _is_missing(settings: Settings, path: tuple[str, ...]) -> bool:
-    """Whether a section that is there lacks the key; a section of the whole that is not there says nothing."""
+    """Whether a section that is there lacks the key, or the whole does; one below no section says nothing."""
     at: object = settings.tree
     for depth, name in enumerate(path):
         if not isinstance(at, Mapping):
             return False  # an attribute of a value
         if name not in at:
-            return 0 < depth == len(path) - 1
+            return depth == len(path) - 1
         at = at[name]
     return False
 

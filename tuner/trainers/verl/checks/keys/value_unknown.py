@@ -71,6 +71,7 @@ GUARDS = (
     CodeGuard(words="lr_scheduler_type FSDPOptimizerConfig", key="lr_scheduler_type", releases=_REGISTRY),
     CodeGuard(words="FSDPEngineConfig strategy", key="strategy", releases=_REGISTRY),
     CodeGuard(words="McoreEngineConfig dtype", key="megatron.dtype", releases=Releases(since="0.6.1")),
+    CodeGuard(words="allowed_dtypes field_name", key="_dtype", releases=Releases(since="0.9.0")),
     CodeGuard(words="RouterReplayConfig", key="router_replay.mode", releases=Releases(since="0.7.0")),
     CodeGuard(words="adv_estimator RLOO", key="adv_estimator", releases=Releases(until="0.6.0")),
     CodeGuard(words="get_adv_estimator_fn", key="adv_estimator", releases=Releases(since="0.4.1")),

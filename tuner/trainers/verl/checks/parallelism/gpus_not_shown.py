@@ -4,6 +4,7 @@ What it checks
 --------------
 ``trainer.n_gpus_per_node`` against the devices of ``CUDA_VISIBLE_DEVICES``, or of its like, that a script exports or puts in front of the program, and against ``ray_kwargs.ray_init.num_gpus``, for a job of one node.
 The override asks for as many GPUs as there are to see; the other way is a line of the script that shows more of them.
+In a copy of verl whose program makes an actor of its own with GPUs, such as a judge of rewards, these count as well, and there is no override: the workers' batches may not divide by what is left.
 
 Why it matters
 --------------
@@ -23,6 +24,7 @@ verl 0.4.1 ``trainer/ppo/ray_trainer.py:108-117``, 0.9.1 ``single_controller/ray
 """
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from tuner.counted import counted
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
@@ -32,7 +34,11 @@ from tuner.language import N_, _
 from tuner.trainers.verl.checks.guards import CodeGuard
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
+from tuner.trainers.verl.checks.started_program import FurtherGpus, further_gpus
 from tuner.workload import Workload
+
+if TYPE_CHECKING:
+    from tuner.trainers.verl.trainer_code.package import TrainerCode
 
 RULE = Rule(
     code="CFG201",
@@ -54,15 +60,32 @@ _ADDRESSES = ("ray_kwargs.ray_init.address", "ray_init.address")
 
 def check(settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:
     """A finding where a node of the job has more GPUs than its Ray sees."""
+    yield from _findings(settings, workload, version, None)
+
+
+def check_of_copy(
+    settings: Settings, workload: Workload, version: str, code: "TrainerCode"
+) -> Iterator[Finding]:
+    """The same, with the actors of a copy's program."""
+    yield from _findings(settings, workload, version, code)
+
+
+def _findings(
+    settings: Settings, workload: Workload, version: str, code: "TrainerCode | None"
+) -> Iterator[Finding]:
     shown = _shown(settings, version)
     asked = settings.integer(_PER_NODE, default=8)
-    if shown is None or asked <= shown.value or settings.integer(_NODES, default=1) != 1:
+    if shown is None or settings.integer(_NODES, default=1) != 1:
         return
     if any(settings.get(key) is not None for key in _ADDRESSES):
         return
+    further = FurtherGpus() if code is None else further_gpus(settings, code)
+    wanted = asked + further.count
+    if wanted <= shown.value:
+        return
     message = _(
         "{key}={asked} and {text} ({place}): the Ray that the program starts sees {shown}, and {release} "
-        "wants {asked}"
+        "wants {wanted}"
     ).format(
         key=_PER_NODE,
         asked=asked,
@@ -70,18 +93,27 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
         place=shown.location,
         shown=counted(shown.value, "GPU"),
         release=workload.release,
+        wanted=wanted,
     )
     yield report(
         RULE,
         settings,
         message,
         keys=[_PER_NODE],
-        overrides=[assign(settings, _PER_NODE, shown.value)],
-        notes=(
-            _("Or show {asked} devices by {name}.").format(asked=asked, name=shown.text.partition("=")[0]),
-            _("A Ray that runs on the machine before the script does has the devices of its own start."),
-        ),
+        overrides=() if further.count else [assign(settings, _PER_NODE, shown.value)],
+        notes=_notes(shown, wanted, further),
     )
+
+
+def _notes(shown: Count, wanted: int, further: FurtherGpus) -> Iterator[str]:
+    if further.count:
+        beside = _("{actors} takes {gpus} beside the workers.")
+        yield beside.format(actors=further, gpus=counted(further.count, "GPU"))
+    show = (
+        _("Show {wanted} devices by {name}.") if further.count else _("Or show {wanted} devices by {name}.")
+    )
+    yield show.format(wanted=wanted, name=shown.text.partition("=")[0])
+    yield _("A Ray that runs on the machine before the script does has the devices of its own start.")
 
 
 def _shown(settings: Settings, version: str) -> Count | None:

@@ -45,7 +45,14 @@ RULE = Rule(
     refuses=True,
 )
 
-GUARDS = (CodeGuard(words="checkpoint_engine backend naive", releases=Releases(since="0.9.0")),)
+GUARDS = (
+    CodeGuard(words="checkpoint_engine backend naive", releases=Releases(since="0.9.0"), key="trainer_mode"),
+    CodeGuard(  # which waits for the same processes twice
+        words="CheckpointEngineManager update_weights build_process_group rollout",
+        fails=True,
+        releases=Releases(since="0.7.1"),
+    ),
+)
 
 
 def check(settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:
@@ -64,7 +71,7 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
                     "{key}={backend} reaches only engines on the trainer's GPUs: {release} asserts "
                     "another one under trainer_mode=separate_async"
                 ).format(key=key, backend=backend, release=workload.release),
-                keys=[key],
+                keys=[key, *filter(None, [source.key("v1_mode")])],
                 overrides=[assign(settings, key, "nccl")],
                 phase=Phase.UPDATE_WEIGHTS,
             )

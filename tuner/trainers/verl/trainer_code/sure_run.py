@@ -1,8 +1,8 @@
-"""The keys that a program of a copy of the trainer cannot do without: read as attributes, on its way.
+"""What a program of a copy of the trainer surely does: the keys that it reads, the actors that it makes.
 
-OmegaConf raises for an attribute that a configuration does not have. Followed are the calls from ``main`` on
-that hand the whole configuration on, into functions, classes and their methods, through the copy's own files.
-Nothing is imported or run.
+Followed are the calls from ``main`` on that hand the whole configuration on, into functions, classes and
+their methods, through the copy's own files. A condition on keys of the configuration is decided by their
+values. Nothing is imported or run.
 
 Source: OmegaConf 2.1 and later, ``dictconfig.py`` (``__getattr__`` raises ``ConfigAttributeError``).
 """
@@ -14,13 +14,15 @@ from itertools import islice
 from msgspec import Struct
 
 from tuner.trainers.verl.trainer_code.code_line import CodeLine
-from tuner.trainers.verl.trainer_code.statements import parsed
+from tuner.trainers.verl.trainer_code.sure_conditions import OPEN, Conditions
+from tuner.trainers.verl.trainer_code.gpu_actors import GpuActor, gpus_of_actor
+from tuner.trainers.verl.trainer_code.source_module import Function, SourceModule, methods_of, source_module
 from tuner.trainers.verl.trainer_code.sure_parts import sure_nodes, sure_statements
 
 _CONFIG, _SELF = "config", "self"
 _MOST_CALLS = 500
-_MERGE = "merge"  # of OmegaConf, which lays a configuration on another
-_Function = ast.FunctionDef | ast.AsyncFunctionDef
+ValueOf = Callable[[tuple[str, ...], object], object]
+"""The value of a key of the configuration, or what is handed with it where there is no such key."""
 
 
 class KeyRead(Struct, frozen=True, kw_only=True):
@@ -30,62 +32,79 @@ class KeyRead(Struct, frozen=True, kw_only=True):
     line: CodeLine
 
 
-class _Module(Struct, frozen=True, kw_only=True):
-    """A file of the copy: what it defines, and from where it has other names."""
+class SureRun(Struct, frozen=True, kw_only=True):
+    """What a program surely does; nothing where the configuration is changed on the way."""
 
-    file: str
-    functions: dict[str, _Function]
-    classes: dict[str, ast.ClassDef]
-    imports: dict[str, tuple[str, str]]  # the file and the name there
-    texts: frozenset[str]  # every string constant
-    stored: frozenset[str]  # attributes that are assigned to
-    changes: bool  # something lays another configuration on it, or takes keys that it lacks
+    keys: tuple[KeyRead, ...] = ()
+    actors: tuple[GpuActor, ...] = ()
 
 
 class _Call(Struct, frozen=True, kw_only=True):
     """A function that is called, with the names in it that stand for the whole configuration."""
 
-    module: _Module
-    function: _Function
+    module: SourceModule
+    function: Function
     roots: frozenset[str]
     owner: ast.ClassDef | None = None
     holds: bool = False  # ``self.config`` is the whole configuration
 
 
-def required_keys(file: str, text_of: Callable[[str], str | None]) -> tuple[KeyRead, ...]:
-    """The keys that a program reads for sure; none where the configuration is changed on the way.
+def sure_run(file: str, text_of: Callable[[str], str | None], value_of: ValueOf) -> SureRun:
+    """What a program surely does.
 
     Args:
         file: of the program, below the folder that holds the package.
         text_of: the text of a file of the copy; None of one that is not there.
+        value_of: the values of the launch, by which conditions are decided.
     """
-    walk = _Walk(text_of)
-    main = walk.module(file)
-    start = None if main is None else main.functions.get("main")
-    if main is None or start is None or not start.args.args:
-        return ()
-    root = start.args.args[0].arg
-    reads = tuple(islice(walk.reads(_Call(module=main, function=start, roots=frozenset({root}))), 1000))
-    modules = [one for one in walk.modules.values() if one is not None]
-    if any(one.changes for one in modules):
-        return ()
-    known = frozenset().union(*(one.texts | one.stored for one in modules))
-    return tuple(read for read in reads if read.path[-1] not in known)
+    assigned: frozenset[str] = frozenset()  # keys that decided something and get other values on the way
+    while True:
+        walk = _Walk(text_of, value_of, assigned)
+        reads = walk.reads_of_program(file)
+        modules = [one for one in walk.modules.values() if one is not None]
+        if any(one.changes for one in modules):
+            return SureRun()
+        stored = frozenset().union(*(one.stored for one in modules))
+        if walk.decided & stored <= assigned:
+            break
+        assigned |= walk.decided & stored
+    known = stored.union(*(one.texts for one in modules))
+    return SureRun(
+        keys=tuple(read for read in reads if read.path[-1] not in known), actors=tuple(walk.actors)
+    )
 
 
 class _Walk:
     """The way through the calls; each is followed once."""
 
-    def __init__(self, text_of: Callable[[str], str | None]) -> None:
+    def __init__(
+        self, text_of: Callable[[str], str | None], value_of: ValueOf, assigned: frozenset[str]
+    ) -> None:
         self._text_of = text_of
-        self.modules: dict[str, _Module | None] = {}
+        self._value_of = value_of
+        self._assigned = assigned
+        self.decided: set[str] = set()  # the last words of keys whose values were asked for
+        self.modules: dict[str, SourceModule | None] = {}
+        self.actors: list[GpuActor] = []
         self._seen: set[tuple[str, int, frozenset[str], bool]] = set()
 
-    def module(self, file: str) -> _Module | None:
+    def reads_of_program(self, file: str) -> tuple[KeyRead, ...]:
+        main = self.module(file)
+        start = None if main is None else main.functions.get("main")
+        if main is None or start is None or not start.args.args:
+            return ()
+        root = start.args.args[0].arg
+        call = _Call(module=main, function=start, roots=frozenset({root}))
+        return tuple(islice(self.reads(call), 1000))
+
+    def _value(self, key: tuple[str, ...], default: object) -> object:
+        self.decided.add(key[-1])
+        return OPEN if key[-1] in self._assigned else self._value_of(key, default)
+
+    def module(self, file: str) -> SourceModule | None:
         if file not in self.modules:
             text = self._text_of(file)
-            tree = None if text is None else parsed(text)
-            self.modules[file] = None if tree is None else _module(file, tree)
+            self.modules[file] = None if text is None else source_module(file, text)
         return self.modules[file]
 
     def reads(self, call: _Call) -> Iterator[KeyRead]:
@@ -94,8 +113,9 @@ class _Walk:
             return
         self._seen.add(key)
         objects: dict[str, _Call] = {}  # by the variables that hold them, calls of their classes
-        for statement in sure_statements(call.function.body):
-            nodes = list(sure_nodes(statement))
+        holds = Conditions(key_of=lambda node: _path(node, call), value_of=self._value).holds
+        for statement in sure_statements(call.function.body, holds):
+            nodes = list(sure_nodes(statement, holds))
             yield from self._of_statement(call, nodes, objects)
             _note_object(self, call, statement, objects)
             if isinstance(statement, ast.Assign):
@@ -115,9 +135,24 @@ class _Walk:
                 if path:
                     yield KeyRead(path=path, line=CodeLine(file=call.module.file, line=node.lineno))
             elif isinstance(node, ast.Call):
+                self._note_actor(call, node)
                 followed = self.called(call, node, objects)
                 if followed is not None:
                     yield from self.reads(followed)
+
+    def _note_actor(self, call: _Call, node: ast.Call) -> None:
+        """Remember an actor that the call makes, if Ray reserves GPUs for it."""
+        made = gpus_of_actor(node, lambda name: self._class(call.module, name))
+        if made is not None:
+            name, gpus = made
+            line = CodeLine(file=call.module.file, line=node.lineno)
+            self.actors.append(GpuActor(name=name, gpus=gpus, line=line))
+
+    def _class(self, module: SourceModule, name: str) -> ast.ClassDef | None:
+        """The class that a name stands for in a file of the copy."""
+        file, name = module.imports.get(name, (module.file, name))
+        defined = self.module(file)
+        return None if defined is None else defined.classes.get(name)
 
     def called(self, call: _Call, node: ast.Call, objects: dict[str, _Call]) -> _Call | None:
         """What a call runs; None of what is not the copy's own, or does not get the configuration."""
@@ -133,7 +168,7 @@ class _Walk:
         return None
 
     def _named(self, call: _Call, name: str, node: ast.Call) -> _Call | None:
-        module: _Module | None = call.module
+        module: SourceModule | None = call.module
         assert module is not None
         if name in module.imports:
             file, name = module.imports[name]
@@ -147,7 +182,7 @@ class _Walk:
         owner = module.classes.get(name)
         if owner is None:
             return None
-        made = _methods(owner).get("__init__")
+        made = methods_of(owner).get("__init__")
         if made is None:
             return _of_class(module, owner)
         roots = _handed(call, node, made, skip=1)
@@ -155,7 +190,7 @@ class _Walk:
         return _Call(module=module, function=made, roots=roots, owner=owner, holds=holds)
 
     def _method(self, call: _Call, of: _Call, name: str, node: ast.Call) -> _Call | None:
-        method = None if of.owner is None else _methods(of.owner).get(name)
+        method = None if of.owner is None else methods_of(of.owner).get(name)
         if method is None:
             return None
         roots = _handed(call, node, method, skip=1)
@@ -164,9 +199,9 @@ class _Walk:
         return _Call(module=of.module, function=method, roots=roots, owner=of.owner, holds=of.holds)
 
 
-def _of_class(module: _Module, owner: ast.ClassDef) -> _Call | None:
+def _of_class(module: SourceModule, owner: ast.ClassDef) -> _Call | None:
     """An object of a class that takes nothing when it is made."""
-    methods = list(_methods(owner).values())
+    methods = list(methods_of(owner).values())
     if not methods or owner.bases:
         return None
     nothing = ast.FunctionDef(name="__init__", args=methods[0].args, body=[], decorator_list=[], lineno=0)
@@ -185,7 +220,7 @@ def _note_object(walk: _Walk, call: _Call, statement: ast.stmt, objects: dict[st
                 objects[target.id] = made
 
 
-def _path(node: ast.Attribute, call: _Call) -> tuple[str, ...]:
+def _path(node: ast.expr, call: _Call) -> tuple[str, ...]:
     """The key that a chain of attributes names; empty where it does not begin at the whole configuration."""
     parts: list[str] = []
     at: ast.expr = node
@@ -200,7 +235,7 @@ def _path(node: ast.Attribute, call: _Call) -> tuple[str, ...]:
     return tuple(parts[1:]) if own else ()
 
 
-def _handed(call: _Call, node: ast.Call, function: _Function, *, skip: int) -> frozenset[str]:
+def _handed(call: _Call, node: ast.Call, function: Function, *, skip: int) -> frozenset[str]:
     """The parameters that get the whole configuration."""
     names = [argument.arg for argument in function.args.args][skip:]
     given = [*zip(names, node.args, strict=False), *((one.arg, one.value) for one in node.keywords)]
@@ -214,7 +249,7 @@ def _is_whole(value: ast.expr, call: _Call) -> bool:
     return own and call.holds and value.attr == _CONFIG  # type: ignore[attr-defined]
 
 
-def _keeps(made: _Function, roots: frozenset[str]) -> bool:
+def _keeps(made: Function, roots: frozenset[str]) -> bool:
     """Whether a class keeps the whole configuration as ``self.config``, and nothing else under that name."""
     kept = [
         statement.value
@@ -224,36 +259,3 @@ def _keeps(made: _Function, roots: frozenset[str]) -> bool:
         if isinstance(target, ast.Attribute) and target.attr == _CONFIG
     ]
     return bool(kept) and all(isinstance(value, ast.Name) and value.id in roots for value in kept)
-
-
-def _methods(owner: ast.ClassDef) -> dict[str, _Function]:
-    return _functions(owner.body)
-
-
-def _functions(body: list[ast.stmt]) -> dict[str, _Function]:
-    return {part.name: part for part in body if isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef)}
-
-
-def _module(file: str, tree: ast.Module) -> _Module:
-    nodes = list(ast.walk(tree))
-    names = {getattr(node, "attr", getattr(node, "id", "")) for node in nodes}
-    return _Module(
-        file=file,
-        functions=_functions(tree.body),
-        classes={one.name: one for one in tree.body if isinstance(one, ast.ClassDef)},
-        imports={
-            alias.asname or alias.name: (f"{node.module.replace('.', '/')}.py", alias.name)
-            for node in nodes
-            if isinstance(node, ast.ImportFrom) and node.module and not node.level
-            for alias in node.names
-        },
-        texts=frozenset(
-            node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)
-        ),
-        stored=frozenset(
-            node.attr
-            for node in nodes
-            if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load)
-        ),
-        changes=_MERGE in names,
-    )

@@ -1,0 +1,121 @@
+"""Passes that the loop of a copy of verl makes once more than any release, through the command."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.cli.runner import run
+from tuner.trainers.verl.defaults import read_defaults
+
+TRAINER = """class RayPPOTrainer:
+    def fit(self):
+        for batch in self.loader:
+            if self.config.algorithm.adv_estimator == AdvantageEstimator.REMAX:
+                baseline = self.actor_rollout_wg.generate_sequences(batch)
+            if self.async_rollout_mode:
+                output = self.async_rollout_manager.generate_sequences(batch)
+            else:
+                output = self.actor_rollout_wg.generate_sequences(batch)
+            {usual}
+            {further}
+            self.actor_rollout_wg.update_actor(batch)
+"""
+LAUNCH = (
+    "python3 -m {program} algorithm.adv_estimator=grpo actor_rollout_ref.rollout.name=vllm "
+    "actor_rollout_ref.model.path=Qwen/Qwen2.5-0.5B-Instruct actor_rollout_ref.actor.use_dynamic_bsz=True "
+    "+{added}\n"
+)
+ADDED = "actor_rollout_ref.actor.keeps_hints=True"
+USUAL = "old = self.actor_rollout_wg.compute_log_prob(batch)"
+FURTHER = "hinted = self.actor_rollout_wg.compute_log_prob(batch)"
+
+
+def advised(
+    folder: Path,
+    *,
+    usual: str = USUAL,
+    further: str = FURTHER,
+    program: str = "verl.trainer.main_ppo",
+    added: str = ADDED,
+) -> dict[str, Any]:
+    """The answer on a launch in a repository with a copy of verl 0.4.1."""
+    for name in (".git", "verl/trainer/config", "verl/trainer/ppo"):
+        (folder / name).mkdir(parents=True)
+    tree = dict(read_defaults("0.4.1", "ppo_trainer").tree)
+    (folder / "verl" / "trainer" / "config" / "ppo_trainer.yaml").write_text(yaml.safe_dump(tree))
+    for name in ("main_ppo", "main_other"):
+        (folder / "verl" / "trainer" / f"{name}.py").write_text("from verl.trainer.ppo import ray_trainer\n")
+    text = TRAINER.replace("{usual}", usual).replace("{further}", further)
+    (folder / "verl" / "trainer" / "ppo" / "ray_trainer.py").write_text(text)
+    (folder / "run.sh").write_text(LAUNCH.format(program=program, added=added))
+    answer = run("advise", str(folder / "run.sh"), "--gpu", "h100-sxm", "-f", "json")
+    assert answer.code == 0, answer.err
+    report: dict[str, Any] = json.loads(answer.out)
+    return report
+
+
+def further_passes(report: dict[str, Any]) -> list[str]:
+    return [one["name"] for one in report["left_out"] if one["name"].startswith("a further")]
+
+
+def test_a_call_under_a_key_of_the_launch_is_named(tmp_path: Path) -> None:
+    further = f"if self.config.algorithm.adv_estimator == 'grpo':\n                {FURTHER}"
+    report = advised(tmp_path, further=further)
+    (one,) = (one for one in report["left_out"] if one["name"].startswith("a further"))
+    assert one["name"] == "a further compute_log_prob of each step"
+    assert one["key"] == "algorithm.adv_estimator"
+    assert "verl/trainer/ppo/ray_trainer.py:12 of this copy" in one["reason"]
+
+
+@pytest.mark.parametrize(
+    "usual",
+    [
+        USUAL,
+        f"if not bypass_recomputing_logprobs:\n                {USUAL}",
+        f"if self.config.algorithm.get('adv_estimator') != 'gae':\n                {USUAL}",
+    ],
+)
+def test_a_call_without_a_condition_is_named(usual: str, tmp_path: Path) -> None:
+    assert further_passes(advised(tmp_path, usual=usual)) == ["a further compute_log_prob of each step"]
+
+
+def test_a_further_generation_is_named(tmp_path: Path) -> None:
+    more = "more = self.actor_rollout_wg.generate_sequences(batch)"
+    assert further_passes(advised(tmp_path, further=more)) == ["a further generate_sequences of each step"]
+
+
+@pytest.mark.parametrize(
+    "further",
+    [
+        "pass",
+        f"if self.config.algorithm.adv_estimator == 'gae':\n                {FURTHER}",
+        f"if self.config.algorithm.get('hints', False):\n                {FURTHER}",
+        f"if self.asks_again:\n                {FURTHER}",
+        f"if self.asks_again:\n                {FURTHER}\n            else:\n                {FURTHER}",
+        f"def later():\n                {FURTHER}",
+    ],
+)
+def test_a_call_that_is_not_sure_is_not_named(further: str, tmp_path: Path) -> None:
+    assert further_passes(advised(tmp_path, further=further)) == []
+
+
+def test_branches_that_shut_each_other_out_are_one_call(tmp_path: Path) -> None:
+    branches = f"if self.fast:\n                {USUAL}\n            else:\n                {USUAL}"
+    assert further_passes(advised(tmp_path, usual=branches, further="pass")) == []
+
+
+def test_another_program_has_a_loop_of_its_own(tmp_path: Path) -> None:
+    assert further_passes(advised(tmp_path, program="verl.trainer.main_other")) == []
+
+
+def test_keys_that_a_launch_adds_and_the_copy_reads_are_said_not_to_be_modelled(tmp_path: Path) -> None:
+    reads = "keeps = self.config.actor_rollout_ref.actor.get('keeps_hints', False)"
+    key = "actor_rollout_ref.actor.keeps_hints"
+    assert advised(tmp_path / "read", further=reads)["premises"]["keys_of_copy"] == [key]
+    assert advised(tmp_path / "unread", further="pass")["premises"]["keys_of_copy"] == []
+    loads = "model = AutoModel.from_pretrained(path, torch_dtype=self.torch_dtype)"
+    added = "actor_rollout_ref.model.torch_dtype=bfloat16"
+    assert advised(tmp_path / "loads", further=loads, added=added)["premises"]["keys_of_copy"] == []

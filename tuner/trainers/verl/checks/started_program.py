@@ -1,0 +1,46 @@
+"""What the program that a launch starts surely does, in the copy of the trainer that it would run."""
+
+from math import ceil
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from tuner.inputs.settings import Settings
+from tuner.language import _
+
+if TYPE_CHECKING:
+    from tuner.trainers.verl.trainer_code.gpu_actors import GpuActor
+    from tuner.trainers.verl.trainer_code.package import TrainerCode
+    from tuner.trainers.verl.trainer_code.sure_run import SureRun
+
+
+class FurtherGpus(Struct, frozen=True, kw_only=True):
+    """GPUs that a program takes for actors of its own, beside those of the workers."""
+
+    actors: "tuple[GpuActor, ...]" = ()
+
+    @property
+    def count(self) -> int:
+        """Whole GPUs: actors that take a share of one may have the same."""
+        return ceil(sum(actor.gpus for actor in self.actors))
+
+    def __str__(self) -> str:
+        makes = _("{name} ({line})")
+        return ", ".join(makes.format(name=actor.name, line=actor.line) for actor in self.actors)
+
+
+def sure_run_of(settings: Settings, code: "TrainerCode") -> "SureRun | None":
+    """What the program does; None where its configuration is not the copy's own, or nobody says what starts."""
+    if not settings.defaults_of or not settings.started:
+        return None
+    from tuner.trainers.verl.launch_values import values_of  # where there is a copy
+
+    return settings.part(
+        "sure_run", (code, settings.started), lambda: code.sure_run(settings.started, values_of(settings))
+    )
+
+
+def further_gpus(settings: Settings, code: "TrainerCode") -> FurtherGpus:
+    """The GPUs that the program takes beside those of the workers."""
+    run = sure_run_of(settings, code)
+    return FurtherGpus() if run is None else FurtherGpus(actors=run.actors)

@@ -1,0 +1,131 @@
+"""The calls of the workers in the training loop of a copy of the trainer, with the conditions around them.
+
+Nothing is imported or run.
+"""
+
+import ast
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+
+from msgspec import Struct
+
+from tuner.trainers.verl.trainer_code.sure_conditions import Conditions
+from tuner.trainers.verl.trainer_code.statements import parsed, words
+
+_TRAINER, _LOOP = "RayPPOTrainer", "fit"
+_SELF, _CONFIG = "self", "config"
+_OWN_SCOPE = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
+
+
+class LoopCall(Struct, frozen=True, kw_only=True):
+    """A call in the loop."""
+
+    line: int
+    holds: bool | None  # all conditions around it; None where one is open
+    keys: tuple[tuple[str, ...], ...]  # of the configuration, that the conditions name
+    words: frozenset[str]  # of the conditions
+
+
+class _Around(Struct, frozen=True, kw_only=True):
+    """A condition around a statement: an expression, and which of its branches this is; None of a handler."""
+
+    test: ast.expr | None
+    branch: bool = True
+
+
+def calls_of_fit(
+    text: str, functions: tuple[str, ...], value_of: Callable[[tuple[str, ...], object], object]
+) -> tuple[LoopCall, ...]:
+    """The calls of functions of the workers in the loop of verl's own trainer.
+
+    Args:
+        text: of the trainer's file.
+        functions: by any of these names, as methods.
+        value_of: the values of the launch, by which conditions are decided.
+    """
+    asked: list[tuple[str, ...]] = []
+
+    def value(key: tuple[str, ...], default: object) -> object:
+        asked.append(key)
+        return value_of(key, default)
+
+    conditions = Conditions(key_of=_key, value_of=value)
+    calls = []
+    for line, around in _calls_of(text, functions):
+        asked.clear()
+        held = [_holds(one, conditions) for one in around]
+        calls.append(
+            LoopCall(
+                line=line,
+                holds=False if False in held else None if None in held else True,
+                keys=tuple(dict.fromkeys(asked)),
+                words=frozenset().union(*(words(one.test) for one in around if one.test is not None)),
+            )
+        )
+    return tuple(calls)
+
+
+@lru_cache(maxsize=8)  # every proposal asks of the same trainer
+def _calls_of(text: str, functions: tuple[str, ...]) -> tuple[tuple[int, tuple[_Around, ...]], ...]:
+    """The lines of the calls and the conditions around each; none of what is no Python."""
+    tree = parsed(text)
+    return tuple(
+        (node.lineno, around)
+        for node, around in _calls([] if tree is None else _body(tree), ())
+        if isinstance(node.func, ast.Attribute) and node.func.attr in functions
+    )
+
+
+def _body(tree: ast.Module) -> list[ast.stmt]:
+    """The statements of the loop; none where the file has no such trainer."""
+    return next(
+        (
+            method.body
+            for owner in tree.body
+            if isinstance(owner, ast.ClassDef) and owner.name == _TRAINER
+            for method in owner.body
+            if isinstance(method, ast.FunctionDef) and method.name == _LOOP
+        ),
+        [],
+    )
+
+
+def _calls(
+    body: list[ast.stmt], around: tuple[_Around, ...]
+) -> Iterator[tuple[ast.Call, tuple[_Around, ...]]]:
+    for statement in body:
+        if isinstance(statement, _OWN_SCOPE):
+            continue
+        for part in ast.iter_child_nodes(statement):
+            if not isinstance(part, ast.stmt | ast.ExceptHandler | ast.match_case):
+                yield from ((node, around) for node in ast.walk(part) if isinstance(node, ast.Call))
+        for inside, condition in _bodies(statement):
+            yield from _calls(inside, around if condition is None else (*around, condition))
+
+
+def _bodies(statement: ast.stmt) -> Iterator[tuple[list[ast.stmt], _Around | None]]:
+    """The bodies of a statement, each with the condition under which it is run."""
+    if isinstance(statement, ast.If):
+        yield statement.body, _Around(test=statement.test)
+        yield statement.orelse, _Around(test=statement.test, branch=False)
+        return
+    yield getattr(statement, "body", []), None
+    yield getattr(statement, "finalbody", []), None
+    yield getattr(statement, "orelse", []), None if isinstance(statement, ast.Try) else _Around(test=None)
+    for part in (*getattr(statement, "handlers", ()), *getattr(statement, "cases", ())):
+        yield part.body, _Around(test=None)
+
+
+def _holds(one: _Around, conditions: Conditions) -> bool | None:
+    held = None if one.test is None else conditions.holds(one.test)
+    return None if held is None else held is one.branch
+
+
+def _key(node: ast.expr) -> tuple[str, ...]:
+    """The key that a chain of attributes of ``self.config`` names."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.insert(0, node.attr)
+        node = node.value
+    own = isinstance(node, ast.Name) and node.id == _SELF and parts[:1] == [_CONFIG]
+    return tuple(parts[1:]) if own else ()
