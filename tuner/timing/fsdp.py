@@ -91,22 +91,30 @@ def position_seconds(job: TimedPasses, *, backward: bool) -> float:
 def forward_span(job: TimedPasses) -> OverlapTime:
     """One layer forward, while the next layer's weights arrive.
 
-    Torch issues that gather on its own stream, so it overlaps with computation either way; without
-    explicit prefetching the host issues it only after it has launched the current layer's kernels
-    ("only useful for CPU-bound workloads", docstring of FullyShardedDataParallel; the implicit
-    prefetching of fully_shard is the same). Hence ``max(compute, launch + gather)`` without it and
-    ``max(compute, launch, gather)`` with it. A host that runs several layers ahead does better.
+    Torch issues that gather on its own stream, and the host never waits for it. A host that runs ahead of
+    the GPU has issued it before the current layer's kernels begin. One that does not, since launching takes
+    longer than computing, issues it as it comes to the layer and launches the kernels meanwhile: they begin
+    later by as much, and the host sets the pace. Hence ``max(compute, launch, gather)``. Where the host waits
+    for the GPU in each layer (:func:`position_seconds`) it issues the next gather only behind the kernels
+    that it launches afterwards: ``max(max(compute, launch) + waits, waits + late + gather)``, where explicit
+    prefetching leaves ``gather`` alone. Not counted there: the products before the attention, which follow
+    the gather.
+
+    Source: torch ``distributed/fsdp/_runtime_utils.py`` (``_pre_forward_unshard``),
+    ``distributed/fsdp/_fully_shard/_fsdp_param_group.py`` (``pre_forward``, ``wait_for_unshard``): streams
+    wait for events, no call waits for the GPU.
     """
     prefetches = job.engine.forward_prefetch and job.engine.prefetch_effective
+    waits = position_seconds(job, backward=False)
     return OverlapTime(
         compute=job.compute.forward,
         exchange=sequence_exchange_seconds(job),
         copies=unsharding_copy_seconds(job, gathered_parameters(job)),
         launch=kernels_seconds(job, backward=False),
-        waits=position_seconds(job, backward=False),
+        waits=waits,
         gather=weight_gather_seconds(job, gathered_parameters(job)),
         offload=activation_copy_seconds(job),
-        launch_delays_gather=not prefetches,
+        launch_delays_gather=waits > 0 and not prefetches,
     )
 
 
