@@ -314,6 +314,20 @@ def test_a_host_that_decides_hides_its_gathers_however_long_they_are_beside_laun
     assert sum(span.parts().values()) == pytest.approx(span.launch)
 
 
+def test_nothing_runs_beside_the_first_layers_gather():
+    job = job_of(GRPO.with_actor_engine(reads_positions=True), LOG_PROB)
+    span = fsdp.forward_span(job)
+    assert 0 < span.gather < span.compute and span.parts()["communication"] == 0
+    layers = fsdp.layers_parts(job, span, backward=False)
+    contention = span.parts()["contention"]
+    assert layers["communication"] == pytest.approx(span.gather - contention)
+
+
+def test_the_first_gather_is_hidden_where_the_host_takes_longer_than_it_and_the_layer():
+    job = job_of(TINY, LOG_PROB)
+    assert fsdp.layers_parts(job, fsdp.forward_span(job), backward=False)["communication"] == 0
+
+
 def test_a_host_that_waits_in_each_layer_gathers_behind_what_it_launches_afterwards():
     span = fsdp.forward_span(job_of(WAITING, LOG_PROB))
     late = span.launch * (1 - 21 / 40)

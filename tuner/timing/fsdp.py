@@ -91,18 +91,14 @@ def position_seconds(job: TimedPasses, *, backward: bool) -> float:
 def forward_span(job: TimedPasses) -> OverlapTime:
     """One layer forward, while the next layer's weights arrive.
 
-    Torch issues that gather on its own stream, and the host never waits for it. A host that runs ahead of
-    the GPU has issued it before the current layer's kernels begin. One that does not, since launching takes
-    longer than computing, issues it as it comes to the layer and launches the kernels meanwhile: they begin
-    later by as much, and the host sets the pace. Hence ``max(compute, launch, gather)``. Where the host waits
-    for the GPU in each layer (:func:`position_seconds`) it issues the next gather only behind the kernels
-    that it launches afterwards: ``max(max(compute, launch) + waits, waits + late + gather)``, where explicit
-    prefetching leaves ``gather`` alone. Not counted there: the products before the attention, which follow
-    the gather.
+    Torch issues that gather on its own stream, and the host never waits for it. Where launching takes longer
+    than computing, kernels begin later by it and end as they are launched: ``max(compute, launch, gather)``.
+    Where the host waits for the GPU in each layer (:func:`position_seconds`) it issues the next gather behind
+    what it launches afterwards: ``max(max(compute, launch) + waits, waits + late + gather)``, where explicit
+    prefetching leaves ``gather`` alone. The products before the attention, behind the gather, are not in it.
 
     Source: torch ``distributed/fsdp/_runtime_utils.py`` (``_pre_forward_unshard``),
-    ``distributed/fsdp/_fully_shard/_fsdp_param_group.py`` (``pre_forward``, ``wait_for_unshard``): streams
-    wait for events, no call waits for the GPU.
+    ``distributed/fsdp/_fully_shard/_fsdp_param_group.py`` (``wait_for_unshard``): streams wait for events.
     """
     prefetches = job.engine.forward_prefetch and job.engine.prefetch_effective
     waits = position_seconds(job, backward=False)
@@ -233,6 +229,12 @@ def hidden_launch_seconds(job: TimedPasses, span: OverlapTime, parts: Parts, *, 
     return min(ahead_seconds(job, backward=backward), layers_ahead(job, span) * min(waiting, lost))
 
 
+def first_gather_seconds(span: OverlapTime, parts: Parts) -> float:
+    """Seconds by which the first layer forward takes longer than others: nothing runs beside its gather."""
+    alone = span.gather + span.compute + span.exchange + span.copies + span.waits
+    return max(0.0, alone - sum(parts.values()))
+
+
 def outside_parts(job: TimedPasses, *, reduces: bool, accumulates: bool = False) -> dict[str, float]:
     """Seconds by cause of one micro-batch outside the layers."""
     return {
@@ -257,6 +259,8 @@ def layers_parts(job: TimedPasses, span: OverlapTime, *, backward: bool) -> dict
     parts = span.parts()
     total = {name: job.model.layers * seconds for name, seconds in parts.items()}
     total["launch"] -= hidden_launch_seconds(job, span, parts, backward=backward)
+    if not backward:
+        total["communication"] += first_gather_seconds(span, parts)
     total["offload"] += assume.EXPOSED_OFFLOADS * span.offload
     return total
 
