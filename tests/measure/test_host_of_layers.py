@@ -82,6 +82,19 @@ def test_seconds_of_transformers_layers_by_direction() -> None:
         assert 0 < seconds["kept_forward_s"] < seconds["kept_s"]
 
 
+def test_operators_and_launches_of_a_layer_are_counted() -> None:
+    pytest.importorskip("transformers")
+    from measure.liger_layers.__main__ import launches
+    from measure.megatron_layers.layers import Choices, Dimensions, transformers_layers
+
+    sizes = Dimensions()
+    found = launches(transformers_layers(sizes, Choices()), sizes.layers, [0])
+    record = json.loads((RECORDED / "liger-host.json").read_text())["readings"][0]["rows"][0]
+    assert found["operators"][:2] == pytest.approx(record["operators"][:2], abs=3)  # releases differ
+    assert record["operators"][2] >= found["operators"][2] > 2 * found["operators"][1]
+    assert found["triton_launches"] == [0, 0, 0]
+
+
 def test_calls_of_the_host_are_the_records() -> None:
     pytest.importorskip("transformers")
     from measure.host_calls.calls import read_calls
@@ -97,12 +110,14 @@ def test_calls_of_the_host_are_the_records() -> None:
 def test_notes_are_the_records() -> None:
     pytest.importorskip("transformers")
     from measure.host_calls.__main__ import NOTES as OF_CALLS
+    from measure.liger_layers.__main__ import NOTES as OF_LIGER
     from measure.megatron_layers.__main__ import NOTES
 
     files = {
         "megatron-host.json": NOTES["host"],
         "megatron-saved.json": NOTES["kept"],
         "host-calls-h200.json": OF_CALLS,
+        "liger-host.json": OF_LIGER,
     }
     for file, notes in files.items():
         recorded = json.loads((RECORDED / file).read_text())["notes"]

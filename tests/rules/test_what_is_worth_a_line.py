@@ -10,9 +10,11 @@ from tests.cli.runner import Result, run
 from tests.corpus import launches
 from tests.readings import advice_of
 from tests.rules.test_advise import finding, too_large
-from tests.workloads import ALL, dynamic
+from tests.workloads import ALL, dynamic, grpo_7b
 from tuner.advise.acceptance import MOST_LINES
-from tuner.findings import Finding, Goal
+from tuner.advise.worth import is_worth_a_line
+from tuner.findings import Finding, Goal, Numerics
+from tuner.timing import StepChange
 
 CONFIG = "docs/examples/qwen2.5-7b-grpo.yaml"
 CARD = ("trainer.n_gpus_per_node=8", "--gpu", "h100-sxm", "--verl-version", "0.7.1")
@@ -124,6 +126,31 @@ def test_a_decision_that_is_no_better_than_the_block_is_not_told() -> None:
     (other,) = (item for item in report["findings"] if item["code"] == "BAT004")
     assert other["price"]["seconds_after"] > report["combination"]["seconds"]
     assert "BAT004" not in advised().out
+
+
+@pytest.mark.parametrize(
+    ("effect", "least", "told"),
+    [
+        (Numerics.REORDERED, 0.001, True),
+        (Numerics.REWEIGHTED, 0.001, False),
+        (Numerics.CHANGED, 0.001, False),
+        (Numerics.REWEIGHTED, 0.02, True),
+    ],
+)
+def test_what_changes_the_training_is_told_where_its_low_end_is_a_gain(
+    effect: Numerics, least: float, told: bool
+) -> None:
+    """Seven percent that may be a thousandth cost nothing to paste; a trial of another training they do."""
+    workload = grpo_7b()
+    shorter = workload.with_actor(log_prob=dynamic(65536))
+    workload = workload.with_actor(log_prob=dynamic(4096))
+    advice = replace(advice_of(workload, [finding("shorter", shorter)]), combination=None)
+    (item,) = advice.recommendations
+    assert item.price is not None
+    change = StepChange(seconds=-1.4, share=-0.07, low_share=-0.09, high_share=-least)
+    price = replace(item.price, seconds_before=20.0, seconds_after=18.6, change=change)
+    item = replace(item, price=price, numerics=effect, yours=effect is not Numerics.REORDERED)
+    assert is_worth_a_line(item, advice) is told
 
 
 def test_the_fix_without_which_a_job_may_not_fit_is_not_called_a_help_for_others() -> None:

@@ -10,7 +10,6 @@ from tuner.timing import host
 from tuner.timing.assumptions import LAYER_KERNELS, NORM_KERNELS
 from tuner.timing.host import host_of_experts, host_of_optimizer, host_seconds
 from tuner.timing.job import TimedPasses, kernels_seconds
-from tuner.timing.layer import layer_kernels
 from tuner.timing.operators import operators_of
 from tuner.workload import Checkpointing, Workload
 
@@ -105,18 +104,6 @@ def test_the_host_launches_a_layer_runs_fsdps_hooks_and_recomputes() -> None:
         for backward in (False, True):
             half = measured.half(recomputes=recomputes, backward=backward)
             assert kernels_seconds(update, backward=backward) == half
-
-
-def test_fused_layers_need_less_of_the_host() -> None:
-    fused, plain = (
-        job(workloads.grpo_7b().with_actor_engine(fused_layers=on), trains=False) for on in (True, False)
-    )
-    bare = host_seconds(
-        fused.cluster.gpu.name, "plain", query_key_norms=False, ranks=fused.cluster.gpus
-    ).forward_s
-    left = layer_kernels(fused.layer, fused=True) / layer_kernels(fused.layer, fused=False)
-    less = kernels_seconds(plain, backward=False) - kernels_seconds(fused, backward=False)
-    assert less == pytest.approx(bare * (1 - left))
 
 
 def test_experts_that_run_one_after_the_other_keep_the_host_busy() -> None:

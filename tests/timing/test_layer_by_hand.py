@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -19,7 +18,6 @@ from tuner.timing.layer import (
     checkpoint_values,
     elementwise_bytes,
     elementwise_seconds,
-    layer_kernels,
     layer_product_seconds,
     product_seconds,
     visible_keys,
@@ -232,19 +230,6 @@ def test_a_window_as_long_as_the_sequence_is_none() -> None:
 
 
 # -- the host, and what is kept --------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("changes", "fused", "kernels"),
-    [
-        ({}, False, 40 + 2 * 8),  # the norms of queries and of keys
-        ({}, True, 16 + 2),
-        ({"normed_query_keys": 0}, False, 40),
-        ({"normed_query_keys": 0}, True, 16),
-    ],
-)
-def test_kernels_of_a_layer(changes: dict[str, Any], fused: bool, kernels: int) -> None:
-    assert layer_kernels(replace(LAYER, **changes), fused=fused) == kernels
 
 
 def test_values_that_offloading_copies_away() -> None:

@@ -10,7 +10,8 @@ from msgspec.structs import replace
 from tests import workloads
 from tests.memory.measured import RECORDED
 from tuner.timing import assumptions as assume
-from tuner.timing.host import host_of_megatron, host_seconds
+from tuner.timing.host import host_seconds
+from tuner.timing.host_of_libraries import host_of_megatron
 from tuner.timing.job import TimedPasses, kernels_seconds
 from tuner.timing.megatron import most_layers, pass_parts
 from tuner.workload import Checkpointing, Workload

@@ -5,9 +5,10 @@ from msgspec.structs import replace
 
 from tests import workloads
 from tuner.dtypes import DType
-from tuner.timing import step_time
+from tuner.timing import fsdp, step_time
 from tuner.timing.decode import RolloutInput
 from tuner.timing.generation.rollout import generation
+from tuner.timing.job import TimedPasses
 from tuner.workload import Backend, Checkpointing, HeadKind, Phase, Scaling, Workload
 
 SMALL = workloads.dynamic(4096)  # micro-batches of one sequence: bound by launches and gathers
@@ -23,6 +24,11 @@ def part(workload: Workload, phase: Phase, name: str) -> float:
     time = step_time(workload, concurrent_sequences=256).phase(phase)
     assert time is not None
     return dict(time.parts)[name]
+
+
+def job_of(workload: Workload, phase: Phase) -> TimedPasses:
+    step_pass = next(one for one in workload.passes() if one.phase is phase)
+    return TimedPasses(cluster=workload.cluster, batch=workload.batch, step_pass=step_pass)
 
 
 def ratio(before: Workload, after: Workload, phase: Phase) -> float:
@@ -46,6 +52,11 @@ ALIKE = GRPO.with_batch(sorted_ranks=True)  # no rank waits for another
 TWO_NODES = workloads.grpo_7b(nodes=2)
 SLOW_NETWORK = replace(TWO_NODES, cluster=replace(TWO_NODES.cluster, network_bytes_per_s=1.5e9))
 TINY = workloads.grpo_0_5b().with_actor(update=SMALL, log_prob=SMALL)
+WAITING = (  # short sequences one by one, in whose layers the host waits
+    TWO_NODES.with_actor(log_prob=workloads.dynamic(256))
+    .with_actor_engine(reads_positions=True)
+    .with_batch(max_prompt_tokens=128, max_response_tokens=128)
+)
 MEGATRON = workloads.grpo_32b_megatron()
 MOE = workloads.grpo_moe_30b()
 MANY_TOKENS = MOE.with_actor(log_prob=workloads.dynamic(262_144))
@@ -83,7 +94,12 @@ ENGINE = {
         UPDATE,
         (0.80, 0.97),
     ),
-    "fused layers save launches": (TINY, TINY.with_actor_engine(fused_layers=True), UPDATE, (0.4, 0.9)),
+    "fused layers save a little of the launches of an update": (
+        TINY,
+        TINY.with_actor_engine(fused_layers=True),
+        UPDATE,
+        (0.88, 0.93),
+    ),
     "activation offload hides most of its copies": (
         GRPO,
         GRPO.with_actor_engine(activation_offload=True),
@@ -96,9 +112,15 @@ ENGINE = {
         UPDATE,
         (1.01, 1.1),
     ),
-    "prefetching hides gathers of tiny micro-batches": (
+    "prefetching changes nothing where the host launches while weights arrive": (
         TINY,
         TINY.with_actor_engine(forward_prefetch=True),
+        LOG_PROB,
+        (1.0, 1.0),
+    ),
+    "prefetching hides gathers from a host that waits in each layer": (
+        WAITING,
+        WAITING.with_actor_engine(forward_prefetch=True),
         LOG_PROB,
         (0.5, 0.995),
     ),
@@ -109,8 +131,8 @@ ENGINE = {
         (1.0, 1.0),
     ),
     "a release that ignores prefetching gains nothing": (
-        TINY,
-        TINY.with_actor_engine(forward_prefetch=True, prefetch_effective=False),
+        WAITING,
+        WAITING.with_actor_engine(forward_prefetch=True, prefetch_effective=False),
         LOG_PROB,
         (1.0, 1.0),
     ),
@@ -278,9 +300,39 @@ def test_switch(name):
 
 def test_forward_prefetch_needs_no_extra_gather_time():
     # Without prefetching the gather of a tiny micro-batch is exposed; with it, never longer.
-    assert part(TINY, LOG_PROB, "communication") > part(
-        TINY.with_actor_engine(forward_prefetch=True), LOG_PROB, "communication"
+    assert part(WAITING, LOG_PROB, "communication") > part(
+        WAITING.with_actor_engine(forward_prefetch=True), LOG_PROB, "communication"
     )
+
+
+def test_a_host_that_decides_hides_its_gathers_however_long_they_are_beside_launching():
+    """A host waits for no gather: a layer's kernels begin later by one, and end as they are launched."""
+    job = job_of(TINY, LOG_PROB)
+    span = fsdp.forward_span(job)
+    assert 0 < span.gather < span.launch and span.compute + span.gather < span.launch
+    assert span.parts()["communication"] == 0
+    assert sum(span.parts().values()) == pytest.approx(span.launch)
+
+
+def test_nothing_runs_beside_the_first_layers_gather():
+    job = job_of(GRPO.with_actor_engine(reads_positions=True), LOG_PROB)
+    span = fsdp.forward_span(job)
+    assert 0 < span.gather < span.compute and span.parts()["communication"] == 0
+    layers = fsdp.layers_parts(job, span, backward=False)
+    contention = span.parts()["contention"]
+    assert layers["communication"] == pytest.approx(span.gather - contention)
+
+
+def test_the_first_gather_is_hidden_where_the_host_takes_longer_than_it_and_the_layer():
+    job = job_of(TINY, LOG_PROB)
+    assert fsdp.layers_parts(job, fsdp.forward_span(job), backward=False)["communication"] == 0
+
+
+def test_a_host_that_waits_in_each_layer_gathers_behind_what_it_launches_afterwards():
+    span = fsdp.forward_span(job_of(WAITING, LOG_PROB))
+    late = span.launch * (1 - 21 / 40)
+    assert late + span.gather > span.launch > span.compute
+    assert sum(span.parts().values()) == pytest.approx(span.waits + late + span.gather)
 
 
 def test_the_first_fsdp_copies_less():

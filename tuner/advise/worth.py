@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from tuner.advise.answer import Advice, Price, Recommendation
 from tuner.advise.differences import changes, merged
 from tuner.advise.merge import goes_together
+from tuner.advise.numerics import is_allowed
 from tuner.advise.usual_host import may_lack_host
 from tuner.findings import Finding, Goal, Numerics, Severity
 from tuner.memory import PhaseEstimate
@@ -50,12 +51,26 @@ def is_worth_a_line(item: Recommendation, advice: Advice) -> bool:
         return False
     if advice.combination is None and makes_room(item, advice):
         return True
-    return shortens(item.price, advice.least_gain) and (advice.combination is None or _adds(item, advice))
+    changes_training = not is_allowed(item.numerics, ())
+    shorter = shortens(item.price, advice.least_gain, at_least=LEAST_GAIN if changes_training else 0.0)
+    return shorter and (advice.combination is None or _adds(item, advice))
 
 
-def shortens(cost: Price, least_gain: float) -> bool:
-    """Whether a change takes its share of the step away, for certain."""
-    return cost.change is not None and cost.change.is_gain and -(cost.time_change or 0.0) >= least_gain
+def shortens(cost: Price, least_gain: float, *, at_least: float = 0.0) -> bool:
+    """Whether a change takes its share of the step away, for certain.
+
+    What costs nothing is worth its line by what it is expected to bring. What changes the training costs a
+    trial, and is worth it where even the low end of its interval is a gain that is worth naming.
+
+    Args:
+        cost: of the change.
+        least_gain: share of the step that it has to be expected to bring.
+        at_least: share that the low end of its interval has to be.
+    """
+    gain = cost.change
+    if gain is None or not gain.is_gain or -gain.high_share < at_least:
+        return False
+    return -(cost.time_change or 0.0) >= least_gain
 
 
 def makes_room(item: Recommendation, advice: Advice) -> bool:

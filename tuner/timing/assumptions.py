@@ -63,6 +63,9 @@ ELEMENTWISE_BACKWARD = 2.0
 #: its copies, 2 activation, 2 residual additions.
 LAYER_KERNELS = 40
 
+#: Share of a layer's launches that are made before its attention: a norm 8, three products, rotary 10.
+LAUNCHED_BEFORE_ATTENTION = 21 / LAYER_KERNELS
+
 #: Kernels of one eager RMSNorm, as the queries and the keys of some models have one each.
 NORM_KERNELS = 8
 
@@ -79,13 +82,25 @@ BARE_LAUNCH_S = 8.8e-6
 #: and 240e-6 (20e-6 for each).
 ROTATED_PIECE_S = ROTARY_KERNELS * BARE_LAUNCH_S
 
-#: Kernels of one decoder layer with fused norms, rotary embedding and activation.
-FUSED_LAYER_KERNELS = 16
-
 #: Seconds between two kernels that Python launches. Between 5e-6 (PyTorch's dispatch alone) and
 #: 40e-6 (recomputing one layer of Qwen2.5-1.5B at 2,048 tokens took 1.8 ms, measured, where its
 #: arithmetic takes a tenth of that).
 HOST_LAUNCH_S = 20e-6
+
+#: What the host needs for a layer with Liger's norms, rotary embedding and activation over what a plain one
+#: of transformers takes: without gradients; forward and backward, and of these forward; the same with
+#: recomputation. Its 4 launches in place of 28 operators are Triton's, from Python, in Python functions of
+#: autograd. Measured on the processor with Triton's launches left out and counted
+#: (``docs/validation/data/liger-host.json``), to which 13e-6 s are added for each of these
+#: (meta-pytorch/tritonbench #637; 40e-6 before Triton 3.0, triton-lang/triton #3503), and for each of torch's
+#: operators what :data:`BARE_LAUNCH_S` is above the 3.5e-6 that one takes there. The lower ends are of
+#: Liger-Kernel 0.5.8, the upper ones of 0.8.5, whose functions are longer; its authors expect no gain where
+#: the host decides (linkedin/Liger-Kernel #323).
+LIGER_FORWARD = 1.08  # between 0.97 and 1.19
+LIGER_KEPT = 0.93  # between 0.86 and 1.00
+LIGER_KEPT_FORWARD = 0.99  # between 0.88 and 1.10
+LIGER_RECOMPUTED = 0.86  # between 0.76 and 0.97
+LIGER_RECOMPUTED_FORWARD = 0.89  # between 0.74 and 1.04
 
 #: What the host needs for a layer of Megatron-Core, whose modules are Transformer Engine's, over what
 #: transformers' layer takes: without gradients; forward and backward, and of these forward; the same with

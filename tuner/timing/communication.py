@@ -132,13 +132,17 @@ class OverlapTime(Struct, frozen=True, kw_only=True):
     waits: float  # of the GPU for a host that waits for it
     gather: float  # collectives beside it: next weights, last gradients
     offload: float  # copies of activations to or from the host
-    launch_delays_gather: bool  # the next gather is issued after this layer's kernels
+    launch_delays_gather: (
+        bool  # the host waits among this layer's kernels, and issues the next gather behind them
+    )
 
     def parts(self) -> Parts:
         """Seconds by cause: the computation, and how long each of the others keeps it waiting."""
         busy = self.compute + self.exchange + self.copies
         launched = max(busy, self.launch) + self.waits
-        chain = self.launch + self.waits + self.gather if self.launch_delays_gather else self.gather
+        chain = self.gather
+        if self.launch_delays_gather:
+            chain += self.waits + (1 - assume.LAUNCHED_BEFORE_ATTENTION) * self.launch
         waited = max(launched, chain)
         gathered = max(waited, side_by_side_seconds(busy + self.waits, self.gather))
         return {

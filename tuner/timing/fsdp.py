@@ -91,22 +91,26 @@ def position_seconds(job: TimedPasses, *, backward: bool) -> float:
 def forward_span(job: TimedPasses) -> OverlapTime:
     """One layer forward, while the next layer's weights arrive.
 
-    Torch issues that gather on its own stream, so it overlaps with computation either way; without
-    explicit prefetching the host issues it only after it has launched the current layer's kernels
-    ("only useful for CPU-bound workloads", docstring of FullyShardedDataParallel; the implicit
-    prefetching of fully_shard is the same). Hence ``max(compute, launch + gather)`` without it and
-    ``max(compute, launch, gather)`` with it. A host that runs several layers ahead does better.
+    Torch issues that gather on its own stream, and the host never waits for it. Where launching takes longer
+    than computing, kernels begin later by it and end as they are launched: ``max(compute, launch, gather)``.
+    Where the host waits for the GPU in each layer (:func:`position_seconds`) it issues the next gather behind
+    what it launches afterwards: ``max(max(compute, launch) + waits, waits + late + gather)``, where explicit
+    prefetching leaves ``gather`` alone. The products before the attention, behind the gather, are not in it.
+
+    Source: torch ``distributed/fsdp/_runtime_utils.py`` (``_pre_forward_unshard``),
+    ``distributed/fsdp/_fully_shard/_fsdp_param_group.py`` (``wait_for_unshard``): streams wait for events.
     """
     prefetches = job.engine.forward_prefetch and job.engine.prefetch_effective
+    waits = position_seconds(job, backward=False)
     return OverlapTime(
         compute=job.compute.forward,
         exchange=sequence_exchange_seconds(job),
         copies=unsharding_copy_seconds(job, gathered_parameters(job)),
         launch=kernels_seconds(job, backward=False),
-        waits=position_seconds(job, backward=False),
+        waits=waits,
         gather=weight_gather_seconds(job, gathered_parameters(job)),
         offload=activation_copy_seconds(job),
-        launch_delays_gather=not prefetches,
+        launch_delays_gather=waits > 0 and not prefetches,
     )
 
 
@@ -231,6 +235,12 @@ def hidden_launch_seconds(job: TimedPasses, span: OverlapTime, parts: Parts, *, 
     return min(ahead_seconds(job, backward=backward), layers_ahead(job, span) * min(waiting, lost))
 
 
+def first_gather_seconds(span: OverlapTime, parts: Parts) -> float:
+    """Seconds by which the first layer forward takes longer than others: nothing runs beside its gather."""
+    alone = span.gather + span.compute + span.exchange + span.copies + span.waits
+    return max(0.0, alone - sum(parts.values()))
+
+
 def outside_parts(job: TimedPasses, *, reduces: bool, accumulates: bool = False) -> dict[str, float]:
     """Seconds by cause of one micro-batch outside the layers."""
     return {
@@ -255,6 +265,8 @@ def layers_parts(job: TimedPasses, span: OverlapTime, *, backward: bool) -> dict
     parts = span.parts()
     total = {name: job.model.layers * seconds for name, seconds in parts.items()}
     total["launch"] -= hidden_launch_seconds(job, span, parts, backward=backward)
+    if not backward:
+        total["communication"] += first_gather_seconds(span, parts)
     total["offload"] += assume.EXPOSED_OFFLOADS * span.offload
     return total
 

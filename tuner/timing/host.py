@@ -92,27 +92,6 @@ def host_seconds(gpu: str, engine: str, *, query_key_norms: bool, ranks: int) ->
     return _by_field(max, seconds, alone)
 
 
-@lru_cache(maxsize=64)
-def host_of_megatron(gpu: str, *, query_key_norms: bool, ranks: int) -> LayerSeconds:
-    """What the host needs for a layer of Megatron-Core: more than for a plain one, of fewer kernels.
-
-    Args:
-        gpu: name of the card's profile.
-        query_key_norms: whether the layer has them.
-        ranks: of the machine.
-    """
-    plain = host_seconds(gpu, "plain", query_key_norms=query_key_norms, ranks=ranks)
-    return plain.times(
-        LayerSeconds(
-            forward_s=assume.MEGATRON_FORWARD,
-            recomputed_s=assume.MEGATRON_RECOMPUTED,
-            recomputed_forward_s=assume.MEGATRON_RECOMPUTED_FORWARD,
-            kept_s=assume.MEGATRON_KEPT,
-            kept_forward_s=assume.MEGATRON_KEPT_FORWARD,
-        )
-    )
-
-
 def _measured_seconds(card: str, engine: str, *, query_key_norms: bool, several: bool) -> LayerSeconds | None:
     """What the machines of a card told; None where they do not tell all of a layer."""
     forward, recomputed, uncheckpointed = (

@@ -14,7 +14,8 @@ from tuner.timing.adapters import kernels_of_a_layer, unit_seconds, units_of_a_l
 from tuner.timing.corrections import OperatorFamily, correction
 from tuner.timing.expert_dispatch import dispatch_calls
 from tuner.timing.head import head_seconds
-from tuner.timing.host import LayerSeconds, host_of_experts, host_of_megatron, host_seconds
+from tuner.timing.host import LayerSeconds, host_of_experts, host_seconds
+from tuner.timing.host_of_libraries import host_of_liger, host_of_megatron
 from tuner.timing.layer import LayerWork, average_layer
 from tuner.timing.tokens import MicroBatches, micro_batches_of
 from tuner.workload import Backend, Batch, Checkpointing, Engine, Lora, Phase, StepPass
@@ -227,8 +228,7 @@ def kernels_seconds(job: TimedPasses, *, backward: bool) -> float:
 
     Measured with so few tokens that the GPU waits for the host, with one rank and with several. Forward
     alone it builds no graph. The backward direction of a layer that is recomputed has its forward pass in it
-    once more. Fused layers launch fewer kernels, and need as much less of what a layer
-    takes without hooks. Megatron's modules need more of Python for each kernel.
+    once more. Liger's functions and Megatron's modules launch fewer kernels and need more of Python for each.
     """
     gpu, ranks = job.cluster.gpu.name, job.engine.parallel.gpus
     if job.engine.backend is Backend.MEGATRON:
@@ -247,19 +247,15 @@ def kernels_seconds(job: TimedPasses, *, backward: bool) -> float:
 def _plain_or_hooked_seconds(job: TimedPasses, *, backward: bool) -> float:
     """Seconds of launching a layer of transformers, under FSDP or without it."""
     engine = {Backend.FSDP: "fsdp", Backend.FSDP2: "fsdp2"}.get(job.engine.backend, "plain")
-    norms, ranks = job.layer.normed_query_keys > 0, job.engine.parallel.gpus
-    hooked, plain = (
-        _direction(
-            host_seconds(job.cluster.gpu.name, name, query_key_norms=norms, ranks=ranks),
-            job,
-            backward=backward,
-        )
-        for name in (engine, "plain")
-    )
+    gpu, ranks = job.cluster.gpu.name, job.engine.parallel.gpus
+    norms = job.layer.normed_query_keys > 0
+    hooked = host_seconds(gpu, engine, query_key_norms=norms, ranks=ranks)
     if not job.fused:
-        return hooked
-    left, whole = (per_layer.layer_kernels(job.layer, fused=fused) for fused in (True, False))
-    return hooked - plain * (1 - left / whole)
+        return _direction(hooked, job, backward=backward)
+    plain = host_seconds(gpu, "plain", query_key_norms=norms, ranks=ranks)
+    fused = host_of_liger(gpu, query_key_norms=norms, ranks=ranks)
+    of_hooks = _direction(hooked, job, backward=backward) - _direction(plain, job, backward=backward)
+    return of_hooks + _direction(fused, job, backward=backward)
 
 
 def _adapters_seconds(job: TimedPasses, *, backward: bool) -> float:

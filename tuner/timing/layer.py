@@ -201,13 +201,6 @@ def elementwise_seconds(
     return moved * dtype.bytes / DType.BFLOAT16.bytes / elementwise_bytes_per_s(gpu)
 
 
-def layer_kernels(layer: LayerWork, *, fused: bool) -> int:
-    """Kernels that the host launches for one layer's forward pass."""
-    kernels = assume.FUSED_LAYER_KERNELS if fused else assume.LAYER_KERNELS
-    norm = 1 if fused else assume.NORM_KERNELS
-    return kernels + (2 * norm if layer.normed_query_keys else 0)
-
-
 def checkpoint_values(layer: LayerWork, *, whole_layer: bool) -> float:
     """Values per token that one layer keeps for its backward pass and that offloading copies away.
 

@@ -9,7 +9,8 @@ Why it matters
 --------------
 
 An eager RMSNorm alone is six passes over the hidden states; fused it is one read and one write.
-Fused layers also save less for the backward pass and launch fewer than half of the kernels, which shows most with small models.
+Fused layers also save less for the backward pass.
+They launch fewer than half of the kernels, but from Python, so that a pass that waits for its host is hardly shorter.
 
 When it does not apply
 ----------------------
@@ -30,6 +31,7 @@ Liger-Kernel, ``ops/rms_norm.py``, ``ops/rope.py``, ``ops/swiglu.py``.
 verl 0.3.0.post1, ``workers/fsdp_workers.py:209-213, 391, 420``: actor and reference read ``model.use_liger``; the critic of the engine workers, since 0.8.0, too.
 verl 0.9.1, ``workers/engine/fsdp/transformer_impl.py``: ``from liger_kernel.transformers.monkey_patch import ...``.
 verl 0.5.0 and 0.7.1, ``docs/ascend_tutorial/ascend_quick_start.rst`` (liger-kernel: not supported).
+linkedin/Liger-Kernel #323 (no gain is expected where the host decides).
 Liger-Kernel 0.7.0 and 0.8.5, ``transformers/monkey_patch.py`` (``MIN_SUPPORTED_TRANSFORMERS_VERSION``).
 verl #5669, #6913.
 """

@@ -8,14 +8,15 @@ Forward prefetching is off, the release honours it, and it is affordable and fas
 Why it matters
 --------------
 
-Without it the next layer's all-gather is issued only after the host has launched the current layer's kernels.
-With small micro-batches, where launching takes longer than computing, that leaves the links idle.
+Attention asks the GPU in each layer where sequences begin, and the host waits for the answer.
+Without prefetching the next layer's all-gather is issued only after the kernels that it launches then.
+With small micro-batches, where gathering takes longer than what is left to compute, that leaves the links idle.
 It costs one more gathered layer.
 
 When it does not apply
 ----------------------
 
-Computation is long enough to hide the gathering either way.
+Computation, or launching it, is long enough to hide the gathering either way.
 Only FSDP has it; under FSDP2 older releases ignore the switch.
 There is no switch for the backward pass on purpose: FSDP prefetches there by itself, and the explicit policy after the backward of a layer can gather the wrong units where modules are nested.
 
