@@ -95,8 +95,9 @@ HOST_LAUNCH_S = 20e-6
 #: for. The upper end was measured with Megatron-Core 0.16 and Transformer Engine 2.6, whose compiled part was
 #: replaced by torch's operators on the processor (``docs/validation/data/megatron-host.json``), where a
 #: module's product takes 5.1 times as long as torch's; the lower end has 0.35 of what is added there, since
-#: 2.7 times are published (NVIDIA/TransformerEngine #2053, GH200 and GB200).
-MEGATRON_FORWARD = 2.6  # between 1.8 and 3.4
+#: 2.7 times are published (NVIDIA/TransformerEngine #2053, GH200 and GB200). The first one is
+#: between 1.8 and 3.4.
+MEGATRON_FORWARD = 2.6
 MEGATRON_KEPT = 1.7  # between 1.35 and 2.0
 MEGATRON_KEPT_FORWARD = 2.2  # between 1.65 and 2.8
 MEGATRON_RECOMPUTED = 1.3  # between 1.15 and 1.4
