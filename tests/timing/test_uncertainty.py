@@ -20,6 +20,7 @@ from tuner.timing import (
     StepTime,
     assumptions,
     change,
+    halving,
     phase_interval,
     spreads,
     step_interval,
@@ -29,8 +30,9 @@ from tuner.timing.host import _on_machines
 from tuner.timing.independent import ends_of_unknowns
 from tuner.timing.job import TimedPasses
 from tuner.timing.operators import Shares, operators_of
-from tuner.timing.spreads import RUNS
+from tuner.timing.spreads import RUNS, SpreadFamily
 from tuner.timing.uncertainty import interval
+from tuner.timing.unknowns import SecondsRange
 from tuner.workload import Lengths, Phase, Workload
 
 KNOWN = ("h100-sxm", "h200-sxm")
@@ -362,6 +364,36 @@ def test_of_passes_by_themselves_what_runs_differ_by_moves_neither_end() -> None
     for end, of_runs in (("low_s", RUNS.low - 1), ("high_s", RUNS.high - 1)):
         apart, with_runs = getattr(alone, end) - seconds, getattr(within, end) - seconds
         assert with_runs**2 == pytest.approx(apart**2 + (of_runs * seconds) ** 2, rel=1e-9)
+
+
+def generating(*ranges: SecondsRange, **parts: float) -> StepTime:
+    seconds = sum(parts.values())
+    phase = PhaseTime(phase=Phase.ROLLOUT, seconds=seconds, parts=tuple(parts.items()), ranges=ranges)
+    return StepTime(phases=(phase, *step(compute=1.0).phases))
+
+
+def test_what_halves_the_least_sure_phase_is_named() -> None:
+    """By hand: 10 s of an engine's host, 40 s less or 45 s more with other lengths, of 50."""
+    longest = SecondsRange(family=SpreadFamily.LONGEST, low_s=-40.0, high_s=45.0)
+    cluster = on("h100-sxm")
+    said = halving(generating(longest, decode=40.0, engine=10.0), cluster)
+    assert said is not None
+    assert (said.phase.phase, said.names) == (Phase.ROLLOUT, ("response_max",))
+    known = phase_interval(generating(decode=40.0, engine=10.0).phases[0], cluster)
+    assert said.width_share == pytest.approx(
+        (known.high_s - known.low_s) / (said.interval.high_s - said.interval.low_s)
+    )
+    assert 0 < said.width_share <= 0.5
+
+
+def test_as_few_things_are_named_as_halve_it_together_and_none_where_nothing_does() -> None:
+    longest = SecondsRange(family=SpreadFamily.LONGEST, low_s=-3.0, high_s=6.0)
+    groups = SecondsRange(family=SpreadFamily.GROUPS, low_s=-3.0, high_s=7.0)
+    said = halving(generating(longest, groups, decode=10.0), on("h100-sxm"))
+    assert said is not None and said.names == ("kept_groups", "response_max")
+    assert halving(step(compute=10.0), on("h100-sxm")) is None  # what runs differ by stays
+    profile = halving(generating(decode=10.0), on("a100-sxm-80g"))  # bandwidth that nobody measured
+    assert profile is not None and profile.names == ("profile",)
 
 
 UNSAID = workloads.grpo_7b().with_batch(  # how long the longest response is
