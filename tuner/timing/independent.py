@@ -103,8 +103,8 @@ def _is_megatron(time: PhaseTime) -> bool:
 
 
 def _addends_of(time: PhaseTime, name: str, cluster: Cluster) -> _Addends:
-    known = _addends_on(cluster, _is_megatron(time))[time.phase].get(name)
-    return known or _addends(name, _cause_of(time, name), cluster)
+    addends = _addends_on(cluster, _is_megatron(time))[time.phase].get(name)
+    return addends or _addends(name, _cause_of(time, name), cluster)
 
 
 @lru_cache(maxsize=64)

@@ -45,7 +45,7 @@ def narrowings(time: StepTime, cluster: Cluster) -> tuple[Narrowing, ...]:
     """
     today = _width(step_interval(time, cluster))
     shares = (
-        (name, _width(step_interval(_knowing(time, name), _measured(cluster, name))) / today)
+        (name, _width(step_interval(_knowing(time, name), _cluster_knowing(cluster, name))) / today)
         for name in _unsaid(time.phases, cluster)
         if today
     )
@@ -68,7 +68,7 @@ def halving(time: StepTime, cluster: Cluster) -> Halving | None:
     def share_with(*names: str) -> float:
         step, on = StepTime(phases=(phase,)), cluster
         for name in names:
-            step, on = _knowing(step, name), _measured(on, name)
+            step, on = _knowing(step, name), _cluster_knowing(on, name)
         return _width(phase_interval(step.phases[0], on)) / _width(interval)
 
     names = sorted((*_unsaid((phase,), cluster), PROFILE), key=share_with)
@@ -100,13 +100,13 @@ def _knowing(time: StepTime, name: str) -> StepTime:
     return replace(time, phases=tuple(phases))
 
 
-def _measured(cluster: Cluster, name: str) -> Cluster:
+def _cluster_knowing(cluster: Cluster, name: str) -> Cluster:
     """The cluster with what is said by this name; which figures a profile has, and not how large they are."""
     if name == "network":
         return replace(cluster, network_assumed=False)
     if name != PROFILE:
         return cluster
-    known = cluster.gpu.measured or MeasuredGpu(date="", versions=())
+    profile = cluster.gpu.measured or MeasuredGpu(date="", versions=())
     figures = [*(rate.value for rate in _RATES), *(family.value for family in OperatorFamily)]
-    added = {figure: 1.0 for figure in figures if getattr(known, figure) is None}
-    return replace(cluster, gpu=replace(cluster.gpu, measured=replace(known, **added)))
+    added = {figure: 1.0 for figure in figures if getattr(profile, figure) is None}
+    return replace(cluster, gpu=replace(cluster.gpu, measured=replace(profile, **added)))

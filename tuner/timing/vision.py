@@ -74,8 +74,8 @@ def float32_rotary_seconds(
     """
     if not tower.rotates or job.engine.compute_dtype is DType.FLOAT32:
         return 0.0
-    each = assume.FLOAT32_ROTARY_BYTES[backward]
-    return 2 * tower.blocks * patches * tower.width * each / elementwise_bytes_per_s(job.cluster.gpu)
+    value_bytes = assume.FLOAT32_ROTARY_BYTES[backward]
+    return 2 * tower.blocks * patches * tower.width * value_bytes / elementwise_bytes_per_s(job.cluster.gpu)
 
 
 def merged_seconds(job: TimedPasses, tower: VisionTower, patches: float) -> float:
