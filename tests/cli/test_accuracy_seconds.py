@@ -355,6 +355,32 @@ def test_a_pass_that_the_run_did_not_make_is_left_out_of_the_step(tmp_path: Path
     assert "old_log_prob" in remark["text"]
 
 
+def test_a_run_that_tells_its_longest_response_leaves_it_open_no_more(tmp_path: Path) -> None:
+    long = A_RUN | {"overrides": [*A_RUN["overrides"], "data.max_response_length=16384"]}
+    records = [long] + [
+        long | {"id": str(tokens), "measured": A_RUN["measured"] | {"response_length/max": float(tokens)}}
+        for tokens in (3000, 16384)
+    ]
+    rows = report_of(lines(tmp_path, *records))["seconds"]
+    rollout = {row["case"]: row for row in rows if row["phase"] == "rollout"}
+    width = {case: row["high_s"] / row["low_s"] for case, row in rollout.items()}
+    assert max(width["3000"], width["16384"]) < 0.7 * width["a-run"]
+    assert rollout["3000"]["predicted_s"] < rollout["16384"]["predicted_s"]
+
+
+def test_the_first_step_of_a_record_stands_apart_from_the_later_ones() -> None:
+    record = RECORDED / "whole-runs" / "qwen3-4b-grpo.jsonl"
+    lines_of_record = map(json.loads, record.read_text(encoding="utf-8").splitlines())
+    updates = [line["metrics"]["timing_s/update_actor"] for line in lines_of_record if line["line"] == "step"]
+    assert len(updates) == 3
+    rows = report_of(str(record))["seconds"]
+    told = {row["origin"]: row["measured_s"] for row in rows if row["phase"] == "update_actor"}
+    assert told == {"first step": updates[0], "run": pytest.approx(median(updates[1:]))}
+    text = run("accuracy", str(record)).out
+    assert "qwen3-4b-grpo.jsonl, its first step: Qwen3-4B, 2 x h200-sxm" in text
+    assert text.index("Steps of runs") < text.index("First steps of runs")
+
+
 def test_two_runs_that_differ_in_one_setting_are_a_pair(tmp_path: Path) -> None:
     slower = {**A_RUN["measured"], "timing_s/update_actor": 60.0, "timing_s/step": 150.0}
     ulysses = "actor_rollout_ref.actor.ulysses_sequence_parallel_size"

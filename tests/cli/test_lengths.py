@@ -139,14 +139,14 @@ def test_lengths_that_cannot_be_are_one_message(options: tuple[str, ...], messag
 
 
 def test_check_goes_by_them_too() -> None:
-    """Of longer responses the layers are a larger part of a step: what fuses them is priced otherwise."""
+    """Of short responses the layers are a smaller part of a step: what fuses them is priced otherwise."""
 
     def priced(*lengths: str) -> str:
         said = run("check", CONFIG, *GIVEN, *lengths, "-f", "concise").out
         (line,) = (line for line in said.splitlines() if "KRN006" in line)
         return line
 
-    assert priced() == priced() != priced("--mean-prompt-length", "100", "--mean-response-length", "3000")
+    assert priced() == priced() != priced("--mean-prompt-length", "100", "--mean-response-length", "100")
 
 
 def test_means_are_taken_as_logs_print_them() -> None:

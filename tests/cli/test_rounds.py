@@ -1,6 +1,7 @@
 """Rounds of generation where groups are filtered, and the longest response, on the command line."""
 
 import json
+import re
 from functools import cache
 from typing import Any
 
@@ -111,7 +112,7 @@ def test_the_interval_has_what_is_assumed_and_says_what_would_narrow_it() -> Non
     assumed, known = advised(DAPO), advised(DAPO, "--kept-groups", "0.577")
     assert seconds(known) == seconds(assumed)
     assert interval(known) < 0.9 * interval(assumed)
-    (first,) = assumed["step_time"]["narrowed_by"]
+    first, *_others = assumed["step_time"]["narrowed_by"]
     assert first["name"] == "kept_groups"
     assert first["width_share"] == pytest.approx(interval(known) / interval(assumed), rel=0.02)
     assert {one["name"] for one in known["step_time"]["narrowed_by"]} <= {"response_max"}
@@ -159,6 +160,17 @@ def test_a_cap_that_no_response_reaches_costs_next_to_nothing() -> None:
     assert farther["step_time"]["high_s"] > longest["step_time"]["seconds"]
     assert [one["name"] for one in farther["step_time"]["narrowed_by"]] == ["response_max"]
     assert peaks(farther) == peaks(longest)
+
+
+def test_the_answer_names_what_halves_the_seconds_of_the_least_sure_phase() -> None:
+    words = ("--gpu", "h100-sxm", "--release", "0.7.0", *MEANS, "data.max_response_length=20480")
+    budget = "actor_rollout_ref.actor.ppo_max_token_len_per_gpu=32768"
+    short, told = (
+        " ".join(run("advise", "-", *words, budget, *more, stdin=PPO).out.split())
+        for more in ((), ("--response-max", "20480"))
+    )
+    assert re.search(r"rollout may take \d+ to \d+ s; --response-max would leave \d+ ?% of that width", short)
+    assert "--response-max would leave" not in told
 
 
 def test_where_the_mean_is_near_the_cap_the_cap_is_the_longest() -> None:

@@ -78,7 +78,7 @@ def test_a_proposal_that_the_trainer_would_refuse_is_not_made() -> None:
         "model_engine=megatron",
         f"{ACTOR}.strategy=megatron",
         f"{ACTOR}.megatron.param_offload=True",
-        f"{ACTOR}.ppo_max_token_len_per_gpu=8192",  # fits for certain: nothing is offered to a job that lacks memory
+        f"{ACTOR}.ppo_max_token_len_per_gpu=8192",  # fits: a job that lacks memory gets no offers
     )
     replay = f"{ACTOR}.megatron.router_replay.mode=R2"
     assert found(report("tuned-megatron", *megatron), "ROL018") is not None

@@ -4,7 +4,7 @@ import inspect
 import itertools
 import re
 from itertools import pairwise
-from math import hypot
+from math import exp, hypot, log, sqrt
 
 import pytest
 from hypothesis import given
@@ -20,15 +20,19 @@ from tuner.timing import (
     StepTime,
     assumptions,
     change,
+    halving,
     phase_interval,
     spreads,
     step_interval,
     step_time,
 )
+from tuner.timing.host import _on_machines
+from tuner.timing.independent import ends_of_unknowns
 from tuner.timing.job import TimedPasses
 from tuner.timing.operators import Shares, operators_of
-from tuner.timing.spreads import RUNS
-from tuner.timing.uncertainty import family_ends, interval
+from tuner.timing.spreads import RUNS, SpreadFamily
+from tuner.timing.uncertainty import interval
+from tuner.timing.unknowns import SecondsRange
 from tuner.workload import Lengths, Phase, Workload
 
 KNOWN = ("h100-sxm", "h200-sxm")
@@ -185,7 +189,7 @@ def test_a_gpu_with_less_to_do_waits_for_the_host_and_never_longer_than_it_worke
     assert head_too.is_gain
     # Beside a typical host the update is shorter, beside a slow one it takes as long as before.
     work_alone = change(
-        launched(work_s=90, host_s=50, head_s=9), launched(work_s=60, host_s=50, head_s=9), cluster
+        launched(work_s=90, host_s=60, head_s=9), launched(work_s=60, host_s=60, head_s=9), cluster
     )
     assert work_alone.seconds == -30
     assert not work_alone.is_gain
@@ -222,12 +226,80 @@ def test_two_cards_err_independently():
     other = change(time, time, on("h100-sxm"), then=on("a100-sxm-80g"))
     assert same.low_share == same.high_share == 0
     assert other.low_share < 0 < other.high_share
-    ends = [(0.0, 10 / (10 + end) - 1) for pair in family_ends(time.phases, on("h100-sxm")) for end in pair]
-    ends += [
-        (0.0, (10 + end) / 10 - 1) for pair in family_ends(time.phases, on("a100-sxm-80g")) for end in pair
-    ]
-    assert other.low_share == pytest.approx(-hypot(*map(min, ends)))
-    assert other.high_share == pytest.approx(hypot(*map(max, ends)))
+    here, there = (ends_of_unknowns(time.phases, on(gpu)).values() for gpu in ("h100-sxm", "a100-sxm-80g"))
+    shares = [[10 / (10 + end) - 1 for end in pair] for pair in here]
+    shares += [[(10 + end) / 10 - 1 for end in pair] for pair in there]
+    assert other.low_share == pytest.approx(-hypot(*(min(0.0, *pair) for pair in shares)))
+    assert other.high_share == pytest.approx(hypot(*(max(0.0, *pair) for pair in shares)))
+
+
+def test_constants_err_by_themselves_and_the_host_in_all_of_them() -> None:
+    """By hand: 10 s of records up to 4 s longer and 10 s of collections up to 16 / 3; hosts differ by 1.52.
+
+    Bounds of 1.5 and 0.5 / 0.3 give factors of 1.4 and 1.5333, so that all of the first is the host's.
+    """
+    time = step(records=10.0, collections=10.0)
+    common = log(1.52) / log(1 + 0.8 * (0.5 / 0.3 - 1))
+    of_host = 4.0 + common * 16 / 3
+    of_collections = sqrt(1 - common**2) * 16 / 3
+    of_runs = (0.36 / 0.27 - 1) * 20
+    high = 20 + sqrt(of_host**2 + of_collections**2 + of_runs**2)
+    assert step_interval(time, on("h100-sxm")).high_s == pytest.approx(high)
+
+
+def test_what_rests_on_one_constant_adds_up_over_causes_and_phases() -> None:
+    """10 s of products of a table's error of a tenth, and 10 s of the head by a share between 0.6 and 0.8."""
+
+    def open_s(**seconds: float) -> float:
+        phases = step(**seconds).phases
+        return interval(phases, on("h200-sxm"), in_run=False).high_s - sum(seconds.values())
+
+    card = 1.05  # of another machine, in common
+    product, head = (hypot(log(one), log(card)) for one in (1.1, 1 + 0.8 * (0.7 / 0.6 - 1)))
+    product_s, head_s = 10 * (exp(product) - 1), 10 * (exp(head) - 1)
+    assert open_s(compute=10.0) == pytest.approx(product_s)
+    assert open_s(compute=10.0, bubble=10.0) == pytest.approx(2 * product_s)
+    assert open_s(head=10.0, prefill=10.0) == pytest.approx(2 * head_s)
+    of_card = log(card) / product * product_s + log(card) / head * head_s
+    of_each = [s * sqrt(1 - (log(card) / e) ** 2) for s, e in ((product_s, product), (head_s, head))]
+    assert open_s(compute=10.0, head=10.0) == pytest.approx(hypot(of_card, *of_each))
+
+
+def test_eight_of_ten_of_what_lies_evenly_between_bounds_are_in_its_spread() -> None:
+    least, most = 0.5, 3.0
+    below = [least + (1 - least) * (at + 0.5) / 1000 for at in range(1000)]
+    above = [1 + (most - 1) * (at + 0.5) / 1000 for at in range(1000)]
+    spread = spreads.of_bounds(least, most)
+    inside = sum(spread.low <= factor <= spread.high for factor in (*below, *above))
+    assert inside / 2000 == 0.8
+
+
+def test_the_modules_of_megatron_are_less_sure_than_plain_layers() -> None:
+    plain, megatron = (
+        spreads.cause_of(Phase.UPDATE_ACTOR, "launch", megatron=megatron) for megatron in (False, True)
+    )
+    # 3.4 instead of 2.6 times a plain layer at the most, of which eight tenths of the way are taken.
+    more = hypot(log(1.52), log(1 + 0.8 * (3.4 / 2.6 - 1)))
+    assert (plain.spread.high, log(megatron.spread.high)) == (pytest.approx(1.52), pytest.approx(more))
+
+
+def test_the_error_of_a_host_is_that_of_leaving_a_machine_out() -> None:
+    kinds = itertools.product(
+        KNOWN,
+        ("plain", "fsdp", "fsdp2"),
+        (False, True),
+        ("forward_s", "forward_backward_s", "kept_s"),
+    )
+    errors = []
+    for gpu, engine, several, column in kinds:
+        told = _on_machines(gpu, engine, column, query_key_norms=False, several=several)
+        machines = [seconds for seconds in told if seconds is not None]
+        for left, seconds in enumerate(machines):
+            others = machines[:left] + machines[left + 1 :]
+            if others:
+                errors.append(abs(log(seconds * len(others) / sum(others))))
+    nine_of_ten = exp(sorted(errors)[int(0.9 * len(errors))]) - 1
+    assert nine_of_ten <= spreads.HOST_ERROR <= nine_of_ten + 0.02
 
 
 STATED = re.compile(r"\b[Bb]etween (?P<least>\d[\d.e-]*)(?: \([^)]*\))?(?: and| to) (?P<most>\d[\d.e-]*\d)")
@@ -292,6 +364,36 @@ def test_of_passes_by_themselves_what_runs_differ_by_moves_neither_end() -> None
     for end, of_runs in (("low_s", RUNS.low - 1), ("high_s", RUNS.high - 1)):
         apart, with_runs = getattr(alone, end) - seconds, getattr(within, end) - seconds
         assert with_runs**2 == pytest.approx(apart**2 + (of_runs * seconds) ** 2, rel=1e-9)
+
+
+def generating(*ranges: SecondsRange, **parts: float) -> StepTime:
+    seconds = sum(parts.values())
+    phase = PhaseTime(phase=Phase.ROLLOUT, seconds=seconds, parts=tuple(parts.items()), ranges=ranges)
+    return StepTime(phases=(phase, *step(compute=1.0).phases))
+
+
+def test_what_halves_the_least_sure_phase_is_named() -> None:
+    """By hand: 10 s of an engine's host, 40 s less or 45 s more with other lengths, of 50."""
+    longest = SecondsRange(family=SpreadFamily.LONGEST, low_s=-40.0, high_s=45.0)
+    cluster = on("h100-sxm")
+    said = halving(generating(longest, decode=40.0, engine=10.0), cluster)
+    assert said is not None
+    assert (said.phase.phase, said.names) == (Phase.ROLLOUT, ("response_max",))
+    known = phase_interval(generating(decode=40.0, engine=10.0).phases[0], cluster)
+    assert said.width_share == pytest.approx(
+        (known.high_s - known.low_s) / (said.interval.high_s - said.interval.low_s)
+    )
+    assert 0 < said.width_share <= 0.5
+
+
+def test_as_few_things_are_named_as_halve_it_together_and_none_where_nothing_does() -> None:
+    longest = SecondsRange(family=SpreadFamily.LONGEST, low_s=-3.0, high_s=6.0)
+    groups = SecondsRange(family=SpreadFamily.GROUPS, low_s=-3.0, high_s=7.0)
+    said = halving(generating(longest, groups, decode=10.0), on("h100-sxm"))
+    assert said is not None and said.names == ("kept_groups", "response_max")
+    assert halving(step(compute=10.0), on("h100-sxm")) is None  # what runs differ by stays
+    profile = halving(generating(decode=10.0), on("a100-sxm-80g"))  # bandwidth that nobody measured
+    assert profile is not None and profile.names == ("profile",)
 
 
 UNSAID = workloads.grpo_7b().with_batch(  # how long the longest response is

@@ -1,7 +1,13 @@
 """A vision tower in the terms of a decoder layer."""
 
+import pytest
+from msgspec.structs import replace
+
+from tests import workloads
+from tuner.timing.job import TimedPasses
 from tuner.timing.layer import LayerWork
-from tuner.timing.vision import _as_layer, patches_of_image
+from tuner.timing.rates import elementwise_bytes_per_s
+from tuner.timing.vision import _as_layer, float32_rotary_seconds, patches_of_image
 from tuner.vision_tower import VisionTower
 
 TOWER = VisionTower(
@@ -44,3 +50,13 @@ def test_a_block_is_a_layer_without_experts_and_windows() -> None:
 
 def test_patches_of_one_of_three_images() -> None:
     assert patches_of_image(TOWER, 150, 3) == 200  # four of each of 50 tokens
+
+
+def test_queries_and_keys_of_a_rotating_tower_turn_in_float32() -> None:
+    """Three blocks, 100 patches, queries and keys of 60: 36,000 values of 32 bytes forward, 42 backward."""
+    workload = workloads.grpo_7b()
+    job = TimedPasses(cluster=workload.cluster, batch=workload.batch, step_pass=workload.actor_update)
+    rate = elementwise_bytes_per_s(workload.cluster.gpu)
+    forward, backward = (float32_rotary_seconds(job, TOWER, 100.0, backward=side) for side in (False, True))
+    assert (forward * rate, backward * rate) == (pytest.approx(36_000 * 32), pytest.approx(36_000 * 42))
+    assert float32_rotary_seconds(job, replace(TOWER, rotates=False), 100.0) == 0

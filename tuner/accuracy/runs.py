@@ -55,7 +55,11 @@ class MeasuredRun(BaseModel):
     ] = None
     measured: Annotated[
         dict[str, float],
-        Field(min_length=1, description="metrics by the trainer's names, such as timing_s/gen"),
+        Field(
+            min_length=1,
+            description="metrics by the trainer's names, such as timing_s/gen; what they tell of lengths and "
+            "rounds, such as response_length/max, is what the run is predicted with",
+        ),
     ]
     peaks: Annotated[dict[Phase, MeasuredPeak], Field(description="by the phase as advise names it")] = {}
 

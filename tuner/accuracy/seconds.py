@@ -24,6 +24,7 @@ class MeasurementOrigin(str, Enum):
     """What the seconds were measured of."""
 
     RUN = "run"  # a step of a training run, as its trainer's timers tell
+    FIRST_STEP = "first step"  # the same of a run's first one, which compiles and fills caches
     WARM_PASS = "warm pass"  # the median of a pass that was repeated on a warm GPU
     SINGLE_PASS = "single pass"  # one call, with what its first use brings
 

@@ -40,7 +40,12 @@ def timed_together(time: StepTime, phase: Phase, observed: ObservedRun) -> tuple
 
 
 def timed_phases(
-    case: str, workload: Workload, time: StepTime, observed: ObservedRun
+    case: str,
+    workload: Workload,
+    time: StepTime,
+    observed: ObservedRun,
+    *,
+    origin: MeasurementOrigin = MeasurementOrigin.RUN,
 ) -> Iterator[TimedPhase]:
     """Each phase that has both, and the whole step, of the passes that the run made."""
     cluster = workload.cluster
@@ -56,7 +61,7 @@ def timed_phases(
             yield TimedPhase(
                 case=case,
                 phase=name,
-                origin=MeasurementOrigin.RUN,
+                origin=origin,
                 model=workload.model.name,
                 gpu=cluster.gpu.name,
                 gpus=cluster.gpus,

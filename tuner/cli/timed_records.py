@@ -1,8 +1,9 @@
 """A recorded run beside the model: the seconds and the peaks of a record, a log or a bundle."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
-from tuner.accuracy import RunRemark, TimedFile, UnpredictedRecord
+from tuner.accuracy import MeasurementOrigin, RunRemark, TimedFile, TimedPhase, UnpredictedRecord
 from tuner.accuracy.recorded_runs import STEP, RecordedPeak
 from tuner.accuracy.steps import passes_not_made, timed_phases
 from tuner.advise.observations import MemoryComparison, PeakComparison
@@ -11,6 +12,7 @@ from tuner.consultation.premises import Premises
 from tuner.consultation.result import Consultation
 from tuner.inputs.record.read import read_record
 from tuner.language import _
+from tuner.workload.observed_run import ObservedRun
 
 
 def timed_record(folder: str) -> TimedFile:
@@ -47,10 +49,38 @@ def timed_answer(source: str, answer: Consultation) -> TimedFile:
         peaks.append(_peak_of_step(case, observations.memory))
     return TimedFile(
         source=source,
-        phases=tuple(timed_phases(case, advice.workload, advice.time, observations.run)),
+        phases=tuple(_timed(case, answer)),
         remarks=(remark,) if missing else (),
         peaks=tuple(peak for peak in peaks if peak is not None),
     )
+
+
+def _timed(case: str, answer: Consultation) -> Iterator[TimedPhase]:
+    """The later steps of a run, then its first one, which compiles and fills caches."""
+    workload, time = answer.advice.workload, answer.advice.time
+    first, later = _first_and_later(answer)
+    for observed, origin in ((later, MeasurementOrigin.RUN), (first, MeasurementOrigin.FIRST_STEP)):
+        if observed is not None:
+            yield from timed_phases(case, workload, time, observed, origin=origin)
+
+
+def _first_and_later(answer: Consultation) -> tuple[ObservedRun | None, ObservedRun | None]:
+    """What the first step of a run shows, and the others; a log that begins later has no first one."""
+    assert answer.run is not None
+    run, given, runs = answer.run.observations.run, answer.given, answer.loaded.trainer.runs
+    steps = () if given.log is None else tuple(step for step in given.log.steps if step.step > 0)
+    if runs is None or not steps or steps[0].step != 1:
+        return None, run
+
+    def of(*number: int) -> ObservedRun | None:
+        workload = answer.advice.workload
+        observed = runs.observed_run([steps[one] for one in number], workload)
+        if observed is None or given.record is None:
+            return observed
+        return runs.with_record(given.record, observed, workload)
+
+    later = run if run.first_step > 1 else of(*range(1, len(steps)))
+    return of(0), later
 
 
 def _peak(case: str, one: PeakComparison) -> RecordedPeak | None:

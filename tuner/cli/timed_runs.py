@@ -11,6 +11,7 @@ from tuner.accuracy.recorded_runs import RecordedPeak, peak_of_step, peaks_of_ph
 from tuner.accuracy.steps import passes_not_made, timed_phases
 from tuner.consultation.cluster import choose_card
 from tuner.consultation.job import JobReading, read_job, release_of
+from tuner.consultation.observed_run import with_lengths
 from tuner.consultation.premises import Premises
 from tuner.errors import TunerError
 from tuner.inputs.log.metrics import StepMetrics
@@ -122,7 +123,7 @@ def _overrides(run: MeasuredRun) -> tuple[str, ...]:
 
 
 def _job(run: MeasuredRun) -> JobReading:
-    """The job of a run, with the mean lengths that it had.
+    """The job of a run, with the lengths that it had: the means, and what its metrics tell beside them.
 
     Raises:
         TunerError: nothing is known of its trainer, its card or its model, or its settings cannot be used.
@@ -149,9 +150,27 @@ def _job(run: MeasuredRun) -> JobReading:
     def read(premises: Premises) -> JobReading:
         return read_job(given, premises, card=choose_card(premises), release=release)
 
-    job = read(premises)
-    engine = reader.engine_version_of(run.verl_version, job.reading.workload)
-    return job if engine is None else read(replace(premises, engine_version=engine))
+    workload = read(premises).reading.workload
+    engine = reader.engine_version_of(run.verl_version, workload)
+    return read(replace(_with_lengths(run, premises, workload), engine_version=engine))
+
+
+def _with_lengths(run: MeasuredRun, premises: Premises, workload: Workload) -> Premises:
+    """The premises with the longest response and the share of kept groups that the metrics tell."""
+    observed = _reader(run).observed_run([StepMetrics(step=1, values=run.measured)], workload)
+    if observed is None:
+        return premises
+    observed = replace(
+        observed, mean_prompt_tokens=run.prompt_length_mean, mean_response_tokens=run.response_length_mean
+    )
+    told, _names = with_lengths(
+        replace(premises, mean_prompt=None, mean_response=None), observed, workload.batch
+    )
+    return replace(
+        told,
+        mean_prompt=told.mean_prompt or premises.mean_prompt,
+        mean_response=told.mean_response or premises.mean_response,
+    )
 
 
 def _reader(run: MeasuredRun) -> RunReader:

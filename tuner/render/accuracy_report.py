@@ -168,8 +168,8 @@ publish(
     text="One phase of a step, or a whole step, whose seconds were measured.",
     types={
         "origin": Annotated[
-            Literal["run", "warm pass", "single pass"],
-            Meta(description="a step of a run, a pass that was repeated, or one call"),
+            Literal["run", "first step", "warm pass", "single pass"],
+            Meta(description="a step of a run, its first one, a pass that was repeated, or one call"),
         ]
     },
 )

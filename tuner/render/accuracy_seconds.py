@@ -16,6 +16,7 @@ _PHASE, _CARD, _FIGURE, _INTERVAL = 15, 13, 11, 17
 _WHOLE = 100  # seconds, from which on no tenth is shown
 _TITLES = {
     MeasurementOrigin.RUN: N_("Steps of runs"),
+    MeasurementOrigin.FIRST_STEP: N_("First steps of runs, with what is compiled and loaded"),
     MeasurementOrigin.WARM_PASS: N_("Passes that were repeated on a warm GPU"),
     MeasurementOrigin.SINGLE_PASS: N_("Single passes, with what a first use brings"),
 }
@@ -57,9 +58,14 @@ def _file(file: TimedFile, terminal: Terminal) -> Iterator[str]:
     columns += right(_("interval, s"), _INTERVAL) + right(_("inside"), 8)
     lines = [terminal.style(_("Seconds: {source}").format(source=plain(file.source)), "bold")]
     lines.append(terminal.style(columns, "dim"))
-    for case, rows in groupby(shown, key=lambda row: row.case):
+    for (case, origin), rows in groupby(shown, key=lambda row: (row.case, row.origin)):
         listed = list(rows)
-        heading = _("{case}: {model}, {gpus} x {gpu}").format(
+        text = (
+            _("{case}, its first step: {model}, {gpus} x {gpu}")
+            if origin is MeasurementOrigin.FIRST_STEP
+            else _("{case}: {model}, {gpus} x {gpu}")
+        )
+        heading = text.format(
             case=plain(case.removeprefix(f"{file.source}: ")),
             model=plain(listed[0].model),
             gpus=listed[0].gpus,
@@ -159,7 +165,7 @@ def _notes(phases: Sequence[TimedPhase], terminal: Terminal) -> str:
             "predicted interval. Width: the median of its upper end over its lower one."
         )
     ]
-    if _of(MeasurementOrigin.RUN, phases):
+    if _of(MeasurementOrigin.RUN, phases) or _of(MeasurementOrigin.FIRST_STEP, phases):
         notes.append(
             _(
                 "A step is the sum of the predicted phases beside the trainer's whole step, in which rewards "

@@ -50,6 +50,7 @@ def advice_document(answer: Consultation, *, full: bool = False, explain: bool =
                 for text in (
                     *shown_by_driver(advice),
                     *not_full(advice),
+                    *unsure(advice),
                     *hours(answer),
                     *checkpoints(advice),
                 )
@@ -188,7 +189,16 @@ def seconds(advice: Advice) -> Iterator[str]:
     """What a step and a checkpoint take; empty for a job without seconds."""
     from tuner.render.step_seconds import narrower, saving_seconds, step_seconds  # the short answer has none
 
-    yield from filter(None, [step_seconds(advice), narrower(advice), saving_seconds(advice)])
+    texts = [step_seconds(advice), narrower(advice), *unsure(advice), saving_seconds(advice)]
+    yield from filter(None, texts)
+
+
+def unsure(advice: Advice) -> Iterator[str]:
+    """What halves the interval of the phase that is the least sure; empty where all are sure enough."""
+    if advice.time.seconds > 0 and not advice.validates_only:
+        from tuner.render.step_seconds import halved  # of a job with seconds
+
+        yield from filter(None, [halved(advice)])
 
 
 def hours(answer: Consultation) -> Iterator[str]:

@@ -11,7 +11,7 @@ from tuner.render.lengths import assumed_lengths
 from tuner.render.numbers import gib, phase_seconds, rests_on, seconds
 from tuner.render.words import clauses, listed, sentence
 from tuner.rules.wording import around, duration
-from tuner.timing import Interval, narrowings, phase_interval, step_interval
+from tuner.timing import PROFILE, Interval, halving, narrowings, phase_interval, step_interval
 from tuner.timing.saving import storage_bytes_per_s
 from tuner.units import GIGA
 from tuner.workload.validation import KnownRows
@@ -24,6 +24,7 @@ Ends = tuple[float, float, float]  # the least, typical, the most
 
 _SECONDS_OF_HOUR = 3600
 _LEAST = 0.005  # of the step; a shorter phase is not named
+_UNSURE = 2.0  # times the lower end of an interval, at which its upper end is worth a word
 _FEWEST_STEPS = 20  # whose hours are told: fewer take no longer than the start, which is not in them
 
 
@@ -58,6 +59,26 @@ def narrower(advice: Advice) -> str:
     )
     return _("Its interval would be narrower if somebody said more: {options}.").format(
         options=listed(options)
+    )
+
+
+def halved(advice: Advice) -> str:
+    """The phase whose seconds are the least sure, with what halves its interval; empty where nothing does.
+
+    A phase whose upper end is below twice the lower one is sure enough.
+    """
+    least_sure = halving(advice.time, advice.workload.cluster)
+    if least_sure is None or least_sure.interval.high_s < _UNSURE * least_sure.interval.low_s:
+        return ""
+    names = [
+        "tuner validate --write-profile" if name == PROFILE else OPTIONS[name] for name in least_sure.names
+    ]
+    return _("{phase} may take {low} to {high} s; {said} would leave {share:.0%} of that width.").format(
+        phase=least_sure.phase.phase.value,
+        low=duration(least_sure.interval.low_s),
+        high=duration(least_sure.interval.high_s),
+        said=listed(names),
+        share=least_sure.width_share,
     )
 
 

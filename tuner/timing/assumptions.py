@@ -47,6 +47,14 @@ RESIDUAL_BYTES = 12
 #: Bytes that fused rotary embedding moves per query or key value.
 FUSED_ROTARY_BYTES = 4
 
+#: Bytes per query or key value that a tower moves beyond a decoder layer where it rotates in float32, forward
+#: and backward: two casts (2 + 4 and 4 + 2), and twice the bytes of each operator. Forward those are a
+#: product (4), the other half with its sign (6), another product (4) and the sum (6); backward both products
+#: (8), the sign (2), a tensor of zeros for each half (8), and two sums (12). Counted (transformers 5.24
+#: ``apply_rotary_pos_emb_vision`` of Qwen2-VL, Qwen2.5-VL and Qwen3-VL). Between these and twice as many: a
+#: decoder layer's operators move up to three times what is counted of them so.
+FLOAT32_ROTARY_BYTES = (32.0, 42.0)
+
 #: Bytes that a fused gated activation moves per intermediate value.
 FUSED_GATE_BYTES = 6
 
@@ -110,8 +118,9 @@ LIGER_RECOMPUTED_FORWARD = 0.89  # between 0.74 and 1.04
 #: for. The upper end was measured with Megatron-Core 0.16 and Transformer Engine 2.6, whose compiled part was
 #: replaced by torch's operators on the processor (``docs/validation/data/megatron-host.json``), where a
 #: module's product takes 5.1 times as long as torch's; the lower end has 0.35 of what is added there, since
-#: 2.7 times are published (NVIDIA/TransformerEngine #2053, GH200 and GB200).
-MEGATRON_FORWARD = 2.6  # between 1.8 and 3.4
+#: 2.7 times are published (NVIDIA/TransformerEngine #2053, GH200 and GB200). The first one is
+#: between 1.8 and 3.4.
+MEGATRON_FORWARD = 2.6
 MEGATRON_KEPT = 1.7  # between 1.35 and 2.0
 MEGATRON_KEPT_FORWARD = 2.2  # between 1.65 and 2.8
 MEGATRON_RECOMPUTED = 1.3  # between 1.15 and 1.4

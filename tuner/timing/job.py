@@ -267,7 +267,7 @@ def _adapters_seconds(job: TimedPasses, *, backward: bool) -> float:
     unit = unit_seconds(gpu, ranks=ranks).of(
         recomputes=job.engine.checkpointing is Checkpointing.FULL, backward=backward
     )
-    share = kernels_of_a_layer(job.lora, job.model.layers) / per_layer.layer_kernels(job.layer, fused=False)
+    share = kernels_of_a_layer(job.lora, job.model.layers) / per_layer.plain_layer_kernels(job.layer)
     return plain * share + job.adapter_units * unit
 
 

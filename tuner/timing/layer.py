@@ -201,6 +201,11 @@ def elementwise_seconds(
     return moved * dtype.bytes / DType.BFLOAT16.bytes / elementwise_bytes_per_s(gpu)
 
 
+def plain_layer_kernels(layer: LayerWork) -> int:
+    """Kernels that the host launches for one eager layer's forward pass."""
+    return assume.LAYER_KERNELS + (2 * assume.NORM_KERNELS if layer.normed_query_keys else 0)
+
+
 def checkpoint_values(layer: LayerWork, *, whole_layer: bool) -> float:
     """Values per token that one layer keeps for its backward pass and that offloading copies away.
 

@@ -1,8 +1,8 @@
-"""How far each cause of seconds may lie from its typical value, and which causes err together.
+"""How far each cause of seconds may lie from its typical value, and which causes rest on the same unknown.
 
-A spread is two factors on seconds: the least and the most. It comes from the interval that the constant
-behind a cause states in ``tuner.timing.assumptions``, from the error of interpolating the measured tables,
-and from what is published of other cards. None was fitted to a run.
+A spread is two factors on seconds, between which eight of ten are expected. It comes from the interval that
+the constant behind a cause states in ``tuner.timing.assumptions``, from errors of the measured tables, and
+from what is published of other cards. None was fitted to a run.
 """
 
 from math import exp, hypot, log
@@ -32,8 +32,12 @@ class SecondsSpread(Struct, frozen=True):
         )
 
 
+#: Spread of what is known.
+SURE = SecondsSpread(1.0, 1.0)
+
+
 class SpreadFamily(Enum):
-    """Causes that err together, since they rest on the same unknown, by the rate that decides them."""
+    """Causes that have something unknown in common beside the constant of each, by what decides them."""
 
     PRODUCTS = "dense_bf16_flop_per_s"  # matrix products and attention
     MEMORY = "memory_bytes_per_s"  # what reads and writes the card's memory
@@ -57,6 +61,7 @@ class SecondsCause(Struct, frozen=True, kw_only=True):
     in_node: bool = False  # messages that never leave a machine
     elsewhere: SecondsSpread | None = None  # on cards without a table, where it is not that of the family
     corrected_by: Corrected | None = None  # operators whose rate a profile can have as it was measured
+    rests_on: str = ""  # the constant that decides it, where it decides other causes too; empty: its own
 
 
 # The intervals that constants of ``tuner.timing.assumptions`` state, of those by which causes are judged.
@@ -74,11 +79,11 @@ ENDS = {
     "FRESH_BYTES_PER_S": (GIGA, 4 * GIGA),
     "GRADIENT_CAST_SHARE": (0.39, 0.70),
     "GRAPH_LAUNCH_S": (1e-6, 2e-6),
-    "HOST_LAUNCH_S": (5e-6, 40e-6),
     "JOIN_TENSOR_S": (0.17e-3, 0.30e-3),
     "LARGE_PRODUCT_SHARE": (0.60, 0.80),
     "LINK_SHARE": (0.60, 0.80),
     "MAPPED_BYTES_PER_S": (280e9, 800e9),
+    "MEGATRON_FORWARD": (1.8, 3.4),
     "MEMORY_SHARE": (0.88, 0.92),
     "OBJECT_COLLECTIVE_S": (0.2e-3, 1e-3),
     "PINNED_SHARE": (0.80, 0.90),
@@ -88,16 +93,30 @@ ENDS = {
 }
 
 
+#: Of what lies evenly between its typical value and either bound, eight of ten are within that part of the
+#: way.
+EIGHT_OF_TEN = 0.8
+
+
+def of_bounds(least: float, most: float) -> SecondsSpread:
+    """The spread of seconds of which nothing but bounds is known, factors of the typical value.
+
+    They are taken to lie evenly between that value and either bound, so that eight of ten are within 0.8 of
+    the way there.
+    """
+    return SecondsSpread(1 - EIGHT_OF_TEN * (1 - least), 1 + EIGHT_OF_TEN * (most - 1))
+
+
 def of_constant(name: str) -> SecondsSpread:
-    """The spread of seconds that grow with a constant: its ends over its typical value."""
+    """The spread of seconds that grow with a constant: its ends over its typical value are the bounds."""
     typical, (least, most) = getattr(assume, name), ENDS[name]
-    return SecondsSpread(least / typical, most / typical)
+    return of_bounds(least / typical, most / typical)
 
 
 def of_rate(name: str) -> SecondsSpread:
     """The spread of seconds that fall with a constant, a rate or a share of one."""
     typical, (least, most) = getattr(assume, name), ENDS[name]
-    return SecondsSpread(typical / most, typical / least)
+    return of_bounds(typical / most, typical / least)
 
 
 def of_error(share: float) -> SecondsSpread:
@@ -108,6 +127,11 @@ def of_error(share: float) -> SecondsSpread:
 #: Error of reading a table between its sizes: nine of ten shares that are left out of the tables of
 #: ``profiles/operators`` and interpolated from their neighbours come out nearer than that.
 TABLE_ERROR = 0.10
+
+#: Error of what a host takes for one and the same Python: nine of ten figures of a machine in the tables of
+#: ``profiles/operators`` come out nearer than that to the mean of the other machines beside the same card.
+#: All that Python does on a host has it in common.
+HOST_ERROR = 0.52
 
 #: Error of what a host of a rollout engine takes, where a step and each of its sequences were measured: other
 #: batches on the same host, of another model too, come out no further off (``docs/validation``, vLLM 0.24 on
@@ -141,30 +165,30 @@ PUBLISHED_MFU = {"a100": 0.31, "h20": 0.72, "mi300x": 0.19}
 
 #: Spread of making weights 8-bit by torch's operators one after the other: half of their traffic where caches
 #: hold what was just written.
-QUANTIZING = SecondsSpread(0.5, 1.1)
+QUANTIZING = of_bounds(0.5, 1.1)
 
 #: Spread of what kernels and collectives lose to each other beside one another: from next to nothing, where
 #: kernels do not fill the card, to what it costs large products.
-CONTENTION = SecondsSpread(0.01, 1 + TABLE_ERROR)
+CONTENTION = of_bounds(0.0, 1 + TABLE_ERROR)
 
 #: Spread of the seconds that a response waits for tools: as given, or nearly all beside other responses.
-WAITING = SecondsSpread(0.01, 1.0)
+WAITING = of_bounds(0.0, 1.0)
 
 #: Spread of the seconds in which all responses of an engine are with their tools: calls differ in length, and
 #: those that end last decide. Heuristic.
-IDLE = SecondsSpread(0.5, 1.5)
+IDLE = of_bounds(0.5, 1.5)
 
 #: Spread of the seconds until a trainer looks whether all responses are there: next to none, or the whole
 #: interval.
-POLLING = SecondsSpread(0.01, 2.0)
+POLLING = of_bounds(0.0, 2.0)
 
 #: Spread of the processor seconds that records of a store take, measured on one processor alone: half on one
 #: that is twice as fast, half as much again on a slow one, with as many fields as data may have.
-RECORDS = SecondsSpread(0.5, 1.5)
+RECORDS = of_bounds(0.5, 1.5)
 
 #: Rate of the network between machines over the one that is assumed where nobody says it: from 100 Gbit/s to
 #: 400 Gbit/s per GPU.
-NETWORK = SecondsSpread(1.0, 4.0)
+NETWORK = of_bounds(1.0, 4.0)
 
 #: How far all seconds of a run lie from those of others of its kind: the ends of these utilizations.
 RUNS = SecondsSpread(RUNS_MFU[1] / RUNS_MFU[2], RUNS_MFU[1] / RUNS_MFU[0])
@@ -175,16 +199,18 @@ CAUSES = {
         family=SpreadFamily.PRODUCTS, spread=of_error(TABLE_ERROR), corrected_by=Corrected.PRODUCTS
     ),
     "images": SecondsCause(family=SpreadFamily.PRODUCTS, spread=of_error(TABLE_ERROR)),
-    "bubble": SecondsCause(family=SpreadFamily.PRODUCTS, spread=of_error(TABLE_ERROR)),
+    "bubble": SecondsCause(family=SpreadFamily.PRODUCTS, spread=of_error(TABLE_ERROR), rests_on="compute"),
     "head": SecondsCause(
         family=SpreadFamily.PRODUCTS, spread=of_rate("LARGE_PRODUCT_SHARE"), corrected_by=Corrected.HEAD
     ),
-    "prefill": SecondsCause(family=SpreadFamily.PRODUCTS, spread=of_rate("LARGE_PRODUCT_SHARE")),
+    "prefill": SecondsCause(
+        family=SpreadFamily.PRODUCTS, spread=of_rate("LARGE_PRODUCT_SHARE"), rests_on="head"
+    ),
     "decode": SecondsCause(
         family=SpreadFamily.MEMORY, spread=of_rate("DECODE_MEMORY_SHARE"), elsewhere=OTHER_DECODING
     ),
     "optimizer": SecondsCause(family=SpreadFamily.MEMORY, spread=of_rate("MEMORY_SHARE")),
-    "load": SecondsCause(family=SpreadFamily.MEMORY, spread=of_rate("MEMORY_SHARE")),
+    "load": SecondsCause(family=SpreadFamily.MEMORY, spread=of_rate("MEMORY_SHARE"), rests_on="optimizer"),
     "copies": SecondsCause(family=SpreadFamily.MEMORY, spread=of_rate("GRADIENT_CAST_SHARE")),
     "quantizing": SecondsCause(family=SpreadFamily.MEMORY, spread=QUANTIZING),
     "communication": SecondsCause(family=SpreadFamily.LINKS, spread=of_rate("LINK_SHARE")),
@@ -196,11 +222,11 @@ CAUSES = {
     "tensors": SecondsCause(family=SpreadFamily.HOST, spread=of_constant("JOIN_TENSOR_S")),
     "names": SecondsCause(family=SpreadFamily.HOST, spread=of_constant("OBJECT_COLLECTIVE_S")),
     "wake_up": SecondsCause(family=SpreadFamily.MEMORY, spread=of_rate("MAPPED_BYTES_PER_S")),
-    "offload": SecondsCause(family=SpreadFamily.HOST_LINK, spread=of_rate("PINNED_SHARE")),
+    "offload": SecondsCause(family=SpreadFamily.HOST_LINK, spread=of_rate("PINNED_SHARE"), rests_on="states"),
     "adapters": SecondsCause(family=SpreadFamily.MEMORY, spread=of_constant("ADAPTED_PRODUCT_S")),
     "gaps": SecondsCause(family=SpreadFamily.HOST, spread=of_constant("GRAPH_LAUNCH_S")),
     "launch": SecondsCause(
-        family=SpreadFamily.HOST, spread=of_constant("HOST_LAUNCH_S"), corrected_by=Corrected.HOST
+        family=SpreadFamily.HOST, spread=of_error(HOST_ERROR), corrected_by=Corrected.HOST
     ),
     "dispatch": SecondsCause(family=SpreadFamily.HOST, spread=of_rate("SENT_BYTES_PER_S")),
     "engine": SecondsCause(
@@ -227,8 +253,18 @@ CAUSES_OF_PHASE = {
     )
     for phase in (Phase.ROLLOUT, Phase.REWARD)
 } | {
-    (Phase.ROLLOUT, "launch"): SecondsCause(
+    (phase, "launch"): SecondsCause(
         family=SpreadFamily.HOST, spread=of_constant("ENGINE_LAUNCH_S"), corrected_by=Corrected.HOST
+    )
+    for phase in (Phase.ROLLOUT, Phase.REWARD)
+}
+
+# The same in passes of Megatron: what its modules take more than a plain layer is an unknown of its own.
+CAUSES_OF_MEGATRON = {
+    "launch": SecondsCause(
+        family=SpreadFamily.HOST,
+        spread=of_error(HOST_ERROR).and_also(of_constant("MEGATRON_FORWARD")),
+        corrected_by=Corrected.HOST,
     )
 }
 
@@ -236,8 +272,10 @@ CAUSES_OF_PHASE = {
 UNKNOWN = SecondsCause(family=SpreadFamily.HOST, spread=SecondsSpread(0.5, 2.0), evidence=Evidence.HEURISTIC)
 
 
-def cause_of(phase: Phase, name: str) -> SecondsCause:
-    """The cause of this name in a phase."""
+def cause_of(phase: Phase, name: str, *, megatron: bool = False) -> SecondsCause:
+    """The cause of this name in a phase, of a pass of Megatron or of any other."""
+    if megatron and name in CAUSES_OF_MEGATRON:
+        return CAUSES_OF_MEGATRON[name]
     return CAUSES_OF_PHASE.get((phase, name)) or CAUSES.get(name, UNKNOWN)
 
 

@@ -1,8 +1,9 @@
 """Intervals of modelled seconds, and what is known of the difference between two jobs.
 
-Every cause of seconds has a spread (``tuner.timing.spreads``). Causes of one family err together, so what
-they add to an interval is added up; families err independently, so their sums are added as squares. Where two
-jobs are compared the constants are the same on both sides: what does not change between them cancels.
+Every cause of seconds has a spread (``tuner.timing.spreads``), and rests on unknowns that are independent of
+one another (``tuner.timing.independent``). An interval is the one in which eight of ten runs are expected.
+Where two jobs are compared the constants are the same on both sides: what does not change between them
+cancels.
 """
 
 from collections import defaultdict
@@ -16,13 +17,16 @@ from msgspec.structs import replace
 
 from tuner.evidence import Evidence
 from tuner.field_marks import HighSeconds, LowSeconds, RatesOf, Seconds
-from tuner.hardware import Cluster, Gpu
+from tuner.hardware import Cluster
 from tuner.timing import spreads
-from tuner.timing.corrections import OperatorFamily as Corrected
 from tuner.timing.estimate import PhaseTime, StepTime
+from tuner.timing.independent import Ends, ends_of_unknowns, is_measured
 from tuner.timing.operators import table_card
-from tuner.timing.spreads import SecondsCause, SecondsSpread, SpreadFamily
+from tuner.timing.spreads import SpreadFamily
 from tuner.workload import Phase
+
+_NOTHING: Ends = (0.0, 0.0)
+_OF_RESPONSES = frozenset(family.value for family in (SpreadFamily.LONGEST, SpreadFamily.GROUPS))
 
 
 class Interval(Struct, frozen=True, kw_only=True):
@@ -55,11 +59,14 @@ class StepChange(Struct, frozen=True, kw_only=True):
 
 
 def step_interval(time: StepTime, cluster: Cluster) -> Interval:
-    """The interval of a whole step.
+    r"""The interval of a whole step.
 
-    Causes of one family are at the low or the high end of their spreads together, so they add up; families
-    are not, so the interval reaches by the root of the squares of what they add. Where two sides run at once,
-    either may turn out to be the longer one.
+    With the :math:`d_u` seconds that unknown u leaves open upwards, of all phases together,
+
+    .. math:: \sqrt{\sum_u d_u^2}
+
+    is how far it reaches above the typical value; below it likewise. Where two sides run at once, either may
+    turn out to be the longer one.
     """
     longest, *shorter = (interval(side, cluster) for side in sorted(time.sides, key=_seconds, reverse=True))
     for side in shorter:
@@ -87,12 +94,12 @@ def change(
 ) -> StepChange:
     """The difference between two steps, with what is uncertain of that difference alone.
 
-    The constants are the same before and after. With the causes of one family at an end of their spreads the
-    step takes B_f before and A_f after, where it takes B and A at their typical values: the share
-    ``A_f / B_f - 1`` lies apart from ``A / B - 1`` by what the family leaves uncertain of it. Families
-    together: the root of the squares. On another card, other constants hold: what it leaves uncertain is
-    independent of the first one's. Both steps are priced anew beside a fast host and a slow one: a GPU that
-    has less to do waits longer for its host.
+    The constants are the same before and after. With one unknown at an end of its spread the step takes B_u
+    before and A_u after, where it takes B and A at their typical values: the share ``A_u / B_u - 1`` lies
+    apart from ``A / B - 1`` by what the unknown leaves uncertain of it. All unknowns together: the root of
+    the squares. On another card, other constants hold: what it leaves uncertain is independent of the first
+    one's. Both steps are priced anew beside a fast host and a slow one: a GPU that has less to do waits
+    longer for its host.
 
     Args:
         before: one step.
@@ -104,9 +111,10 @@ def change(
     """
     sources: list[tuple[Ends, Ends]] = []
     other_card = then is not None and then.gpu != cluster.gpu
-    of_both = zip(_step_ends(before, cluster), _step_ends(after, then or cluster), strict=True)
-    for place, (less, more) in enumerate(of_both):
-        independent = other_card or (of_runs and place in _OF_RESPONSES)
+    first, second = _step_ends(before, cluster), _step_ends(after, then or cluster)
+    for unknown in dict.fromkeys((*first, *second)):
+        less, more = first.get(unknown, _NOTHING), second.get(unknown, _NOTHING)
+        independent = other_card or (of_runs and unknown in _OF_RESPONSES)
         sources += [(less, _NOTHING), (_NOTHING, more)] if independent else [(less, more)]
     seconds, then_s = before.seconds, after.seconds
     share = then_s / seconds - 1
@@ -116,102 +124,11 @@ def change(
         lower += min(0.0, *ends) ** 2
         upper += max(0.0, *ends) ** 2
     return StepChange(
-        seconds=then_s - seconds, share=share, low_share=share - sqrt(lower), high_share=share + sqrt(upper)
+        seconds=then_s - seconds,
+        share=share,
+        low_share=share - sqrt(lower),
+        high_share=share + sqrt(upper),
     )
-
-
-_WAITING, _PREPARING = "launch", "engine"  # of passes, and of the steps of a rollout engine
-
-Ends = tuple[float, float]
-"""Seconds by which the causes of a family are less, and more, than typical."""
-
-_NOTHING: Ends = (0.0, 0.0)
-
-
-def family_ends(phases: Iterable[PhaseTime], cluster: Cluster) -> list[Ends]:
-    """Seconds that all causes of each family add at the low and the high end of their spreads at once.
-
-    What runs differ by is a family of its own, to which all seconds belong; between two jobs it cancels.
-    """
-    low, high, whole = [0.0] * len(SpreadFamily), [0.0] * len(SpreadFamily), 0.0
-    spreads_of = _spreads_on(cluster)
-    for time in phases:
-        causes = spreads_of[time.phase]
-        whole += time.seconds
-        for name, seconds in time.parts:
-            place, less, more = causes.get(name) or _spread_of(time.phase, name, cluster)
-            low[place] += less * seconds
-            high[place] += more * seconds
-        for one in time.ranges:
-            low[_PLACES[one.family]] += one.low_s
-            high[_PLACES[one.family]] += one.high_s
-    low[_RUNS] = (spreads.RUNS.low - 1) * whole
-    high[_RUNS] = (spreads.RUNS.high - 1) * whole
-    return list(zip(low, high, strict=True))
-
-
-_PLACES = {family: place for place, family in enumerate(SpreadFamily)}
-_OF_RESPONSES = {_PLACES[family] for family in (SpreadFamily.LONGEST, SpreadFamily.GROUPS)}
-_RUNS, _HOST = _PLACES[SpreadFamily.RUNS], _PLACES[SpreadFamily.HOST]
-
-
-@lru_cache(maxsize=64)
-def _spreads_on(cluster: Cluster) -> dict[Phase, dict[str, tuple[int, float, float]]]:
-    """By phase and cause: the family's place, and the parts of a second that the ends lie apart."""
-    return {phase: {name: _spread_of(phase, name, cluster) for name in spreads.CAUSES} for phase in Phase}
-
-
-def _spread_of(phase: Phase, name: str, cluster: Cluster) -> tuple[int, float, float]:
-    cause = spreads.cause_of(phase, name)
-    spread = spread_on(cause, cluster)
-    return _PLACES[cause.family], spread.low - 1, spread.high - 1
-
-
-def spread_on(cause: SecondsCause, cluster: Cluster) -> SecondsSpread:
-    """A cause's spread on these GPUs.
-
-    What was measured on this very card is as sure as a table is read; what was measured on another card of
-    its kind may differ by some percent; of a kind without tables as much as published runs on it do. Between
-    machines the network may be slower than the one that is assumed, where nobody says how fast it is; storage
-    may be faster and slower, unless somebody does.
-    """
-    spread, gpu = cause.spread, cluster.gpu
-    if cause.corrected_by is not None and _has(gpu, cause.corrected_by.value):
-        if cause.corrected_by is not Corrected.ENGINE:
-            return spreads.of_error(spreads.TABLE_ERROR)
-        apart = _has(gpu, Corrected.ENGINE_SEQUENCE.value)
-        return spreads.of_error(spreads.ENGINE_ERROR if apart else spreads.ENGINE_ERROR_OF_ONE_FACTOR)
-    if cause.family in (SpreadFamily.PRODUCTS, SpreadFamily.MEMORY):
-        if not is_measured(cause, gpu):
-            spread = spread.and_also(spreads.of_error(spreads.CARD_ERROR))
-            if table_card(gpu.name) != gpu.name:
-                spread = spread.and_also(_of_another_kind(cause, gpu))
-    elif cause.family is SpreadFamily.STORAGE and cluster.storage_bytes_per_s is not None:
-        return spreads.of_error(spreads.TABLE_ERROR)
-    elif (
-        cause.family is SpreadFamily.LINKS
-        and cluster.nodes > 1
-        and cluster.network_assumed
-        and not cause.in_node
-    ):
-        spread = spread.and_also(spreads.NETWORK)
-    return spread
-
-
-def is_measured(cause: SecondsCause, gpu: Gpu) -> bool:
-    """Whether the card's profile has the rate that decides a cause as it was measured on that card."""
-    corrected = cause.corrected_by is not None and _has(gpu, cause.corrected_by.value)
-    return corrected or _has(gpu, cause.family.value)
-
-
-def _has(gpu: Gpu, figure: str) -> bool:
-    return gpu.measured is not None and getattr(gpu.measured, figure, None) is not None
-
-
-def _of_another_kind(cause: SecondsCause, gpu: Gpu) -> SecondsSpread:
-    if cause.family is SpreadFamily.PRODUCTS:
-        return spreads.other_products(gpu)
-    return cause.elsewhere or spreads.OTHER_MEMORY
 
 
 def interval(phases: Sequence[PhaseTime], cluster: Cluster, *, in_run: bool = True) -> Interval:
@@ -222,55 +139,26 @@ def interval(phases: Sequence[PhaseTime], cluster: Cluster, *, in_run: bool = Tr
         cluster: the GPUs.
         in_run: of a training run; False: of passes by themselves, without what runs differ by.
     """
-    ends = _priced_ends(phases, cluster)
+    ends = ends_of_unknowns(phases, cluster)
     if not in_run:
-        ends[_RUNS] = _NOTHING
+        del ends[SpreadFamily.RUNS.value]
     seconds = sum(time.seconds for time in phases)
     evidence, card = _basis(phases, cluster)
     return Interval(
         seconds=seconds,
-        low_s=seconds - hypot(*(low for low, _ in ends)),
-        high_s=seconds + hypot(*(high for _, high in ends)),
+        low_s=seconds - hypot(*(low for low, _ in ends.values())),
+        high_s=seconds + hypot(*(high for _, high in ends.values())),
         evidence=evidence,
         rates_of=card,
     )
 
 
-def _step_ends(step: StepTime, cluster: Cluster) -> list[Ends]:
-    """The ends of every family in a step, remembered with it: one job is compared with many proposals."""
-    cached_ends: tuple[Cluster, list[Ends]] | None = vars(step).get("ends")
+def _step_ends(step: StepTime, cluster: Cluster) -> dict[str, Ends]:
+    """The ends of every unknown in a step, remembered with it: one job is compared with many proposals."""
+    cached_ends: tuple[Cluster, dict[str, Ends]] | None = vars(step).get("ends")
     if cached_ends is None or cached_ends[0] != cluster:
-        cached_ends = vars(step)["ends"] = cluster, _priced_ends(step.deciding_phases, cluster)
+        cached_ends = vars(step)["ends"] = cluster, ends_of_unknowns(step.deciding_phases, cluster)
     return cached_ends[1]
-
-
-def _priced_ends(phases: Sequence[PhaseTime], cluster: Cluster) -> list[Ends]:
-    """The ends of every family, with those of the host as they come out beside another one."""
-    ends = family_ends(phases, cluster)
-    ends[_HOST] = _host_ends(phases, cluster, ends[_HOST])
-    return ends
-
-
-def _host_ends(phases: Sequence[PhaseTime], cluster: Cluster, ends: Ends) -> Ends:
-    """The ends of the host's family, with phases priced anew beside a fast host and a slow one.
-
-    What the GPU waits grows by more than the host's time does, and begins where it did not wait at all.
-    """
-    low, high = ends
-    spreads_of = _spreads_on(cluster)
-    for time in phases:
-        if time.job is None and time.engine is None:
-            continue
-        parts, causes = dict(time.parts), spreads_of[time.phase]
-        waits = [_WAITING] if time.engine is None else [_WAITING, _PREPARING]
-        faster, slower = ([1 + causes[name][end] for name in waits] for end in (1, 2))
-        low += time.beside_host(*faster) - time.seconds
-        high += time.beside_host(*slower) - time.seconds
-        for name in waits:  # counted already, as if the GPU hid nothing
-            _place, less, more = causes[name]
-            low -= less * parts.get(name, 0.0)
-            high -= more * parts.get(name, 0.0)
-    return low, high
 
 
 def _basis(phases: Sequence[PhaseTime], cluster: Cluster) -> tuple[Evidence, str]:

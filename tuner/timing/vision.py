@@ -1,11 +1,12 @@
 """Seconds of the vision tower in a pass over sequences with images."""
 
 from tuner import batching
+from tuner.dtypes import DType
 from tuner.timing import assumptions as assume
 from tuner.timing import layer as per_layer
 from tuner.timing.job import TimedPasses
 from tuner.timing.layer import LayerWork
-from tuner.timing.rates import layer_attention_flop_per_s
+from tuner.timing.rates import elementwise_bytes_per_s, layer_attention_flop_per_s
 from tuner.vision_tower import VisionTower
 from tuner.workload import Checkpointing
 
@@ -32,6 +33,7 @@ def tower_seconds(job: TimedPasses) -> float:
     attention = tower_attention_seconds(job, tower, patches, keys)
     block = _as_layer(tower)
     elementwise = tower.blocks * per_layer.elementwise_seconds(block, patches, gpu, dtype, fused=False)
+    elementwise += float32_rotary_seconds(job, tower, patches)
     forward = products + attention + elementwise
     if not job.trains or job.engine.frozen_tower:
         return forward
@@ -39,6 +41,7 @@ def tower_seconds(job: TimedPasses) -> float:
     backward += tower.blocks * per_layer.elementwise_seconds(
         block, patches, gpu, dtype, fused=False, backward=True
     )
+    backward += float32_rotary_seconds(job, tower, patches, backward=True)
     return forward + backward + (forward if job.engine.checkpointing is Checkpointing.FULL else 0.0)
 
 
@@ -59,6 +62,20 @@ def tower_attention_seconds(
             job.cluster.gpu, head_dim=tower.head_dim, tokens=visible, backward=backward
         )
     return seconds
+
+
+def float32_rotary_seconds(
+    job: TimedPasses, tower: VisionTower, patches: float, *, backward: bool = False
+) -> float:
+    """Rotating queries and keys in float32, beyond what a decoder layer does: ``2 B P w b`` bytes.
+
+    With B blocks, P patches, w the tower's width and b bytes for each value, by direction
+    (:data:`~tuner.timing.assumptions.FLOAT32_ROTARY_BYTES`). Of weights in float32 nothing is cast.
+    """
+    if not tower.rotates or job.engine.compute_dtype is DType.FLOAT32:
+        return 0.0
+    value_bytes = assume.FLOAT32_ROTARY_BYTES[backward]
+    return 2 * tower.blocks * patches * tower.width * value_bytes / elementwise_bytes_per_s(job.cluster.gpu)
 
 
 def merged_seconds(job: TimedPasses, tower: VisionTower, patches: float) -> float:

@@ -11,7 +11,7 @@ from figures.accuracy_scatter import DATA
 from figures.plot import COLOURS, MARKERS, axes
 from figures.timed_scatter import phases
 from kept_answers import cached_answer
-from tuner.accuracy import RunsFile, TimedPhase, read_records
+from tuner.accuracy import MeasurementOrigin, RunsFile, TimedPhase, read_records
 from tuner.accuracy.seconds import CLOSE
 from tuner.cli.timed_records import timed_record
 from tuner.cli.timed_runs import timed_runs
@@ -96,7 +96,8 @@ def _of_runs(every: bool) -> tuple[TimedPhase, ...]:
         kept = tuple(run for run in records.runs if not run.source.startswith(without))
         found += timed_runs(path.name, RunsFile(runs=kept)).phases
     for path in sorted((DATA / "whole-runs").glob("*.jsonl")):
-        found += timed_record(str(path)).phases
+        phases = timed_record(str(path)).phases
+        found += [one for one in phases if one.origin is not MeasurementOrigin.FIRST_STEP]
     return tuple(found)
 
 

@@ -47,7 +47,7 @@ from tuner.timing.layer import LayerWork, average_layer, cached_keys, visible_ke
 from tuner.timing.measured_reads import Plane
 from tuner.timing.rates import decode_bytes_per_s
 from tuner.timing.reads import cache_plane, weight_curve
-from tuner.timing.spreads import of_rate
+from tuner.timing.spreads import ENDS
 
 _UNTOLD = 0.25  # of a host's seconds, by which the GPU's may be wrong where one follows the other
 
@@ -208,7 +208,7 @@ def preparing_seconds(inputs: RolloutInput, sequences: float, seconds: float) ->
     running, prices = of_one_engine(inputs, sequences), step_prices(inputs)
     context = inputs.batch.mean_prompt_tokens + inputs.batch.mean_response_tokens / 2
     *_causes, gpu, launch, _prepare = prices.priced(running, context, sampled=running, prompt_tokens=0.0)
-    slower = of_rate("DECODE_MEMORY_SHARE").high
+    slower = assume.DECODE_MEMORY_SHARE / ENDS["DECODE_MEMORY_SHARE"][0]
     if prices.overlaps:
         host = seconds - launch
         decisive = seconds > slower * gpu

@@ -9,8 +9,8 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from tuner.trainers.verl.trainer_code.sure_conditions import Conditions
 from tuner.trainers.verl.trainer_code.statements import parsed, words
+from tuner.trainers.verl.trainer_code.sure_conditions import Conditions
 
 _TRAINER, _LOOP = "RayPPOTrainer", "fit"
 _SELF, _CONFIG = "self", "config"

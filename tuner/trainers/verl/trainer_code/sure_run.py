@@ -14,9 +14,9 @@ from itertools import islice
 from msgspec import Struct
 
 from tuner.trainers.verl.trainer_code.code_line import CodeLine
-from tuner.trainers.verl.trainer_code.sure_conditions import OPEN, Conditions
 from tuner.trainers.verl.trainer_code.gpu_actors import GpuActor, gpus_of_actor
 from tuner.trainers.verl.trainer_code.source_module import Function, SourceModule, methods_of, source_module
+from tuner.trainers.verl.trainer_code.sure_conditions import OPEN, Conditions
 from tuner.trainers.verl.trainer_code.sure_parts import sure_nodes, sure_statements
 
 _CONFIG, _SELF = "config", "self"
