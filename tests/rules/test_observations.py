@@ -62,7 +62,7 @@ def test_a_phase_is_slower_from_the_high_end_of_its_interval() -> None:
     assert slower[Sign.SLOWER, UPDATE] == pytest.approx(1.001 * begins / seconds)
     assert (Sign.SLOWER, UPDATE) not in signs(seconds=((UPDATE, 0.999 * begins),), step_seconds=2 * begins)
     # A tenth of a step, and no less, is worth a word.
-    assert (Sign.SLOWER, UPDATE) in signs(seconds=((UPDATE, 2 * begins),), step_seconds=20 * begins)
+    assert (Sign.SLOWER, UPDATE) in signs(seconds=((UPDATE, 2 * begins),), step_seconds=19.99 * begins)
     assert (Sign.SLOWER, UPDATE) not in signs(seconds=((UPDATE, 2 * begins),), step_seconds=20.1 * begins)
 
 

@@ -109,7 +109,7 @@ def _merged(
         whole = pruned(base, more, realise, least_gain=acceptance.least_gain, short_enough=short_enough)
         if whole.case.workload == before.case.workload:
             break  # what was added is not worth a line, and would be added and taken away again
-        findings, wanted = asked_again(whole.case), worth_it
+        findings, wanted = asked_again(whole.case), better
     return whole
 
 

@@ -11,7 +11,6 @@ Sources: verl 0.4.1 to 0.9.1 ``utils/fsdp_utils.py`` (``get_fsdp_wrap_policy``, 
 """
 
 from functools import lru_cache
-from statistics import fmean
 
 from msgspec import Struct
 
@@ -60,8 +59,8 @@ def unit_seconds(gpu: str, *, ranks: int) -> UnitSeconds:
         ranks: that share the model.
     """
     kinds = [_added(gpu, ranks, query_key_norms=norms) for norms in (False, True)]
-    forward = fmean(seconds for alone, graph, _ in kinds for seconds in (alone, graph))
-    backward = fmean(seconds for *_, seconds in kinds)
+    forward = sum(alone + graph for alone, graph, _ in kinds) / (2 * len(kinds))
+    backward = sum(seconds for *_, seconds in kinds) / len(kinds)
     share = assume.SINGLE_TENSOR_UNIT
     return UnitSeconds(forward=share * forward, backward=share * backward)
 
