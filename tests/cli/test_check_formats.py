@@ -153,8 +153,8 @@ def test_a_finding_in_full_has_its_help_its_page_and_its_fix(folder: Path) -> No
         "    -     tensor_model_parallel_size: 3",
         "    +     tensor_model_parallel_size: 2",
     ]
-    (unset,) = (part for part in of(folder, "full").split("\n\n") if "KRN006" in part)
-    assert " = note: actor_rollout_ref.model.use_liger is not set: default of verl 0.9.1" in unset
+    (unset,) = (part for part in of(folder, "full").split("\n\n") if "MEM003" in part)
+    assert " = note: actor_rollout_ref.model.enable_gradient_checkpointing is not set: default" in unset
 
 
 def test_json_is_what_the_schema_says(folder: Path) -> None:

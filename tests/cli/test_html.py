@@ -1,8 +1,8 @@
 """The advice as an HTML page: whole, alone in one file, and nobody's markup in it."""
 
 import re
-from base64 import b64decode
-from gzip import decompress
+from base64 import b64decode, b64encode
+from gzip import compress, decompress
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from tests.cli.test_documents import NAMES, documents, said, squeezed, without_t
 from tests.cli.test_left_out import REWARD_MODEL
 from tests.cli.test_logs import GPU, log, steps
 from tests.cli.test_logs import JOB as LOGGED
+from tuner.render import html
 from tuner.render.document.html import html_text
 from tuner.render.html import advice_html
 from tuner.render.html_style import STYLE
@@ -91,6 +92,17 @@ def test_the_json_report_is_in_it() -> None:
     text, _ = page(*JOB)
     (packed,) = re.findall(r'href="data:application/gzip;base64,([^"]+)"', text)
     assert decompress(b64decode(packed)).decode().strip() == run("advise", *JOB, "-f", "json").out.strip()
+
+
+def test_packed_data_that_looks_like_a_credential_is_packed_otherwise(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    text = '{"phases": [1, 2, 3]}'
+    tightest = b64encode(compress(text.encode(), 9, mtime=0)).decode()
+    monkeypatch.setattr(html, "without_shapes", lambda shown, word: shown.replace(tightest, word))
+    (packed,) = re.findall(r"base64,([^\"]+)", html._attached(text))
+    assert packed != tightest
+    assert decompress(b64decode(packed)).decode() == text
 
 
 def test_markup_in_a_key_is_text(tmp_path: Path) -> None:

@@ -10,6 +10,8 @@ from html import escape
 
 from tuner.advise import Advice
 from tuner.consultation.result import Consultation
+from tuner.inputs.secrets import HIDDEN
+from tuner.inputs.secrets.shapes import without_shapes
 from tuner.language import _, chosen
 from tuner.render.advice import (
     batches,
@@ -100,8 +102,11 @@ def _folded(title: str, parts: tuple[Part, ...]) -> str:
 
 def _attached(json: str) -> str:
     """The JSON report as a file to save: packed, since it is ten times the page, and without a script."""
-    # No time stamp: the same answer gives the same page.
-    packed = b64encode(compress(json.encode(), mtime=0)).decode()
+    shown = without_shapes(json, HIDDEN).encode()
+    # What is printed loses whatever has the shape of a credential, as letters of packed data may have by chance:
+    # packed less tightly they are others. No time stamp: the same answer gives the same page.
+    packings = (b64encode(compress(shown, level, mtime=0)).decode() for level in range(9, 0, -1))
+    packed = next(text for text in packings if without_shapes(text, HIDDEN) == text)
     title = _("This report as JSON")
     link = f'download="tuner-report.json.gz" href="data:application/gzip;base64,{packed}"'
     return f'<p class="data"><a {link}>{title}</a></p>'
