@@ -16,7 +16,7 @@ _PHASE, _CARD, _FIGURE, _INTERVAL = 15, 13, 11, 17
 _WHOLE = 100  # seconds, from which on no tenth is shown
 _TITLES = {
     MeasurementOrigin.RUN: N_("Steps of runs"),
-    MeasurementOrigin.FIRST_STEP: N_("First steps of runs, with what is compiled and loaded"),
+    MeasurementOrigin.FIRST_STEP: N_("First steps of runs, compiling included"),
     MeasurementOrigin.WARM_PASS: N_("Passes that were repeated on a warm GPU"),
     MeasurementOrigin.SINGLE_PASS: N_("Single passes, with what a first use brings"),
 }

@@ -103,7 +103,7 @@ def _folded(title: str, parts: tuple[Part, ...]) -> str:
 def _attached(json: str) -> str:
     """The JSON report as a file to save: packed, since it is ten times the page, and without a script."""
     shown = without_shapes(json, HIDDEN).encode()
-    # What is printed loses whatever has the shape of a credential, as letters of packed data may have by chance:
+    # What is printed loses whatever has the shape of a credential, as packed letters may have by chance:
     # packed less tightly they are others. No time stamp: the same answer gives the same page.
     packings = (b64encode(compress(shown, level, mtime=0)).decode() for level in range(9, 0, -1))
     packed = next(text for text in packings if without_shapes(text, HIDDEN) == text)
