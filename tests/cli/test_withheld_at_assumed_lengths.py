@@ -29,8 +29,8 @@ def test_the_answer_says_what_is_withheld_and_which_option_decides() -> None:
     text = shown()
     assert "Paste this" not in text
     assert "no line would bring" not in text
-    said = text[text.index("Nothing to paste for sure") :]
-    share = int(said.partition("one change brings ")[2].partition("%")[0])
+    said = text[text.index("Withheld because nobody gives the lengths") :]
+    share = int(said.partition("one more change brings ")[2].partition("%")[0])
     assert share >= 3
     assert "give --mean-response-length." in said
 

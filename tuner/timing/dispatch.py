@@ -115,14 +115,17 @@ def listing_seconds(inputs: RolloutInput) -> float:
 
 
 def request_seconds(inputs: RolloutInput) -> float:
-    """Seconds until the processes that hold conversations have begun all of them: S over their number each.
+    """Seconds until the processes that hold conversations have begun all that are generated: S over their number.
 
     A process begins its conversations one after the other, and every first request waits its turn behind the
     beginning of all others: tasks of one event loop are continued in the order in which they became ready.
 
     Source: verl 0.5.0 to 0.9.1 ``experimental/agent_loop/agent_loop.py`` (``_run_agent_loop``).
     """
-    return inputs.batch.sequences / inputs.agents * assume.AGENT_BEGIN_S if inputs.agents else 0.0
+    if not inputs.agents:
+        return 0.0
+    begun = inputs.batch.generated_share * inputs.batch.sequences
+    return begun / inputs.agents * assume.AGENT_BEGIN_S
 
 
 def response_seconds(inputs: RolloutInput) -> float:

@@ -70,4 +70,4 @@ def _has_critic(settings: Settings) -> bool:
     """Whether the program surely makes one: a copy's as its code says, verl's own as the release does."""
     if settings.has_statement is not None or settings.program is not None:
         return built_models(settings).critic is True
-    return settings.started == _PROGRAM and uses_critic(settings)
+    return settings.started in ("", _PROGRAM) and uses_critic(settings)  # a file or overrides start none
