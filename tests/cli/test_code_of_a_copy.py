@@ -509,6 +509,18 @@ HANDED_ON = """def run(config):
     if config.aux_model.enable:
         trainer = Trainer(config=config, role_worker_mapping=role_worker_mapping)
 """
+TAKEN_AWAY = """def run(config):
+    if not config.aux_model.enable:
+        role_worker_mapping[Role.Critic] = ray.remote(CriticWorker)
+    use_critic = Role.Critic in role_worker_mapping and not config.aux_model.enable
+    if config.aux_model.enable:
+        pass
+    else:
+        role_worker_mapping[Role.RefPolicy] = ray.remote(ActorRolloutRefWorker)
+"""
+OF_ITS_FUNCTION = """def run_aux_model(config):
+    role_worker_mapping[Role.Critic] = ray.remote(CriticWorker)
+"""
 
 
 def with_section(repository: Path, launch: str, **section: object) -> None:
@@ -520,7 +532,14 @@ def with_section(repository: Path, launch: str, **section: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "enable", "added"), [(WORKER, True, True), (WORKER, False, False), (HANDED_ON, True, False)]
+    ("code", "enable", "added"),
+    [
+        (WORKER, True, True),
+        (WORKER, False, False),
+        (HANDED_ON, True, False),
+        (TAKEN_AWAY, True, False),
+        (OF_ITS_FUNCTION, True, False),
+    ],
 )
 def test_a_model_that_the_copy_adds_is_named_and_leaves_no_room_to_spend(
     repository: Path, code: str, enable: bool, added: bool
@@ -845,6 +864,17 @@ OWN_JUDGE = """class RewardModelWorker:
     def build(self):
         self.judge = AutoModel.from_pretrained(self.config.judge_path)
 """
+
+
+@pytest.mark.parametrize(("program", "named"), [("main_ppo", True), ("main_generation", False)])
+def test_what_another_program_of_the_copy_makes_is_no_part_of_the_launch(
+    repository: Path, program: str, named: bool
+) -> None:
+    (repository / "verl" / "trainer" / f"{program}.py").write_text(WORKER)
+    with_section(repository, "aux_model.enable=True", enable=False)
+    answer = advice(repository)
+
+    assert any("aux_model" in part["name"] for part in answer["left_out"]) is named
 
 
 @pytest.mark.parametrize(
