@@ -277,6 +277,65 @@ def test_what_stops_the_updates_of_a_copy_stops_no_validation(
     assert {item["code"] for item in found if item["severity"] == "error"} & {"CFG191", "CFG109"} == refused
 
 
+BALANCES = """def karmarkar_karp(seqlen_list, k_partitions, equal_size):
+    if equal_size:
+        assert len(seqlen_list) % k_partitions == 0
+"""
+STATIC = """def validate_config(config):
+    if not config.actor.use_dynamic_bsz:
+        assert real_train_batch_size % minimal_bsz == 0
+"""
+TRAIN_MINI_BATCH = """class TrainingWorker:
+    def train_mini_batch(self, data):
+        assert mini_batch_size % self.engine.get_data_parallel_size() == 0
+"""
+SPLITS = BALANCES + STATIC + TRAIN_MINI_BATCH
+
+
+@pytest.mark.parametrize(
+    ("code", "words", "refused", "warned"),
+    [
+        (SPLITS, "use_dynamic_bsz=True", {"CFG109", "CFG110"}, set()),
+        (SPLITS, "use_dynamic_bsz=True trainer.val_only=True", set(), set()),
+        (SPLITS, "use_dynamic_bsz=False trainer.val_only=True", {"CFG110"}, set()),
+        (STATIC + TRAIN_MINI_BATCH, "use_dynamic_bsz=True", {"CFG109"}, set()),
+        (TRAIN_MINI_BATCH, "use_dynamic_bsz=True", {"CFG109"}, {"CFG110"}),
+    ],
+)
+def test_a_refusal_of_a_copy_is_said_where_the_settings_get_to_it(
+    repository: Path, code: str, words: str, refused: set[str], warned: set[str]
+) -> None:
+    """verl 0.8.0 ``utils/config.py:91-113``, ``utils/seqlen_balancing.py:147``, ``engine_workers.py:258``."""
+    launch = LAUNCH.replace("use_dynamic_bsz=True", f"{words} actor_rollout_ref.rollout.n=1")
+    launch += " data.train_batch_size=4 actor_rollout_ref.actor.ppo_mini_batch_size=4"
+    launch += "".join(
+        f" actor_rollout_ref.{role}_micro_batch_size_per_gpu=1"
+        for role in ("actor.ppo", "rollout.log_prob", "ref.log_prob")
+    )
+    write(repository, workers=code, launch=launch)
+    found = advice(repository, "--verl-version", "0.8.0")["findings"]
+
+    said = {item["code"]: item["severity"] for item in found if item["code"] in ("CFG109", "CFG110")}
+    assert {one for one, severity in said.items() if severity == "error"} == refused
+    assert {one for one, severity in said.items() if severity == "warning"} == warned
+
+
+@pytest.mark.parametrize(("ends", "only"), [("_validate()", True), ("fit()", False)])
+def test_a_program_that_calls_the_validation_in_place_of_the_training(
+    repository: Path, ends: str, only: bool
+) -> None:
+    (repository / "verl" / "trainer" / "ask.py").write_text(
+        f"def main_task(config):\n    trainer.init_workers()\n    trainer.{ends}\n"
+    )
+    launch = LAUNCH.replace("main_ppo", "ask").replace("kl_loss=True", "kl_loss=False")
+    write(repository, workers=BALANCES, launch=f"{launch} data.train_batch_size=1")
+    answer = advice(repository, "--verl-version", "0.3.0.post1")
+
+    assert answer["validates_only"] is only
+    assert ("CFG110" in codes(answer)) is not only
+    assert ("update_actor" in {phase["phase"] for phase in answer["memory"]["phases"]}) is not only
+
+
 DIVIDES = """class DataParallelPPOActor:
     def update_policy(self, data):
         self.gradient_accumulation = self.config.ppo_mini_batch_size // self.config.ppo_micro_batch_size
@@ -509,6 +568,18 @@ HANDED_ON = """def run(config):
     if config.aux_model.enable:
         trainer = Trainer(config=config, role_worker_mapping=role_worker_mapping)
 """
+TAKEN_AWAY = """def run(config):
+    if not config.aux_model.enable:
+        role_worker_mapping[Role.Critic] = ray.remote(CriticWorker)
+    use_critic = Role.Critic in role_worker_mapping and not config.aux_model.enable
+    if config.aux_model.enable:
+        pass
+    else:
+        role_worker_mapping[Role.RefPolicy] = ray.remote(ActorRolloutRefWorker)
+"""
+OF_ITS_FUNCTION = """def run_aux_model(config):
+    role_worker_mapping[Role.Critic] = ray.remote(CriticWorker)
+"""
 
 
 def with_section(repository: Path, launch: str, **section: object) -> None:
@@ -520,7 +591,14 @@ def with_section(repository: Path, launch: str, **section: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "enable", "added"), [(WORKER, True, True), (WORKER, False, False), (HANDED_ON, True, False)]
+    ("code", "enable", "added"),
+    [
+        (WORKER, True, True),
+        (WORKER, False, False),
+        (HANDED_ON, True, False),
+        (TAKEN_AWAY, True, False),
+        (OF_ITS_FUNCTION, True, False),
+    ],
 )
 def test_a_model_that_the_copy_adds_is_named_and_leaves_no_room_to_spend(
     repository: Path, code: str, enable: bool, added: bool
@@ -845,6 +923,17 @@ OWN_JUDGE = """class RewardModelWorker:
     def build(self):
         self.judge = AutoModel.from_pretrained(self.config.judge_path)
 """
+
+
+@pytest.mark.parametrize(("program", "named"), [("main_ppo", True), ("main_generation", False)])
+def test_what_another_program_of_the_copy_makes_is_no_part_of_the_launch(
+    repository: Path, program: str, named: bool
+) -> None:
+    (repository / "verl" / "trainer" / f"{program}.py").write_text(WORKER)
+    with_section(repository, "aux_model.enable=True", enable=False)
+    answer = advice(repository)
+
+    assert any("aux_model" in part["name"] for part in answer["left_out"]) is named
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,36 @@ def test_what_refuses_the_launch_is_said_all_the_same() -> None:
     assert any(finding["severity"] == "error" for finding in refused["findings"])
 
 
+UNEVEN = ("data.train_batch_size=6", "actor_rollout_ref.actor.ppo_mini_batch_size=6")
+BUDGETS = (
+    *("trainer.n_gpus_per_node=4", "actor_rollout_ref.actor.use_dynamic_bsz=True"),
+    "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=1",  # of which workers before 0.8 ask all the same
+)
+
+
+@pytest.mark.parametrize(
+    ("version", "words", "refused", "trained"),
+    [
+        ("0.8.0", BUDGETS, set(), {"CFG109", "CFG110"}),  # ``engine_workers.py:258``, ``_balance_batch``
+        ("0.8.0", ("trainer.n_gpus_per_node=4",), {"CFG109", "CFG110"}, {"CFG109", "CFG110"}),
+        ("0.5.0", BUDGETS, {"CFG110"}, {"CFG110"}),  # ``ray_trainer.py:415`` whatever the batches are
+        ("0.6.1", BUDGETS, set(), {"CFG110"}),  # ``utils/config.py:110`` of static batches alone
+    ],
+)
+def test_what_only_the_updates_of_a_release_refuse_is_not_said(
+    version: str, words: tuple[str, ...], refused: set[str], trained: set[str]
+) -> None:
+    launch = (*LAUNCH, *UNEVEN, *words)
+    asked = ("--verl-version", version, "--gpu", "h100-sxm", "-f", "json", "--select", "CFG109,CFG110")
+
+    def found(*more: str) -> set[str]:
+        listed = json.loads(run("check", *launch, *more, *asked).out)["findings"]
+        return {item["code"] for item in listed if item["severity"] == "error"}
+
+    assert found(ONLY) == refused
+    assert found() == trained
+
+
 @pytest.mark.parametrize("other", ["trainer.val_only=False", "trainer.val_before_train=False"])
 def test_a_launch_that_goes_on_to_train_is_judged_as_any(other: str) -> None:
     words = [other] if "val_only" in other else [ONLY, other]

@@ -52,3 +52,19 @@ def test_an_update_of_several_micro_batches_gets_one() -> None:
     advice = advised(f"{ACTOR}.ppo_mini_batch_size=66", f"{ACTOR}.ppo_micro_batch_size_per_gpu=22")
     proposed = [keys(item.overrides) for item in advice.recommendations if item.finding.rule.code == "BAT001"]
     assert proposed and f"{ACTOR}.use_dynamic_bsz" in proposed[0]
+
+
+def test_a_pass_that_follows_a_budget_too_large_for_both_is_not_held_to_it() -> None:
+    """verl 0.4.1 ``ppo_trainer.yaml``: ``${actor_rollout_ref.actor.ppo_max_token_len_per_gpu}``."""
+    model, log_prob = "actor_rollout_ref.model", "actor_rollout_ref.rollout.log_prob_max_token_len_per_gpu"
+    unpacked = (f"{model}.path=google/gemma-2-2b-it", f"{model}.use_remove_padding=False")
+    budget = (f"{ACTOR}.use_dynamic_bsz=True", f"{ACTOR}.ppo_max_token_len_per_gpu=65536")
+    sizes = (f"{ACTOR}.ppo_mini_batch_size=66", f"{ACTOR}.use_kl_loss=False")
+
+    def lowered(*more: str) -> tuple[str, ...]:
+        advice = advised(*unpacked, *budget, *sizes, *more)
+        (item,) = (it for it in advice.recommendations if it.finding.rule.code == "BAT003")
+        return item.overrides
+
+    assert keys(lowered()) == {f"{ACTOR}.ppo_max_token_len_per_gpu"}
+    assert keys(lowered(f"{log_prob}=4096")) == {f"{ACTOR}.ppo_max_token_len_per_gpu"}

@@ -25,13 +25,16 @@ verl documentation, performance tuning guide, "Dynamic Batch Size Tuning Tips".
 verl #855, #2031, #3364.
 """
 
+from msgspec.structs import replace
+
 from tuner.batching import micro_batches
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.language import N_, _
+from tuner.rules.batching.forward_budget_too_large import FORWARD
 from tuner.rules.case import Case
 from tuner.rules.ladder import due
-from tuner.rules.passes import actor_update, smaller
+from tuner.rules.passes import actor_update, site_of, smaller
 from tuner.rules.rungs import one_sequence
 from tuner.rules.wording import count, over
 from tuner.workload import Phase, Workload
@@ -51,7 +54,7 @@ def check(case: Case) -> Finding | None:
     site = actor_update(case.workload)
     if not site.dynamic or due(case, one_sequence, among=(Phase.UPDATE_ACTOR, Phase.TRAIN)) is None:
         return None
-    proposal = smaller(case, site)
+    proposal = _with_followers(case, smaller(case, site))
     if proposal is None or not case.lowers_much(proposal, site.phase):
         return None
     before, after = _micro_batches(case.workload), _micro_batches(proposal)
@@ -77,6 +80,26 @@ def check(case: Case) -> Finding | None:
         phase=site.phase,
         proposal=proposal,
     )
+
+
+def _with_followers(case: Case, proposal: Workload | None) -> Workload | None:
+    """The proposal with the new budget in the passes as well that have the old one and do not fit with it.
+
+    Their budgets follow the update's unless somebody sets them apart: to hold one to what is too large for it
+    would undo that.
+    """
+    if proposal is None:
+        return None
+    before, after = (one.actor.update.batching.token_budget for one in (case.workload, proposal))
+    for phase in FORWARD:
+        follower = site_of(proposal, phase)
+        if follower is None or not follower.dynamic or case.short(phase) is None:
+            continue
+        batching = follower.one_pass.batching
+        if batching.token_budget == before:
+            changed = replace(follower.one_pass, batching=replace(batching, token_budget=after))
+            proposal = follower.put(proposal, changed)
+    return proposal
 
 
 def _micro_batches(workload: Workload) -> int:

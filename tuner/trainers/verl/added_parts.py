@@ -41,7 +41,7 @@ HOW_IT_LOADS = frozenset(
 )
 _GENERATES = ("generate_sequences", "async_generate_sequences")
 _TRAINER, _WORKERS = "verl/trainer/", "verl/workers/"
-_OTHER_PROGRAMS = "sft_trainer"  # which a launch of PPO does not run
+_OTHER_PROGRAMS = ("sft_trainer", "main_generation", "main_eval")  # which a launch of PPO does not run
 _SWITCHES = ("enable", "enabled")
 #: Sections that hand on whatever is set in them, to a model or to an engine.
 _HANDED_ON = ("override_", "_kwargs")

@@ -45,6 +45,7 @@ from tuner.trainers.verl.roles import (
 from tuner.trainers.verl.rollout_engine_versions import choose_version
 from tuner.trainers.verl.rollout_keys import RECIPES
 from tuner.trainers.verl.source import ReleaseSettings, source_of
+from tuner.trainers.verl.validation import ends_behind_validation
 from tuner.workload import (
     ANY_LENGTHS,
     Actor,
@@ -233,7 +234,8 @@ def validates_only(settings: Settings) -> bool:
     """Whether the trainer returns behind the validation that comes before training, where there is one."""
     if program_of(settings.defaults).fine_tunes:
         return False
-    return settings.flag("trainer.val_only") and settings.flag("trainer.val_before_train", default=True)
+    returns = settings.flag("trainer.val_only") and settings.flag("trainer.val_before_train", default=True)
+    return returns or ends_behind_validation(settings)
 
 
 def _loads_optimizer(settings: Settings) -> bool:

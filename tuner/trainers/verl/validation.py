@@ -36,6 +36,8 @@ def validating(settings: Settings, *, version: str) -> Validating | None:
     every, before = _count(settings.get(_FREQUENCY)), settings.get("trainer.val_before_train") is not False
     if (every is None and not before) or (before and settings.get("trainer.val_only") is True):
         return None
+    if ends_behind_validation(settings):
+        return None
     sends = not reaches(version, _SENT_ONCE_SINCE)
     if sends and settings.get("reward_model.enable") is True:
         return None
@@ -51,6 +53,19 @@ def validating(settings: Settings, *, version: str) -> Validating | None:
         key=_FREQUENCY,
         rows_key=rows_key,
     )
+
+
+def ends_behind_validation(settings: Settings) -> bool:
+    """Whether the program that a launch starts in a copy of verl calls the validation and never trains.
+
+    Copies for answering questions make the trainer as ``main_ppo`` does and call ``_validate`` in place of
+    ``fit``. Whatever is named ``fit`` in the program's file counts as training.
+    """
+    has, module = settings.has_statement, settings.started
+    if has is None or not module:
+        return False
+    file = module if module.endswith(".py") else f"{module.replace('.', '/')}.py"
+    return has("trainer _validate", file) and not has("fit", file)
 
 
 def _is_verls_own(settings: Settings) -> bool:

@@ -1,7 +1,7 @@
 """Where in the trainer's code a check's refusal rests, and whether a copy of the trainer has that code."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ from tuner.inputs.settings import Settings
 from tuner.language import _
 from tuner.override_text import DELETES, override_key
 from tuner.trainers.verl.checks.releases import Releases
+from tuner.trainers.verl.checks.settings import static_batches
 from tuner.trainers.verl.read import validates_only
 from tuner.workload import RolloutEngine, Workload
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 
 _TRAINING = re.compile(r"/(?:dp|megatron)_(?:actor|critic)\.py:")  # files of the passes of training alone
+_DYNAMIC = "use_dynamic_bsz"  # what asks for static batches names it
 
 
 class RefusedBy(Enum):
@@ -49,6 +51,8 @@ class CodeGuard(Struct, frozen=True, kw_only=True):
     fails: bool = False  # it is no assertion, but a statement that fails by itself
     in_training: bool = False  # it fails in passes that only training has, wherever it stands
     asserted: str = ""  # words of an assertion by which it then stops a launch that only validates as well
+    switch: str = ""  # the key without which nothing gets there; on where it is not set
+    static: Releases | None = None  # in which it stands where batches are static; a copy shows that itself
     lacks: str = ""  # words that are not in it
     unless: str = ""  # words of a statement anywhere that puts it right
     engine: RolloutEngine | None = None  # whose rollout it stops
@@ -100,12 +104,31 @@ def as_of_copy(
         if not finding.refuses:
             yield finding
             continue
-        rests_on = [
-            it for it in guards_of(module) if version in it.releases and it.concerns(finding, workload)
-        ]
-        if rests_on and validates_only(settings) and not _stops_validation(rests_on, code):
+        rests_on = _resting(module, finding, workload, version)
+        if not rests_on:
+            yield finding
             continue
-        yield _as_of_copy(finding, rests_on, code) if rests_on else finding
+        found = [(guard, line) for guard in rests_on for line in guard.lines(code)]
+        reached = [(guard, line) for guard, line in found if _is_reached(guard, line, settings, code)]
+        if found and not reached:
+            continue  # the copy refuses other launches
+        if validates_only(settings) and not _stops_validation(reached, code):
+            continue
+        yield _as_of_copy(finding, [line for _guard, line in reached], code)
+
+
+def as_of_release(
+    findings: Iterator[Finding], module: ModuleType, settings: Settings, workload: Workload, version: str
+) -> Iterator[Finding]:
+    """The findings of one check without refusals that a launch of the release never gets to as it only validates."""
+    if not validates_only(settings):
+        yield from findings
+        return
+    for finding in findings:
+        rests_on = _resting(module, finding, workload, version) if finding.refuses else []
+        dynamic = not static_batches(settings)
+        if not rests_on or not all(_needs_training(guard, version, dynamic=dynamic) for guard in rests_on):
+            yield finding
 
 
 def without_unread(findings: Iterable[Finding], settings: Settings, code: "TrainerCode") -> Iterator[Finding]:
@@ -123,9 +146,27 @@ def without_unread(findings: Iterable[Finding], settings: Settings, code: "Train
             yield replace(finding, overrides=(), notes=(*finding.notes, note))
 
 
-def _stops_validation(guards: Iterable[CodeGuard], code: "TrainerCode") -> bool:
+def _resting(module: ModuleType, finding: Finding, workload: Workload, version: str) -> list[CodeGuard]:
+    """The guards of a check on one of which a refusal rests."""
+    return [it for it in guards_of(module) if version in it.releases and it.concerns(finding, workload)]
+
+
+def _needs_training(guard: CodeGuard, version: str, *, dynamic: bool) -> bool:
+    """Whether a launch of a release that only validates never gets to a guard."""
+    return guard.in_training or (dynamic and guard.static is not None and version in guard.static)
+
+
+def _is_reached(guard: CodeGuard, line: "CodeLine", settings: Settings, code: "TrainerCode") -> bool:
+    """Whether the settings leave a guard of a copy to be reached at a line."""
+    if guard.switch and not settings.flag(guard.switch, default=True):
+        return False
+    if guard.static is None or static_batches(settings):
+        return True
+    return line not in code.lines([*guard.words.split(), _DYNAMIC], stops=not guard.fails)
+
+
+def _stops_validation(found: "Sequence[tuple[CodeGuard, CodeLine]]", code: "TrainerCode") -> bool:
     """Whether a launch that ends before its first update gets to one of them, or a copy has none at all."""
-    found = [(guard, line) for guard in guards for line in guard.lines(code)]
     runs = (
         bool(guard.asserted and code.lines(guard.asserted.split()))
         if guard.in_training
@@ -135,10 +176,9 @@ def _stops_validation(guards: Iterable[CodeGuard], code: "TrainerCode") -> bool:
     return not found or any(runs)
 
 
-def _as_of_copy(finding: Finding, guards: Iterable[CodeGuard], code: "TrainerCode") -> Finding:
-    line = next((line for guard in guards for line in guard.lines(code)), None)
-    if line is not None:
-        note = _("It stops at {line} of this copy.").format(line=line)
+def _as_of_copy(finding: Finding, lines: "Sequence[CodeLine]", code: "TrainerCode") -> Finding:
+    if lines:
+        note = _("It stops at {line} of this copy.").format(line=lines[0])
         return replace(finding, notes=(*finding.notes, note))
     message = _("{message}, but the code in {folder} was not found to").format(
         message=finding.message, folder=code.name

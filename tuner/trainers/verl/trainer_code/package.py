@@ -121,15 +121,18 @@ class TrainerCode:
         )
 
     def line_of_name(
-        self, name: str, choices: Collection[str], file: str, *, outside: str = ""
+        self, name: str, choices: Collection[str], file: str, *, outside: Collection[str] = ()
     ) -> CodeLine | None:
         """The first statement with all words of a choice, and a name that has another one as a part.
+
+        A name counts in the statement and in what has to hold around it, but not as that of a function, nor
+        where ``not`` stands before it.
 
         Args:
             name: a part of a name between underscores, such as ``teacher`` of ``use_teacher``.
             choices: words with spaces between them, of which the statement has all itself or around it.
             file: what stands in the path of the file.
-            outside: what does not; empty where every path may be one.
+            outside: what does not, each of them.
         """
 
         def find() -> tuple[CodeLine, ...]:
@@ -140,16 +143,16 @@ class TrainerCode:
                 CodeLine(file=path, line=statement.line)
                 for path, text in files.texts.items()
                 if file in path
-                and not (outside and outside in path)
+                and not any(other in path for other in outside)
                 and name in text
                 and any(all(map(text.__contains__, words)) for words in wanted)
                 for statement in files.statements_of(path)
                 if not statement.stops and any(words <= statement.words for words in wanted)
-                if any(name in word and part.search(word) for word in statement.words)
+                if any(name in word and part.search(word) for word in statement.named)
             )
             return tuple(islice(named, 1))
 
-        question = ("line_of_name", name, sorted(choices), file, outside)
+        question = ("line_of_name", name, sorted(choices), file, sorted(outside))
         return next(iter(self._snapshot.answers.answer(question, find)), None)
 
     def has_literal(self, value: str) -> bool:

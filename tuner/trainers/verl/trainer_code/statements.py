@@ -20,6 +20,7 @@ class Statement(Struct, frozen=True, kw_only=True):
 
     line: int
     words: frozenset[str]  # of itself, of the conditions around it, of class and function
+    named: frozenset[str]  # of itself and of what has to hold around it: not what keeps it from being run
     stops: bool  # it is an assertion, or raises an error
 
 
@@ -35,19 +36,45 @@ def parsed(text: str) -> ast.Module | None:
 
 def statements(tree: ast.Module) -> Iterator[Statement]:
     """All statements of a file that have no others in them."""
-    yield from _below(tree.body, _NO_WORDS)
+    yield from _below(tree.body, _NO_WORDS, _NO_WORDS)
 
 
-def _below(body: list[ast.stmt], around: frozenset[str]) -> Iterator[Statement]:
+def _below(body: list[ast.stmt], around: frozenset[str], named: frozenset[str]) -> Iterator[Statement]:
     for statement in body:
         bodies = [part for part in _bodies(statement) if part]
         if not bodies:
-            stops = isinstance(statement, (ast.Assert, ast.Raise))
-            yield Statement(line=statement.lineno, words=around | words(statement), stops=stops)
+            own, stops = words(statement), isinstance(statement, (ast.Assert, ast.Raise))
+            told = named | frozenset(_words(statement, negated=False))
+            yield Statement(line=statement.lineno, words=around | own, named=told, stops=stops)
             continue
         inside = around | _condition(statement)
         for part in bodies:
-            yield from _below(part, inside)
+            otherwise = part is getattr(statement, "orelse", None)
+            yield from _below(part, inside, named | _held(statement, branch=not otherwise))
+
+
+def _held(statement: ast.AST, *, branch: bool) -> frozenset[str]:
+    """The words of what has to hold for a statement's body to be run, or for its other branch.
+
+    The name of a function around it says nothing of that.
+    """
+    if isinstance(statement, (ast.If, ast.While)):
+        return _true_words(statement.test, branch)
+    if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return _NO_WORDS
+    return _condition(statement)
+
+
+def _true_words(test: ast.expr, holds: bool) -> frozenset[str]:
+    """The words of a condition that holds, or does not, without what has to be false for that."""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        return _true_words(test.operand, not holds)
+    if isinstance(test, ast.BoolOp) and (holds or isinstance(test.op, ast.Or)):
+        return frozenset().union(*(_true_words(value, holds) for value in test.values))
+    # of a comparison, and of several things that are not all true, nobody knows which one is false
+    if holds or isinstance(test, (ast.BoolOp, ast.Compare)):
+        return frozenset(_words(test, negated=False))
+    return _NO_WORDS
 
 
 def _condition(statement: ast.AST) -> frozenset[str]:
@@ -73,8 +100,9 @@ def words(node: ast.AST) -> frozenset[str]:
     return frozenset(_words(node))
 
 
-def _words(node: ast.AST) -> Iterator[str]:
-    for part in ast.walk(node):
+def _words(node: ast.AST, *, negated: bool = True) -> Iterator[str]:
+    """The words, with or without those behind a ``not``."""
+    for part in _parts(node, negated=negated):
         if isinstance(part, ast.Name):
             yield part.id
         elif isinstance(part, ast.Attribute):
@@ -83,3 +111,15 @@ def _words(node: ast.AST) -> Iterator[str]:
             yield part.arg
         elif isinstance(part, ast.Constant):
             yield from _WORD.findall(str(part.value))
+
+
+def _parts(node: ast.AST, *, negated: bool) -> Iterator[ast.AST]:
+    if negated:
+        yield from ast.walk(node)
+        return
+    left = [node]
+    while left:
+        part = left.pop()
+        if not (isinstance(part, ast.UnaryOp) and isinstance(part.op, ast.Not)):
+            yield part
+            left.extend(ast.iter_child_nodes(part))

@@ -46,13 +46,17 @@ RULE = Rule(
     refuses=True,
 )
 
+_ASKS_DYNAMIC_TOO = Releases(until="0.6.0")
+
 GUARDS = (
-    CodeGuard(words="real_train_batch_size"),
-    CodeGuard(words="equal_size seqlen_list"),
-    CodeGuard(words="prepare_micro_batches total_data_size", releases=Releases(since="0.7.1")),
+    CodeGuard(words="real_train_batch_size", static=Releases(since="0.6.0")),
+    # both stand in the step: sequences are balanced behind the generation, and never those of a validation
+    CodeGuard(words="equal_size seqlen_list", in_training=True, switch="trainer.balance_batch"),
+    CodeGuard(
+        words="prepare_micro_batches total_data_size", in_training=True, releases=Releases(since="0.7.1")
+    ),
 )
 
-_ASKS_DYNAMIC_TOO = Releases(until="0.6.0")
 _BALANCES_OVER_GPUS = Releases(until="0.7.0")
 _PADS = Releases(since="0.9.0")
 _ENGINE = Releases(since=ENGINE_PREVIEW)

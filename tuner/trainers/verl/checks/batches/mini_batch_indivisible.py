@@ -50,9 +50,9 @@ RULE = Rule(
 _ENGINE = Releases(since=ENGINE_PREVIEW)  # asserts the ranks; earlier workers round down
 
 GUARDS = (
-    CodeGuard(words="mini_batch_size get_data_parallel_size", releases=_ENGINE),
+    CodeGuard(words="mini_batch_size get_data_parallel_size", releases=_ENGINE, in_training=True),
     CodeGuard(words="ppo_mini_batch_size normalization", releases=Releases(until="0.8.0")),
-    CodeGuard(words="ppo_mini_batch_size ppo_micro_batch_size"),
+    CodeGuard(words="ppo_mini_batch_size ppo_micro_batch_size", static=_ENGINE),
 )
 _CRITIC_STATIC = Releases(until=ENGINE_PREVIEW)  # later the critic has no static sizes
 
