@@ -300,7 +300,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         if likeness is None and self.required is None and (told := self.copy.told_release) is not None:
             return told
         nothing_tells = self.fork is None and likeness is None and self.required is None
-        if nothing_tells and (pinned := pinned_release(self.folder)) is not None:
+        if nothing_tells and (pinned := pinned_release(self.folder, self.installed)) is not None:
             return pinned
         if self.started.fine_tunes and likeness is None:
             from tuner.trainers.verl.fine_tuning_config import told_by_program
