@@ -301,6 +301,19 @@ def test_a_later_copy_of_search_r1_has_the_keys_that_the_user_sets(more: tuple[s
     assert content["workload"]["actor"]["update"]["batching"]["micro_batch_sequences"] == 4
 
 
+@pytest.mark.parametrize(("value", "on"), [("16", True), ("0", False), ("1", True)])
+def test_a_number_for_what_is_on_or_off_counts_as_python_takes_it(value: str, on: bool) -> None:
+    """No class is made of the section, and the worker tests ``if self._is_offload_optimizer``."""
+    key = "actor_rollout_ref.actor.fsdp_config.optimizer_offload"
+    content = answer(*SEARCH_R1.split(), f"{key}={value}")
+    said = f"{key}=16 counts as true: it is a number other than 0"
+    remarks = [remark["text"] for remark in content["premises"]["script_remarks"]]
+    assert content["workload"]["actor"]["engine"]["optimizer_offload"] is on
+    assert (said in remarks) is (value == "16")
+    of_class = run("advise", *GVPO.split(), f"{key}=16", "--verl-version", "0.9.1", "--gpu", "h100-sxm")
+    assert (of_class.code, "expected true or false" in of_class.err) == (2, True)
+
+
 GRAPH_R1 = (
     "python3 -m verl.trainer.main_ppo data.train_batch_size=128 data.max_prompt_length=4096 "
     "data.max_response_length=4096 data.max_start_length=4096 algorithm.adv_estimator=grpo "
