@@ -50,7 +50,7 @@ def read_for_node(machine: TargetMachine, read: Callable[[], UserInput]) -> User
             settled.add(_PER_NODE)
         if settled and counted.program == given.program:
             settling = (one for one in given.not_followed if one not in counted.not_followed)
-            said = map(_assumed if count is None else partial(_taken, count, place), settling)
+            said = map(_assumed if count is None else partial(_with_number, count, place), settling)
             return replace(counted, not_followed=(*said, *counted.not_followed))
     return given
 
@@ -78,7 +78,7 @@ def premises_of_script(given: UserInput, premises: Premises, *, assumed: bool) -
     return premises
 
 
-def _taken(count: int, place: Location | None, remark: Remark) -> Remark:
+def _with_number(count: int, place: Location | None, remark: Remark) -> Remark:
     """What counts the cards and is not run, with how many the script asks for."""
     text = _("{remark}; {gpus} taken, by {place}")
     return replace(remark, text=text.format(remark=remark.text, gpus=counted_noun(count, "GPU"), place=place))

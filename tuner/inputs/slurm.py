@@ -26,7 +26,9 @@ class SlurmGpus(Struct, frozen=True, kw_only=True):
     line: int  # of the script, from 1
 
 
-class _Asked(Struct, frozen=True):
+class _SbatchOption(Struct, frozen=True):
+    """The value of one of its options, and the line that has it."""
+
     value: str
     line: int
 
@@ -47,7 +49,7 @@ def slurm_gpus(text: str) -> SlurmGpus | None:
     return None if found is None else _shared_out(found, None if nodes is None else nodes.value)
 
 
-def _options(text: str) -> Mapping[str, _Asked]:
+def _options(text: str) -> Mapping[str, _SbatchOption]:
     """The options of a script's job by their long names."""
     asked = {}
     for number, line in enumerate(text.splitlines(), start=1):
@@ -55,12 +57,12 @@ def _options(text: str) -> Mapping[str, _Asked]:
             break
         said = _LINE.match(line)
         for name, value in _OPTION.findall(said[1].partition(" #")[0]) if said else ():
-            asked[_LONG.get(name, name)] = _Asked(value.strip("\"'"), number)
+            asked[_LONG.get(name, name)] = _SbatchOption(value.strip("\"'"), number)
     return asked
 
 
 def _gpus(value: str, line: int) -> SlurmGpus | None:
-    """Of ``L40S:4``, ``L40S`` or ``4``; None for what names several kinds, or a variable."""
+    """GPUs as ``L40S:4``, ``L40S`` or ``4`` names them; None for several kinds, or a variable."""
     match = _GPUS.fullmatch(value)
     if match is None or not value:
         return None
