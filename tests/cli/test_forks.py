@@ -290,14 +290,45 @@ def test_search_r1_without_search_generates_in_one_piece() -> None:
     assert (batch["max_prompt_tokens"], batch["max_response_tokens"]) == (4096, 500)
 
 
-def test_a_later_copy_of_search_r1_has_the_keys_that_the_user_sets() -> None:
+@pytest.mark.parametrize("more", [(), ("actor_rollout_ref.actor.ppo_micro_batch_size=null",)])
+def test_a_later_copy_of_search_r1_has_the_keys_that_the_user_sets(more: tuple[str, ...]) -> None:
     actor = "actor_rollout_ref.actor"
-    sizes = (f"{actor}.ppo_micro_batch_size_per_gpu=4", f"{actor}.ppo_micro_batch_size=null")
+    sizes = (f"{actor}.ppo_micro_batch_size_per_gpu=4", *more)
     content = answer(*SEARCH_R1.split(), *sizes, f"{actor}.use_dynamic_bsz=True")
     assert unknown(content) == []
     assert content["verdict"] != "will_not_start"
     assert "CFG190" not in {item["code"] for item in content["findings"]}
     assert content["workload"]["actor"]["update"]["batching"]["micro_batch_sequences"] == 4
+
+
+@pytest.mark.parametrize(("value", "on"), [("16", True), ("0", False), ("1", True)])
+def test_a_number_for_what_is_on_or_off_counts_as_python_takes_it(value: str, on: bool) -> None:
+    """No class is made of the section, and the worker tests ``if self._is_offload_optimizer``."""
+    key = "actor_rollout_ref.actor.fsdp_config.optimizer_offload"
+    content = answer(*SEARCH_R1.split(), f"{key}={value}")
+    said = f"{key}=16 counts as true: it is a number other than 0"
+    remarks = [remark["text"] for remark in content["premises"]["script_remarks"]]
+    assert content["workload"]["actor"]["engine"]["optimizer_offload"] is on
+    assert (said in remarks) is (value == "16")
+    of_class = run("advise", *GVPO.split(), f"{key}=16", "--verl-version", "0.9.1", "--gpu", "h100-sxm")
+    assert (of_class.code, "expected true or false" in of_class.err) == (2, True)
+
+
+GRAPH_R1 = (
+    "python3 -m verl.trainer.main_ppo data.train_batch_size=128 data.max_prompt_length=4096 "
+    "data.max_response_length=4096 data.max_start_length=4096 algorithm.adv_estimator=grpo "
+    "actor_rollout_ref.model.path=Qwen/Qwen2.5-3B actor_rollout_ref.rollout.name=vllm "
+    "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=2 "
+    "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=2 "
+    "actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu=2"
+)
+
+
+def test_one_key_in_common_makes_no_search_r1_of_a_launch_with_keys_that_it_lacks() -> None:
+    content = answer(*GRAPH_R1.split())
+    assert not any("read as" in remark["text"] for remark in content["premises"]["script_remarks"])
+    assert "CFG103" not in {item["code"] for item in content["findings"]}
+    assert content["workload"]["actor"]["update"]["batching"]["micro_batch_sequences"] == 2
 
 
 def test_search_r1_counts_micro_batches_over_all_gpus_and_is_told_in_its_keys() -> None:

@@ -164,3 +164,61 @@ def test_what_counts_the_cards_follows_the_number_that_is_assumed(tmp_path: Path
     answer = advised(tmp_path, script, gpu="2xh100-sxm")
     assert answer["workload"]["rollout"]["tensor_parallel"] == 2
     assert not [one for one in answer["findings"] if one["refuses"]]
+
+
+COUNTS = f"N=$(nvidia-smi -L | wc -l)\n{PPO} trainer.n_gpus_per_node=$N\n"
+
+
+def of_slurm(folder: Path, lines: str, script: str, *options: str) -> dict[str, Any]:
+    """The answer on a script with ``#SBATCH`` lines."""
+    file = folder / "job.sh"
+    file.write_text(f"#!/bin/bash\n{lines}\n{script}")
+    result = run("advise", str(file), "-f", "json", "--verl-version", "0.4.1", *options)
+    assert result.code == 0, result.err
+    answer: dict[str, Any] = json.loads(result.out)
+    return answer
+
+
+def test_what_the_script_asks_slurm_for_is_the_node(tmp_path: Path) -> None:
+    answer = of_slurm(tmp_path, "#SBATCH --gres=gpu:L40S:4", COUNTS)
+    cluster = answer["workload"]["cluster"]
+    assert (cluster["gpu"]["name"], cluster["gpus_per_node"]) == ("l40s", 4)
+    place = f"{tmp_path / 'job.sh'}:2"
+    assert answer["premises"]["gpu_reason"] == place
+    (remark,) = answer["premises"]["not_followed"]
+    assert remark["text"].endswith(f"; 4 GPUs taken, by {place}")
+
+
+@pytest.mark.parametrize(
+    ("script", "options", "gpu", "number"),
+    [
+        (COUNTS, ("--gpu", "2xh100-sxm"), "h100-sxm", 2),
+        (COUNTS, ("--gpu", "h100-sxm"), "h100-sxm", 4),
+        (f"{PPO} trainer.n_gpus_per_node=2\n", (), "l40s", 2),
+    ],
+)
+def test_what_else_says_the_node_stands_before_slurm(
+    script: str, options: tuple[str, ...], gpu: str, number: int, tmp_path: Path
+) -> None:
+    cluster = of_slurm(tmp_path, "#SBATCH --gres=gpu:L40S:4", script, *options)["workload"]["cluster"]
+    assert (cluster["gpu"]["name"], cluster["gpus_per_node"]) == (gpu, number)
+
+
+def test_processes_that_torchrun_starts_by_a_count_are_those_of_slurm(tmp_path: Path) -> None:
+    script = f"torchrun --nproc_per_node=$(nvidia-smi -L | wc -l) {SFT}\n"
+    number, _reason = gpus(of_slurm(tmp_path, "#SBATCH --gpus-per-node=2", script))
+    assert number == 2
+
+
+def test_a_name_of_the_cluster_that_tells_no_card_is_left(tmp_path: Path) -> None:
+    answer = of_slurm(tmp_path, "#SBATCH --gres=gpu:house:4", COUNTS)
+    assert answer["workload"]["cluster"]["gpus_per_node"] == 4
+    assert answer["premises"]["gpu_reason"] == "assumed"
+
+
+def test_two_scripts_are_compared_on_the_cards_that_they_ask_for(tmp_path: Path) -> None:
+    for name, card in (("a", "L40S"), ("b", "H100")):
+        (tmp_path / f"{name}.sh").write_text(f"#SBATCH --gres=gpu:{card}:4\n{COUNTS}")
+    told = run("diff", str(tmp_path / "a.sh"), str(tmp_path / "b.sh"), "--verl-version", "0.4.1").out
+    assert "4 x l40s" in " ".join(told.split())
+    assert "4 x h100-sxm" in " ".join(told.split())

@@ -28,6 +28,9 @@ def premises(folder: Path, *options: str) -> dict[str, Any]:
         ("requirements-verl.txt", "torch\nverl==0.7.1\n"),
         ("pyproject.toml", 'dependencies = [\n    "verl==0.7.1",\n]\n'),
         ("setup.py", "install_requires=['verl == 0.7.1']\n"),
+        ("setup_env.sh", 'conda run pip install vllm==0.9.0\npip install verl==0.7.1 "numpy<2.0"\n'),
+        ("README.md", "```bash\npip install verl==0.7.1\n```\n"),
+        ("Dockerfile", "FROM ubuntu\nRUN pip install verl==0.7.1\n"),
     ],
 )
 def test_a_pin_tells_the_release(tmp_path: Path, file: str, text: str) -> None:
@@ -37,6 +40,28 @@ def test_a_pin_tells_the_release(tmp_path: Path, file: str, text: str) -> None:
     assert told["release"] == "0.7.1" != newest
     assert told["release_reason"] == f"{tmp_path.name}/{file} pins it"
     assert premises(tmp_path, "--verl-version", "0.8.0")["release"] == "0.8.0"
+
+
+def test_what_the_launch_itself_installs_stands_before_the_files_around_it(tmp_path: Path) -> None:
+    (tmp_path / "requirements.txt").write_text("verl==0.6.1\n")
+    (tmp_path / "run.sh").write_text(f"pip install verl==0.7.1\n{PPO}")
+    told = json.loads(run("advise", str(tmp_path / "run.sh"), "--gpu", "h100-sxm", "-f", "json").out)
+    assert told["premises"]["release"] == "0.7.1"
+    assert told["premises"]["release_reason"].endswith("run.sh:1 pins it")
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("README.md", "It was tried with verl==0.7.1.\n"),
+        ("Dockerfile", "FROM verlai/verl:base-verl0.5-cu126\n"),
+        ("configs.yaml", "# verl 0.7.1\n"),
+    ],
+)
+def test_prose_and_images_pin_nothing(tmp_path: Path, file: str, text: str) -> None:
+    newest = premises(tmp_path)["release"]
+    (tmp_path / file).write_text(text)
+    assert premises(tmp_path)["release"] == newest
 
 
 @pytest.mark.parametrize("text", ["verl>=0.7.1\n", "# verl==0.7.1\n", "overl==0.7.1\n", "verl\n"])

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tuner.errors import InputError, Location
 from tuner.inputs import read_memo
@@ -87,7 +88,8 @@ NUMBERS = [(0.5, 0.5), ("1e-6", 1e-6), (1, 1.0), ("0.5", 0.5)]
 NO_NUMBERS = ["abc", True, [0.5], {}, float("nan"), float("inf"), "50%", 10**400]
 FLAGS = [(True, True), (False, False), (1, True), (0, False)]
 FLAGS += [("True", True), ("yes", True), ("on", True), ("1", True)]
-NO_FLAGS = [2, 1.0, "", "False", "no", "off", "0", "None", "Ture", [], {"a": 1}]
+FLAGS += [(2, True), (1.0, True), (0.0, False)]  # no class has the key for a field
+NO_FLAGS = ["", "False", "no", "off", "0", "None", "Ture", [], {"a": 1}]
 TEXTS = [("x", "x"), (8, "8"), (0.5, "0.5")]
 NO_TEXTS = [True, ["x"], {"a": 1}]
 
@@ -116,6 +118,15 @@ def test_wrong_types_name_place_key_and_expectation(getter: str, value: Any, exp
         getattr(settings({"data": {"size": value}}), getter)("data.size")
     assert str(caught.value).startswith("c.yaml:1:3: data.size: ")
     assert expected in str(caught.value)
+
+
+@pytest.mark.parametrize("value", [2, 1.0])
+def test_a_field_of_a_class_that_is_on_or_off_takes_no_other_number(value: float) -> None:
+    user = settings({"data": {"size": value}})
+    of_class = replace(user, defaults={"data": {"_target_": "house.Data", "size": False}})
+    with pytest.raises(InputError, match="expected true or false"):
+        of_class.flag("data.size")
+    assert user.flag("data.size") is True
 
 
 def test_bounds() -> None:

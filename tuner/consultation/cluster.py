@@ -60,7 +60,9 @@ def choose_card(premises: Premises) -> ChosenGpu:
         )
     others = namesakes(name)
     reason = (
-        _("--gpu {name}; other profiles: {others}").format(name=name, others=", ".join(others))
+        premises.reason_with_source(
+            "gpu", _("--gpu {name}; other profiles: {others}").format(name=name, others=", ".join(others))
+        )
         if others
         else premises.source_of("gpu")
     )

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from tuner.advise import Advice, advise
 from tuner.consultation.cluster import ChosenGpu, choose_card, machine_of, number_note, recorded_card
-from tuner.consultation.counted_cards import read_for_node
+from tuner.consultation.counted_cards import premises_of_script, read_for_node
 from tuner.consultation.job import JobReading, read_job, release_of
 from tuner.consultation.premises import LEAST_GAIN, OPTIONS, Premises
 from tuner.consultation.result import Consultation, ProjectOption, RunComparison
@@ -91,6 +91,9 @@ def _input_and_card(
     if given.said:
         premises = premises.with_those_of(given.said, Location(source=given.source))
         card = choose_card(premises)
+    told = premises_of_script(given, premises, assumed=card.assumed)
+    if told is not premises:
+        premises, card = told, choose_card(told)
     if given.record is not None:
         card = recorded_card(given.record, premises) or card
     if log is None:

@@ -1,16 +1,25 @@
-"""A launch script that counts the cards of its machine, where nobody says how many that has."""
+"""A launch script that counts the cards of its machine, where nobody says how many that has.
+
+What the script itself asks Slurm for says it, else a number is assumed.
+"""
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 
 from msgspec.structs import replace
 
-from tuner.errors import InputError
+from tuner.consultation.premises import Premises
+from tuner.counted import counted as counted_noun
+from tuner.errors import InputError, Location
+from tuner.gpus import find_gpu
 from tuner.inputs.machine import TargetMachine, read_for
+from tuner.inputs.slurm import slurm_gpus
 from tuner.inputs.user_input import Remark, UserInput
 from tuner.language import _
 
 ASSUMED_PER_NODE = 8  # as verl's own default has it
+_PER_NODE = "--nproc_per_node"  # of torchrun, which is no argument of the trainer
 
 
 def read_for_node(machine: TargetMachine, read: Callable[[], UserInput]) -> UserInput:
@@ -28,16 +37,51 @@ def read_for_node(machine: TargetMachine, read: Callable[[], UserInput]) -> User
     """
     with read_for(machine):
         given = read()
-    if machine.per_node is not None or not given.unsettled:
+    if machine.per_node is not None or not (given.unsettled or _is_number_open(given)):
         return given
-    with suppress(InputError), read_for(replace(machine, per_node=ASSUMED_PER_NODE)):
+    asked = slurm_gpus(given.text)
+    count = None if asked is None else asked.per_node
+    place = None if asked is None else Location(source=given.source, line=asked.line)
+    with suppress(InputError), read_for(replace(machine, per_node=count or ASSUMED_PER_NODE)):
         counted = read()
         still_open = {argument.key for argument in counted.unsettled}
         settled = {argument.key for argument in given.unsettled} - still_open
+        if count is not None and _is_number_open(given) and not _is_number_open(counted):
+            settled.add(_PER_NODE)
         if settled and counted.program == given.program:
             settling = (one for one in given.not_followed if one not in counted.not_followed)
-            return replace(counted, not_followed=(*map(_assumed, settling), *counted.not_followed))
+            said = map(_assumed if count is None else partial(_with_number, count, place), settling)
+            return replace(counted, not_followed=(*said, *counted.not_followed))
     return given
+
+
+def _is_number_open(given: UserInput) -> bool:
+    """Whether only a run would tell how many processes the launch starts on a node."""
+    return given.processes is not None and given.processes.open_per_node is not None
+
+
+def premises_of_script(given: UserInput, premises: Premises, *, assumed: bool) -> Premises:
+    """The premises with the card that a script asks Slurm for, where nothing else tells one.
+
+    Args:
+        given: what was read.
+        premises: what is said beside it.
+        assumed: whether the card is, with these.
+    """
+    asked = slurm_gpus(given.text) if assumed and premises.gpu_memory is None and not given.record else None
+    if asked is None or not asked.name:
+        return premises
+    with suppress(InputError):  # a cluster has names of its own, which may tell no card
+        find_gpu(asked.name)
+        place = Location(source=given.source, line=asked.line)
+        return premises.with_those_of((("gpu", asked.name),), place)
+    return premises
+
+
+def _with_number(count: int, place: Location | None, remark: Remark) -> Remark:
+    """What counts the cards and is not run, with how many the script asks for."""
+    text = _("{remark}; {gpus} taken, by {place}")
+    return replace(remark, text=text.format(remark=remark.text, gpus=counted_noun(count, "GPU"), place=place))
 
 
 def _assumed(remark: Remark) -> Remark:

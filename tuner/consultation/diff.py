@@ -7,7 +7,7 @@ from tuner.advise.comparison import judge
 from tuner.consultation.bounds import expect_trainer_modelled
 from tuner.consultation.cluster import choose_card, machine_of
 from tuner.consultation.comparison import ConfigurationDiff, Side, compared
-from tuner.consultation.counted_cards import read_for_node
+from tuner.consultation.counted_cards import premises_of_script, read_for_node
 from tuner.consultation.job import JobReading, configuration_of, read_job, release_of
 from tuner.consultation.premises import Premises
 from tuner.consultation.verdicts import is_node_said, judged_beyond_memory
@@ -33,6 +33,10 @@ def compare(inputs: Sequence[Input], premises: Sequence[Premises]) -> Configurat
         TunerError: something in a configuration or the premises cannot be used.
     """
     given = _read_inputs(inputs, premises)
+    premises = [
+        premises_of_script(one, of_side, assumed=choose_card(of_side).assumed)
+        for one, of_side in zip(given, premises, strict=True)
+    ]
     releases = [release_of(one, of_side) for one, of_side in zip(given, premises, strict=True)]
     if inputs[0] is inputs[1]:
         _expect_two(inputs[0].config, releases, premises)

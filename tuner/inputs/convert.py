@@ -61,6 +61,11 @@ def as_flag(value: Any) -> bool | None:
     return bool(value) if isinstance(value, int) and value in (0, 1) else None
 
 
+def as_truth(value: Any) -> bool | None:
+    """What Python takes a value for, of a number; a flag else, None for anything else."""
+    return bool(value) if isinstance(value, (int, float)) else as_flag(value)
+
+
 def as_text(value: Any) -> str | None:
     """Text or the spelling of a number, None for anything else."""
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):

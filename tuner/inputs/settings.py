@@ -11,12 +11,23 @@ from msgspec.structs import replace
 
 from tuner.enumeration import Enum
 from tuner.errors import InputError, Location
-from tuner.inputs.convert import as_flag, as_integer, as_number, as_text, described, number_expected
+from tuner.inputs.convert import as_flag, as_integer, as_number, as_text, as_truth, described, number_expected
 from tuner.inputs.earlier_programs import EarlierProgram
 from tuner.inputs.environment import EnvironmentVariable
 from tuner.inputs.interpolation import MISSING, Resolver, UnresolvedError
 from tuner.inputs.secrets import shown_override, shown_value
-from tuner.inputs.tree import Path, Tree, contains, dotted, leaves, lookup, merged, nested, split_key
+from tuner.inputs.tree import (
+    Path,
+    Tree,
+    contains,
+    dotted,
+    is_in_class,
+    leaves,
+    lookup,
+    merged,
+    nested,
+    split_key,
+)
 from tuner.inputs.user_input import Count
 from tuner.language import _
 from tuner.override_text import override_key
@@ -344,12 +355,13 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
         return default if value is None else value
 
     def flag(self, key: str, *, default: bool = False) -> bool:
-        """A boolean, 0 or 1, or text that says true.
+        """A boolean, 0 or 1, or text that says true; any number where no class has the key for a field.
 
         Text that says the opposite is an error: a trainer takes any text, even "False", for true.
         What the user sets to null is false, whatever a key is taken for that is not there.
         """
-        value = self._typed_value(key, _("true or false, without quotes"), as_flag)
+        convert = as_flag if is_in_class(self.defaults, split_key(key)) else as_truth
+        value = self._typed_value(key, _("true or false, without quotes"), convert)
         if value is None:
             return default and split_key(key) not in self.origins  # which is at hand, where is_set is not
         return value

@@ -110,6 +110,16 @@ def contains(tree: Mapping[str, Any], path: Path) -> bool:
     return True
 
 
+def is_in_class(tree: Mapping[str, Any], path: Path) -> bool:
+    """Whether a section above ``path`` names the class that Hydra makes of it."""
+    node: Any = tree
+    for name in path:
+        if not isinstance(node, Mapping) or "_target_" in node:
+            return isinstance(node, Mapping)
+        node = node.get(name)
+    return False
+
+
 def merged(base: Any, over: Any) -> Any:
     """``over`` laid on ``base``: sections merge, everything else replaces. Neither is changed."""
     if not (isinstance(base, dict) and isinstance(over, dict)):

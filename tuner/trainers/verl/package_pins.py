@@ -33,12 +33,13 @@ class PackagePin(Struct, frozen=True, kw_only=True):
     file: str  # by its name, with that of its folder
 
 
-def pins_in(folder: Path, package: str) -> Iterator[PackagePin]:
+def pins_in(folder: Path, package: str, *, images: bool = True) -> Iterator[PackagePin]:
     """What a folder's files pin, the first that counts first.
 
     Args:
         folder: one of a repository.
         package: as it is installed, such as ``vllm``.
+        images: whether the image that a Dockerfile starts from names a version of the package too.
     """
     required = newest_required(folder, package)
     if required is not None and required.pinned:
@@ -46,7 +47,7 @@ def pins_in(folder: Path, package: str) -> Iterator[PackagePin]:
     for names in _NAMED_IN:
         for file in sorted(folder.glob(names)):
             place = f"{folder.name}/{file.relative_to(folder)}"
-            for version in _versions(_text(file), package, image=names == _OF_IMAGES):
+            for version in _versions(_text(file), package, image=images and names == _OF_IMAGES):
                 yield PackagePin(version=version, file=place)
 
 

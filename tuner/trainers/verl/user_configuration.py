@@ -41,6 +41,7 @@ from tuner.trainers.verl.forks.translate import (
 )
 from tuner.trainers.verl.laid_defaults import laid_defaults, trainer_defaults
 from tuner.trainers.verl.loaded import LoadedConfiguration
+from tuner.trainers.verl.number_flags import number_flag_remarks
 from tuner.trainers.verl.oldest_by_code import oldest_by_code
 from tuner.trainers.verl.pinned_release import pinned_release
 from tuner.trainers.verl.plain_sections import reads_section
@@ -300,7 +301,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         if likeness is None and self.required is None and (told := self.copy.told_release) is not None:
             return told
         nothing_tells = self.fork is None and likeness is None and self.required is None
-        if nothing_tells and (pinned := pinned_release(self.folder)) is not None:
+        if nothing_tells and (pinned := pinned_release(self.folder, self.installed)) is not None:
             return pinned
         if self.started.fine_tunes and likeness is None:
             from tuner.trainers.verl.fine_tuning_config import told_by_program
@@ -337,7 +338,10 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         private = self.copy.defaults(version)
         used = private is not None and self.copy.on(version) is private
         of_copy = remarks(self.fork, private, used=used, source=place.source)
-        of_copy = (*elsewhere_remarks(self.primary), *of_copy)
+        flags = number_flag_remarks(
+            self.composition.documents, tuple(self._overrides), self._trainer_defaults(version).tree
+        )
+        of_copy = (*elsewhere_remarks(self.primary), *of_copy, *flags)
         if self.started.fine_tunes:
             from tuner.trainers.verl.fine_tuning_launch import remarks_of
 

@@ -30,6 +30,8 @@ def forks() -> tuple[Fork, ...]:
 def recognise(program: str, config_name: str | None, keys: Collection[Path]) -> Fork | None:
     """The project that a launch is for: by its program, else by a configuration, else by its keys.
 
+    Keys that a project lacks speak against it: copies of others have a key in common with it.
+
     Args:
         program: a module or the path of a file; empty where nobody says.
         config_name: what ``--config-name`` says.
@@ -41,7 +43,8 @@ def recognise(program: str, config_name: str | None, keys: Collection[Path]) -> 
         (fork for fork in forks() if not fork.refines),
         key=lambda fork: (_starts(fork, program), stem in fork.configs, votes[fork.name]),
     )
-    if not (is_told_by_launch(ranked, program, config_name) or votes[ranked.name]):
+    told = is_told_by_launch(ranked, program, config_name)
+    if not told and votes[ranked.name] <= len(ranked.lacked(keys)):
         return None
     refining = (fork for fork in forks() if fork.refines == ranked.name and votes[fork.name])
     return next(refining, ranked)

@@ -58,7 +58,11 @@ class Fork(Struct, frozen=True, kw_only=True):
 
     def is_as_known(self, keys: Collection[Keys]) -> bool:
         """Whether the user sets no key that it lacks: a later copy of it, on another verl, may have that."""
-        return not any(split_key(key) in keys for key in self.lacks)
+        return not self.lacked(keys)
+
+    def lacked(self, keys: Collection[Keys]) -> tuple[Keys, ...]:
+        """Those of the user's keys that it lacks."""
+        return tuple(path for path in map(split_key, self.lacks) if path in keys)
 
     def has_statement(self, words: str, file: str = "", lacks: str = "", outside: str = "") -> bool:
         """Whether its code is known to have a statement, where no copy of it is around that tells."""

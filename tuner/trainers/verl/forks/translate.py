@@ -25,6 +25,8 @@ from tuner.inputs.yaml_file import Document, parse_yaml
 from tuner.language import _
 from tuner.trainers.verl.forks.fork import Fork, below
 
+_OF_EACH_GPU = "_per_gpu"
+
 
 def in_verl(fork: Fork, path: Path) -> Path:
     """How verl spells a key of a project; the key itself where both agree, or the project has none such."""
@@ -116,10 +118,23 @@ def laid_on(fork: Fork, tree: Tree, keys: Collection[Path] = ()) -> Tree:
     for path in map(split_key, lacks):
         if contains(tree, path):
             tree = without(tree, path)
-    tree = merged(tree, fork.laid_on)
+    tree = merged(tree, _without_counterparts(fork, keys))
     for key in fork.keys.values():
         if not contains(tree, split_key(key)):
             tree = merged(tree, nested(split_key(key), None))
+    return tree
+
+
+def _without_counterparts(fork: Fork, keys: Collection[Path]) -> Tree:
+    """What a project lays on, less its sizes over all GPUs where the user sets the one of each GPU.
+
+    A copy of it that has the latter leaves the former unset: verl takes no more than one of the two.
+    """
+    tree = fork.laid_on
+    for path in fork.lacked(keys):
+        counterpart = (*path[:-1], path[-1].removesuffix(_OF_EACH_GPU))
+        if counterpart != path and contains(tree, counterpart):
+            tree = without(tree, counterpart)
     return tree
 
 

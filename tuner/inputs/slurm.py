@@ -1,0 +1,81 @@
+"""The GPUs that a launch script asks Slurm for, in its ``#SBATCH`` lines.
+
+Source: sbatch(1), ``--gres``, ``--gpus-per-node``, ``--gpus`` and ``--nodes``; lines behind the first command
+are not read, and of one option the last counts.
+"""
+
+import re
+from collections.abc import Mapping
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+_LINE = re.compile(r"#SBATCH\s+(.*)")
+_OPTION = re.compile(r"(?:^|\s)(--gres|--gpus-per-node|--gpus|--nodes|-G|-N)(?:[=\s]\s*|(?=\d))(\S+)")
+_LONG = {"-G": "--gpus", "-N": "--nodes"}
+_OF_GRES = re.compile(r"(?:^|,)(?:gres[:/])?gpu(?:[:=]([^,(]+))?(?=[,(]|$)")
+_MOST_OF_ONE_NODE = 8  # of a job that names no nodes: a total above spreads, as machines have no more
+_GPUS = re.compile(r"(?:([A-Za-z][\w-]*)(?::|$))?([1-9]\d{0,2})?")
+
+
+class SlurmGpus(Struct, frozen=True, kw_only=True):
+    """What a job gets on each of its nodes."""
+
+    name: str  # of the card, as the cluster calls it; empty where the script takes any
+    per_node: int | None  # None where that is not said
+    line: int  # of the script, from 1
+
+
+class _SbatchOption(Struct, frozen=True):
+    """The value of one of its options, and the line that has it."""
+
+    value: str
+    line: int
+
+
+def slurm_gpus(text: str) -> SlurmGpus | None:
+    """What a script asks for; None where it asks for no GPU."""
+    asked = _options(text)
+    per_node = asked.get("--gpus-per-node")
+    if per_node is not None:
+        return _gpus(per_node.value, per_node.line)
+    gres = asked.get("--gres")
+    kinds = [] if gres is None else _OF_GRES.findall(gres.value)
+    if gres is not None and kinds:
+        return _gpus(kinds[0] or "1", gres.line) if len(kinds) == 1 else None
+    total = asked.get("--gpus")
+    found = None if total is None else _gpus(total.value, total.line)
+    nodes = asked.get("--nodes")
+    return None if found is None else _shared_out(found, None if nodes is None else nodes.value)
+
+
+def _options(text: str) -> Mapping[str, _SbatchOption]:
+    """The options of a script's job by their long names."""
+    asked = {}
+    for number, line in enumerate(text.splitlines(), start=1):
+        if line.strip() and not line.startswith("#"):
+            break
+        said = _LINE.match(line)
+        for name, value in _OPTION.findall(said[1].partition(" #")[0]) if said else ():
+            asked[_LONG.get(name, name)] = _SbatchOption(value.strip("\"'"), number)
+    return asked
+
+
+def _gpus(value: str, line: int) -> SlurmGpus | None:
+    """GPUs as ``L40S:4``, ``L40S`` or ``4`` names them; None for several kinds, or a variable."""
+    match = _GPUS.fullmatch(value)
+    if match is None or not value:
+        return None
+    number = int(match[2]) if match[2] else 1
+    return SlurmGpus(name=match[1] or "", per_node=number, line=line)
+
+
+def _shared_out(total: SlurmGpus, nodes: str | None) -> SlurmGpus:
+    """GPUs of a whole job, by its nodes: one where it names none and one has them."""
+    gpus = total.per_node or 0
+    if nodes is None:
+        per_node = gpus if gpus <= _MOST_OF_ONE_NODE else None
+    else:
+        count = int(nodes) if nodes.isdecimal() and len(nodes) < 6 else 0
+        per_node = gpus // count if count and gpus % count == 0 else None
+    return replace(total, per_node=per_node)
