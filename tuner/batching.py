@@ -17,19 +17,21 @@ def divisors(number: int) -> list[int]:
 def local_sequences(batch: Batch, engine: Engine, *, optimizer_step: bool) -> int:
     """Sequences that one data-parallel rank handles in a pass, at least 1.
 
+    A mini-batch is shared rounded down, see :meth:`~tuner.workload.StepPass.rank_mini_batch_sequences`.
+
     Args:
         batch: global batch sizes.
         engine: whose data-parallel ranks share the sequences.
         optimizer_step: True for one mini-batch, False for all sequences of the step.
     """
-    sequences = batch.mini_batch_sequences if optimizer_step else batch.sequences
-    return max(1, ceil(sequences / engine.parallel.data))
+    ranks = engine.parallel.data
+    return max(1, batch.mini_batch_sequences // ranks if optimizer_step else ceil(batch.sequences / ranks))
 
 
 def pass_sequences(batch: Batch, step_pass: StepPass) -> int:
     """Sequences of one data-parallel rank in a pass: of a mini-batch where it trains, else of the step."""
     if step_pass.training:
-        return max(1, ceil(step_pass.mini_batch_sequences(batch) / step_pass.engine.parallel.data))
+        return step_pass.rank_mini_batch_sequences(batch)
     return local_sequences(batch, step_pass.engine, optimizer_step=False)
 
 

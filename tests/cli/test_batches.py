@@ -76,6 +76,17 @@ def test_rows_are_the_passes_and_steps_are_those_of_training(name: str) -> None:
         assert row.sequences <= row.rank_sequences * row.ranks < row.sequences + row.ranks
 
 
+def test_a_mini_batch_is_shared_rounded_down_and_the_rest_is_a_step_of_its_own() -> None:
+    """As verl's workers do: 2 x 5 sequences on 2 ranks, ``5 // 2``, and a rank's 5 sequences cut by 2."""
+    job = grpo_7b().with_actor(engine=fsdp_engine(gpus=2), update=static(1))
+    job = job.with_batch(prompts=2, responses_per_prompt=5, mini_batch_prompts=1, epochs=1)
+    update = batch_rows(job)[-1]
+    assert (update.sequences, update.ranks, update.rank_sequences) == (5, 2, 2)
+    assert update.optimizer_steps == 3
+    assert "mini-batch 1 prompt x 5 responses = 5 sequences, 3 optimizer steps" in words(job)
+    assert "update_actor 3 x 5 / 2 = 2" in words(job)
+
+
 def test_epochs_repeat_the_optimizer_steps() -> None:
     once, twice = (batch_rows(grpo_7b().with_batch(epochs=epochs))[-1] for epochs in (1, 2))
     assert twice.optimizer_steps == 2 * once.optimizer_steps
@@ -141,3 +152,37 @@ def test_a_larger_micro_batch_weighs_a_loss_that_is_added_up_in_it(aggregation: 
     )
     findings = json.loads(answer.out)["findings"]
     assert [item["numerics"] for item in findings if item["code"] == "BAT004"] == [effect]
+
+
+@pytest.mark.parametrize("version", ["0.4.1", "0.7.1"])
+def test_a_larger_micro_batch_divides_what_the_workers_round_a_mini_batch_down_to(version: str) -> None:
+    """Of 64 sequences each of 3 ranks has ``64 // 3``, which a micro-batch of 11 or 22 would not divide."""
+    answer = run(
+        "advise",
+        "/dev/null",
+        *("--gpu", "a100-sxm-80g", "--verl-version", version, "-f", "json"),
+        "data.train_batch_size=81",
+        "data.max_prompt_length=256",
+        "actor_rollout_ref.model.path=Qwen/Qwen2.5-0.5B-Instruct",
+        "critic.model.path=Qwen/Qwen2.5-0.5B-Instruct",
+        "actor_rollout_ref.rollout.name=vllm",
+        "actor_rollout_ref.rollout.tensor_model_parallel_size=1",
+        "actor_rollout_ref.actor.ppo_mini_batch_size=64",
+        "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=1",
+        "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=6",
+        "critic.ppo_micro_batch_size_per_gpu=1",
+        "trainer.n_gpus_per_node=3",
+    )
+    report = json.loads(answer.out)
+    updates = [row for row in report["batches"] if row["phase"].startswith("update")]
+    assert [(row["rank_sequences"], row["optimizer_steps"]) for row in updates] == [(21, 2)] * 2
+    written = [
+        override.partition("=")[::2]
+        for item in report["findings"]
+        if item["code"] in ("BAT004", "BAT008")
+        for override in item["overrides"]
+    ]
+    assert {key for key, _size in written} == {
+        f"{section}.ppo_micro_batch_size_per_gpu" for section in ("actor_rollout_ref.actor", "critic")
+    }
+    assert all(21 % int(size) == 0 for _key, size in written), written

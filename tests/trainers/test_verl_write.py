@@ -33,12 +33,16 @@ from tuner.trainers.verl import write
 from tuner.trainers.verl.read import read
 from tuner.trainers.verl.source import ReleaseSettings
 from tuner.trainers.verl.write import proposal_writer
-from tuner.workload import Backend, Checkpointing, HeadKind, Workload
+from tuner.workload import Backend, Checkpointing, HeadKind, Pass, Workload
 
 
 def written(overrides: Sequence[str], version: str, after: Workload) -> tuple[str, ...]:
     before = workload_of(overrides, version)
     return proposal_writer(before, settings_of(overrides, version), version=version).written(after).overrides
+
+
+def sized(one_pass: Pass, sequences: int) -> Pass:
+    return replace(one_pass, batching=replace(one_pass.batching, micro_batch_sequences=sequences))
 
 
 def change(overrides: Sequence[str], version: str, name: str) -> tuple[str, ...]:
@@ -251,6 +255,32 @@ def test_a_global_micro_batch_is_taken_back(version: str) -> None:
         f"{ACTOR}.ppo_micro_batch_size_per_gpu=8",
         f"{ACTOR}.ppo_micro_batch_size=null",
     )
+
+
+@pytest.mark.parametrize("version", [version for version in VERSIONS if version < "0.5"])
+def test_the_critics_forward_pass_keeps_the_global_size_that_its_update_has(version: str) -> None:
+    """``forward_micro_batch_size //= ...`` stops on null wherever ``ppo_micro_batch_size`` is set."""
+    launch = (*PPO, "critic.use_dynamic_bsz=False", "critic.ppo_micro_batch_size=16")
+    before = workload_of(launch, version)
+    assert before.critic is not None
+    after = before.with_critic(values=sized(before.critic.values, 9))
+    assert written(launch, version, after) == (f"critic.forward_micro_batch_size={9 * before.cluster.gpus}",)
+
+
+@pytest.mark.parametrize("version", LEGACY)
+def test_a_forward_pass_of_the_critic_has_no_global_size_beside_one_of_a_rank(version: str) -> None:
+    """FSDP's critic reads it below ``if ppo_micro_batch_size is not None`` alone."""
+    launch = (
+        *PPO,
+        "critic.use_dynamic_bsz=False",
+        "critic.ppo_micro_batch_size_per_gpu=2",
+        "critic.forward_micro_batch_size=64",
+    )
+    before = workload_of(launch, version)
+    assert before.critic is not None
+    assert before.critic.values.batching.micro_batch_sequences == 2
+    after = before.with_critic(values=sized(before.critic.values, 9))
+    assert "critic.forward_micro_batch_size_per_gpu=9" in written(launch, version, after)
 
 
 @pytest.mark.parametrize("version", ENGINES)

@@ -27,7 +27,7 @@ class BatchRow(Struct, frozen=True, kw_only=True):
     optimizer_steps: int  # of one training step; 0 for a pass that only computes
     sequences: int  # of a mini-batch where it trains, else of the whole step; over all GPUs
     ranks: int  # data-parallel ranks, which see different sequences
-    rank_sequences: int  # of one rank, rounded up
+    rank_sequences: int  # of one rank; rounded down of a mini-batch, else up
     micro_batch_sequences: int | None  # of one rank; None where micro-batches are packed by tokens
     micro_batch_tokens: int | None  # the budget of one GPU; None where sequences are counted
     micro_batches: int  # with sequences of mean length, of one optimizer step where it trains
@@ -76,7 +76,7 @@ def _arithmetic(workload: Workload, terminal: Terminal) -> list[str]:
         return [terminal.prose(text, indent=" " * 14, first=f"  {left(_('step'), 12)}")]
     rollout = workload.rollout
     mini_prompts = min(batch.mini_batch_prompts, batch.prompts)
-    steps = ceil(batch.prompts / max(1, mini_prompts))
+    steps = workload.actor_update.mini_batches(batch)
     epochs = _(" in each of {epochs} epochs").format(epochs=batch.epochs) if batch.epochs > 1 else ""
     per_replica = ceil(batch.round_sequences / rollout.replicas)
     answers = counted(batch.responses_per_prompt, "response")

@@ -124,7 +124,7 @@ def _mini_batch_means(batch: Batch, step_pass: StepPass, slowest: float) -> tupl
     ``trainer/ppo/v1/replay_buffer.py`` (``_materialize_batch``), TransferQueue 0.1.11
     ``transfer_queue/controller.py`` (``keys_mapping``, in the order of storing).
     """
-    steps = ceil(batch.sequences / max(1, step_pass.mini_batch_sequences(batch)))
+    steps = step_pass.mini_batches(batch)
     if batch.balanced and step_pass.training and step_pass.batching.dynamic:
         if batch.sorted_ranks:
             return sorted_means(batch, min(_MOST_PARTS, ceil(steps / 2)))

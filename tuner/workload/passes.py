@@ -45,10 +45,28 @@ class StepPass(Struct, frozen=True, kw_only=True, cache_hash=True):
         own = self.settings.mini_batch_sequences
         return batch.mini_batch_sequences if own is None else min(own, batch.sequences)
 
+    def rank_mini_batch_sequences(self, batch: Batch) -> int:
+        """Sequences of one optimizer step on one data-parallel rank, at least 1.
+
+        Where ranks cannot share a mini-batch evenly, old releases round down and later ones refuse to start.
+
+        Source: verl 0.3.0.post1 to 0.7.1 ``workers/fsdp_workers.py``, ``workers/megatron_workers.py``
+        (``ppo_mini_batch_size //=``); 0.7.0 to 0.9.1 ``workers/engine_workers.py`` (``train_mini_batch``).
+        """
+        return max(1, self.mini_batch_sequences(batch) // self.engine.parallel.data)
+
+    def mini_batches(self, batch: Batch) -> int:
+        """Mini-batches that a rank's sequences of a step are cut into; the last one may be smaller.
+
+        Source: verl 0.7.1 ``workers/actor/dp_actor.py`` (``data.split``).
+        """
+        of_rank = ceil(batch.sequences / self.engine.parallel.data)
+        return ceil(of_rank / self.rank_mini_batch_sequences(batch))
+
     def optimizer_steps(self, batch: Batch) -> int:
         """Optimizer steps in all epochs of a training step."""
         epochs = batch.epochs if self.settings.epochs is None else self.settings.epochs
-        return epochs * ceil(batch.sequences / max(1, self.mini_batch_sequences(batch)))
+        return epochs * self.mini_batches(batch)
 
     @property
     def entropy(self) -> bool:

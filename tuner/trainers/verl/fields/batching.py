@@ -351,7 +351,26 @@ def _reads_global_size(context: PassContext) -> bool:
     """
     if context.source.program is Program.SFT:
         return not context.source.has(_size(context))
-    return _own_section(context) is None
+    return _own_section(context) is None and not _unread_beside_update(context)
+
+
+def _unread_beside_update(context: PassContext) -> bool:
+    """Whether FSDP's critic leaves the global size of its forward pass unread: its update has none.
+
+    Source: verl 0.3.0.post1 to 0.7.1 ``workers/fsdp_workers.py`` (``CriticWorker``: both sizes are divided,
+    and taken for those of a rank, below ``if self.config.ppo_micro_batch_size is not None``).
+    """
+    return _sized_role(context) == "values" and context.source.value("critic.global_micro_batch") is None
+
+
+def _demanded_beside_update(context: PassContext) -> bool:
+    """Whether FSDP's critic divides the global size of its forward pass untested: its update has one.
+
+    Since 0.5.0 an update with a global size is refused anyway, see CFG103.
+
+    Source: verl 0.3.0.post1 to 0.4.1 ``workers/fsdp_workers.py`` (``forward_micro_batch_size //=``).
+    """
+    return _sized_role(context) == "values" and not context.source.since("0.5.0")
 
 
 def _dividing_ranks(context: PassContext) -> int:
@@ -377,7 +396,8 @@ def _set_micro_batch(context: PassContext, batching: Batching) -> Assignments:
     size, everywhere = _size(context), _global_size(context)
     if not _reads_global_size(context) or source.value(everywhere) is None:
         return ((size, max(1, sequences // _factor(source, size))),)
-    if not source.has(size):  # a copy of an older one, which counts over all ranks alone
+    # a copy of an older one counts over all ranks alone
+    if not source.has(size) or _demanded_beside_update(context):
         repeats = _repeats(context) * _factor(source, everywhere)
         return ((everywhere, max(1, sequences // repeats) * _dividing_ranks(context)),)
     return ((size, sequences), (everywhere, None))  # it would win, and verl refuses both
