@@ -17,7 +17,7 @@ def divisors(number: int) -> list[int]:
 def local_sequences(batch: Batch, engine: Engine, *, optimizer_step: bool) -> int:
     """Sequences that one data-parallel rank handles in a pass, at least 1.
 
-    A mini-batch is shared rounded down, see :meth:`~tuner.workload.StepPass.rank_mini_batch_sequences`.
+    A rank's share of a mini-batch is rounded down, as verl's workers do.
 
     Args:
         batch: global batch sizes.

@@ -115,7 +115,7 @@ def listing_seconds(inputs: RolloutInput) -> float:
 
 
 def request_seconds(inputs: RolloutInput) -> float:
-    """Seconds until the processes that hold conversations have begun all that are generated, S over them.
+    """Seconds until the processes that hold conversations have begun all that are generated, each its share.
 
     A process begins its conversations one after the other, and every first request waits its turn behind the
     beginning of all others: tasks of one event loop are continued in the order in which they became ready.
