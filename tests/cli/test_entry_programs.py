@@ -402,7 +402,7 @@ def test_what_such_a_configuration_lacks_is_proposed_as_new(tmp_path: Path) -> N
     texts = [text for item in content["findings"] for text in item["overrides"]]
 
     assert content["verdict"] != "will_not_start"
-    assert "+actor_rollout_ref.actor.fsdp_config.forward_prefetch=True" in texts
+    assert "+actor_rollout_ref.model.enable_gradient_checkpointing=False" in texts
     assert "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=16" in texts
     assert "CFG160" not in {item["code"] for item in content["findings"]}
 
