@@ -127,6 +127,8 @@ def test_every_command_has_examples() -> None:
 def test_an_example_does_what_it_says(example: str, folder: Path) -> None:
     if example == "tuner watch runs/record":
         example += " --once"
+    if example == "tuner accuracy miss.json":
+        typed("tuner bundle runs/record --output miss.json")
     result = typed(example)
     assert result.code in CODES.get(example.split()[1], (0,)), result.err
     assert result.out or result.err
