@@ -22,7 +22,7 @@ FIGURES = sorted(
     path.stem for path in (DOCS / "_ext/figures").glob("*.py") if path.stem not in ("__init__", "plot")
 )
 # Words for what the guide's job does not have.
-_ABSENT = {"step_memory": {"reward model"}, "batches": {"tokens"}}
+_ABSENT = {"step_memory": {"reward model", "freed blocks that PyTorch keeps"}, "batches": {"tokens"}}
 _DATA = ("verl-0.9.1-fsdp-1xh200.json",)
 _TYPED = re.compile(r"\d[\d.,]*[ \t]*(?:GiB|MiB|GB|TB|%|seconds?\b|s\b|ms\b|tokens?/s|tokens\b|times\b|×)")
 

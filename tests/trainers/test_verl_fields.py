@@ -81,6 +81,8 @@ OF_RULE: Mapping[str, st.SearchStrategy[Any]] = {
     "micro_batch_sequences": MANY,
     "backend": st.sampled_from(Backend),
     "fused_layers": BOOLEANS,
+    **dict.fromkeys((f"parallel.{size}" for size in ("tensor", "pipeline", "context")), FEW),
+    **dict.fromkeys((f"parallel.{size}" for size in ("expert", "expert_tensor")), FEW),
     "parallel.shard": FEW,
     "parallel.ulysses": FEW,
     "streamed_offload": BOOLEANS,

@@ -73,7 +73,7 @@ def no_fields(settings: Settings, version: str, code: "TrainerCode | None") -> I
 
 
 def _sections(settings: Settings) -> tuple[str, ...]:
-    """Those whose class is known: an engine that is not modelled has one of its own for the actor."""
+    """Sections whose class is known: an engine that is not modelled has one of its own for the actor."""
     own = titled(settings.get(_STRATEGY))
     return tuple(section for section in _SECTIONS if not (own and section == "actor"))
 

@@ -104,7 +104,7 @@ def as_of_copy(
         if not finding.refuses:
             yield finding
             continue
-        rests_on = _resting(module, finding, workload, version)
+        rests_on = _guards_of(module, finding, workload, version)
         if not rests_on:
             yield finding
             continue
@@ -125,7 +125,7 @@ def as_of_release(
         yield from findings
         return
     for finding in findings:
-        rests_on = _resting(module, finding, workload, version) if finding.refuses else []
+        rests_on = _guards_of(module, finding, workload, version) if finding.refuses else []
         dynamic = not static_batches(settings)
         if not rests_on or not all(_needs_training(guard, version, dynamic=dynamic) for guard in rests_on):
             yield finding
@@ -146,7 +146,7 @@ def without_unread(findings: Iterable[Finding], settings: Settings, code: "Train
             yield replace(finding, overrides=(), notes=(*finding.notes, note))
 
 
-def _resting(module: ModuleType, finding: Finding, workload: Workload, version: str) -> list[CodeGuard]:
+def _guards_of(module: ModuleType, finding: Finding, workload: Workload, version: str) -> list[CodeGuard]:
     """The guards of a check on one of which a refusal rests."""
     return [it for it in guards_of(module) if version in it.releases and it.concerns(finding, workload)]
 

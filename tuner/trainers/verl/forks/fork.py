@@ -61,7 +61,7 @@ class Fork(Struct, frozen=True, kw_only=True):
         return not self.lacked(keys)
 
     def lacked(self, keys: Collection[Keys]) -> tuple[Keys, ...]:
-        """Those of the user's keys that it lacks."""
+        """Keys of the user that the project lacks."""
         return tuple(path for path in map(split_key, self.lacks) if path in keys)
 
     def has_statement(self, words: str, file: str = "", lacks: str = "", outside: str = "") -> bool:

@@ -10,7 +10,7 @@ from functools import lru_cache
 from msgspec import Struct
 
 from tuner.trainers.verl.trainer_code.statements import parsed, words
-from tuner.trainers.verl.trainer_code.sure_conditions import Conditions
+from tuner.trainers.verl.trainer_code.sure_conditions import SureConditions
 
 _TRAINER, _LOOP = "RayPPOTrainer", "fit"
 _SELF, _CONFIG = "self", "config"
@@ -49,7 +49,7 @@ def calls_of_fit(
         asked.append(key)
         return value_of(key, default)
 
-    conditions = Conditions(key_of=_key, value_of=value)
+    conditions = SureConditions(key_of=_key, value_of=value)
     calls = []
     for line, around in _calls_of(text, functions):
         asked.clear()
@@ -116,7 +116,7 @@ def _bodies(statement: ast.stmt) -> Iterator[tuple[list[ast.stmt], _Around | Non
         yield part.body, _Around(test=None)
 
 
-def _holds(one: _Around, conditions: Conditions) -> bool | None:
+def _holds(one: _Around, conditions: SureConditions) -> bool | None:
     held = None if one.test is None else conditions.holds(one.test)
     return None if held is None else held is one.branch
 

@@ -8,7 +8,7 @@ import ast
 import operator
 from collections.abc import Callable, Mapping
 
-from tuner.trainers.verl.trainer_code.program_frame import Frame
+from tuner.trainers.verl.trainer_code.program_frame import FollowedFrame
 from tuner.trainers.verl.trainer_code.program_modules import ProgramModule, ProgramModules
 from tuner.trainers.verl.trainer_code.program_values import (
     ABSENT,
@@ -35,7 +35,7 @@ _COMPARED: Mapping[type[ast.cmpop], Callable[[Value, Value], Value]] = {
 }
 
 
-def value_of(node: ast.expr, frame: Frame) -> Value:
+def value_of(node: ast.expr, frame: FollowedFrame) -> Value:
     """The value of an expression."""
     follow = _FOLLOWED.get(type(node))
     return UNKNOWN if follow is None else follow(node, frame)
@@ -60,7 +60,7 @@ def resolved(value: Value, modules: ProgramModules) -> Value:
     return DefinedClass(module, node) if isinstance(node, ast.ClassDef) else DefinedFunction(module, node)
 
 
-def attribute_of(holder: Value, name: str, frame: Frame) -> Value:
+def attribute_of(holder: Value, name: str, frame: FollowedFrame) -> Value:
     """An attribute of a value."""
     holder = resolved(holder, frame.modules)
     if isinstance(holder, Section):
@@ -107,7 +107,7 @@ def _member(owner: ast.ClassDef, name: str) -> Value:
     return UNKNOWN
 
 
-def _name(node: ast.Name, frame: Frame) -> Value:
+def _name(node: ast.Name, frame: FollowedFrame) -> Value:
     if node.id in frame.names:
         return frame.names[node.id]
     return _global(node.id, frame.module)
@@ -122,14 +122,14 @@ def _global(name: str, module: ProgramModule) -> Value:
     return ImportedName(*module.imports[name]) if name in module.imports else UNKNOWN
 
 
-def _attribute(node: ast.Attribute, frame: Frame) -> Value:
+def _attribute(node: ast.Attribute, frame: FollowedFrame) -> Value:
     last = getattr(node.value, "attr", getattr(node.value, "id", ""))
     if last == _ROLES:
         return RoleName(node.attr)
     return attribute_of(value_of(node.value, frame), node.attr, frame)
 
 
-def _subscript(node: ast.Subscript, frame: Frame) -> Value:
+def _subscript(node: ast.Subscript, frame: FollowedFrame) -> Value:
     holder, at = value_of(node.value, frame), value_of(node.slice, frame)
     if isinstance(holder, RoleTable):
         return frame.loads(at, holder) if isinstance(at, RoleName) else UNKNOWN
@@ -143,7 +143,7 @@ def _subscript(node: ast.Subscript, frame: Frame) -> Value:
     return UNKNOWN
 
 
-def _both(node: ast.BoolOp, frame: Frame) -> Value:
+def _both(node: ast.BoolOp, frame: FollowedFrame) -> Value:
     """``and`` and ``or``, whose value is that of the part that decides."""
     decides = isinstance(node.op, ast.Or)
     known = True
@@ -157,7 +157,7 @@ def _both(node: ast.BoolOp, frame: Frame) -> Value:
     return value if known else UNKNOWN
 
 
-def _unary(node: ast.UnaryOp, frame: Frame) -> Value:
+def _unary(node: ast.UnaryOp, frame: FollowedFrame) -> Value:
     value = value_of(node.operand, frame)
     if isinstance(node.op, ast.Not):
         truth = truth_of(value)
@@ -165,7 +165,7 @@ def _unary(node: ast.UnaryOp, frame: Frame) -> Value:
     return -value if isinstance(node.op, ast.USub) and isinstance(value, int | float) else UNKNOWN
 
 
-def _compare(node: ast.Compare, frame: Frame) -> Value:
+def _compare(node: ast.Compare, frame: FollowedFrame) -> Value:
     if len(node.ops) != 1:
         return UNKNOWN
     first, second = value_of(node.left, frame), value_of(node.comparators[0], frame)
@@ -184,7 +184,7 @@ def _compare(node: ast.Compare, frame: Frame) -> Value:
         return UNKNOWN
 
 
-def _contains(holder: Value, value: Value, frame: Frame) -> Value:
+def _contains(holder: Value, value: Value, frame: FollowedFrame) -> Value:
     if isinstance(holder, RoleTable):
         return holder.has(value)
     if isinstance(holder, Section) and isinstance(value, str):
@@ -208,16 +208,16 @@ def _is_identical(first: Value, second: Value) -> Value:
     return first is second if is_constant(first) else UNKNOWN
 
 
-def _choice(node: ast.IfExp, frame: Frame) -> Value:
+def _choice(node: ast.IfExp, frame: FollowedFrame) -> Value:
     truth = truth_of(value_of(node.test, frame))
     return UNKNOWN if truth is UNKNOWN else value_of(node.body if truth else node.orelse, frame)
 
 
-def _list(node: ast.List | ast.Tuple | ast.Set, frame: Frame) -> Value:
+def _list(node: ast.List | ast.Tuple | ast.Set, frame: FollowedFrame) -> Value:
     return [value_of(part, frame) for part in node.elts]
 
 
-def _dict(node: ast.Dict, frame: Frame) -> Value:
+def _dict(node: ast.Dict, frame: FollowedFrame) -> Value:
     keys = [UNKNOWN if key is None else value_of(key, frame) for key in node.keys]
     values = [value_of(value, frame) for value in node.values]
     roles = [key.name for key in keys if isinstance(key, RoleName)]

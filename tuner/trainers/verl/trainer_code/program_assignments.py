@@ -6,7 +6,7 @@ Under a condition that is not known, what is assigned is known only where it was
 import ast
 
 from tuner.trainers.verl.trainer_code.conditions import value_of
-from tuner.trainers.verl.trainer_code.program_frame import Frame
+from tuner.trainers.verl.trainer_code.program_frame import FollowedFrame
 from tuner.trainers.verl.trainer_code.program_values import (
     UNKNOWN,
     Instance,
@@ -18,7 +18,7 @@ from tuner.trainers.verl.trainer_code.program_values import (
 )
 
 
-def assign(frame: Frame, target: ast.expr, value: Value) -> None:
+def assign(frame: FollowedFrame, target: ast.expr, value: Value) -> None:
     """Give a target of an assignment its value."""
     if isinstance(target, ast.Name):
         set_name(frame, target.id, value)
@@ -38,14 +38,14 @@ def assign(frame: Frame, target: ast.expr, value: Value) -> None:
             forget(frame, target.value)
 
 
-def set_name(frame: Frame, name: str, value: Value) -> None:
+def set_name(frame: FollowedFrame, name: str, value: Value) -> None:
     """Give a local name its value."""
     is_sure = frame.run.unknown <= frame.made_at
     same = name in frame.names and is_same(frame.names[name], value)
     frame.names[name] = value if is_sure or same else UNKNOWN
 
 
-def _set_below(frame: Frame, holder: Value, name: str, value: Value) -> None:
+def _set_below(frame: FollowedFrame, holder: Value, name: str, value: Value) -> None:
     if isinstance(holder, Section):
         path = (*holder.path, name)
         if value == Section(path):
@@ -59,7 +59,7 @@ def _set_below(frame: Frame, holder: Value, name: str, value: Value) -> None:
         holder.attributes[name] = value if is_sure or same else UNKNOWN
 
 
-def delete(frame: Frame, target: ast.expr) -> None:
+def delete(frame: FollowedFrame, target: ast.expr) -> None:
     """Take a name, or the worker of a role, away."""
     if isinstance(target, ast.Name):
         frame.names[target.id] = UNKNOWN
@@ -71,7 +71,7 @@ def delete(frame: Frame, target: ast.expr) -> None:
             forget(frame, target.value)
 
 
-def forget(frame: Frame, node: ast.expr) -> None:
+def forget(frame: FollowedFrame, node: ast.expr) -> None:
     """Know no more of what a name or an attribute holds, which something has changed."""
     if isinstance(node, ast.Name) and node.id in frame.names:
         frame.names[node.id] = UNKNOWN

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 
 from tuner.trainers.verl.trainer_code.conditions import attribute_of, resolved, truth_of, value_of
 from tuner.trainers.verl.trainer_code.program_assignments import forget
-from tuner.trainers.verl.trainer_code.program_frame import Frame
+from tuner.trainers.verl.trainer_code.program_frame import FollowedFrame
 from tuner.trainers.verl.trainer_code.program_values import (
     ABSENT,
     UNKNOWN,
@@ -30,9 +30,9 @@ _HANDS_ON = ("deepcopy", "omega_conf_to_dataclass")
 _MAKES_WORKER = "RayClassWithInitArgs"  # verl 0.3.0.post1 to 0.9.1 ``single_controller/ray/base.py``
 
 
-def called(node: ast.Call, frame: Frame) -> Value:
+def called(node: ast.Call, frame: FollowedFrame) -> Value:
     """What a call gives, and what it changes."""
-    given, named = _given(node, frame)
+    given, named = _arguments_given(node, frame)
     func = _unwrapped(node.func)
     if isinstance(func, ast.Attribute):
         if isinstance(func.value, ast.Name) and func.value.id == "ray":
@@ -61,7 +61,7 @@ def called(node: ast.Call, frame: Frame) -> Value:
     return _followed(target, given, named, frame)
 
 
-def _given(node: ast.Call, frame: Frame) -> tuple[list[Value], dict[str, Value]]:
+def _arguments_given(node: ast.Call, frame: FollowedFrame) -> tuple[list[Value], dict[str, Value]]:
     """The arguments of a call; of those behind an unknown number of others none is known."""
     given: list[Value] = []
     for it in node.args:
@@ -95,7 +95,7 @@ def _unwrapped(func: ast.expr) -> ast.expr:
             return func
 
 
-def _handed_on(given: list[Value], frame: Frame) -> Value:
+def _handed_on(given: list[Value], frame: FollowedFrame) -> Value:
     if not given or not isinstance(given[0], Section):
         return UNKNOWN
     frame.run.copied = True
@@ -108,7 +108,7 @@ def _of_ray(name: str, given: list[Value]) -> Value:
     return (given[0] if given else Passed()) if name == "remote" else UNKNOWN
 
 
-def _followed(target: Value, given: list[Value], named: dict[str, Value], frame: Frame) -> Value:
+def _followed(target: Value, given: list[Value], named: dict[str, Value], frame: FollowedFrame) -> Value:
     """What one of the copy's own gives.
 
     Followed are methods, functions that get the whole configuration or the table of roles, and classes that
@@ -131,7 +131,7 @@ def _followed(target: Value, given: list[Value], named: dict[str, Value], frame:
     return UNKNOWN
 
 
-def _made(of: DefinedClass, given: list[Value], named: dict[str, Value], frame: Frame) -> Value:
+def _made(of: DefinedClass, given: list[Value], named: dict[str, Value], frame: FollowedFrame) -> Value:
     """An object of a class."""
     made = Instance(of=of, made_at=frame.run.unknown, attributes={})
     found = frame.modules.method(of.module, of.node, "__init__")
@@ -143,7 +143,7 @@ def _made(of: DefinedClass, given: list[Value], named: dict[str, Value], frame: 
     return made
 
 
-def _of_super(name: str, given: list[Value], named: dict[str, Value], frame: Frame) -> Value:
+def _of_super(name: str, given: list[Value], named: dict[str, Value], frame: FollowedFrame) -> Value:
     owner, instance = frame.function.owner, frame.function.instance
     if owner is None or instance is None or name in _TRAINS:
         return UNKNOWN
@@ -176,7 +176,7 @@ def _arguments(function: DefinedFunction, given: list[Value], named: dict[str, V
 
 
 def _method(
-    holder: Value, func: ast.Attribute, given: list[Value], named: dict[str, Value], frame: Frame
+    holder: Value, func: ast.Attribute, given: list[Value], named: dict[str, Value], frame: FollowedFrame
 ) -> Value:
     """What a method of a section, of the table of roles, or of a value of Python's own gives."""
     name = func.attr
@@ -196,7 +196,7 @@ def _method(
     return _followed(target, given, named, frame)
 
 
-def _got(holder: Section, given: list[Value], named: dict[str, Value], frame: Frame) -> Value:
+def _got(holder: Section, given: list[Value], named: dict[str, Value], frame: FollowedFrame) -> Value:
     """``config.get(key, default)``: OmegaConf gives null where the key is set to it."""
     if not isinstance(given[0], str):
         return UNKNOWN
@@ -205,7 +205,7 @@ def _got(holder: Section, given: list[Value], named: dict[str, Value], frame: Fr
     return default if value is ABSENT else value
 
 
-def _selected(given: list[Value], named: dict[str, Value], frame: Frame) -> Value:
+def _selected(given: list[Value], named: dict[str, Value], frame: FollowedFrame) -> Value:
     """``OmegaConf.select(config, "a.b", default=...)``: the default where there is nothing, or null."""
     if len(given) < 2 or not isinstance(given[1], str):
         return UNKNOWN
@@ -213,7 +213,7 @@ def _selected(given: list[Value], named: dict[str, Value], frame: Frame) -> Valu
     return named.get("default") if value is ABSENT else value
 
 
-def _of_table(table: RoleTable, name: str, given: list[Value], frame: Frame) -> Value:
+def _of_table(table: RoleTable, name: str, given: list[Value], frame: FollowedFrame) -> Value:
     is_sure = frame.run.unknown <= table.made_at
     if name == "update" and given and isinstance(given[0], RoleTable):
         for role, worker in given[0].workers.items():
@@ -228,32 +228,32 @@ def _of_table(table: RoleTable, name: str, given: list[Value], frame: Frame) -> 
     return UNKNOWN
 
 
-def _has(given: list[Value], frame: Frame) -> Value:
+def _has(given: list[Value], frame: FollowedFrame) -> Value:
     if len(given) == 2 and isinstance(given[0], Section) and isinstance(given[1], str):
         value = frame.read((*given[0].path, given[1]))
         return UNKNOWN if value is UNKNOWN else value is not ABSENT
     return UNKNOWN
 
 
-def _attribute(given: list[Value], frame: Frame) -> Value:
+def _attribute(given: list[Value], frame: FollowedFrame) -> Value:
     if len(given) == 3 and isinstance(given[0], Section) and isinstance(given[1], str):
         return _got(given[0], given[1:], {}, frame)
     return UNKNOWN
 
 
-def _truth(given: list[Value], frame: Frame) -> Value:
+def _truth(given: list[Value], frame: FollowedFrame) -> Value:
     return truth_of(given[0]) if given else False
 
 
-def _length(given: list[Value], frame: Frame) -> Value:
+def _length(given: list[Value], frame: FollowedFrame) -> Value:
     return len(given[0]) if given and isinstance(given[0], str | list | dict) else UNKNOWN
 
 
-def _nothing(given: list[Value], frame: Frame) -> Value:
+def _nothing(given: list[Value], frame: FollowedFrame) -> Value:
     return UNKNOWN
 
 
-_BUILTINS: Mapping[str, Callable[[list[Value], Frame], Value]] = {
+_BUILTINS: Mapping[str, Callable[[list[Value], FollowedFrame], Value]] = {
     "bool": _truth,
     "hasattr": _has,
     "getattr": _attribute,

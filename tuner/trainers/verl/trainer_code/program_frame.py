@@ -14,7 +14,7 @@ from tuner.trainers.verl.trainer_code.program_values import (
 )
 
 
-class Run(Protocol):
+class ProgramRunning(Protocol):
     """One way through a program."""
 
     unknown: int  # conditions that are not known around what is followed
@@ -27,14 +27,14 @@ class Run(Protocol):
         """What a function gives for its arguments."""
 
 
-class Frame(Protocol):
+class FollowedFrame(Protocol):
     """A function that is followed, with the names in it."""
 
     names: dict[str, Value]
     made_at: int  # how many unknown conditions stood around its call
 
     @property
-    def run(self) -> Run:
+    def run(self) -> ProgramRunning:
         """The way through the program."""
 
     @property

@@ -50,10 +50,10 @@ def _below(body: list[ast.stmt], around: frozenset[str], named: frozenset[str]) 
         inside = around | _condition(statement)
         for part in bodies:
             otherwise = part is getattr(statement, "orelse", None)
-            yield from _below(part, inside, named | _held(statement, branch=not otherwise))
+            yield from _below(part, inside, named | _keys_held(statement, branch=not otherwise))
 
 
-def _held(statement: ast.AST, *, branch: bool) -> frozenset[str]:
+def _keys_held(statement: ast.AST, *, branch: bool) -> frozenset[str]:
     """The words of what has to hold for a statement's body to be run, or for its other branch.
 
     The name of a function around it says nothing of that.

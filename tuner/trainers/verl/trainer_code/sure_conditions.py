@@ -38,7 +38,7 @@ _ORDERS: Mapping[type[ast.cmpop], Callable[[object, object], bool]] = {
 }
 
 
-class Conditions(Struct, frozen=True, kw_only=True):
+class SureConditions(Struct, frozen=True, kw_only=True):
     """The conditions of one function under one configuration.
 
     Args:

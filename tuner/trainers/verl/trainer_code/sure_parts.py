@@ -32,7 +32,7 @@ def sure_statements(body: Sequence[ast.stmt], holds: Holds) -> Iterator[ast.stmt
 def _sure_body(statement: ast.stmt, holds: Holds) -> Sequence[ast.stmt]:
     """The body that is run whatever is not known."""
     if isinstance(statement, ast.If):
-        return _taken(statement, holds) or ()
+        return _branch_taken(statement, holds) or ()
     if isinstance(statement, ast.For):
         return statement.body
     if isinstance(statement, (ast.With, ast.AsyncWith)):
@@ -42,7 +42,7 @@ def _sure_body(statement: ast.stmt, holds: Holds) -> Sequence[ast.stmt]:
     return ()
 
 
-def _taken(statement: ast.If, holds: Holds) -> Sequence[ast.stmt] | None:
+def _branch_taken(statement: ast.If, holds: Holds) -> Sequence[ast.stmt] | None:
     """The branch that is taken, which may be empty; None where that is open."""
     held = holds(statement.test)
     return None if held is None else statement.body if held else statement.orelse
@@ -63,7 +63,7 @@ def _may_leave(statement: ast.AST, holds: Holds) -> bool:
         part = parts.pop()
         if isinstance(part, _LEAVES):
             return True
-        taken = _taken(part, holds) if isinstance(part, ast.If) else None
+        taken = _branch_taken(part, holds) if isinstance(part, ast.If) else None
         if taken is not None:
             parts.extend(taken)
         elif not isinstance(part, _OWN_SCOPE):
@@ -93,7 +93,7 @@ def _evaluated(parts: list[ast.AST], holds: Holds) -> Iterator[ast.AST]:
         part = parts.pop(0)
         yield part
         if isinstance(part, ast.BoolOp):
-            parts.extend(_asked(part, holds))
+            parts.extend(_parts_asked(part, holds))
         elif isinstance(part, ast.IfExp):
             held = holds(part.test)
             parts.extend([part.test] if held is None else [part.test, part.body if held else part.orelse])
@@ -101,7 +101,7 @@ def _evaluated(parts: list[ast.AST], holds: Holds) -> Iterator[ast.AST]:
             parts.extend(ast.iter_child_nodes(part))
 
 
-def _asked(part: ast.BoolOp, holds: Holds) -> Iterator[ast.expr]:
+def _parts_asked(part: ast.BoolOp, holds: Holds) -> Iterator[ast.expr]:
     """The parts of a condition up to the first one that may decide it."""
     for value in part.values:
         yield value

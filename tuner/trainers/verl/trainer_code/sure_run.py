@@ -16,7 +16,7 @@ from msgspec import Struct
 from tuner.trainers.verl.trainer_code.code_line import CodeLine
 from tuner.trainers.verl.trainer_code.gpu_actors import GpuActor, gpus_of_actor
 from tuner.trainers.verl.trainer_code.source_module import Function, SourceModule, methods_of, source_module
-from tuner.trainers.verl.trainer_code.sure_conditions import OPEN, Conditions
+from tuner.trainers.verl.trainer_code.sure_conditions import OPEN, SureConditions
 from tuner.trainers.verl.trainer_code.sure_parts import sure_nodes, sure_statements
 
 _CONFIG, _SELF = "config", "self"
@@ -113,7 +113,7 @@ class _Walk:
             return
         self._seen.add(key)
         objects: dict[str, _Call] = {}  # by the variables that hold them, calls of their classes
-        holds = Conditions(key_of=lambda node: _path(node, call), value_of=self._value).holds
+        holds = SureConditions(key_of=lambda node: _path(node, call), value_of=self._value).holds
         for statement in sure_statements(call.function.body, holds):
             nodes = list(sure_nodes(statement, holds))
             yield from self._of_statement(call, nodes, objects)

@@ -66,7 +66,7 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
 def check_of_copy(
     settings: Settings, workload: Workload, version: str, code: "TrainerCode"
 ) -> Iterator[Finding]:
-    """The same, with the actors of a copy's program."""
+    """Findings of the check, with the actors of a copy's program."""
     yield from _findings(settings, workload, version, code)
 
 

@@ -62,7 +62,7 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
 def check_of_copy(
     settings: Settings, workload: Workload, _version: str, code: "TrainerCode"
 ) -> Iterator[Finding]:
-    """The same, with the actors of a copy's program."""
+    """Findings of the check, with the actors of a copy's program."""
     yield from _findings(settings, workload, further_gpus(settings, code))
 
 
