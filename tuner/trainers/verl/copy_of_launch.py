@@ -140,6 +140,11 @@ class CopyOfLaunch:
         return self._copies.code_around(Path(self._folder)) if self._folder else None
 
     @property
+    def has_code(self) -> bool:
+        """Whether a copy of verl lies around the launch, or its configuration does."""
+        return self._code_around is not None or self._around(BUNDLED[-1]) is not None
+
+    @property
     def _may_be(self) -> bool:
         """Whether a copy would be what the launch rests on."""
         return not (

@@ -27,6 +27,7 @@ class Likeness(Struct, frozen=True, kw_only=True, dict=True):
     tree: Tree  # the configuration
     released: Tree  # the release's
     oldest: str = ""  # older ones were left aside, by the code beside it
+    alike: tuple[str, ...] = ()  # releases that differ from it in as few keys, oldest first
 
     @cached_property
     def lacking(self) -> tuple[Path, ...]:
@@ -46,6 +47,16 @@ class Likeness(Struct, frozen=True, kw_only=True, dict=True):
             for path, value in leaves(self.released)
             if contains(self.tree, path) and not same(value, lookup(self.tree, path))
         )
+
+    @property
+    def plausible(self) -> tuple[str, ...]:
+        """The releases that its keys are those of as much as of this one."""
+        return self.alike or (self.version,)
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether its keys are exactly those of this release, and of no other one."""
+        return not (self.lacking or self.added) and len(self.plausible) == 1
 
     @property
     def is_complete(self) -> bool:
@@ -126,9 +137,9 @@ def likest(tree: Tree, config: str, unread: tuple[Path, ...] = (), oldest: str =
 def _likest(likenesses: Sequence[Likeness]) -> Likeness:
     keys = {id(one): len(one.lacking) + len(one.added) for one in likenesses}
     fewest = min(keys.values())
-    return min(
-        (one for one in likenesses if keys[id(one)] == fewest), key=lambda likeness: len(likeness.changed)
-    )
+    alike = [one for one in likenesses if keys[id(one)] == fewest]
+    likest = min(alike, key=lambda likeness: len(likeness.changed))
+    return replace(likest, alike=tuple(one.version for one in reversed(alike)))
 
 
 def _without(tree: Tree, sections: tuple[Path, ...]) -> Tree:

@@ -28,6 +28,7 @@ from tuner.trainers.verl.trainer_code.find import (
 
 if TYPE_CHECKING:
     from tuner.inputs.installed_packages import InstalledPackage
+    from tuner.trainers.bundled_releases import ReleaseChoice
     from tuner.trainers.verl.rollout_engine_versions import EnginePin
     from tuner.trainers.verl.trainer_code.package import TrainerCode
     from tuner.trainers.verl.unread_copy import UnreadCopy
@@ -80,6 +81,14 @@ class PrivateCopies:
 
             self._engine_pins[folder, installed, copy] = pinned_engines(folder, installed, copy)
         return self._engine_pins[folder, installed, copy]
+
+    def bounded_release(
+        self, folder: str, installed: "tuple[InstalledPackage, ...]"
+    ) -> "ReleaseChoice | None":
+        """The release that the files around a launch bound by what they ask for."""
+        from tuner.trainers.verl.release_bounds import bounded_release  # of launches that lie in a folder
+
+        return bounded_release(folder, installed, self.engine_pins(folder, installed, None))
 
     def newest_required(
         self, folder: str, installed: "tuple[InstalledPackage, ...]", package: str

@@ -59,12 +59,12 @@ _REQUIRED = {
 
 
 class EnginePin(Struct, frozen=True, kw_only=True):
-    """An engine's one version in the repository of a launch, and the file that says so."""
+    """An engine's one version in the repository of a launch, or the newest, and the file that says so."""
 
     engine: RolloutEngine
     version: str
     file: str  # by its name, with that of its folder
-    below: str = ""  # the release of verl that something else beside it rules out, with all newer ones
+    exact: bool = True  # no older one is allowed
 
 
 _ALLOWED_BY = {
@@ -107,15 +107,23 @@ def choose_version(
     if installed is not None and _refusal(rollout_engine, release, installed) is None:
         return RolloutEngineChoice(name=name, version=installed, reason=_("installed"))
     pin = next((one for one in pins if one.engine is rollout_engine), None)
-    if pin is not None and _refusal(rollout_engine, release, pin.version) is None:
+    if pin is not None and pin.exact and _refusal(rollout_engine, release, pin.version) is None:
         version, reason, others = pin.version, _("{file} pins it").format(file=pin.file), False
     else:
         version, reason, others = _newest(rollout_engine, release, code)
+        if pin is not None and _caps(pin, release, version):
+            version, reason = pin.version, _("the newest that {file} allows").format(file=pin.file)
         version, reason = _knowing(rollout_engine, release, code, architecture, version, reason)
     if installed is not None:
         reason += _("; the installed {installed} does not run with it").format(installed=installed)
     may_chunk = others and rollout_engine is RolloutEngine.VLLM and at_least(version, vllm.CHUNKS_AS_ASKED)
     return RolloutEngineChoice(name=name, version=version, reason=reason, may_chunk=may_chunk)
+
+
+def _caps(pin: EnginePin, release: str, newest: str) -> bool:
+    """Whether the newest version that a repository allows runs with a release, and is older than its own."""
+    older = not pin.exact and not at_least(pin.version, newest)
+    return older and _refusal(pin.engine, release, pin.version) is None
 
 
 def _newest(rollout_engine: RolloutEngine, release: str, code: "TrainerCode | None") -> tuple[str, str, bool]:
@@ -159,8 +167,14 @@ def newest_allowed(rollout_engine: RolloutEngine, release: str) -> str:
     return "" if rollout_engine is RolloutEngine.TRANSFORMERS else _allowed(rollout_engine, release).newest
 
 
-def newest_release_with(rollout_engine: RolloutEngine, version: str, releases: Sequence[str]) -> str | None:
-    """The newest release whose requirements allow a version, else that asks for an older one; None without.
+def allowed_versions(rollout_engine: RolloutEngine, release: str) -> tuple[str, str]:
+    """The oldest and the newest version that a release asks for; no newest where it takes any newer one."""
+    allowed = _allowed(rollout_engine, release)
+    return allowed.oldest or allowed.newest, "" if allowed.word == "oldest" else allowed.newest
+
+
+def releases_with(rollout_engine: RolloutEngine, version: str, releases: Sequence[str]) -> tuple[str, ...]:
+    """The releases whose requirements allow a version, else the newest that asks for an older one.
 
     Args:
         rollout_engine: which one.
@@ -174,7 +188,7 @@ def newest_release_with(rollout_engine: RolloutEngine, version: str, releases: S
         and _refusal(rollout_engine, release, version) is None
     ]
     allowing = [release for release in older if _allows(_allowed(rollout_engine, release), version)]
-    return next(iter((allowing or older)[-1:]), None)
+    return tuple(allowing or older[-1:])
 
 
 def _allows(allowed: _Allowed, version: str) -> bool:

@@ -306,15 +306,20 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         if self.started.fine_tunes and likeness is None:
             from tuner.trainers.verl.fine_tuning_config import told_by_program
 
-            return told_by_program(self.started)
+            return told_by_program(self.started, self._bounded if nothing_tells else None)
         if self.fork is None and likeness is None and self.required is not None:
             return self.required.choice or told_release(None, self.program, None, "")
-        told = told_release(self.fork, self.program, likeness, self.copy.likened())
-        if told is None and nothing_tells and (pins := self._engine_pins(None)):
-            from tuner.trainers.verl.engine_pins import release_with
+        told = told_release(
+            self.fork, self.program, likeness, self.copy.likened(), has_code=self.copy.has_code
+        )
+        return self._bounded if told is None and nothing_tells else told
 
-            return release_with(pins[0])
-        return told
+    @property
+    def _bounded(self) -> ReleaseChoice | None:
+        """The release that what the repository asks for of other packages bounds, as a guess."""
+        if not self.folder and not self.installed:
+            return None
+        return self.copies.bounded_release(self.folder, self.installed)
 
     def _engine_pins(self, code: "TrainerCode | None") -> "tuple[EnginePin, ...]":
         """The rollout engines that the launch or its repository pins, as far as the code takes them."""

@@ -31,6 +31,65 @@ class Requirement(Struct, frozen=True, kw_only=True):
     file: str  # by its name, with that of its folder
 
 
+class VersionRange(Struct, frozen=True, kw_only=True):
+    """The versions of a package that a file asks for."""
+
+    text: str  # as it stands there: ``<=0.6.3``
+    file: str  # by its name, with that of its folder
+    oldest: str = ""
+    newest: str = ""  # that is still asked for
+    below: str = ""  # the first one that is not
+
+    def may_be(self, *, oldest: str = "", newest: str = "", below: str = "") -> bool:
+        """Whether a version is among those that is among these others as well."""
+        tops = [top for top in (self.newest, newest) if top]
+        ends = [end for end in (self.below, below) if end]
+        return all(
+            all(at_least(top, bottom) for top in tops) and not any(at_least(bottom, end) for end in ends)
+            for bottom in (self.oldest, oldest)
+            if bottom
+        )
+
+
+def asked_range(root: Path, package: str) -> VersionRange | None:
+    """The versions of a package that the first file asks for that names any; None where none does.
+
+    Args:
+        root: the folder of the files.
+        package: as it is installed, such as ``vllm``.
+    """
+    asked = _asking(package)
+    for file in _named(root):
+        for line in _lines(root / file):
+            for asks in asked.findall(_COMMENT.sub("", line)):
+                if (wanted := _range(asks, f"{root.name}/{file}")) is not None:
+                    return wanted
+    return None
+
+
+def _range(asks: str, file: str) -> VersionRange | None:
+    """What words such as ``>=0.8.2,<0.9`` ask for; None where they bound nothing."""
+    bounds = re.findall(rf"(===?|<=|>=|~=|<|>)\s*({_VERSION})(\.\*)?", asks)
+    ends = dict[str, str]()
+    for word, version, series in bounds:
+        if word == "~=" or series:
+            parent = version if series else version.rpartition(".")[0]
+            if not (series or parent) or not re.fullmatch(r"\d+(?:\.\d+)*", parent):
+                continue
+            ends["oldest"], ends["below"] = version, _next(parent)
+        elif word.startswith("=="):
+            ends["oldest"] = ends["newest"] = version
+        else:
+            ends[{"<=": "newest", "<": "below", ">=": "oldest", ">": "oldest"}[word]] = version
+    return VersionRange(text="".join(asks.split()).rstrip(","), file=file, **ends) if ends else None
+
+
+def _next(series: str) -> str:
+    """The first version behind a series: ``0.9`` behind ``0.8``."""
+    *before, last = series.split(".")
+    return ".".join([*before, str(int(last) + 1)])
+
+
 def newest_required(root: Path, package: str) -> Requirement | None:
     """The version of a package that the files beside a copy pin, else the newest that they allow.
 
@@ -60,7 +119,7 @@ def newest_taken(root: Path, package: str) -> Requirement | None:
 
 def _newest_asked(root: Path, package: str) -> Requirement | None:
     """The version that the files beside a copy pin, else the newest that they allow."""
-    asked = re.compile(rf"(?:^|[\"'\s\[]){re.escape(package)}{_EXTRAS}\s*((?:[<>=!~]=?\s*[\w.*]+\s*,?\s*)+)")
+    asked = _asking(package)
     bounds = [
         (word, version, file)
         for file in _named(root)
@@ -73,6 +132,11 @@ def _newest_asked(root: Path, package: str) -> Requirement | None:
             if word == wanted:
                 return Requirement(version=version, pinned=word == "==", file=f"{root.name}/{file}")
     return None
+
+
+def _asking(package: str) -> re.Pattern[str]:
+    """Finds what a line says of the versions of a package."""
+    return re.compile(rf"(?:^|[\"'\s\[]){re.escape(package)}{_EXTRAS}\s*((?:[<>=!~]=?\s*[\w.*]+\s*,?\s*)+)")
 
 
 def _named(root: Path) -> list[str]:

@@ -1,0 +1,159 @@
+"""The bundled releases that go with what a repository asks for of verl, its engine and other packages.
+
+A release runs with the versions that its own requirements allow, and with few others. So what the files
+around a launch ask for bounds the release that the launch was written for, from above and from below.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from tuner.files import repository_folders
+from tuner.inputs.installed_packages import InstalledPackage
+from tuner.language import _
+from tuner.serving.names import NAMES, PACKAGES
+from tuner.trainers.bundled_releases import ReleaseChoice
+from tuner.trainers.verl.releases import BUNDLED, RELEASES
+from tuner.trainers.verl.rollout_engine_versions import EnginePin, allowed_versions, releases_with
+from tuner.trainers.verl.trainer_code.requirements import VersionRange, asked_range
+from tuner.versions import at_least, numbers
+from tuner.workload import RolloutEngine
+
+#: The cap that releases before the oldest bundled one ask for: verl ``setup.py`` (v0.2.0.post2).
+_OLDER_CAP = {RolloutEngine.VLLM: "0.6.3"}
+
+
+class _Needed(Struct, frozen=True, kw_only=True):
+    """What releases need of a package, whichever engine generates."""
+
+    package: str
+    since: str = BUNDLED[0]
+    until: str = ""  # the first release that no longer does
+    oldest: str = ""
+    newest: str = ""
+    below: str = ""
+
+    def holds(self, release: str) -> bool:
+        return at_least(release, self.since) and not (self.until and at_least(release, self.until))
+
+
+# verl: METADATA of its wheels.
+_NEEDED = (
+    _Needed(package="tensordict", until="0.5.0", newest="0.6.2"),
+    _Needed(package="tensordict", since="0.5.0", oldest="0.8.0"),
+    _Needed(package="transformers", since="0.9.0", oldest="5.5.3"),
+    _Needed(package="numpy", since="0.5.0", until="0.9.0", below="2.0.0"),
+    _Needed(package="numpy", since="0.9.0", oldest="2.0.0"),
+)
+
+
+class _Bound(Struct, frozen=True, kw_only=True):
+    """The releases that go with one range, and which of them is like it most."""
+
+    package: str
+    asked: VersionRange
+    releases: frozenset[str]
+    likest: str = ""  # asks for the same itself; empty where none does
+
+    @property
+    def words(self) -> str:
+        return f"{self.package}{self.asked.text}"
+
+
+def bounded_release(
+    folder: str, installed: Sequence[InstalledPackage], pins: Sequence[EnginePin]
+) -> ReleaseChoice | None:
+    """A guess among the releases that go with what is pinned and asked for; None where nothing bounds them.
+
+    Args:
+        folder: in which the launch lies; empty where nobody says.
+        installed: what the launch itself has pip install, or had.
+        pins: the rollout engines that it or its repository pins, the nearest first.
+    """
+    pins = [pin for pin in pins if pin.exact]
+    bounds = list(_bounds(folder, {one.name for one in installed} | {PACKAGES[pin.engine] for pin in pins}))
+    left, cutting, likest = list(BUNDLED), "", ""
+    for bound in bounds:
+        rest = [release for release in left if release in bound.releases]
+        if not rest:
+            continue  # they contradict each other: the first one counts
+        if rest[-1] != left[-1]:
+            cutting = _("the newest that goes with {package}, which {file} asks for").format(
+                package=bound.words, file=bound.asked.file
+            )
+        if bound.likest in rest:
+            likest = bound.likest
+            cutting = _("the nearest to what asks for {package}, as {file} does").format(
+                package=bound.words, file=bound.asked.file
+            )
+        left = rest
+    if pins and (allowing := releases_with(pins[0].engine, pins[0].version, left)):
+        return _pinned(pins[0], allowing)
+    if len(left) == len(BUNDLED):
+        return None
+    if not cutting:
+        return RELEASES.newest_of(tuple(left))
+    version = likest if likest in left else left[-1]
+    return ReleaseChoice(version=version, reason=cutting, plausible=tuple(left))
+
+
+def _pinned(pin: EnginePin, allowing: Sequence[str]) -> ReleaseChoice:
+    reason = _("the newest that allows {engine} {version}, which {file} pins")
+    return ReleaseChoice(
+        version=allowing[-1],
+        reason=reason.format(engine=NAMES[pin.engine], version=pin.version, file=pin.file),
+        plausible=tuple(allowing),
+    )
+
+
+def _bounds(folder: str, pinned: set[str]) -> Iterator[_Bound]:
+    """What the files around a launch ask for, as the releases that go with it; of pins others tell."""
+    around = list(repository_folders(Path(folder).absolute())) if folder else []
+    asked = _asked(around, "verl")
+    if asked is not None:
+        releases = frozenset(one for one in BUNDLED if asked.may_be(oldest=one, newest=one))
+        yield _Bound(package="verl", asked=asked, releases=releases)
+    for engine in (RolloutEngine.VLLM, RolloutEngine.SGLANG):
+        package = PACKAGES[engine]
+        asked = None if package in pinned else _asked(around, package)
+        if asked is not None:
+            yield _of_engine(engine, asked)
+    for package in dict.fromkeys(needed.package for needed in _NEEDED):
+        asked = _asked(around, package)
+        if asked is not None:
+            yield _Bound(package=package, asked=asked, releases=_needing(package, asked))
+
+
+def _asked(around: Sequence[Path], package: str) -> VersionRange | None:
+    ranges = (asked_range(above, package) for above in around)
+    return next((one for one in ranges if one is not None), None)
+
+
+def _of_engine(engine: RolloutEngine, asked: VersionRange) -> _Bound:
+    """What a range of an engine says: verl's own is copied more often than it is thought of anew."""
+    allowed = {release: allowed_versions(engine, release) for release in BUNDLED}
+    releases = frozenset(
+        release for release, (oldest, newest) in allowed.items() if asked.may_be(oldest=oldest, newest=newest)
+    )
+    likest = ""
+    if asked.newest and not asked.oldest:
+        same = [one for one in BUNDLED if numbers(allowed[one][1] or "0") == numbers(asked.newest)]
+        likest = same[-1] if same else ""
+        if numbers(asked.newest) == numbers(_OLDER_CAP.get(engine, "0")):
+            likest = BUNDLED[0]
+    return _Bound(package=PACKAGES[engine], asked=asked, releases=releases, likest=likest)
+
+
+def _needing(package: str, asked: VersionRange) -> frozenset[str]:
+    """The releases that go with a range of a package that they need whatever the engine is."""
+    rows = [needed for needed in _NEEDED if needed.package == package]
+    return frozenset(
+        release
+        for release in BUNDLED
+        if all(
+            asked.may_be(oldest=row.oldest, newest=row.newest, below=row.below)
+            for row in rows
+            if row.holds(release)
+        )
+    )
