@@ -11,7 +11,7 @@ from tuner.inputs.installed_packages import InstalledPackage
 from tuner.serving.names import PACKAGES
 from tuner.trainers.verl.package_pins import pins_in
 from tuner.trainers.verl.rollout_engine_versions import EnginePin
-from tuner.trainers.verl.trainer_code.requirements import asked_range, newest_taken
+from tuner.trainers.verl.trainer_code.requirements import asked_ranges, newest_taken
 from tuner.versions import at_least
 from tuner.workload import RolloutEngine
 
@@ -68,7 +68,8 @@ def _pins(folder: Path, engine: RolloutEngine) -> Iterator[EnginePin]:
 def _caps_around(folder: str) -> Iterator[EnginePin]:
     """The newest versions that the files around a launch allow."""
     for above in repository_folders(Path(folder).absolute()) if folder else ():
+        asked = asked_ranges(above, [PACKAGES[engine] for engine in _ENGINES])
         for engine in _ENGINES:
-            asked = asked_range(above, PACKAGES[engine])
-            if asked is not None and asked.newest:
-                yield EnginePin(engine=engine, version=asked.newest, file=asked.file, exact=False)
+            wanted = asked.get(PACKAGES[engine])
+            if wanted is not None and wanted.newest:
+                yield EnginePin(engine=engine, version=wanted.newest, file=wanted.file, exact=False)

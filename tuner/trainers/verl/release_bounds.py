@@ -16,7 +16,7 @@ from tuner.serving.names import NAMES, PACKAGES
 from tuner.trainers.bundled_releases import ReleaseChoice
 from tuner.trainers.verl.releases import BUNDLED, RELEASES
 from tuner.trainers.verl.rollout_engine_versions import EnginePin, allowed_versions, releases_with
-from tuner.trainers.verl.trainer_code.requirements import VersionRange, asked_range
+from tuner.trainers.verl.trainer_code.requirements import VersionRange, asked_ranges
 from tuner.versions import at_least, numbers
 from tuner.workload import RolloutEngine
 
@@ -46,6 +46,9 @@ _NEEDED = (
     _Needed(package="numpy", since="0.5.0", until="0.9.0", below="2.0.0"),
     _Needed(package="numpy", since="0.9.0", oldest="2.0.0"),
 )
+_TRAINER = "verl"
+_ENGINES = (RolloutEngine.VLLM, RolloutEngine.SGLANG)
+_OTHERS = tuple(dict.fromkeys(needed.package for needed in _NEEDED))
 
 
 class _Bound(Struct, frozen=True, kw_only=True):
@@ -109,25 +112,26 @@ def _pinned(pin: EnginePin, allowing: Sequence[str]) -> ReleaseChoice:
 
 def _bounds(folder: str, pinned: set[str]) -> Iterator[_Bound]:
     """What the files around a launch ask for, as the releases that go with it; of pins others tell."""
-    around = list(repository_folders(Path(folder).absolute())) if folder else []
-    asked = _asked(around, "verl")
-    if asked is not None:
-        releases = frozenset(one for one in BUNDLED if asked.may_be(oldest=one, newest=one))
-        yield _Bound(package="verl", asked=asked, releases=releases)
-    for engine in (RolloutEngine.VLLM, RolloutEngine.SGLANG):
+    asked = _asked(list(repository_folders(Path(folder).absolute())) if folder else [])
+    if (of_trainer := asked.get(_TRAINER)) is not None:
+        releases = frozenset(one for one in BUNDLED if of_trainer.may_be(oldest=one, newest=one))
+        yield _Bound(package=_TRAINER, asked=of_trainer, releases=releases)
+    for engine in _ENGINES:
         package = PACKAGES[engine]
-        asked = None if package in pinned else _asked(around, package)
-        if asked is not None:
-            yield _of_engine(engine, asked)
-    for package in dict.fromkeys(needed.package for needed in _NEEDED):
-        asked = _asked(around, package)
-        if asked is not None:
-            yield _Bound(package=package, asked=asked, releases=_needing(package, asked))
+        if package in asked and package not in pinned:
+            yield _of_engine(engine, asked[package])
+    for package in _OTHERS:
+        if package in asked:
+            yield _Bound(package=package, asked=asked[package], releases=_needing(package, asked[package]))
 
 
-def _asked(around: Sequence[Path], package: str) -> VersionRange | None:
-    ranges = (asked_range(above, package) for above in around)
-    return next((one for one in ranges if one is not None), None)
+def _asked(around: Sequence[Path]) -> dict[str, VersionRange]:
+    """What the nearest folder says of each package."""
+    packages = (_TRAINER, *(PACKAGES[engine] for engine in _ENGINES), *_OTHERS)
+    asked = dict[str, VersionRange]()
+    for above in around:
+        asked = {**asked_ranges(above, packages), **asked}
+    return asked
 
 
 def _of_engine(engine: RolloutEngine, asked: VersionRange) -> _Bound:

@@ -1,6 +1,7 @@
 """Which version of a package a copy of the trainer asks for, in the files that say what it needs."""
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -51,20 +52,24 @@ class VersionRange(Struct, frozen=True, kw_only=True):
         )
 
 
-def asked_range(root: Path, package: str) -> VersionRange | None:
-    """The versions of a package that the first file asks for that names any; None where none does.
+def asked_ranges(root: Path, packages: Sequence[str]) -> dict[str, VersionRange]:
+    """The versions of packages that the files of a folder ask for: of each the first that bounds any.
 
     Args:
         root: the folder of the files.
-        package: as it is installed, such as ``vllm``.
+        packages: as they are installed, such as ``vllm``.
     """
-    asked = _asking(package)
+    ranges = dict[str, VersionRange]()
+    name = re.compile("|".join(map(re.escape, packages)))
     for file in _named(root):
-        for line in _lines(root / file):
-            for asks in asked.findall(_COMMENT.sub("", line)):
-                if (wanted := _range(asks, f"{root.name}/{file}")) is not None:
-                    return wanted
-    return None
+        text = _text(root / file)
+        for package in {*name.findall(text)}.difference(ranges):
+            asked = _asking(package)
+            lines = (_COMMENT.sub("", line) for line in text.splitlines() if package in line)
+            wanted = (_range(asks, f"{root.name}/{file}") for line in lines for asks in asked.findall(line))
+            if (first := next(filter(None, wanted), None)) is not None:
+                ranges[package] = first
+    return ranges
 
 
 def _range(asks: str, file: str) -> VersionRange | None:
@@ -155,7 +160,11 @@ def _named(root: Path) -> list[str]:
 
 def _lines(file: Path) -> list[str]:
     """The lines of a file; none of one that cannot be read."""
+    return _text(file).splitlines()
+
+
+def _text(file: Path) -> str:
     try:
-        return read_bytes(file, most=_MAX_BYTES).decode("utf-8", "replace").splitlines()
+        return read_bytes(file, most=_MAX_BYTES).decode("utf-8", "replace")
     except InputError:
-        return []
+        return ""
