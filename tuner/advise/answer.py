@@ -178,6 +178,11 @@ class Advice(Struct, frozen=True, kw_only=True):
         return step_interval(self.time, self.workload.cluster)
 
     @property
+    def is_refused(self) -> bool:
+        """Whether the launch is refused whatever release it may be of."""
+        return any(refusal.is_sure for refusal in self.refusals)
+
+    @property
     def memory(self) -> Judgement:
         """What memory says of the job that nothing refuses."""
         return Judgement(

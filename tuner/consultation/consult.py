@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tuner.advise.engine_start import EngineComparison
     from tuner.consultation.alternatives import JudgedAlternative
     from tuner.consultation.between_steps import PricedValidation
+    from tuner.consultation.guessed_release import LinesElsewhere
     from tuner.consultation.ran_out import RanOut
 
 EFFECTS: dict[str, tuple[Numerics, ...]] = {
@@ -188,6 +189,8 @@ def _consultation(
         given=with_shown_lost(job.given, loaded.settings.shown_override),
         loaded=loaded,
         release_reason=job.release.reason,
+        guess=job.release if job.release.plausible else None,
+        elsewhere=_lines_elsewhere(job, advice),
         rollout_engine=job.rollout_engine,
         model_reason=job.model_reason,
         gpu_reason=job.card.reason,
@@ -209,6 +212,17 @@ def _consultation(
         run=None if run is None else _run_comparison(run, advice, job),
         engine=_engine_comparison(job.given, advice),
     )
+
+
+def _lines_elsewhere(job: JobReading, advice: Advice) -> "tuple[LinesElsewhere, ...]":
+    """The lines to paste that other releases refuse, where nothing names the release."""
+    block = () if advice.combination is None else advice.combination.overrides
+    lines = (*block, *(text for addition in advice.additions for text in addition.overrides))
+    if not (lines and job.release.other_releases):
+        return ()
+    from tuner.consultation.guessed_release import lines_elsewhere  # where nothing names a release
+
+    return lines_elsewhere(job.release, job.loaded, lines)
 
 
 def _steps(loaded: Loaded, rows: int | None) -> int | None:

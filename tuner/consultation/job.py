@@ -84,7 +84,7 @@ class AlternativeJob:
         if isinstance(self.job, JobReading):
             reading = self.job.reading
             with suppress(ValueError):
-                return (reading.adding(overrides) if overrides else reading).findings
+                return (reading.adding(overrides) if overrides else reading).release_findings
         return None
 
 

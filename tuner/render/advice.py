@@ -15,6 +15,7 @@ from tuner.render.bars import chart
 from tuner.render.block import block, contributions
 from tuner.render.brief import brief
 from tuner.render.document.parts import AnswerDocument, Drawing, Entry, Heading, Paragraph, Part
+from tuner.render.guessed import elsewhere
 from tuner.render.input_notes import side_servers
 from tuner.render.numbers import gib
 from tuner.render.premises import premises, premises_in_short
@@ -93,7 +94,13 @@ def judgement(answer: Consultation) -> tuple[Part, ...]:
 
         return tuple(ran_out_parts(answer, answer.ran_out))
     return (
-        *verdict(answer.advice, answer.left_out, node_said=answer.node_said, missing=answer.given.missing),
+        *verdict(
+            answer.advice,
+            answer.left_out,
+            node_said=answer.node_said,
+            missing=answer.given.missing,
+            guess=answer.guess,
+        ),
         *(Paragraph(text=text, level=1) for text in side_servers(answer.given)),
     )
 
@@ -106,6 +113,7 @@ def to_paste(answer: Consultation) -> Iterator[tuple[Part, ...]]:
         yield tuple(room_parts(answer.ran_out.failure))
     elif answer.given.missing is None:
         yield from block(answer.advice, answer.left_out)
+        yield tuple(elsewhere(answer.elsewhere))
 
 
 def failed_allocation(answer: Consultation) -> tuple[Part, ...]:

@@ -11,6 +11,7 @@ from tuner.memory import Estimate
 from tuner.render.bars import PARTS
 from tuner.render.document.marks import user_text
 from tuner.render.document.parts import Headline, Paragraph, Part
+from tuner.render.guessed import guess_text, refused_text
 from tuner.render.left_out import seconds_without, without
 from tuner.render.lengths import average
 from tuner.render.numbers import gib, peak, percent
@@ -24,6 +25,7 @@ from tuner.render.words import (
     listed,
     sentence,
 )
+from tuner.trainers.bundled_releases import ReleaseChoice
 from tuner.trainers.protocol import LeftOut
 
 _LARGEST = 3  # parts named when the job does not fit
@@ -35,6 +37,7 @@ def verdict(
     *,
     node_said: bool = True,
     missing: MissingConfiguration | None = None,
+    guess: ReleaseChoice | None = None,
 ) -> Iterator[Part]:
     """The verdict in a line, with what refuses the launch; then the reasons, with what lifts them.
 
@@ -43,16 +46,19 @@ def verdict(
         left_out: parts of the job that the verdict does not count.
         node_said: whether somebody says that such nodes are there, and not the configuration alone.
         missing: the configuration that the launch names and that is not here.
+        guess: the release that the answer rests on, where nothing names it.
     """
     cluster = advice.workload.cluster
     nodes = is_node_too_large(cluster) and not node_said
     text = memory_text(advice, left_out)
-    if advice.refusals:
+    if advice.is_refused:
         text = _("refused by {codes}").format(codes=refusal_codes(advice))
     elif missing is not None:
         text = user_text(_missing_text(missing))
     elif nodes:
         text = too_large_a_node(cluster)
+    elif advice.refusals and advice.verdict is Verdict.CANNOT_SAY:
+        text = refused_text(advice.refusals)
     yield Headline(word=marked_word(advice.verdict), about=subject(advice), text=text)
     if advice.validates_only:
         yield Paragraph(text=_("validates only: no update runs"), level=1)
@@ -62,8 +68,11 @@ def verdict(
         text = _("Where larger nodes are there, --gpus-per-node {gpus} says so.")
         yield Paragraph(text=text.format(gpus=cluster.gpus_per_node), level=1)
     if advice.refusals or missing is not None or nodes:
-        yield Paragraph(text=_otherwise(advice, left_out, missing), level=1)
+        yield Paragraph(text=_otherwise(advice, left_out, known=missing is None), level=1)
     yield from _reasons(advice, left_out)
+    if guess is not None:
+        text = guess_text(advice.workload.release.trainer, guess)
+        yield Paragraph(text=text, level=1)
 
 
 def memory_text(advice: Advice, left_out: Sequence[LeftOut] = ()) -> str:
@@ -112,14 +121,14 @@ def _uncounted(advice: Advice, left_out: Sequence[LeftOut]) -> str:
     return without(left_out, fits=advice.memory_verdict is not Verdict.DOES_NOT_FIT)
 
 
-def _otherwise(advice: Advice, left_out: Sequence[LeftOut], missing: MissingConfiguration | None) -> str:
+def _otherwise(advice: Advice, left_out: Sequence[LeftOut], *, known: bool) -> str:
     """What memory says of the job that nothing stops, so that nobody fixes it twice."""
     of_memory = judgement_text(advice.memory, advice.estimate, advice.releases) + _uncounted(advice, left_out)
-    if any(refusal.stands for refusal in advice.refusals):
+    if any(refusal.stands and refusal.is_sure for refusal in advice.refusals):
         text = _("Nothing is known to lift all of it. As it is read: {of_memory}.")
     elif advice.refusals:
         text = _("With that lifted: {of_memory}.")
-    elif missing is not None:
+    elif not known:
         text = _("As far as it is known: {of_memory}.")
     else:
         text = _("On such nodes: {of_memory}.")

@@ -19,9 +19,10 @@ class ReleaseChoice(Struct, frozen=True, kw_only=True):
     package: str = ""  # the folder of the installed package that would run, where that is not bundled
     requested: bool = False  # by the user, whatever the input tells
     plausible: tuple[str, ...] = ()  # of which it is a guess, oldest first; empty where something names it
+    older: bool = False  # the guess may be one before all that travel with it as well
 
     @property
-    def others(self) -> tuple[str, ...]:
+    def other_releases(self) -> tuple[str, ...]:
         """The releases that it may be as well."""
         return tuple(version for version in self.plausible if version != self.version)
 

@@ -202,6 +202,9 @@ class Loaded(Protocol):
     def deciding_keys(self, place: "FailurePlace", workload: Workload) -> tuple[str, ...]:
         """The keys that decide how much memory the job takes at a place."""
 
+    def releases_with(self, key: str) -> tuple[str, ...]:
+        """The bundled releases that have a key, whichever this configuration rests on."""
+
     def key_state(self, key: str) -> KeyState:
         """A key as this configuration has it."""
 

@@ -271,6 +271,9 @@ class LoadedMinirl(Struct, frozen=True, kw_only=True):
     def deciding_keys(self, place: FailurePlace, workload: Workload) -> tuple[str, ...]:
         return MINIRL.deciding_keys(place, self.version)
 
+    def releases_with(self, key: str) -> tuple[str, ...]:
+        return MINIRL.bundled.versions
+
     def key_state(self, key: str) -> KeyState:
         return _keys(self).state(key)
 

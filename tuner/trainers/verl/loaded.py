@@ -8,11 +8,14 @@ from msgspec import Struct
 from tuner.findings import Finding, Written
 from tuner.hardware import Cluster
 from tuner.inputs.settings import Settings
+from tuner.inputs.tree import split_key
 from tuner.model_shape import ModelShape
 from tuner.trainers.key_facts import KeyChange, KeyState
 from tuner.trainers.protocol import Base, LeftOut, Loaded, RolloutEngineChoice, Trainer
 from tuner.trainers.verl import checks, unset_defaults
 from tuner.trainers.verl.coverage.tables import left_out
+from tuner.trainers.verl.defaults import FINE_TUNING_CONFIGS, PPO_CONFIGS
+from tuner.trainers.verl.programs import program_of
 from tuner.trainers.verl.read import (
     NO_MODELS,
     card_vendor,
@@ -169,6 +172,12 @@ class LoadedConfiguration(Struct, frozen=True, kw_only=True):
         from tuner.trainers.verl import memory_keys
 
         return memory_keys.deciding_keys(place, self.version, workload, self.settings)
+
+    def releases_with(self, key: str) -> tuple[str, ...]:  # noqa: D102
+        from tuner.trainers.verl import schema
+
+        fine_tunes = program_of(self.settings.defaults).fine_tunes
+        return schema.releases_with(split_key(key), FINE_TUNING_CONFIGS if fine_tunes else PPO_CONFIGS)
 
     def key_state(self, key: str) -> KeyState:  # noqa: D102
         from tuner.trainers.verl import key_changes

@@ -16,7 +16,7 @@ from tuner.serving.names import NAMES, PACKAGES
 from tuner.trainers.bundled_releases import ReleaseChoice
 from tuner.trainers.verl.releases import BUNDLED, RELEASES
 from tuner.trainers.verl.rollout_engine_versions import EnginePin, allowed_versions, releases_with
-from tuner.trainers.verl.trainer_code.requirements import VersionRange, asked_ranges
+from tuner.trainers.verl.trainer_code.requirements import VersionRange, Versions, asked_ranges
 from tuner.versions import at_least, numbers
 from tuner.workload import RolloutEngine
 
@@ -30,9 +30,7 @@ class _Needed(Struct, frozen=True, kw_only=True):
     package: str
     since: str = BUNDLED[0]
     until: str = ""  # the first release that no longer does
-    oldest: str = ""
-    newest: str = ""
-    below: str = ""
+    versions: Versions
 
     def holds(self, release: str) -> bool:
         return at_least(release, self.since) and not (self.until and at_least(release, self.until))
@@ -40,11 +38,11 @@ class _Needed(Struct, frozen=True, kw_only=True):
 
 # verl: METADATA of its wheels.
 _NEEDED = (
-    _Needed(package="tensordict", until="0.5.0", newest="0.6.2"),
-    _Needed(package="tensordict", since="0.5.0", oldest="0.8.0"),
-    _Needed(package="transformers", since="0.9.0", oldest="5.5.3"),
-    _Needed(package="numpy", since="0.5.0", until="0.9.0", below="2.0.0"),
-    _Needed(package="numpy", since="0.9.0", oldest="2.0.0"),
+    _Needed(package="tensordict", until="0.5.0", versions=Versions(newest="0.6.2")),
+    _Needed(package="tensordict", since="0.5.0", versions=Versions(oldest="0.8.0")),
+    _Needed(package="transformers", since="0.9.0", versions=Versions(oldest="5.5.3")),
+    _Needed(package="numpy", since="0.5.0", until="0.9.0", versions=Versions(below="2.0.0")),
+    _Needed(package="numpy", since="0.9.0", versions=Versions(oldest="2.0.0")),
 )
 _TRAINER = "verl"
 _ENGINES = (RolloutEngine.VLLM, RolloutEngine.SGLANG)
@@ -58,6 +56,7 @@ class _Bound(Struct, frozen=True, kw_only=True):
     asked: VersionRange
     releases: frozenset[str]
     likest: str = ""  # asks for the same itself; empty where none does
+    older: bool = False  # those before the oldest bundled one go with it as well
 
     @property
     def words(self) -> str:
@@ -98,7 +97,8 @@ def bounded_release(
     if not cutting:
         return RELEASES.newest_of(tuple(left))
     version = likest if likest in left else left[-1]
-    return ReleaseChoice(version=version, reason=cutting, plausible=tuple(left))
+    older = any(bound.older for bound in bounds) and left[0] == BUNDLED[0]
+    return ReleaseChoice(version=version, reason=cutting, plausible=tuple(left), older=older)
 
 
 def _pinned(pin: EnginePin, allowing: Sequence[str]) -> ReleaseChoice:
@@ -107,14 +107,21 @@ def _pinned(pin: EnginePin, allowing: Sequence[str]) -> ReleaseChoice:
         version=allowing[-1],
         reason=reason.format(engine=NAMES[pin.engine], version=pin.version, file=pin.file),
         plausible=tuple(allowing),
+        older=allowing[0] == BUNDLED[0] and _is_of_older(pin.engine, pin.version),
     )
+
+
+def _is_of_older(engine: RolloutEngine, version: str) -> bool:
+    """Whether releases before the oldest bundled one ran with a version of an engine."""
+    cap = _OLDER_CAP.get(engine)
+    return cap is not None and at_least(cap, version)
 
 
 def _bounds(folder: str, pinned: set[str]) -> Iterator[_Bound]:
     """What the files around a launch ask for, as the releases that go with it; of pins others tell."""
-    asked = _asked(list(repository_folders(Path(folder).absolute())) if folder else [])
+    asked = _ranges_around(list(repository_folders(Path(folder).absolute())) if folder else [])
     if (of_trainer := asked.get(_TRAINER)) is not None:
-        releases = frozenset(one for one in BUNDLED if of_trainer.may_be(oldest=one, newest=one))
+        releases = frozenset(one for one in BUNDLED if of_trainer.meet(Versions(oldest=one, newest=one)))
         yield _Bound(package=_TRAINER, asked=of_trainer, releases=releases)
     for engine in _ENGINES:
         package = PACKAGES[engine]
@@ -125,7 +132,7 @@ def _bounds(folder: str, pinned: set[str]) -> Iterator[_Bound]:
             yield _Bound(package=package, asked=asked[package], releases=_needing(package, asked[package]))
 
 
-def _asked(around: Sequence[Path]) -> dict[str, VersionRange]:
+def _ranges_around(around: Sequence[Path]) -> dict[str, VersionRange]:
     """What the nearest folder says of each package."""
     packages = (_TRAINER, *(PACKAGES[engine] for engine in _ENGINES), *_OTHERS)
     asked = dict[str, VersionRange]()
@@ -137,27 +144,20 @@ def _asked(around: Sequence[Path]) -> dict[str, VersionRange]:
 def _of_engine(engine: RolloutEngine, asked: VersionRange) -> _Bound:
     """What a range of an engine says: verl's own is copied more often than it is thought of anew."""
     allowed = {release: allowed_versions(engine, release) for release in BUNDLED}
-    releases = frozenset(
-        release for release, (oldest, newest) in allowed.items() if asked.may_be(oldest=oldest, newest=newest)
-    )
+    releases = frozenset(release for release, versions in allowed.items() if asked.meet(versions))
     likest = ""
     if asked.newest and not asked.oldest:
-        same = [one for one in BUNDLED if numbers(allowed[one][1] or "0") == numbers(asked.newest)]
+        same = [one for one in BUNDLED if numbers(allowed[one].newest or "0") == numbers(asked.newest)]
         likest = same[-1] if same else ""
-        if numbers(asked.newest) == numbers(_OLDER_CAP.get(engine, "0")):
-            likest = BUNDLED[0]
-    return _Bound(package=PACKAGES[engine], asked=asked, releases=releases, likest=likest)
+    older = bool(asked.newest) and _is_of_older(engine, asked.newest)
+    if older and likest == "":
+        likest = BUNDLED[0]
+    return _Bound(package=PACKAGES[engine], asked=asked, releases=releases, likest=likest, older=older)
 
 
 def _needing(package: str, asked: VersionRange) -> frozenset[str]:
     """The releases that go with a range of a package that they need whatever the engine is."""
     rows = [needed for needed in _NEEDED if needed.package == package]
     return frozenset(
-        release
-        for release in BUNDLED
-        if all(
-            asked.may_be(oldest=row.oldest, newest=row.newest, below=row.below)
-            for row in rows
-            if row.holds(release)
-        )
+        release for release in BUNDLED if all(asked.meet(row.versions) for row in rows if row.holds(release))
     )

@@ -15,6 +15,7 @@ from tuner.language import N_, _
 from tuner.serving import vllm
 from tuner.serving.names import NAMES, PACKAGES
 from tuner.trainers.protocol import RolloutEngineChoice
+from tuner.trainers.verl.trainer_code.requirements import Versions
 from tuner.versions import at_least, installed_version, is_version
 from tuner.workload import RolloutEngine
 
@@ -167,10 +168,12 @@ def newest_allowed(rollout_engine: RolloutEngine, release: str) -> str:
     return "" if rollout_engine is RolloutEngine.TRANSFORMERS else _allowed(rollout_engine, release).newest
 
 
-def allowed_versions(rollout_engine: RolloutEngine, release: str) -> tuple[str, str]:
-    """The oldest and the newest version that a release asks for; no newest where it takes any newer one."""
+def allowed_versions(rollout_engine: RolloutEngine, release: str) -> Versions:
+    """The versions that a release asks for; no newest one where it takes any newer one."""
     allowed = _allowed(rollout_engine, release)
-    return allowed.oldest or allowed.newest, "" if allowed.word == "oldest" else allowed.newest
+    return Versions(
+        oldest=allowed.oldest or allowed.newest, newest="" if allowed.word == "oldest" else allowed.newest
+    )
 
 
 def releases_with(rollout_engine: RolloutEngine, version: str, releases: Sequence[str]) -> tuple[str, ...]:

@@ -32,24 +32,29 @@ class Requirement(Struct, frozen=True, kw_only=True):
     file: str  # by its name, with that of its folder
 
 
-class VersionRange(Struct, frozen=True, kw_only=True):
+class Versions(Struct, frozen=True, kw_only=True):
+    """Versions of a package, as bounds say which."""
+
+    oldest: str = ""
+    newest: str = ""  # that is still among them
+    below: str = ""  # the first one that is not
+
+    def meet(self, others: "Versions") -> bool:
+        """Whether a version is among these and among others as well."""
+        tops = [top for top in (self.newest, others.newest) if top]
+        ends = [end for end in (self.below, others.below) if end]
+        return all(
+            all(at_least(top, bottom) for top in tops) and not any(at_least(bottom, end) for end in ends)
+            for bottom in (self.oldest, others.oldest)
+            if bottom
+        )
+
+
+class VersionRange(Versions, frozen=True, kw_only=True):
     """The versions of a package that a file asks for."""
 
     text: str  # as it stands there: ``<=0.6.3``
     file: str  # by its name, with that of its folder
-    oldest: str = ""
-    newest: str = ""  # that is still asked for
-    below: str = ""  # the first one that is not
-
-    def may_be(self, *, oldest: str = "", newest: str = "", below: str = "") -> bool:
-        """Whether a version is among those that is among these others as well."""
-        tops = [top for top in (self.newest, newest) if top]
-        ends = [end for end in (self.below, below) if end]
-        return all(
-            all(at_least(top, bottom) for top in tops) and not any(at_least(bottom, end) for end in ends)
-            for bottom in (self.oldest, oldest)
-            if bottom
-        )
 
 
 def asked_ranges(root: Path, packages: Sequence[str]) -> dict[str, VersionRange]:
