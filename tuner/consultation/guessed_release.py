@@ -45,7 +45,8 @@ class GuessedRelease:
 
     def _with_condition(self, finding: Finding) -> Finding:
         releases = self._conditions.get(_identity(finding))
-        if releases is None:
+        open_anyway = finding.rule.refuses and not finding.refuses
+        if releases is None or open_anyway:
             return finding
         milder = only_in(finding, releases)
         if finding.refuses and not finding.rule.about_keys and self._is_taken(finding.overrides):
