@@ -143,6 +143,21 @@ def test_what_the_repository_allows_bounds_the_release(
     assert f"{tmp_path.name}/requirements.txt" in told[2]
 
 
+def test_keys_of_the_launch_choose_among_the_releases_that_go_with_what_is_asked_for(tmp_path: Path) -> None:
+    """``trainer.val_before_train`` came with 0.4.0; the newest release stays, whatever it lacks."""
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "requirements.txt").write_text("vllm<=0.6.3\n")
+    script = tmp_path / "run.sh"
+    options = ("--gpu", "h100-sxm", "-f", "json")
+    script.write_text(f"{PPO} trainer.val_before_train=False")
+    told = json.loads(run("advise", str(script), *options).out)["premises"]
+    assert (told["release"], told["release_likely"]) == ("0.4.0", ["0.4.0", "0.4.1"])
+    assert told["release_reason"].endswith("the nearest with the launch's keys")
+    (tmp_path / "requirements.txt").unlink()
+    script.write_text(f"{PPO} actor_rollout_ref.rollout.chat_scheduler=null")
+    assert json.loads(run("advise", str(script), *options).out)["premises"]["release"] == "0.9.1"
+
+
 def test_a_launch_of_an_early_release_is_not_refused_for_what_a_late_one_lacks(tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
     (tmp_path / "requirements.txt").write_text("vllm<=0.6.3\n")
