@@ -15,7 +15,7 @@ from tuner.render.bars import chart
 from tuner.render.block import block, contributions
 from tuner.render.brief import brief
 from tuner.render.document.parts import AnswerDocument, Drawing, Entry, Heading, Paragraph, Part
-from tuner.render.guessed import elsewhere
+from tuner.render.guessed import elsewhere, guessed
 from tuner.render.input_notes import side_servers
 from tuner.render.numbers import gib
 from tuner.render.premises import premises, premises_in_short
@@ -94,13 +94,8 @@ def judgement(answer: Consultation) -> tuple[Part, ...]:
 
         return tuple(ran_out_parts(answer, answer.ran_out))
     return (
-        *verdict(
-            answer.advice,
-            answer.left_out,
-            node_said=answer.node_said,
-            missing=answer.given.missing,
-            guess=answer.guess,
-        ),
+        *verdict(answer.advice, answer.left_out, node_said=answer.node_said, missing=answer.given.missing),
+        *guessed(answer),
         *(Paragraph(text=text, level=1) for text in side_servers(answer.given)),
     )
 

@@ -4,16 +4,19 @@ from collections.abc import Iterator, Sequence
 
 from tuner.advise import Refusal
 from tuner.consultation.guessed_release import LinesElsewhere
+from tuner.consultation.result import Consultation
 from tuner.language import _
 from tuner.render.document.parts import Paragraph
 from tuner.render.terminal import plain
 from tuner.render.words import listed
-from tuner.trainers.bundled_releases import ReleaseChoice
 
 
-def guess_text(trainer: str, release: ReleaseChoice) -> str:
+def guessed(answer: Consultation) -> Iterator[Paragraph]:
     """The sentence on a release that nothing names: among which ones it is guessed, and what settles it."""
-    among, version = release.plausible, f"{trainer} {release.version}"
+    release = answer.guess
+    if release is None:
+        return
+    among, version = release.plausible, f"{answer.loaded.trainer.name} {release.version}"
     if release.older:
         text = _("Nothing names the release: {version} is a guess among all up to {last}.")
     elif len(among) > 1:
@@ -21,7 +24,7 @@ def guess_text(trainer: str, release: ReleaseChoice) -> str:
     else:
         text = _("Nothing names the release: {version} is a guess by its keys.")
     said = text.format(version=version, first=among[0], last=among[-1])
-    return _("{said} Give --verl-version.").format(said=said)
+    yield Paragraph(text=_("{said} Give --verl-version.").format(said=said), level=1)
 
 
 def elsewhere(lines: Sequence[LinesElsewhere]) -> Iterator[Paragraph]:

@@ -11,7 +11,7 @@ from tuner.memory import Estimate
 from tuner.render.bars import PARTS
 from tuner.render.document.marks import user_text
 from tuner.render.document.parts import Headline, Paragraph, Part
-from tuner.render.guessed import guess_text, refused_text
+from tuner.render.guessed import refused_text
 from tuner.render.left_out import seconds_without, without
 from tuner.render.lengths import average
 from tuner.render.numbers import gib, peak, percent
@@ -25,7 +25,6 @@ from tuner.render.words import (
     listed,
     sentence,
 )
-from tuner.trainers.bundled_releases import ReleaseChoice
 from tuner.trainers.protocol import LeftOut
 
 _LARGEST = 3  # parts named when the job does not fit
@@ -37,7 +36,6 @@ def verdict(
     *,
     node_said: bool = True,
     missing: MissingConfiguration | None = None,
-    guess: ReleaseChoice | None = None,
 ) -> Iterator[Part]:
     """The verdict in a line, with what refuses the launch; then the reasons, with what lifts them.
 
@@ -46,7 +44,6 @@ def verdict(
         left_out: parts of the job that the verdict does not count.
         node_said: whether somebody says that such nodes are there, and not the configuration alone.
         missing: the configuration that the launch names and that is not here.
-        guess: the release that the answer rests on, where nothing names it.
     """
     cluster = advice.workload.cluster
     nodes = is_node_too_large(cluster) and not node_said
@@ -70,9 +67,6 @@ def verdict(
     if advice.refusals or missing is not None or nodes:
         yield Paragraph(text=_otherwise(advice, left_out, known=missing is None), level=1)
     yield from _reasons(advice, left_out)
-    if guess is not None:
-        text = guess_text(advice.workload.release.trainer, guess)
-        yield Paragraph(text=text, level=1)
 
 
 def memory_text(advice: Advice, left_out: Sequence[LeftOut] = ()) -> str:

@@ -75,18 +75,17 @@ def bounded_release(
     """
     pins = [pin for pin in pins if pin.exact]
     bounds = list(_bounds(folder, {one.name for one in installed} | {PACKAGES[pin.engine] for pin in pins}))
-    left, cutting, likest = list(BUNDLED), "", ""
+    left, newest, likest = list(BUNDLED), "", dict[str, str]()
     for bound in bounds:
         rest = [release for release in left if release in bound.releases]
         if not rest:
             continue  # they contradict each other: the first one counts
         if rest[-1] != left[-1]:
-            cutting = _("the newest that goes with {package}, which {file} asks for").format(
+            newest = _("the newest that goes with {package}, which {file} asks for").format(
                 package=bound.words, file=bound.asked.file
             )
         if bound.likest in rest:
-            likest = bound.likest
-            cutting = _("the nearest to what asks for {package}, as {file} does").format(
+            likest[bound.likest] = _("the nearest to what asks for {package}, as {file} does").format(
                 package=bound.words, file=bound.asked.file
             )
         left = rest
@@ -94,11 +93,12 @@ def bounded_release(
         return _pinned(pins[0], allowing)
     if len(left) == len(BUNDLED):
         return None
-    if not cutting:
+    version = next((one for one in likest if one in left), left[-1])
+    reason = likest.get(version, newest)
+    if not reason:
         return RELEASES.newest_of(tuple(left))
-    version = likest if likest in left else left[-1]
     older = any(bound.older for bound in bounds) and left[0] == BUNDLED[0]
-    return ReleaseChoice(version=version, reason=cutting, plausible=tuple(left), older=older)
+    return ReleaseChoice(version=version, reason=reason, plausible=tuple(left), older=older)
 
 
 def _pinned(pin: EnginePin, allowing: Sequence[str]) -> ReleaseChoice:

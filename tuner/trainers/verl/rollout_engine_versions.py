@@ -111,9 +111,7 @@ def choose_version(
     if pin is not None and pin.exact and _refusal(rollout_engine, release, pin.version) is None:
         version, reason, others = pin.version, _("{file} pins it").format(file=pin.file), False
     else:
-        version, reason, others = _newest(rollout_engine, release, code)
-        if pin is not None and _caps(pin, release, version):
-            version, reason = pin.version, _("the newest that {file} allows").format(file=pin.file)
+        version, reason, others = _capped(pin, release, _newest(rollout_engine, release, code))
         version, reason = _knowing(rollout_engine, release, code, architecture, version, reason)
     if installed is not None:
         reason += _("; the installed {installed} does not run with it").format(installed=installed)
@@ -121,10 +119,13 @@ def choose_version(
     return RolloutEngineChoice(name=name, version=version, reason=reason, may_chunk=may_chunk)
 
 
-def _caps(pin: EnginePin, release: str, newest: str) -> bool:
-    """Whether the newest version that a repository allows runs with a release, and is older than its own."""
-    older = not pin.exact and not at_least(pin.version, newest)
-    return older and _refusal(pin.engine, release, pin.version) is None
+def _capped(pin: EnginePin | None, release: str, newest: tuple[str, str, bool]) -> tuple[str, str, bool]:
+    """The newest version, or the one that a repository allows where that is older and runs with a release."""
+    if pin is None or pin.exact or at_least(pin.version, newest[0]):
+        return newest
+    if _refusal(pin.engine, release, pin.version) is not None:
+        return newest
+    return pin.version, _("the newest that {file} allows").format(file=pin.file), newest[2]
 
 
 def _newest(rollout_engine: RolloutEngine, release: str, code: "TrainerCode | None") -> tuple[str, str, bool]:
