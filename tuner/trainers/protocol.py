@@ -202,8 +202,8 @@ class Loaded(Protocol):
     def deciding_keys(self, place: "FailurePlace", workload: Workload) -> tuple[str, ...]:
         """The keys that decide how much memory the job takes at a place."""
 
-    def key_state(self, key: str) -> KeyState:
-        """A key as this configuration has it."""
+    def key_states(self, keys: Iterable[str]) -> Mapping[str, KeyState]:
+        """Keys as this configuration has them."""
 
     def changes(self, after: "Loaded") -> tuple[KeyChange, ...]:
         """The keys that differ from those of another configuration of the same trainer, modelled ones first.

@@ -271,8 +271,9 @@ class LoadedMinirl(Struct, frozen=True, kw_only=True):
     def deciding_keys(self, place: FailurePlace, workload: Workload) -> tuple[str, ...]:
         return MINIRL.deciding_keys(place, self.version)
 
-    def key_state(self, key: str) -> KeyState:
-        return _keys(self).state(key)
+    def key_states(self, keys: Iterable[str]) -> Mapping[str, KeyState]:
+        own = _keys(self)
+        return {key: own.state(key) for key in keys}
 
     def changes(self, after: Loaded) -> tuple[KeyChange, ...]:
         return changed_keys(_keys(self), _keys(after), {})

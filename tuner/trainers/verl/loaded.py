@@ -170,10 +170,10 @@ class LoadedConfiguration(Struct, frozen=True, kw_only=True):
 
         return memory_keys.deciding_keys(place, self.version, workload, self.settings)
 
-    def key_state(self, key: str) -> KeyState:  # noqa: D102
+    def key_states(self, keys: Iterable[str]) -> Mapping[str, KeyState]:  # noqa: D102
         from tuner.trainers.verl import key_changes
 
-        return key_changes.key_state(self, key)
+        return key_changes.key_states(self, keys)
 
     def changes(self, after: Loaded) -> tuple[KeyChange, ...]:  # noqa: D102
         from tuner.trainers.verl import key_changes
