@@ -12,8 +12,9 @@ Source: verl 0.3.0.post1 ``trainer/main_ppo.py`` (``main_task``), ``trainer/ppo/
 from collections.abc import Callable, Iterator
 
 from tuner.inputs.tree import Path
-from tuner.trainers.verl.trainer_code.conditions import resolved, truth_of
+from tuner.trainers.verl.trainer_code.conditions import truth_of
 from tuner.trainers.verl.trainer_code.program_modules import ProgramModules
+from tuner.trainers.verl.trainer_code.program_names import resolved
 from tuner.trainers.verl.trainer_code.program_run import NotFollowedError, ProgramRun, makes_workers
 from tuner.trainers.verl.trainer_code.program_values import (
     UNKNOWN,

@@ -3,9 +3,10 @@
 import ast
 from collections.abc import Callable, Mapping
 
-from tuner.trainers.verl.trainer_code.conditions import attribute_of, resolved, truth_of, value_of
+from tuner.trainers.verl.trainer_code.conditions import truth_of, value_of
 from tuner.trainers.verl.trainer_code.program_assignments import forget
 from tuner.trainers.verl.trainer_code.program_frame import FollowedFrame
+from tuner.trainers.verl.trainer_code.program_names import attribute_of, resolved
 from tuner.trainers.verl.trainer_code.program_values import (
     ABSENT,
     UNKNOWN,

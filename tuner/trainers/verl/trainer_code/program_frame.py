@@ -4,6 +4,7 @@ import ast
 from typing import Protocol
 
 from tuner.inputs.tree import Path
+from tuner.trainers.verl.trainer_code.conditions import Operands
 from tuner.trainers.verl.trainer_code.program_modules import ProgramModule, ProgramModules
 from tuner.trainers.verl.trainer_code.program_values import (
     DefinedFunction,
@@ -27,7 +28,7 @@ class ProgramRunning(Protocol):
         """What a function gives for its arguments."""
 
 
-class FollowedFrame(Protocol):
+class FollowedFrame(Operands, Protocol):
     """A function that is followed, with the names in it."""
 
     names: dict[str, Value]
