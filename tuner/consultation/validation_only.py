@@ -6,12 +6,13 @@ from tuner.advise import Advice, Condition, Recommendation, Verdict
 from tuner.findings import Severity
 from tuner.memory import Estimate
 from tuner.timing import StepTime
+from tuner.trainers.protocol import Loaded
 from tuner.workload import Phase
 
 _RUN = frozenset({Phase.ROLLOUT, Phase.REWARD, Phase.UPDATE_WEIGHTS, Phase.WAKE_UP})
 
 
-def advice_on_validation(advice: Advice) -> Advice:
+def advice_on_validation(advice: Advice, loaded: Loaded) -> Advice:
     """The advice with the phases that a validation has, and without what is said of training.
 
     A step's seconds are those of its batch, which is not what is validated on: there are none.
@@ -23,6 +24,7 @@ def advice_on_validation(advice: Advice) -> Advice:
     return replace(
         advice,
         validates_only=True,
+        generates_only=loaded.generates_only,
         estimate=estimate,
         time=StepTime(phases=()),
         verdict=verdict if advice.verdict is advice.memory_verdict else advice.verdict,

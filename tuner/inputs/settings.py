@@ -149,6 +149,7 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
         batch_factors: by what that copy multiplies sizes of the batch, where no release does.
         built_models: which models the program of that copy makes for settings; None where the release would
             run.
+        generates_only: the program of that copy generates and ends: nothing is updated or validated.
         newest_required: the newest version of a package that the files around the launch allow, the nearest
             first, by the package's name; None where nobody says where it lies.
         programs_beside: the modules that the copy of the trainer has where the launch's own is not; None
@@ -173,6 +174,7 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
     further_calls: tuple[FurtherCall, ...] = ()
     batch_factors: tuple[BatchFactor, ...] = ()
     built_models: "Callable[[Settings], BuiltModels] | None" = None
+    generates_only: bool = False
     newest_required: Callable[[str], str | None] | None = None
     programs_beside: tuple[str, ...] | None = None
     environment: tuple[EnvironmentVariable, ...] = ()

@@ -114,7 +114,11 @@ class Loaded(Protocol):
 
     @property
     def validates_only(self) -> bool:
-        """Whether the launch validates the model and ends before its first update."""
+        """Whether the launch validates the model, or generates, and ends before its first update."""
+
+    @property
+    def generates_only(self) -> bool:
+        """Whether such a launch does not even validate: what it generates is all that it is for."""
 
     @property
     def validating(self) -> "Validating | None":

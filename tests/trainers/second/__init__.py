@@ -147,6 +147,10 @@ class LoadedMinirl(Struct, frozen=True, kw_only=True):
         return False
 
     @property
+    def generates_only(self) -> bool:
+        return False
+
+    @property
     def card_vendor(self) -> None:
         return None
 

@@ -82,6 +82,10 @@ class LoadedConfiguration(Struct, frozen=True, kw_only=True):
     def validates_only(self) -> bool:  # noqa: D102
         return validates_only(self.settings)
 
+    @property
+    def generates_only(self) -> bool:  # noqa: D102
+        return self.settings.generates_only
+
     def model_path(self) -> str | None:  # noqa: D102
         return model_path(self.settings)
 

@@ -231,11 +231,11 @@ def service_paths(settings: Settings, *, version: str) -> tuple[tuple[ServiceRol
 
 
 def validates_only(settings: Settings) -> bool:
-    """Whether the trainer returns behind the validation that comes before training, where there is one."""
+    """Whether the launch ends before its first update: behind a validation, or with what it generates."""
     if program_of(settings.defaults).fine_tunes:
         return False
     returns = settings.flag("trainer.val_only") and settings.flag("trainer.val_before_train", default=True)
-    return returns or ends_behind_validation(settings)
+    return returns or settings.generates_only or ends_behind_validation(settings)
 
 
 def _loads_optimizer(settings: Settings) -> bool:
