@@ -118,6 +118,14 @@ def test_an_optimizer_that_never_steps_has_no_moments() -> None:
     assert validated["actor_parameters"] == trained["actor_parameters"]
 
 
+def test_no_update_leaves_blocks_behind() -> None:
+    """verl 0.8.0 empties the trainer's cache behind the weights' return, which no update comes before here."""
+    release = ("--verl-version", "0.8.0")
+    assert terms_of("update_weights", *release)["freed_blocks"] > 50e9
+    assert "freed_blocks" not in terms_of("update_weights", ONLY, *release)
+    assert answer(ONLY, *release)["verdict"] == "fits"
+
+
 def test_a_checkpoint_that_is_named_brings_them() -> None:
     loaded = (ONLY, "trainer.resume_mode=resume_path", "trainer.resume_from_path=/data/global_step_10")
     assert terms_of("rollout", *loaded) == terms_of("rollout")
