@@ -77,11 +77,14 @@ class UnknownKey(Struct, frozen=True, kw_only=True):
 
 
 class BuiltModels(Struct, frozen=True, kw_only=True):
-    """Which models beside the policy a program makes; None where that is not sure."""
+    """Which models beside the policy a program makes, and on which GPUs; None where that is not sure."""
 
     critic: bool | None = None
     reference: bool | None = None
     reward: bool | None = None  # with weights
+    trainer_gpus: tuple[int, int] | None = None  # of a node, and the nodes, of the pool that the policy is in
+    rollout_gpus: int | None = None  # of a pool in which nothing but the rollout runs
+    apart: tuple[str, ...] = ()  # of the three, those in other pools than the policy's
 
 
 class AddedPart(Struct, frozen=True, kw_only=True):

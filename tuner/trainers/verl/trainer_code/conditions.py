@@ -1,9 +1,9 @@
 """What an expression of the trainer's code comes to, as far as it is known; nothing of it is executed.
 
-Operations are followed here: comparisons, ``not``, ``and``, ``or``, choices and lists. What names, attributes
-and calls stand for, whoever asks says: a program that is followed, or the keys of a configuration. What is
-not followed is unknown, and so is what rests on it: ``False and unknown`` is false, ``True and unknown`` is
-unknown.
+Operations are followed here: arithmetic, comparisons, ``not``, ``and``, ``or``, choices and lists. What
+names, attributes and calls stand for, whoever asks says: a program that is followed, or the keys of a
+configuration. What is not followed is unknown, and so is what rests on it: ``False and unknown`` is false,
+``True and unknown`` is unknown.
 """
 
 import ast
@@ -31,6 +31,15 @@ _COMPARED: Mapping[type[ast.cmpop], Callable[[Value, Value], Value]] = {
     ast.Gt: operator.gt,
     ast.GtE: operator.ge,
 }
+_COMPUTED: Mapping[type[ast.operator], Callable[[Value, Value], Value]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}
+_MOST_ITEMS = 4096  # of a list that is made by repeating one
 
 
 class Operands(Protocol):
@@ -82,6 +91,24 @@ def _unary(node: ast.UnaryOp, operands: Operands) -> Value:
         truth = truth_of(value)
         return UNKNOWN if truth is UNKNOWN else not truth
     return -value if isinstance(node.op, ast.USub) and isinstance(value, int | float) else UNKNOWN
+
+
+def _arithmetic(node: ast.BinOp, operands: Operands) -> Value:
+    """A sum, difference, product or quotient of numbers, and a list several times."""
+    first, second = value_of(node.left, operands), value_of(node.right, operands)
+    compute = _COMPUTED.get(type(node.op))
+    if compute is None or not isinstance(second, int | float):
+        return UNKNOWN
+    if isinstance(first, list):
+        if not isinstance(node.op, ast.Mult) or not isinstance(second, int):
+            return UNKNOWN
+        return first * second if len(first) * second <= _MOST_ITEMS else UNKNOWN
+    if not isinstance(first, int | float):
+        return UNKNOWN
+    try:
+        return compute(first, second)
+    except ArithmeticError:
+        return UNKNOWN
 
 
 def _compare(node: ast.Compare, operands: Operands) -> Value:
@@ -137,6 +164,7 @@ _FOLLOWED: Mapping[type[ast.expr], Callable[..., Value]] = {
     ast.Constant: lambda node, operands: node.value,
     ast.BoolOp: _both,
     ast.UnaryOp: _unary,
+    ast.BinOp: _arithmetic,
     ast.Compare: _compare,
     ast.IfExp: _choice,
     ast.List: _list,

@@ -23,6 +23,7 @@ class ProgramRunning(Protocol):
     set_paths: dict[Path, Value]  # of the configuration, by the program
     made: list[Instance]
     uses: list[tuple[Value, Value]]  # classes of workers, and their sections
+    pools: list[tuple[Value, Value]]  # of GPUs: their sizes, and those of roles
 
     def follow(self, function: DefinedFunction, given: dict[str, Value]) -> Value:
         """What a function gives for its arguments."""

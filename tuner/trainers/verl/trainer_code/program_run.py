@@ -57,6 +57,7 @@ class ProgramRun(Struct, eq=False):
     made: list[Instance] = field(default_factory=list)
     loaded: dict[str, Value] = field(default_factory=dict)  # workers by role: UNKNOWN where it is not sure
     uses: list[tuple[Value, Value]] = field(default_factory=list)  # classes of workers, and their sections
+    pools: list[tuple[Value, Value]] = field(default_factory=list)  # of GPUs: their sizes, and those of roles
 
     def follow(self, function: DefinedFunction, given: dict[str, Value]) -> Value:
         """What a function gives for its arguments.
