@@ -11,6 +11,7 @@ from tuner.enumeration import Enum
 from tuner.errors import InputError, Location
 from tuner.inputs.convert import has_too_large
 from tuner.inputs.secrets import shown_override, taken_override
+from tuner.inputs.sweeps import MULTIRUN, SweepError, is_multirun, sweep_of, unsettled
 from tuner.inputs.tree import shown
 from tuner.language import N_, _
 
@@ -20,7 +21,7 @@ PROPOSED = "proposal"  # where overrides stand that nobody typed; no place that 
 _CONFIG_NAME = ("--config-name", "-cn")
 _CONFIG_PATH = ("--config-path", "-cp")
 _CONFIG_DIR = ("--config-dir", "-cd")
-_FLAGS = frozenset({"-m", "--multirun", "-r", "--run"})  # how often it runs; a sweep is told by its values
+_FLAGS = frozenset({*MULTIRUN, "-r", "--run"})  # how often it runs; a sweep is told by its values
 CONFIG_OPTIONS = _CONFIG_NAME + _CONFIG_PATH + _CONFIG_DIR  # the word behind them is their value
 _MAX_DEPTH = 64  # sections in one key
 _QUOTED_CHARACTERS = 60
@@ -78,10 +79,11 @@ def parse_overrides(arguments: Sequence[Argument]) -> Arguments:
     Hydra itself (``hydra.run.dir=...``, ``hydra/launcher=...``).
 
     Raises:
-        InputError: an argument is not an override, or sweeps over several values.
+        InputError: an argument is not an override, or sweeps over several values of which no later one
+            names one.
     """
     texts, config_name = _without_options(arguments)
-    overrides = [_read(argument) for argument in texts]
+    overrides = _settled(texts, arguments)
     return Arguments(
         overrides=tuple(item for item in overrides if not re.match(r"hydra(?:[./]|$)", item.key)),
         config_name=config_name,
@@ -124,6 +126,27 @@ def _without_options(arguments: Iterable[Argument]) -> tuple[list[Argument], str
         else:
             texts.append(argument)
     return texts, config_name
+
+
+def _settled(texts: Sequence[Argument], arguments: Sequence[Argument]) -> list[Override]:
+    """The overrides, without sweeps of which a later override names one job.
+
+    Raises:
+        InputError: a sweep is left.
+    """
+    overrides: list[Override] = []
+    sweeps: list[SweepError] = []
+    for argument in texts:
+        try:
+            override = _read(argument)
+        except SweepError as sweep:
+            sweeps.append(sweep)
+            continue
+        overrides.append(override)
+        sweeps = [sweep for sweep in sweeps if sweep.key != override.key]
+    if sweeps:
+        raise unsettled(sweeps, multirun=is_multirun(argument.text for argument in arguments))
+    return overrides
 
 
 def _read(argument: Argument) -> Override:
@@ -226,13 +249,7 @@ def _check(parsed: Any, text: str, place: Location) -> None:
             _("{shown} has no key").format(shown=_shown(text)), location=place, hint=_("write key=value")
         )
     if parsed.is_sweep_override():
-        hint = _("give one configuration at a time")
-        raise InputError(
-            _("{shown} sweeps over several values").format(shown=_shown(text)),
-            location=place,
-            key=key,
-            hint=hint,
-        )
+        raise sweep_of(parsed, text, place)
     if key.count(".") >= _MAX_DEPTH:
         raise _too_deep(text, place)
 
