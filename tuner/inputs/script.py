@@ -26,6 +26,7 @@ from tuner.inputs.shell.source import MOST_BYTES, Source, parse_to_follow
 from tuner.inputs.shell.started_program import StartedProgram
 from tuner.inputs.shell.undecided_parts import UndecidedPart, together
 from tuner.inputs.shell.values import Text, Unknown, text
+from tuner.inputs.started_instead import StartedInstead, started_instead
 from tuner.inputs.user_input import LostOverride
 from tuner.language import _, chosen
 from tuner.units import KIB
@@ -58,6 +59,7 @@ class Script(Struct, frozen=True, kw_only=True):
     forced: tuple[UndecidedPart, ...] = ()  # tests that are taken to end as they have to for a launch
     placeholders: tuple[Unknown, ...] = ()  # unquoted, at which bash itself stops
     arguments: ScriptArguments = ScriptArguments()  # that it takes
+    instead: tuple[StartedInstead, ...] = ()  # what it starts where it has no launch
     writers: tuple[Launch, ...] = ()  # programs that write the configuration which a launch reads
 
     @property
@@ -219,6 +221,9 @@ def _followed(source: Source, start: Scope, find: _Find) -> Script:
         not_read=tuple(dict.fromkeys(not_read)),
         given_up=given_up,
         in_doubt=() if started else together(*map(_doubts, commands)),
+        instead=()
+        if started
+        else started_instead(commands, programs, not_read, lambda name: find(name) is not None),
         lost=tuple(lost for command in commands for lost in _lost(command)),
         steps=scope.effort.steps,
         optional=tuple(dict.fromkeys(scope.optional))[:_MOST_OPTIONAL],
