@@ -405,3 +405,26 @@ def test_a_launch_without_a_model_says_what_is_not_known_of_its_program(
     result = run("advise", "run.sh", "--gpu", "h100-sxm")
     assert result.code == 2
     assert said in result.err
+
+
+NAMED = "python3 -m verl.trainer.main_ppo --config-path=conf --config-name mine"
+
+
+@pytest.mark.parametrize(
+    ("lines", "batch"),
+    [
+        (["python3 prepare.py", NAMED], 48),
+        (["python3 prepare.py --config-name other", f"{NAMED} data.train_batch_size=96"], 96),
+    ],
+)
+def test_a_launch_by_the_name_of_its_configuration_alone(
+    lines: list[str], batch: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("conf").mkdir()
+    Path("conf/mine.yaml").write_text(
+        "data: {train_batch_size: 48}\nactor_rollout_ref: {model: {path: Qwen/Qwen3-8B}}\n"
+    )
+    Path("run.sh").write_text("\n".join(["#!/bin/bash", *lines, ""]))
+    sizes = answer("run.sh")["workload"]["batch"]  # type: ignore[index]
+    assert sizes["prompts"] == batch

@@ -18,11 +18,11 @@ from tuner.language import N_, _
 COMMAND_LINE = N_("command line")
 PROPOSED = "proposal"  # where overrides stand that nobody typed; no place that is shown
 
-_CONFIG_NAME = ("--config-name", "-cn")
+CONFIG_NAME = ("--config-name", "-cn")
 _CONFIG_PATH = ("--config-path", "-cp")
 _CONFIG_DIR = ("--config-dir", "-cd")
 _FLAGS = frozenset({*MULTIRUN, "-r", "--run"})  # how often it runs; a sweep is told by its values
-CONFIG_OPTIONS = _CONFIG_NAME + _CONFIG_PATH + _CONFIG_DIR  # the word behind them is their value
+CONFIG_OPTIONS = CONFIG_NAME + _CONFIG_PATH + _CONFIG_DIR  # the word behind them is their value
 _MAX_DEPTH = 64  # sections in one key
 _QUOTED_CHARACTERS = 60
 _MOST_CHARACTERS = 10_000  # of an override that Hydra's own parser reads, at up to 200 us each
@@ -92,7 +92,7 @@ def parse_overrides(arguments: Sequence[Argument]) -> Arguments:
 
 def option_value(arguments: Iterable[Argument], option: str) -> Argument | None:
     """The value of ``config_name``, ``config_path`` or ``config_dir``; None without that option."""
-    names = {"config_name": _CONFIG_NAME, "config_path": _CONFIG_PATH, "config_dir": _CONFIG_DIR}[option]
+    names = {"config_name": CONFIG_NAME, "config_path": _CONFIG_PATH, "config_dir": _CONFIG_DIR}[option]
     following = iter(arguments)
     for argument in following:
         name, equals, value = argument.text.partition("=")
@@ -112,7 +112,7 @@ def _without_options(arguments: Iterable[Argument]) -> tuple[list[Argument], str
             if not equals:
                 behind = next(following, None)
                 value = behind.text if behind is not None else ""
-            if option in _CONFIG_NAME:
+            if option in CONFIG_NAME:
                 config_name = value
         elif (argument.text == "--" and not texts) or argument.text in _FLAGS:
             continue

@@ -13,6 +13,7 @@ from tuner.language import _
 
 _SCRIPT = ".sh"
 _MOST = 3  # in one message
+_MOST_STARTED = 2  # of these: the last ones
 _CHARACTERS = 80  # of a name
 #: Programs that lay out files, fetch, or look: what they are given starts nothing.
 _PREPARE = frozenset(
@@ -56,18 +57,22 @@ def started_instead(
         is_here: whether a script that it names is to be had.
     """
     named = [(str(command.words[0].text), command.location) for command in commands]
-    absent = [(unknown.text, unknown.location) for unknown in not_read if unknown.text.endswith(_SCRIPT)]
-    absent += [(name, place) for name, place in named if name.endswith(_SCRIPT) and not is_here(name)]
+    unread = [(unknown.text, unknown.location) for unknown in not_read if _may_start(unknown.text)]
+    unread += [(name, place) for name, place in named if _may_start(name) and not is_here(name)]
+    absent = dict(reversed(unread))  # by name, where the script first has it
     python = [(program.program, program.location) for program in programs]
     others = [] if python else [(name, place) for name, place in named if _may_train(name)]
-    found = (
-        *(StartedInstead(name=name, location=place, absent=True) for name, place in absent),
-        *(
-            StartedInstead(name=name, location=place, absent=False)
-            for name, place in (*python, *others)[-_MOST:]
-        ),
-    )
-    return tuple(dict.fromkeys(found))[:_MOST]
+    missing = [
+        StartedInstead(name=name, location=place, absent=True) for name, place in reversed(absent.items())
+    ]
+    started = [StartedInstead(name=name, location=place, absent=False) for name, place in (*python, *others)]
+    last = list(dict.fromkeys(started))[-_MOST_STARTED:]
+    return (*missing[: _MOST - len(last)], *last)
+
+
+def _may_start(name: str) -> bool:
+    """Whether a file may be a script that starts the trainer, and not one that readies the environment."""
+    return name.endswith(_SCRIPT) and "conda" not in name
 
 
 def _may_train(name: str) -> bool:
