@@ -135,7 +135,7 @@ def batches(advice: Advice) -> Drawing:
     """The batch sizes of every pass."""
     from tuner.render.batches import batch_table  # an answer in short has none of it
 
-    return Drawing(draw=partial(batch_table, advice.workload))
+    return Drawing(draw=partial(batch_table, advice.workload, updates=not advice.validates_only))
 
 
 def sums(advice: Advice) -> Drawing:

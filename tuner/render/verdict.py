@@ -55,7 +55,12 @@ def verdict(
         text = too_large_a_node(cluster)
     yield Headline(word=marked_word(advice.verdict), about=subject(advice), text=text)
     if advice.validates_only:
-        yield Paragraph(text=_("validates only: no update runs"), level=1)
+        only = (
+            _("generates only: no update runs")
+            if advice.generates_only
+            else _("validates only: no update runs")
+        )
+        yield Paragraph(text=only, level=1)
     yield from refusal_parts(advice)
     yield from without_the_rest(advice, missing)
     if nodes:

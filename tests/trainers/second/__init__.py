@@ -146,6 +146,13 @@ class LoadedMinirl(Struct, frozen=True, kw_only=True):
     def validates_only(self) -> bool:
         return False
 
+    def validated_batch(self, batch: Batch, rows: int | None) -> Batch:
+        return batch
+
+    @property
+    def generates_only(self) -> bool:
+        return False
+
     @property
     def card_vendor(self) -> None:
         return None

@@ -203,13 +203,14 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
             from tuner.trainers.verl.added_parts import added_parts  # most launches lie in no copy
             from tuner.trainers.verl.batch_factors import batch_factors
             from tuner.trainers.verl.further_calls import further_calls
-            from tuner.trainers.verl.models_built import models_of_program
+            from tuner.trainers.verl.models_built import generates_only, models_of_program
 
             settings = replace(settings, added_parts=added_parts(settings, version, code))
             settings = replace(settings, batch_factors=batch_factors(settings, version, code))
             settings = replace(settings, further_calls=further_calls(settings, code))
             if self.fork is None or not self.fork.renames:
                 settings = replace(settings, built_models=models_of_program(code, self.program))
+                settings = replace(settings, generates_only=generates_only(code, self.program))
         if code is not None and code.has_trainer:
             settings = replace(settings, programs_beside=code.programs_beside(self.program, self.python_path))
         return LoadedConfiguration(

@@ -16,6 +16,7 @@ from tuner.trainers.verl.fields.rollout_fields import (
     RolloutContext,
     adjusts_sequences,
 )
+from tuner.trainers.verl.models_built import built_models
 from tuner.trainers.verl.roles import trains_apart
 from tuner.trainers.verl.rollout_engine_versions import newest_allowed
 from tuner.trainers.verl.rollout_facts import memory_facts, sleep_level, sleeps_with_cache
@@ -146,7 +147,8 @@ def _trainers_apart(source: ReleaseSettings, rollout_engine: RolloutEngine) -> t
 def _placement(source: ReleaseSettings, trainer_gpus: int) -> tuple[bool, int]:
     """Whether generation shares the trainer's GPUs, and the GPUs it runs on.
 
-    The asynchronous trainers name GPUs of their own for it; ``hybrid_engine=False`` leaves it only those.
+    The asynchronous trainers name GPUs of their own for it; ``hybrid_engine=False`` leaves it only those. The
+    program of a copy may give it a pool of its own.
     """
     if trains_apart(source):
         return False, source.integer("gpus_per_node", default=8) * source.integer("nodes", default=1)
@@ -157,5 +159,5 @@ def _placement(source: ReleaseSettings, trainer_gpus: int) -> tuple[bool, int]:
         per_node = source.integer("rollout.gpus_per_node", default=0, minimum=0)
         if source.flag("hybrid_engine", default=True):
             return True, trainer_gpus + nodes * per_node
-    own = nodes * per_node
+    own = nodes * per_node or built_models(source.settings).rollout_gpus or 0
     return (False, own) if own else (True, trainer_gpus)
