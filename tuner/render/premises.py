@@ -311,7 +311,7 @@ def _batch(workload: Workload) -> str:
         return _("{sequences} of up to {most} tokens").format(
             sequences=counted(batch.sequences, "sequence"), most=tokens(batch.sequence_tokens)
         )
-    return _(
+    words = _(
         "{prompts} x {responses}, mini-batch of {mini_prompts}, up to {max_prompt_tokens} + "
         "{max_response_tokens} tokens"
     ).format(
@@ -320,6 +320,11 @@ def _batch(workload: Workload) -> str:
         mini_prompts=counted(batch.mini_batch_prompts, "prompt"),
         max_prompt_tokens=tokens(batch.max_prompt_tokens),
         max_response_tokens=tokens(batch.max_response_tokens),
+    )
+    if batch.engine_tokens is None:
+        return words
+    return _("{words}, at most {most} together, where the rollout engine ends them").format(
+        words=words, most=tokens(batch.engine_tokens)
     )
 
 

@@ -86,7 +86,7 @@ def spent(interval: Interval, note: str = "") -> str:
 
 def cached_sequences(number: int, batch: Batch) -> str:
     """How many sequences a cache holds, and how long: ``"256 at full length"``, ``"256 of 1,624 tokens"``."""
-    if batch.room_tokens == batch.sequence_tokens:
+    if batch.room_tokens == batch.reached_tokens:
         return _("{sequences} at full length").format(sequences=count(number))
     return _("{sequences} of {tokens} tokens").format(
         sequences=count(number), tokens=count(batch.room_tokens)

@@ -103,6 +103,7 @@ class Batch(Struct, frozen=True, kw_only=True, cache_hash=True):
     epochs: int
     max_prompt_tokens: int
     max_response_tokens: int
+    engine_tokens: int | None = None  # at which the rollout engine ends a sequence; None: at none of its own
     travel: Travel = Travel.PADDED
     balanced: bool = True  # sequences are dealt out so that all ranks get about as many tokens
     sorted_ranks: bool = False  # and each rank's lie in order of length: mini-batches of all are alike
@@ -137,8 +138,10 @@ class Batch(Struct, frozen=True, kw_only=True, cache_hash=True):
         """
         mean, p95 = self.lengths.mean_response, self.lengths.response_p95
         if mean is not None:
-            return min(mean, self.max_response_tokens)
-        longest = self.max_response_tokens if p95 is None else min(self.max_response_tokens, p95 / P95)
+            return min(mean, self.longest_response_tokens)
+        longest = self.longest_response_tokens
+        if p95 is not None:
+            longest = min(longest, p95 / P95)
         return longest * MEAN_SHARE
 
     @property
@@ -163,14 +166,14 @@ class Batch(Struct, frozen=True, kw_only=True, cache_hash=True):
     def response_spread(self) -> float:
         """How far responses lie from their mean at most, spread evenly as far as 0 and the maximum allow."""
         mean = self.mean_response_tokens
-        return min(mean, self.max_response_tokens - mean)
+        return min(mean, self.longest_response_tokens - mean)
 
     @property
     def response_p95_tokens(self) -> float:
         """The length that 95 % of responses do not exceed; where nobody says, that of evenly spread ones."""
         p95 = self.lengths.response_p95
         if p95 is not None:
-            return min(p95, self.max_response_tokens)
+            return min(p95, self.longest_response_tokens)
         return self.mean_response_tokens + (2 * P95 - 1) * self.response_spread
 
     @property
@@ -184,13 +187,27 @@ class Batch(Struct, frozen=True, kw_only=True, cache_hash=True):
         lengths = self.lengths
         p95 = None if lengths.response_p95 is None else self.response_p95_tokens
         prompt = min(self.max_prompt_tokens, 2 * self.mean_prompt_tokens)
-        response = min(self.max_response_tokens, 2 * self.mean_response_tokens)
-        return ceil(prompt + (response if p95 is None else p95))
+        response = min(self.longest_response_tokens, 2 * self.mean_response_tokens)
+        return min(self.reached_tokens, ceil(prompt + (response if p95 is None else p95)))
 
     @property
     def sequence_tokens(self) -> int:
-        """The longest possible sequence: prompt and response."""
+        """The longest prompt with the longest response, to which tensors are padded."""
         return self.max_prompt_tokens + self.max_response_tokens
+
+    @property
+    def reached_tokens(self) -> int:
+        """The longest sequence that there can be: prompt and response, as far as the rollout engine goes."""
+        both = self.sequence_tokens
+        return both if self.engine_tokens is None else min(both, self.engine_tokens)
+
+    @property
+    def longest_response_tokens(self) -> float:
+        """The longest response that there can be, behind a prompt of mean length where the engine ends it."""
+        if self.engine_tokens is None:
+            return self.max_response_tokens
+        room = self.engine_tokens - self.mean_prompt_tokens
+        return min(self.max_response_tokens, max(1.0, room))
 
     @property
     def sequences(self) -> int:

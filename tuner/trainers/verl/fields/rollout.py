@@ -77,6 +77,23 @@ def read_rollout(
     )
 
 
+def engine_tokens(source: ReleaseSettings, batch: Batch, rollout: Rollout) -> int | None:
+    """Where the engine ends a sequence that prompt and response leave room for; None where it ends none.
+
+    Servers since 0.7 give a response what its prompt leaves of ``max_model_len``; before, vLLM itself ends
+    it there, and SGLang is never told.
+
+    Source: verl 0.7.1 ``workers/rollout/vllm_rollout/vllm_async_server.py`` and
+    ``workers/rollout/sglang_rollout/async_sglang_server.py`` (``max_possible_tokens``), vLLM 0.11.0
+    ``v1/core/sched/utils.py`` (``check_stop``).
+    """
+    built = rollout.max_model_tokens
+    if built is None or built >= batch.sequence_tokens:
+        return None
+    told = rollout.engine is RolloutEngine.VLLM or source.since("0.7.0")
+    return built if told and rollout.engine is not RolloutEngine.TRANSFORMERS else None
+
+
 def _beside_fraction(context: RolloutContext) -> dict[str, Any]:
     """The other fields, which no more of the batch and nothing of the trainer's engine decides."""
 
