@@ -61,7 +61,7 @@ _WORDS = {
     "hard_limit": N_("no micro-batch exceeds the token budget"),
     "host_bytes": N_("host memory"),
     "dispatcher": N_("how tokens get to their experts"),
-    "fills_mini_batches": N_("a last mini-batch that is smaller is filled up with copies"),
+    "fills_mini_batches": N_("a last mini-batch that is smaller is filled up with padding"),
     "host_copy": N_("host memory that offloaded weights go to"),
     "image_cache_bytes": N_("host memory for processed images, at most"),
     "joins_chunks": N_("a tensor larger than a bucket is put together where it arrives"),

@@ -118,7 +118,7 @@ class Batch(Struct, frozen=True, kw_only=True, cache_hash=True):
     images: Images | None = None  # None: of a job without, or with a tower whose dimensions are not known
     loss_averages_micro_batches: bool = False  # over the tokens of one, not over those of the mini-batch
     budgets_scale_loss: bool = False  # it is divided by as many micro-batches as static sizes would make
-    fills_mini_batches: bool = False  # with copies of other sequences, where the last one is smaller
+    fills_mini_batches: bool = False  # with sequences of padding, where the last one is smaller
     group_advantages: bool = False  # rewards against those of the same prompt: none where all are equal
     loss_of_advantages: bool = False  # no KL term and no entropy bonus: it vanishes with the advantage
     zero_advantage_ratio: float | None = None  # share of responses without advantage; None: nobody says
