@@ -115,3 +115,8 @@ def over(case: Case, phase: Phase) -> str:
     return _("{phase} needs {peak} where {limit} may be used").format(
         phase=phase.value, peak=gib(case.peak_bytes(phase)), limit=gib(case.limit_bytes)
     )
+
+
+def rounded_head() -> str:
+    """What a fused head does to log-probabilities in the releases that round them."""
+    return _("the release rounds what this head returns to bfloat16, and with it the ratio in the loss")
