@@ -1,11 +1,13 @@
 """How many sequences and tokens a step brings, and how a pass cuts them into micro-batches."""
 
 from math import ceil
+from typing import Annotated
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from tuner.enumeration import Enum
+from tuner.field_marks import UNPUBLISHED
 from tuner.workload.group_filter import GroupFilter
 
 #: Mean length of prompts and of responses as a share of the maximum, where nobody says what it is.
@@ -103,7 +105,7 @@ class Batch(Struct, frozen=True, kw_only=True, cache_hash=True):
     epochs: int
     max_prompt_tokens: int
     max_response_tokens: int
-    engine_tokens: int | None = None  # at which the rollout engine ends a sequence; None: at none of its own
+    engine_tokens: Annotated[int | None, UNPUBLISHED] = None  # at which the rollout engine ends a sequence
     travel: Travel = Travel.PADDED
     balanced: bool = True  # sequences are dealt out so that all ranks get about as many tokens
     sorted_ranks: bool = False  # and each rank's lie in order of length: mini-batches of all are alike
