@@ -44,6 +44,7 @@ _WORDS = {
     "dynamic": N_("micro-batches are cut by a token budget"),
     "empties_cache_first": N_("freed memory is given back before the engine's weights return"),
     "engine_buckets": N_("copies of a bucket that the rollout engine makes on the card"),
+    "engine_tokens": N_("tokens at which the rollout engine ends a sequence"),
     "entropy": N_("the entropy is computed as well"),
     "experts_apart": N_("each expert's weights are tensors of their own"),
     "expert_tensor": N_("tensor parallelism of the experts"),
