@@ -37,6 +37,20 @@ def test_as_far_as_the_engine_is_built_for(version: str, engine: str, mode: str,
     assert job(version, *rollout).batch.reached_tokens == longest
 
 
+@pytest.mark.parametrize(
+    ("version", "override", "longest"),
+    [
+        ("0.9.1", "", 32768),
+        ("0.7.0", "", 32768),
+        ("0.9.1", "+actor_rollout_ref.model.override_config.rope_scaling.type=yarn", 61024),
+        ("0.6.1", "", 61024),  # refuses to start
+    ],
+)
+def test_as_far_as_the_model_has_positions(version: str, override: str, longest: int) -> None:
+    long = ["data.max_prompt_length=1024", "data.max_response_length=60000", *filter(None, [override])]
+    assert scene(bases()[f"grpo-{version}"], long).workload.batch.reached_tokens == longest
+
+
 def test_a_budget_need_not_hold_more_than_such_a_sequence() -> None:
     budget = "actor_rollout_ref.actor.ppo_max_token_len_per_gpu=8192"
     assert update_tokens(job("0.9.1", budget)) == 8192

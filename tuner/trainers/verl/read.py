@@ -124,7 +124,7 @@ def read(
     rollout = source.part(
         "rollout", read_rollout, model, batch, actor.engine, cluster.gpu, rollout_engine_version
     )
-    batch = replace(batch, engine_tokens=engine_tokens(source, batch, rollout))
+    batch = replace(batch, engine_tokens=engine_tokens(source, batch, rollout, model))
     critic = source.part("critic", _critic, critic_model or model, cluster.gpus, batch)
     if validates_only(settings) and rollout.colocated and not _loads_optimizer(settings):
         actor = replace(actor, engine=replace(actor.engine, takes_steps=False))

@@ -42,6 +42,7 @@ from tuner.trainers.verl.checks.guards import CodeGuard
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import MODEL, ROLLOUT
+from tuner.trainers.verl.positions import has_own_positions
 from tuner.workload import Backend, RolloutEngine, Workload
 
 RULE = Rule(
@@ -124,7 +125,7 @@ def _unless_changed(finding: Finding, settings: Settings) -> Finding:
 def _findings(settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:
     positions, tokens = workload.model.max_positions, workload.batch.sequence_tokens
     length = settings.integer(_LENGTH, minimum=1)
-    if _stretched(settings) or workload.model.contained_in:
+    if has_own_positions(settings) or workload.model.contained_in:
         return  # what was trained from a model may take longer sequences than it
     if length is not None and length > positions and _compares(settings, workload, version):
         yield report(
@@ -221,9 +222,3 @@ def _more_positions(settings: Settings, workload: Workload) -> str:
     if workload.actor.engine.backend is Backend.MEGATRON:
         section = f"{section}.model_config"
     return assign(settings, f"{section}.max_position_embeddings", workload.batch.sequence_tokens)
-
-
-def _stretched(settings: Settings) -> bool:
-    section = f"{MODEL}.override_config"
-    overridden = (*settings.section(section).items(), *settings.section(f"{section}.model_config").items())
-    return any(value is not None and ("rope" in name or "position" in name) for name, value in overridden)
