@@ -160,7 +160,7 @@ def engine_memory(advice: Advice) -> Iterator[str]:
 
 def _cache(rollout: RolloutMemory, advice: Advice) -> Iterator[str]:
     """How many tokens and sequences the KV cache holds; empty where there is none."""
-    room, longest = advice.workload.batch.room_tokens, advice.workload.batch.sequence_tokens
+    room, longest = advice.workload.batch.room_tokens, advice.workload.batch.reached_tokens
     length = _("full length") if room == longest else _("{room:,} tokens").format(room=room)
     if rollout.kv_tokens > 0:
         cache = _(

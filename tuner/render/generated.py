@@ -12,7 +12,7 @@ from tuner.workload import KEPT_GROUPS_ENDS, Batch, GroupFilter
 
 def longest(batch: Batch, of_run: Collection[str]) -> str:
     """The longest response, and the option that would say it; empty where it is as long as it may be."""
-    option, most = OPTIONS["response_max"], batch.max_response_tokens
+    option, most = OPTIONS["response_max"], round(batch.longest_response_tokens)
     expected = tokens(round(longest_response(batch)))
     if batch.lengths.response_max is not None:
         origin = _("the run") if "response_max" in of_run else option

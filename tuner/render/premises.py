@@ -312,23 +312,31 @@ def _batch(advice: Advice) -> str:
         return _("{sequences} of up to {most} tokens").format(
             sequences=counted(batch.sequences, "sequence"), most=tokens(batch.sequence_tokens)
         )
+    words = _sizes(advice)
+    if batch.engine_tokens is None:
+        return words
+    return _("{words}, at most {most} together, where the rollout engine ends them").format(
+        words=words, most=tokens(batch.engine_tokens)
+    )
+
+
+def _sizes(advice: Advice) -> str:
+    """Prompts, responses and lengths; mini-batches where something is trained."""
+    batch = advice.workload.batch
+    sizes = {
+        "prompts": counted(batch.prompts, "prompt"),
+        "responses": counted(batch.responses_per_prompt, "response"),
+        "max_prompt_tokens": tokens(batch.max_prompt_tokens),
+        "max_response_tokens": tokens(batch.max_response_tokens),
+    }
     if advice.validates_only:
         return _("{prompts} x {responses}, up to {max_prompt_tokens} + {max_response_tokens} tokens").format(
-            prompts=counted(batch.prompts, "prompt"),
-            responses=counted(batch.responses_per_prompt, "response"),
-            max_prompt_tokens=tokens(batch.max_prompt_tokens),
-            max_response_tokens=tokens(batch.max_response_tokens),
+            **sizes
         )
     return _(
         "{prompts} x {responses}, mini-batch of {mini_prompts}, up to {max_prompt_tokens} + "
         "{max_response_tokens} tokens"
-    ).format(
-        prompts=counted(batch.prompts, "prompt"),
-        responses=counted(batch.responses_per_prompt, "response"),
-        mini_prompts=counted(batch.mini_batch_prompts, "prompt"),
-        max_prompt_tokens=tokens(batch.max_prompt_tokens),
-        max_response_tokens=tokens(batch.max_response_tokens),
-    )
+    ).format(mini_prompts=counted(batch.mini_batch_prompts, "prompt"), **sizes)
 
 
 def _model_reason(answer: Consultation) -> str:

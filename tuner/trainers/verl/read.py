@@ -29,7 +29,7 @@ from tuner.trainers.verl.fields.group_filter import filters, read_group_filter
 from tuner.trainers.verl.fields.head import read_head
 from tuner.trainers.verl.fields.images import read_images
 from tuner.trainers.verl.fields.replay import read_replay
-from tuner.trainers.verl.fields.rollout import read_rollout, read_rollout_engine
+from tuner.trainers.verl.fields.rollout import engine_tokens, read_rollout, read_rollout_engine
 from tuner.trainers.verl.fields.saving import read_saving
 from tuner.trainers.verl.fields.services import is_judged, read_services
 from tuner.trainers.verl.fields.services import service_models as models_of_services
@@ -126,6 +126,7 @@ def read(
     rollout = source.part(
         "rollout", read_rollout, model, batch, actor.engine, cluster.gpu, rollout_engine_version
     )
+    batch = replace(batch, engine_tokens=engine_tokens(source, batch, rollout, model))
     critic = source.part("critic", _critic, critic_model or model, cluster.gpus, batch)
     if validates_only(settings) and rollout.colocated and not _loads_optimizer(settings):
         actor = replace(actor, engine=replace(actor.engine, takes_steps=False))

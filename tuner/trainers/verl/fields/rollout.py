@@ -17,6 +17,7 @@ from tuner.trainers.verl.fields.rollout_fields import (
     adjusts_sequences,
 )
 from tuner.trainers.verl.models_built import built_models
+from tuner.trainers.verl.positions import has_own_positions
 from tuner.trainers.verl.roles import trains_apart
 from tuner.trainers.verl.rollout_engine_versions import newest_allowed
 from tuner.trainers.verl.rollout_facts import memory_facts, sleep_level, sleeps_with_cache
@@ -76,6 +77,27 @@ def read_rollout(
         gpus=gpus,
         **memory_facts(source, rollout_engine, version, model, actor),
     )
+
+
+def engine_tokens(source: ReleaseSettings, batch: Batch, rollout: Rollout, model: ModelShape) -> int | None:
+    """Where the engine ends a sequence that prompt and response leave room for; None where it ends none.
+
+    Servers since 0.7 give a response what its prompt leaves of ``max_model_len``, which is the model's own
+    where it is not set; before, vLLM itself ends it there, and SGLang is never told. What was trained from a
+    model whose name is contained in another may have more positions than it.
+
+    Source: verl 0.7.1 ``workers/rollout/vllm_rollout/vllm_async_server.py`` and
+    ``workers/rollout/sglang_rollout/async_sglang_server.py`` (``max_possible_tokens``), vLLM 0.11.0
+    ``v1/core/sched/utils.py`` (``check_stop``).
+    """
+    built = rollout.max_model_tokens or model.max_positions
+    if built >= batch.sequence_tokens:
+        return None
+    known = not (model.contained_in or has_own_positions(source.settings))
+    if rollout.max_model_tokens is None and not known:
+        return None
+    told = rollout.engine is RolloutEngine.VLLM or source.since("0.7.0")
+    return built if told and rollout.engine is not RolloutEngine.TRANSFORMERS else None
 
 
 def _beside_fraction(context: RolloutContext) -> dict[str, Any]:

@@ -223,14 +223,17 @@ def _set_kv_dtype(context: RolloutContext, rollout: Rollout) -> Assignments:
 # -- switches ---------------------------------------------------------------------------------
 
 
+_SLEEP_MODE = "rollout.sleep_mode"
+
+
 def _frees_memory(context: RolloutContext) -> bool:
-    return all(
-        context.source.flag(meaning, default=True) for meaning in ("rollout.free_cache", "rollout.sleep_mode")
-    )
+    return all(context.source.flag(meaning, default=True) for meaning in ("rollout.free_cache", _SLEEP_MODE))
 
 
 def _set_frees_memory(context: RolloutContext, rollout: Rollout) -> Assignments:
-    return (("rollout.free_cache", rollout.frees_memory),)
+    """Both switches have to be on; one that the job has off is not seen where the other is told."""
+    off = rollout.frees_memory and not context.source.flag(_SLEEP_MODE, default=True)
+    return (("rollout.free_cache", rollout.frees_memory), *(((_SLEEP_MODE, True),) if off else ()))
 
 
 def _switch_told(context: RolloutContext, meaning: str) -> bool | None:
