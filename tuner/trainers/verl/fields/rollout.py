@@ -20,7 +20,7 @@ from tuner.trainers.verl.models_built import built_models
 from tuner.trainers.verl.positions import has_own_positions
 from tuner.trainers.verl.roles import trains_apart
 from tuner.trainers.verl.rollout_engine_versions import newest_allowed
-from tuner.trainers.verl.rollout_facts import memory_facts, sleep_level, sleeps_with_cache
+from tuner.trainers.verl.rollout_facts import memory_facts, sleep_level
 from tuner.trainers.verl.rollout_names import ENGINES, engine_of_own_rollout
 from tuner.trainers.verl.source import ReleaseSettings
 from tuner.workload import Batch, Engine, Rollout, RolloutEngine
@@ -71,7 +71,6 @@ def read_rollout(
         sequences_adjustable=adjusts_sequences(context),
         least_unchunked_tokens=_least_unchunked_tokens(context, fields["max_model_tokens"], model),
         sleep_level=sleep_level(source, rollout_engine, version, actor),
-        sleeps_with_cache=sleeps_with_cache(source, rollout_engine, version),
         colocated=colocated,
         apart_with=_trainers_apart(source, rollout_engine),
         gpus=gpus,

@@ -17,6 +17,7 @@ from tuner.trainers.fields import (
 )
 from tuner.trainers.verl import sglang_arguments, vllm_arguments
 from tuner.trainers.verl.fields.context import ReleaseContext
+from tuner.trainers.verl.rollout_facts import sleeps_with_cache
 from tuner.trainers.verl.sglang_arguments import has_server
 from tuner.versions import at_least
 from tuner.workload import Rollout, RolloutEngine
@@ -236,6 +237,15 @@ def _set_frees_memory(context: RolloutContext, rollout: Rollout) -> Assignments:
     return (("rollout.free_cache", rollout.frees_memory), *(((_SLEEP_MODE, True),) if off else ()))
 
 
+def _sleeps_with_cache(context: RolloutContext) -> bool:
+    return sleeps_with_cache(context.source, context.rollout_engine, context.version)
+
+
+def _set_sleeps_with_cache(_context: RolloutContext, rollout: Rollout) -> Assignments:
+    """By the key that decides it for the vLLM of verl up to 0.4; no release has one for others."""
+    return (("rollout.unused_free_cache", not rollout.sleeps_with_cache),)
+
+
 def _switch_told(context: RolloutContext, meaning: str) -> bool | None:
     """What the engine is told by a switch that is on by default; None where it is told nothing.
 
@@ -327,6 +337,8 @@ BESIDE_FRACTION: tuple[Field[RolloutContext], ...] = (
     Ruled("chunked_prefill", _chunked_prefill, _set_chunked_prefill),
     Ruled("prefix_caching", _prefix_caching, _set_prefix_caching),
     Ruled("frees_memory", _frees_memory, _set_frees_memory),
+    # before the graphs: turning these on keeps the cache
+    Ruled("sleeps_with_cache", _sleeps_with_cache, _set_sleeps_with_cache),
     Ruled("capture_sizes", _capture_sizes, _set_capture_sizes),
     Plain("log_stats", "rollout.disable_log_stats", NEGATED_FLAG, False, heeded=_logs_stats),
     Plain("returns_log_probs", "rollout.calculate_log_probs", FLAG, False),
