@@ -336,6 +336,67 @@ def test_a_program_that_calls_the_validation_in_place_of_the_training(
     assert ("update_actor" in {phase["phase"] for phase in answer["memory"]["phases"]}) is not only
 
 
+LOOP = """class RayPPOTrainer:
+    def __init__(self, config):
+        self.config = config
+
+    def init_workers(self):
+        self.actor_rollout_wg = self.spawn()
+
+    def fit(self):
+        batch = self.actor_rollout_wg.generate_sequences(batch)
+        self.actor_rollout_wg.update_actor(batch)
+"""
+ASKS = """from verl.trainer.ppo.ray_trainer import RayPPOTrainer
+
+class Asking(RayPPOTrainer):
+    def ask(self):
+        return self.actor_rollout_wg.generate_sequences(batch)
+
+    def fit(self):
+        FIT
+
+def main(config):
+    ray.get(main_task.remote(config))
+
+def main_task(config):
+    from verl.trainer.ppo.ray_trainer import RayPPOTrainer
+
+    trainer = MADE(config)
+    trainer.init_workers()
+    trainer.CALLED()
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "called", "fit", "only"),
+    [
+        ("Asking", "ask", "pass", True),
+        ("Asking", "fit", "self.ask()", True),  # the copy's own in place of the training
+        ("Asking", "fit", "super().fit()", False),
+        ("Asking", "ask", "pass; self.fit()", True),  # nobody calls it
+        ("RayPPOTrainer", "fit", "pass", False),
+        ("Elsewhere", "fit", "pass", False),  # nobody sees what it does
+    ],
+)
+def test_a_program_that_generates_and_never_updates(
+    repository: Path, made: str, called: str, fit: str, only: bool
+) -> None:
+    (repository / "verl" / "trainer" / "ppo").mkdir()
+    (repository / "verl" / "trainer" / "ppo" / "ray_trainer.py").write_text(LOOP)
+    program = ASKS.replace("MADE", made).replace("CALLED", called).replace("FIT", fit)
+    (repository / "verl" / "trainer" / "ask.py").write_text(program)
+    write(repository, workers=BALANCES, launch=LAUNCH.replace("main_ppo", "ask"))
+    answer = advice(repository, "--verl-version", "0.3.0.post1")
+
+    assert answer["validates_only"] is only
+    assert ("update_actor" in {phase["phase"] for phase in answer["memory"]["phases"]}) is not only
+    shown = run(
+        "advise", str(repository / "run.sh"), "--gpu", "h100-sxm", "--verl-version", "0.3.0.post1"
+    ).out
+    assert ("  generates only: no update runs\n" in shown) is only
+
+
 DIVIDES = """class DataParallelPPOActor:
     def update_policy(self, data):
         self.gradient_accumulation = self.config.ppo_mini_batch_size // self.config.ppo_micro_batch_size

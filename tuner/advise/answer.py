@@ -171,6 +171,7 @@ class Advice(Struct, frozen=True, kw_only=True):
     share_as_assumed: float | None = None  # of the step, that is withheld at lengths nobody gives
     releases: ReleaseRange | None = None  # of a release that is not bundled
     validates_only: bool = False  # the launch ends before its first update: phases of training are left out
+    generates_only: bool = False  # and it is no validation either
 
     @property
     def step(self) -> Interval:

@@ -121,7 +121,7 @@ def judge_memory(case: Case, releases: ReleaseRange | None) -> Judgement:
     if case.workload.unmodelled_engine:
         return judgement(case, None, releases)
     fits = case.estimate.fits()
-    mean_tokens = case.workload.batch.sequence_tokens if fits else mean_tokens_that_fit([case.workload])
+    mean_tokens = case.workload.batch.reached_tokens if fits else mean_tokens_that_fit([case.workload])
     return judgement(case, mean_tokens, releases)
 
 

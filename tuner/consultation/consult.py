@@ -136,7 +136,7 @@ def _advised(
     if job.loaded.validates_only and not advice.time.apart:  # what generates apart does not ask for the key
         from tuner.consultation.validation_only import advice_on_validation  # few launches do no more
 
-        advice = advice_on_validation(advice)
+        advice = advice_on_validation(advice, job.loaded, premises.val_rows)
     advice = _although_it_ran(advice, job.given)
     advice = advice_beyond_memory(advice, job, premises)
     ended = _ran_out(job, advice)

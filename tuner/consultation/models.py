@@ -107,6 +107,19 @@ class Models(Struct, frozen=True):
         """The model that a field of the premises names."""
         return self.premises.read(name, path, partial(model_shape, trace=self.premises.trace))
 
+    def _not_set(self, key: str) -> InputError:
+        """The error of a launch that does not name its model; its program may do so, and be unknown."""
+        message = _("no model is named")
+        hint = self._offer() or _("set this key or give --model NAME")
+        program, own = self.given.program, self.loaded.trainer.name
+        if program and not program.startswith((f"{own}.", f"{own}/")):
+            from tuner.inputs.missing_configuration import unknown_program_text
+
+            if reason := unknown_program_text(self.given):
+                message = _("{message}, and {reason}").format(message=message, reason=reason)
+                hint = _("{hint}, or a file with all settings of a run").format(hint=hint)
+        return InputError(message, key=self._settings.as_reader_takes_it(key) or key, hint=hint)
+
     def _not_named(self) -> InputError:
         """The error of a launch without a model; a variable that the script does not set is named.
 
@@ -141,11 +154,7 @@ class Models(Struct, frozen=True):
                 hint=_("give the file, or --model NAME"),
             )
         if left_open is None:
-            return InputError(
-                _("no model is named"),
-                key=self._settings.as_reader_takes_it(key) or key,
-                hint=self._offer() or _("set this key or give --model NAME"),
-            )
+            return self._not_set(key)
         hint = (
             _("give {name}=PATH behind the script, or --model NAME").format(name=left_open.name)
             if left_open.name and _settles(self.given, left_open.name)

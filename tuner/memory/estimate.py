@@ -210,9 +210,10 @@ class _Step:
         frozen_states = (*residents.idle_critic, *residents.frozen)
         moments = list(sync_moments(workload, actor))
         if workload.generator.colocated and not workload.weight_sync.empties_cache_first:
-            resident_terms = (*actor.forward, *frozen_states)
-            trained = self.phase(update.phase, {update.phase: update})
-            back = (freed_blocks(trained, resident_terms), *waking_terms(workload, self.cache))
+            back = waking_terms(workload, self.cache)
+            if update.engine.takes_steps:
+                trained = self.phase(update.phase, {update.phase: update})
+                back = (freed_blocks(trained, (*actor.forward, *frozen_states)), *back)
             moments.insert(0, Moment(name="weights_back", terms=(*actor.kept_parameters, *back)))
         states = tuple(term for term in actor.forward if term is not actor.parameters)
         around = (*states, *frozen_states, *self.around)

@@ -15,11 +15,11 @@ from tuner.render.bars import chart
 from tuner.render.block import block, contributions
 from tuner.render.brief import brief
 from tuner.render.document.parts import AnswerDocument, Drawing, Entry, Heading, Paragraph, Part
-from tuner.render.guessed import elsewhere, guessed
 from tuner.render.input_notes import side_servers
 from tuner.render.numbers import gib
 from tuner.render.premises import premises, premises_in_short
 from tuner.render.recommendations import recommendations
+from tuner.render.releases import elsewhere, guessed
 from tuner.render.verdict import verdict
 from tuner.render.words import full_stop
 from tuner.rules.wording import up_to
@@ -138,7 +138,7 @@ def batches(advice: Advice) -> Drawing:
     """The batch sizes of every pass."""
     from tuner.render.batches import batch_table  # an answer in short has none of it
 
-    return Drawing(draw=partial(batch_table, advice.workload))
+    return Drawing(draw=partial(batch_table, advice.workload, updates=not advice.validates_only))
 
 
 def sums(advice: Advice) -> Drawing:
@@ -163,7 +163,7 @@ def engine_memory(advice: Advice) -> Iterator[str]:
 
 def _cache(rollout: RolloutMemory, advice: Advice) -> Iterator[str]:
     """How many tokens and sequences the KV cache holds; empty where there is none."""
-    room, longest = advice.workload.batch.room_tokens, advice.workload.batch.sequence_tokens
+    room, longest = advice.workload.batch.room_tokens, advice.workload.batch.reached_tokens
     length = _("full length") if room == longest else _("{room:,} tokens").format(room=room)
     if rollout.kv_tokens > 0:
         cache = _(

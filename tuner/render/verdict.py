@@ -11,12 +11,11 @@ from tuner.memory import Estimate
 from tuner.render.bars import PARTS
 from tuner.render.document.marks import user_text
 from tuner.render.document.parts import Headline, Paragraph, Part
-from tuner.render.guessed import refused_text
 from tuner.render.left_out import seconds_without, without
 from tuner.render.lengths import average
 from tuner.render.numbers import gib, peak, percent
 from tuner.render.refusals import refusal_codes, refusal_parts
-from tuner.render.releases import against
+from tuner.render.releases import against, refused_text
 from tuner.render.terminal import plain
 from tuner.render.verdict_words import judgement_text, marked_word, memory_line, unsaid_reasons
 from tuner.render.words import (
@@ -58,7 +57,12 @@ def verdict(
         text = refused_text(advice.refusals)
     yield Headline(word=marked_word(advice.verdict), about=subject(advice), text=text)
     if advice.validates_only:
-        yield Paragraph(text=_("validates only: no update runs"), level=1)
+        only = (
+            _("generates only: no update runs")
+            if advice.generates_only
+            else _("validates only: no update runs")
+        )
+        yield Paragraph(text=only, level=1)
     yield from refusal_parts(advice)
     yield from without_the_rest(advice, missing)
     if nodes:

@@ -33,7 +33,7 @@ from tuner.trainers.verl.read import (
 )
 from tuner.trainers.verl.service_keys import is_of_service
 from tuner.trainers.verl.write import override_writer
-from tuner.workload import ANY_LENGTHS, Lengths, Quantity, ServiceRole, Workload
+from tuner.workload import ANY_LENGTHS, Batch, Lengths, Quantity, ServiceRole, Workload
 
 if TYPE_CHECKING:
     from tuner.trainers.verl.rollout_engine_versions import EnginePin
@@ -84,6 +84,15 @@ class LoadedConfiguration(Struct, frozen=True, kw_only=True):
     @property
     def validates_only(self) -> bool:  # noqa: D102
         return validates_only(self.settings)
+
+    def validated_batch(self, batch: Batch, rows: int | None) -> Batch:  # noqa: D102
+        from tuner.trainers.verl.validation import validated_batch  # few launches do no more
+
+        return validated_batch(self.settings, batch, version=self.version, rows=rows)
+
+    @property
+    def generates_only(self) -> bool:  # noqa: D102
+        return self.settings.generates_only
 
     def model_path(self) -> str | None:  # noqa: D102
         return model_path(self.settings)
@@ -179,10 +188,10 @@ class LoadedConfiguration(Struct, frozen=True, kw_only=True):
         fine_tunes = program_of(self.settings.defaults).fine_tunes
         return schema.releases_with(split_key(key), FINE_TUNING_CONFIGS if fine_tunes else PPO_CONFIGS)
 
-    def key_state(self, key: str) -> KeyState:  # noqa: D102
+    def key_states(self, keys: Iterable[str]) -> Mapping[str, KeyState]:  # noqa: D102
         from tuner.trainers.verl import key_changes
 
-        return key_changes.key_state(self, key)
+        return key_changes.key_states(self, keys)
 
     def changes(self, after: Loaded) -> tuple[KeyChange, ...]:  # noqa: D102
         from tuner.trainers.verl import key_changes

@@ -86,7 +86,7 @@ class PrivateCopies:
         self, folder: str, installed: "tuple[InstalledPackage, ...]"
     ) -> "ReleaseChoice | None":
         """The release that the files around a launch bound by what they ask for."""
-        from tuner.trainers.verl.release_bounds import bounded_release  # of launches that lie in a folder
+        from tuner.trainers.verl.pinned_release import bounded_release  # of launches that lie in a folder
 
         return bounded_release(folder, installed, self.engine_pins(folder, installed, None))
 

@@ -33,7 +33,7 @@ from tuner.trainers.verl.backend import choose_config
 from tuner.trainers.verl.copy_of_launch import CopyOfLaunch
 from tuner.trainers.verl.defaults import FINE_TUNING_CONFIGS, PPO_CONFIGS, Defaults, read_defaults
 from tuner.trainers.verl.defaults_list import Composition
-from tuner.trainers.verl.fingerprint import Likeness, Likenesses
+from tuner.trainers.verl.fingerprint import Likeness, Likenesses, as_likely
 from tuner.trainers.verl.forks.fork import Fork
 from tuner.trainers.verl.forks.translate import (
     completed,
@@ -204,13 +204,14 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
             from tuner.trainers.verl.added_parts import added_parts  # most launches lie in no copy
             from tuner.trainers.verl.batch_factors import batch_factors
             from tuner.trainers.verl.further_calls import further_calls
-            from tuner.trainers.verl.models_built import models_of_program
+            from tuner.trainers.verl.models_built import generates_only, models_of_program
 
             settings = replace(settings, added_parts=added_parts(settings, version, code))
             settings = replace(settings, batch_factors=batch_factors(settings, version, code))
             settings = replace(settings, further_calls=further_calls(settings, code))
             if self.fork is None or not self.fork.renames:
                 settings = replace(settings, built_models=models_of_program(code, self.program))
+                settings = replace(settings, generates_only=generates_only(code, self.program))
         if code is not None and code.has_trainer:
             settings = replace(settings, programs_beside=code.programs_beside(self.program, self.python_path))
         return LoadedConfiguration(
@@ -320,8 +321,6 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
 
     def _as_likely(self, guess: ReleaseChoice) -> ReleaseChoice:
         """A guess among the releases that have the keys of the launch."""
-        from tuner.trainers.verl.likely_releases import as_likely  # where nothing names a release
-
         overrides = self.arguments.overrides
         added = {split_key(one.key) for one in overrides if one.kind is not OverrideKind.CHANGE}
         keys = [path for path in self.keys if path not in added]
