@@ -148,6 +148,16 @@ def test_a_key_is_no_fault_where_an_older_release_may_run(tmp_path: Path) -> Non
     assert [one["overrides"] for one in report["findings"] if one["code"] == "CFG160"] == [[]]
 
 
+def test_keys_that_the_release_of_a_fork_may_have_are_not_to_be_taken_away(tmp_path: Path) -> None:
+    keys = "data.own_start=1 data.own_end=2 data.own_turns=3"
+    script = repository(tmp_path, "vllm<=0.6.3\n", f"{OLD_SIZES} {keys}")
+    text = " ".join(run("advise", script, "--gpu", "h100-sxm").out.split())
+    assert text.startswith("CANNOT SAY refused by CFG001")
+    assert "The same of data.own_end, data.own_turns." in text
+    assert "Take them away" not in text
+    assert "Take them away" in answered(f"{OLD_SIZES} {keys}")  # where no repository tells of an older one
+
+
 def test_a_composed_configuration_is_likened_by_its_keys(tmp_path: Path) -> None:
     """One with exactly the keys of a release is of that release; with others it is a guess."""
     own = tmp_path / "composed.yaml"

@@ -50,7 +50,8 @@ def _refusals(group: Sequence[Refusal]) -> Iterator[Part]:
         message=sentence(plain(_placed(group[0]))), keys=listed(plain(finding.keys[0]) for finding in others)
     )
     yield Paragraph(text=titled(f"{first.rule.code} {first.rule.name}", user_text(text)), level=1, further=1)
-    yield Paragraph(text=_read([first, *others]) if first.read_at else _unread(), level=2)
+    if first.read_at or group[0].is_sure:  # else they may be keys of the release that runs
+        yield Paragraph(text=_read([first, *others]) if first.read_at else _unread(), level=2)
 
 
 def _unread() -> str:
