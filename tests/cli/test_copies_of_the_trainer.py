@@ -346,6 +346,45 @@ def test_workers_on_megatron_core_are_of_no_release_before_them(repository: Path
     assert "of 0.4.0 and newer by the code" in premises["release_reason"]
 
 
+def optimizer_bytes(answer: dict[str, Any]) -> int:
+    (update,) = (phase for phase in answer["memory"]["phases"] if phase["phase"] == "update_actor")
+    return max(
+        sum(term["bytes"] for term in moment["terms"] if term["item"] == "optimizer")
+        for moment in update["moments"]
+    )
+
+
+@pytest.mark.parametrize("old", [False, True])
+def test_workers_that_train_lora_are_of_no_release_before_it(repository: Path, old: bool) -> None:
+    """Forks put an old configuration beside newer workers, and what those do decides."""
+    config = repository / "verl" / "trainer" / "config"
+    config.mkdir()
+    own = dict(read_defaults("0.3.0.post1", "ppo_trainer").tree)
+    if old:  # a much older one, which has most keys of the oldest release and not of the next
+        own = {key: value for key, value in own.items() if key not in {"custom_reward_function", "critic"}}
+        own["critic"] = {"strategy": "fsdp"}
+    (config / "ppo_trainer.yaml").write_text(yaml.safe_dump(own))
+    workers = repository / "verl" / "workers" / "fsdp_workers.py"
+    workers.write_text("model = self.config.model\n")
+    script = repository / "run.sh"
+    rank = "+actor_rollout_ref.model.lora_rank=32 data.train_batch_size=256"
+    script.write_text(
+        LAUNCH.replace("rollout.temperature=0", "rollout.temperature=1").replace(
+            "actor_rollout_ref.rollout.val_kwargs.do_sample=True", rank
+        )
+    )
+    before = advice(repository)
+    assert before["premises"]["release"] == "0.3.0.post1"
+
+    workers.write_text('self._is_lora = self.config.model.get("lora_rank", 0) > 0\n')
+    after = advice(repository)
+    assert after["premises"]["release"] == "0.4.0"
+    assert optimizer_bytes(after) < optimizer_bytes(before) / 2
+
+    workers.write_text("class ActorRolloutRefWorker(Worker, DistProfilerExtension): _is_lora = True\n")
+    assert advice(repository)["premises"]["release"] == "0.4.1"
+
+
 def test_a_limit_of_images_that_a_copy_hands_to_vllm_for_an_agent(repository: Path) -> None:
     """An agent's turns may bring images, and a language model refuses even the limit of them."""
     code = repository / "verl" / "workers" / "rollout" / "vllm_rollout"
