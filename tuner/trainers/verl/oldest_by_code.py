@@ -13,7 +13,8 @@ from tuner.units import MIB
 
 _FSDP, _MEGATRON = CONFIGS
 #: By configuration: releases, the newest first, a file of the package, and the word in it that the one before
-#: lacks. Source: verl 0.4.0 ``workers/megatron_workers.py:154``; 0.3.0.post1 builds models of its own there. In
+#: lacks.
+#: Source: verl 0.4.0 ``workers/megatron_workers.py:154``; 0.3.0.post1 builds models of its own there. In
 #: ``workers/fsdp_workers.py``, LoRA came with 0.4.0 (line 124), the profiler's class with 0.4.1 (line 95) and
 #: the change between training and rollout as a method with 0.6.0 (line 636).
 _MARKS = {
