@@ -346,6 +346,19 @@ def test_workers_on_megatron_core_are_of_no_release_before_them(repository: Path
     assert "of 0.4.0 and newer by the code" in premises["release_reason"]
 
 
+def test_a_project_on_a_later_copy_that_cannot_be_composed(repository: Path) -> None:
+    """The copy says its version; that the keys are a project's says only what it once was built on."""
+    config = repository / "verl" / "trainer" / "config"
+    config.mkdir()
+    (config / "ppo_trainer.yaml").write_text("defaults:\n  - data@data: house\n  - _self_\nhouse: 1\n")
+    (repository / "verl" / "version").mkdir()
+    (repository / "verl" / "version" / "version").write_text("0.5.0\n")
+    script = repository / "run.sh"
+    project = " max_turns=2 retriever.topk=3 data.max_start_length=256 data.max_obs_length=256"
+    script.write_text(LAUNCH.replace("rollout.temperature=0", "rollout.temperature=1") + project)
+    assert advice(repository)["premises"]["release"] == "0.5.0"
+
+
 def optimizer_bytes(answer: dict[str, Any]) -> int:
     (update,) = (phase for phase in answer["memory"]["phases"] if phase["phase"] == "update_actor")
     return max(
