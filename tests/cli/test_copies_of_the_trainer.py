@@ -183,6 +183,37 @@ def without(tree: Any, end: str) -> Any:
     return {key: without(value, end) for key, value in tree.items() if not key.endswith(end)}
 
 
+def test_a_copy_that_counts_prompts_is_given_whole_groups_that_divide(repository: Path) -> None:
+    """Copies of verl 0.1 multiply a micro-batch by the responses of a prompt, and assert that it divides."""
+    config = repository / "verl" / "trainer" / "config"
+    config.mkdir()
+    own = without(dict(read_defaults("0.3.0.post1", "ppo_trainer").tree), "_per_gpu")
+    (config / "ppo_trainer.yaml").write_text(yaml.safe_dump(own))
+    (repository / "verl" / "trainer" / "main_ppo.py").write_text("pass\n")
+    (repository / "verl" / "workers" / "fsdp_workers.py").write_text(
+        "self.config.actor.ppo_micro_batch_size *= self.config.rollout.n\n"
+        "self.config.rollout.log_prob_micro_batch_size *= self.config.rollout.n\n"
+        "self.config.ref.log_prob_micro_batch_size *= self.config.rollout.n\n"
+    )
+    role = "actor_rollout_ref"
+    (repository / "run.sh").write_text(
+        f"""python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo data.max_response_length=1024 \
+    {role}.model.path=Qwen/Qwen2.5-3B-Instruct {role}.rollout.name=vllm data.train_batch_size=1024 \
+    {role}.actor.ppo_mini_batch_size=256 {role}.actor.ppo_micro_batch_size=128 {role}.rollout.n=5 \
+    {role}.rollout.log_prob_micro_batch_size=64 {role}.ref.log_prob_micro_batch_size=64 \
+    {role}.model.use_remove_padding=True {role}.model.enable_gradient_checkpointing=True \
+    {role}.rollout.tensor_model_parallel_size=1 trainer.n_gpus_per_node=8"""
+    )
+    answer = advice(repository)
+    (finding,) = (item for item in answer["findings"] if item["code"] == "BAT005")
+    (override,) = finding["overrides"]
+    key, _is, size = override.partition("=")
+    assert key == f"{role}.actor.ppo_micro_batch_size"
+    prompts, left = divmod(int(size), 8)
+    assert prompts and not left
+    assert 256 * 5 // 8 % (prompts * 5) == 0
+
+
 def test_a_copy_that_counts_over_all_ranks_is_given_sizes_that_do(repository: Path) -> None:
     """Copies of the oldest releases have no micro-batch per GPU, and a job there had no way out."""
     config = repository / "verl" / "trainer" / "config"
@@ -361,10 +392,8 @@ def test_a_project_on_a_later_copy_that_cannot_be_composed(repository: Path) -> 
 
 def optimizer_bytes(answer: dict[str, Any]) -> int:
     (update,) = (phase for phase in answer["memory"]["phases"] if phase["phase"] == "update_actor")
-    return max(
-        sum(term["bytes"] for term in moment["terms"] if term["item"] == "optimizer")
-        for moment in update["moments"]
-    )
+    terms = [moment["terms"] for moment in update["moments"]]
+    return max(sum(int(term["bytes"]) for term in those if term["item"] == "optimizer") for those in terms)
 
 
 @pytest.mark.parametrize("old", [False, True])
