@@ -181,9 +181,9 @@ class _Step:
         """The rollout engine awake beside an idle trainer, or the actor that generates itself."""
         if self.workload.generator.is_trainer:
             residents = self.residents
-            others = (*residents.idle_critic, *residents.frozen, *self.services)
+            other_states = (*residents.idle_critic, *residents.frozen, *self.services)
             generation = Moment(name="generation", terms=self.awake)
-            return _phase(phase, (*residents.actor.forward, *others), (generation,))
+            return _phase(phase, (*residents.actor.forward, *other_states), (generation,))
         idle = (*self.residents.idle, *self.services, *self.loaded_for_rollout())
         resident = idle if self.workload.generator.colocated else receiver_process(self.workload)
         name = "generation" if phase is Phase.ROLLOUT else "cache_mapped"
