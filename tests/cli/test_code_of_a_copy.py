@@ -984,6 +984,11 @@ OWN_JUDGE = """class RewardModelWorker:
     def build(self):
         self.judge = AutoModel.from_pretrained(self.config.judge_path)
 """
+# as verl 0.3.0.post1 workers/fsdp_workers.py:380 has it; ``critic.fsdp_config`` stands at the wrong place
+BUILT_BY_SECTION = """class ActorRolloutRefWorker:
+    def build(self):
+        self.ref_module_fsdp = self._build_model_optimizer({section}=self.config.ref.{section})
+"""
 
 
 @pytest.mark.parametrize(("program", "named"), [("main_ppo", True), ("main_generation", False)])
@@ -1004,6 +1009,8 @@ def test_what_another_program_of_the_copy_makes_is_no_part_of_the_launch(
         (OWN_REWARD, TIMEOUT, "reward_model.rm_coef=1.0", False),
         (OWN_REWARD, TIMEOUT, "reward_model.rm_type=normal", False),
         (OWN_REWARD, OWN_JUDGE, "reward_model.judge_path=judge", True),
+        ("pass\n", BUILT_BY_SECTION.format(section="fsdp_config"), "critic.fsdp_config.offload=True", False),
+        ("pass\n", BUILT_BY_SECTION.format(section="house_model"), "critic.house_model.offload=True", True),
     ],
 )
 def test_an_option_of_a_model_that_there_is_adds_none(

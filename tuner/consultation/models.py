@@ -196,21 +196,25 @@ class Models(Struct, frozen=True):
             origin = self._settings.origin(key)
             message = f"{error.location}: {error.message}" if error.location is not None else error.message
             place = origin.location if origin is not None else None
-            hint = self._offer() or error.hint
+            hint = self._offer(critic=key == self.loaded.critic_model_key) or error.hint
             raise InputError(
                 message, location=place, key=self._settings.as_reader_takes_it(key) or key, hint=hint
             ) from None
 
-    def _offer(self) -> str:
+    def _offer(self, *, critic: bool = False) -> str:
         """The models that other settings speak of, each with the option that takes it; empty for none."""
+        offer = (
+            _("{where} speaks of one: --critic-model {name}")
+            if critic
+            else _("{where} speaks of one: --model {name}")
+        )
         offered: dict[str, str] = {}
         for text, where in self._texts():
             name = named_within(text)
             if name is not None:
                 offered.setdefault(name, where)
         return _("; ").join(
-            _("{where} speaks of one: --model {name}").format(where=where, name=name)
-            for name, where in list(offered.items())[:_MOST_OFFERED]
+            offer.format(where=where, name=name) for name, where in list(offered.items())[:_MOST_OFFERED]
         )
 
     def _texts(self) -> Iterator[tuple[str, str]]:

@@ -75,8 +75,9 @@ class _Step:
         saved = (Phase.SAVE_CHECKPOINT,) if workload.saves else ()
         if workload.rollout is None:
             return (*passes, *saved)
-        waking = (Phase.WAKE_UP,) if workload.rollout.colocated else ()
-        phases = (Phase.ROLLOUT, *judging_phases, *passes, *saved, Phase.UPDATE_WEIGHTS, *waking)
+        handing = () if workload.rollout.is_trainer else (Phase.UPDATE_WEIGHTS,)
+        waking = (Phase.WAKE_UP,) if handing and workload.rollout.colocated else ()
+        phases = (Phase.ROLLOUT, *judging_phases, *passes, *saved, *handing, *waking)
         return tuple(dict.fromkeys(phases))
 
     @property
@@ -177,7 +178,12 @@ class _Step:
         return (actor.parameters,) if stay else ()
 
     def rollout_phase(self, phase: Phase) -> PhaseEstimate:
-        """The rollout engine awake beside an idle trainer."""
+        """The rollout engine awake beside an idle trainer, or the actor that generates itself."""
+        if self.workload.generator.is_trainer:
+            residents = self.residents
+            other_states = (*residents.idle_critic, *residents.frozen, *self.services)
+            generation = Moment(name="generation", terms=self.awake)
+            return _phase(phase, (*residents.actor.forward, *other_states), (generation,))
         idle = (*self.residents.idle, *self.services, *self.loaded_for_rollout())
         resident = idle if self.workload.generator.colocated else receiver_process(self.workload)
         name = "generation" if phase is Phase.ROLLOUT else "cache_mapped"

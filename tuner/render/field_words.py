@@ -59,6 +59,7 @@ _WORDS = {
     "gathers_tensors": N_("weights are gathered tensor by tensor for a checkpoint"),
     "gathers_whole_model": N_("the whole model is gathered at once for the weight sync"),
     "gpus": N_("GPUs that generate"),
+    "group_sequences": N_("sequences that a micro-batch has whole groups of"),
     "hard_limit": N_("no micro-batch exceeds the token budget"),
     "host_bytes": N_("host memory"),
     "dispatcher": N_("how tokens get to their experts"),

@@ -272,6 +272,7 @@ class Batching(Struct, frozen=True, kw_only=True):
     token_budget: int  # per GPU, used when dynamic
     micro_batch_sequences: int  # per data-parallel rank, used when not dynamic
     hard_limit: bool = True  # False: the budget only decides how many micro-batches there are
+    group_sequences: int = 1  # a micro-batch that is not filled by tokens has whole groups of so many
 
 
 class Pass(Struct, frozen=True, kw_only=True):

@@ -99,6 +99,11 @@ class Rollout(Struct, frozen=True, kw_only=True, cache_hash=True):
         return _unsized(self)
 
     @property
+    def is_trainer(self) -> bool:
+        """Whether the trainer's own model generates, with no engine beside it."""
+        return self.engine is RolloutEngine.TRANSFORMERS
+
+    @property
     def keeps_cache(self) -> bool:
         """Whether the KV cache stays on the card while the trainer works."""
         return not self.frees_memory or self.sleeps_with_cache

@@ -82,7 +82,8 @@ class CopyOfLaunch:
     @property
     def told_release(self) -> ReleaseChoice | None:
         """The release of a copy that the launch lies beside and that cannot be read."""
-        unread = None if self._fork is not None else self._unread(BUNDLED[-1])
+        renames = self._fork is not None and self._fork.renames
+        unread = None if renames else self._unread(BUNDLED[-1])
         return None if unread is None else unread.release
 
     def _unread(self, version: str) -> "UnreadCopy | None":

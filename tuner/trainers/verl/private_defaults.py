@@ -247,14 +247,15 @@ def _read(file: FilePath, config: str) -> _Reading:
     with file_names_read() as names, contextlib.suppress(UnsupportedError):
         try:
             tree = composed(file, file_of(config)[1])
-            oldest = oldest_by_code(file.parent.parent.parent, config)
-            likeness = likest(tree, config, oldest=oldest)
+            likeness = likest(tree, config)
         except InputError as fault:
             from tuner.trainers.verl.unread_copy import likeness_in_part  # which is seldom
 
             error, in_part = fault, likeness_in_part(file, config)
         else:
-            if likeness.shares_most:
+            if likeness.shares_most:  # by its keys alone: the release of its code may have many more
+                oldest = oldest_by_code(file.parent.parent.parent, config)
+                likeness = likest(tree, config, oldest=oldest) if oldest else likeness
                 private = PrivateDefaults(file=file, tree=tree, likeness=likeness)
     states = _states({*names, str(file)})
     if private is not None:
