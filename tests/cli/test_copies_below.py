@@ -96,7 +96,7 @@ def test_a_release_that_no_copy_is_of_is_taken_as_it_is_where_it_is_asked_for(re
 
 @pytest.mark.parametrize("marks", [("README.md", ".gitignore"), ("README.md", "LICENSE"), ("README.md",), ()])
 def test_a_copy_below_the_top_of_an_archive_of_a_repository(tmp_path: Path, marks: tuple[str, ...]) -> None:
-    """An archive that is unpacked has no ``.git``: its top is told by the files that only such a folder has."""
+    """An unpacked archive has no ``.git``: its top is told by the files that only such a folder has."""
     (tmp_path / "agent").mkdir()
     (tmp_path / "agent" / "train.sh").write_text(LAUNCH)
     for name in marks:
