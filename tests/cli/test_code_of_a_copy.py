@@ -979,8 +979,11 @@ def test_adapters_that_a_copy_of_a_release_without_them_makes(
     (repository / "verl" / "trainer" / "ppo" / "ray_trainer.py").write_text(trainer)
     launch = f"{LAUNCH} actor_rollout_ref.model.lora_rank=32"
     write(repository, workers=ADAPTS if adapts else "pass\n", launch=launch, defaults=dict(defaults))
-    workload = advice(repository)["workload"]
+    answer = advice(repository)
+    workload = answer["workload"]
 
+    own = answer["premises"]["keys_of_copy"]
+    assert ("actor_rollout_ref.model.lora_rank" in own) is not adapts  # one that is read is not named as lost
     lora = workload["actor"]["engine"]["lora"]
     assert (lora is not None and lora["rank"] == 32) is adapts
     # the actor without its adapters is the reference only where the trainer of the copy has it so

@@ -36,6 +36,11 @@ _OF_ADAPTERS = {
     "target_modules": "{}.model.target_modules",
     "exclude_modules": "{}.model.exclude_modules",
 }
+#: The meanings that a copy may have a key for where its release has none.
+_OWN_MEANINGS = (
+    *("rollout.max_model_tokens", "rollout.max_sequences", "kl_in_reward"),
+    *(f"{role}.{name}" for role in ("model", "critic") for name in _OF_ADAPTERS),
+)
 
 
 class CopyFacts(Struct, frozen=True, kw_only=True):
@@ -70,6 +75,11 @@ class CopyFacts(Struct, frozen=True, kw_only=True):
     actor_saves_model_alone: bool = False  # rank 0 writes the whole model, and nobody the optimizer
     critic_saves_model_alone: bool = False
     liger_refuses: bool = False  # Liger stops with the transformers that the repository asks for
+
+    @property
+    def keys(self) -> frozenset[str]:
+        """The keys of the copy that are read here although its release has none such."""
+        return frozenset(key for meaning in _OWN_MEANINGS if (key := self.key(meaning)) is not None)
 
     def key(self, meaning: str) -> str | None:
         """The key of a meaning that the copy reads, whatever its release does."""

@@ -7,6 +7,7 @@ from tuner.inputs.settings import Settings
 from tuner.inputs.tree import contains, split_key
 from tuner.trainers.key_facts import KeyKind
 from tuner.trainers.verl.added_parts import HOW_IT_LOADS
+from tuner.trainers.verl.copy_facts import copy_facts
 from tuner.trainers.verl.coverage.tables import PPO_COVERAGE
 from tuner.trainers.verl.defaults import FINE_TUNING_CONFIGS, PPO_CONFIGS, has_config, read_defaults
 from tuner.trainers.verl.recipes import RECIPES
@@ -35,6 +36,7 @@ def keys_of_copy(settings: Settings, version: str, code: "TrainerCode | None" = 
     released += [recipe.tree for recipe in RECIPES]
     own = [key for key in keys if not any(contains(tree, split_key(key)) for tree in released)]
     counted = {key for factor in settings.batch_factors for key in factor.keys}
+    counted |= copy_facts(settings).keys
     own = [key for key in own if key not in counted]
     return tuple(key for key in own if PPO_COVERAGE.classification(key, version).kind not in _KNOWN)
 
