@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from tests.workloads import grpo_7b
+from tests.workloads import grpo_7b, static
 from tuner.rules.case import Case
 from tuner.rules.memory import offload_not_needed
 from tuner.workload import Workload
@@ -40,3 +40,11 @@ def test_a_cache_that_is_needed_is_left_alone() -> None:
     """With fewer sequences at a time generation takes longer than the states on their way."""
     job = offloaded(prompts=2048, fraction=0.85)
     assert offload_not_needed.check(Case.of(job, headroom=HEADROOM)) is None
+
+
+def test_of_a_job_that_lacks_memory_nothing_is_said() -> None:
+    """Not even where the phase that lacks it has the states on the card anyway."""
+    large = offloaded(prompts=32, fraction=0.4)
+    large = large.with_actor(update=static(32))
+    assert Case.of(large, headroom=HEADROOM).short() is not None
+    assert offload_not_needed.check(Case.of(large, headroom=HEADROOM)) is None
