@@ -81,6 +81,11 @@ class Fork(Struct, frozen=True, kw_only=True):
         return not self.configs and not self.renames
 
     @property
+    def installs_verl(self) -> bool:
+        """Whether verl is a package beside it, which a repository pins, and no code of its own."""
+        return bool(self.configs) and not self.renames
+
+    @property
     def renames(self) -> bool:
         """Whether its keys are other than verl's."""
         return bool(self.keys)
