@@ -34,8 +34,10 @@ def composed(file: FilePath, choices: Mapping[str, str] = NO_CHOICES) -> Tree:
 
 def composed_with_generated(
     file: FilePath, choices: Mapping[str, str] = NO_CHOICES
-) -> tuple[Tree, tuple[Path, ...]]:
+) -> tuple[Tree, tuple[Path, ...]] | None:
     """A configuration with the sections whose files are missing taken from its generated form beside it.
+
+    None where that is not there, or lacks one of them.
 
     A repository that ignores ``data/`` loses verl's ``config/data`` with it, and keeps
     ``_generated_ppo_trainer.yaml``, which has every section as it was composed.
@@ -45,16 +47,19 @@ def composed_with_generated(
         choices: of config groups, as for :func:`composed`.
 
     Raises:
-        InputError: there is no generated form, or it lacks one of the sections.
+        InputError: a file is malformed.
 
     Source: verl 0.5.0 ``scripts/generate_trainer_config.sh``.
     """
+    generated = file.with_name(f"_generated_{file.name}")
+    if not is_there(generated, FilePath.is_file):
+        return None
     lost: list[Path] = []
     tree = _Composer(file.parent, choices, lost, _AbsentError).tree(read_yaml(file), "", ())
-    whole = read_yaml(file.with_name(f"_generated_{file.name}")).tree
+    whole = read_yaml(generated).tree
     for section in lost:
         if not section or not contains(whole, section):
-            raise InputError(_("nothing beside the configuration has what is missing of it"))
+            return None
         tree = merged(nested(section, lookup(whole, section)), tree)
     return tree, tuple(lost)
 

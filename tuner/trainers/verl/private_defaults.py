@@ -265,7 +265,9 @@ def _tree(file: FilePath, config: str) -> tuple[Tree, tuple[Path, ...]]:
         return composed(file, file_of(config)[1]), ()
     except InputError:
         with contextlib.suppress(InputError):
-            return composed_with_generated(file, file_of(config)[1])
+            whole = composed_with_generated(file, file_of(config)[1])
+            if whole is not None:
+                return whole
         raise
 
 
