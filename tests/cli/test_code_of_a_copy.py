@@ -1021,3 +1021,38 @@ def test_an_option_of_a_model_that_there_is_adds_none(
     answer = advice(repository, "--verl-version", "0.5.0")
     assert (key.split("=")[0] in {part["key"] for part in answer["left_out"]}) is named
     assert bool(answer["memory"]["doubts"]) is named
+
+
+ADAPTS = """class ActorRolloutRefWorker:
+    def _build_model_optimizer(self):
+        if self.config.model.get("lora_rank", 0) > 0:
+            actor_module = get_peft_model(actor_module, LoraConfig(r=self.config.model.lora_rank))
+"""
+MAKES_REFERENCE = """class RayPPOTrainer:
+    def init_workers(self):
+        ref_policy_cls = RayClassWithInitArgs(self.role_worker_mapping[Role.RefPolicy], role="ref")
+"""
+IN_ACTOR = '        self.ref_in_actor = self.config.actor_rollout_ref.model.get("lora_rank", 0) > 0\n'
+
+
+@pytest.mark.parametrize("adapts", [True, False])
+@pytest.mark.parametrize("trainer", [MAKES_REFERENCE, MAKES_REFERENCE + IN_ACTOR])
+def test_adapters_that_a_copy_of_a_release_without_them_makes(
+    repository: Path, adapts: bool, trainer: str
+) -> None:
+    """verl 0.3.0.post1 has no adapters; copies of it and of older ones have taken them over from 0.4."""
+    defaults = deepcopy(read_defaults("0.3.0.post1", "ppo_trainer").tree)
+    defaults["actor_rollout_ref"]["model"]["lora_rank"] = 0
+    (repository / "verl" / "trainer" / "ppo").mkdir()
+    (repository / "verl" / "trainer" / "ppo" / "ray_trainer.py").write_text(trainer)
+    launch = f"{LAUNCH} actor_rollout_ref.model.lora_rank=32"
+    write(repository, workers=ADAPTS if adapts else "pass\n", launch=launch, defaults=dict(defaults))
+    answer = advice(repository)
+    workload = answer["workload"]
+
+    own = answer["premises"]["keys_of_copy"]
+    assert ("actor_rollout_ref.model.lora_rank" in own) is not adapts  # one that is read is not named as lost
+    lora = workload["actor"]["engine"]["lora"]
+    assert (lora is not None and lora["rank"] == 32) is adapts
+    # the actor without its adapters is the reference only where the trainer of the copy has it so
+    assert workload["reference"]["separate"] is (not adapts or trainer == MAKES_REFERENCE)

@@ -117,6 +117,30 @@ def test_a_configuration_that_cannot_be_composed_is_the_headline(repository: Pat
     assert answer["combination"] is None
 
 
+@pytest.mark.parametrize(
+    ("generated", "section", "read"),
+    [(True, "house: 1", True), (False, "house: 1", False), (True, "house: [1", False)],
+)
+def test_a_section_that_only_the_generated_configuration_has(
+    repository: Path, generated: bool, section: str, read: bool
+) -> None:
+    """A repository that ignores ``data/`` loses ``config/data``; what is malformed is no matter of that."""
+    config = repository / "verl" / "trainer" / "config"
+    (config / "model").mkdir(parents=True)
+    (config / "model" / "house.yaml").write_text(section)
+    whole = dict(read_defaults("0.5.0", "ppo_trainer").tree)
+    if generated:
+        (config / "_generated_ppo_trainer.yaml").write_text(yaml.safe_dump(whole))
+    listed = {"defaults": [{"data@data": "legacy_data"}, {"model@house": "house"}, "_self_"]}
+    own = {name: part for name, part in whole.items() if name != "data"}
+    (config / "ppo_trainer.yaml").write_text(yaml.safe_dump(listed | own))
+    answer = advice(repository)
+    text = " ".join(run("advise", str(repository / "run.sh"), "--gpu", "h100-sxm").out.split())
+
+    assert (answer["verdict"] != "cannot_say") is read
+    assert ("not here: data, whose files are not in this checkout" in text) is read
+
+
 @pytest.mark.parametrize("names", [(), ("__init__.py",)])
 def test_a_package_without_a_trainer_refuses_nothing(repository: Path, names: tuple[str, ...]) -> None:
     (repository / "verl").rename(repository / "house")

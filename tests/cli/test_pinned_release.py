@@ -173,3 +173,22 @@ def test_a_launch_of_an_early_release_is_not_refused_for_what_a_late_one_lacks(t
     assert answer["verdict"] != "will_not_start"
     newest = run("advise", str(tmp_path / "run.sh"), "--gpu", "h100-sxm", "--verl-version", "0.9.1")
     assert newest.out.startswith("WILL NOT START")
+
+
+@pytest.mark.parametrize(
+    ("own", "release"),
+    [
+        # rLLM has verl installed; verl-agent has a copy of its own, whatever lies beside it
+        ("-m rllm.trainer.verl.train_agent_ppo rllm.agent.max_steps=4", "0.6.1"),
+        ("-m verl.trainer.main_ppo env.env_name=Webshop env.max_steps=4", "0.4.0"),
+    ],
+)
+def test_a_pin_tells_the_release_of_a_project_that_installs_verl(
+    tmp_path: Path, own: str, release: str
+) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "pyproject.toml").write_text('[project.optional-dependencies]\nverl = ["verl==0.6.1"]\n')
+    launch = PPO.replace("-m verl.trainer.main_ppo", own)
+    (tmp_path / "run.sh").write_text(launch)
+    told = json.loads(run("advise", str(tmp_path / "run.sh"), "--gpu", "h100-sxm", "-f", "json").out)
+    assert told["premises"]["release"] == release

@@ -251,6 +251,12 @@ def _basis(answer: Consultation) -> Rows:
         yield _("laid on"), shown_path(answer.loaded.base.laid_on)
     if settings.default_origin.location is not None:
         yield _("laid on"), str(settings.default_origin.location)
+    if lacks := answer.loaded.base.lacks:
+        text = _(
+            "{sections}, whose files are not in this checkout, without which Hydra stops: taken from the "
+            "generated configuration beside them"
+        )
+        yield _("not here"), text.format(sections=listed(lacks))
 
 
 def _of_script(answer: Consultation, *, most: int | None = None) -> Rows:

@@ -53,6 +53,7 @@ class Base(Struct, frozen=True, kw_only=True):
     keys: tuple[str, ...] = ()  # a file that holds only what differs is laid on the same one by these
     checkout: str = ""  # the version that the trainer's own tree tells, where the configuration is read there
     installed: bool = False  # that tree is the installed package
+    lacks: tuple[str, ...] = ()  # sections whose files that tree lacks; its generated configuration has them
     laid_on: str = ""  # the file that the launch's program names, where that is in the tree
     missing: MissingConfiguration | None = None  # the user's own that a launch names in its place
 

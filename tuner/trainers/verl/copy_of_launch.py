@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from tuner.inputs.tree import dotted
 from tuner.trainers.bundled_releases import ReleaseChoice
 from tuner.trainers.protocol import Base
 from tuner.trainers.verl.defaults_list import Composition
@@ -95,8 +96,10 @@ class CopyOfLaunch:
 
     def stated_in(self, base: Base, version: str) -> Base:
         """The base with what the copy says of its version, where a copy's configuration is read."""
-        private = None if self._fork is not None else self.on(version)
-        if private is None:
+        private = self.on(version)
+        if private is not None and private.lacks:
+            base = replace(base, lacks=tuple(map(dotted, private.lacks)))
+        if private is None or self._fork is not None:
             return base
         if self._around(version) is not None:
             return replace(base, checkout=private.told_version)

@@ -368,6 +368,8 @@ def batches_by_reference_keys(source: ReleaseSettings) -> bool:
 
 def _is_adapter(source: ReleaseSettings, actor: Engine) -> bool:
     """Whether the reference is the actor itself; since 0.7.1 either spelling of the rank decides."""
+    if source.copy.reference_beside_adapters:
+        return False
     if actor.lora is not None:
         return actor.backend is not Backend.MEGATRON or source.since("0.7.1")
     return source.since("0.7.1") and has_adapters(source)

@@ -302,8 +302,10 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         likeness = self.copy.likeness()
         if likeness is None and self.required is None and (told := self.copy.told_release) is not None:
             return told
-        nothing_tells = self.fork is None and likeness is None and self.required is None
-        if nothing_tells and (pinned := pinned_release(self.folder, self.installed)) is not None:
+        unread = likeness is None and self.required is None
+        nothing_tells = self.fork is None and unread
+        by_package = nothing_tells or (unread and self.fork is not None and self.fork.installs_verl)
+        if by_package and (pinned := pinned_release(self.folder, self.installed)) is not None:
             return pinned
         if self.started.fine_tunes and likeness is None:
             from tuner.trainers.verl.fine_tuning_config import told_by_program
