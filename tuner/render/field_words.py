@@ -33,6 +33,7 @@ _WORDS = {
     "clones_logits": N_("the cross entropy works on a copy of the logits"),
     "cluster": N_("GPUs"),
     "collections": N_("collections of garbage around a weight sync"),
+    "collects_again": N_("garbage is collected once more where much is freed"),
     "collects_garbage": N_("garbage is collected each time weights or states move to the host or back"),
     "compiled": N_("the entropy is computed by compiled kernels"),
     "controller": N_("processes that hold a step's batch"),

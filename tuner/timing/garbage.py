@@ -10,7 +10,9 @@ from tuner.workload import RolloutEngine, Workload
 def sync_collections_seconds(workload: Workload) -> float:
     """What is collected while weights are handed over: by the worker, and by the engine's once it has them.
 
-    The engine's worker collects beside the trainer's: the longer one counts.
+    The engine's worker collects beside the trainer's: the longer one counts. Where the weights left for the
+    host behind the update, what was freed went with them, and the first call finds nothing that makes it
+    collect again.
 
     Source: verl 0.7.1 to 0.9.0 ``workers/rollout/vllm_rollout/bucketed_weight_transfer.py`` (``_cleanup`` of
     sender and receiver), ``vllm_rollout.py`` (``await future``).
@@ -18,7 +20,8 @@ def sync_collections_seconds(workload: Workload) -> float:
     sync = workload.weight_sync
     once = _of_the_worker(workload)
     beside = max(once, _of_the_engine(workload)) if sync.receiver_collects else 0.0
-    return sync.collections * once + beside
+    again = sync.collects_again and not workload.actor.engine.param_offload
+    return (sync.collections + again) * once + beside
 
 
 def sleep_collection_seconds(workload: Workload) -> float:

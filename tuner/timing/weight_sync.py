@@ -117,19 +117,25 @@ def _sent_bytes(workload: Workload) -> int:
 def tensor_seconds(workload: Workload) -> float:
     """What the host spends on every tensor, whatever its size: cutting, putting together, finding its place.
 
-    As far as the card is not busy longer with gathering and loading them.
+    As far as the card is not busy longer with gathering and loading them. Where a trainer waits until the
+    engine has loaded a bucket, neither side's card works meanwhile for the other's host.
+
+    Source: verl 0.7.1 ``workers/rollout/vllm_rollout/bucketed_weight_transfer.py`` (``receive_weights``
+    answers, then loads), 0.8.0 to 0.9.1 there (loads, then answers).
     """
-    engine = workload.actor.engine
+    engine, sync = workload.actor.engine, workload.weight_sync
+    tensors = sent_tensors(workload)
+    placing = tensors * assume.LOAD_TENSOR_S
     if engine.backend is Backend.FSDP and sent_parameters(workload) < workload.model.parameters:
-        return adapter_collecting_seconds(workload) + sent_tensors(workload) * assume.LOAD_TENSOR_S
-    one_by_one = engine.parallel.shard > 1 and not workload.weight_sync.gathers_whole_model
-    seconds_per_tensor = assume.LOAD_TENSOR_S
-    if engine.backend is not Backend.MEGATRON and one_by_one:
-        seconds_per_tensor += assume.JOIN_TENSOR_S + (
-            assume.CUT_TENSOR_S if engine.backend is Backend.FSDP else 0.0
-        )
-    copying_s = trainer_gather_seconds(workload) + engine_load_seconds(workload)
-    return max(0.0, sent_tensors(workload) * seconds_per_tensor - copying_s)
+        return adapter_collecting_seconds(workload) + placing
+    joining = 0.0
+    if engine.backend is not Backend.MEGATRON and engine.parallel.shard > 1 and not sync.gathers_whole_model:
+        cut = assume.CUT_TENSOR_S if engine.backend is Backend.FSDP else 0.0
+        joining = tensors * (assume.JOIN_TENSOR_S + cut)
+    gathering, loading = trainer_gather_seconds(workload), engine_load_seconds(workload)
+    if sync.bucket_bytes and not sync.engine_buckets:
+        return max(0.0, joining - gathering) + max(0.0, placing - loading)
+    return max(0.0, joining + placing - gathering - loading)
 
 
 def adapter_collecting_seconds(workload: Workload) -> float:
