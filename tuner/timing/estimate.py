@@ -171,8 +171,10 @@ def _with_ranges(time: PhaseTime, batch: Batch, parts_of: Callable[[Batch], Part
 
 
 def _falling_asleep(generated: PhaseTime, workload: Workload) -> PhaseTime:
-    """Generation with the engine's falling asleep at its end."""
-    asleep = falling_asleep_parts(workload)
+    """Generation with the engine's falling asleep at its end, as often as new weights wake it up."""
+    filtered = workload.batch.group_filter
+    times = workload.batch.filter_rounds if filtered is not None and filtered.sends_weights else 1
+    asleep = {cause: times * seconds for cause, seconds in falling_asleep_parts(workload).items()}
     if not asleep:
         return generated
     parts = (*generated.parts, *asleep.items())
