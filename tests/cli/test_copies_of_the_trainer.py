@@ -414,6 +414,26 @@ def test_a_project_on_a_later_copy_that_cannot_be_composed(repository: Path) -> 
     assert advice(repository)["premises"]["release"] == "0.5.0"
 
 
+def test_what_a_copy_of_a_project_reads_beyond_it_is_named(repository: Path) -> None:
+    config = repository / "verl" / "trainer" / "config"
+    config.mkdir()
+    own = {**read_defaults("0.3.0.post1", "ppo_trainer").tree, "max_turns": 10, "retriever": {"topk": 3}}
+    (config / "ppo_trainer.yaml").write_text(yaml.safe_dump(own))
+    (repository / "verl" / "trainer" / "main_ppo.py").write_text(
+        "read(config.max_turns, config.retriever, config.do_search, data.max_start_length)\n"
+        "read(data.max_obs_length)\n"
+    )
+    (repository / "verl" / "workers" / "fsdp_workers.py").write_text(
+        'every = optim_config.get("switch_block_every", 100)\n'
+    )
+    script = repository / "run.sh"
+    added = " max_turns=2 retriever.topk=3 +actor_rollout_ref.actor.optim.switch_block_every=50"
+    script.write_text(LAUNCH.replace("rollout.temperature=0", "rollout.temperature=1") + added)
+    premises = advice(repository)["premises"]
+    assert "read as Search-R1" in [remark["text"] for remark in premises["script_remarks"]]
+    assert premises["keys_of_copy"] == ["actor_rollout_ref.actor.optim.switch_block_every"]
+
+
 def optimizer_bytes(answer: dict[str, Any]) -> int:
     (update,) = (phase for phase in answer["memory"]["phases"] if phase["phase"] == "update_actor")
     terms = [moment["terms"] for moment in update["moments"]]

@@ -27,6 +27,7 @@ def test_a_model_that_generates_by_itself(tmp_path: Path) -> None:
     codes = {finding["code"] for finding in answer["findings"]}
     assert not {code for code in codes if code.startswith("ROL")}
     assert [part["key"] for part in answer["left_out"]] == [f"{ROLE}.rollout.name"]
+    assert "gpu_memory_utilization" not in json.dumps(answer["premises"]["resting_on_defaults"])
     phases = {phase["phase"]: phase for phase in answer["memory"]["phases"]}
     assert not {"update_weights", "wake_up"} & set(phases)
     (generation,) = phases["rollout"]["moments"]

@@ -456,7 +456,8 @@ def test_a_key_that_an_override_adds_again_is_one_of_the_copy(repository: Path) 
     finding = next(item for item in answer(str(script))["findings"] if item["code"] == "CFG160")
 
     assert finding["message"] == (
-        f"+data.house_prompts adds a key that {repository.name}/verl has: Hydra refuses it"
+        f"+data.house_prompts adds a key that {repository.name}/verl has: "
+        "Hydra refuses it until the + there is taken away"
     )
 
 

@@ -22,7 +22,7 @@ from tuner.render.memory_report import MemoryReport, memory_report
 from tuner.render.publication import extended, publish
 from tuner.render.time_report import StepTimeReport
 from tuner.render.words import shown_overrides
-from tuner.workload import Phase
+from tuner.workload import Batching, Phase
 
 
 class FindingReport(Struct, frozen=True, kw_only=True):
@@ -112,6 +112,15 @@ publish(
     text="One way in which the job may run, since what its release does is not known.",
 )
 publish(ReleaseRange, "ReleaseReport")
+publish(
+    Batching,  # without what only decides which sizes are proposed
+    "Batching",
+    "dynamic",
+    "token_budget",
+    "micro_batch_sequences",
+    "hard_limit",
+    defaults={"hard_limit": True},
+)
 
 
 def finding_report(item: Recommendation) -> FindingReport:

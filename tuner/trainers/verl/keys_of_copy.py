@@ -10,6 +10,7 @@ from tuner.trainers.verl.added_parts import HOW_IT_LOADS
 from tuner.trainers.verl.copy_facts import copy_facts
 from tuner.trainers.verl.coverage.tables import PPO_COVERAGE
 from tuner.trainers.verl.defaults import FINE_TUNING_CONFIGS, PPO_CONFIGS, has_config, read_defaults
+from tuner.trainers.verl.forks import project_named
 from tuner.trainers.verl.recipes import RECIPES
 
 if TYPE_CHECKING:
@@ -28,7 +29,8 @@ def keys_of_copy(settings: Settings, version: str, code: "TrainerCode | None" = 
         version: the release that the copy is read as.
         code: of the copy, which may read keys that its configuration lacks.
     """
-    if not settings.defaults_of or settings.program is not None:
+    fork = None if settings.program is None else project_named(settings.program.name)
+    if not settings.defaults_of or (settings.program is not None and (fork is None or fork.renames)):
         return ()
     keys = [key for key in settings.user_keys if _differs(settings, key)]
     if code is not None and code.has_trainer:
@@ -36,6 +38,7 @@ def keys_of_copy(settings: Settings, version: str, code: "TrainerCode | None" = 
     configs = [config for config in (*PPO_CONFIGS, *FINE_TUNING_CONFIGS) if has_config(version, config)]
     released = [read_defaults(version, config).tree for config in configs]
     released += [recipe.tree for recipe in RECIPES]
+    released += [] if fork is None else [fork.laid_on]  # which a note of the project speaks of
     own = [key for key in keys if not any(contains(tree, split_key(key)) for tree in released)]
     counted = {key for factor in settings.batch_factors for key in factor.keys}
     counted |= copy_facts(settings).keys

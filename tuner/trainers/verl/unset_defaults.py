@@ -37,6 +37,8 @@ _OF_TRAINING = (
     "actor.token_budget",
     "actor.micro_batch",
 )
+#: What an engine beside the trainer reads, and transformers in the trainer does not.
+_OF_ENGINE = ("rollout.memory_fraction", "rollout.tensor_parallel")
 _BATCHING = {True: "actor.token_budget", False: "actor.micro_batch"}
 _QUANTITIES = {
     "batch.max_prompt_tokens": Quantity.MAX_PROMPT_TOKENS,
@@ -71,6 +73,8 @@ def resting_on_defaults(
     unread = _unread_by_megatron(version) if megatron else ()
     if not workload.actor.engine.modelled:
         unread = _OF_TRAINING
+    if workload.rollout is not None and workload.rollout.is_trainer:
+        unread = (*unread, *_OF_ENGINE)
     for meaning in (*_DECISIVE, _BATCHING[workload.actor.update.batching.dynamic]):
         name = key(meaning, version, program) if meaning in KEYS else None
         origin = None if name is None else settings.origin(name)

@@ -27,6 +27,11 @@ def forks() -> tuple[Fork, ...]:
     return tuple(sorted(projects, key=lambda fork: fork.name.lower()))
 
 
+def project_named(name: str) -> Fork | None:
+    """The project of a name; None of one that no table has."""
+    return next((fork for fork in forks() if fork.name == name), None)
+
+
 def recognise(program: str, config_name: str | None, keys: Collection[Path]) -> Fork | None:
     """The project that a launch is for: by its program, else by a configuration, else by its keys.
 

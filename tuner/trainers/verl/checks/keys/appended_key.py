@@ -8,6 +8,7 @@ The override is the same without the sign.
 Why it matters
 --------------
 Hydra adds only what is missing, and stops with an error before verl has started.
+An override behind it that says the same without the sign does not help: the one with the sign has to go.
 
 When it does not apply
 ----------------------
@@ -61,9 +62,9 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
             yield report(
                 RULE,
                 settings,
-                _("+{key} adds a key that {release} has: Hydra refuses it").format(
-                    key=key, release=settings.defaults_of or workload.release
-                ),
+                _(
+                    "+{key} adds a key that {release} has: Hydra refuses it until the + there is taken away"
+                ).format(key=key, release=settings.defaults_of or workload.release),
                 keys=[key],
                 overrides=[assign(settings, key, value)],
             )
