@@ -28,7 +28,6 @@ ARGUED: dict[str, tuple[tuple[str, str], ...]] = {
     "a finding as a report has it: rule, finding and price in one row, overrides without what is secret": (
         ("FindingReport", "Recommendation"),
         ("FindingReport", "Refusal"),
-        ("FindingReport", "Rule"),
         ("FindingReport", OFFER),
     ),
     "what is known of a project, and what of it settings need whatever trainer they are for": (
@@ -40,7 +39,6 @@ ARGUED: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "the premises of one answer, of one side of two, of one input of many: each a selection of its own": (
         ("JudgedFor", "PremisesReport"),
-        ("JudgedFor", "SideReport"),
         ("HeadContext", "SideReport"),
     ),
     "a change before its price, after it, in a block, beside one, where a launch is refused, memory ran "

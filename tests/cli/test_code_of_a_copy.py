@@ -336,6 +336,67 @@ def test_a_program_that_calls_the_validation_in_place_of_the_training(
     assert ("update_actor" in {phase["phase"] for phase in answer["memory"]["phases"]}) is not only
 
 
+LOOP = """class RayPPOTrainer:
+    def __init__(self, config):
+        self.config = config
+
+    def init_workers(self):
+        self.actor_rollout_wg = self.spawn()
+
+    def fit(self):
+        batch = self.actor_rollout_wg.generate_sequences(batch)
+        self.actor_rollout_wg.update_actor(batch)
+"""
+ASKS = """from verl.trainer.ppo.ray_trainer import RayPPOTrainer
+
+class Asking(RayPPOTrainer):
+    def ask(self):
+        return self.actor_rollout_wg.generate_sequences(batch)
+
+    def fit(self):
+        FIT
+
+def main(config):
+    ray.get(main_task.remote(config))
+
+def main_task(config):
+    from verl.trainer.ppo.ray_trainer import RayPPOTrainer
+
+    trainer = MADE(config)
+    trainer.init_workers()
+    trainer.CALLED()
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "called", "fit", "only"),
+    [
+        ("Asking", "ask", "pass", True),
+        ("Asking", "fit", "self.ask()", True),  # the copy's own in place of the training
+        ("Asking", "fit", "super().fit()", False),
+        ("Asking", "ask", "pass; self.fit()", True),  # nobody calls it
+        ("RayPPOTrainer", "fit", "pass", False),
+        ("Elsewhere", "fit", "pass", False),  # nobody sees what it does
+    ],
+)
+def test_a_program_that_generates_and_never_updates(
+    repository: Path, made: str, called: str, fit: str, only: bool
+) -> None:
+    (repository / "verl" / "trainer" / "ppo").mkdir()
+    (repository / "verl" / "trainer" / "ppo" / "ray_trainer.py").write_text(LOOP)
+    program = ASKS.replace("MADE", made).replace("CALLED", called).replace("FIT", fit)
+    (repository / "verl" / "trainer" / "ask.py").write_text(program)
+    write(repository, workers=BALANCES, launch=LAUNCH.replace("main_ppo", "ask"))
+    answer = advice(repository, "--verl-version", "0.3.0.post1")
+
+    assert answer["validates_only"] is only
+    assert ("update_actor" in {phase["phase"] for phase in answer["memory"]["phases"]}) is not only
+    shown = run(
+        "advise", str(repository / "run.sh"), "--gpu", "h100-sxm", "--verl-version", "0.3.0.post1"
+    ).out
+    assert ("  generates only: no update runs\n" in shown) is only
+
+
 DIVIDES = """class DataParallelPPOActor:
     def update_policy(self, data):
         self.gradient_accumulation = self.config.ppo_mini_batch_size // self.config.ppo_micro_batch_size
@@ -923,6 +984,11 @@ OWN_JUDGE = """class RewardModelWorker:
     def build(self):
         self.judge = AutoModel.from_pretrained(self.config.judge_path)
 """
+# as verl 0.3.0.post1 workers/fsdp_workers.py:380 has it; ``critic.fsdp_config`` stands at the wrong place
+BUILT_BY_SECTION = """class ActorRolloutRefWorker:
+    def build(self):
+        self.ref_module_fsdp = self._build_model_optimizer({section}=self.config.ref.{section})
+"""
 
 
 @pytest.mark.parametrize(("program", "named"), [("main_ppo", True), ("main_generation", False)])
@@ -943,6 +1009,8 @@ def test_what_another_program_of_the_copy_makes_is_no_part_of_the_launch(
         (OWN_REWARD, TIMEOUT, "reward_model.rm_coef=1.0", False),
         (OWN_REWARD, TIMEOUT, "reward_model.rm_type=normal", False),
         (OWN_REWARD, OWN_JUDGE, "reward_model.judge_path=judge", True),
+        ("pass\n", BUILT_BY_SECTION.format(section="fsdp_config"), "critic.fsdp_config.offload=True", False),
+        ("pass\n", BUILT_BY_SECTION.format(section="house_model"), "critic.house_model.offload=True", True),
     ],
 )
 def test_an_option_of_a_model_that_there_is_adds_none(

@@ -83,7 +83,8 @@ class CopyOfLaunch:
     @property
     def told_release(self) -> ReleaseChoice | None:
         """The release of a copy that the launch lies beside and that cannot be read."""
-        unread = None if self._fork is not None else self._unread(BUNDLED[-1])
+        renames = self._fork is not None and self._fork.renames
+        unread = None if renames else self._unread(BUNDLED[-1])
         return None if unread is None else unread.release
 
     def _unread(self, version: str) -> "UnreadCopy | None":
@@ -141,6 +142,11 @@ class CopyOfLaunch:
     @property
     def _code_around(self) -> "TrainerCode | None":
         return self._copies.code_around(Path(self._folder)) if self._folder else None
+
+    @property
+    def has_code(self) -> bool:
+        """Whether a copy of verl lies around the launch, or its configuration does."""
+        return self._code_around is not None or self._around(BUNDLED[-1]) is not None
 
     @property
     def _may_be(self) -> bool:

@@ -29,6 +29,7 @@ from tuner.trainers.verl.trainer_code.find import (
 
 if TYPE_CHECKING:
     from tuner.inputs.installed_packages import InstalledPackage
+    from tuner.trainers.bundled_releases import ReleaseChoice
     from tuner.trainers.verl.rollout_engine_versions import EnginePin
     from tuner.trainers.verl.trainer_code.package import TrainerCode
     from tuner.trainers.verl.unread_copy import UnreadCopy
@@ -81,6 +82,14 @@ class PrivateCopies:
 
             self._engine_pins[folder, installed, copy] = pinned_engines(folder, installed, copy)
         return self._engine_pins[folder, installed, copy]
+
+    def bounded_release(
+        self, folder: str, installed: "tuple[InstalledPackage, ...]"
+    ) -> "ReleaseChoice | None":
+        """The release that the files around a launch bound by what they ask for."""
+        from tuner.trainers.verl.pinned_release import bounded_release  # of launches that lie in a folder
+
+        return bounded_release(folder, installed, self.engine_pins(folder, installed, None))
 
     def newest_required(
         self, folder: str, installed: "tuple[InstalledPackage, ...]", package: str
@@ -238,14 +247,15 @@ def _read(file: FilePath, config: str) -> _Reading:
     with file_names_read() as names, contextlib.suppress(UnsupportedError):
         try:
             tree, lacks = _tree(file, config)
-            oldest = oldest_by_code(file.parent.parent.parent, config)
-            likeness = likest(tree, config, oldest=oldest)
+            likeness = likest(tree, config)
         except InputError as fault:
             from tuner.trainers.verl.unread_copy import likeness_in_part  # which is seldom
 
             error, in_part = fault, likeness_in_part(file, config)
         else:
-            if likeness.shares_most:
+            if likeness.shares_most:  # by its keys alone: the release of its code may have many more
+                oldest = oldest_by_code(file.parent.parent.parent, config)
+                likeness = likest(tree, config, oldest=oldest) if oldest else likeness
                 private = PrivateDefaults(file=file, tree=tree, likeness=likeness, lacks=lacks)
     states = _states({*names, str(file)})
     if private is not None and not private.lacks:
