@@ -19,9 +19,6 @@ STANDS = "tuner/render/checked/lines.py:_Stands"
 
 #: Why two classes have the same fields and are two all the same.
 ARGUED: dict[str, tuple[tuple[str, str], ...]] = {
-    "what a copy's program makes, where that is sure, and what of the models lies on a GPU": (
-        ("BuiltModels", "Residents"),
-    ),
     "The file that is sent is flat, and its settings are chosen by a module that knows nothing of the rest": (
         ("Bundle", "SentSettings"),
     ),

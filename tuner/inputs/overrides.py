@@ -8,10 +8,9 @@ from typing import Any
 from msgspec import Struct
 
 from tuner.enumeration import Enum
-from tuner.errors import InputError, Location
+from tuner.errors import InputError, Location, SweepError
 from tuner.inputs.convert import has_too_large
 from tuner.inputs.secrets import shown_override, taken_override
-from tuner.inputs.sweeps import MULTIRUN, SweepError, is_multirun, sweep_of, unsettled
 from tuner.inputs.tree import shown
 from tuner.language import N_, _
 
@@ -21,7 +20,8 @@ PROPOSED = "proposal"  # where overrides stand that nobody typed; no place that 
 CONFIG_NAME = ("--config-name", "-cn")
 _CONFIG_PATH = ("--config-path", "-cp")
 _CONFIG_DIR = ("--config-dir", "-cd")
-_FLAGS = frozenset({*MULTIRUN, "-r", "--run"})  # how often it runs; a sweep is told by its values
+_MULTIRUN = ("-m", "--multirun")
+_FLAGS = frozenset({*_MULTIRUN, "-r", "--run"})  # how often it runs; a sweep is told by its values
 CONFIG_OPTIONS = CONFIG_NAME + _CONFIG_PATH + _CONFIG_DIR  # the word behind them is their value
 _MAX_DEPTH = 64  # sections in one key
 _QUOTED_CHARACTERS = 60
@@ -83,7 +83,7 @@ def parse_overrides(arguments: Sequence[Argument]) -> Arguments:
             names one.
     """
     texts, config_name = _without_options(arguments)
-    overrides = _settled(texts, arguments)
+    overrides = _without_settled_sweeps(texts, arguments)
     return Arguments(
         overrides=tuple(item for item in overrides if not re.match(r"hydra(?:[./]|$)", item.key)),
         config_name=config_name,
@@ -128,7 +128,7 @@ def _without_options(arguments: Iterable[Argument]) -> tuple[list[Argument], str
     return texts, config_name
 
 
-def _settled(texts: Sequence[Argument], arguments: Sequence[Argument]) -> list[Override]:
+def _without_settled_sweeps(texts: Sequence[Argument], arguments: Sequence[Argument]) -> list[Override]:
     """The overrides, without sweeps of which a later override names one job.
 
     Raises:
@@ -145,7 +145,9 @@ def _settled(texts: Sequence[Argument], arguments: Sequence[Argument]) -> list[O
         overrides.append(override)
         sweeps = [sweep for sweep in sweeps if sweep.key != override.key]
     if sweeps:
-        raise unsettled(sweeps, multirun=is_multirun(argument.text for argument in arguments))
+        from tuner.inputs.sweeps import unsettled  # which is seldom
+
+        raise unsettled(sweeps, multirun=any(argument.text in _MULTIRUN for argument in arguments))
     return overrides
 
 
@@ -249,6 +251,8 @@ def _check(parsed: Any, text: str, place: Location) -> None:
             _("{shown} has no key").format(shown=_shown(text)), location=place, hint=_("write key=value")
         )
     if parsed.is_sweep_override():
+        from tuner.inputs.sweeps import sweep_of  # which is seldom
+
         raise sweep_of(parsed, text, place)
     if key.count(".") >= _MAX_DEPTH:
         raise _too_deep(text, place)

@@ -5,23 +5,13 @@ Source: Hydra 1.3 ``core/override_parser/types.py`` (``Override.is_sweep_overrid
 ``--multirun``).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from tuner.errors import InputError, Location
+from tuner.errors import InputError, Location, SweepError
 from tuner.inputs.secrets import shown_override
 from tuner.inputs.tree import shown
 from tuner.language import _
-
-MULTIRUN = ("-m", "--multirun")
-
-
-class SweepError(InputError):
-    """An override has several values; ``point`` is the same with one of them."""
-
-    def __init__(self, message: str, *, location: Location, key: str, point: str) -> None:
-        super().__init__(message, location=location, key=key)
-        self.point = point
 
 
 def sweep_of(parsed: Any, text: str, location: Location) -> SweepError:
@@ -50,13 +40,8 @@ def unsettled(sweeps: Sequence[SweepError], *, multirun: bool) -> InputError:
     )
 
 
-def is_multirun(words: Iterable[str]) -> bool:
-    """Whether a launch asks for a job for each value."""
-    return any(word in MULTIRUN for word in words)
-
-
 def _first_value(parsed: Any, written: str) -> str:
-    """One of the values, as it is written: the first; a word for one where they are not listed."""
+    """The first of the values, as it is written; a word for one where they are not listed."""
     if parsed.is_choice_sweep():
         values = [str(value) for value in parsed.sweep_string_iterator()]  # which may shuffle them
         return min(values, key=written.find)

@@ -19,9 +19,9 @@ def sync_collections_seconds(workload: Workload) -> float:
     """
     sync = workload.weight_sync
     once = _of_the_worker(workload)
-    beside = max(once, _of_the_engine(workload)) if sync.receiver_collects else 0.0
+    while_received = max(once, _of_the_engine(workload)) if sync.receiver_collects else 0.0
     again = sync.collects_again and not workload.actor.engine.param_offload
-    return (sync.collections + again) * once + beside
+    return (sync.collections + again) * once + while_received
 
 
 def sleep_collection_seconds(workload: Workload) -> float:
@@ -39,5 +39,5 @@ def _of_the_worker(workload: Workload) -> float:
 
 
 def _of_the_engine(workload: Workload) -> float:
-    """One of the process that has the engine; none of a heap that a collection leaves out."""
+    """Seconds of a collection in the process that has the engine; none of a heap that is left out of it."""
     return 0.0 if workload.generator.freezes_heap else assume.COLLECTION_S

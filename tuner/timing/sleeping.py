@@ -60,8 +60,8 @@ def given_back_seconds(workload: Workload) -> float:
     rollout = workload.generator
     if not rollout.colocated:
         return 0.0
-    kept = 0.0 if rollout.frees_memory else rollout.memory_fraction
-    left = (1 - kept) * workload.cluster.gpu.memory_bytes
+    cache_share = 0.0 if rollout.frees_memory else rollout.memory_fraction
+    left = (1 - cache_share) * workload.cluster.gpu.memory_bytes
     return assume.FREED_SHARE * left / assume.GIVEN_BACK_BYTES_PER_S
 
 

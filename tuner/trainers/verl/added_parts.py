@@ -5,12 +5,12 @@ makes a worker, loads weights or calls the rollout engine there, in statements t
 what a GPU holds or to what a step takes. Nothing is known of how much.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tuner.inputs.settings import AddedPart, Settings
-from tuner.inputs.tree import Path, Tree, contains, dotted, leaves, split_key
+from tuner.inputs.tree import Path, contains, dotted, leaves, split_key
 from tuner.trainers.verl.coverage.tables import PPO_COVERAGE
 from tuner.trainers.verl.defaults import PPO_CONFIGS, has_config, read_defaults
 from tuner.trainers.verl.recipes import RECIPES
@@ -77,16 +77,16 @@ def own_sections(settings: Settings, version: str) -> Iterator[tuple[Path, str]]
                 yield top, key
 
 
-def _released(version: str) -> list[Tree]:
+def _released(version: str) -> list[Mapping[str, Any]]:
     """What a release has, what the newest one has, and what recipes have."""
     versions = dict.fromkeys((version, BUNDLED[-1]))
-    trees = [
+    trees: list[Mapping[str, Any]] = [
         read_defaults(it, config).tree for it in versions for config in PPO_CONFIGS if has_config(it, config)
     ]
     return [dict(tree) for tree in (*trees, *(recipe.tree for recipe in RECIPES))]
 
 
-def _is_misplaced(section: Path, trees: list[Tree]) -> bool:
+def _is_misplaced(section: Path, trees: list[Mapping[str, Any]]) -> bool:
     """Whether it has the name of a section that a release has elsewhere in the same role, whose code it is.
 
     ``critic.fsdp_config`` is ``critic.model.fsdp_config`` at the wrong place, and adds nothing.

@@ -7,6 +7,7 @@ from typing import Any
 
 from tuner.dtypes import DType
 from tuner.errors import UnsupportedError
+from tuner.inputs.settings import Settings
 from tuner.language import _
 from tuner.model_shape import ModelShape
 from tuner.serving import sglang, tensorrt_llm, vllm
@@ -17,6 +18,8 @@ from tuner.trainers.verl.source import ReleaseSettings
 from tuner.units import GIB
 from tuner.versions import at_least
 from tuner.workload import Backend, Carrier, Engine, FractionOf, Rollout, RolloutEngine
+
+_OVERRIDDEN = "actor_rollout_ref.model.override_config"
 
 # verl 0.4.1, ``third_party/vllm``: its own copy of the worker of vLLM 0.6.3 takes a share of what its
 # profile run leaves free, and makes the cache when generation starts
@@ -199,3 +202,12 @@ def _trainer_buckets(source: ReleaseSettings, rollout: Rollout, carrier: Carrier
 def _serves_adapters(actor: Engine) -> bool:
     """Whether the rollout engine applies the adapters itself."""
     return actor.lora is not None and not actor.lora.merged_for_rollout
+
+
+def has_own_positions(settings: Settings) -> bool:
+    """Whether a rope scaling or another number of positions is set; under ``model_config`` with Megatron."""
+    overridden = (
+        *settings.section(_OVERRIDDEN).items(),
+        *settings.section(f"{_OVERRIDDEN}.model_config").items(),
+    )
+    return any(value is not None and ("rope" in name or "position" in name) for name, value in overridden)

@@ -17,10 +17,9 @@ from tuner.trainers.verl.fields.rollout_fields import (
     adjusts_sequences,
 )
 from tuner.trainers.verl.models_built import built_models
-from tuner.trainers.verl.positions import has_own_positions
 from tuner.trainers.verl.roles import trains_apart
 from tuner.trainers.verl.rollout_engine_versions import newest_allowed
-from tuner.trainers.verl.rollout_facts import memory_facts, sleep_level
+from tuner.trainers.verl.rollout_facts import has_own_positions, memory_facts, sleep_level
 from tuner.trainers.verl.rollout_names import ENGINES, engine_of_own_rollout
 from tuner.trainers.verl.source import ReleaseSettings
 from tuner.workload import Batch, Engine, Rollout, RolloutEngine

@@ -42,7 +42,7 @@ from tuner.trainers.verl.checks.guards import CodeGuard
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import MODEL, ROLLOUT
-from tuner.trainers.verl.positions import has_own_positions
+from tuner.trainers.verl.rollout_facts import has_own_positions
 from tuner.workload import Backend, RolloutEngine, Workload
 
 RULE = Rule(
