@@ -665,7 +665,7 @@ def test_a_model_that_the_copy_adds_is_named_and_leaves_no_room_to_spend(
     repository: Path, code: str, enable: bool, added: bool
 ) -> None:
     (repository / "verl" / "trainer" / "main_ppo.py").write_text(code)
-    offload = "actor_rollout_ref.actor.fsdp_config.param_offload=True data.train_batch_size=64"
+    offload = "actor_rollout_ref.actor.fsdp_config.optimizer_offload=True data.train_batch_size=64"
     with_section(repository, f"aux_model.enable={enable} {offload}", enable=False)
     answer = advice(repository)
 
