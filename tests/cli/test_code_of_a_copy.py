@@ -665,7 +665,7 @@ def test_a_model_that_the_copy_adds_is_named_and_leaves_no_room_to_spend(
     repository: Path, code: str, enable: bool, added: bool
 ) -> None:
     (repository / "verl" / "trainer" / "main_ppo.py").write_text(code)
-    offload = "actor_rollout_ref.actor.fsdp_config.param_offload=True data.train_batch_size=64"
+    offload = "actor_rollout_ref.actor.fsdp_config.optimizer_offload=True data.train_batch_size=64"
     with_section(repository, f"aux_model.enable={enable} {offload}", enable=False)
     answer = advice(repository)
 
@@ -1056,3 +1056,20 @@ def test_adapters_that_a_copy_of_a_release_without_them_makes(
     assert (lora is not None and lora["rank"] == 32) is adapts
     # the actor without its adapters is the reference only where the trainer of the copy has it so
     assert workload["reference"]["separate"] is (not adapts or trainer == MAKES_REFERENCE)
+
+
+@pytest.mark.parametrize("reads", [True, False])
+def test_a_key_of_a_file_that_the_code_of_the_copy_reads_is_known(repository: Path, reads: bool) -> None:
+    """Hydra takes a key that a file adds, and here the workers have a default for it in their code."""
+    write(repository, workers="pass\n", defaults=dict(read_defaults("0.3.0.post1", "ppo_trainer").tree))
+    (repository / "verl" / "workers" / "actor").mkdir()
+    line = 'clip_ratio_c = self.config.get("clip_ratio_c", 3.0)\n' if reads else "pass\n"
+    (repository / "verl" / "workers" / "actor" / "dp_actor.py").write_text(line)
+    of_house = {"actor_rollout_ref": {"actor": {"clip_ratio_c": 10.0}}}
+    (repository / "house.yaml").write_text(
+        yaml.safe_dump({"defaults": ["ppo_trainer", "_self_"], **of_house})
+    )
+    words = ("check", str(repository / "house.yaml"), "--gpu", "h100-sxm", "-f", "json")
+    findings = json.loads(run(*words, "actor_rollout_ref.model.path=Qwen/Qwen2.5-7B-Instruct").out)
+    unknown = [item for item in findings["findings"] if item["code"] == "CFG001"]
+    assert [("clip_ratio_c" in item["message"]) for item in unknown] == [True] * (not reads)

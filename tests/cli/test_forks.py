@@ -487,6 +487,12 @@ def test_a_copy_of_verl_agent_refuses_responses_beside_its_environments(tmp_path
     assert mended["workload"]["batch"]["responses_per_prompt"] == 1
 
 
+def test_turns_of_search_r1_go_on_where_the_engine_ends_one_of_them() -> None:
+    """The engine sees the last 4,096 tokens before each turn; a start and its turns may be 6,144."""
+    told = run("advise", *SEARCH_R1.split(), "max_turns=10", "--gpu", "h100-sxm").out
+    assert "half of the maxima assumed (1,024 + 2,048)" in " ".join(told.split())
+
+
 def test_a_copy_has_what_stands_in_its_file_and_not_what_its_project_has(tmp_path: Path) -> None:
     """Hydra composes the file alone: ``+`` is right for what it lacks, and a key without it is not."""
     sections = {"actor_rollout_ref": {"rollout": {"n": 1}}, "env": {"env_name": "Webshop"}}

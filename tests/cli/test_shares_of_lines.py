@@ -102,11 +102,11 @@ def test_a_line_that_brings_no_seconds_is_not_told_as_a_share_of_nothing() -> No
         "actor_rollout_ref.rollout.n=4",
         "actor_rollout_ref.rollout.load_format=safetensors",
         "actor_rollout_ref.rollout.tensor_model_parallel_size=1",
-        "actor_rollout_ref.rollout.gpu_memory_utilization=0.5",
+        "actor_rollout_ref.rollout.gpu_memory_utilization=0.35",
         "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=4",
         "trainer.n_gpus_per_node=1",
     )
-    words = ("--gpu", "h100-sxm", "--verl-version", "0.6.1", "--headroom", "0.3")
+    words = ("--gpu", "h100-sxm", "--verl-version", "0.5.0", "--headroom", "0.3")
     text = " ".join(run("advise", "/dev/null", *job, *words).out.split())
     assert "leaves room MEM012 model_dtype (same numerics)" in text
     assert " 0% of the step" not in text

@@ -279,6 +279,7 @@ def test_options_of_hydra(texts: list[str], keys: list[str], config_name: str | 
     ("text", "message", "hint"),
     [
         ("a=[" + "b" * 30, "ends too early", "close the brackets and quotes that are open"),
+        ("a=[b,", "ends too early", "a shell ends the word at the space behind the comma"),
         ("a=b]" + "c" * 30, "it stops at ']ccccccccccccccccccc'", "quote the value, for the shell too"),
         ("a=b]c", "it stops at ']c'", "\"a='b]c'\""),
         ("a=]" + "c" * 58, "it stops at", "\"a=']" + "c" * 58),

@@ -316,6 +316,10 @@ def _hint(text: str, column: int) -> str:
     key, equals, value = shown_override(text, known=not text.startswith("+")).partition("=")
     if not equals or column <= len(key) + 1:
         return _("write key=value")
+    if column > len(text) and value.endswith(","):
+        return _(
+            "a shell ends the word at the space behind the comma: leave it out, or quote the whole override"
+        )
     if column > len(text):
         return _("close the brackets and quotes that are open")
     return _("quote the value, for the shell too: {quoted}").format(quoted=_quoted(key, value))

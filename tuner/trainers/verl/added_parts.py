@@ -83,7 +83,7 @@ def _released(version: str) -> list[Mapping[str, Any]]:
     trees: list[Mapping[str, Any]] = [
         read_defaults(it, config).tree for it in versions for config in PPO_CONFIGS if has_config(it, config)
     ]
-    return [*trees, *(recipe.tree for recipe in RECIPES)]
+    return [dict(tree) for tree in (*trees, *(recipe.tree for recipe in RECIPES))]
 
 
 def _is_misplaced(section: Path, trees: list[Mapping[str, Any]]) -> bool:

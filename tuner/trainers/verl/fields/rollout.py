@@ -82,12 +82,17 @@ def engine_tokens(source: ReleaseSettings, batch: Batch, rollout: Rollout, model
 
     Servers since 0.7 give a response what its prompt leaves of ``max_model_len``, which is the model's own
     where it is not set; before, vLLM itself ends it there, and SGLang is never told. What was trained from a
-    model whose name is contained in another may have more positions than it.
+    model whose name is contained in another may have more positions than it. A project that calls the engine
+    for each turn, with the end of what there is, puts together longer sequences than the engine sees.
 
     Source: verl 0.7.1 ``workers/rollout/vllm_rollout/vllm_async_server.py`` and
     ``workers/rollout/sglang_rollout/async_sglang_server.py`` (``max_possible_tokens``), vLLM 0.11.0
-    ``v1/core/sched/utils.py`` (``check_stop``).
+    ``v1/core/sched/utils.py`` (``check_stop``); Search-R1 at commit a14dc3a
+    ``search_r1/llm_agent/generation.py`` (``_update_rolling_state``, ``_update_right_side``).
     """
+    program = source.settings.program
+    if program is not None and program.turns_keys:
+        return None
     built = rollout.max_model_tokens or model.max_positions
     if built >= batch.sequence_tokens:
         return None

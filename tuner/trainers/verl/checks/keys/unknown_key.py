@@ -83,12 +83,25 @@ def _findings(settings: Settings, workload: Workload, code: "TrainerCode | None"
     raising = {one.key: one for one in no_fields(settings, workload.release.version, code)}
     for unknown in settings.unknown:
         raises = raising.pop(unknown.key, None)
+        if raises is None and code is not None and _is_read(unknown, settings, code):
+            continue
         yield _finding(settings, workload, unknown, None if unknown.refused else raises)
     for raises in raising.values():
         origin = settings.origins[raises.path]
         if origin.location is not None:
             alone = UnknownKey(key=raises.key, nearest=None, location=origin.location)
             yield _finding(settings, workload, alone, raises)
+
+
+def _is_read(unknown: UnknownKey, settings: Settings, code: "TrainerCode") -> bool:
+    """Whether Hydra takes a key, as that of a file, and code of the copy reads its last word, which none else has.
+
+    Nothing is unknown about it then, and the nearest known key is another one.
+    """
+    last = unknown.key.rpartition(".")[2]
+    if unknown.refused or any(key.rpartition(".")[2] == last for key in settings.released):
+        return False
+    return code.names_key(last) and code.line_that_reads((last,)) is not None
 
 
 def _finding(settings: Settings, workload: Workload, unknown: UnknownKey, raises: NoField | None) -> Finding:
