@@ -275,6 +275,20 @@ def test_lengths_are_drawn_alike_in_every_run_and_spread(monkeypatch: pytest.Mon
     assert (min(drawn), max(drawn)) == (min(drawn), 2048)
 
 
+def test_a_plan_may_have_the_first_layers_of_a_model_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "tests"))
+    from measure.whole_run.compare import prediction
+    from measure.whole_run.launch import overrides
+    from measure.whole_run.plan import read_plan
+
+    plan = read_plan("qwen3-30b-a3b-12-layers-grpo")
+    assert (plan.config.name, plan.config.values["num_hidden_layers"]) == ("Qwen3-30B-A3B-12-layers", 12)
+    words = overrides(plan, Path("/m"), Path("/o"))
+    assert "actor_rollout_ref.model.path=/m/Qwen3-30B-A3B-12-layers" in words
+    fewer = prediction(replace(plan, layers=6), 277)["phases"]["update_actor"]["allocated_bytes"]
+    assert fewer < prediction(plan, 277)["phases"]["update_actor"]["allocated_bytes"]
+
+
 def test_the_peak_of_adapters_is_that_of_the_longer_mini_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     """verl 0.9.1 cuts mini-batches from responses in the order of their ends, and each into equal parts."""
     monkeypatch.syspath_prepend(str(ROOT / "tests"))
