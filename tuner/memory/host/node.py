@@ -55,6 +55,17 @@ def shards_on_host_bytes(*, G: int, b_s: int, N: int, W: int) -> int:
     return G * b_s * ceil_div(N, W)
 
 
+def streamed_shards_bytes(*, G: int, b_s: int, N: int, W: int) -> int:
+    """Weights that FSDP1 streams from the host, and as much again for gradients that never come.
+
+    FSDP1 lays the shard of each unit's gradient out on the host, where its weights are, as the unit is used
+    for the first time, whether it is trained or not.
+
+    Source: torch ``distributed/fsdp/_flat_param.py`` (``init_flat_param_attributes``: ``_cpu_grad``).
+    """
+    return 2 * G * b_s * ceil_div(N, W)
+
+
 def slices_on_host_bytes(*, G: int, b_c: int, N_p: int) -> int:
     """Weights of Megatron that are offloaded between passes.
 
@@ -76,7 +87,9 @@ def weights_on_host(model: ModelShape, engine: Engine, role: str, gpus: int) -> 
         "N": fsdp_states.stored_parameters(model, engine),
         "W": engine.parallel.shard,
     }
-    return pinned(Item.PARAMETERS, f"{role}_weights", shards_on_host_bytes, numbers)
+    of_fsdp1 = engine.streamed_offload and engine.backend is Backend.FSDP
+    size: Size = streamed_shards_bytes if of_fsdp1 else shards_on_host_bytes
+    return pinned(Item.PARAMETERS, f"{role}_weights", size, numbers)
 
 
 def moments_on_host_bytes(*, G: int, b_o: int, N_t: int, W: int) -> int:
