@@ -11,11 +11,13 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+import yaml
 from msgspec.structs import replace
 
 from tests.cli.runner import run
 from tuner.inputs.record.peaks import phase_peaks
 from tuner.inputs.record.read import read_record
+from tuner.models import find_config
 from tuner.workload import Phase
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -200,6 +202,26 @@ def test_a_comparison_has_memory_and_seconds_of_every_phase(
     assert all(0 <= seconds < 10 for card in cards for seconds in card["busy_seconds"])
     assert max(max(card["busy_seconds"]) for card in cards if card["phase"] == "rollout") > 0.9  # it was busy
     assert "update_actor" in done.stdout
+
+
+def test_one_file_has_the_sizes_of_a_model_that_nobody_knows(collected: Path) -> None:
+    head, configuration, *rest = collected.read_text().splitlines()
+    settings = yaml.safe_load(json.loads(configuration)["yaml"])
+    settings["actor_rollout_ref"]["model"]["path"] = "/m/some"
+    second = {"line": "configuration", "yaml": yaml.safe_dump(settings)}
+    sizes = {**find_config("qwen2.5-0.5b").values, "num_hidden_layers": 6}
+
+    def answer(models: dict[str, Any]) -> Any:
+        heads = (json.loads(head) | {"models": models}, second)
+        lines = [json.dumps(line, separators=(",", ":")) for line in heads]
+        collected.write_text("\n".join((*lines, *rest)) + "\n")
+        return run("advise", str(collected), "-f", "json")
+
+    assert answer({}).code == 2
+    described = answer({"/m/some": sizes})
+    assert described.code == 0
+    model = json.loads(described.out)["workload"]["model"]
+    assert (model["name"], model["layers"]) == ("some", 6)
 
 
 def test_what_is_written_in_one_file_is_not_edited(collected: Path) -> None:
