@@ -222,6 +222,10 @@ def test_one_file_has_the_sizes_of_a_model_that_nobody_knows(collected: Path) ->
     assert described.code == 0
     model = json.loads(described.out)["workload"]["model"]
     assert (model["name"], model["layers"]) == ("some", 6)
+    bundle = collected.with_suffix(".json")
+    assert run("bundle", str(collected), "-o", str(bundle)).code == 0
+    again = json.loads(run("advise", str(bundle), "-f", "json").out)
+    assert again["memory"] == json.loads(described.out)["memory"]
 
 
 def test_what_is_written_in_one_file_is_not_edited(collected: Path) -> None:
