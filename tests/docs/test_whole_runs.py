@@ -342,6 +342,9 @@ def test_the_page_says_of_the_host_what_the_files_say() -> None:
     (note,) = [note for note in record.run.notes if note.startswith("Host memory")]
     for words in ("of 251", "held 58 GiB before its first pass"):
         assert words in note
-    answer = json.loads(run("advise", str(DATA / f"{MORE_EXPERTS}.jsonl"), "-f", "json").out)
-    (term,) = [term for term in answer["memory"]["host_terms"] if term["name"] == "reference_weights"]
-    assert f"weights, {term['bytes'] / 4 / GIB:.1f} GiB, in it" in PAGE  # of a rank, without gradients
+    shards = 4 * (12 * (18_874_624 + 128 * 3 * 768 * 2_048 + 128 * 2_048 + 4_096) + 2 * 151_936 * 2_048) // 2
+    assert f"weights, {shards / GIB:.1f} GiB, in it" in PAGE
+    engine = "actor_rollout_ref.actor.fsdp_config"
+    words = (f"{engine}.param_offload=True", f"{engine}.optimizer_offload=True", "-f", "json")
+    answer = json.loads(run("advise", str(DATA / f"{MORE_EXPERTS}.jsonl"), *words).out)
+    assert f"have both: {answer['memory']['host_bytes'] / GIB:.1f} GiB of the host for such a run" in PAGE
