@@ -97,7 +97,12 @@ READABLE = (
         "bfloat16",
     ),
     *("openai/gsm8k", "meta-llama/Llama-3.1-8B", "s3://bucket/models/qwen", "full_hh_rlhf_examples", "fsdp2"),
-    *("/models/dpsk-v3-671B-BF16-dist_ckpt", "https://example.org/data/train.parquet", "hf_tokenizer"),
+    *(
+        "/models/dpsk-v3-671B-BF16-dist_ckpt",
+        "https://example.org/data/train.parquet",
+        "hf_tokenizer",
+        "hf_overrides",
+    ),
     "/hub/models--Qwen--Qwen3-8B/snapshots/" + _hex(40),
     "/code/verl-" + _hex(40) + "/data",
     "https://github.com/verl-project/verl/tree/" + _hex(40),

@@ -127,6 +127,20 @@ def test_other_settings_are_offered_and_not_taken() -> None:
     assert "trainer.experiment_name speaks of one: --model Qwen3-8B" in answer.err
 
 
+def test_a_critic_is_offered_with_its_own_option() -> None:
+    answer = run(
+        "advise",
+        *JOB,
+        "algorithm.adv_estimator=gae",
+        "critic.model.path=/models/mine",
+        "trainer.experiment_name=ppo-qwen3-8b",
+        *("--model", "Qwen3-8B", "--gpu", "8xh100-sxm"),
+    )
+    assert answer.code == 2
+    assert "critic.model.path" in answer.err
+    assert "trainer.experiment_name speaks of one: --critic-model Qwen3-8B" in answer.err
+
+
 def test_an_open_model_names_its_variable(tmp_path: Path) -> None:
     script = tmp_path / "run_qwen3-4b.sh"
     script.write_text(

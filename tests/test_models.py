@@ -415,6 +415,8 @@ def test_null_head_dim_is_hidden_over_heads() -> None:
         ({"rope_scaling": {"type": "yarn", "factor": 2, "original_max_position_embeddings": 4096}}, 32768),
         ({"rope_parameters": {"rope_type": "default", "rope_theta": 1e6}}, 32768),
         ({"rope_scaling": {"rope_type": "llama3", "factor": 8.0}}, 32768),
+        ({"rope_scaling": {"type": "linear", "factor": 4.0}}, 131072),
+        ({"rope_scaling": {"rope_type": "dynamic", "factor": 2.0}}, 65536),
         ({"rope_scaling": None}, 32768),
     ],
 )

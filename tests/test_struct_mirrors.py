@@ -19,16 +19,12 @@ STANDS = "tuner/render/checked/lines.py:_Stands"
 
 #: Why two classes have the same fields and are two all the same.
 ARGUED: dict[str, tuple[tuple[str, str], ...]] = {
-    "what a copy's program makes, where that is sure, and what of the models lies on a GPU": (
-        ("BuiltModels", "Residents"),
-    ),
     "The file that is sent is flat, and its settings are chosen by a module that knows nothing of the rest": (
         ("Bundle", "SentSettings"),
     ),
     "a finding as a report has it: rule, finding and price in one row, overrides without what is secret": (
         ("FindingReport", "Recommendation"),
         ("FindingReport", "Refusal"),
-        ("FindingReport", "Rule"),
         ("FindingReport", OFFER),
     ),
     "what is known of a project, and what of it settings need whatever trainer they are for": (
@@ -40,7 +36,6 @@ ARGUED: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "the premises of one answer, of one side of two, of one input of many: each a selection of its own": (
         ("JudgedFor", "PremisesReport"),
-        ("JudgedFor", "SideReport"),
         ("HeadContext", "SideReport"),
     ),
     "a change before its price, after it, in a block, beside one, where a launch is refused, memory ran "

@@ -117,7 +117,7 @@ def padded_sequences(batch: Batch, step_pass: StepPass, *, length: float) -> int
     filled = _filled_tokens(batch, step_pass) * step_pass.engine.parallel.sequence_split
     many = filled // length
     if step_pass.engine.padding is Padding.MICRO_BATCH:
-        many = 1 + (filled - batch.sequence_tokens) // length
+        many = 1 + (filled - batch.reached_tokens) // length
     return min(pass_sequences(batch, step_pass), max(1, int(many)))
 
 
@@ -127,7 +127,14 @@ def _pads_a_budget(step_pass: StepPass) -> bool:
 
 def _padded_tokens(batch: Batch, step_pass: StepPass, sequences: int) -> int:
     """Tokens on one GPU of sequences that are padded to the longest possible."""
-    return ceil(sequences * batch.sequence_tokens / step_pass.engine.parallel.sequence_split)
+    engine = step_pass.engine
+    return ceil(sequences * _width(batch, engine) / engine.parallel.sequence_split)
+
+
+def _width(batch: Batch, engine: Engine) -> int:
+    """Tokens that the longest sequence is computed as: padding may go beyond what is generated."""
+    to_maximum = not engine.packed and engine.padding is Padding.MAXIMUM
+    return batch.sequence_tokens if to_maximum else batch.reached_tokens
 
 
 def _held_tokens(batch: Batch, step_pass: StepPass) -> int:
@@ -136,23 +143,24 @@ def _held_tokens(batch: Batch, step_pass: StepPass) -> int:
     sequences = pass_sequences(batch, step_pass)
     batching = step_pass.batching
     if not batching.dynamic:
-        return ceil(min(batching.micro_batch_sequences, sequences) * batch.sequence_tokens / split)
-    return min(_filled_tokens(batch, step_pass), ceil(sequences * batch.sequence_tokens / split))
+        width = _width(batch, step_pass.engine)
+        return ceil(min(batching.micro_batch_sequences, sequences) * width / split)
+    return min(_filled_tokens(batch, step_pass), ceil(sequences * batch.reached_tokens / split))
 
 
 def _filled_tokens(batch: Batch, step_pass: StepPass) -> int:
     """The budget as far as a release fills it, at least one whole sequence."""
     split, batching = step_pass.engine.parallel.sequence_split, step_pass.batching
-    budget = max(batching.token_budget, ceil(batch.sequence_tokens / split))
+    budget = max(batching.token_budget, ceil(batch.reached_tokens / split))
     if batching.hard_limit:
         return budget
-    return int(budget * overshoot(budget * split, batch.sequence_tokens, pass_sequences(batch, step_pass)))
+    return int(budget * overshoot(budget * split, batch.reached_tokens, pass_sequences(batch, step_pass)))
 
 
 def step_tokens(batch: Batch, engine: Engine) -> int:
     """Tokens of one optimizer step on one GPU, every sequence at its maximum length."""
     sequences = local_sequences(batch, engine, optimizer_step=True)
-    return ceil(sequences * batch.sequence_tokens / engine.parallel.sequence_split)
+    return ceil(sequences * _width(batch, engine) / engine.parallel.sequence_split)
 
 
 def overshoot(budget: int, longest: int, sequences: int) -> float:
@@ -194,7 +202,7 @@ def micro_batches(batch: Batch, step_pass: StepPass, *, sequence_tokens: float |
     batching = step_pass.batching
     if not batching.dynamic:
         return ceil(sequences / max(1, batching.micro_batch_sequences))
-    mean = batch.sequence_tokens if sequence_tokens is None else sequence_tokens
+    mean = batch.reached_tokens if sequence_tokens is None else sequence_tokens
     tokens = sequences * mean / step_pass.engine.parallel.sequence_split
     return min(sequences, max(1, ceil(tokens / max(1, batching.token_budget))))
 
@@ -224,5 +232,5 @@ def micro_batch_patches(batch: Batch, step_pass: StepPass) -> tuple[int, int, in
         return square * sequences * least, square * sequences * expected, square * sequences * most
     tokens = micro_batch_tokens(batch, step_pass) * step_pass.engine.parallel.sequence_split
     mean = max(batch.mean_prompt_tokens, expected) + batch.mean_response_tokens
-    fewest, usual = (min(local, max(1, int(tokens // length))) for length in (batch.sequence_tokens, mean))
+    fewest, usual = (min(local, max(1, int(tokens // length))) for length in (batch.reached_tokens, mean))
     return square * fewest * least, square * usual * expected, square * min(local * most, tokens)

@@ -59,5 +59,13 @@ class InputError(TunerError):
     """A file, key, value or option is missing, malformed or contradictory."""
 
 
+class SweepError(InputError):
+    """An override has several values, each for a job of its own; ``point`` is the same with one of them."""
+
+    def __init__(self, message: str, *, location: Location, key: str, point: str) -> None:
+        super().__init__(message, location=location, key=key)
+        self.point = point
+
+
 class UnsupportedError(TunerError):
     """The input is understood, but it is of a kind this tool does not model."""

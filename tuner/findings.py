@@ -56,6 +56,9 @@ class Rule(Struct, frozen=True, kw_only=True):
     yours: bool = False  # following it changes the training: listed apart, never part of what is to be pasted
     package: str = ""  # that following it needs where the job runs, and that the trainer does not depend on
     unread: bool = False  # speaks of keys that do nothing: where nothing is wrong, one line names them all
+    about_keys: bool = (
+        False  # rests on which keys a release has, of which those that are not bundled have others
+    )
 
     def __reduce__(self) -> tuple[Any, ...]:
         """From another process comes the same rule, of which one is kept, however many findings name it."""
@@ -88,6 +91,7 @@ class Finding(Struct, frozen=True, kw_only=True):
     read_at: str = ""  # the line of the trainer's copy that reads what is set aside
     hides_value: bool = False  # its overrides move a value that may be a secret
     not_in_copy: bool = False  # what it rests on does not stand in the copy of the trainer that runs
+    only_in: str = ""  # the releases in which it holds, where the guessed one may be another
     effect: Numerics | None = None  # on the training, where it is another than the rule's own
 
     @property
@@ -107,8 +111,11 @@ class Finding(Struct, frozen=True, kw_only=True):
 
     @property
     def refuses(self) -> bool:
-        """Whether the trainer or its engine refuses the launch for this reason, whatever memory there is."""
-        return self.rule.refuses and self.severity is Severity.ERROR
+        """Whether the trainer or its engine refuses the launch for this reason, whatever memory there is.
+
+        Maybe in some of the releases alone that it may be of: these are ``only_in``.
+        """
+        return self.rule.refuses and (self.severity is Severity.ERROR or bool(self.only_in))
 
 
 class Written(Struct, frozen=True, kw_only=True):

@@ -51,11 +51,12 @@ def trace_calls(example: str, words: list[str], premises: Premises) -> Call:
         if code.co_filename.startswith(_FOLLOWED):
             followed[code] = called
 
+    before = sys.getprofile()  # of a build that is being profiled
     sys.setprofile(hear)
     try:
         consult.consult(example, words, premises)
     finally:
-        sys.setprofile(None)
+        sys.setprofile(before)
     return top
 
 

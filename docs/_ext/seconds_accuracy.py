@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from statistics import median
 
 from docutils import nodes
+from msgspec.structs import replace
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 from sphinx.util.typing import ExtensionMetadata
@@ -15,9 +16,11 @@ from sphinx.util.typing import ExtensionMetadata
 from figures.timed_scatter import RECORDINGS, phases, phases_of, recordings, utilisations
 from folded import folded
 from tables import table
-from tuner.accuracy import Ratios, ratios, series
+from tuner.accuracy import Ratios, TimedPhase, ratios, series
 
 _FOLDER = "/validation/data"
+_RUNS = ("runs", "judged")  # whose files name their sources themselves
+_OF_RUNS = {"step": "Step", "rollout": "Generation"}  # what each run's own row tells
 
 
 class SecondsAccuracy(SphinxDirective):
@@ -58,10 +61,29 @@ class SecondsAccuracy(SphinxDirective):
         return found
 
     def _sources(self, what: str) -> list[nodes.Node]:
-        if what == "runs":
+        if what in _RUNS:
             return []
         columns = ["Recording", "GPUs", "Versions", "Date"]
         return [folded(self, "What was recorded with", table(self, columns, _recording_rows(what)))]
+
+
+class RunsAccuracy(SphinxDirective):
+    """A row for each phase, whatever the card; below it one for each run, of its step and its generation."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        """Both tables of steps of runs."""
+        what = self.arguments[0]
+        if what not in _RUNS:
+            raise self.error(f"{what!r} is none of {', '.join(_RUNS)}")
+        for path in recordings(what):
+            self.env.note_dependency(str(path))
+        timed = phases(what)
+        header = ["Phase", "Cases", "Median", "Middle 80 %", "Median error", "Within 15 %", "Inside", "Width"]
+        rows = [[phase, *figures] for phase, _gpu, *figures in map(_row, ratios(_of_any_card(timed)))]
+        columns = ["Run", "Model", "GPUs", *_OF_RUNS.values()]
+        return [*table(self, header, rows), *table(self, columns, _run_rows(timed))]
 
 
 class PrintedUtilisation(SphinxDirective):
@@ -90,6 +112,29 @@ def _row(row: Ratios) -> Sequence[str]:
         f"{row.inside:.0%}",
         f"{row.width:.1f}",
     ]
+
+
+def _of_any_card(timed: Sequence[TimedPhase]) -> list[TimedPhase]:
+    """The same seconds, to be summed up over all cards."""
+    return [replace(one, gpu="") for one in timed]
+
+
+def _run_rows(timed: Sequence[TimedPhase]) -> list[list[str]]:
+    """Of each run predicted over measured seconds, with the ends of the interval; 1 is inside or not."""
+    rows = []
+    for case in dict.fromkeys(one.case for one in timed):
+        of_case = {one.phase: one for one in timed if one.case == case}
+        first = next(iter(of_case.values()))
+        ratios_of_case = [_ratio(of_case.get(phase)) for phase in _OF_RUNS]
+        rows.append([case, first.model, f"{first.gpus} × {first.gpu}", *ratios_of_case])
+    return rows
+
+
+def _ratio(one: TimedPhase | None) -> str:
+    if one is None:
+        return ""
+    low, high = (end / one.measured_s for end in (one.low_s, one.high_s))
+    return f"{one.ratio:.2f} ({low:.2f}–{high:.2f})"
 
 
 def _recording_rows(what: str) -> list[list[str]]:
@@ -129,5 +174,6 @@ QUANTITIES: dict[str, Callable[..., str]] = {
 def setup(app: Sphinx) -> ExtensionMetadata:
     """Register the directives."""
     app.add_directive("seconds-accuracy", SecondsAccuracy)
+    app.add_directive("runs-accuracy", RunsAccuracy)
     app.add_directive("printed-utilisation", PrintedUtilisation)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -17,7 +17,7 @@ from tuner.accuracy.seconds import rank_correlation
 
 RUNS = {record["id"]: record for record in map(json.loads, STEPS_OF_RUNS.read_text().splitlines())}
 UNKNOWN_CARDS = {"c550-0", "c550-1", "c550-2", "c550-3", "autodl-05b-ppo", "autodl-05b-lora"}
-A_RUN = {
+A_RUN: dict[str, Any] = {
     "id": "a-run",
     "verl_version": "0.9.1",
     "gpu": "h100-sxm",
@@ -87,6 +87,18 @@ def test_a_note_that_names_a_switch_counts_as_the_setting(tmp_path: Path) -> Non
     rows = report_of(lines(tmp_path, *records))["seconds"]
     update = {row["case"]: row["predicted_s"] for row in rows if row["phase"] == "update_actor"}
     assert update["noted"] == update["set"] == update["all"] < update["without"]
+
+
+def test_what_a_prediction_leaves_out_is_remarked(tmp_path: Path) -> None:
+    def with_attention(name: str) -> dict[str, Any]:
+        setting = f"+actor_rollout_ref.model.override_config.attn_implementation={name}"
+        return A_RUN | {"id": name, "overrides": [*A_RUN["overrides"], setting]}
+
+    records = map(with_attention, ("sdpa", "flash_attention_2", "flash_attention_3"))
+    remarks = report_of(lines(tmp_path, *records))["remarks"]
+    assert [row["case"] for row in remarks] == ["sdpa"]
+    key = "actor_rollout_ref.model.override_config.attn_implementation"
+    assert remarks[0]["text"].endswith(f"leaves out attention other than FlashAttention ({key}=sdpa)")
 
 
 def test_a_release_before_0_3_generates_with_the_engine_that_it_had(tmp_path: Path) -> None:

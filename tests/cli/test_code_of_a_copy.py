@@ -336,6 +336,67 @@ def test_a_program_that_calls_the_validation_in_place_of_the_training(
     assert ("update_actor" in {phase["phase"] for phase in answer["memory"]["phases"]}) is not only
 
 
+LOOP = """class RayPPOTrainer:
+    def __init__(self, config):
+        self.config = config
+
+    def init_workers(self):
+        self.actor_rollout_wg = self.spawn()
+
+    def fit(self):
+        batch = self.actor_rollout_wg.generate_sequences(batch)
+        self.actor_rollout_wg.update_actor(batch)
+"""
+ASKS = """from verl.trainer.ppo.ray_trainer import RayPPOTrainer
+
+class Asking(RayPPOTrainer):
+    def ask(self):
+        return self.actor_rollout_wg.generate_sequences(batch)
+
+    def fit(self):
+        FIT
+
+def main(config):
+    ray.get(main_task.remote(config))
+
+def main_task(config):
+    from verl.trainer.ppo.ray_trainer import RayPPOTrainer
+
+    trainer = MADE(config)
+    trainer.init_workers()
+    trainer.CALLED()
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "called", "fit", "only"),
+    [
+        ("Asking", "ask", "pass", True),
+        ("Asking", "fit", "self.ask()", True),  # the copy's own in place of the training
+        ("Asking", "fit", "super().fit()", False),
+        ("Asking", "ask", "pass; self.fit()", True),  # nobody calls it
+        ("RayPPOTrainer", "fit", "pass", False),
+        ("Elsewhere", "fit", "pass", False),  # nobody sees what it does
+    ],
+)
+def test_a_program_that_generates_and_never_updates(
+    repository: Path, made: str, called: str, fit: str, only: bool
+) -> None:
+    (repository / "verl" / "trainer" / "ppo").mkdir()
+    (repository / "verl" / "trainer" / "ppo" / "ray_trainer.py").write_text(LOOP)
+    program = ASKS.replace("MADE", made).replace("CALLED", called).replace("FIT", fit)
+    (repository / "verl" / "trainer" / "ask.py").write_text(program)
+    write(repository, workers=BALANCES, launch=LAUNCH.replace("main_ppo", "ask"))
+    answer = advice(repository, "--verl-version", "0.3.0.post1")
+
+    assert answer["validates_only"] is only
+    assert ("update_actor" in {phase["phase"] for phase in answer["memory"]["phases"]}) is not only
+    shown = run(
+        "advise", str(repository / "run.sh"), "--gpu", "h100-sxm", "--verl-version", "0.3.0.post1"
+    ).out
+    assert ("  generates only: no update runs\n" in shown) is only
+
+
 DIVIDES = """class DataParallelPPOActor:
     def update_policy(self, data):
         self.gradient_accumulation = self.config.ppo_mini_batch_size // self.config.ppo_micro_batch_size
@@ -923,6 +984,11 @@ OWN_JUDGE = """class RewardModelWorker:
     def build(self):
         self.judge = AutoModel.from_pretrained(self.config.judge_path)
 """
+# as verl 0.3.0.post1 workers/fsdp_workers.py:380 has it; ``critic.fsdp_config`` stands at the wrong place
+BUILT_BY_SECTION = """class ActorRolloutRefWorker:
+    def build(self):
+        self.ref_module_fsdp = self._build_model_optimizer({section}=self.config.ref.{section})
+"""
 
 
 @pytest.mark.parametrize(("program", "named"), [("main_ppo", True), ("main_generation", False)])
@@ -943,6 +1009,8 @@ def test_what_another_program_of_the_copy_makes_is_no_part_of_the_launch(
         (OWN_REWARD, TIMEOUT, "reward_model.rm_coef=1.0", False),
         (OWN_REWARD, TIMEOUT, "reward_model.rm_type=normal", False),
         (OWN_REWARD, OWN_JUDGE, "reward_model.judge_path=judge", True),
+        ("pass\n", BUILT_BY_SECTION.format(section="fsdp_config"), "critic.fsdp_config.offload=True", False),
+        ("pass\n", BUILT_BY_SECTION.format(section="house_model"), "critic.house_model.offload=True", True),
     ],
 )
 def test_an_option_of_a_model_that_there_is_adds_none(
@@ -953,3 +1021,38 @@ def test_an_option_of_a_model_that_there_is_adds_none(
     answer = advice(repository, "--verl-version", "0.5.0")
     assert (key.split("=")[0] in {part["key"] for part in answer["left_out"]}) is named
     assert bool(answer["memory"]["doubts"]) is named
+
+
+ADAPTS = """class ActorRolloutRefWorker:
+    def _build_model_optimizer(self):
+        if self.config.model.get("lora_rank", 0) > 0:
+            actor_module = get_peft_model(actor_module, LoraConfig(r=self.config.model.lora_rank))
+"""
+MAKES_REFERENCE = """class RayPPOTrainer:
+    def init_workers(self):
+        ref_policy_cls = RayClassWithInitArgs(self.role_worker_mapping[Role.RefPolicy], role="ref")
+"""
+IN_ACTOR = '        self.ref_in_actor = self.config.actor_rollout_ref.model.get("lora_rank", 0) > 0\n'
+
+
+@pytest.mark.parametrize("adapts", [True, False])
+@pytest.mark.parametrize("trainer", [MAKES_REFERENCE, MAKES_REFERENCE + IN_ACTOR])
+def test_adapters_that_a_copy_of_a_release_without_them_makes(
+    repository: Path, adapts: bool, trainer: str
+) -> None:
+    """verl 0.3.0.post1 has no adapters; copies of it and of older ones have taken them over from 0.4."""
+    defaults = deepcopy(read_defaults("0.3.0.post1", "ppo_trainer").tree)
+    defaults["actor_rollout_ref"]["model"]["lora_rank"] = 0
+    (repository / "verl" / "trainer" / "ppo").mkdir()
+    (repository / "verl" / "trainer" / "ppo" / "ray_trainer.py").write_text(trainer)
+    launch = f"{LAUNCH} actor_rollout_ref.model.lora_rank=32"
+    write(repository, workers=ADAPTS if adapts else "pass\n", launch=launch, defaults=dict(defaults))
+    answer = advice(repository)
+    workload = answer["workload"]
+
+    own = answer["premises"]["keys_of_copy"]
+    assert ("actor_rollout_ref.model.lora_rank" in own) is not adapts  # one that is read is not named as lost
+    lora = workload["actor"]["engine"]["lora"]
+    assert (lora is not None and lora["rank"] == 32) is adapts
+    # the actor without its adapters is the reference only where the trainer of the copy has it so
+    assert workload["reference"]["separate"] is (not adapts or trainer == MAKES_REFERENCE)

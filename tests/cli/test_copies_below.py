@@ -92,3 +92,30 @@ def test_a_release_that_no_copy_is_of_is_taken_as_it_is_where_it_is_asked_for(re
         copy(repository / name, recomputes=switch)
     said = answer(repository, "--verl-version", "0.6.1")
     assert not said.startswith("CANNOT SAY") and "laid on" not in said and "verl 0.6.1" in said
+
+
+@pytest.mark.parametrize("marks", [("README.md", ".gitignore"), ("README.md", "LICENSE"), ("README.md",), ()])
+def test_a_copy_below_the_top_of_an_archive_of_a_repository(tmp_path: Path, marks: tuple[str, ...]) -> None:
+    """An unpacked archive has no ``.git``: its top is told by the files that only such a folder has."""
+    (tmp_path / "agent").mkdir()
+    (tmp_path / "agent" / "train.sh").write_text(LAUNCH)
+    for name in marks:
+        (tmp_path / name).write_text("")
+    copy(tmp_path / "own" / "rl", recomputes=False)
+    assert ("own/rl/verl/trainer/config/sft_trainer.yaml" in answer(tmp_path)) is (len(marks) == 2)
+
+
+def test_the_program_of_the_copy_names_the_configuration(repository: Path) -> None:
+    """A copy may have its program read another file than verl's own: here one that recomputes nothing."""
+    copy(repository / "own" / "rl", recomputes=True)
+    trainer = repository / "own" / "rl" / "verl" / "trainer"
+    (trainer / "fsdp_sft_trainer.py").write_text(
+        "import hydra\n\n\n"
+        '@hydra.main(config_path="config", config_name="house", version_base=None)\n'
+        "def main(config):\n    config.model.enable_gradient_checkpointing\n"
+    )
+    of_house = {"defaults": ["sft_trainer", "_self_"], "model": {"enable_gradient_checkpointing": False}}
+    (trainer / "config" / "house.yaml").write_text(yaml.safe_dump(of_house))
+    said = answer(repository)
+    assert "own/rl/verl/trainer/config/house.yaml" in said
+    assert "MEM003" not in said

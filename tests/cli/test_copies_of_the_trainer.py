@@ -117,6 +117,30 @@ def test_a_configuration_that_cannot_be_composed_is_the_headline(repository: Pat
     assert answer["combination"] is None
 
 
+@pytest.mark.parametrize(
+    ("generated", "section", "read"),
+    [(True, "house: 1", True), (False, "house: 1", False), (True, "house: [1", False)],
+)
+def test_a_section_that_only_the_generated_configuration_has(
+    repository: Path, generated: bool, section: str, read: bool
+) -> None:
+    """A repository that ignores ``data/`` loses ``config/data``; what is malformed is no matter of that."""
+    config = repository / "verl" / "trainer" / "config"
+    (config / "model").mkdir(parents=True)
+    (config / "model" / "house.yaml").write_text(section)
+    whole = dict(read_defaults("0.5.0", "ppo_trainer").tree)
+    if generated:
+        (config / "_generated_ppo_trainer.yaml").write_text(yaml.safe_dump(whole))
+    listed = {"defaults": [{"data@data": "legacy_data"}, {"model@house": "house"}, "_self_"]}
+    own = {name: part for name, part in whole.items() if name != "data"}
+    (config / "ppo_trainer.yaml").write_text(yaml.safe_dump(listed | own))
+    answer = advice(repository)
+    text = " ".join(run("advise", str(repository / "run.sh"), "--gpu", "h100-sxm").out.split())
+
+    assert (answer["verdict"] != "cannot_say") is read
+    assert ("not here: data, whose files are not in this checkout" in text) is read
+
+
 @pytest.mark.parametrize("names", [(), ("__init__.py",)])
 def test_a_package_without_a_trainer_refuses_nothing(repository: Path, names: tuple[str, ...]) -> None:
     (repository / "verl").rename(repository / "house")
@@ -181,6 +205,37 @@ def without(tree: Any, end: str) -> Any:
     if not isinstance(tree, dict):
         return tree
     return {key: without(value, end) for key, value in tree.items() if not key.endswith(end)}
+
+
+def test_a_copy_that_counts_prompts_is_given_whole_groups_that_divide(repository: Path) -> None:
+    """Copies of verl 0.1 multiply a micro-batch by the responses of a prompt, and assert that it divides."""
+    config = repository / "verl" / "trainer" / "config"
+    config.mkdir()
+    own = without(dict(read_defaults("0.3.0.post1", "ppo_trainer").tree), "_per_gpu")
+    (config / "ppo_trainer.yaml").write_text(yaml.safe_dump(own))
+    (repository / "verl" / "trainer" / "main_ppo.py").write_text("pass\n")
+    (repository / "verl" / "workers" / "fsdp_workers.py").write_text(
+        "self.config.actor.ppo_micro_batch_size *= self.config.rollout.n\n"
+        "self.config.rollout.log_prob_micro_batch_size *= self.config.rollout.n\n"
+        "self.config.ref.log_prob_micro_batch_size *= self.config.rollout.n\n"
+    )
+    role = "actor_rollout_ref"
+    (repository / "run.sh").write_text(
+        f"""python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo data.max_response_length=1024 \
+    {role}.model.path=Qwen/Qwen2.5-3B-Instruct {role}.rollout.name=vllm data.train_batch_size=1024 \
+    {role}.actor.ppo_mini_batch_size=256 {role}.actor.ppo_micro_batch_size=128 {role}.rollout.n=5 \
+    {role}.rollout.log_prob_micro_batch_size=64 {role}.ref.log_prob_micro_batch_size=64 \
+    {role}.model.use_remove_padding=True {role}.model.enable_gradient_checkpointing=True \
+    {role}.rollout.tensor_model_parallel_size=1 trainer.n_gpus_per_node=8"""
+    )
+    answer = advice(repository)
+    (finding,) = (item for item in answer["findings"] if item["code"] == "BAT005")
+    (override,) = finding["overrides"]
+    key, _is, size = override.partition("=")
+    assert key == f"{role}.actor.ppo_micro_batch_size"
+    prompts, left = divmod(int(size), 8)
+    assert prompts and not left
+    assert 256 * 5 // 8 % (prompts * 5) == 0
 
 
 def test_a_copy_that_counts_over_all_ranks_is_given_sizes_that_do(repository: Path) -> None:
@@ -344,6 +399,56 @@ def test_workers_on_megatron_core_are_of_no_release_before_them(repository: Path
     premises = advice(repository)["premises"]
     assert premises["release"] == "0.4.0"
     assert "of 0.4.0 and newer by the code" in premises["release_reason"]
+
+
+def test_a_project_on_a_later_copy_that_cannot_be_composed(repository: Path) -> None:
+    """The copy says its version; that the keys are a project's says only what it once was built on."""
+    config = repository / "verl" / "trainer" / "config"
+    config.mkdir()
+    (config / "ppo_trainer.yaml").write_text("defaults:\n  - data@data: house\n  - _self_\nhouse: 1\n")
+    (repository / "verl" / "version").mkdir()
+    (repository / "verl" / "version" / "version").write_text("0.5.0\n")
+    script = repository / "run.sh"
+    project = " max_turns=2 retriever.topk=3 data.max_start_length=256 data.max_obs_length=256"
+    script.write_text(LAUNCH.replace("rollout.temperature=0", "rollout.temperature=1") + project)
+    assert advice(repository)["premises"]["release"] == "0.5.0"
+
+
+def optimizer_bytes(answer: dict[str, Any]) -> int:
+    (update,) = (phase for phase in answer["memory"]["phases"] if phase["phase"] == "update_actor")
+    terms = [moment["terms"] for moment in update["moments"]]
+    return max(sum(int(term["bytes"]) for term in those if term["item"] == "optimizer") for those in terms)
+
+
+@pytest.mark.parametrize("old", [False, True])
+def test_workers_that_train_lora_are_of_no_release_before_it(repository: Path, old: bool) -> None:
+    """Forks put an old configuration beside newer workers, and what those do decides."""
+    config = repository / "verl" / "trainer" / "config"
+    config.mkdir()
+    own = dict(read_defaults("0.3.0.post1", "ppo_trainer").tree)
+    if old:  # a much older one, which has most keys of the oldest release and not of the next
+        own = {key: value for key, value in own.items() if key not in {"custom_reward_function", "critic"}}
+        own["critic"] = {"strategy": "fsdp"}
+    (config / "ppo_trainer.yaml").write_text(yaml.safe_dump(own))
+    workers = repository / "verl" / "workers" / "fsdp_workers.py"
+    workers.write_text("model = self.config.model\n")
+    script = repository / "run.sh"
+    rank = "+actor_rollout_ref.model.lora_rank=32 data.train_batch_size=256"
+    script.write_text(
+        LAUNCH.replace("rollout.temperature=0", "rollout.temperature=1").replace(
+            "actor_rollout_ref.rollout.val_kwargs.do_sample=True", rank
+        )
+    )
+    before = advice(repository)
+    assert before["premises"]["release"] == "0.3.0.post1"
+
+    workers.write_text('self._is_lora = self.config.model.get("lora_rank", 0) > 0\n')
+    after = advice(repository)
+    assert after["premises"]["release"] == "0.4.0"
+    assert optimizer_bytes(after) < optimizer_bytes(before) / 2
+
+    workers.write_text("class ActorRolloutRefWorker(Worker, DistProfilerExtension): _is_lora = True\n")
+    assert advice(repository)["premises"]["release"] == "0.4.1"
 
 
 def test_a_limit_of_images_that_a_copy_hands_to_vllm_for_an_agent(repository: Path) -> None:

@@ -247,7 +247,7 @@ def test_a_check_says_first_that_the_configuration_is_missing(tmp_path: Path) ->
     write(tmp_path, run_sh=f"python3 scripts/entry.py {MISSING} actor_rollout_ref.rollout.mode=sync\n")
     write(tmp_path, scripts__entry_py=hydra_main())
     script = str(tmp_path / "run.sh")
-    result = run("check", script, "--gpu", "h200", "-f", "concise")
+    result = run("check", script, "--gpu", "h200", "--verl-version", "0.9.1", "-f", "concise")
     first, *rest = result.out.splitlines()
     assert "warning CFG185 missing-configuration: the configuration mine is not here" in first
     assert result.code == 1

@@ -80,6 +80,13 @@ def test_a_card_without_nvlink_and_a_node_of_one_keep_theirs(tmp_path: Path) -> 
     )
 
 
+@pytest.mark.parametrize(("size", "told"), [(1, False), (2, True)])
+def test_gpus_that_only_validate_exchange_what_a_replica_does(tmp_path: Path, size: int, told: bool) -> None:
+    only = " trainer.val_only=True actor_rollout_ref.rollout.tensor_model_parallel_size="
+    script = f"export NCCL_P2P_DISABLE=1\n{PROGRAM}{GPUS.rstrip()}{only}{size}\n"
+    assert bool(findings(tmp_path, script)) is told
+
+
 def test_several_are_told_together_in_the_short_answer(tmp_path: Path) -> None:
     (tmp_path / "run.sh").write_text(
         "export CUDA_LAUNCH_BLOCKING=1\nexport NCCL_P2P_DISABLE=1 NCCL_SHM_DISABLE=1\n" + PROGRAM + GPUS

@@ -213,6 +213,14 @@ def test_what_the_trainer_refuses_is_no_fit(tmp_path: Path) -> None:
     assert "error CFG181 given-batch-indivisible" in checked.out
 
 
+@pytest.mark.parametrize(
+    ("key", "told"), [("max_position_embeddings=8192", False), ("num_hidden_layers=8", True)]
+)
+def test_limits_of_positions_are_no_other_size(key: str, told: bool) -> None:
+    said = answered(run("advise", *engine(f"+model.override_config.{key}"), *GPU))
+    assert ("overrides of the model's configuration" in said) is told
+
+
 def test_a_job_that_generates_nothing_is_not_validated(tmp_path: Path) -> None:
     config = tmp_path / "config.yaml"
     config.write_text(f"model: {{path: {MODEL}}}\n")

@@ -5,7 +5,9 @@ Sources: ``source`` of each table in ``tuner/trainers/verl/forks``.
 """
 
 import json
+import re
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from tuner.inputs.tree import contains, leaves, merged, split_key
 from tuner.trainers.verl.defaults import read_defaults
 from tuner.trainers.verl.forks import forks
 from tuner.trainers.verl.forks.translate import in_fork, in_verl
+from tuner.trainers.verl.forks.verl_agent import FORK as VERL_AGENT_FORK
 from tuner.trainers.verl.releases import BUNDLED
 
 EASYR1_CONFIG = """\
@@ -470,13 +473,8 @@ def run(config):
 
 def test_a_copy_of_verl_agent_refuses_responses_beside_its_environments(tmp_path: Path) -> None:
     """``verl/trainer/main_ppo.py:150`` of H00RU/agentflow, whose default is 2 (``ppo_trainer.yaml:131``)."""
-    config = tmp_path / "verl" / "trainer" / "config"
-    config.mkdir(parents=True)
-    (tmp_path / ".git").mkdir()
     own = {"actor_rollout_ref": {"rollout": {"n": 2}}, "env": {"env_name": "Webshop", "rollout": {"n": 1}}}
-    tree = merged(dict(read_defaults("0.4.0", "ppo_trainer").tree), own)
-    (config / "ppo_trainer.yaml").write_text(yaml.safe_dump(tree))
-    (tmp_path / "verl" / "trainer" / "main_ppo.py").write_text(ASSERTS_ONE)
+    _copy_of_verl_agent(tmp_path, merged(VERL_AGENT_FORK.laid_on, own))
     (tmp_path / "run.sh").write_text(VERL_AGENT)
     content = answer(str(tmp_path / "run.sh"))
     (finding,) = (item for item in content["findings"] if item["code"] == "CFG192")
@@ -487,3 +485,29 @@ def test_a_copy_of_verl_agent_refuses_responses_beside_its_environments(tmp_path
     mended = answer(str(tmp_path / "run.sh"), "actor_rollout_ref.rollout.n=1")
     assert mended["verdict"] != "will_not_start"
     assert mended["workload"]["batch"]["responses_per_prompt"] == 1
+
+
+def test_a_copy_has_what_stands_in_its_file_and_not_what_its_project_has(tmp_path: Path) -> None:
+    """Hydra composes the file alone: ``+`` is right for what it lacks, and a key without it is not."""
+    sections = {"actor_rollout_ref": {"rollout": {"n": 1}}, "env": {"env_name": "Webshop"}}
+    _copy_of_verl_agent(tmp_path, sections)
+    launch = re.sub(r" (env\.(?!env_name)|algorithm\.gigpo|\S+invalid_action)", r" +\1", VERL_AGENT)
+    (tmp_path / "run.sh").write_text(launch)
+    content = answer(str(tmp_path / "run.sh"))
+    assert "CFG160" not in [item["code"] for item in content["findings"]]
+    assert content["verdict"] != "will_not_start"
+    assert content["workload"]["batch"]["rounds"] == 15  # the project is still told by these keys
+
+    (tmp_path / "run.sh").write_text(launch.replace("+env.max_steps", "env.max_steps"))
+    (finding,) = (it for it in answer(str(tmp_path / "run.sh"))["findings"] if it["code"] == "CFG001")
+    assert "env.max_steps" in finding["message"]
+
+
+def _copy_of_verl_agent(folder: Path, own: Mapping[str, Any]) -> None:
+    """A repository with a copy of verl 0.4.0 whose configuration has further keys."""
+    config = folder / "verl" / "trainer" / "config"
+    config.mkdir(parents=True)
+    (folder / ".git").mkdir()
+    tree = merged(dict(read_defaults("0.4.0", "ppo_trainer").tree), own)
+    (config / "ppo_trainer.yaml").write_text(yaml.safe_dump(tree))
+    (folder / "verl" / "trainer" / "main_ppo.py").write_text(ASSERTS_ONE)

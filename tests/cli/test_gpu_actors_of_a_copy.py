@@ -111,6 +111,10 @@ def test_what_takes_no_gpu_for_sure_says_nothing(makes: str, given: str, tmp_pat
     [
         ("holder = Scorer.options(num_gpus=2).remote(device='cuda')", ""),
         (f"if config.trainer.n_gpus_per_node == 8:\n        {MADE}", "(num_gpus=2)"),
+        # what "or" gives is the part that decides, and a choice is followed
+        (f"if (config.trainer.get('scorer') or 'own') == 'own':\n        {MADE}", "(num_gpus=2)"),
+        (f"if (True if config.trainer.nnodes == 1 else scores):\n        {MADE}", "(num_gpus=2)"),
+        (f"if config.trainer.n_gpus_per_node // 2 == 4:\n        {MADE}", "(num_gpus=2)"),
         (f"{MADE}\n    other = Scorer.remote(device='cuda')", "(num_gpus=0.75)"),
     ],
 )

@@ -115,3 +115,80 @@ def test_an_engine_that_is_pinned_bounds_the_release(
 )
 def test_what_pins_no_engine_bounds_nothing(tmp_path: Path, file: str, text: str) -> None:
     assert "newest bundled release" in engines(tmp_path, text, file)[2]
+
+
+@pytest.mark.parametrize(
+    ("text", "release", "engine"),
+    [
+        ("vllm<=0.6.3\n", "0.3.0.post1", "0.6.3"),  # what verl asked for before its oldest bundled release
+        ("vllm<=0.8.5\n", "0.5.0", "0.8.5"),  # what 0.4.0 to 0.5.0 ask for themselves
+        ("tensordict<=0.6.2\nvllm<=0.8.5\n", "0.4.1", "0.8.5"),
+        ("vllm>=0.7,<0.8\n", "0.6.0", "0.9.1"),
+        ("vllm~=0.8.2\n", "0.8.0", "0.12.0"),
+        ("tensordict<=0.6.2\n", "0.4.1", "0.8.5"),
+        ("transformers==4.51.1\n", "0.8.0", "0.12.0"),
+        ("numpy<2.0\n", "0.8.0", "0.12.0"),
+        ("numpy>=2.0.0\nvllm<=0.8.5\n", "0.4.1", "0.8.5"),  # 0.5.0 asks for an older numpy
+        ("transformers==5.9.0\nvllm<=0.8.5\ntensordict==0.9.1\n", "0.5.0", "0.8.5"),
+        ("vllm<=0.6.3\ntensordict==0.9.1\n", "0.3.0.post1", "0.6.3"),  # no release goes with both
+        ("verl>=0.5,<0.7\n", "0.6.1", "0.11.0"),
+        ("verl<=0.5.0\n", "0.5.0", "0.8.5"),
+    ],
+)
+def test_what_the_repository_allows_bounds_the_release(
+    tmp_path: Path, text: str, release: str, engine: str
+) -> None:
+    told = engines(tmp_path, text, "requirements.txt")
+    assert told[:2] == (release, engine)
+    assert f"{tmp_path.name}/requirements.txt" in told[2]
+
+
+def test_keys_of_the_launch_choose_among_the_releases_that_go_with_what_is_asked_for(tmp_path: Path) -> None:
+    """``trainer.val_before_train`` came with 0.4.0; the newest release stays, whatever it lacks."""
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "requirements.txt").write_text("vllm<=0.6.3\n")
+    script = tmp_path / "run.sh"
+    options = ("--gpu", "h100-sxm", "-f", "json")
+    script.write_text(f"{PPO} trainer.val_before_train=False")
+    told = json.loads(run("advise", str(script), *options).out)["premises"]
+    assert (told["release"], told["release_likely"]) == ("0.4.0", ["0.4.0", "0.4.1"])
+    assert told["release_reason"].endswith("the nearest with the launch's keys")
+    (tmp_path / "requirements.txt").unlink()
+    script.write_text(f"{PPO} actor_rollout_ref.rollout.chat_scheduler=null")
+    assert json.loads(run("advise", str(script), *options).out)["premises"]["release"] == "0.9.1"
+
+
+def test_a_launch_of_an_early_release_is_not_refused_for_what_a_late_one_lacks(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "requirements.txt").write_text("vllm<=0.6.3\n")
+    sizes = " ".join(
+        (
+            "actor_rollout_ref.actor.ppo_mini_batch_size=64 actor_rollout_ref.actor.ppo_micro_batch_size=8",
+            "actor_rollout_ref.rollout.log_prob_micro_batch_size=8",
+            "actor_rollout_ref.ref.log_prob_micro_batch_size=8 critic.ppo_micro_batch_size=8",
+        )
+    )
+    (tmp_path / "run.sh").write_text(f"{PPO} {sizes}")
+    answer = json.loads(run("advise", str(tmp_path / "run.sh"), "--gpu", "h100-sxm", "-f", "json").out)
+    assert answer["verdict"] != "will_not_start"
+    newest = run("advise", str(tmp_path / "run.sh"), "--gpu", "h100-sxm", "--verl-version", "0.9.1")
+    assert newest.out.startswith("WILL NOT START")
+
+
+@pytest.mark.parametrize(
+    ("own", "release"),
+    [
+        # rLLM has verl installed; verl-agent has a copy of its own, whatever lies beside it
+        ("-m rllm.trainer.verl.train_agent_ppo rllm.agent.max_steps=4", "0.6.1"),
+        ("-m verl.trainer.main_ppo env.env_name=Webshop env.max_steps=4", "0.4.0"),
+    ],
+)
+def test_a_pin_tells_the_release_of_a_project_that_installs_verl(
+    tmp_path: Path, own: str, release: str
+) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "pyproject.toml").write_text('[project.optional-dependencies]\nverl = ["verl==0.6.1"]\n')
+    launch = PPO.replace("-m verl.trainer.main_ppo", own)
+    (tmp_path / "run.sh").write_text(launch)
+    told = json.loads(run("advise", str(tmp_path / "run.sh"), "--gpu", "h100-sxm", "-f", "json").out)
+    assert told["premises"]["release"] == release

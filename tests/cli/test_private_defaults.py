@@ -419,13 +419,13 @@ def test_a_key_that_the_copy_lacks_is_said_of_the_copy(repository: Path) -> None
     assert unknown["message"].startswith(f"{repository.name}/verl does not have the key data.no_such_key")
 
 
-def own_keys(repository: Path, count: int) -> Path:
+def own_keys(repository: Path, count: int, *, value: int = 99) -> Path:
     """A script that sets keys which the copy of the repository adds, all but the last one."""
     tree = {"agent_group": {f"k{number}": number for number in range(count + 1)}}
     config = repository / "verl" / "trainer" / "config" / "ppo_trainer.yaml"
     config.write_text(config.read_text() + yaml.safe_dump(tree))
     script = repository / "examples" / "grpo" / "run.sh"
-    given = " ".join(f"agent_group.k{number}=3" for number in range(count))
+    given = " ".join(f"agent_group.k{number}={value}" for number in range(count))
     script.write_text(SCRIPT.replace("data.house_prompts=7", f"{given} trainer.logger=console"))
     return script
 
@@ -437,6 +437,11 @@ def test_keys_of_the_copy_alone_are_said_not_to_be_modelled(repository: Path) ->
     assert f"not modelled: keys of {repository.name}/verl alone: {names} and 2 more" in shown
     keys = answer(script)["premises"]["keys_of_copy"]
     assert keys == [f"agent_group.k{number}" for number in range(8)]
+
+
+def test_a_key_of_the_copy_that_is_set_to_what_it_has_anyway_is_not_named(repository: Path) -> None:
+    script = str(own_keys(repository, 3, value=1))
+    assert answer(script)["premises"]["keys_of_copy"] == ["agent_group.k0", "agent_group.k2"]
 
 
 def test_a_launch_that_sets_no_key_of_the_copy_has_none_to_name(repository: Path) -> None:

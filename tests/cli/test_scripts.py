@@ -357,3 +357,74 @@ def test_a_sum_as_default_moves_no_place_and_a_fix_keeps_it(tmp_path: Path) -> N
     run(*words, "--fix")
     fixed = launch.replace("param_offload=True", "param_offload=False")
     assert script.read_text() == f"a=1 P=5120\n{fixed}\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "named"),
+    [
+        ("python3 train_rl.py --model x", "train_rl.py (run.sh:2:1) gets no key=value"),
+        ("bash parts/inner.sh data.train_batch_size=2", "parts/inner.sh (run.sh:2:1) is not here"),
+        ("./inner.sh", "./inner.sh (run.sh:2:1) is not here"),
+        (
+            "mkdir -p out\nllamafactory-cli train conf.yaml",
+            "can be followed: llamafactory-cli (run.sh:3:1) gets",
+        ),
+        ("mkdir -p out", "as far as it can be followed; give"),
+    ],
+)
+def test_a_script_without_a_launch_is_told_with_what_it_starts(
+    line: str, named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("run.sh").write_text(f"#!/bin/bash\n{line}\n")
+    result = run("advise", "run.sh")
+    assert result.code == 2
+    assert named in result.err
+    assert "or give a file with all settings, the log of a run, or the overrides themselves" in result.err
+
+
+@pytest.mark.parametrize(
+    ("program", "code", "said"),
+    [
+        (
+            "-m own.trainer.main",
+            "",
+            "the program own.trainer.main, which may name one, is not here: looked for in",
+        ),
+        ("plain.py", "print(1)\n", "the program plain.py names no configuration that can be told"),
+        ("-m verl.trainer.main_ppo", "", "no model is named; set this key or give --model NAME"),
+    ],
+)
+def test_a_launch_without_a_model_says_what_is_not_known_of_its_program(
+    program: str, code: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".git").mkdir()
+    Path("plain.py").write_text(code)
+    Path("run.sh").write_text(f"python3 {program} data.train_batch_size=2 trainer.n_gpus_per_node=8\n")
+    result = run("advise", "run.sh", "--gpu", "h100-sxm")
+    assert result.code == 2
+    assert said in result.err
+
+
+NAMED = "python3 -m verl.trainer.main_ppo --config-path=conf --config-name mine"
+
+
+@pytest.mark.parametrize(
+    ("lines", "batch"),
+    [
+        (["python3 prepare.py", NAMED], 48),
+        (["python3 prepare.py --config-name other", f"{NAMED} data.train_batch_size=96"], 96),
+    ],
+)
+def test_a_launch_by_the_name_of_its_configuration_alone(
+    lines: list[str], batch: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("conf").mkdir()
+    Path("conf/mine.yaml").write_text(
+        "data: {train_batch_size: 48}\nactor_rollout_ref: {model: {path: Qwen/Qwen3-8B}}\n"
+    )
+    Path("run.sh").write_text("\n".join(["#!/bin/bash", *lines, ""]))
+    sizes = answer("run.sh")["workload"]["batch"]  # type: ignore[index]
+    assert sizes["prompts"] == batch

@@ -83,3 +83,30 @@ def test_one_share_that_is_the_whole_gain_says_nothing_of_others() -> None:
     assert not part["needed"]
     text = run("advise", "/dev/null", *SMALL, *PREMISES, *most).out
     assert "of the step" in text and "shares do not add up" not in text
+
+
+def test_a_line_that_brings_no_seconds_is_not_told_as_a_share_of_nothing() -> None:
+    """A base in bfloat16 leaves the room that the card is to keep, and a step takes as long."""
+    job = (
+        "algorithm.adv_estimator=grpo",
+        "actor_rollout_ref.model.path=Qwen/Qwen2.5-7B-Instruct",
+        "actor_rollout_ref.model.lora_rank=16",
+        "actor_rollout_ref.model.use_remove_padding=True",
+        "data.train_batch_size=8",
+        "data.max_prompt_length=1024",
+        "data.max_response_length=1024",
+        f"{ACTOR}.ppo_mini_batch_size=8",
+        f"{ACTOR}.ppo_micro_batch_size_per_gpu=1",
+        f"{ACTOR}.fsdp_config.param_offload=True",
+        "actor_rollout_ref.rollout.name=vllm",
+        "actor_rollout_ref.rollout.n=4",
+        "actor_rollout_ref.rollout.load_format=safetensors",
+        "actor_rollout_ref.rollout.tensor_model_parallel_size=1",
+        "actor_rollout_ref.rollout.gpu_memory_utilization=0.5",
+        "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=4",
+        "trainer.n_gpus_per_node=1",
+    )
+    words = ("--gpu", "h100-sxm", "--verl-version", "0.6.1", "--headroom", "0.3")
+    text = " ".join(run("advise", "/dev/null", *job, *words).out.split())
+    assert "leaves room MEM012 model_dtype (same numerics)" in text
+    assert " 0% of the step" not in text

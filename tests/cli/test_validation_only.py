@@ -118,6 +118,52 @@ def test_an_optimizer_that_never_steps_has_no_moments() -> None:
     assert validated["actor_parameters"] == trained["actor_parameters"]
 
 
+VALIDATED = ("data.val_batch_size=64", "actor_rollout_ref.rollout.val_kwargs.n=4")
+
+
+@pytest.mark.parametrize(
+    ("version", "words", "batch"),
+    [
+        ("0.8.0", VALIDATED, (64, 4)),
+        ("0.8.0", (*VALIDATED, "data.val_max_samples=40"), (40, 4)),
+        ("0.8.0", (VALIDATED[0],), (64, 1)),
+        ("0.8.0", (VALIDATED[1],), (1024, 5)),  # all rows at a time, and nobody says how many
+        ("0.8.0", (VALIDATED[1], "--val-rows", "100"), (100, 4)),
+        ("0.3.0.post1", VALIDATED, (1024, 5)),  # ``val_batch_size`` is not heeded: all rows as well
+    ],
+)
+def test_what_is_generated_is_the_batch_of_the_validation(
+    version: str, words: tuple[str, ...], batch: tuple[int, int]
+) -> None:
+    """verl 0.8.0 ``trainer/ppo/ray_trainer.py:417-423, 621``."""
+    given = (*words, "actor_rollout_ref.rollout.n=5", "--verl-version", version)
+    job = answer(ONLY, *given)
+    sizes = job["workload"]["batch"]
+    assert (sizes["prompts"], sizes["responses_per_prompt"]) == batch
+    replicas = 4
+    assert job["rollout"]["running_sequences"] == min(1024, -(-batch[0] * batch[1] // replicas))
+    assert job["batches"] == []
+    assert answer(*given)["workload"]["batch"]["prompts"] == 1024
+
+
+def test_the_host_holds_the_batch_of_the_validation() -> None:
+    given = (ONLY, "--verl-version", "0.8.0", "data.val_batch_size=256", "actor_rollout_ref.rollout.n=5")
+
+    def held(*words: str) -> int:
+        terms = answer(*given, *words)["memory"]["host_terms"]
+        return int(next(term["bytes"] for term in terms if term["name"] == "controller_batch"))
+
+    assert held("actor_rollout_ref.rollout.val_kwargs.n=8") == 8 * held()
+
+
+def test_no_update_leaves_blocks_behind() -> None:
+    """verl 0.8.0 empties the trainer's cache behind the weights' return; here no update comes before that."""
+    release = ("--verl-version", "0.8.0")
+    assert terms_of("update_weights", *release)["freed_blocks"] > 50e9
+    assert "freed_blocks" not in terms_of("update_weights", ONLY, *release)
+    assert answer(ONLY, *release)["verdict"] == "fits"
+
+
 def test_a_checkpoint_that_is_named_brings_them() -> None:
     loaded = (ONLY, "trainer.resume_mode=resume_path", "trainer.resume_from_path=/data/global_step_10")
     assert terms_of("rollout", *loaded) == terms_of("rollout")

@@ -122,6 +122,23 @@ def test_unresolvable(text: str, message: str) -> None:
         Resolver({**TREE, "x": text, "y": "${x}"}).read(("x",))
 
 
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("${mul:${a.b},4}", 12), ("${mul:2, ${mul:3,${a.b}}}", 18), ("${mul:-1,${a.b}}", -3)],
+)
+def test_a_product_of_whole_numbers_is_evaluated(text: str, value: int) -> None:
+    """As a project registers it: ``register_new_resolver("mul", lambda x, y: int(x) * int(y))``."""
+    read, way = Resolver({**TREE, "x": text}).read(("x",))
+    assert (read, type(read)) == (value, int)
+    assert ("a", "b") in way
+
+
+@pytest.mark.parametrize("text", ["${mul:2}", "${mul:2,3,4}", "${mul:${a.text},2}", "${mul:${a.flag},2}"])
+def test_what_else_may_be_a_product_is_not(text: str) -> None:
+    with pytest.raises(UnresolvedError, match="not evaluated"):
+        Resolver({**TREE, "x": text}).read(("x",))
+
+
 def test_the_environment_is_never_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TUNER_TEST_SECRET", "hunter2")
     with pytest.raises(UnresolvedError) as caught:

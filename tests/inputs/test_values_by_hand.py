@@ -285,7 +285,10 @@ def test_options_of_hydra(texts: list[str], keys: list[str], config_name: str | 
         ("a=]" + "c" * 60, "it stops at", "\"a='...'\""),
         ("a b", "it has no '='", "write key=value"),
         ("--a=1", "is not an override", "overrides look like key=value"),
-        ("a=1,2", "sweeps over several values", "give one configuration at a time"),
+        ("a=1,2", "'a=1,2' sweeps over several values: Hydra refuses them", "behind everything else: a=1"),
+        ("+a=choice(x,y)", "sweeps over several values", "behind everything else: +a="),
+        ("a=range(4,9)", "sweeps over several values", "behind everything else: a=4"),
+        ("a=interval(0,1)", "sweeps over several values", "behind everything else: a=VALUE"),
         ("=1", "", "write key=value"),
         ("a=" + "9" * 30, "holds a larger number than any setting takes", ""),
         ("a=[" + "9" * 5000 + "]", "holds a larger number than any setting takes", ""),
@@ -350,3 +353,22 @@ def test_a_value_as_hydra_reads_it(value: Any, text: str) -> None:
 )
 def test_the_same_value(one: Any, other: Any, expected: bool) -> None:
     assert same(one, other) is expected
+
+
+def test_a_later_override_names_one_job_of_a_sweep() -> None:
+    arguments = parse_overrides(words("--multirun", "a=1,2", "b=x,y", "c=3", "b=y", "+a=2"))
+    assert [(one.key, one.value) for one in arguments.overrides] == [("c", 3), ("b", "y"), ("a", 2)]
+
+
+def test_all_sweeps_that_are_left_are_named_with_one_job() -> None:
+    with pytest.raises(InputError) as caught:
+        parse_overrides(words("-m", "a=1,2", "b=x,y", "c=3,4", "b=y"))
+    assert (
+        caught.value.message == "'a=1,2' sweeps over several values, and Hydra starts a job for each of them"
+    )
+    assert caught.value.hint == "give one of the jobs, behind everything else: a=1 c=3"
+
+
+def test_a_sweep_behind_the_job_that_was_named_is_open_again() -> None:
+    with pytest.raises(InputError):
+        parse_overrides(words("a=1", "a=1,2"))

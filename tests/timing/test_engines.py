@@ -7,7 +7,7 @@ from tests import workloads
 from tuner.dtypes import DType
 from tuner.timing import fsdp, megatron
 from tuner.timing.assumptions import (
-    COLLECTION_S,
+    COLLECTION_ALONE_S,
     COLLECTIVE_S,
     CUT_SEQUENCE_S,
     FUSED_ADAMW_ACCESSES,
@@ -139,7 +139,10 @@ def test_what_lives_on_the_host_is_not_moved_there_and_back():
         )
 
     weights = seconds(optimizer_offload_fraction=1.0)  # and garbage that is collected
-    assert weights == seconds(optimizer_offload=False) + 2 * COLLECTION_S
+    assert weights == seconds(optimizer_offload=False) + 2 * COLLECTION_ALONE_S
+    assert weights - seconds(optimizer_offload_fraction=1.0, collects_garbage=False) == pytest.approx(
+        2 * COLLECTION_ALONE_S
+    )
     moved = seconds() - weights  # two moments and the main weights
     assert moved > 0
     assert seconds(optimizer_offload_fraction=0.5) - weights == pytest.approx(moved / 2)

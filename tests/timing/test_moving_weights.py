@@ -8,9 +8,11 @@ from msgspec.structs import replace
 
 from tests import workloads
 from tests.memory.measured import RECORDED
+from tuner.dtypes import DType
 from tuner.timing import assumptions as assume
 from tuner.timing import step_time
 from tuner.timing.adapters import unit_seconds
+from tuner.timing.spreads import ENDS
 from tuner.timing.transfers import offloading_parts, pinned_seconds
 from tuner.timing.weight_sync import gathered_tensors, sent_tensors, sync_parts
 from tuner.workload import Backend, HostCopy, Lora, Phase, Workload
@@ -72,10 +74,20 @@ def test_experts_of_their_own_wait_for_the_host():
     """18,432 tensors of 3 MB: their bytes travel in less time than the host needs to place them."""
     apart = replace(MOE, sync=replace(MOE.sync, experts_apart=True))
     parts = sync_parts(apart)
-    copying_s = parts["gather"] + parts["load"]
-    assert parts["tensors"] + copying_s == pytest.approx(sent_tensors(apart) * assume.LOAD_TENSOR_S)
-    assert parts["tensors"] > 5 * copying_s
-    assert sync_parts(MOE)["tensors"] == 0
+    assert parts["tensors"] + parts["load"] == pytest.approx(sent_tensors(apart) * assume.LOAD_TENSOR_S)
+    assert parts["tensors"] > 5 * (parts["gather"] + parts["load"])
+    assert sync_parts(MOE)["tensors"] < parts["tensors"] / 20
+
+
+def test_a_trainer_that_waits_for_the_engine_to_load_does_not_gather_meanwhile():
+    """Behind an engine that answers first, its host places tensors while the trainer gathers."""
+    sync = replace(MOE.sync, bucket_bytes=1 << 31)
+    waits, goes_on = (
+        sync_parts(replace(MOE, sync=replace(sync, engine_buckets=copies))) for copies in (0, 1)
+    )
+    placing = sent_tensors(MOE) * assume.LOAD_TENSOR_S
+    assert waits["tensors"] == pytest.approx(placing - waits["load"])
+    assert goes_on["tensors"] == pytest.approx(max(0.0, placing - waits["load"] - waits["gather"]))
 
 
 def test_megatron_tells_every_name():
@@ -116,6 +128,50 @@ def test_a_worker_collects_the_garbage_of_an_engine_in_its_process():
     assert (alone, shared) == (2 * assume.COLLECTION_ALONE_S, 2 * assume.COLLECTION_S)
 
 
+def test_a_worker_collects_again_where_the_update_left_freed_blocks():
+    """Weights that left for the host took them along."""
+    again = replace(GRPO, sync=replace(GRPO.sync, collections=2, collects_again=True))
+    here, away = (
+        sync_parts(again.with_actor_engine(param_offload=offloaded))["collections"]
+        for offloaded in (False, True)
+    )
+    assert (here, away) == pytest.approx((3 * assume.COLLECTION_ALONE_S, 2 * assume.COLLECTION_ALONE_S))
+
+
+def test_an_engine_that_has_its_weights_collects_beside_the_trainer():
+    """The longer of both counts; vLLM since 0.23 has little left to go through."""
+    sync = replace(GRPO.sync, collections=3, receiver_collects=True)
+    both = replace(GRPO, sync=sync).with_rollout(own_process=True)
+    frozen, whole = (
+        sync_parts(both.with_rollout(freezes_heap=freezes))["collections"] for freezes in (True, False)
+    )
+    assert frozen == pytest.approx(4 * assume.COLLECTION_ALONE_S)
+    assert whole == pytest.approx(3 * assume.COLLECTION_ALONE_S + assume.COLLECTION_S)
+
+
+def test_freed_blocks_are_given_back():
+    """Half of the card, or of the half that an awake engine leaves, at 200 GB/s."""
+    left = 0.5 * GRPO.cluster.gpu.memory_bytes / 200e9
+    asleep = GRPO.with_rollout(frees_memory=True, memory_fraction=0.5)
+    awake = asleep.with_rollout(frees_memory=False)
+    apart = asleep.with_rollout(colocated=False)
+    given = [sync_parts(one)["given_back"] for one in (asleep, awake, apart)]
+    assert given == pytest.approx([left, left / 2, 0])
+
+
+def test_weights_travel_in_the_dtype_they_are_cast_to():
+    """Float32 weights that are cast to bfloat16 first fill half as many buckets."""
+    engine = replace(GRPO.actor.engine, stored_dtype=DType.FLOAT32)
+    stored, cast = (
+        replace(
+            GRPO.with_actor(engine=engine), sync=replace(GRPO.sync, bucket_bytes=1 << 30, sent_dtype=dtype)
+        )
+        for dtype in (None, DType.BFLOAT16)
+    )
+    assert sync_parts(stored)["load"] == pytest.approx(2 * sync_parts(cast)["load"])
+    assert sync_parts(stored)["buckets"] == pytest.approx(2 * sync_parts(cast)["buckets"], rel=0.1)
+
+
 def test_calls_of_the_host_are_those_that_were_recorded():
     readings = json.loads((RECORDED / "host-calls-h200.json").read_text())["readings"]
 
@@ -126,11 +182,12 @@ def test_calls_of_the_host_are_those_that_were_recorded():
     assert told == pytest.approx(assume.LONE_OBJECT_COLLECTIVE_S, rel=0.02)
     calls = typical("all_gather_call_s", "all_gather_with_output_s", "reduce_scatter_call_s")
     assert calls == pytest.approx(assume.COLLECTIVE_CALL_S, rel=0.02)
-    assert typical("collection_s") == pytest.approx(assume.COLLECTION_ALONE_S, rel=0.05)
+    least, _most = ENDS["COLLECTION_ALONE_S"]  # of torch and transformers alone
+    assert typical("collection_s") == pytest.approx(least, rel=0.05)
 
 
 def test_an_engine_falls_asleep_while_generation_is_timed():
-    """As much is unmapped there as the weight sync maps."""
+    """As much is unmapped there as the weight sync maps, and vLLM collects garbage."""
     awake, sleeping = (
         {
             time.phase: (time.seconds, dict(time.parts).get("wake_up", 0.0))
@@ -142,8 +199,22 @@ def test_an_engine_falls_asleep_while_generation_is_timed():
     assert mapped == pytest.approx(
         GRPO.generator.memory_fraction * GRPO.cluster.gpu.memory_bytes / assume.MAPPED_BYTES_PER_S
     )
-    assert sleeping[Phase.ROLLOUT][0] - awake[Phase.ROLLOUT][0] == pytest.approx(mapped)
+    longer = sleeping[Phase.ROLLOUT][0] - awake[Phase.ROLLOUT][0]
+    assert longer == pytest.approx(mapped + assume.COLLECTION_S)
     assert awake[Phase.ROLLOUT][1] == awake[Phase.UPDATE_WEIGHTS][1] == 0
+
+
+def test_weights_that_an_engine_keeps_on_the_host_leave_behind_generation():
+    """One way there, and the other as it wakes up."""
+    kept = GRPO.with_rollout(frees_memory=True, sleep_level=1)
+    moved = {
+        time.phase: dict(time.parts).get("engine_copies", 0.0)
+        for time in step_time(kept, concurrent_sequences=64).phases
+    }
+    rollout = kept.generator
+    weights = kept.model.parameters * rollout.weight_dtype.bytes / rollout.tensor_parallel
+    one_way = pinned_seconds(weights, kept.cluster.gpu)
+    assert moved[Phase.ROLLOUT] == moved[Phase.UPDATE_WEIGHTS] == pytest.approx(one_way)
 
 
 def test_fsdp1_gathers_twice():

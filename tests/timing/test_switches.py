@@ -276,7 +276,7 @@ WEIGHT_SYNC = {
         GRPO,
         GRPO.with_actor_engine(stored_dtype=DType.BFLOAT16),
         SYNC,
-        (0.4, 0.8),
+        (0.4, 0.85),
     ),
     "sleep level 1 copies to the host": (GRPO, GRPO.with_rollout(sleep_level=1), SYNC, (1.05, 5.0)),
     "an engine that does not sleep": (

@@ -234,14 +234,15 @@ def test_two_cards_err_independently():
 
 
 def test_constants_err_by_themselves_and_the_host_in_all_of_them() -> None:
-    """By hand: 10 s of records up to 4 s longer and 10 s of collections up to 16 / 3; hosts differ by 1.52.
+    """By hand: 10 s of records up to 4 s longer and 10 s of collections up to 38.5; hosts differ by 1.52.
 
-    Bounds of 1.5 and 0.5 / 0.3 give factors of 1.4 and 1.5333, so that all of the first is the host's.
+    Bounds of 1.5 and 2.5 / 0.43 give factors of 1.4 and 4.85, so that all of the first is the host's.
     """
     time = step(records=10.0, collections=10.0)
-    common = log(1.52) / log(1 + 0.8 * (0.5 / 0.3 - 1))
-    of_host = 4.0 + common * 16 / 3
-    of_collections = sqrt(1 - common**2) * 16 / 3
+    longer = 8 * (2.5 / 0.43 - 1)
+    common = log(1.52) / log(1 + longer / 10)
+    of_host = 4.0 + common * longer
+    of_collections = sqrt(1 - common**2) * longer
     of_runs = (0.36 / 0.27 - 1) * 20
     high = 20 + sqrt(of_host**2 + of_collections**2 + of_runs**2)
     assert step_interval(time, on("h100-sxm")).high_s == pytest.approx(high)

@@ -98,6 +98,7 @@ OF_RULE: Mapping[str, st.SearchStrategy[Any]] = {
     "chunked_prefill": BOOLEANS,
     "prefix_caching": BOOLEANS,
     "frees_memory": BOOLEANS,
+    "sleeps_with_cache": BOOLEANS,
     "cuda_graphs": BOOLEANS,
     "weight_dtype": st.sampled_from((DType.BFLOAT16, DType.FLOAT8)),
     "kv_dtype": st.sampled_from((DType.BFLOAT16, DType.FLOAT8)),

@@ -15,6 +15,8 @@ from tuner.trainers.key_facts import Affects
 from tuner.trainers.protocol import LeftOut
 from tuner.trainers.verl.defaults import CONFIGS
 
+_ATTENTION = f"{MODEL}.override_config.attn_implementation"
+
 
 def parts(
     *overrides: str,
@@ -37,6 +39,13 @@ def parts(
 @pytest.mark.parametrize("launch", ALL)
 def test_what_is_read_leaves_nothing_out(launch: str, version: str) -> None:
     assert not parts(*ALL[launch], version=version)
+
+
+def test_overrides_of_the_model_are_named_beside_what_is_told_apart() -> None:
+    section = f"{MODEL}.override_config"
+    assert not parts(f"+{_ATTENTION}=flash_attention_3", f"+{section}.max_position_embeddings=65536")
+    told = parts(f"+{_ATTENTION}=sdpa", f"+{section}.num_hidden_layers=4")
+    assert {part.key for part in told.values()} == {_ATTENTION, f"{section}.num_hidden_layers"}
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -73,6 +82,14 @@ def test_the_defaults_leave_nothing_out(config: str, version: str) -> None:
             "0.9.1",
             "arguments of the engine",
             f"{ROLLOUT}.engine_kwargs.vllm.kv_cache_memory_bytes",
+        ),
+        *(
+            ([f"+{_ATTENTION}={name}"], version, told, _ATTENTION)
+            for name, version, told in (
+                ("sdpa", "0.6.1", "attention other than FlashAttention"),
+                ("eager", "0.9.1", "attention other than FlashAttention"),
+                ("sdpa", "0.6.0", "overrides of the model's configuration"),
+            )
         ),
         ([f"{MODEL}.use_shm=True"], "0.5.0", "the copy of the model in shared memory", f"{MODEL}.use_shm"),
         (

@@ -803,6 +803,36 @@ def test_how_weights_travel_to_vllm(
     assert sync.engine_buckets == theirs
 
 
+_NEW_WORKERS = "trainer.use_legacy_worker_impl=disable"
+
+
+@pytest.mark.parametrize(
+    ("version", "launch", "collections", "again", "beside"),
+    [
+        ("0.5.0", DYNAMIC, 0, False, False),
+        ("0.6.1", DYNAMIC, 3, True, False),  # before, after, behind the rollout
+        ("0.7.0", DYNAMIC, 3, True, False),
+        ("0.7.1", DYNAMIC, 2, True, True),
+        ("0.7.1", (*DYNAMIC, _NEW_WORKERS), 1, False, True),
+        ("0.8.0", DYNAMIC, 1, False, True),
+        ("0.8.0", SGLANG, 1, True, False),
+        ("0.9.0", DYNAMIC, 2, True, True),
+        ("0.9.1", DYNAMIC, 0, False, False),
+    ],
+)
+def test_how_often_a_release_collects_garbage_around_new_weights(
+    version: str, launch: tuple[str, ...], collections: int, again: bool, beside: bool
+) -> None:
+    sync = workload_of(launch, version).sync
+    assert (sync.collections, sync.collects_again, sync.receiver_collects) == (collections, again, beside)
+
+
+@pytest.mark.parametrize(("version", "collects"), by_release(True, ("0.9.1", False)))
+def test_whether_megatron_collects_garbage_as_states_move(version: str, collects: bool) -> None:
+    engine = workload_of(MEGATRON, version).actor.engine
+    assert engine.collects_garbage is collects
+
+
 @pytest.mark.parametrize(("version", "fused"), by_release(False, ("0.7.1", True)))
 def test_one_kernel_makes_weights_8_bit_since_0_7_1(version: str, fused: bool) -> None:
     assert workload_of(DYNAMIC, version).sync.quantizes_in_one_kernel is fused

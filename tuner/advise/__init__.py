@@ -28,7 +28,7 @@ from tuner.advise.combine import cheapest_run, combine
 from tuner.advise.differences import with_conflicts
 from tuner.advise.pricing import Cheapest, rank, recommend
 from tuner.advise.reading import Considered, Reading, ReleaseRange, release_range
-from tuner.advise.refusals import Refusal, Started, started
+from tuner.advise.refusals import Refusal, Started, started, verdict_of_start
 from tuner.advise.verdicts import Condition, Judgement, Verdict, judge_memory, judgement
 from tuner.findings import Numerics, Written
 from tuner.rules.case import LEAST_GAIN, Case
@@ -112,7 +112,7 @@ def advise(
         time=case.time,
         headroom=headroom,
         least_gain=least_gain,
-        verdict=Verdict.WILL_NOT_START if start.refusals else of_memory.verdict,
+        verdict=verdict_of_start(start.refusals, of_memory.verdict),
         memory_verdict=of_memory.verdict,
         memory_condition=of_memory.condition,
         mean_tokens=of_memory.mean_tokens,

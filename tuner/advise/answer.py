@@ -171,11 +171,17 @@ class Advice(Struct, frozen=True, kw_only=True):
     share_as_assumed: float | None = None  # of the step, that is withheld at lengths nobody gives
     releases: ReleaseRange | None = None  # of a release that is not bundled
     validates_only: bool = False  # the launch ends before its first update: phases of training are left out
+    generates_only: bool = False  # and it is no validation either
 
     @property
     def step(self) -> Interval:
         """Seconds of the whole step, with their interval."""
         return step_interval(self.time, self.workload.cluster)
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the launch is refused whatever release it may be of."""
+        return any(refusal.is_sure for refusal in self.refusals)
 
     @property
     def memory(self) -> Judgement:

@@ -13,7 +13,7 @@ from tuner.advise.differences import Changes, changes, merged
 from tuner.advise.merge import Merged, asked_again, frees, merge
 from tuner.advise.pricing import Cheapest, is_worse, shortage
 from tuner.advise.reading import Reading
-from tuner.advise.refusals import Refusal, Started
+from tuner.advise.refusals import Refusal, Started, verdict_of_start
 from tuner.advise.verdicts import Verdict, judge_memory
 from tuner.findings import Finding, Numerics, Severity
 from tuner.override_text import ADDS, DELETES, override_key
@@ -63,27 +63,27 @@ def combine(
     base = case.with_workload(reading.workload)
     findings = [item.finding for item in ranked] if base.workload == case.workload else asked_again(base)
     mended = sum(len(part.overrides) for part in lifted) + sum(len(fix.item.overrides) for fix in fixes)
-    refused = any(not item.lifted_by_block for item in started.refusals)
+    verdict = verdict_of_start([item for item in started.refusals if not item.lifted_by_block], Verdict.FITS)
     for wanted in (acceptance, replace(acceptance, packages=True)):
         block = best_block(reading, base, findings, wanted, most_lines=MOST_LINES - mended)
         of_memory = judge_memory(block.case, block.reading.releases)
         fixed = (_contribution_of_fix(fix, block.case) for fix in fixes)
         parts = [*lifted, *fixed, *contributions(reading, base, block)]
         if of_memory.verdict is Verdict.FITS:
-            return _combination(block, parts, cheapest, refused=refused) if parts else None
+            return _combination(block, parts, cheapest, verdict) if parts else None
         if not any(finding.rule.package for finding in findings):
             break
     return None
 
 
 def _combination(
-    block: Block, parts: Sequence[Contribution], cheapest: Cheapest | None, *, refused: bool
+    block: Block, parts: Sequence[Contribution], cheapest: Cheapest | None, verdict: Verdict
 ) -> Combination:
     """A block with which the job fits, its lines in the order of what they bring."""
     return Combination(
         overrides=_one_per_key([text for part in parts for text in part.overrides]),
         contributions=tuple(parts),
-        verdict=Verdict.WILL_NOT_START if refused else Verdict.FITS,
+        verdict=verdict,
         workload=block.case.workload,
         estimate=block.case.estimate,
         time=block.case.time,

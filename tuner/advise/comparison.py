@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 
 from tuner.advise.differences import changes, merged
 from tuner.advise.reading import Reading
-from tuner.advise.refusals import Refusal, started
+from tuner.advise.refusals import Refusal, started, verdict_of_start
 from tuner.advise.verdicts import Judgement, Verdict, judge_memory
 from tuner.field_marks import Bytes
 from tuner.findings import Finding
@@ -66,7 +66,7 @@ def judge(reading: Reading, *, headroom: float) -> JudgedJob:
     return JudgedJob(
         reading=start.reading,
         case=case,
-        verdict=Verdict.WILL_NOT_START if start.refusals else memory.verdict,
+        verdict=verdict_of_start(start.refusals, memory.verdict),
         memory=memory,
         refusals=start.refusals,
         findings=tuple(reading.findings),

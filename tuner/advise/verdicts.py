@@ -19,7 +19,7 @@ class Verdict(Enum):
     RAN_OUT = "ran_out"  # the log of the job ends with an error for which it had no memory
     FITS = "fits"  # even the upper end of every phase's interval is within the card
     MAY_NOT_FIT = "may_not_fit"  # the interval crosses the card, or it fits under a condition that is named
-    CANNOT_SAY = "cannot_say"  # the configuration or what the engine takes is not known
+    CANNOT_SAY = "cannot_say"  # the configuration, what the engine takes or who refuses it is not known
     DOES_NOT_FIT = "does_not_fit"  # even the low end is beyond the card, or a node has too little memory
     WILL_NOT_START = "will_not_start"  # the trainer or an engine refuses it, or no node has so many GPUs
 
@@ -121,7 +121,7 @@ def judge_memory(case: Case, releases: ReleaseRange | None) -> Judgement:
     if case.workload.unmodelled_engine:
         return judgement(case, None, releases)
     fits = case.estimate.fits()
-    mean_tokens = case.workload.batch.sequence_tokens if fits else mean_tokens_that_fit([case.workload])
+    mean_tokens = case.workload.batch.reached_tokens if fits else mean_tokens_that_fit([case.workload])
     return judgement(case, mean_tokens, releases)
 
 

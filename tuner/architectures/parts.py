@@ -10,6 +10,7 @@ from tuner.language import _
 from tuner.model_shape import MixtureOfExperts, ModelShape
 
 _KINDS = ("full_attention", "sliding_attention", "linear_attention")
+_EXTENDING = ("linear", "dynamic")  # kinds of rope scaling by which the stated positions are multiplied
 
 
 def base_shape(
@@ -66,14 +67,21 @@ def base_shape(
 
 
 def _positions(config: Config) -> int:
-    """The longest sequence; YaRN, which is added to a file by hand, extends the stated one."""
+    """The longest sequence that engines take: some kinds of rope scaling extend the stated one.
+
+    Source: vLLM ``config/model.py``, ``_get_and_verify_max_len``; Gemma 3 states what its scaling has made.
+    """
     positions = config.size("max_position_embeddings")
     rope = config.section("rope_parameters") or config.section("rope_scaling")
-    if rope is None or rope.find("rope_type", "type")[1] != "yarn":
+    if rope is None:
         return positions
+    kind, factor = rope.find("rope_type", "type")[1], rope.number("factor")
+    if factor is None:
+        return positions
+    if kind in _EXTENDING and "gemma3" not in str(config.find("model_type")[1]):
+        return int(positions * factor)
     original = rope.optional_size("original_max_position_embeddings")
-    factor = rope.number("factor")
-    return positions if original is None or factor is None else max(positions, int(original * factor))
+    return positions if kind != "yarn" or original is None else max(positions, int(original * factor))
 
 
 def complete(shape: ModelShape, config: Config) -> ModelShape:

@@ -29,7 +29,9 @@ def summary(review: Review, card: ChosenGpu) -> str:
             _("{checked}: {findings}").format(
                 checked=_inputs(review), findings=_with_rest(findings or _("no findings"), review)
             ),
-            *(_several(reasons) for reasons in (totals.releases, totals.engines) if reasons),
+            *([_several(totals.releases)] if totals.releases else []),
+            *_guessed(totals, len(review.inputs) - totals.unusable),
+            *([_several(totals.engines)] if totals.engines else []),
             _cards(totals) or _for_card(card.gpu.name, card.gpu.capacity_bytes, card.reason, card.assumed),
         ]
     )
@@ -73,6 +75,20 @@ def _several(reasons: dict[str, str]) -> str:
     rest = len(reasons) - _NAMED
     more = [ngettext("{count} more", "{count} more", rest).format(count=rest)] if rest > 0 else []
     return listed([*list(reasons)[:_NAMED], *more])
+
+
+def _guessed(totals: Totals, inputs: int) -> list[str]:
+    """The words on a release that nothing names, and what would."""
+    if not totals.guessed:
+        return []
+    text = _("nothing names the release: it is a guess, give --verl-version")
+    if totals.guessed < inputs:
+        text = ngettext(
+            "nothing names the release of {count} of them: it is a guess, give --verl-version",
+            "nothing names the releases of {count} of them: they are guesses, give --verl-version",
+            totals.guessed,
+        ).format(count=totals.guessed)
+    return [text]
 
 
 def _cards(totals: Totals) -> str:

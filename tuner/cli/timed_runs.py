@@ -20,6 +20,7 @@ from tuner.inputs.secrets import without_secrets
 from tuner.language import _
 from tuner.rules.case import figures
 from tuner.timing import StepTime
+from tuner.trainers.key_facts import Affects
 from tuner.trainers.protocol import RunReader
 from tuner.trainers.registry import trainer_named, trainer_of
 from tuner.workload import Phase, Workload
@@ -91,7 +92,7 @@ def _timed(run: MeasuredRun) -> _TimedRun:
 
 
 def _remarks(case: str, job: JobReading, time: StepTime, observed: ObservedRun) -> Iterator[RunRemark]:
-    """Keys that the release does not have, as ``tuner check`` says it, and passes that were not made."""
+    """Keys that the release does not have, passes that were not made, and what the prediction leaves out."""
     unknown = {one.key for one in job.loaded.settings.unknown}
     if unknown:
         for finding in job.loaded.check(job.reading.workload):
@@ -101,6 +102,11 @@ def _remarks(case: str, job: JobReading, time: StepTime, observed: ObservedRun) 
     if missing:
         text = _("no timer of the run has {phases}: the predicted step is without")
         yield RunRemark(case=case, text=text.format(phases=", ".join(phase.value for phase in missing)))
+    for part in job.left_out:
+        if part.affects is not Affects.HOST:
+            text = _("the prediction leaves out {name} ({key}={value})")
+            told = text.format(name=part.name, key=part.key, value=part.value)
+            yield RunRemark(case=case, text=without_secrets(told))
 
 
 def _peaks(run: MeasuredRun, workload: Workload, memory: PeakMemory | None) -> Iterator[RecordedPeak]:

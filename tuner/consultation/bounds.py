@@ -273,7 +273,7 @@ def _expect_filter(batch: Batch, premises: Premises) -> None:
     if share <= 0:
         message = _("{option} {share:g}: a step of which no group is kept never ends")
         raise premises.error(message.format(option=option, share=share), "kept_groups")
-    if batch.group_filter is None:
+    if batch.group_filter is None or batch.group_filter.once:
         message = _("{option} {share:g}: this job filters no groups")
         raise premises.error(
             message.format(option=option, share=share), "kept_groups", hint=_("leave it out")

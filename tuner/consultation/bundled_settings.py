@@ -68,13 +68,15 @@ def sent_settings(job: JobReading, model: str | None) -> SentSettings:
     unnamed = 0
     sent = [word for word in loaded.base.words if _OPTION.fullmatch(word)]
     unknown = {one.key for one in loaded.settings.unknown}
-    for text in overrides(loaded.settings):
+    texts = overrides(loaded.settings)
+    kinds = {key: state.kind for key, state in loaded.key_states(map(override_key, texts)).items()}
+    for text in texts:
         key = override_key(text)
         if key in named:
             continue
-        if key in unknown or is_free(key) or loaded.key_state(key).kind is None:
+        if key in unknown or is_free(key) or kinds[key] is None:
             unnamed += 1
-        elif _may_be_sent(job, key, text):
+        elif _may_be_sent(job, key, text, kinds[key]):
             sent.append(text)
         else:
             hidden.append(key)
@@ -87,15 +89,14 @@ def sent_settings(job: JobReading, model: str | None) -> SentSettings:
     )
 
 
-def _may_be_sent(job: JobReading, key: str, text: str) -> bool:
+def _may_be_sent(job: JobReading, key: str, text: str, kind: KeyKind | None) -> bool:
     """Whether an override has a key of the release and a value that names nobody."""
-    loaded = job.loaded
     if text.startswith(DELETES):
         return True
-    value, state = loaded.settings.get(key), loaded.key_state(key)
+    value = job.loaded.settings.get(key)
     if shown_value(key, value, known=True) != value:
         return False
-    if isinstance(value, str) and state.kind is KeyKind.MODELLED and _WORD.fullmatch(value):
+    if isinstance(value, str) and kind is KeyKind.MODELLED and _WORD.fullmatch(value):
         return True
     return is_harmless(value) and not any(map(_ADDRESS.search, _texts(value)))
 

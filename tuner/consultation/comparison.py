@@ -258,7 +258,7 @@ def _repairs(job: JudgedJob) -> Iterator[str]:
 
 def _read_otherwise(name: str, before: Side, after: Side) -> KeyChange:
     """A key that is the same in both and of which the releases make different things."""
-    first, second = before.loaded.key_state(name), after.loaded.key_state(name)
+    first, second = (side.loaded.key_states([name])[name] for side in (before, after))
     return KeyChange(change=KeyFate.MEANING, before=first, after=second, touches=True)
 
 

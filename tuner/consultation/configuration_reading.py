@@ -16,6 +16,7 @@ from tuner.trainers.protocol import Configuration, Loaded
 from tuner.workload import Workload
 
 if TYPE_CHECKING:
+    from tuner.consultation.guessed_release import GuessedRelease
     from tuner.consultation.open_findings import FindingsOfWay
 
 
@@ -37,9 +38,11 @@ class ConfigurationReading:
         loaded: Loaded,
         alternatives: Sequence[Alternative],
         added: tuple[str, ...] = (),
+        guess: "GuessedRelease | None" = None,
     ) -> None:
         self._alternatives = alternatives
         self._added = added
+        self._given_guess = guess
         self._circumstances = circumstances
         self._release = release
         self._configuration = configuration
@@ -54,6 +57,42 @@ class ConfigurationReading:
     @cached_property
     def findings(self) -> Sequence[Finding]:
         """What the trainer's checks say about it; milder where that rests on what nobody knows."""
+        return (
+            self.release_findings
+            if self._guess is None
+            else self._guess.with_conditions(self.release_findings)
+        )
+
+    @cached_property
+    def _guess(self) -> "GuessedRelease | None":
+        """The releases that it may be as well, the same whatever is added; None where something names it."""
+        if (
+            self._given_guess is not None
+            or self._added
+            or not (self._release.other_releases or self._release.older)
+        ):
+            return self._given_guess
+        from tuner.consultation.guessed_release import GuessedRelease  # where nothing names a release
+
+        return GuessedRelease(self._release, self._loaded.trainer.name, self._checked_on)
+
+    def _checked_on(self, version: str, overrides: tuple[str, ...]) -> Sequence[Finding] | None:
+        """What checks say of it with overrides on a release that it may be; None where that reads none."""
+        if version == self._loaded.version and not overrides:
+            return self.release_findings
+        try:
+            configuration = self._configuration.adding(overrides) if overrides else self._configuration
+            loaded = configuration.on(version)
+            other = ConfigurationReading(
+                self._circumstances, self._release, configuration, loaded, self._alternatives, overrides
+            )
+            return other.release_findings
+        except TunerError:
+            return None
+
+    @cached_property
+    def release_findings(self) -> Sequence[Finding]:
+        """The findings on this release, whether or not something names it."""
         given = self._circumstances.given
         findings: Sequence[Finding] = self._loaded.check(self.workload)
         if self._circumstances.open_gpus is not None:
@@ -107,6 +146,7 @@ class ConfigurationReading:
                     loaded,
                     self._alternatives,
                     self._added + added,
+                    self._guess,
                 )
                 reading.workload  # noqa: B018 - a value that cannot be read is an error here
             except TunerError as error:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tuner.advise.engine_start import EngineComparison
     from tuner.consultation.alternatives import JudgedAlternative
     from tuner.consultation.between_steps import PricedValidation
+    from tuner.consultation.guessed_release import LinesElsewhere
     from tuner.consultation.ran_out import RanOut
 
 EFFECTS: dict[str, tuple[Numerics, ...]] = {
@@ -135,7 +136,7 @@ def _advised(
     if job.loaded.validates_only and not advice.time.apart:  # what generates apart does not ask for the key
         from tuner.consultation.validation_only import advice_on_validation  # few launches do no more
 
-        advice = advice_on_validation(advice)
+        advice = advice_on_validation(advice, job.loaded, premises.val_rows)
     advice = _although_it_ran(advice, job.given)
     advice = advice_beyond_memory(advice, job, premises)
     ended = _ran_out(job, advice)
@@ -188,6 +189,8 @@ def _consultation(
         given=with_shown_lost(job.given, loaded.settings.shown_override),
         loaded=loaded,
         release_reason=job.release.reason,
+        guess=job.release if job.release.plausible else None,
+        elsewhere=_lines_elsewhere(job, advice),
         rollout_engine=job.rollout_engine,
         model_reason=job.model_reason,
         gpu_reason=job.card.reason,
@@ -209,6 +212,17 @@ def _consultation(
         run=None if run is None else _run_comparison(run, advice, job),
         engine=_engine_comparison(job.given, advice),
     )
+
+
+def _lines_elsewhere(job: JobReading, advice: Advice) -> "tuple[LinesElsewhere, ...]":
+    """The lines to paste that other releases refuse, where nothing names the release."""
+    block = () if advice.combination is None else advice.combination.overrides
+    lines = (*block, *(text for addition in advice.additions for text in addition.overrides))
+    if not (lines and job.release.other_releases):
+        return ()
+    from tuner.consultation.guessed_release import lines_elsewhere  # where nothing names a release
+
+    return lines_elsewhere(job.release, job.loaded, lines)
 
 
 def _steps(loaded: Loaded, rows: int | None) -> int | None:

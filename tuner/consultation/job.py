@@ -84,7 +84,7 @@ class AlternativeJob:
         if isinstance(self.job, JobReading):
             reading = self.job.reading
             with suppress(ValueError):
-                return (reading.adding(overrides) if overrides else reading).findings
+                return (reading.adding(overrides) if overrides else reading).release_findings
         return None
 
 
@@ -239,9 +239,8 @@ def _with_remarks(given: UserInput, configuration: Configuration, loaded: Loaded
 def _with_settings_file(given: UserInput, file: "UnreadFile", loaded: Loaded) -> UserInput:
     """What was given, with the file as what is missing where figures rest on settings that it alone tells."""
     models = (loaded.model_key, loaded.critic_model_key)  # without which there are no figures
-    deciding = [
-        key for key in file.settings if key not in models and loaded.key_state(key).kind is KeyKind.MODELLED
-    ]
+    states = loaded.key_states(key for key in file.settings if key not in models)
+    deciding = [key for key, state in states.items() if state.kind is KeyKind.MODELLED]
     if not deciding:
         return given
     from tuner.inputs.settings_file import missing_of  # few scripts have such a file

@@ -107,6 +107,19 @@ class Models(Struct, frozen=True):
         """The model that a field of the premises names."""
         return self.premises.read(name, path, partial(model_shape, trace=self.premises.trace))
 
+    def _not_set(self, key: str) -> InputError:
+        """The error of a launch that does not name its model; its program may do so, and be unknown."""
+        message = _("no model is named")
+        hint = self._offer() or _("set this key or give --model NAME")
+        program, own = self.given.program, self.loaded.trainer.name
+        if program and not program.startswith((f"{own}.", f"{own}/")):
+            from tuner.inputs.missing_configuration import unknown_program_text
+
+            if reason := unknown_program_text(self.given):
+                message = _("{message}, and {reason}").format(message=message, reason=reason)
+                hint = _("{hint}, or a file with all settings of a run").format(hint=hint)
+        return InputError(message, key=self._settings.as_reader_takes_it(key) or key, hint=hint)
+
     def _not_named(self) -> InputError:
         """The error of a launch without a model; a variable that the script does not set is named.
 
@@ -141,11 +154,7 @@ class Models(Struct, frozen=True):
                 hint=_("give the file, or --model NAME"),
             )
         if left_open is None:
-            return InputError(
-                _("no model is named"),
-                key=self._settings.as_reader_takes_it(key) or key,
-                hint=self._offer() or _("set this key or give --model NAME"),
-            )
+            return self._not_set(key)
         hint = (
             _("give {name}=PATH behind the script, or --model NAME").format(name=left_open.name)
             if left_open.name and _settles(self.given, left_open.name)
@@ -187,21 +196,25 @@ class Models(Struct, frozen=True):
             origin = self._settings.origin(key)
             message = f"{error.location}: {error.message}" if error.location is not None else error.message
             place = origin.location if origin is not None else None
-            hint = self._offer() or error.hint
+            hint = self._offer(critic=key == self.loaded.critic_model_key) or error.hint
             raise InputError(
                 message, location=place, key=self._settings.as_reader_takes_it(key) or key, hint=hint
             ) from None
 
-    def _offer(self) -> str:
+    def _offer(self, *, critic: bool = False) -> str:
         """The models that other settings speak of, each with the option that takes it; empty for none."""
+        offer = (
+            _("{where} speaks of one: --critic-model {name}")
+            if critic
+            else _("{where} speaks of one: --model {name}")
+        )
         offered: dict[str, str] = {}
         for text, where in self._texts():
             name = named_within(text)
             if name is not None:
                 offered.setdefault(name, where)
         return _("; ").join(
-            _("{where} speaks of one: --model {name}").format(where=where, name=name)
-            for name, where in list(offered.items())[:_MOST_OFFERED]
+            offer.format(where=where, name=name) for name, where in list(offered.items())[:_MOST_OFFERED]
         )
 
     def _texts(self) -> Iterator[tuple[str, str]]:

@@ -10,6 +10,7 @@ from tuner.errors import Location
 from tuner.inputs.settings import Settings
 from tuner.inputs.user_input import UserInput
 from tuner.memory.fitting.limits import Fitting
+from tuner.trainers.bundled_releases import ReleaseChoice
 from tuner.trainers.protocol import LeftOut, Loaded, RolloutEngineChoice
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from tuner.advise.observations import Observations
     from tuner.consultation.alternatives import JudgedAlternative
     from tuner.consultation.between_steps import PricedValidation
+    from tuner.consultation.guessed_release import LinesElsewhere
     from tuner.consultation.ran_out import RanOut
 
 
@@ -42,6 +44,8 @@ class Consultation(Struct, frozen=True, kw_only=True):
     given: UserInput  # the configuration
     loaded: Loaded
     release_reason: str  # why this release's defaults and rules were used
+    guess: ReleaseChoice | None = None  # that release, where nothing names it
+    elsewhere: "tuple[LinesElsewhere, ...]" = ()  # of the block, refused in others that it may be
     rollout_engine: RolloutEngineChoice | None = None  # None where the trainer generates by itself
     model_reason: str  # which option or key named the model
     gpu_reason: str  # which option named the card, or how it was found

@@ -4,25 +4,37 @@ from msgspec.structs import replace
 
 from tuner.advise import Advice, Condition, Recommendation, Verdict
 from tuner.findings import Severity
-from tuner.memory import Estimate
+from tuner.memory import Estimate, rollout_memory
+from tuner.memory import estimate as estimate_of
 from tuner.timing import StepTime
+from tuner.trainers.protocol import Loaded
 from tuner.workload import Phase
 
 _RUN = frozenset({Phase.ROLLOUT, Phase.REWARD, Phase.UPDATE_WEIGHTS, Phase.WAKE_UP})
 
 
-def advice_on_validation(advice: Advice) -> Advice:
+def advice_on_validation(advice: Advice, loaded: Loaded, rows: int | None) -> Advice:
     """The advice with the phases that a validation has, and without what is said of training.
 
     A step's seconds are those of its batch, which is not what is validated on: there are none.
+
+    Args:
+        advice: on the whole job.
+        loaded: its configuration.
+        rows: of the validation data; None where nobody says.
     """
-    phases = tuple(phase for phase in advice.estimate.phases if phase.phase in _RUN)
-    estimate = replace(advice.estimate, phases=phases)
+    batch = loaded.validated_batch(advice.workload.batch, rows)
+    workload = replace(advice.workload, batch=batch)
+    estimate = estimate_of(workload) if batch != advice.workload.batch else advice.estimate
+    estimate = replace(estimate, phases=tuple(phase for phase in estimate.phases if phase.phase in _RUN))
     verdict, condition = _of_memory(advice, estimate)
     recommendations = tuple(filter(_speaks_of_start, advice.recommendations))
     return replace(
         advice,
+        workload=workload,
+        rollout=None if advice.rollout is None else rollout_memory(workload),
         validates_only=True,
+        generates_only=loaded.generates_only,
         estimate=estimate,
         time=StepTime(phases=()),
         verdict=verdict if advice.verdict is advice.memory_verdict else advice.verdict,

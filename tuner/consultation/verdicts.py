@@ -39,7 +39,7 @@ def advice_beyond_memory(advice: Advice, job: JobReading, premises: Premises) ->
         advice = replace(advice, recommendations=tuple(_without_proposals(advice, job.given.settings_file)))
     return replace(
         advice,
-        verdict=_beyond_memory(advice.verdict, job, premises, refused=bool(advice.refusals)),
+        verdict=_beyond_memory(advice.verdict, job, premises, refused=advice.is_refused),
         combination=together,
         additions=() if job.given.missing is not None else advice.additions,
         if_reweighted=None if job.given.missing is not None else advice.if_reweighted,
@@ -55,7 +55,8 @@ def _without_proposals(advice: Advice, file: "UnreadFile") -> "Iterator[Recommen
 
 def judged_beyond_memory(judged: "JudgedJob", job: JobReading, premises: Premises) -> "JudgedJob":
     """A job of several that are laid side by side, with its verdict."""
-    verdict = _beyond_memory(judged.verdict, job, premises, refused=bool(judged.refusals))
+    refused = any(refusal.is_sure for refusal in judged.refusals)
+    verdict = _beyond_memory(judged.verdict, job, premises, refused=refused)
     return replace(judged, verdict=verdict)
 
 

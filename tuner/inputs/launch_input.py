@@ -240,7 +240,12 @@ def _without_launch(script: "Script", place: Location) -> InputError:
             commands=named(script.in_doubt[:_NAMED]), hint=hint
         )
     message = _("the script starts no program with overrides, as far as it can be followed")
-    return InputError(message, location=place, hint=hint)
+    if script.instead:
+        message = _("{message}: {started}").format(
+            message=message, started=_(", ").join(map(str, script.instead))
+        )
+    other = _("or give a file with all settings, the log of a run, or the overrides themselves")
+    return InputError(message, location=place, hint=_("{hint}; {other}").format(hint=hint, other=other))
 
 
 def _is_override(word: str) -> bool:

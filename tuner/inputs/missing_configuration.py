@@ -1,6 +1,6 @@
 """Says in words what is missing of a configuration that a launch names, and where it was looked for."""
 
-from tuner.inputs.user_input import MissingConfiguration
+from tuner.inputs.user_input import MissingConfiguration, UserInput
 from tuner.language import _
 from tuner.shown_paths import shown_path
 
@@ -20,6 +20,29 @@ def missing_text(missing: MissingConfiguration) -> str:
     return _("the configuration {name} is not here: looked for in {folders}").format(
         name=missing.name, folders=_folders(missing.looked_in)
     )
+
+
+def unknown_program_text(given: UserInput) -> str:
+    """Why nobody knows what the program of a launch sets by itself, without a full stop.
+
+    Empty where its file is here and names a configuration.
+
+    Args:
+        given: the launch, whose program is none of the trainer's own.
+    """
+    from tuner.inputs.program.find import program_file, starting_folders  # of few launches
+
+    starts = starting_folders(given.folder, given.folders)
+    program = program_file(given.program, starts)
+    if program is None:
+        return _("the program {program}, which may name one, is not here: looked for in {folders}").format(
+            program=given.program, folders=_folders(tuple(map(str, starts)))
+        )
+    if program.config is None:
+        return _("the program {file} names no configuration that can be told").format(
+            file=shown_path(str(program.file))
+        )
+    return ""
 
 
 def _folders(looked_in: tuple[str, ...]) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from tuner.enumeration import Enum
-from tuner.errors import InputError, Location
+from tuner.errors import InputError, Location, SweepError
 from tuner.inputs.convert import has_too_large
 from tuner.inputs.secrets import shown_override, taken_override
 from tuner.inputs.tree import shown
@@ -17,11 +17,12 @@ from tuner.language import N_, _
 COMMAND_LINE = N_("command line")
 PROPOSED = "proposal"  # where overrides stand that nobody typed; no place that is shown
 
-_CONFIG_NAME = ("--config-name", "-cn")
+CONFIG_NAME = ("--config-name", "-cn")
 _CONFIG_PATH = ("--config-path", "-cp")
 _CONFIG_DIR = ("--config-dir", "-cd")
-_FLAGS = frozenset({"-m", "--multirun", "-r", "--run"})  # how often it runs; a sweep is told by its values
-CONFIG_OPTIONS = _CONFIG_NAME + _CONFIG_PATH + _CONFIG_DIR  # the word behind them is their value
+_MULTIRUN = ("-m", "--multirun")
+_FLAGS = frozenset({*_MULTIRUN, "-r", "--run"})  # how often it runs; a sweep is told by its values
+CONFIG_OPTIONS = CONFIG_NAME + _CONFIG_PATH + _CONFIG_DIR  # the word behind them is their value
 _MAX_DEPTH = 64  # sections in one key
 _QUOTED_CHARACTERS = 60
 _MOST_CHARACTERS = 10_000  # of an override that Hydra's own parser reads, at up to 200 us each
@@ -78,10 +79,11 @@ def parse_overrides(arguments: Sequence[Argument]) -> Arguments:
     Hydra itself (``hydra.run.dir=...``, ``hydra/launcher=...``).
 
     Raises:
-        InputError: an argument is not an override, or sweeps over several values.
+        InputError: an argument is not an override, or sweeps over several values of which no later one
+            names one.
     """
     texts, config_name = _without_options(arguments)
-    overrides = [_read(argument) for argument in texts]
+    overrides = _without_settled_sweeps(texts, arguments)
     return Arguments(
         overrides=tuple(item for item in overrides if not re.match(r"hydra(?:[./]|$)", item.key)),
         config_name=config_name,
@@ -90,7 +92,7 @@ def parse_overrides(arguments: Sequence[Argument]) -> Arguments:
 
 def option_value(arguments: Iterable[Argument], option: str) -> Argument | None:
     """The value of ``config_name``, ``config_path`` or ``config_dir``; None without that option."""
-    names = {"config_name": _CONFIG_NAME, "config_path": _CONFIG_PATH, "config_dir": _CONFIG_DIR}[option]
+    names = {"config_name": CONFIG_NAME, "config_path": _CONFIG_PATH, "config_dir": _CONFIG_DIR}[option]
     following = iter(arguments)
     for argument in following:
         name, equals, value = argument.text.partition("=")
@@ -110,7 +112,7 @@ def _without_options(arguments: Iterable[Argument]) -> tuple[list[Argument], str
             if not equals:
                 behind = next(following, None)
                 value = behind.text if behind is not None else ""
-            if option in _CONFIG_NAME:
+            if option in CONFIG_NAME:
                 config_name = value
         elif (argument.text == "--" and not texts) or argument.text in _FLAGS:
             continue
@@ -124,6 +126,29 @@ def _without_options(arguments: Iterable[Argument]) -> tuple[list[Argument], str
         else:
             texts.append(argument)
     return texts, config_name
+
+
+def _without_settled_sweeps(texts: Sequence[Argument], arguments: Sequence[Argument]) -> list[Override]:
+    """The overrides, without sweeps of which a later override names one job.
+
+    Raises:
+        InputError: a sweep is left.
+    """
+    overrides: list[Override] = []
+    sweeps: list[SweepError] = []
+    for argument in texts:
+        try:
+            override = _read(argument)
+        except SweepError as sweep:
+            sweeps.append(sweep)
+            continue
+        overrides.append(override)
+        sweeps = [sweep for sweep in sweeps if sweep.key != override.key]
+    if sweeps:
+        from tuner.inputs.sweeps import unsettled  # which is seldom
+
+        raise unsettled(sweeps, multirun=any(argument.text in _MULTIRUN for argument in arguments))
+    return overrides
 
 
 def _read(argument: Argument) -> Override:
@@ -226,13 +251,9 @@ def _check(parsed: Any, text: str, place: Location) -> None:
             _("{shown} has no key").format(shown=_shown(text)), location=place, hint=_("write key=value")
         )
     if parsed.is_sweep_override():
-        hint = _("give one configuration at a time")
-        raise InputError(
-            _("{shown} sweeps over several values").format(shown=_shown(text)),
-            location=place,
-            key=key,
-            hint=hint,
-        )
+        from tuner.inputs.sweeps import sweep_of  # which is seldom
+
+        raise sweep_of(parsed, text, place)
     if key.count(".") >= _MAX_DEPTH:
         raise _too_deep(text, place)
 

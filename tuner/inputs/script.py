@@ -15,6 +15,7 @@ from tuner.inputs.asked_arguments import ScriptArguments
 from tuner.inputs.configuration_writers import without_writers
 from tuner.inputs.execution_paths import ExecutionPath, execution_paths
 from tuner.inputs.machine import TargetMachine, target_machine
+from tuner.inputs.overrides import CONFIG_NAME
 from tuner.inputs.script_arguments import arguments_of, further_arguments, with_open_values
 from tuner.inputs.secrets import is_carried
 from tuner.inputs.shell.effort import TooMuchError
@@ -26,6 +27,7 @@ from tuner.inputs.shell.source import MOST_BYTES, Source, parse_to_follow
 from tuner.inputs.shell.started_program import StartedProgram
 from tuner.inputs.shell.undecided_parts import UndecidedPart, together
 from tuner.inputs.shell.values import Text, Unknown, text
+from tuner.inputs.started_instead import StartedInstead, started_instead
 from tuner.inputs.user_input import LostOverride
 from tuner.language import _, chosen
 from tuner.units import KIB
@@ -58,6 +60,7 @@ class Script(Struct, frozen=True, kw_only=True):
     forced: tuple[UndecidedPart, ...] = ()  # tests that are taken to end as they have to for a launch
     placeholders: tuple[Unknown, ...] = ()  # unquoted, at which bash itself stops
     arguments: ScriptArguments = ScriptArguments()  # that it takes
+    instead: tuple[StartedInstead, ...] = ()  # what it starts where it has no launch
     writers: tuple[Launch, ...] = ()  # programs that write the configuration which a launch reads
 
     @property
@@ -209,8 +212,7 @@ def _followed(source: Source, start: Scope, find: _Find) -> Script:
     commands, assumed, not_read = interpreter.commands, scope.assumed, interpreter.not_read
     given_up = tuple(interpreter.given_up)
     interpreter.take_apart()
-    programs = _with_earlier(launches(commands))
-    overridden = [launch for launch in programs if _gets_overrides(launch)]
+    programs, overridden = _told_apart(launches(commands))
     started, writers = without_writers(programs, overridden)
     return Script(
         launches=started,
@@ -219,6 +221,9 @@ def _followed(source: Source, start: Scope, find: _Find) -> Script:
         not_read=tuple(dict.fromkeys(not_read)),
         given_up=given_up,
         in_doubt=() if started else together(*map(_doubts, commands)),
+        instead=()
+        if started
+        else started_instead(commands, programs, not_read, lambda name: find(name) is not None),
         lost=tuple(lost for command in commands for lost in _lost(command)),
         steps=scope.effort.steps,
         optional=tuple(dict.fromkeys(scope.optional))[:_MOST_OPTIONAL],
@@ -226,15 +231,20 @@ def _followed(source: Source, start: Scope, find: _Find) -> Script:
     )
 
 
-def _with_earlier(programs: Sequence[Launch]) -> tuple[Launch, ...]:
-    """The programs, those with overrides with the ones without any that are started before them."""
-    told = [(program, _gets_overrides(program)) for program in programs]
-    return tuple(
+def _told_apart(programs: Sequence[Launch]) -> tuple[tuple[Launch, ...], list[Launch]]:
+    """The programs, and those among them that are launches, each with the others that are started before it.
+
+    Launches get overrides. Where no program does, one that is given the name of a configuration is a launch.
+    """
+    is_launch = _gets_overrides if any(map(_gets_overrides, programs)) else _names_configuration
+    told = [(program, is_launch(program)) for program in programs]
+    earlier = tuple(
         replace(program, earlier=tuple(one for one, trains in told[:position] if not trains))
         if overridden
         else program
         for position, (program, overridden) in enumerate(told)
     )
+    return earlier, list(filter(is_launch, earlier))
 
 
 def _nameless(command: StartedProgram) -> Iterator[str]:
@@ -268,6 +278,10 @@ def is_override(word: str) -> bool:
 
 def _gets_overrides(launch: Launch) -> bool:
     return any(is_override(str(argument.text)) for argument in launch.arguments)
+
+
+def _names_configuration(launch: Launch) -> bool:
+    return any(str(argument.text).partition("=")[0] in CONFIG_NAME for argument in launch.arguments)
 
 
 def _doubts(command: StartedProgram) -> tuple[UndecidedPart, ...]:

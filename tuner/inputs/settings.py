@@ -77,11 +77,14 @@ class UnknownKey(Struct, frozen=True, kw_only=True):
 
 
 class BuiltModels(Struct, frozen=True, kw_only=True):
-    """Which models beside the policy a program makes; None where that is not sure."""
+    """Which models beside the policy a program makes, and on which GPUs; None where that is not sure."""
 
     critic: bool | None = None
     reference: bool | None = None
     reward: bool | None = None  # with weights
+    trainer_gpus: tuple[int, int] | None = None  # of a node, and the nodes, of the pool that the policy is in
+    rollout_gpus: int | None = None  # of a pool in which nothing but the rollout runs
+    apart: tuple[str, ...] = ()  # of the three, those in other pools than the policy's
 
 
 class AddedPart(Struct, frozen=True, kw_only=True):
@@ -149,6 +152,7 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
         batch_factors: by what that copy multiplies sizes of the batch, where no release does.
         built_models: which models the program of that copy makes for settings; None where the release would
             run.
+        generates_only: the program of that copy generates and ends: nothing is updated or validated.
         newest_required: the newest version of a package that the files around the launch allow, the nearest
             first, by the package's name; None where nobody says where it lies.
         programs_beside: the modules that the copy of the trainer has where the launch's own is not; None
@@ -173,6 +177,7 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
     further_calls: tuple[FurtherCall, ...] = ()
     batch_factors: tuple[BatchFactor, ...] = ()
     built_models: "Callable[[Settings], BuiltModels] | None" = None
+    generates_only: bool = False
     newest_required: Callable[[str], str | None] | None = None
     programs_beside: tuple[str, ...] | None = None
     environment: tuple[EnvironmentVariable, ...] = ()

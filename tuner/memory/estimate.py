@@ -75,8 +75,9 @@ class _Step:
         saved = (Phase.SAVE_CHECKPOINT,) if workload.saves else ()
         if workload.rollout is None:
             return (*passes, *saved)
-        waking = (Phase.WAKE_UP,) if workload.rollout.colocated else ()
-        phases = (Phase.ROLLOUT, *judging_phases, *passes, *saved, Phase.UPDATE_WEIGHTS, *waking)
+        handing = () if workload.rollout.is_trainer else (Phase.UPDATE_WEIGHTS,)
+        waking = (Phase.WAKE_UP,) if handing and workload.rollout.colocated else ()
+        phases = (Phase.ROLLOUT, *judging_phases, *passes, *saved, *handing, *waking)
         return tuple(dict.fromkeys(phases))
 
     @property
@@ -177,7 +178,12 @@ class _Step:
         return (actor.parameters,) if stay else ()
 
     def rollout_phase(self, phase: Phase) -> PhaseEstimate:
-        """The rollout engine awake beside an idle trainer."""
+        """The rollout engine awake beside an idle trainer, or the actor that generates itself."""
+        if self.workload.generator.is_trainer:
+            residents = self.residents
+            other_states = (*residents.idle_critic, *residents.frozen, *self.services)
+            generation = Moment(name="generation", terms=self.awake)
+            return _phase(phase, (*residents.actor.forward, *other_states), (generation,))
         idle = (*self.residents.idle, *self.services, *self.loaded_for_rollout())
         resident = idle if self.workload.generator.colocated else receiver_process(self.workload)
         name = "generation" if phase is Phase.ROLLOUT else "cache_mapped"
@@ -210,9 +216,10 @@ class _Step:
         frozen_states = (*residents.idle_critic, *residents.frozen)
         moments = list(sync_moments(workload, actor))
         if workload.generator.colocated and not workload.weight_sync.empties_cache_first:
-            resident_terms = (*actor.forward, *frozen_states)
-            trained = self.phase(update.phase, {update.phase: update})
-            back = (freed_blocks(trained, resident_terms), *waking_terms(workload, self.cache))
+            back = waking_terms(workload, self.cache)
+            if update.engine.takes_steps:
+                trained = self.phase(update.phase, {update.phase: update})
+                back = (freed_blocks(trained, (*actor.forward, *frozen_states)), *back)
             moments.insert(0, Moment(name="weights_back", terms=(*actor.kept_parameters, *back)))
         states = tuple(term for term in actor.forward if term is not actor.parameters)
         around = (*states, *frozen_states, *self.around)

@@ -19,6 +19,7 @@ from tuner.render.input_notes import side_servers
 from tuner.render.numbers import gib
 from tuner.render.premises import premises, premises_in_short
 from tuner.render.recommendations import recommendations
+from tuner.render.releases import elsewhere, guessed
 from tuner.render.verdict import verdict
 from tuner.render.words import full_stop
 from tuner.rules.wording import up_to
@@ -94,6 +95,7 @@ def judgement(answer: Consultation) -> tuple[Part, ...]:
         return tuple(ran_out_parts(answer, answer.ran_out))
     return (
         *verdict(answer.advice, answer.left_out, node_said=answer.node_said, missing=answer.given.missing),
+        *guessed(answer),
         *(Paragraph(text=text, level=1) for text in side_servers(answer.given)),
     )
 
@@ -106,6 +108,7 @@ def to_paste(answer: Consultation) -> Iterator[tuple[Part, ...]]:
         yield tuple(room_parts(answer.ran_out.failure))
     elif answer.given.missing is None:
         yield from block(answer.advice, answer.left_out)
+        yield tuple(elsewhere(answer.elsewhere))
 
 
 def failed_allocation(answer: Consultation) -> tuple[Part, ...]:
@@ -135,7 +138,7 @@ def batches(advice: Advice) -> Drawing:
     """The batch sizes of every pass."""
     from tuner.render.batches import batch_table  # an answer in short has none of it
 
-    return Drawing(draw=partial(batch_table, advice.workload))
+    return Drawing(draw=partial(batch_table, advice.workload, updates=not advice.validates_only))
 
 
 def sums(advice: Advice) -> Drawing:
@@ -160,7 +163,7 @@ def engine_memory(advice: Advice) -> Iterator[str]:
 
 def _cache(rollout: RolloutMemory, advice: Advice) -> Iterator[str]:
     """How many tokens and sequences the KV cache holds; empty where there is none."""
-    room, longest = advice.workload.batch.room_tokens, advice.workload.batch.sequence_tokens
+    room, longest = advice.workload.batch.room_tokens, advice.workload.batch.reached_tokens
     length = _("full length") if room == longest else _("{room:,} tokens").format(room=room)
     if rollout.kv_tokens > 0:
         cache = _(

@@ -123,7 +123,7 @@ def finding_report(item: Recommendation) -> FindingReport:
         severity=finding.severity,
         goal=finding.rule.goal,
         numerics=item.numerics,
-        refuses=finding.refuses,
+        refuses=finding.refuses and not finding.only_in,
         yours=item.yours,
         evidence=finding.evidence,
         phase=finding.phase,

@@ -39,8 +39,16 @@ def batch_rows(workload: Workload) -> tuple[BatchRow, ...]:
     return tuple(_row(workload, step_pass) for step_pass in workload.passes())
 
 
-def batch_table(workload: Workload, terminal: Terminal) -> str:
-    """How prompts become sequences, and a line for each pass; without a title."""
+def batch_table(workload: Workload, terminal: Terminal, *, updates: bool = True) -> str:
+    """How prompts become sequences, and a line for each pass; without a title.
+
+    Args:
+        workload: the job.
+        terminal: on which it is shown.
+        updates: False for a job that only generates.
+    """
+    if not updates:
+        return "\n".join(_arithmetic(workload, terminal, updates=False))
     rows = batch_rows(workload)
     heads, table = tuple(map(_, _HEADS)), [_cells(row) for row in rows]
     lines = [_line(cells, (heads, *table)) for cells in (heads, *table)]
@@ -68,31 +76,19 @@ def _row(workload: Workload, step_pass: StepPass) -> BatchRow:
     )
 
 
-def _arithmetic(workload: Workload, terminal: Terminal) -> list[str]:
+def _arithmetic(workload: Workload, terminal: Terminal, *, updates: bool = True) -> list[str]:
     """From prompts to the sequences of a step, of an optimizer step, and of a replica of the engine."""
     batch = workload.batch
     if workload.rollout is None:
         text = _("{sequences}, one optimizer step").format(sequences=counted(batch.sequences, "sequence"))
         return [terminal.prose(text, indent=" " * 14, first=f"  {left(_('step'), 12)}")]
     rollout = workload.rollout
-    mini_prompts = min(batch.mini_batch_prompts, batch.prompts)
-    steps = workload.actor_update.mini_batches(batch)
-    epochs = _(" in each of {epochs} epochs").format(epochs=batch.epochs) if batch.epochs > 1 else ""
     per_replica = ceil(batch.round_sequences / rollout.replicas)
     answers = counted(batch.responses_per_prompt, "response")
     prompts, sequences = counted(batch.prompts, "prompt"), counted(batch.sequences, "sequence")
     parts = (
-        (_("step"), f"{prompts} x {answers} = {sequences}"),
-        (
-            _("mini-batch"),
-            _("{prompts} x {answers} = {sequences}, {steps}{epochs}").format(
-                prompts=counted(mini_prompts, "prompt"),
-                answers=answers,
-                sequences=counted(batch.mini_batch_sequences, "sequence"),
-                steps=counted(steps, "optimizer step"),
-                epochs=epochs,
-            ),
-        ),
+        (_("step") if updates else _("batch"), f"{prompts} x {answers} = {sequences}"),
+        *(((_("mini-batch"), _mini_batch(workload)),) if updates else ()),
         (
             _("rollout"),
             _("{sequences} / {replicas} = {per_replica:,}, of which at most {most:,} run at a time").format(
@@ -105,6 +101,19 @@ def _arithmetic(workload: Workload, terminal: Terminal) -> list[str]:
         ),
     )
     return [terminal.prose(text, indent=" " * 14, first=f"  {left(name, 12)}") for name, text in parts]
+
+
+def _mini_batch(workload: Workload) -> str:
+    """From prompts to the sequences of an optimizer step, and how many of these there are."""
+    batch = workload.batch
+    epochs = _(" in each of {epochs} epochs").format(epochs=batch.epochs) if batch.epochs > 1 else ""
+    return _("{prompts} x {answers} = {sequences}, {steps}{epochs}").format(
+        prompts=counted(min(batch.mini_batch_prompts, batch.prompts), "prompt"),
+        answers=counted(batch.responses_per_prompt, "response"),
+        sequences=counted(batch.mini_batch_sequences, "sequence"),
+        steps=counted(workload.actor_update.mini_batches(batch), "optimizer step"),
+        epochs=epochs,
+    )
 
 
 def _generated(batch: Batch) -> str:

@@ -90,8 +90,12 @@ def _brings(part: Contribution, together: Combination, *, fitted: bool) -> str:
     if without is None:
         if part.finding.severity is Severity.ERROR:
             return _("fixes an error")
+        if part.finding.only_in:
+            return _("for {releases}").format(releases=part.finding.only_in)
         return _("mends a setting") if part.finding.proposal is None else _("others rest on it")
     share = _share(part, together, fitted=fitted)
+    if share is not None and share < LEAST_SHOWN and without.worst_bytes > together.estimate.worst.peak_bytes:
+        return _("leaves room")  # such as the card is to keep
     if share is not None:
         return _("{share} of the step").format(share=percent(share))
     if fitted:  # it makes room for the others

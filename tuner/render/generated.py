@@ -12,7 +12,7 @@ from tuner.workload import KEPT_GROUPS_ENDS, Batch, GroupFilter
 
 def longest(batch: Batch, of_run: Collection[str]) -> str:
     """The longest response, and the option that would say it; empty where it is as long as it may be."""
-    option, most = OPTIONS["response_max"], batch.max_response_tokens
+    option, most = OPTIONS["response_max"], round(batch.longest_response_tokens)
     expected = tokens(round(longest_response(batch)))
     if batch.lengths.response_max is not None:
         origin = _("the run") if "response_max" in of_run else option
@@ -27,6 +27,10 @@ def longest(batch: Batch, of_run: Collection[str]) -> str:
 
 def kept_groups(batch: Batch, filtered: GroupFilter, of_run: Collection[str]) -> str:
     """The groups that a filter keeps, what is generated for that, and the option that would say it."""
+    if filtered.once and filtered.round_prompts is not None:
+        return _("{generated:,} prompts are generated for a step, and {kept:,} of them trained on").format(
+            generated=filtered.round_prompts, kept=batch.prompts
+        )
     option, share = OPTIONS["kept_groups"], f"{filtered.kept_share:.2g}"
     origin = _("the run") if "kept_groups" in of_run else option
     low, high = (f"{end:.2g}" for end in KEPT_GROUPS_ENDS)

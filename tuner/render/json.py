@@ -30,7 +30,9 @@ def report(answer: Consultation) -> Report:
         cheapest_run=advice.cheapest,
         mean_tokens=advice.mean_tokens,
         left_out=tuple(map(left_out_report, answer.left_out)),
-        batches=() if advice.workload.unmodelled_engine else batch_rows(advice.workload),
+        batches=()
+        if advice.workload.unmodelled_engine or advice.validates_only
+        else batch_rows(advice.workload),
         memory=memory_report(advice.estimate, advice.time),
         # Below zero it says how much is missing, which is no size of a cache.
         rollout=None

@@ -130,7 +130,7 @@ def average(advice: Advice) -> str:
     batch, known = advice.workload.batch, advice.workload.batch.known_mean_tokens
     assert advice.mean_tokens is not None  # else no length decides
     may = _("sequences may average {mean_tokens:,} of at most {sequence_tokens:,} tokens").format(
-        mean_tokens=advice.mean_tokens, sequence_tokens=batch.sequence_tokens
+        mean_tokens=advice.mean_tokens, sequence_tokens=batch.reached_tokens
     )
     if known is None:
         return may

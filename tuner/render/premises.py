@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 
+from tuner.advise import Advice
 from tuner.architectures import find_architecture
 from tuner.consultation.result import Consultation
 from tuner.counted import counted
@@ -122,7 +123,7 @@ def _full_rows(answer: Consultation) -> Rows:
     if cluster.gpu.measured is not None:
         yield _("measured"), _measured_figures(cluster.gpu.measured)
     yield from _network(cluster)
-    yield _("batch"), _batch(workload)
+    yield _("batch"), _batch(answer.advice)
     yield from _sequences(answer)
     yield from _of_script(answer)
     if answer.given.remarks:
@@ -250,6 +251,12 @@ def _basis(answer: Consultation) -> Rows:
         yield _("laid on"), shown_path(answer.loaded.base.laid_on)
     if settings.default_origin.location is not None:
         yield _("laid on"), str(settings.default_origin.location)
+    if lacks := answer.loaded.base.lacks:
+        text = _(
+            "{sections}, whose files are not in this checkout, without which Hydra stops: taken from the "
+            "generated configuration beside them"
+        )
+        yield _("not here"), text.format(sections=listed(lacks))
 
 
 def _of_script(answer: Consultation, *, most: int | None = None) -> Rows:
@@ -305,22 +312,37 @@ def _measured_figures(measured: MeasuredGpu) -> str:
     )
 
 
-def _batch(workload: Workload) -> str:
-    batch = workload.batch
+def _batch(advice: Advice) -> str:
+    workload, batch = advice.workload, advice.workload.batch
     if workload.rollout is None:
         return _("{sequences} of up to {most} tokens").format(
             sequences=counted(batch.sequences, "sequence"), most=tokens(batch.sequence_tokens)
         )
+    words = _sizes(advice)
+    if batch.engine_tokens is None:
+        return words
+    return _("{words}, at most {most} together, where the rollout engine ends them").format(
+        words=words, most=tokens(batch.engine_tokens)
+    )
+
+
+def _sizes(advice: Advice) -> str:
+    """Prompts, responses and lengths; mini-batches where something is trained."""
+    batch = advice.workload.batch
+    sizes = {
+        "prompts": counted(batch.prompts, "prompt"),
+        "responses": counted(batch.responses_per_prompt, "response"),
+        "max_prompt_tokens": tokens(batch.max_prompt_tokens),
+        "max_response_tokens": tokens(batch.max_response_tokens),
+    }
+    if advice.validates_only:
+        return _("{prompts} x {responses}, up to {max_prompt_tokens} + {max_response_tokens} tokens").format(
+            **sizes
+        )
     return _(
         "{prompts} x {responses}, mini-batch of {mini_prompts}, up to {max_prompt_tokens} + "
         "{max_response_tokens} tokens"
-    ).format(
-        prompts=counted(batch.prompts, "prompt"),
-        responses=counted(batch.responses_per_prompt, "response"),
-        mini_prompts=counted(batch.mini_batch_prompts, "prompt"),
-        max_prompt_tokens=tokens(batch.max_prompt_tokens),
-        max_response_tokens=tokens(batch.max_response_tokens),
-    )
+    ).format(mini_prompts=counted(batch.mini_batch_prompts, "prompt"), **sizes)
 
 
 def _model_reason(answer: Consultation) -> str:

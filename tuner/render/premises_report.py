@@ -90,6 +90,9 @@ class PremisesReport(Struct, frozen=True, kw_only=True):
     trainer: str
     release: str
     release_reason: str
+    release_likely: Annotated[
+        tuple[str, ...], Meta(description="of which the release is a guess; empty where something names it")
+    ] = ()
     checkout: Annotated[
         str | None,
         Meta(
@@ -167,6 +170,7 @@ def premises_of(answer: Consultation) -> PremisesReport:
         trainer=workload.release.trainer,
         release=workload.release.version,
         release_reason=answer.release_reason,
+        release_likely=() if answer.guess is None else answer.guess.plausible,
         checkout=answer.loaded.base.checkout or None,
         engine=None if rollout_engine is None else f"{rollout_engine.name} {rollout_engine.version}",
         engine_reason=None if rollout_engine is None else rollout_engine.reason,

@@ -14,14 +14,14 @@ _FEW = 2  # refusals that are alike are told one by one
 
 
 def refusal_codes(advice: Advice) -> str:
-    """The codes of what refuses the launch."""
-    return listed(dict.fromkeys(item.finding.rule.code for item in advice.refusals))
+    """The codes of what refuses the launch, whatever release it may be of."""
+    return listed(dict.fromkeys(item.finding.rule.code for item in advice.refusals if item.is_sure))
 
 
 def refusal_parts(advice: Advice) -> Iterator[Part]:
     """What refuses the launch, with what lifts it; many that differ in their key alone stand together."""
     alike: dict[tuple[str, ...], list[Refusal]] = {}
-    for number, refusal in enumerate(advice.refusals):
+    for number, refusal in enumerate(sorted(advice.refusals, key=lambda one: not one.is_sure)):
         alike.setdefault(_shape(refusal) or (str(number),), []).append(refusal)
     for group in alike.values():
         if len(group) > _FEW:
@@ -50,7 +50,8 @@ def _refusals(group: Sequence[Refusal]) -> Iterator[Part]:
         message=sentence(plain(_placed(group[0]))), keys=listed(plain(finding.keys[0]) for finding in others)
     )
     yield Paragraph(text=titled(f"{first.rule.code} {first.rule.name}", user_text(text)), level=1, further=1)
-    yield Paragraph(text=_read([first, *others]) if first.read_at else _unread(), level=2)
+    if first.read_at or group[0].is_sure:  # else they may be keys of the release that runs
+        yield Paragraph(text=_read([first, *others]) if first.read_at else _unread(), level=2)
 
 
 def _unread() -> str:
@@ -88,7 +89,7 @@ def _refusal(refusal: Refusal) -> Iterator[Part]:
     finding = refusal.finding
     text = titled(f"{finding.rule.code} {finding.rule.name}", user_text(plain(_placed(refusal))))
     yield Paragraph(text=text, level=1, further=1)
-    if refusal.finding.set_aside:
+    if refusal.finding.set_aside and refusal.is_sure:
         text = _("Take it away or fix it; the figures are those of the job without it.")
         yield Paragraph(text=_read([finding]) if finding.read_at else text, level=2)
     if not refusal.overrides:

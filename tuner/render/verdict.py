@@ -15,7 +15,7 @@ from tuner.render.left_out import seconds_without, without
 from tuner.render.lengths import average
 from tuner.render.numbers import gib, peak, percent
 from tuner.render.refusals import refusal_codes, refusal_parts
-from tuner.render.releases import against
+from tuner.render.releases import against, refused_text
 from tuner.render.terminal import plain
 from tuner.render.verdict_words import judgement_text, marked_word, memory_line, unsaid_reasons
 from tuner.render.words import (
@@ -47,22 +47,29 @@ def verdict(
     cluster = advice.workload.cluster
     nodes = is_node_too_large(cluster) and not node_said
     text = memory_text(advice, left_out)
-    if advice.refusals:
+    if advice.is_refused:
         text = _("refused by {codes}").format(codes=refusal_codes(advice))
     elif missing is not None:
         text = user_text(_missing_text(missing))
     elif nodes:
         text = too_large_a_node(cluster)
+    elif advice.refusals and advice.verdict is Verdict.CANNOT_SAY:
+        text = refused_text(advice.refusals)
     yield Headline(word=marked_word(advice.verdict), about=subject(advice), text=text)
     if advice.validates_only:
-        yield Paragraph(text=_("validates only: no update runs"), level=1)
+        only = (
+            _("generates only: no update runs")
+            if advice.generates_only
+            else _("validates only: no update runs")
+        )
+        yield Paragraph(text=only, level=1)
     yield from refusal_parts(advice)
     yield from without_the_rest(advice, missing)
     if nodes:
         text = _("Where larger nodes are there, --gpus-per-node {gpus} says so.")
         yield Paragraph(text=text.format(gpus=cluster.gpus_per_node), level=1)
     if advice.refusals or missing is not None or nodes:
-        yield Paragraph(text=_otherwise(advice, left_out, missing), level=1)
+        yield Paragraph(text=_otherwise(advice, left_out, known=missing is None), level=1)
     yield from _reasons(advice, left_out)
 
 
@@ -112,14 +119,14 @@ def _uncounted(advice: Advice, left_out: Sequence[LeftOut]) -> str:
     return without(left_out, fits=advice.memory_verdict is not Verdict.DOES_NOT_FIT)
 
 
-def _otherwise(advice: Advice, left_out: Sequence[LeftOut], missing: MissingConfiguration | None) -> str:
+def _otherwise(advice: Advice, left_out: Sequence[LeftOut], *, known: bool) -> str:
     """What memory says of the job that nothing stops, so that nobody fixes it twice."""
     of_memory = judgement_text(advice.memory, advice.estimate, advice.releases) + _uncounted(advice, left_out)
-    if any(refusal.stands for refusal in advice.refusals):
+    if any(refusal.stands and refusal.is_sure for refusal in advice.refusals):
         text = _("Nothing is known to lift all of it. As it is read: {of_memory}.")
     elif advice.refusals:
         text = _("With that lifted: {of_memory}.")
-    elif missing is not None:
+    elif not known:
         text = _("As far as it is known: {of_memory}.")
     else:
         text = _("On such nodes: {of_memory}.")

@@ -133,6 +133,9 @@ class JudgedFor(Struct, frozen=True, kw_only=True):
     trainer: str
     release: str
     release_reason: str
+    release_likely: Annotated[
+        tuple[str, ...], Meta(description="of which the release is a guess; empty where something names it")
+    ]
     # such as "vllm 0.18.0"
     engine: Annotated[str | None, Meta(description="null where the trainer generates by itself")]
     engine_reason: str | None

@@ -32,6 +32,7 @@ class Totals:
         self.silenced: Counter[SilencedBy] = Counter()  # findings
         self.left_out = 0  # findings that the settings do not ask for
         self.releases: dict[str, str] = {}  # trainers with their release, and why it was taken the last time
+        self.guessed = 0  # inputs of whose release nothing says which it is
         self.engines: dict[str, str] = {}  # rollout engines in the same way
         self.cards: dict[str, CheckedGpu] = {}  # of each card the first, in the order of the last
         self.last: JudgedFor | None = None
@@ -56,6 +57,7 @@ class Totals:
             self._add_judged_for(checked.judged_for)
 
     def _add_judged_for(self, judged: JudgedFor) -> None:
+        self.guessed += bool(judged.release_likely)
         self.releases[f"{judged.trainer} {judged.release}"] = judged.release_reason
         if judged.engine is not None:
             self.engines[judged.engine] = judged.engine_reason or ""

@@ -38,11 +38,12 @@ def _refusing() -> tuple[ModuleType, ...]:
 
 
 def modules_for(workload: Workload) -> tuple[ModuleType, ...]:
-    """The rule modules that can speak of a job: one that generates nothing has no rollout to judge."""
+    """The rule modules that can speak of a job: one that no engine generates for has none to judge."""
     if workload.unmodelled_engine:
         refusing = _refusing()
         return refusing if workload.rollout is not None else ()
-    return _without_generation() if workload.rollout is None else modules()
+    served = workload.rollout is not None and not workload.rollout.is_trainer
+    return modules() if served else _without_generation()
 
 
 @lru_cache(maxsize=32)  # a block that is put together comes by the same job more than once

@@ -62,9 +62,13 @@ class Site(Struct, frozen=True, kw_only=True):
 
     def sizes(self, workload: Workload) -> Sequence[int]:
         """Sizes worth considering, ascending: whole sequences, and divisors of the local ones when static."""
-        local = self.sequences(workload)
         # A range is not written out, nor is each number tried as a divisor: a step may have millions of sequences.
-        return range(1, local + 1) if self.dynamic else divisors(local)
+        return range(1, self.sequences(workload) + 1) if self.dynamic else self.divisors(workload)
+
+    def divisors(self, workload: Workload) -> list[int]:
+        """The fixed sizes that divide the sequences of a rank, of whole groups where the trainer counts these."""
+        group = self.one_pass.batching.group_sequences
+        return [size for size in divisors(self.sequences(workload)) if size % group == 0]
 
     def smaller_sizes(self, workload: Workload) -> Sequence[int]:
         """The sizes of :meth:`sizes` that are smaller than the size that the pass has."""
@@ -135,7 +139,7 @@ def with_dividing_sizes(workload: Workload) -> Workload:
     for site in all_passes(workload):
         sequences, local = site.one_pass.batching.micro_batch_sequences, site.sequences(workload)
         if local % sequences:
-            fitting = max(size for size in divisors(local) if size <= sequences)
+            fitting = max((size for size in site.divisors(workload) if size <= sequences), default=1)
             batching = replace(site.one_pass.batching, micro_batch_sequences=fitting)
             workload = site.put(workload, replace(site.one_pass, batching=batching))
     return workload

@@ -83,8 +83,13 @@ def fewer_graphs(workload: Workload, _phase: Phase) -> Workload:
 
 def engine_asleep(workload: Workload, _phase: Phase) -> Workload:
     """The rollout engine gives its memory back while the trainer works."""
-    asleep = workload.rollout is not None and workload.rollout.colocated
-    return workload.with_rollout(frees_memory=True) if asleep else workload
+    rollout = workload.rollout
+    if rollout is None or not rollout.colocated:
+        return workload
+    # an engine that lets its cache go by a switch of its own keeps it beside CUDA graphs
+    return workload.with_rollout(
+        frees_memory=True, sleeps_with_cache=rollout.sleeps_with_cache and rollout.cuda_graphs
+    )
 
 
 def service_asleep(workload: Workload, _phase: Phase) -> Workload:

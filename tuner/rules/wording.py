@@ -86,7 +86,7 @@ def spent(interval: Interval, note: str = "") -> str:
 
 def cached_sequences(number: int, batch: Batch) -> str:
     """How many sequences a cache holds, and how long: ``"256 at full length"``, ``"256 of 1,624 tokens"``."""
-    if batch.room_tokens == batch.sequence_tokens:
+    if batch.room_tokens == batch.reached_tokens:
         return _("{sequences} at full length").format(sequences=count(number))
     return _("{sequences} of {tokens} tokens").format(
         sequences=count(number), tokens=count(batch.room_tokens)
@@ -115,3 +115,8 @@ def over(case: Case, phase: Phase) -> str:
     return _("{phase} needs {peak} where {limit} may be used").format(
         phase=phase.value, peak=gib(case.peak_bytes(phase)), limit=gib(case.limit_bytes)
     )
+
+
+def rounded_head() -> str:
+    """What a fused head does to log-probabilities in the releases that round them."""
+    return _("the release rounds what this head returns to bfloat16, and with it the ratio in the loss")

@@ -90,6 +90,7 @@ def memory_facts(version: str, model: ModelShape) -> dict[str, Any]:
         "frees_windows": current,
         "overlaps_scheduling": at_least(version, "0.14.0"),
         "first_core": older,
+        "freezes_heap": at_least(version, "0.23.0"),  # ``freeze_gc_heap`` of ``v1/worker/gpu_worker.py``
         "quantizes_cache": at_least(version, "0.11.0"),  # the current core before with FlashAttention 3 alone
         "staged_wake_up": at_least(version, "0.8.3"),  # since then wake_up() takes tags
         "swap_bytes": _SWAP if older else 0,

@@ -548,19 +548,39 @@ MEGATRON_TENSORS = 0.6
 #: Tensors of an expert under Megatron, where gate and up are one.
 MEGATRON_EXPERT_TENSORS = 2
 
-#: Bytes per second of memory that is given to an engine as it wakes up, page by page. Between 280e9 (pages of
-#: 20 MB that are mapped one by one) and 800e9 (blocks of 1 GiB), measured on an H100 (``python -m
-#: measure.links``).
+#: Bytes per second of memory that is given to an engine as it wakes up, page by page, or taken as it falls
+#: asleep. Measured on an H100 (``python -m measure.links``): 280e9 (pages of 20 MB that are mapped one by
+#: one) to 800e9 (blocks of 1 GiB). Between 130e9 and 1.5e12: eight engines that a trainer woke together on
+#: cards of 80 GB logged 0.04 to 0.46 s for caches of 56 GiB, half of them 0.26 s and more ("seconds to wake
+#: up" of vLLM 0.10's ``executor_base.py``, in notes on GRPO of an 8B model with ms-swift, 2025-08-11).
 MAPPED_BYTES_PER_S = 400e9
 
-#: Seconds of a collection of garbage. Between 0.15 and 0.5: 0.47 us for each object, measured, of which a
-#: worker has 0.3 million with torch and transformers alone, and an engine in its process brings as many more.
-COLLECTION_S = 0.3
+#: Bytes per second of freed blocks that a trainer's allocator gives back, one ``cudaFree`` after the other.
+#: One of them took 0.4 ms on an RTX 4090 and 1.1 ms on an A10 in the median (ingero, "Tracing
+#: torch.cuda.empty_cache()", and an investigation of a training). Between 50e9 (segments of 20 MiB, the
+#: allocator's own, at 0.4 ms) and 800e9 (of 1 GiB, measured on an H100 as above); this is between both, as of
+#: 130 MiB at 0.7 ms.
+GIVEN_BACK_BYTES_PER_S = 200e9
 
-#: The same of a worker whose engine has a process of its own. Between 0.14 (0.3 million objects) and 0.25:
-#: 0.20 to 0.22 for 0.44 million, measured with torch and transformers
-#: (``docs/validation/data/host-calls-h200.json``).
-COLLECTION_ALONE_S = 0.2
+#: Share of the card, without what an engine keeps of it, that are freed blocks when an update has ended.
+#: Between 0.1 and 0.9: that hangs on activations and on the order in which they came and went, which seconds
+#: do not know.
+FREED_SHARE = 0.5
+
+#: Seconds of a collection of garbage in a process that has an engine: torch, a model, graphs, and what vLLM
+#: imports, about a million objects at 0.75 us each. Counted there were 0.82 and 0.96 million (ROCm/ATOM
+#: #1991, engine core and worker, 0.27 and 0.98 s) and 1.05 to 1.10 million (vllm-project/vllm #48620, 1.4
+#: to 4.4 s on virtual machines). Between 0.27 and 4.4. For one object 0.33 to 4.2 us are published; 0.47 were
+#: measured beside an H200 and 0.55 to 0.65 in a virtual machine, both of a heap of torch and transformers
+#: that lies in the processor's caches.
+COLLECTION_S = 0.75
+
+#: The same of a worker whose engine has a process of its own. Around verl's weight sync one took 0.43
+#: (verl-project/verl #7873); two of them, with the cache emptied between, 0.66, 0.70 and 1.13 (#7848); two in
+#: another trainer 1.2 (google/tunix #2086). Between 0.2 and 2.5: 0.20 to 0.22 for the 0.44 million objects of
+#: torch and transformers alone (``docs/validation/data/host-calls-h200.json``), and what 0.6 million, which a
+#: process with vLLM's modules has (vllm-project/vllm #48675), take at the most that is published.
+COLLECTION_ALONE_S = 0.43
 
 #: Seconds of one bucket beside its bytes: handshake between processes and the engine's loader.
 #: Between 5e-3 and 50e-3; heuristic.

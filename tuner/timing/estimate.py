@@ -16,9 +16,10 @@ from tuner.timing.generation.rollout import EngineHost, rollout_seconds, waiting
 from tuner.timing.job import Parts, TimedPasses
 from tuner.timing.judging import JudgeInput, judges, judging_parts
 from tuner.timing.records import record_seconds
+from tuner.timing.sleeping import falling_asleep_parts
 from tuner.timing.transfers import optimizer_seconds, state_transfer_parts
 from tuner.timing.unknowns import SecondsRange, ranges_of
-from tuner.timing.weight_sync import sync_parts, wake_up_seconds
+from tuner.timing.weight_sync import sync_parts
 from tuner.workload import Backend, Batch, Phase, Workload
 
 
@@ -170,12 +171,14 @@ def _with_ranges(time: PhaseTime, batch: Batch, parts_of: Callable[[Batch], Part
 
 
 def _falling_asleep(generated: PhaseTime, workload: Workload) -> PhaseTime:
-    """Generation with the engine's falling asleep at its end, which unmaps what it mapped as it woke up."""
-    seconds = wake_up_seconds(workload)
-    if not seconds:
+    """Generation with the engine's falling asleep at its end, as often as new weights wake it up."""
+    filtered = workload.batch.group_filter
+    times = workload.batch.filter_rounds if filtered is not None and filtered.sends_weights else 1
+    asleep = {cause: times * seconds for cause, seconds in falling_asleep_parts(workload).items()}
+    if not asleep:
         return generated
-    parts = (*generated.parts, ("wake_up", seconds))
-    return replace(generated, seconds=generated.seconds + seconds, parts=parts)
+    parts = (*generated.parts, *asleep.items())
+    return replace(generated, seconds=generated.seconds + sum(asleep.values()), parts=parts)
 
 
 @lru_cache(maxsize=64)

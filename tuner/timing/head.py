@@ -16,6 +16,7 @@ class HeadCost(Struct, frozen=True, kw_only=True):
     backward_products: int
     forward_bytes: float
     backward_bytes: float
+    scaling_bytes: float = 0.0  # in each direction, of dividing by the temperature
 
 
 _FUSED = {
@@ -42,8 +43,9 @@ def head_cost(head: OutputHead, *, entropy: bool) -> HeadCost:
     return HeadCost(
         forward_products=1,
         backward_products=2,
-        forward_bytes=forward + scaling,
-        backward_bytes=backward + scaling,
+        forward_bytes=forward,
+        backward_bytes=backward,
+        scaling_bytes=scaling,
     )
 
 
@@ -79,6 +81,7 @@ def head_seconds(
     dtype: DType,
     entropy: bool,
     trains: bool,
+    sliced: float = 1.0,
 ) -> float:
     """Seconds of the head for one micro-batch: ``2 T H V`` FLOP per product, and traffic over bandwidth.
 
@@ -91,12 +94,16 @@ def head_seconds(
         dtype: of the product's operands.
         entropy: whether the pass asks for the entropy.
         trains: forward and backward instead of forward alone.
+        sliced: share of the tokens whose logits become log-probabilities and entropy: of padded sequences
+            those of responses, though all of them are multiplied and divided by the temperature.
     """
     if head.kind is HeadKind.VALUE:
         return 0.0
     cost = head_cost(head, entropy=entropy)
     products = cost.forward_products + (cost.backward_products if trains else 0)
-    bytes_per_logit = cost.forward_bytes + (cost.backward_bytes if trains else 0.0)
+    directions = 2 if trains else 1
+    of_loss = cost.forward_bytes + (cost.backward_bytes if trains else 0.0)
+    bytes_per_logit = sliced * of_loss + directions * cost.scaling_bytes
     arithmetic = 2 * products * hidden / head_product_flop_per_s(gpu, dtype)
     traffic = bytes_per_logit / copy_bytes_per_s(gpu)
     return tokens * vocab * (arithmetic + traffic)

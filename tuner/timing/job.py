@@ -18,7 +18,7 @@ from tuner.timing.host import LayerSeconds, host_of_experts, host_seconds
 from tuner.timing.host_of_libraries import host_of_liger, host_of_megatron
 from tuner.timing.layer import LayerWork, average_layer
 from tuner.timing.tokens import MicroBatches, micro_batches_of
-from tuner.workload import Backend, Batch, Checkpointing, Engine, Lora, Phase, StepPass
+from tuner.workload import Backend, Batch, Checkpointing, Engine, HeadKind, Lora, Phase, StepPass
 
 Parts = Mapping[str, float]  # seconds by cause
 
@@ -204,10 +204,14 @@ def _weights_held(job: TimedPasses) -> float:
 def head_of(job: TimedPasses, *, trains: bool) -> float:
     """Seconds of the output head for one micro-batch, forward or in both directions.
 
-    Tensor parallelism divides the vocabulary.
+    Tensor parallelism divides the vocabulary. Of padded sequences verl's own workers take the logits of
+    responses before they compute log-probabilities and entropy, see :class:`~tuner.workload.OutputHead`;
+    a fused head has no logits to take them from.
     """
+    head, batch = job.step_pass.head, job.batch
+    slices = head.slices_response and head.kind is HeadKind.LOGITS
     return head_seconds(
-        job.step_pass.head,
+        head,
         tokens=job.micro.tokens,
         hidden=job.model.hidden,
         vocab=job.model.vocab / job.engine.parallel.tensor,
@@ -215,6 +219,7 @@ def head_of(job: TimedPasses, *, trains: bool) -> float:
         dtype=job.engine.compute_dtype,
         entropy=job.step_pass.entropy,
         trains=trains,
+        sliced=batch.max_response_tokens / batch.sequence_tokens if slices else 1.0,
     )
 
 

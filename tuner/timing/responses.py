@@ -83,14 +83,14 @@ def longest_response(batch: Batch) -> float:
     """
     stated = batch.lengths.response_max
     longest = max(evenly_longest(batch), _largest_drawn(batch)) if stated is None else float(stated)
-    return min(float(batch.max_response_tokens), max(longest, batch.response_p95_tokens))
+    return min(float(batch.longest_response_tokens), max(longest, batch.response_p95_tokens))
 
 
 def evenly_longest(batch: Batch) -> float:
     """The longest of responses that are spread evenly, with the mean or the 95th percentile of the job."""
     p95 = batch.lengths.response_p95
     reach = batch.mean_response_tokens + batch.response_spread
-    return min(float(batch.max_response_tokens), reach if p95 is None else p95 / P95)
+    return min(float(batch.longest_response_tokens), reach if p95 is None else p95 / P95)
 
 
 def _largest_drawn(batch: Batch) -> float:

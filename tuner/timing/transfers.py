@@ -28,7 +28,9 @@ def offloading_parts(
     """Seconds by cause of weights that come from the host and leave for it, as the trainer offloads them.
 
     Page-locked copies go at the speed of the link. Others pass through memory that nobody has touched, by one
-    thread of the host. Megatron's worker collects garbage each time.
+    thread of the host. Megatron's worker collects garbage each time, up to verl 0.9.0.
+
+    Source: verl 0.4.0 to 0.9.1 ``utils/megatron_utils.py`` (``load_megatron_model_to_gpu`` and the like).
 
     Args:
         bytes_moved: of the weights.
@@ -48,8 +50,12 @@ def offloading_parts(
         host += comes * bytes_moved / pageable_bytes_per_s(gpu)
     else:
         link += comes * bytes_moved / pinned_bytes_per_s(gpu)
-    collections = comes + leaves if engine.backend is Backend.MEGATRON else 0
-    return {"states": link, "host_copies": host, "collections": collections * assume.COLLECTION_S}
+    collections = comes + leaves if _collects(engine) else 0
+    return {"states": link, "host_copies": host, "collections": collections * assume.COLLECTION_ALONE_S}
+
+
+def _collects(engine: Engine) -> bool:
+    return engine.backend is Backend.MEGATRON and engine.collects_garbage
 
 
 def weights_held(model: ModelShape, engine: Engine) -> float:
@@ -126,6 +132,6 @@ def state_transfer_parts(model: ModelShape, engine: Engine, gpu: Gpu, *, trains:
         states = _MOMENTS * left + (_MAIN_WEIGHTS * weights_left if megatron else 0)
         moved = trained_values(model, engine) * states * engine.optimizer_dtype.bytes
         parts["states"] += 2 * pinned_seconds(moved, gpu)
-        if megatron:
-            parts["collections"] = parts.get("collections", 0.0) + 2 * assume.COLLECTION_S
+        if _collects(engine):
+            parts["collections"] = parts.get("collections", 0.0) + 2 * assume.COLLECTION_ALONE_S
     return parts

@@ -58,7 +58,7 @@ def _each_end(batch: Batch) -> Iterator[_Ends]:
     The longest response is no shorter than that of evenly spread lengths, and a response that repeats itself
     ends at the maximum alone. Shares of kept groups: ``tuner.workload.KEPT_GROUPS_ENDS``.
     """
-    least, most = evenly_longest(batch), float(batch.max_response_tokens)
+    least, most = evenly_longest(batch), float(batch.longest_response_tokens)
     if batch.lengths.response_max is None and (least < most or longest_response(batch) < most):
         yield _Ends(SpreadFamily.LONGEST, _with_longest(batch, least), _with_longest(batch, most))
     filtered = batch.group_filter

@@ -22,7 +22,8 @@ from msgspec.structs import replace
 
 from tuner.timing.decode import RolloutInput
 from tuner.timing.estimate import PhaseTime, StepTime, rollout_time
-from tuner.timing.weight_sync import sync_parts, wake_up_seconds
+from tuner.timing.sleeping import falling_asleep_parts
+from tuner.timing.weight_sync import sync_parts
 from tuner.workload import Phase, Workload
 from tuner.workload.validation import KnownRows, Validating
 
@@ -88,7 +89,8 @@ def _phases(
     if not validating.sends_weights:
         return (generation,)
     parts = sync_parts(job.at_rest)
-    parts["wake_up"] += wake_up_seconds(job)  # it falls asleep again, which takes as long
+    for cause, seconds in falling_asleep_parts(job).items():
+        parts[cause] += seconds
     whole = tuple((cause, batches * seconds) for cause, seconds in parts.items())
     return generation, PhaseTime(
         phase=Phase.UPDATE_WEIGHTS, seconds=sum(seconds for _, seconds in whole), parts=whole

@@ -7,7 +7,9 @@ from tuner.dtypes import DType
 from tuner.timing import assumptions as assume
 from tuner.timing.adapters import unit_seconds
 from tuner.timing.communication import gather_seconds, latency_seconds
+from tuner.timing.garbage import sync_collections_seconds
 from tuner.timing.rates import copy_bytes_per_s
+from tuner.timing.sleeping import given_back_seconds, moved_weights_seconds, wake_up_seconds
 from tuner.timing.transfers import offloading_parts, pinned_seconds, weights_held
 from tuner.workload import Backend, GreedyBaseline, Workload
 
@@ -98,7 +100,7 @@ def engine_load_seconds(workload: Workload) -> float:
     Every GPU of a replica reads all weights and keeps its share. An engine in the trainer's process reads its
     share and writes it.
     """
-    bytes_sent = sent_parameters(workload) * workload.actor.engine.stored_dtype.bytes
+    bytes_sent = _sent_bytes(workload)
     if not workload.generator.colocated:
         return bytes_sent / (workload.cluster.network_bytes_per_s * assume.LINK_SHARE)
     if workload.weight_sync.bucket_bytes == 0:
@@ -106,22 +108,34 @@ def engine_load_seconds(workload: Workload) -> float:
     return 2 * bytes_sent / copy_bytes_per_s(workload.cluster.gpu)
 
 
+def _sent_bytes(workload: Workload) -> int:
+    """Bytes that travel, in the dtype that the trainer casts them to."""
+    sent = workload.weight_sync.sent_dtype or workload.actor.engine.stored_dtype
+    return sent_parameters(workload) * sent.bytes
+
+
 def tensor_seconds(workload: Workload) -> float:
     """What the host spends on every tensor, whatever its size: cutting, putting together, finding its place.
 
-    As far as the card is not busy longer with gathering and loading them.
+    As far as the card is not busy longer with gathering and loading them. Where a trainer waits until the
+    engine has loaded a bucket, neither side's card works meanwhile for the other's host.
+
+    Source: verl 0.7.1 ``workers/rollout/vllm_rollout/bucketed_weight_transfer.py`` (``receive_weights``
+    answers, then loads), 0.8.0 to 0.9.1 there (loads, then answers).
     """
-    engine = workload.actor.engine
+    engine, sync = workload.actor.engine, workload.weight_sync
+    tensors = sent_tensors(workload)
+    placing = tensors * assume.LOAD_TENSOR_S
     if engine.backend is Backend.FSDP and sent_parameters(workload) < workload.model.parameters:
-        return adapter_collecting_seconds(workload) + sent_tensors(workload) * assume.LOAD_TENSOR_S
-    one_by_one = engine.parallel.shard > 1 and not workload.weight_sync.gathers_whole_model
-    seconds_per_tensor = assume.LOAD_TENSOR_S
-    if engine.backend is not Backend.MEGATRON and one_by_one:
-        seconds_per_tensor += assume.JOIN_TENSOR_S + (
-            assume.CUT_TENSOR_S if engine.backend is Backend.FSDP else 0.0
-        )
-    copying_s = trainer_gather_seconds(workload) + engine_load_seconds(workload)
-    return max(0.0, sent_tensors(workload) * seconds_per_tensor - copying_s)
+        return adapter_collecting_seconds(workload) + placing
+    joining = 0.0
+    if engine.backend is not Backend.MEGATRON and engine.parallel.shard > 1 and not sync.gathers_whole_model:
+        cut = assume.CUT_TENSOR_S if engine.backend is Backend.FSDP else 0.0
+        joining = tensors * (assume.JOIN_TENSOR_S + cut)
+    gathering, loading = trainer_gather_seconds(workload), engine_load_seconds(workload)
+    if sync.bucket_bytes and not sync.engine_buckets:
+        return max(0.0, joining - gathering) + max(0.0, placing - loading)
+    return max(0.0, joining + placing - gathering - loading)
 
 
 def adapter_collecting_seconds(workload: Workload) -> float:
@@ -178,7 +192,7 @@ def bucket_seconds(workload: Workload) -> float:
     """One handshake per bucket, none where tensors are handed over without one."""
     if workload.weight_sync.bucket_bytes == 0:
         return 0.0
-    bytes_sent = sent_parameters(workload) * workload.actor.engine.stored_dtype.bytes
+    bytes_sent = _sent_bytes(workload)
     return ceil(bytes_sent / workload.weight_sync.bucket_bytes) * assume.BUCKET_S
 
 
@@ -197,51 +211,15 @@ def staging_parts(workload: Workload) -> dict[str, float]:
     return offloading_parts(stored, engine, gpu, comes=1, leaves=leaves)
 
 
-def engine_sleep_seconds(workload: Workload) -> float:
-    """Sleep level 1 copies the engine's weights to the host and back; level 2 drops them."""
-    rollout = workload.generator
-    sleeps = rollout.colocated and rollout.frees_memory and not rollout.sleeps_with_weights
-    if not sleeps or rollout.sleep_level != 1:
-        return 0.0
-    return 2 * pinned_seconds(_engine_weights(workload), workload.cluster.gpu)
-
-
-def wake_up_seconds(workload: Workload) -> float:
-    """Memory that is mapped as the engine wakes up: its share of the card, for its weights and its cache.
-
-    As much is unmapped as it falls asleep, when generation ends.
-
-    Source: verl 0.7.1 to 0.9.1 ``trainer/ppo/ray_trainer.py`` (``sleep_replicas`` within the timer ``gen``).
-    """
-    rollout, gpu = workload.generator, workload.cluster.gpu
-    if not (rollout.colocated and rollout.frees_memory):
-        return 0.0
-    mapped = rollout.memory_fraction * gpu.memory_bytes
-    if rollout.sleeps_with_weights:
-        mapped = max(0.0, mapped - _engine_weights(workload))
-    return mapped / assume.MAPPED_BYTES_PER_S
-
-
-def _engine_weights(workload: Workload) -> float:
-    """Bytes of the engine's weights on one GPU."""
-    rollout = workload.generator
-    split = max(rollout.tensor_parallel, rollout.expert_parallel)
-    return workload.model.parameters * rollout.weight_dtype.bytes / split
-
-
-def collecting_seconds(workload: Workload) -> float:
-    """Garbage that a worker collects around a sync: the more objects, the longer; an engine has its own."""
-    own = workload.generator.own_process or not workload.generator.colocated
-    once = assume.COLLECTION_ALONE_S if own else assume.COLLECTION_S
-    return workload.weight_sync.collections * once
-
-
 def sync_parts(workload: Workload) -> dict[str, float]:
     """Seconds by cause of a step's weight sync, with the engine's waking up.
 
     Where greedy responses are generated behind the others as if for a step of their own, there are two.
     """
-    parts = _moving_parts(workload.standing) | {"wake_up": wake_up_seconds(workload)}
+    parts = _moving_parts(workload.standing) | {
+        "given_back": given_back_seconds(workload),
+        "wake_up": wake_up_seconds(workload),
+    }
     if workload.batch.greedy_baseline is GreedyBaseline.AFTER_NEW_WEIGHTS:
         return {cause: 2 * seconds for cause, seconds in parts.items()}
     return parts
@@ -249,7 +227,7 @@ def sync_parts(workload: Workload) -> dict[str, float]:
 
 @lru_cache(maxsize=256)  # neither batch nor memory fraction changes what is sent
 def _moving_parts(workload: Workload) -> dict[str, float]:
-    """The parts of a sync without the bytes that the engine maps, which its memory fraction decides."""
+    """The parts of a sync without those that hang on the engine's share of the card."""
     staged = staging_parts(workload)
     return {
         "gather": trainer_gather_seconds(workload),
@@ -259,7 +237,8 @@ def _moving_parts(workload: Workload) -> dict[str, float]:
         "quantizing": quantizing_seconds(workload),
         "buckets": bucket_seconds(workload),
         **staged,
-        "states": staged["states"] + engine_sleep_seconds(workload),
+        "engine_copies": moved_weights_seconds(workload),
+        "given_back": 0.0,
         "wake_up": 0.0,
-        "collections": staged.get("collections", 0.0) + collecting_seconds(workload),
+        "collections": staged.get("collections", 0.0) + sync_collections_seconds(workload),
     }

@@ -18,6 +18,13 @@ class ReleaseChoice(Struct, frozen=True, kw_only=True):
     certain: bool = False  # whatever is installed
     package: str = ""  # the folder of the installed package that would run, where that is not bundled
     requested: bool = False  # by the user, whatever the input tells
+    plausible: tuple[str, ...] = ()  # of which it is a guess, oldest first; empty where something names it
+    older: bool = False  # the guess may be one before all that travel with it as well
+
+    @property
+    def other_releases(self) -> tuple[str, ...]:
+        """The releases that it may be as well."""
+        return tuple(version for version in self.plausible if version != self.version)
 
 
 class BundledReleases(Struct, frozen=True, kw_only=True):
@@ -54,8 +61,12 @@ class BundledReleases(Struct, frozen=True, kw_only=True):
         if installed is not None:
             reason = _("{trainer} {installed} is installed").format(trainer=self.trainer, installed=installed)
             return self._with_package(self.nearest(installed, reason))
+        return self.newest_of(self.versions)
+
+    def newest_of(self, plausible: tuple[str, ...]) -> ReleaseChoice:
+        """The newest of the releases that it may be, where nothing names it."""
         reason = _("newest bundled release; no {trainer} is installed here").format(trainer=self.trainer)
-        return ReleaseChoice(version=self.versions[-1], reason=reason)
+        return ReleaseChoice(version=plausible[-1], reason=reason, plausible=plausible)
 
     def _with_package(self, choice: ReleaseChoice) -> ReleaseChoice:
         """A release that is not bundled, with the folder where it is installed, if it is."""

@@ -20,7 +20,7 @@ from tuner.inputs.yaml_file import Document
 from tuner.model_shape import ModelShape
 from tuner.trainers.bundled_releases import BundledReleases, ReleaseChoice
 from tuner.trainers.key_facts import Affects, KeyChange, KeyClass, KeyState, OfferedKey
-from tuner.workload import ANY_LENGTHS, Lengths, Quantity, ServiceRole, TokenBytes, Workload
+from tuner.workload import ANY_LENGTHS, Batch, Lengths, Quantity, ServiceRole, TokenBytes, Workload
 
 if TYPE_CHECKING:
     from tuner.inputs.earlier_programs import EarlierProgram
@@ -53,6 +53,7 @@ class Base(Struct, frozen=True, kw_only=True):
     keys: tuple[str, ...] = ()  # a file that holds only what differs is laid on the same one by these
     checkout: str = ""  # the version that the trainer's own tree tells, where the configuration is read there
     installed: bool = False  # that tree is the installed package
+    lacks: tuple[str, ...] = ()  # sections whose files that tree lacks; its generated configuration has them
     laid_on: str = ""  # the file that the launch's program names, where that is in the tree
     missing: MissingConfiguration | None = None  # the user's own that a launch names in its place
 
@@ -114,7 +115,19 @@ class Loaded(Protocol):
 
     @property
     def validates_only(self) -> bool:
-        """Whether the launch validates the model and ends before its first update."""
+        """Whether the launch validates the model, or generates, and ends before its first update."""
+
+    def validated_batch(self, batch: Batch, rows: int | None) -> Batch:
+        """The batch that a validation generates at a time, in place of a step's.
+
+        Args:
+            batch: of a step; it is the answer where nobody knows how many rows are validated.
+            rows: of the validation data; None where nobody says.
+        """
+
+    @property
+    def generates_only(self) -> bool:
+        """Whether such a launch does not even validate: what it generates is all that it is for."""
 
     @property
     def validating(self) -> "Validating | None":
@@ -202,8 +215,11 @@ class Loaded(Protocol):
     def deciding_keys(self, place: "FailurePlace", workload: Workload) -> tuple[str, ...]:
         """The keys that decide how much memory the job takes at a place."""
 
-    def key_state(self, key: str) -> KeyState:
-        """A key as this configuration has it."""
+    def releases_with(self, key: str) -> tuple[str, ...]:
+        """The bundled releases that have a key, whichever this configuration rests on."""
+
+    def key_states(self, keys: Iterable[str]) -> Mapping[str, KeyState]:
+        """Keys as this configuration has them."""
 
     def changes(self, after: "Loaded") -> tuple[KeyChange, ...]:
         """The keys that differ from those of another configuration of the same trainer, modelled ones first.

@@ -1,11 +1,13 @@
 """How many sequences and tokens a step brings, and how a pass cuts them into micro-batches."""
 
 from math import ceil
+from typing import Annotated
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from tuner.enumeration import Enum
+from tuner.field_marks import UNPUBLISHED
 from tuner.workload.group_filter import GroupFilter
 
 #: Mean length of prompts and of responses as a share of the maximum, where nobody says what it is.
@@ -103,6 +105,7 @@ class Batch(Struct, frozen=True, kw_only=True, cache_hash=True):
     epochs: int
     max_prompt_tokens: int
     max_response_tokens: int
+    engine_tokens: Annotated[int | None, UNPUBLISHED] = None  # at which the rollout engine ends a sequence
     travel: Travel = Travel.PADDED
     balanced: bool = True  # sequences are dealt out so that all ranks get about as many tokens
     sorted_ranks: bool = False  # and each rank's lie in order of length: mini-batches of all are alike
@@ -117,7 +120,7 @@ class Batch(Struct, frozen=True, kw_only=True, cache_hash=True):
     images: Images | None = None  # None: of a job without, or with a tower whose dimensions are not known
     loss_averages_micro_batches: bool = False  # over the tokens of one, not over those of the mini-batch
     budgets_scale_loss: bool = False  # it is divided by as many micro-batches as static sizes would make
-    fills_mini_batches: bool = False  # with copies of other sequences, where the last one is smaller
+    fills_mini_batches: bool = False  # with sequences of padding, where the last one is smaller
     group_advantages: bool = False  # rewards against those of the same prompt: none where all are equal
     loss_of_advantages: bool = False  # no KL term and no entropy bonus: it vanishes with the advantage
     zero_advantage_ratio: float | None = None  # share of responses without advantage; None: nobody says
@@ -137,8 +140,10 @@ class Batch(Struct, frozen=True, kw_only=True, cache_hash=True):
         """
         mean, p95 = self.lengths.mean_response, self.lengths.response_p95
         if mean is not None:
-            return min(mean, self.max_response_tokens)
-        longest = self.max_response_tokens if p95 is None else min(self.max_response_tokens, p95 / P95)
+            return min(mean, self.longest_response_tokens)
+        longest = self.longest_response_tokens
+        if p95 is not None:
+            longest = min(longest, p95 / P95)
         return longest * MEAN_SHARE
 
     @property
@@ -163,14 +168,14 @@ class Batch(Struct, frozen=True, kw_only=True, cache_hash=True):
     def response_spread(self) -> float:
         """How far responses lie from their mean at most, spread evenly as far as 0 and the maximum allow."""
         mean = self.mean_response_tokens
-        return min(mean, self.max_response_tokens - mean)
+        return min(mean, self.longest_response_tokens - mean)
 
     @property
     def response_p95_tokens(self) -> float:
         """The length that 95 % of responses do not exceed; where nobody says, that of evenly spread ones."""
         p95 = self.lengths.response_p95
         if p95 is not None:
-            return min(p95, self.max_response_tokens)
+            return min(p95, self.longest_response_tokens)
         return self.mean_response_tokens + (2 * P95 - 1) * self.response_spread
 
     @property
@@ -184,13 +189,27 @@ class Batch(Struct, frozen=True, kw_only=True, cache_hash=True):
         lengths = self.lengths
         p95 = None if lengths.response_p95 is None else self.response_p95_tokens
         prompt = min(self.max_prompt_tokens, 2 * self.mean_prompt_tokens)
-        response = min(self.max_response_tokens, 2 * self.mean_response_tokens)
-        return ceil(prompt + (response if p95 is None else p95))
+        response = min(self.longest_response_tokens, 2 * self.mean_response_tokens)
+        return min(self.reached_tokens, ceil(prompt + (response if p95 is None else p95)))
 
     @property
     def sequence_tokens(self) -> int:
-        """The longest possible sequence: prompt and response."""
+        """The longest prompt with the longest response, to which tensors are padded."""
         return self.max_prompt_tokens + self.max_response_tokens
+
+    @property
+    def reached_tokens(self) -> int:
+        """The longest sequence that there can be: prompt and response, as far as the rollout engine goes."""
+        both = self.sequence_tokens
+        return both if self.engine_tokens is None else min(both, self.engine_tokens)
+
+    @property
+    def longest_response_tokens(self) -> float:
+        """The longest response that there can be, behind a prompt of mean length where the engine ends it."""
+        if self.engine_tokens is None:
+            return self.max_response_tokens
+        room = self.engine_tokens - self.mean_prompt_tokens
+        return min(self.max_response_tokens, max(1.0, room))
 
     @property
     def sequences(self) -> int:
@@ -253,6 +272,7 @@ class Batching(Struct, frozen=True, kw_only=True):
     token_budget: int  # per GPU, used when dynamic
     micro_batch_sequences: int  # per data-parallel rank, used when not dynamic
     hard_limit: bool = True  # False: the budget only decides how many micro-batches there are
+    group_sequences: int = 1  # a micro-batch that is not filled by tokens has whole groups of so many
 
 
 class Pass(Struct, frozen=True, kw_only=True):

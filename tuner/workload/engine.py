@@ -129,6 +129,7 @@ class Engine(Struct, frozen=True, kw_only=True, cache_hash=True):
     activation_offload: bool = False
     param_offload: bool = False  # to the host between passes
     host_copy: HostCopy = HostCopy.PINNED
+    collects_garbage: bool = True  # Megatron: each time weights or states move to the host or back
     optimizer_offload: bool = False
     streamed_offload: bool = False  # CPU offload policy: weights fetched unit by unit, states on the host
     optimizer_offload_fraction: float = 0.0  # share of a Megatron optimizer that lives on the host

@@ -20,7 +20,7 @@ class GroupFilter(Struct, frozen=True, kw_only=True):
     """How a trainer comes to the groups of a step of which a filter drops some.
 
     Either it generates round after round, each for as many prompts, until enough groups are kept; or a group
-    that is dropped is replaced while others still run.
+    that is dropped is replaced while others still run. A trainer may also generate more than it needs, once.
     """
 
     kept_share: float  # of groups
@@ -31,10 +31,11 @@ class GroupFilter(Struct, frozen=True, kw_only=True):
         None  # of those: at most so many steps' groups run, and those left are thrown away
     )
     sends_weights: bool = False  # before every round, not once a step
+    once: bool = False  # one round is all: the best groups of it are trained on, as many as a step needs
 
     def rounds(self, prompts: int) -> float:
         """Rounds of a step of so many prompts, on average; 1 where groups are replaced one by one."""
-        if self.round_prompts is None:
+        if self.round_prompts is None or self.once:
             return 1.0
         return expected_rounds(prompts, self.round_prompts, self.kept_share)
 

@@ -77,6 +77,7 @@ class Rollout(Struct, frozen=True, kw_only=True, cache_hash=True):
     image_cache_bytes: int = 0  # host memory in which an engine's process keeps processed images, at most
     staged_wake_up: bool = True  # the KV cache comes back after new weights, not together with the old ones
     own_process: bool = True  # False: the engine runs in the trainer's process and shares its context
+    freezes_heap: bool = False  # the objects of its worker's start are left out of collections of garbage
     counts_graphs: bool = False  # CUDA graphs are estimated beforehand and taken from the KV cache
     sampler_bytes: int = 10  # per logit of the sequences that are sampled at once, while the engine is sized
     tunes_at_start: bool = False  # times kernels on a copy of the embedding while it compiles
@@ -97,6 +98,11 @@ class Rollout(Struct, frozen=True, kw_only=True, cache_hash=True):
     def unsized(self) -> "Rollout":
         """The engine with a memory fraction that says nothing: the same for all that differ in it only."""
         return _unsized(self)
+
+    @property
+    def is_trainer(self) -> bool:
+        """Whether the trainer's own model generates, with no engine beside it."""
+        return self.engine is RolloutEngine.TRANSFORMERS
 
     @property
     def keeps_cache(self) -> bool:

@@ -138,6 +138,8 @@ class WeightSync(Struct, frozen=True, kw_only=True, cache_hash=True):
     loads_on_host: bool = False  # new weights are put together on the host, and moved at the end
     keeps_loaded: bool = False  # offloaded weights stay on the card after the transfer
     collections: int = 0  # of garbage, each of which goes through all objects of a worker's process
+    collects_again: bool = False  # and once more where the first one frees what the update has left
+    receiver_collects: bool = False  # and once more, beside the engine's worker, once that has the weights
     experts_apart: bool = False  # each expert's weights are tensors of their own
     quantizes_in_one_kernel: bool = True  # weights made 8-bit on their way; False: by operators
     carrier: Carrier | None = None  # to engines on GPUs of their own; None where all share the trainer's

@@ -26,6 +26,7 @@ WORDS = {
 RECORDINGS = {
     "passes": ("warm-passes-*.json", "validate-*.json"),
     "runs": ("*-runs.jsonl",),
+    "judged": ("judged-public-steps.jsonl",),
     "calls": ("verl-*.json",),
 }
 

@@ -46,6 +46,7 @@ def main() -> None:
         "host": lambda: host_seconds(device),
         "copies": lambda: copies(device, values),
         "pages": lambda: pages(device, 1 << 20 if arguments.dry_run else 1 << 30),
+        "segments": lambda: segments(device, arguments.dry_run),
     }
     for name, measure in parts.items():
         document[name] = measure()
@@ -146,6 +147,23 @@ def pages(device: str, size: int) -> dict[str, object]:
             rounds.append({"taken": count * size / 1e9 / taken, "given_back": count * size / 1e9 / given})
         ways[name] = rounds
     return ways
+
+
+def segments(device: str, dry_run: bool) -> dict[str, object]:
+    """Seconds in which one segment is given back, by its MiB: many in a row, as behind an update."""
+    if device == "cuda":
+        torch.cuda.memory._set_allocator_settings("expandable_segments:False")
+    once: dict[str, object] = {}
+    for mebibytes in (1, 2) if dry_run else (20, 130, 1024):
+        count = 2 if dry_run else 40 * 1024 // mebibytes
+        rounds = []
+        for _ in range(_ROUNDS):
+            kept = [torch.empty(mebibytes << 20, dtype=torch.uint8, device=device) for _ in range(count)]
+            kept.clear()
+            given = _seconds(torch.cuda.empty_cache if device == "cuda" else gc.collect, device)
+            rounds.append(given / count)
+        once[str(mebibytes)] = rounds
+    return once
 
 
 if __name__ == "__main__":

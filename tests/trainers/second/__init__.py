@@ -146,6 +146,13 @@ class LoadedMinirl(Struct, frozen=True, kw_only=True):
     def validates_only(self) -> bool:
         return False
 
+    def validated_batch(self, batch: Batch, rows: int | None) -> Batch:
+        return batch
+
+    @property
+    def generates_only(self) -> bool:
+        return False
+
     @property
     def card_vendor(self) -> None:
         return None
@@ -271,8 +278,12 @@ class LoadedMinirl(Struct, frozen=True, kw_only=True):
     def deciding_keys(self, place: FailurePlace, workload: Workload) -> tuple[str, ...]:
         return MINIRL.deciding_keys(place, self.version)
 
-    def key_state(self, key: str) -> KeyState:
-        return _keys(self).state(key)
+    def releases_with(self, key: str) -> tuple[str, ...]:
+        return MINIRL.bundled.versions
+
+    def key_states(self, keys: Iterable[str]) -> Mapping[str, KeyState]:
+        own = _keys(self)
+        return {key: own.state(key) for key in keys}
 
     def changes(self, after: Loaded) -> tuple[KeyChange, ...]:
         return changed_keys(_keys(self), _keys(after), {})

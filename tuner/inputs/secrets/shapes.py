@@ -28,7 +28,7 @@ _OF_VALUE = r"(?:[^\s\"'\\<>]|\\[^\"'\s])"
 _START = r"(?<![A-Za-z0-9])"
 # Words that follow "hf_" or "sk-" in names of functions, variables and packages.
 _NO_HF = (
-    r"(?!(?:tokenizer|transfer|checkpoint|processor|weights?|datasets?|format|settings|examples?)"
+    r"(?!(?:tokenizer|transfer|checkpoint|processor|weights?|datasets?|format|settings|overrides|examples?)"
     r"(?![A-Za-z0-9]))"
 )
 _NO_SK = r"(?!(?:learn|image|video)(?![A-Za-z0-9]))"

@@ -79,7 +79,8 @@ def mean_tokens_that_fit(
         if share_that_fits is None:
             return None
         share = share_that_fits
-    return int(workloads[0].batch.sequence_tokens * share)
+    batch = workloads[0].batch
+    return min(batch.reached_tokens, int(batch.sequence_tokens * share))
 
 
 def _largest_share(workload: Workload, shortest: float, most: float, *, surely: bool) -> float | None:

@@ -42,7 +42,8 @@ class Fitting(Struct, frozen=True, kw_only=True):
 
 
 def _with_length(workload: Workload, name: str, tokens: float) -> Workload:
-    return workload.with_batch(**{name: int(tokens)})
+    """The job with other lengths, which its rollout engine does not end before."""
+    return workload.with_batch(**{name: int(tokens), "engine_tokens": None})
 
 
 def _with_budget(workload: Workload, tokens: float) -> Workload:

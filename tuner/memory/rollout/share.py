@@ -20,6 +20,7 @@ from tuner.memory.ledger.stated_terms import Size, bytes_of, stated
 from tuner.memory.ledger.terms import Item, Term
 from tuner.memory.process.overhead import ENGINE_KERNELS
 from tuner.memory.rollout.graphs import engine_graphs
+from tuner.memory.rollout.kv_cache import kv_bytes_per_sequence
 from tuner.memory.rollout.process import engine_buffers, process_parts
 from tuner.memory.rollout.profile_run import engine_activations, least_activations
 from tuner.memory.rollout.weights import engine_weights
@@ -27,7 +28,9 @@ from tuner.workload import FractionOf, Workload
 
 SYMBOLS = {
     "M": "memory of the card",
+    "K": "cache of one sequence of full length",
     "R": "what is on the card already when the engine starts: the trainer, a reward model",
+    "S": "sequences that one GPU generates at once",
     "a": "what the engine's profile run needs beyond weights",
     "c": "context and communicator of the engine's process",
     "c_e": "communicator that the engine creates within its share",
@@ -115,6 +118,15 @@ def share_of_rest_bytes(*, f: float, M: int, R: int, c: int, w: int, a: int) -> 
     return share_bytes(f=f, M=M - R - c - w - a)
 
 
+def grown_bytes(*, S: int, K: int) -> int:
+    """KV cache of transformers' ``generate``, which grows with all sequences of a rank at once.
+
+    Source: verl 0.3.0.post1 to 0.5.0 ``workers/rollout/hf_rollout.py`` (``use_cache=True``; one chunk of all
+    prompts unless ``micro_batch_size`` is set).
+    """
+    return S * K
+
+
 def share_bytes(*, f: float, M: int) -> int:
     """The engine's fraction of a size, rounded up.
 
@@ -148,6 +160,10 @@ class _Sizes(Struct, frozen=True, kw_only=True):
 @lru_cache(maxsize=256)  # proposals try one fraction after the other, or leave the engine as it is
 def _sizes(workload: Workload, *, least: bool) -> _Sizes:
     rollout, graphs, buffers = workload.generator, engine_graphs(workload), engine_buffers(workload)
+    if rollout.is_trainer:
+        return _Sizes(
+            weights=0, activations=0, graphs=0, counted_graphs=0, kernels=0, buffers=0, process=0, added=0
+        )
     kernels = 0
     if rollout.fraction_of in _OF_OWN and rollout.own_process:
         kernels = ENGINE_KERNELS.low if least else ENGINE_KERNELS.typical
@@ -181,6 +197,7 @@ class CacheShare:
         self.kernels, self.buffers = sizes.kernels, sizes.buffers
         self.process, self.added = sizes.process, sizes.added
         self.card = workload.cluster.gpu.capacity_bytes
+        self.grown = _grown(workload) if self.rollout.is_trainer else {}
 
     @cached_property
     def trainer(self) -> int:
@@ -191,7 +208,9 @@ class CacheShare:
 
     @property
     def size(self) -> Size:
-        """The function that says what the fraction leaves for the cache."""
+        """The function that says what the fraction leaves for the cache, or how far it grows without one."""
+        if self.grown:
+            return grown_bytes
         if self.rollout.fraction_of is FractionOf.TOTAL and self.rollout.counts_graphs:
             return rest_beside_graphs_bytes
         return _CACHE[self.rollout.fraction_of]
@@ -199,6 +218,8 @@ class CacheShare:
     @property
     def numbers(self) -> dict[str, float]:
         """The symbols of the cache."""
+        if self.grown:
+            return self.grown
         counts_trainer = self.rollout.fraction_of not in _OF_OWN
         return {
             "f": self.rollout.memory_fraction,
@@ -231,7 +252,12 @@ class CacheShare:
         Since 0.9.1 vLLM stops when less than its whole fraction is free.
         """
         rollout = self.rollout
-        if rollout.fraction_of not in _OF_OWN or not rollout.checks_free or not rollout.colocated:
+        if (
+            rollout.is_trainer
+            or rollout.fraction_of not in _OF_OWN
+            or not rollout.checks_free
+            or not rollout.colocated
+        ):
             return True
         early = self.kernels + (self.added if rollout.fraction_of is FractionOf.OWN else 0)  # after the check
         requested_bytes = share_bytes(f=rollout.memory_fraction, M=self.card)
@@ -239,6 +265,13 @@ class CacheShare:
 
 
 _OF_OWN = (FractionOf.TOTAL, FractionOf.OWN)
+
+
+def _grown(workload: Workload) -> dict[str, float]:
+    """The symbols of a cache that grows with what is generated."""
+    rollout, batch = workload.generator, workload.batch
+    sequence = kv_bytes_per_sequence(workload.model, rollout, batch.sequence_tokens)
+    return {"S": ceil(batch.round_sequences / rollout.replicas), "K": sequence}
 
 
 def least_cores(workload: Workload, at_start: Sequence[Term]) -> tuple[CacheShare, ...]:

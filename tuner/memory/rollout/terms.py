@@ -15,6 +15,8 @@ def awake_terms(workload: Workload, cache: Term | None) -> tuple[Term, ...]:
     Where its fraction covers context or graphs, larger ones leave a smaller cache, and the sum stays.
     """
     rollout = workload.generator
+    if rollout.is_trainer:
+        return _present(cache)
     return _present(
         engine_weights(workload),
         engine_activations(workload),
@@ -35,6 +37,8 @@ def asleep_terms(workload: Workload, cache: Term | None) -> tuple[Term, ...]:
     ``managers/scheduler_update_weights_mixin.py`` (``release_memory_occupation``), verl 0.4.1
     ``third_party/vllm/vllm_v_0_6_3/worker.py`` (``offload_model_weights``, ``free_cache_engine``).
     """
+    if workload.generator.is_trainer:
+        return ()
     if not workload.generator.frees_memory:
         return awake_terms(workload, cache)
     weights = engine_weights(workload) if workload.generator.sleeps_with_weights else None

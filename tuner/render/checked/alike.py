@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from tuner.findings import Finding
 from tuner.language import _, ngettext
 from tuner.render.terminal import plain
 from tuner.render.words import clauses, listed
@@ -22,7 +23,7 @@ class AlikeFindings(Struct, frozen=True, kw_only=True):
 
     @property
     def _are_unknown(self) -> bool:
-        return len(self.lines) > 1 and self.lines[0].finding.rule.name == _UNKNOWN
+        return len(self.lines) > 1 and _is_unknown(self.lines[0].finding)
 
     @property
     def ending(self) -> str:
@@ -57,10 +58,15 @@ def _likeness(line: FindingLine) -> object:
     """What is the same of findings that are told as one."""
     fixed = line.fix is not None and line.fix.removes_finding
     finding = line.finding
-    unknown = finding.rule.name == _UNKNOWN
+    unknown = _is_unknown(finding)
     wording = "" if unknown else _TECHNICAL.sub("", finding.message)
     apart = line.overrides if unknown else line.gain
     return line.code, finding.severity, line.location.source, fixed, wording, apart
+
+
+def _is_unknown(finding: Finding) -> bool:
+    """Whether it says that a key is unknown, and no more."""
+    return finding.rule.name == _UNKNOWN and not finding.only_in
 
 
 def _unknown(keys: list[str], release: str) -> str:

@@ -172,6 +172,7 @@ def _judged_for(answer: Consultation) -> JudgedFor:
         trainer=release.trainer,
         release=release.version,
         release_reason=answer.release_reason,
+        release_likely=() if answer.guess is None else answer.guess.plausible,
         engine=None if engine is None else f"{engine.name} {engine.version}",
         engine_reason=None if engine is None else engine.reason,
         gpu=CheckedGpu(

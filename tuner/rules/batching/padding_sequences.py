@@ -9,8 +9,9 @@ The proposal is the nearest mini-batch that divides them and that all ranks can 
 Why it matters
 --------------
 
-The trainer fills the last mini-batch up with copies of other sequences.
-They are computed and, with their loss masked, teach nothing; the optimizer steps are of unequal size.
+The trainer fills the batch up with sequences of padding, to the next multiple of all mini-batches.
+They are short (two tokens in verl 0.9.0, 128 in 0.9.1), so their computation is little; with their loss masked they teach nothing.
+They stand in the place of responses, so some optimizer steps learn from fewer of these than others, and there is one step more than the batch has full mini-batches.
 
 When it does not apply
 ----------------------
@@ -22,8 +23,10 @@ Another mini-batch changes the number of optimizer steps per batch, so check tha
 Sources
 -------
 
-verl 0.9.0 and 0.9.1, ``trainer/ppo/v1/trainer_base.py`` (``upsample_batch_to_divisible_size``); up to 0.8.0, ``batch.split`` leaves a shorter last mini-batch.
+verl 0.9.0 and 0.9.1, ``trainer/ppo/v1/trainer_base.py`` (``_get_required_batch_multiple``, ``_balance_batch``) and ``trainer/ppo/padding_utils.py`` (``construct_minimal_padding_template``); up to 0.8.0, ``batch.split`` leaves a shorter last mini-batch.
 """
+
+from math import lcm
 
 from tuner.batching import divisors
 from tuner.counted import counted
@@ -36,7 +39,7 @@ from tuner.rules.wording import count
 RULE = Rule(
     code="BAT009",
     name="padding-sequences",
-    summary=N_("the batch is no multiple of the mini-batch, so copies of sequences are computed"),
+    summary=N_("the batch is no multiple of the mini-batch, so optimizer steps are filled up with padding"),
     severity=Severity.ADVICE,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.CHANGED,
@@ -56,22 +59,28 @@ def check(case: Case) -> Finding | None:
     if not dividing:
         return None
     best = min(dividing, key=lambda prompts: abs(prompts - batch.mini_batch_prompts))
-    copies = -batch.prompts % batch.mini_batch_prompts * batch.responses_per_prompt
+    padding = -batch.sequences % _multiple(case)
     return Finding(
         rule=RULE,
         message=ngettext(
-            "{prompts} are no multiple of the mini-batch of {mini_batch}; {copies} copy of sequences is "
-            "computed for nothing in every step",
-            "{prompts} are no multiple of the mini-batch of {mini_batch}; {copies} copies of sequences are "
-            "computed for nothing in every step",
-            copies,
+            "{prompts} are no multiple of the mini-batch of {mini_batch}; {padding} sequence of padding fills "
+            "them up, so optimizer steps learn from unequal numbers of responses",
+            "{prompts} are no multiple of the mini-batch of {mini_batch}; {padding} sequences of padding fill "
+            "them up, so optimizer steps learn from unequal numbers of responses",
+            padding,
         ).format(
             prompts=counted(batch.prompts, "prompt"),
             mini_batch=count(batch.mini_batch_prompts),
-            copies=count(copies),
+            padding=count(padding),
         ),
         severity=RULE.severity,
         evidence=Evidence.EXACT,
         phase=case.workload.actor_update.phase,
         proposal=case.workload.with_batch(mini_batch_prompts=best),
     )
+
+
+def _multiple(case: Case) -> int:
+    """Sequences of which the trainer makes a multiple: whole mini-batches of every model that is trained."""
+    training = [one for one in case.workload.passes() if one.training]
+    return lcm(*(one.mini_batch_sequences(case.workload.batch) for one in training))

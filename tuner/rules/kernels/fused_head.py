@@ -36,7 +36,7 @@ from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.rules.ladder import due_proposal
 from tuner.rules.rungs import head_fused, one_sequence
-from tuner.rules.wording import over
+from tuner.rules.wording import over, rounded_head
 from tuner.workload import Phase, Workload
 
 RULE = Rule(
@@ -47,8 +47,6 @@ RULE = Rule(
     goal=Goal.MEMORY,
     numerics=Numerics.REORDERED,
 )
-
-_ROUNDED = N_("the release rounds what this head returns to bfloat16, and with it the ratio in the loss")
 
 
 def check(case: Case) -> Finding | None:
@@ -75,7 +73,7 @@ def check(case: Case) -> Finding | None:
         evidence=Evidence.MEASURED,
         phase=phase,
         proposal=proposal,
-        notes=(_(_ROUNDED),) if _rounds(proposal) else (),
+        notes=(rounded_head(),) if _rounds(proposal) else (),
     )
 
 

@@ -4,6 +4,7 @@ What it checks
 --------------
 
 Weights or optimizer states are offloaded between phases, and leaving them on the card is affordable and faster.
+Where the rollout's cache is in the way and has room to spare, a smaller memory fraction goes with it.
 
 Why it matters
 --------------
@@ -31,6 +32,7 @@ from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.language import N_, _
 from tuner.rules.case import Case
+from tuner.rules.rollout_engine import affordable
 from tuner.workload import Engine, Workload
 
 RULE = Rule(
@@ -53,11 +55,14 @@ CHOICES: dict[str, dict[str, Any]] = {
 def check(case: Case) -> Finding | None:
     """Keep on the card whatever makes the shortest step."""
     workload = case.workload
-    proposals = {name: _without_offload(workload, changes) for name, changes in CHOICES.items()}
-    paying = [name for name, proposal in proposals.items() if case.pays(proposal)]
-    if not paying:
+    if case.short() is not None:  # no time for what is not missing before the job runs
         return None
-    best = min(paying, key=lambda name: case.seconds(proposals[name]))
+    changed = {name: _without_offload(workload, changes) for name, changes in CHOICES.items()}
+    room = {name: affordable(case, proposal) for name, proposal in changed.items()}
+    proposals = {name: it for name, it in room.items() if it is not None and case.faster(it)}
+    if not proposals:
+        return None
+    best = min(proposals, key=lambda name: case.seconds(proposals[name]))
     return Finding(
         rule=RULE,
         message=_(
@@ -66,7 +71,17 @@ def check(case: Case) -> Finding | None:
         severity=RULE.severity,
         evidence=Evidence.MODELLED,
         proposal=proposals[best],
+        notes=_notes(workload, proposals[best]),
     )
+
+
+def _notes(workload: Workload, proposal: Workload) -> tuple[str, ...]:
+    """What else is changed, where the rollout's cache makes the room."""
+    if workload.rollout is None or proposal.generator.memory_fraction == workload.generator.memory_fraction:
+        return ()
+    before, after = workload.generator.memory_fraction, proposal.generator.memory_fraction
+    note = _("a memory fraction of {after:.2f} instead of {before:.2f} makes room for them")
+    return (note.format(after=after, before=before),)
 
 
 def _without_offload(workload: Workload, changes: dict[str, Any]) -> Workload:

@@ -65,7 +65,7 @@ def check(case: Case) -> Finding | None:
         ).format(
             needed=gib(needed),
             fraction=workload.generator.memory_fraction,
-            sequence_tokens=workload.batch.sequence_tokens,
+            sequence_tokens=workload.batch.reached_tokens,
             enough=proposal.generator.memory_fraction,
         ),
         severity=Severity.WARNING if doubt else RULE.severity,

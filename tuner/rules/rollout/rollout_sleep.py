@@ -16,11 +16,13 @@ When it does not apply
 
 Everything fits beside the awake engine: then waking up costs time for nothing.
 The engine has GPUs of its own.
+The vLLM that verl carries up to 0.4 always gives its weights back, and its cache by a switch that CUDA graphs exclude: beside graphs the cache stays.
 
 Sources
 -------
 
 verl 0.9.1, ``workers/rollout/vllm_rollout/vllm_async_server.py`` (sleep and wake-up).
+verl 0.4.1, ``workers/rollout/vllm_rollout/vllm_rollout.py:80`` (the assertion) and 291 (``free_cache_engine``).
 Releases before late 2025 did not sync weights with sleeping switched off (verl #4248).
 """
 

@@ -70,7 +70,7 @@ def check(case: Case) -> Finding | None:
             proposal.generator.tensor_parallel,
         ).format(
             weights=gib(case.rollout.weight_bytes),
-            sequence_tokens=workload.batch.sequence_tokens,
+            sequence_tokens=workload.batch.reached_tokens,
             gpus=counted(proposal.generator.tensor_parallel, "GPU"),
         ),
         severity=RULE.severity,

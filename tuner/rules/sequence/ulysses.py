@@ -67,7 +67,7 @@ def check(case: Case) -> Finding | None:
         message=_(
             "{shortage}, and one sequence of {sequence_tokens:,} tokens is the smallest micro-batch; "
             "{ranks} GPUs can share it"
-        ).format(shortage=over(case, phases[0]), sequence_tokens=workload.batch.sequence_tokens, ranks=ranks),
+        ).format(shortage=over(case, phases[0]), sequence_tokens=workload.batch.reached_tokens, ranks=ranks),
         severity=case.severity(phases[0]),
         evidence=Evidence.MODELLED,
         phase=phases[0],

@@ -50,7 +50,7 @@ def check(case: Case) -> Finding | None:
         rule=RULE,
         message=_(
             "{now} GPUs share each sequence of at most {sequence_tokens:,} tokens, which fits on {then}"
-        ).format(now=now, sequence_tokens=case.workload.batch.sequence_tokens, then=then),
+        ).format(now=now, sequence_tokens=case.workload.batch.reached_tokens, then=then),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,
         phase=case.workload.actor_update.phase,

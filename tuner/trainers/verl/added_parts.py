@@ -5,12 +5,12 @@ makes a worker, loads weights or calls the rollout engine there, in statements t
 what a GPU holds or to what a step takes. Nothing is known of how much.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tuner.inputs.settings import AddedPart, Settings
-from tuner.inputs.tree import Path, contains, dotted, split_key
+from tuner.inputs.tree import Path, contains, dotted, leaves, split_key
 from tuner.trainers.verl.coverage.tables import PPO_COVERAGE
 from tuner.trainers.verl.defaults import PPO_CONFIGS, has_config, read_defaults
 from tuner.trainers.verl.recipes import RECIPES
@@ -63,11 +63,7 @@ def own_sections(settings: Settings, version: str) -> Iterator[tuple[Path, str]]
 
     A release may read a key that its configurations lack, such as ``ref.model.path``; the tables know it.
     """
-    versions = dict.fromkeys((version, BUNDLED[-1]))
-    trees = [
-        read_defaults(it, config).tree for it in versions for config in PPO_CONFIGS if has_config(it, config)
-    ]
-    trees += [recipe.tree for recipe in RECIPES]
+    trees = _released(version)
     seen: set[Path] = set()
     for key in settings.user_keys:
         path = split_key(key)
@@ -77,7 +73,33 @@ def own_sections(settings: Settings, version: str) -> Iterator[tuple[Path, str]]
         top = next((it for it in tops if not any(contains(tree, it) for tree in trees)), None)
         if top is not None and top not in seen and not _is_handed_on(top):
             seen.add(top)
-            yield top, key
+            if not _is_misplaced(top, trees):
+                yield top, key
+
+
+def _released(version: str) -> list[Mapping[str, Any]]:
+    """What a release has, what the newest one has, and what recipes have."""
+    versions = dict.fromkeys((version, BUNDLED[-1]))
+    trees: list[Mapping[str, Any]] = [
+        read_defaults(it, config).tree for it in versions for config in PPO_CONFIGS if has_config(it, config)
+    ]
+    return [*trees, *(recipe.tree for recipe in RECIPES)]
+
+
+def _is_misplaced(section: Path, trees: list[Mapping[str, Any]]) -> bool:
+    """Whether it has the name of a section that a release has elsewhere in the same role, whose code it is.
+
+    ``critic.fsdp_config`` is ``critic.model.fsdp_config`` at the wrong place, and adds nothing.
+    """
+    role, *within = section
+    if not within:
+        return False
+    return any(
+        section[-1] in path[1:-1]
+        for tree in trees
+        if role in tree
+        for path, _value in leaves({role: tree[role]})
+    )
 
 
 def _is_handed_on(section: Path) -> bool:

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from tuner.errors import InputError
 from tuner.files import is_there, note
-from tuner.inputs.tree import Path, Tree, merged, nested
+from tuner.inputs.tree import Path, Tree, contains, lookup, merged, nested
 from tuner.inputs.yaml_file import Document, read_yaml
 from tuner.language import _
 from tuner.trainers.verl.defaults_entries import DefaultsEntry, entries, header_package
@@ -32,6 +32,38 @@ def composed(file: FilePath, choices: Mapping[str, str] = NO_CHOICES) -> Tree:
     return _Composer(file.parent, choices).tree(read_yaml(file), "", ())
 
 
+def composed_with_generated(
+    file: FilePath, choices: Mapping[str, str] = NO_CHOICES
+) -> tuple[Tree, tuple[Path, ...]] | None:
+    """A configuration with the sections whose files are missing taken from its generated form beside it.
+
+    None where that is not there, or lacks one of them.
+
+    A repository that ignores ``data/`` loses verl's ``config/data`` with it, and keeps
+    ``_generated_ppo_trainer.yaml``, which has every section as it was composed.
+
+    Args:
+        file: the configuration.
+        choices: of config groups, as for :func:`composed`.
+
+    Raises:
+        InputError: a file is malformed.
+
+    Source: verl 0.5.0 ``scripts/generate_trainer_config.sh``.
+    """
+    generated = file.with_name(f"_generated_{file.name}")
+    if not is_there(generated, FilePath.is_file):
+        return None
+    lost: list[Path] = []
+    tree = _Composer(file.parent, choices, lost, _AbsentError).tree(read_yaml(file), "", ())
+    whole = read_yaml(generated).tree
+    for section in lost:
+        if not section or not contains(whole, section):
+            return None
+        tree = merged(nested(section, lookup(whole, section)), tree)
+    return tree, tuple(lost)
+
+
 def composed_in_part(
     file: FilePath, choices: Mapping[str, str] = NO_CHOICES
 ) -> tuple[Tree, tuple[Path, ...]]:
@@ -49,12 +81,23 @@ def composed_in_part(
     return tree, tuple(lost)
 
 
+class _AbsentError(InputError):
+    """A file of a configuration that is not there."""
+
+
 class _Composer:
     """Composes one configuration, with the choices of config groups that its files override."""
 
-    def __init__(self, top: FilePath, choices: Mapping[str, str], lost: list[Path] | None = None) -> None:
+    def __init__(
+        self,
+        top: FilePath,
+        choices: Mapping[str, str],
+        lost: list[Path] | None = None,
+        suffered: type[InputError] = InputError,
+    ) -> None:
         self._top = top
         self._lost = lost  # sections whose files cannot be read; None where that is an error
+        self._suffered = suffered  # what a file may lack to be lost
         self._files = 0
         #: By what is chosen, the outermost word first.
         self._chosen: dict[str, str | None] = {f"{group}@{group}": name for group, name in choices.items()}
@@ -80,7 +123,7 @@ class _Composer:
         """What one entry brings; nothing of one that cannot be read, where that is no error."""
         try:
             return self._part(entry, base, package)
-        except InputError:
+        except self._suffered:
             if self._lost is None:
                 raise
             self._lost.append(entry.below(base, package))
@@ -102,7 +145,7 @@ class _Composer:
             if entry.optional:
                 note([str(file)])  # what is read changes when it is written
                 return {}
-            raise InputError(
+            raise _AbsentError(
                 _("{name!r} is not beside the configuration, and Hydra stops where it is missing").format(
                     name=path
                 )

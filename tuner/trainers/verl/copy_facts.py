@@ -30,6 +30,18 @@ _REFERENCE_READERS = (
     ),
 )
 
+#: Keys of low-rank adapters in the section of a role, by the last word of their meanings.
+_OF_ADAPTERS = {
+    "lora_rank": "{}.model.lora_rank",
+    "target_modules": "{}.model.target_modules",
+    "exclude_modules": "{}.model.exclude_modules",
+}
+#: The meanings that a copy may have a key for where its release has none.
+_OWN_MEANINGS = (
+    *("rollout.max_model_tokens", "rollout.max_sequences", "kl_in_reward"),
+    *(f"{role}.{name}" for role in ("model", "critic") for name in _OF_ADAPTERS),
+)
+
 
 class CopyFacts(Struct, frozen=True, kw_only=True):
     """What the code of a copy was found to do; the defaults are what the releases do.
@@ -46,6 +58,9 @@ class CopyFacts(Struct, frozen=True, kw_only=True):
     stores_actor_low: bool = False  # the actor's weights are bfloat16 where ``model_dtype`` is not set
     kl_in_reward: bool = False  # it reads ``algorithm.use_kl_in_reward``, as 0.4 does
     keeps_model_length: bool = False  # its servers take ``rollout.max_model_len``, which 0.7.0's overwrite
+    adapts_actor: bool = False  # its workers put low-rank adapters into the actor, as releases do from 0.4 on
+    adapts_critic: bool = False
+    reference_beside_adapters: bool = False  # it is a model of its own, although the actor has adapters
     limits_sequences: bool = False  # its rollout hands ``max_num_seqs`` to vLLM, as releases do from 0.6 on
     sync_offloads: bool = False  # the weight sync moves the trainer's weights to the host, whatever is set
     processes_weights: bool | None = None  # vLLM's are made ready after each weight sync; None: no copy
@@ -61,6 +76,11 @@ class CopyFacts(Struct, frozen=True, kw_only=True):
     critic_saves_model_alone: bool = False
     liger_refuses: bool = False  # Liger stops with the transformers that the repository asks for
 
+    @property
+    def keys(self) -> frozenset[str]:
+        """The keys of the copy that are read here although its release has none such."""
+        return frozenset(key for meaning in _OWN_MEANINGS if (key := self.key(meaning)) is not None)
+
     def key(self, meaning: str) -> str | None:
         """The key of a meaning that the copy reads, whatever its release does."""
         if meaning == "rollout.max_model_tokens" and self.keeps_model_length:
@@ -69,6 +89,9 @@ class CopyFacts(Struct, frozen=True, kw_only=True):
             return "actor_rollout_ref.rollout.max_num_seqs"
         if meaning == "kl_in_reward" and self.kl_in_reward:
             return "algorithm.use_kl_in_reward"
+        role, _, name = meaning.partition(".")
+        if name in _OF_ADAPTERS and (self.adapts_actor if role == "model" else self.adapts_critic):
+            return _OF_ADAPTERS[name].format("actor_rollout_ref" if role == "model" else "critic")
         return None
 
 
@@ -96,6 +119,12 @@ def copy_facts(settings: Settings) -> CopyFacts:
         or has("ActorRolloutRefWorker get fsdp_config model_dtype bf16", _WORKERS),
         kl_in_reward=has("RefPolicy use_kl_in_reward", _MAIN),
         keeps_model_length=any(_keeps_length(has, file) for file in _SERVERS),
+        # verl 0.4.0 ``workers/fsdp_workers.py:256-261, 833-838``; no worker of 0.3.0.post1 makes adapters
+        adapts_actor=_adapts(has, "ActorRolloutRefWorker"),
+        adapts_critic=_adapts(has, "CriticWorker"),
+        # verl 0.4.0 ``trainer/ppo/ray_trainer.py:346``: the actor without its adapters is the reference
+        reference_beside_adapters=has("RefPolicy RayClassWithInitArgs", _TRAINER)
+        and not has("ref_in_actor", _TRAINER),
         limits_sequences=has("config max_num_seqs", _VLLM),
         sync_offloads=has(_OFFLOADS, _MANAGERS, "offload_param _offload_param _is_offload_param"),
         processes_weights=has("process_weights_after_loading", _VLLM),
@@ -120,6 +149,11 @@ def _streams_by_key(has: Callable[..., bool]) -> bool:
     fsdp2, asks = "CPUOffloadPolicy", "role param_offload"
     as_fsdp = has(f"{fsdp2} {asks}", _WORKERS) or not has(f"{fsdp2} role", _WORKERS)
     return has(f"CPUOffload {asks}", _WORKERS) and as_fsdp
+
+
+def _adapts(has: Callable[..., bool], worker: str) -> bool:
+    """Whether a worker makes adapters of the rank that its configuration says."""
+    return has(f"{worker} get_peft_model", _WORKERS) and has(f"{worker} lora_rank", _WORKERS)
 
 
 def _budgets_scale_loss(has: Callable[..., bool]) -> bool:

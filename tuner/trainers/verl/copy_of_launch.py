@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from tuner.inputs.tree import dotted
 from tuner.trainers.bundled_releases import ReleaseChoice
 from tuner.trainers.protocol import Base
 from tuner.trainers.verl.defaults_list import Composition
@@ -82,7 +83,8 @@ class CopyOfLaunch:
     @property
     def told_release(self) -> ReleaseChoice | None:
         """The release of a copy that the launch lies beside and that cannot be read."""
-        unread = None if self._fork is not None else self._unread(BUNDLED[-1])
+        renames = self._fork is not None and self._fork.renames
+        unread = None if renames else self._unread(BUNDLED[-1])
         return None if unread is None else unread.release
 
     def _unread(self, version: str) -> "UnreadCopy | None":
@@ -94,8 +96,10 @@ class CopyOfLaunch:
 
     def stated_in(self, base: Base, version: str) -> Base:
         """The base with what the copy says of its version, where a copy's configuration is read."""
-        private = None if self._fork is not None else self.on(version)
-        if private is None:
+        private = self.on(version)
+        if private is not None and private.lacks:
+            base = replace(base, lacks=tuple(map(dotted, private.lacks)))
+        if private is None or self._fork is not None:
             return base
         if self._around(version) is not None:
             return replace(base, checkout=private.told_version)
@@ -138,6 +142,11 @@ class CopyOfLaunch:
     @property
     def _code_around(self) -> "TrainerCode | None":
         return self._copies.code_around(Path(self._folder)) if self._folder else None
+
+    @property
+    def has_code(self) -> bool:
+        """Whether a copy of verl lies around the launch, or its configuration does."""
+        return self._code_around is not None or self._around(BUNDLED[-1]) is not None
 
     @property
     def _may_be(self) -> bool:

@@ -1,8 +1,6 @@
-"""The rollout engine that a launch or its repository pins, and the release of verl which that bounds.
+"""The rollout engine that a launch or its repository pins, or the newest one that it allows.
 
 What a launch says of the version stands before what the files around it say, and these before any range.
-Where no copy of verl and no pin of it is there, the engine beside it tells what the launch was written for:
-a release runs with the engines that its requirements allow, and with no others.
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,32 +8,14 @@ from pathlib import Path
 
 from tuner.files import repository_folders
 from tuner.inputs.installed_packages import InstalledPackage
-from tuner.language import _
-from tuner.serving.names import NAMES, PACKAGES
-from tuner.trainers.bundled_releases import ReleaseChoice
+from tuner.serving.names import PACKAGES
 from tuner.trainers.verl.package_pins import pins_in
-from tuner.trainers.verl.releases import BUNDLED
-from tuner.trainers.verl.rollout_engine_versions import EnginePin, newest_release_with
-from tuner.trainers.verl.trainer_code.requirements import newest_required, newest_taken
+from tuner.trainers.verl.rollout_engine_versions import EnginePin
+from tuner.trainers.verl.trainer_code.requirements import asked_ranges, newest_taken
 from tuner.versions import at_least
 from tuner.workload import RolloutEngine
 
 _ENGINES = (RolloutEngine.VLLM, RolloutEngine.SGLANG)
-#: verl since then asks for a newer tensordict than older ones allow: METADATA of its wheels.
-_TENSORDICT_SINCE, _OLDEST_TENSORDICT = "0.5.0", "0.8.0"
-
-
-def release_with(pin: EnginePin) -> ReleaseChoice | None:
-    """The newest bundled release that runs with a pinned engine; None where none does."""
-    releases = [one for one in BUNDLED if not pin.below or not at_least(one, pin.below)]
-    version = newest_release_with(pin.engine, pin.version, releases)
-    if version is None:
-        return None
-    reason = _("the newest that allows {engine} {version}, which {file} pins")
-    return ReleaseChoice(
-        version=version,
-        reason=reason.format(engine=NAMES[pin.engine], version=pin.version, file=pin.file),
-    )
 
 
 def pinned_engines(
@@ -49,7 +29,8 @@ def pinned_engines(
         copy: the folder that holds the copy of verl that would run; its own code may take fewer versions.
     """
     found = dict[RolloutEngine, EnginePin]()
-    for pin in (*_pins_of_launch(installed), *_pins_around(folder, copy)):
+    caps = _caps_around(folder) if copy is None else ()  # a copy is asked for what its own files allow
+    for pin in (*_pins_of_launch(installed), *_pins_around(folder, copy), *caps):
         if copy is None or _takes(copy, pin):
             found.setdefault(pin.engine, pin)
     return tuple(found.values())
@@ -80,8 +61,15 @@ def _pins_around(folder: str, copy: Path | None) -> Iterator[EnginePin]:
 
 def _pins(folder: Path, engine: RolloutEngine) -> Iterator[EnginePin]:
     """What a folder's files say of an engine."""
-    tensors = newest_required(folder, "tensordict")
-    older = tensors is not None and not at_least(tensors.version, _OLDEST_TENSORDICT)
-    below = _TENSORDICT_SINCE if older else ""
     for pin in pins_in(folder, PACKAGES[engine]):
-        yield EnginePin(engine=engine, version=pin.version, file=pin.file, below=below)
+        yield EnginePin(engine=engine, version=pin.version, file=pin.file)
+
+
+def _caps_around(folder: str) -> Iterator[EnginePin]:
+    """The newest versions that the files around a launch allow."""
+    for above in repository_folders(Path(folder).absolute()) if folder else ():
+        asked = asked_ranges(above, [PACKAGES[engine] for engine in _ENGINES])
+        for engine in _ENGINES:
+            wanted = asked.get(PACKAGES[engine])
+            if wanted is not None and wanted.newest:
+                yield EnginePin(engine=engine, version=wanted.newest, file=wanted.file, exact=False)

@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from msgspec.structs import replace
+
 from tuner.errors import Location, UnsupportedError
 from tuner.inputs.overrides import Arguments, Override, OverrideKind
 from tuner.inputs.tree import Path, contains, dotted, lookup, split_key
@@ -81,14 +83,24 @@ def config_of(program: Program, composition: Composition, arguments: Arguments) 
     return _OWN if program is Program.SFT else _of_engine(composition, arguments)
 
 
-def told_by_program(program: Program) -> ReleaseChoice | None:
-    """The newest release that has a program; None where the newest or the installed one has it."""
+def told_by_program(program: Program, bounded: ReleaseChoice | None) -> ReleaseChoice | None:
+    """A release that has a program, as a guess; None where the installed one has it.
+
+    Args:
+        program: of fine-tuning.
+        bounded: the guess by what a repository asks for.
+    """
     config = _OWN if program is Program.SFT else _FSDP
-    if has_config(RELEASES.installed() or BUNDLED[-1], config):
-        return None
-    newest = next(release for release in reversed(BUNDLED) if has_config(release, config))
+    having = tuple(release for release in BUNDLED if has_config(release, config))
+    both = tuple(release for release in having if bounded is not None and release in bounded.plausible)
+    if bounded is not None and both:
+        version = bounded.version if bounded.version in both else both[-1]
+        return replace(bounded, version=version, plausible=both)
+    installed = RELEASES.installed()
+    if has_config(installed or BUNDLED[-1], config):
+        return None if installed else RELEASES.newest_of(having)
     reason = _("the newest bundled release with verl.trainer.{program}").format(program=program.value)
-    return ReleaseChoice(version=newest, reason=reason, certain=True)
+    return ReleaseChoice(version=having[-1], reason=reason, certain=True, plausible=having)
 
 
 def _of_engine(composition: Composition, arguments: Arguments) -> str:

@@ -1,6 +1,6 @@
-"""Tells a release by its defaults: which bundled one a configuration is most like, and what differs."""
+"""Tells a release by its keys: which one a configuration is most like, and which have those of a launch."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 from msgspec import Struct
@@ -9,8 +9,10 @@ from msgspec.structs import replace
 from tuner.inputs.override_syntax import same
 from tuner.inputs.tree import Path, Tree, contains, dotted, leaves, lookup, without
 from tuner.language import _
+from tuner.trainers.bundled_releases import ReleaseChoice
 from tuner.trainers.verl.defaults import PPO_CONFIGS, has_config, read_defaults
 from tuner.trainers.verl.releases import BUNDLED
+from tuner.trainers.verl.schema import releases_with
 from tuner.versions import at_least
 
 _COMPLETE = 0.9  # share of a release's keys that a composed configuration has at least
@@ -27,6 +29,7 @@ class Likeness(Struct, frozen=True, kw_only=True, dict=True):
     tree: Tree  # the configuration
     released: Tree  # the release's
     oldest: str = ""  # older ones were left aside, by the code beside it
+    alike: tuple[str, ...] = ()  # releases that differ from it in as few keys, oldest first
 
     @cached_property
     def lacking(self) -> tuple[Path, ...]:
@@ -46,6 +49,16 @@ class Likeness(Struct, frozen=True, kw_only=True, dict=True):
             for path, value in leaves(self.released)
             if contains(self.tree, path) and not same(value, lookup(self.tree, path))
         )
+
+    @property
+    def plausible(self) -> tuple[str, ...]:
+        """The releases that its keys are those of as much as of this one."""
+        return self.alike or (self.version,)
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether its keys are exactly those of this release, and of no other one."""
+        return not (self.lacking or self.added) and len(self.plausible) == 1
 
     @property
     def is_complete(self) -> bool:
@@ -123,12 +136,42 @@ def likest(tree: Tree, config: str, unread: tuple[Path, ...] = (), oldest: str =
     return replace(_likest([one for one in likenesses if at_least(one.version, oldest)]), oldest=oldest)
 
 
+def as_likely(guess: ReleaseChoice, keys: Iterable[Path], configs: tuple[str, ...]) -> ReleaseChoice:
+    """The guess, with those of the other releases alone that lack no more of the keys than the guessed one.
+
+    A guess that other packages bound is the nearest of those that lack fewest. The newest release of all
+    stays: a launch that is read by it may be one to be brought up to it.
+
+    Args:
+        guess: a release that nothing names.
+        keys: that the user sets, without those that are added to the release's own.
+        configs: of verl, any of which may have them.
+    """
+    lacks = dict.fromkeys(guess.plausible, 0)
+    for key in keys:
+        having = releases_with(key, configs)
+        for version in lacks if having else ():  # what no release has tells nothing
+            lacks[version] += version not in having
+    version = guess.version
+    if version != BUNDLED[-1] and min(lacks.values()) < lacks[version]:
+        version = _nearest(guess, [other for other, count in lacks.items() if count == min(lacks.values())])
+        reason = _("{reason}; of those that go with it the nearest with the launch's keys")
+        guess = replace(guess, version=version, reason=reason.format(reason=guess.reason))
+    plausible = tuple(other for other, count in lacks.items() if count <= lacks[version])
+    return replace(guess, plausible=plausible)
+
+
+def _nearest(guess: ReleaseChoice, versions: Sequence[str]) -> str:
+    place = guess.plausible.index
+    return min(versions, key=lambda version: abs(place(version) - place(guess.version)))
+
+
 def _likest(likenesses: Sequence[Likeness]) -> Likeness:
     keys = {id(one): len(one.lacking) + len(one.added) for one in likenesses}
     fewest = min(keys.values())
-    return min(
-        (one for one in likenesses if keys[id(one)] == fewest), key=lambda likeness: len(likeness.changed)
-    )
+    alike = [one for one in likenesses if keys[id(one)] == fewest]
+    likest = min(alike, key=lambda likeness: len(likeness.changed))
+    return replace(likest, alike=tuple(one.version for one in reversed(alike)))
 
 
 def _without(tree: Tree, sections: tuple[Path, ...]) -> Tree:

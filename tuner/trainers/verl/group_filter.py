@@ -1,11 +1,16 @@
 """Whether the program that a launch starts filters groups of responses, where its settings ask for it."""
 
+from tuner.enumeration import Enum
 from tuner.inputs.settings import Settings
 from tuner.trainers.verl.source import source_of
 
 FILTER = "algorithm.filter_groups"
 ENABLE = f"{FILTER}.enable"
 
+#: Of PRIME and of copies of verl 0.2 to 0.4 that took their filter over.
+_OWN = "data.filter_accuracy"
+_OVERSAMPLED = "data.oversample_factor"
+_PRIME = "recipe/prime/"
 _PROGRAM = "verl.trainer.main_ppo"
 _NOT_RUN = "recipe/ recipes/ trainer/config/ experimental/"  # by this program: others, and what takes keys
 
@@ -29,6 +34,49 @@ def filters_in_vain(settings: Settings, version: str) -> bool:
         return False
     source = source_of(settings, version)
     return not source.v1_trainer if source.since("0.9.0") else ENABLE not in settings.released
+
+
+class OwnFilter(Enum):
+    """How a trainer with a filter by accuracy comes to a step's groups."""
+
+    ROUNDS = "rounds"  # batches are generated until enough groups are kept
+    ONCE = "once"  # one larger batch is, and the best groups of it are taken
+
+
+def own_filter(settings: Settings) -> OwnFilter | None:
+    """The filter by accuracy of a copy's own trainer, or of the recipe PRIME; None where there is none.
+
+    What is searched is the trainer of the program that the launch starts. One that puts batches together has
+    rounds; one that does not trains on fewer groups, of which nothing is known.
+
+    Source: verl 0.3.0.post1 to 0.7.0 ``recipe/prime/prime_ray_trainer.py`` (``filter_and_downsample``; the
+    data loader has ``train_batch_size * oversample_factor`` rows at a time).
+    """
+    place, has = _trainer_of(settings.started), settings.has_statement
+    if has is None:
+        once = place == _PRIME
+    elif not settings.defaults_of or not has("oversample_factor", place):
+        return None
+    else:
+        once = has("filter_and_downsample", place)
+    if once:
+        return OwnFilter.ONCE if oversampled(settings) > 1 else None
+    rounds = has is not None and has("filter_accuracy", place) and has("concat", place)
+    return OwnFilter.ROUNDS if rounds and settings.get(_OWN) is True else None
+
+
+def oversampled(settings: Settings) -> float:
+    """The prompts that such a trainer generates at a time, over those of a step."""
+    factor = settings.get(_OVERSAMPLED)
+    return float(factor) if isinstance(factor, int | float) and factor > 0 else 1.0
+
+
+def _trainer_of(started: str) -> str:
+    """What stands in the path of the trainer that a program has."""
+    if starts_ppo(started):
+        return "trainer/ppo/ray_trainer"
+    folder = started.removesuffix(".py").replace(".", "/").rpartition("/")[0]
+    return f"{folder}/"
 
 
 def starts_ppo(started: str) -> bool:

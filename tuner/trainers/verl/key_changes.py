@@ -4,7 +4,7 @@ All of it follows from what is written down elsewhere: the defaults of both rele
 the releases that read them, and the class of each key.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 
 from tuner.trainers.key_changes import KeysOfConfiguration
@@ -23,9 +23,10 @@ def changed_keys(before: Loaded, after: Loaded) -> tuple[KeyChange, ...]:
     return changes_between(first, second, dict(_moved(before, first, after)))
 
 
-def key_state(loaded: Loaded, name: str) -> KeyState:
-    """A key as one configuration has it."""
-    return _keys_of(loaded).state(name)
+def key_states(loaded: Loaded, names: Iterable[str]) -> Mapping[str, KeyState]:
+    """Keys as one configuration has them, which takes a look at all of its keys."""
+    keys = _keys_of(loaded)
+    return {name: keys.state(name) for name in names}
 
 
 def _keys_of(loaded: Loaded) -> KeysOfConfiguration:

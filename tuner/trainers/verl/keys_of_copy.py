@@ -4,9 +4,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tuner.inputs.settings import Settings
-from tuner.inputs.tree import contains, split_key
+from tuner.inputs.tree import contains, lookup, split_key
 from tuner.trainers.key_facts import KeyKind
 from tuner.trainers.verl.added_parts import HOW_IT_LOADS
+from tuner.trainers.verl.copy_facts import copy_facts
 from tuner.trainers.verl.coverage.tables import PPO_COVERAGE
 from tuner.trainers.verl.defaults import FINE_TUNING_CONFIGS, PPO_CONFIGS, has_config, read_defaults
 from tuner.trainers.verl.recipes import RECIPES
@@ -20,6 +21,8 @@ _KNOWN = (KeyKind.MODELLED, KeyKind.NO_EFFECT)
 def keys_of_copy(settings: Settings, version: str, code: "TrainerCode | None" = None) -> tuple[str, ...]:
     """The keys that the user sets and the copy has or reads, but not the release that it is read as.
 
+    One that is set to what the copy has anyway says nothing of the launch.
+
     Args:
         settings: laid on the configuration of the copy; of others there are none.
         version: the release that the copy is read as.
@@ -27,7 +30,7 @@ def keys_of_copy(settings: Settings, version: str, code: "TrainerCode | None" = 
     """
     if not settings.defaults_of or settings.program is not None:
         return ()
-    keys = [key for key in settings.user_keys if contains(settings.defaults, split_key(key))]
+    keys = [key for key in settings.user_keys if _differs(settings, key)]
     if code is not None and code.has_trainer:
         keys += _added(settings, code)
     configs = [config for config in (*PPO_CONFIGS, *FINE_TUNING_CONFIGS) if has_config(version, config)]
@@ -35,8 +38,16 @@ def keys_of_copy(settings: Settings, version: str, code: "TrainerCode | None" = 
     released += [recipe.tree for recipe in RECIPES]
     own = [key for key in keys if not any(contains(tree, split_key(key)) for tree in released)]
     counted = {key for factor in settings.batch_factors for key in factor.keys}
+    counted |= copy_facts(settings).keys
     own = [key for key in own if key not in counted]
     return tuple(key for key in own if PPO_COVERAGE.classification(key, version).kind not in _KNOWN)
+
+
+def _differs(settings: Settings, key: str) -> bool:
+    """Whether the copy has a key, and another value at it than the user sets, both as they are written."""
+    path = split_key(key)
+    known = contains(settings.defaults, path) and contains(settings.tree, path)
+    return known and bool(lookup(settings.tree, path) != lookup(settings.defaults, path))
 
 
 def _added(settings: Settings, code: "TrainerCode") -> Iterator[str]:

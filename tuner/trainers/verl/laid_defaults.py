@@ -36,7 +36,8 @@ def trainer_defaults(
         keys: those that the user sets.
     """
     if own is not None:
-        return replace(release, tree=merged({} if fork is None else laid_on(fork, {}), own))
+        beneath = {} if fork is None or fork.is_in_verls_file else laid_on(fork, {})
+        return replace(release, tree=merged(beneath, own))
     return release if fork is None else replace(release, tree=laid_on(fork, dict(release.tree), keys))
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from tuner.inputs.settings import Settings
 from tuner.inputs.tree import dotted
-from tuner.trainers.verl.trainer_code.sure_conditions import OPEN
+from tuner.trainers.verl.trainer_code.program_values import UNKNOWN
 
 
 def values_of(settings: Settings) -> Callable[[tuple[str, ...], object], object]:
@@ -13,6 +13,6 @@ def values_of(settings: Settings) -> Callable[[tuple[str, ...], object], object]
     def value_of(path: tuple[str, ...], default: object) -> object:
         key = dotted(path)
         value = settings.get(key) if key in settings else default
-        return OPEN if isinstance(value, str) and "${" in value else value
+        return UNKNOWN if isinstance(value, str) and "${" in value else value
 
     return value_of

@@ -12,6 +12,7 @@ from tuner.inputs.overrides import (
     Argument,
     option_value,
 )
+from tuner.inputs.program.find import file_of_program, starting_folders
 from tuner.inputs.tree import Path, leaves, split_key
 from tuner.inputs.yaml_file import Document
 from tuner.override_text import override_key
@@ -33,7 +34,7 @@ from tuner.trainers.verl.limits import expect_few
 from tuner.trainers.verl.programs import Program
 from tuner.trainers.verl.recipes import named as recipe_named
 from tuner.trainers.verl.recipes import started_as
-from tuner.trainers.verl.trainer_code.find import code_around
+from tuner.trainers.verl.trainer_code.find import code_around, packages_below
 from tuner.trainers.verl.user_configuration import UserConfiguration
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
     from tuner.inputs.environment import EnvironmentVariable
     from tuner.inputs.installed_packages import InstalledPackage
     from tuner.inputs.user_input import Processes
+
+_OWN_MODULES = "verl."
 
 
 def parse(
@@ -88,7 +91,9 @@ def parse(
     if program or arguments.config_name is not None:
         from tuner.trainers.verl.primary import ProgramStart, primary_of  # a file alone names no other
 
-        start = ProgramStart(program=program, beside=folder, python_path=tuple(folders))
+        start = ProgramStart(
+            program=program, beside=folder, python_path=_python_path(program, folder, folders)
+        )
         compose = partial(_composition, fork=fork)
         primary, arguments = primary_of(start, given, arguments, document, fork, compose)
     composition = _composition(document, fork=fork) if primary is None else primary.composition
@@ -117,6 +122,18 @@ def parse(
         earlier=tuple(earlier),
         installed=tuple(installed),
     )
+
+
+def _python_path(program: str, folder: str, folders: Sequence[str]) -> tuple[str, ...]:
+    """Where modules of a launch are looked for: last in the folder of a copy of verl elsewhere in its tree.
+
+    The program of such a copy may name another configuration than verl's own does.
+    """
+    own = program.startswith(_OWN_MODULES) and not program.endswith(".py") and bool(folder)
+    if not own or file_of_program(program, starting_folders(folder, folders)) is not None:
+        return tuple(folders)
+    below = packages_below(FilePath(folder).absolute())
+    return (*folders, str(below[0].parent)) if len(below) == 1 else tuple(folders)
 
 
 def _stem_of(name: str | None) -> str:

@@ -8,11 +8,14 @@ from msgspec import Struct
 from tuner.findings import Finding, Written
 from tuner.hardware import Cluster
 from tuner.inputs.settings import Settings
+from tuner.inputs.tree import split_key
 from tuner.model_shape import ModelShape
 from tuner.trainers.key_facts import KeyChange, KeyState
 from tuner.trainers.protocol import Base, LeftOut, Loaded, RolloutEngineChoice, Trainer
 from tuner.trainers.verl import checks, unset_defaults
 from tuner.trainers.verl.coverage.tables import left_out
+from tuner.trainers.verl.defaults import FINE_TUNING_CONFIGS, PPO_CONFIGS
+from tuner.trainers.verl.programs import program_of
 from tuner.trainers.verl.read import (
     NO_MODELS,
     card_vendor,
@@ -30,7 +33,7 @@ from tuner.trainers.verl.read import (
 )
 from tuner.trainers.verl.service_keys import is_of_service
 from tuner.trainers.verl.write import override_writer
-from tuner.workload import ANY_LENGTHS, Lengths, Quantity, ServiceRole, Workload
+from tuner.workload import ANY_LENGTHS, Batch, Lengths, Quantity, ServiceRole, Workload
 
 if TYPE_CHECKING:
     from tuner.trainers.verl.rollout_engine_versions import EnginePin
@@ -81,6 +84,15 @@ class LoadedConfiguration(Struct, frozen=True, kw_only=True):
     @property
     def validates_only(self) -> bool:  # noqa: D102
         return validates_only(self.settings)
+
+    def validated_batch(self, batch: Batch, rows: int | None) -> Batch:  # noqa: D102
+        from tuner.trainers.verl.validation import validated_batch  # few launches do no more
+
+        return validated_batch(self.settings, batch, version=self.version, rows=rows)
+
+    @property
+    def generates_only(self) -> bool:  # noqa: D102
+        return self.settings.generates_only
 
     def model_path(self) -> str | None:  # noqa: D102
         return model_path(self.settings)
@@ -170,10 +182,16 @@ class LoadedConfiguration(Struct, frozen=True, kw_only=True):
 
         return memory_keys.deciding_keys(place, self.version, workload, self.settings)
 
-    def key_state(self, key: str) -> KeyState:  # noqa: D102
+    def releases_with(self, key: str) -> tuple[str, ...]:  # noqa: D102
+        from tuner.trainers.verl import schema
+
+        fine_tunes = program_of(self.settings.defaults).fine_tunes
+        return schema.releases_with(split_key(key), FINE_TUNING_CONFIGS if fine_tunes else PPO_CONFIGS)
+
+    def key_states(self, keys: Iterable[str]) -> Mapping[str, KeyState]:  # noqa: D102
         from tuner.trainers.verl import key_changes
 
-        return key_changes.key_state(self, key)
+        return key_changes.key_states(self, keys)
 
     def changes(self, after: Loaded) -> tuple[KeyChange, ...]:  # noqa: D102
         from tuner.trainers.verl import key_changes

@@ -30,10 +30,25 @@ def built_models(settings: Settings) -> BuiltModels:
 
 def models_of_program(code: "TrainerCode", program: str) -> Callable[[Settings], BuiltModels] | None:
     """What follows a program of a copy under settings; None where the copy has no such program."""
+    file = file_of_program(code, program)
+    return None if file is None else partial(_follow, code, file)
+
+
+def generates_only(code: "TrainerCode", program: str) -> bool:
+    """Whether a program of a copy generates responses and ends, without an update or a validation."""
+    file = file_of_program(code, program)
+    if file is None:
+        return False
+    from tuner.trainers.verl.trainer_code.inference_only import generates_only as follow
+
+    return follow(_modules(code), file)
+
+
+def file_of_program(code: "TrainerCode", program: str) -> str | None:
+    """The file of a program below the folder that holds the copy; None where it has none."""
     parts = (program if program.endswith(".py") else f"{program.replace('.', '/')}.py").split("/")
     ways = ("/".join(parts[at:]) for at in range(len(parts) - 1))
-    file = next((way for way in ways if code.text(way) is not None), None)
-    return None if file is None else partial(_follow, code, file)
+    return next((way for way in ways if code.text(way) is not None), None)
 
 
 def _follow(code: "TrainerCode", file: str, settings: Settings) -> BuiltModels:

@@ -27,13 +27,16 @@ from tuner.workload import Backend, Engine, Reference, Rollout, Service, Service
 #: What proposals choose of a reward model's engine under Megatron.
 _OF_REWARD = ("param_offload", "fused_rotary")
 
+_OF_BATCH = ("engine_tokens",)  # what the rollout engine is built for decides it
+
 
 def parts(source: ReleaseSettings, workload: Workload) -> Iterator[WorkloadPart]:
     """Every part. One whose keys others follow by interpolation comes before them."""
     if source.program.fine_tunes:
         yield from _fine_tuned(source, workload)
         return
-    yield WorkloadPart(path=("batch",), fields=BATCH, context=ReleaseContext(source=source))
+    context_of_batch = ReleaseContext(source=source)
+    yield WorkloadPart(path=("batch",), fields=BATCH, context=context_of_batch, following=_OF_BATCH)
     yield WorkloadPart(path=("actor",), fields=ACTOR, context=ReleaseContext(source=source))
     yield WorkloadPart(path=(), fields=(REFERENCE,), context=ReleaseContext(source=source))
     yield from _passes(source, workload)

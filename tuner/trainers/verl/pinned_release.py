@@ -1,16 +1,53 @@
-"""The release of verl that a launch or its repository pins: in what it needs, before how it is installed."""
+"""The release of verl that a launch or its repository pins, or bounds by what it asks for of other packages.
+
+What is needed stands before how it is installed. A release runs with the versions that its own requirements
+allow, and with few others: these bound the release that a launch was written for, from above and from below.
+"""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from msgspec import Struct
+
 from tuner.files import repository_folders
 from tuner.inputs.installed_packages import InstalledPackage
 from tuner.language import _
+from tuner.serving.names import NAMES, PACKAGES
 from tuner.trainers.bundled_releases import ReleaseChoice
 from tuner.trainers.verl.package_pins import PackagePin, pins_in
-from tuner.trainers.verl.releases import RELEASES
+from tuner.trainers.verl.releases import BUNDLED, RELEASES
+from tuner.trainers.verl.rollout_engine_versions import EnginePin, allowed_versions, releases_with
+from tuner.trainers.verl.trainer_code.requirements import VersionRange, Versions, asked_ranges
+from tuner.versions import at_least, numbers
+from tuner.workload import RolloutEngine
 
-_PACKAGE = "verl"
+#: The cap that releases before the oldest bundled one ask for: verl ``setup.py`` (v0.2.0.post2).
+_OLDER_CAP = {RolloutEngine.VLLM: "0.6.3"}
+
+
+class _Needed(Struct, frozen=True, kw_only=True):
+    """What releases need of a package, whichever engine generates."""
+
+    package: str
+    since: str = BUNDLED[0]
+    until: str = ""  # the first release that no longer does
+    versions: Versions
+
+    def holds(self, release: str) -> bool:
+        return at_least(release, self.since) and not (self.until and at_least(release, self.until))
+
+
+# verl: METADATA of its wheels.
+_NEEDED = (
+    _Needed(package="tensordict", until="0.5.0", versions=Versions(newest="0.6.2")),
+    _Needed(package="tensordict", since="0.5.0", versions=Versions(oldest="0.8.0")),
+    _Needed(package="transformers", since="0.9.0", versions=Versions(oldest="5.5.3")),
+    _Needed(package="numpy", since="0.5.0", until="0.9.0", versions=Versions(below="2.0.0")),
+    _Needed(package="numpy", since="0.9.0", versions=Versions(oldest="2.0.0")),
+)
+_TRAINER = "verl"
+_ENGINES = (RolloutEngine.VLLM, RolloutEngine.SGLANG)
+_OTHERS = tuple(dict.fromkeys(needed.package for needed in _NEEDED))
 
 
 def pinned_release(folder: str, installed: Sequence[InstalledPackage] = ()) -> ReleaseChoice | None:
@@ -27,8 +64,122 @@ def pinned_release(folder: str, installed: Sequence[InstalledPackage] = ()) -> R
 def _pins(folder: str, installed: Sequence[InstalledPackage]) -> Iterator[PackagePin]:
     """What the launch pins, the last first, as the shell would have it; then what lies around it."""
     for one in reversed(installed):
-        if one.name == _PACKAGE:
+        if one.name == _TRAINER:
             yield PackagePin(version=one.version, file=str(one.location))
     for above in repository_folders(Path(folder).absolute()) if folder else ():
         # the name of an image is that of the verl it was built for, which is not in it
-        yield from pins_in(above, _PACKAGE, images=False)
+        yield from pins_in(above, _TRAINER, images=False)
+
+
+class _Bound(Struct, frozen=True, kw_only=True):
+    """The releases that go with one range, and which of them is like it most."""
+
+    package: str
+    asked: VersionRange
+    releases: frozenset[str]
+    likest: str = ""  # asks for the same itself; empty where none does
+    older: bool = False  # those before the oldest bundled one go with it as well
+
+    @property
+    def words(self) -> str:
+        return f"{self.package}{self.asked.text}"
+
+
+def bounded_release(
+    folder: str, installed: Sequence[InstalledPackage], pins: Sequence[EnginePin]
+) -> ReleaseChoice | None:
+    """A guess among the releases that go with what is pinned and asked for; None where nothing bounds them.
+
+    Args:
+        folder: in which the launch lies; empty where nobody says.
+        installed: what the launch itself has pip install, or had.
+        pins: the rollout engines that it or its repository pins, the nearest first.
+    """
+    pins = [pin for pin in pins if pin.exact]
+    bounds = list(_bounds(folder, {one.name for one in installed} | {PACKAGES[pin.engine] for pin in pins}))
+    left, newest, likest = list(BUNDLED), "", dict[str, str]()
+    for bound in bounds:
+        rest = [release for release in left if release in bound.releases]
+        if not rest:
+            continue  # they contradict each other: the first one counts
+        if rest[-1] != left[-1]:
+            newest = _("the newest that goes with {package}, which {file} asks for").format(
+                package=bound.words, file=bound.asked.file
+            )
+        if bound.likest in rest:
+            likest[bound.likest] = _("the nearest to what asks for {package}, as {file} does").format(
+                package=bound.words, file=bound.asked.file
+            )
+        left = rest
+    if pins and (allowing := releases_with(pins[0].engine, pins[0].version, left)):
+        return _pinned(pins[0], allowing)
+    if len(left) == len(BUNDLED):
+        return None
+    version = next((one for one in likest if one in left), left[-1])
+    reason = likest.get(version, newest)
+    if not reason:
+        return RELEASES.newest_of(tuple(left))
+    older = any(bound.older for bound in bounds) and left[0] == BUNDLED[0]
+    return ReleaseChoice(version=version, reason=reason, plausible=tuple(left), older=older)
+
+
+def _pinned(pin: EnginePin, allowing: Sequence[str]) -> ReleaseChoice:
+    reason = _("the newest that allows {engine} {version}, which {file} pins")
+    return ReleaseChoice(
+        version=allowing[-1],
+        reason=reason.format(engine=NAMES[pin.engine], version=pin.version, file=pin.file),
+        plausible=tuple(allowing),
+        older=allowing[0] == BUNDLED[0] and _is_of_older(pin.engine, pin.version),
+    )
+
+
+def _is_of_older(engine: RolloutEngine, version: str) -> bool:
+    """Whether releases before the oldest bundled one ran with a version of an engine."""
+    cap = _OLDER_CAP.get(engine)
+    return cap is not None and at_least(cap, version)
+
+
+def _bounds(folder: str, pinned: set[str]) -> Iterator[_Bound]:
+    """What the files around a launch ask for, as the releases that go with it; of pins others tell."""
+    asked = _ranges_around(list(repository_folders(Path(folder).absolute())) if folder else [])
+    if (of_trainer := asked.get(_TRAINER)) is not None:
+        releases = frozenset(one for one in BUNDLED if of_trainer.meet(Versions(oldest=one, newest=one)))
+        yield _Bound(package=_TRAINER, asked=of_trainer, releases=releases)
+    for engine in _ENGINES:
+        package = PACKAGES[engine]
+        if package in asked and package not in pinned:
+            yield _of_engine(engine, asked[package])
+    for package in _OTHERS:
+        if package in asked:
+            yield _Bound(package=package, asked=asked[package], releases=_needing(package, asked[package]))
+
+
+def _ranges_around(around: Sequence[Path]) -> dict[str, VersionRange]:
+    """What the nearest folder says of each package."""
+    packages = (_TRAINER, *(PACKAGES[engine] for engine in _ENGINES), *_OTHERS)
+    asked = dict[str, VersionRange]()
+    for above in around:
+        asked = {**asked_ranges(above, packages), **asked}
+    return asked
+
+
+def _of_engine(engine: RolloutEngine, asked: VersionRange) -> _Bound:
+    """What a range of an engine says: verl's own is copied more often than it is thought of anew."""
+    allowed = {release: allowed_versions(engine, release) for release in BUNDLED}
+    releases = frozenset(release for release, versions in allowed.items() if asked.meet(versions))
+    likest = ""
+    if asked.newest and not asked.oldest:
+        same = [one for one in BUNDLED if numbers(allowed[one].newest or "0") == numbers(asked.newest)]
+        likest = same[-1] if same else ""
+    older = bool(asked.newest) and _is_of_older(engine, asked.newest)
+    if older and likest == "":
+        likest = BUNDLED[0]
+    return _Bound(package=PACKAGES[engine], asked=asked, releases=releases, likest=likest, older=older)
+
+
+def _needing(package: str, asked: VersionRange) -> frozenset[str]:
+    """The releases that go with a range of a package that they need whatever the engine is."""
+    rows = [needed for needed in _NEEDED if needed.package == package]
+    return frozenset(
+        release for release in BUNDLED if all(asked.meet(row.versions) for row in rows if row.holds(release))
+    )

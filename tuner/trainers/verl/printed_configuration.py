@@ -80,7 +80,8 @@ def release_of_printed(document: Document) -> ReleaseChoice:
             "nearest to the printed settings, which have {count} other keys",
             printer.other_keys,
         ).format(count=printer.other_keys)
-    return ReleaseChoice(version=printer.version, reason=reason, certain=True)
+    guessed = (printer.version,) if printer.other_keys else ()
+    return ReleaseChoice(version=printer.version, reason=reason, certain=True, plausible=guessed)
 
 
 def as_set(document: Document) -> tuple[Document, str, bool]:

@@ -4,7 +4,7 @@ from pathlib import Path as FilePath
 
 from msgspec import Struct
 
-from tuner.inputs.tree import Tree
+from tuner.inputs.tree import Path, Tree
 from tuner.shown_paths import shown_path
 from tuner.trainers.verl.fingerprint import Likeness
 from tuner.trainers.verl.releases import RELEASES
@@ -18,6 +18,7 @@ class PrivateDefaults(Struct, frozen=True, kw_only=True):
     file: FilePath
     tree: Tree
     likeness: Likeness
+    lacks: tuple[Path, ...] = ()  # sections whose files are not there: its generated form has them
 
     @property
     def version(self) -> str:

@@ -13,6 +13,7 @@ from msgspec import Struct
 from tuner.errors import InputError, UnsupportedError
 from tuner.file_state import FileState, file_state
 from tuner.files import file_names_read, is_there, note, repository_folders
+from tuner.inputs.tree import Path, Tree
 from tuner.language import _
 from tuner.shown_paths import shown_path
 from tuner.trainers.verl.defaults import file_of
@@ -28,6 +29,7 @@ from tuner.trainers.verl.trainer_code.find import (
 
 if TYPE_CHECKING:
     from tuner.inputs.installed_packages import InstalledPackage
+    from tuner.trainers.bundled_releases import ReleaseChoice
     from tuner.trainers.verl.rollout_engine_versions import EnginePin
     from tuner.trainers.verl.trainer_code.package import TrainerCode
     from tuner.trainers.verl.unread_copy import UnreadCopy
@@ -80,6 +82,14 @@ class PrivateCopies:
 
             self._engine_pins[folder, installed, copy] = pinned_engines(folder, installed, copy)
         return self._engine_pins[folder, installed, copy]
+
+    def bounded_release(
+        self, folder: str, installed: "tuple[InstalledPackage, ...]"
+    ) -> "ReleaseChoice | None":
+        """The release that the files around a launch bound by what they ask for."""
+        from tuner.trainers.verl.pinned_release import bounded_release  # of launches that lie in a folder
+
+        return bounded_release(folder, installed, self.engine_pins(folder, installed, None))
 
     def newest_required(
         self, folder: str, installed: "tuple[InstalledPackage, ...]", package: str
@@ -228,8 +238,7 @@ def _read(file: FilePath, config: str) -> _Reading:
 
     None of a file that cannot be composed, or has too little of what verl's has.
     """
-    from tuner.trainers.verl.composition import composed  # where there is a copy that is not kept
-    from tuner.trainers.verl.kept_defaults import keep_defaults
+    from tuner.trainers.verl.kept_defaults import keep_defaults  # where there is a copy that is not kept
     from tuner.trainers.verl.oldest_by_code import oldest_by_code
 
     private: PrivateDefaults | None = None
@@ -237,20 +246,39 @@ def _read(file: FilePath, config: str) -> _Reading:
     in_part: Likeness | None = None
     with file_names_read() as names, contextlib.suppress(UnsupportedError):
         try:
-            tree = composed(file, file_of(config)[1])
-            oldest = oldest_by_code(file.parent.parent.parent, config)
-            likeness = likest(tree, config, oldest=oldest)
+            tree, lacks = _tree(file, config)
+            likeness = likest(tree, config)
         except InputError as fault:
             from tuner.trainers.verl.unread_copy import likeness_in_part  # which is seldom
 
             error, in_part = fault, likeness_in_part(file, config)
         else:
-            if likeness.shares_most:
-                private = PrivateDefaults(file=file, tree=tree, likeness=likeness)
+            if likeness.shares_most:  # by its keys alone: the release of its code may have many more
+                oldest = oldest_by_code(file.parent.parent.parent, config)
+                likeness = likest(tree, config, oldest=oldest) if oldest else likeness
+                private = PrivateDefaults(file=file, tree=tree, likeness=likeness, lacks=lacks)
     states = _states({*names, str(file)})
-    if private is not None:
+    if private is not None and not private.lacks:
         keep_defaults(file, config, private.likeness, states)
     return _Reading(private=private, error=error, likeness=in_part, states=states)
+
+
+def _tree(file: FilePath, config: str) -> tuple[Tree, tuple[Path, ...]]:
+    """A copy as it is composed, and the sections that its generated form has in place of missing files.
+
+    Raises:
+        InputError: it cannot be composed, or not all that is missing stands beside it.
+    """
+    from tuner.trainers.verl.composition import composed, composed_with_generated
+
+    try:
+        return composed(file, file_of(config)[1]), ()
+    except InputError:
+        with contextlib.suppress(InputError):
+            whole = composed_with_generated(file, file_of(config)[1])
+            if whole is not None:
+                return whole
+        raise
 
 
 def _candidates(folder: FilePath, config: str, below: PackagesBelow) -> Iterator[FilePath]:

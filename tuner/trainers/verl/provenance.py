@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def told_release(
-    fork: Fork | None, program: str, likeness: Likeness | None, file: str
+    fork: Fork | None, program: str, likeness: Likeness | None, file: str, *, has_code: bool = False
 ) -> ReleaseChoice | None:
     """The release that a configuration itself tells; None where it tells none.
 
@@ -28,6 +28,7 @@ def told_release(
         program: what its launch starts.
         likeness: the release that its settings, or the user's copy of the defaults, are most like.
         file: where those stand.
+        has_code: whether a copy of verl is around: its likeness names the release of what runs.
     """
     if fork is not None:
         version = fork.release if likeness is None else likeness.version
@@ -42,7 +43,8 @@ def told_release(
         reason = reason.format(
             file=shown_path(file), oldest=likeness.oldest, differences=likeness.differences()
         )
-        return ReleaseChoice(version=likeness.version, reason=reason)
+        guessed = () if has_code or likeness.is_sure else likeness.plausible
+        return ReleaseChoice(version=likeness.version, reason=reason, plausible=guessed)
     recipe = started_as(program)
     if recipe is None or not recipe.release:
         return None

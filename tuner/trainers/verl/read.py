@@ -29,12 +29,13 @@ from tuner.trainers.verl.fields.group_filter import filters, read_group_filter
 from tuner.trainers.verl.fields.head import read_head
 from tuner.trainers.verl.fields.images import read_images
 from tuner.trainers.verl.fields.replay import read_replay
-from tuner.trainers.verl.fields.rollout import read_rollout, read_rollout_engine
+from tuner.trainers.verl.fields.rollout import engine_tokens, read_rollout, read_rollout_engine
 from tuner.trainers.verl.fields.saving import read_saving
 from tuner.trainers.verl.fields.services import is_judged, read_services
 from tuner.trainers.verl.fields.services import service_models as models_of_services
 from tuner.trainers.verl.fields.sync import read_sync
 from tuner.trainers.verl.keys import keys_of
+from tuner.trainers.verl.models_built import built_models
 from tuner.trainers.verl.programs import program_of
 from tuner.trainers.verl.roles import (
     has_adapters,
@@ -108,6 +109,7 @@ def read(
     source = source_of(settings, version)
     if source.program.fine_tunes:
         return _fine_tuned(source, model, cluster, lengths)
+    cluster = _pool_of(settings, cluster)
     batch = replace(
         source.part("batch", read_batch), lengths=lengths, zero_advantage_ratio=zero_advantage_ratio
     )
@@ -124,6 +126,7 @@ def read(
     rollout = source.part(
         "rollout", read_rollout, model, batch, actor.engine, cluster.gpu, rollout_engine_version
     )
+    batch = replace(batch, engine_tokens=engine_tokens(source, batch, rollout, model))
     critic = source.part("critic", _critic, critic_model or model, cluster.gpus, batch)
     if validates_only(settings) and rollout.colocated and not _loads_optimizer(settings):
         actor = replace(actor, engine=replace(actor.engine, takes_steps=False))
@@ -231,11 +234,11 @@ def service_paths(settings: Settings, *, version: str) -> tuple[tuple[ServiceRol
 
 
 def validates_only(settings: Settings) -> bool:
-    """Whether the trainer returns behind the validation that comes before training, where there is one."""
+    """Whether the launch ends before its first update: behind a validation, or with what it generates."""
     if program_of(settings.defaults).fine_tunes:
         return False
     returns = settings.flag("trainer.val_only") and settings.flag("trainer.val_before_train", default=True)
-    return returns or ends_behind_validation(settings)
+    return returns or settings.generates_only or ends_behind_validation(settings)
 
 
 def _loads_optimizer(settings: Settings) -> bool:
@@ -275,13 +278,29 @@ def steps_over(settings: Settings, rows: int) -> int | None:
     return (rows // batch) * epochs or None
 
 
+def _pool_of(settings: Settings, cluster: Cluster) -> Cluster:
+    """The policy's pool of GPUs, where a copy's program makes several of the nodes that an option repeats."""
+    pool = built_models(settings).trainer_gpus
+    if pool is None or (cluster.gpus_per_node, cluster.nodes) != _all_gpus(settings):
+        return cluster
+    return replace(cluster, gpus_per_node=pool[0], nodes=pool[1])
+
+
+def _all_gpus(settings: Settings) -> tuple[int, int]:
+    """The GPUs per node, and nodes, that the settings name for everything."""
+    gpus = settings.integer("trainer.n_gpus_per_node", default=8, minimum=1)
+    return gpus, settings.integer("trainer.nnodes", default=1, minimum=1)
+
+
 def cluster_size(settings: Settings) -> tuple[int, int]:
     """The trainer's GPUs per node, and nodes."""
     apart, apart_nodes = RECIPES["recipe.trainer_gpus_per_node"], RECIPES["recipe.trainer_nodes"]
     if gpus := settings.integer(apart, default=0, minimum=0):
         return gpus, settings.integer(apart_nodes, default=1, minimum=1)
-    gpus = settings.integer("trainer.n_gpus_per_node", default=8, minimum=1)
-    return gpus, settings.integer("trainer.nnodes", default=1, minimum=1)
+    pool = built_models(settings).trainer_gpus
+    if pool is not None:
+        return pool
+    return _all_gpus(settings)
 
 
 def card_vendor(settings: Settings) -> str | None:
@@ -349,6 +368,8 @@ def batches_by_reference_keys(source: ReleaseSettings) -> bool:
 
 def _is_adapter(source: ReleaseSettings, actor: Engine) -> bool:
     """Whether the reference is the actor itself; since 0.7.1 either spelling of the rank decides."""
+    if source.copy.reference_beside_adapters:
+        return False
     if actor.lora is not None:
         return actor.backend is not Backend.MEGATRON or source.since("0.7.1")
     return source.since("0.7.1") and has_adapters(source)

@@ -10,6 +10,11 @@ _IN_REWARD_WEIGHT = "algorithm.kl_ctrl.kl_coef"  # which a copy may have before 
 
 
 def uses_critic(settings: Settings) -> bool:
+    """Whether there is a critic on the policy's GPUs."""
+    return has_critic(settings) and "critic" not in built_models(settings).apart
+
+
+def has_critic(settings: Settings) -> bool:
     """Whether there is a critic: as a copy's program says, else as asked for or needed by the advantage."""
     built = built_models(settings).critic
     if built is not None:
@@ -21,13 +26,19 @@ def uses_critic(settings: Settings) -> bool:
 
 
 def uses_reference(source: ReleaseSettings) -> bool:
+    """Whether there is a reference on the policy's GPUs.
+
+    One that has GPUs of its own is none of the trainer's models.
+    """
+    apart = trains_apart(source) or "reference" in built_models(source.settings).apart
+    return not apart and has_reference(source)
+
+
+def has_reference(source: ReleaseSettings) -> bool:
     """Whether there is a KL term, in the loss or in the reward; releases before 0.4 have a reference without.
 
-    A reference that has GPUs of its own is none of the trainer's models. Copies of releases before 0.4 may
-    make one only where it is asked for.
+    Copies of releases before 0.4 may make one only where it is asked for.
     """
-    if trains_apart(source):
-        return False
     built = source.copy.built.reference
     if built is not None:
         return built

@@ -15,6 +15,7 @@ from tuner.language import N_, _
 from tuner.serving import vllm
 from tuner.serving.names import NAMES, PACKAGES
 from tuner.trainers.protocol import RolloutEngineChoice
+from tuner.trainers.verl.trainer_code.requirements import Versions
 from tuner.versions import at_least, installed_version, is_version
 from tuner.workload import RolloutEngine
 
@@ -59,12 +60,12 @@ _REQUIRED = {
 
 
 class EnginePin(Struct, frozen=True, kw_only=True):
-    """An engine's one version in the repository of a launch, and the file that says so."""
+    """An engine's one version in the repository of a launch, or the newest, and the file that says so."""
 
     engine: RolloutEngine
     version: str
     file: str  # by its name, with that of its folder
-    below: str = ""  # the release of verl that something else beside it rules out, with all newer ones
+    exact: bool = True  # no older one is allowed
 
 
 _ALLOWED_BY = {
@@ -107,15 +108,24 @@ def choose_version(
     if installed is not None and _refusal(rollout_engine, release, installed) is None:
         return RolloutEngineChoice(name=name, version=installed, reason=_("installed"))
     pin = next((one for one in pins if one.engine is rollout_engine), None)
-    if pin is not None and _refusal(rollout_engine, release, pin.version) is None:
+    if pin is not None and pin.exact and _refusal(rollout_engine, release, pin.version) is None:
         version, reason, others = pin.version, _("{file} pins it").format(file=pin.file), False
     else:
-        version, reason, others = _newest(rollout_engine, release, code)
+        version, reason, others = _capped(pin, release, _newest(rollout_engine, release, code))
         version, reason = _knowing(rollout_engine, release, code, architecture, version, reason)
     if installed is not None:
         reason += _("; the installed {installed} does not run with it").format(installed=installed)
     may_chunk = others and rollout_engine is RolloutEngine.VLLM and at_least(version, vllm.CHUNKS_AS_ASKED)
     return RolloutEngineChoice(name=name, version=version, reason=reason, may_chunk=may_chunk)
+
+
+def _capped(pin: EnginePin | None, release: str, newest: tuple[str, str, bool]) -> tuple[str, str, bool]:
+    """The newest version, or the one that a repository allows where that is older and runs with a release."""
+    if pin is None or pin.exact or at_least(pin.version, newest[0]):
+        return newest
+    if _refusal(pin.engine, release, pin.version) is not None:
+        return newest
+    return pin.version, _("the newest that {file} allows").format(file=pin.file), newest[2]
 
 
 def _newest(rollout_engine: RolloutEngine, release: str, code: "TrainerCode | None") -> tuple[str, str, bool]:
@@ -159,8 +169,16 @@ def newest_allowed(rollout_engine: RolloutEngine, release: str) -> str:
     return "" if rollout_engine is RolloutEngine.TRANSFORMERS else _allowed(rollout_engine, release).newest
 
 
-def newest_release_with(rollout_engine: RolloutEngine, version: str, releases: Sequence[str]) -> str | None:
-    """The newest release whose requirements allow a version, else that asks for an older one; None without.
+def allowed_versions(rollout_engine: RolloutEngine, release: str) -> Versions:
+    """The versions that a release asks for; no newest one where it takes any newer one."""
+    allowed = _allowed(rollout_engine, release)
+    return Versions(
+        oldest=allowed.oldest or allowed.newest, newest="" if allowed.word == "oldest" else allowed.newest
+    )
+
+
+def releases_with(rollout_engine: RolloutEngine, version: str, releases: Sequence[str]) -> tuple[str, ...]:
+    """The releases whose requirements allow a version, else the newest that asks for an older one.
 
     Args:
         rollout_engine: which one.
@@ -174,7 +192,7 @@ def newest_release_with(rollout_engine: RolloutEngine, version: str, releases: S
         and _refusal(rollout_engine, release, version) is None
     ]
     allowing = [release for release in older if _allows(_allowed(rollout_engine, release), version)]
-    return next(iter((allowing or older)[-1:]), None)
+    return tuple(allowing or older[-1:])
 
 
 def _allows(allowed: _Allowed, version: str) -> bool:

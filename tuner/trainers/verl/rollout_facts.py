@@ -7,6 +7,7 @@ from typing import Any
 
 from tuner.dtypes import DType
 from tuner.errors import UnsupportedError
+from tuner.inputs.settings import Settings
 from tuner.language import _
 from tuner.model_shape import ModelShape
 from tuner.serving import sglang, tensorrt_llm, vllm
@@ -17,6 +18,8 @@ from tuner.trainers.verl.source import ReleaseSettings
 from tuner.units import GIB
 from tuner.versions import at_least
 from tuner.workload import Backend, Carrier, Engine, FractionOf, Rollout, RolloutEngine
+
+_OVERRIDDEN = "actor_rollout_ref.model.override_config"
 
 # verl 0.4.1, ``third_party/vllm``: its own copy of the worker of vLLM 0.6.3 takes a share of what its
 # profile run leaves free, and makes the cache when generation starts
@@ -157,25 +160,34 @@ def sync_facts(source: ReleaseSettings, rollout: Rollout, actor: Engine) -> dict
         "keeps_loaded": copied and fsdp and source.since("0.4.0"),
         "resumes_first": engines
         or (not vllm and source.since("0.4.1") and not source.since("0.6.0")),  # SGLang's
-        "collections": _collections(source),
+        **_collections(source, rollout),
         "experts_apart": not fsdp or not source.since("0.9.0"),  # transformers 5 has them in one tensor
         "quantizes_in_one_kernel": source.since("0.7.1"),  # ``blockwise_cast_to_fp8_triton``
         "empties_cache_first": not engines or source.since("0.9.0") or actor.param_offload,
     }
 
 
-def _collections(source: ReleaseSettings) -> int:
-    """How often a worker collects garbage around a weight sync, apart from what offloading does.
+def _collections(source: ReleaseSettings, rollout: Rollout) -> dict[str, Any]:
+    """How often garbage is collected around a weight sync, apart from what offloading does.
 
-    ``aggressive_empty_cache`` does before the sync, after it, and after the rollout, and once more where it
-    has freed a GiB; the model engines after the sync alone.
+    ``aggressive_empty_cache`` does, and once more where it has freed a GiB, as the first one behind an update
+    has. Up to 0.7.0 it is called before the sync, after it, and after the rollout; the legacy workers of
+    0.7.1 call it before the sync and after it, the model engines after it alone, and in 0.9.0 before it
+    again. vLLM's sender has emptied the cache before the last one. 0.9.1 collects nothing.
 
     Source: verl 0.6.0 to 0.9.1 ``utils/memory_utils.py``, ``workers/fsdp_workers.py`` (``rollout_mode``,
-    ``trainer_mode``), ``workers/engine_workers.py`` (``update_weights``).
+    ``trainer_mode``), ``workers/engine_workers.py`` (``update_weights``), 0.7.1 to 0.9.0
+    ``workers/rollout/vllm_rollout/bucketed_weight_transfer.py`` (``_cleanup``).
     """
-    if not source.since("0.6.0"):
-        return 0
-    return 2 if source.engine_workers else 4
+    if not source.since("0.6.0") or source.since("0.9.1"):
+        return {}
+    if not source.since("0.7.1"):
+        return {"collections": 3, "collects_again": True}
+    if not rollout.colocated:  # the workers send by a checkpoint engine, and return
+        return {}
+    vllm = rollout.engine is RolloutEngine.VLLM
+    before = source.since("0.9.0") or not source.engine_workers
+    return {"collections": 1 + before, "collects_again": before or not vllm, "receiver_collects": vllm}
 
 
 def _trainer_buckets(source: ReleaseSettings, rollout: Rollout, carrier: Carrier | None) -> int:
@@ -190,3 +202,12 @@ def _trainer_buckets(source: ReleaseSettings, rollout: Rollout, carrier: Carrier
 def _serves_adapters(actor: Engine) -> bool:
     """Whether the rollout engine applies the adapters itself."""
     return actor.lora is not None and not actor.lora.merged_for_rollout
+
+
+def has_own_positions(settings: Settings) -> bool:
+    """Whether a rope scaling or another number of positions is set; under ``model_config`` with Megatron."""
+    overridden = (
+        *settings.section(_OVERRIDDEN).items(),
+        *settings.section(f"{_OVERRIDDEN}.model_config").items(),
+    )
+    return any(value is not None and ("rope" in name or "position" in name) for name, value in overridden)

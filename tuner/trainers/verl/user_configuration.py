@@ -17,11 +17,12 @@ from tuner.inputs.overrides import (
     PROPOSED,
     Arguments,
     Override,
+    OverrideKind,
     on_command_line,
 )
 from tuner.inputs.settings import Settings, UnknownKey
 from tuner.inputs.settings import SettingsReader as Reader
-from tuner.inputs.tree import Path
+from tuner.inputs.tree import Path, split_key
 from tuner.inputs.user_input import Remark
 from tuner.trainers.bundled_releases import ReleaseChoice
 from tuner.trainers.layers import Layers
@@ -30,9 +31,9 @@ from tuner.trainers.verl.accepted_keys import check_group, has_key, with_reader
 from tuner.trainers.verl.arguments import parsed, user_locations
 from tuner.trainers.verl.backend import choose_config
 from tuner.trainers.verl.copy_of_launch import CopyOfLaunch
-from tuner.trainers.verl.defaults import Defaults, read_defaults
+from tuner.trainers.verl.defaults import FINE_TUNING_CONFIGS, PPO_CONFIGS, Defaults, read_defaults
 from tuner.trainers.verl.defaults_list import Composition
-from tuner.trainers.verl.fingerprint import Likeness, Likenesses
+from tuner.trainers.verl.fingerprint import Likeness, Likenesses, as_likely
 from tuner.trainers.verl.forks.fork import Fork
 from tuner.trainers.verl.forks.translate import (
     completed,
@@ -54,7 +55,7 @@ from tuner.trainers.verl.provenance import (
     remarks,
     told_release,
 )
-from tuner.trainers.verl.releases import BUNDLED
+from tuner.trainers.verl.releases import BUNDLED, RELEASES
 from tuner.trainers.verl.schema import schema_of
 from tuner.trainers.verl.unmodelled_choice import (
     stands_in_its_section,
@@ -203,13 +204,14 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
             from tuner.trainers.verl.added_parts import added_parts  # most launches lie in no copy
             from tuner.trainers.verl.batch_factors import batch_factors
             from tuner.trainers.verl.further_calls import further_calls
-            from tuner.trainers.verl.models_built import models_of_program
+            from tuner.trainers.verl.models_built import generates_only, models_of_program
 
             settings = replace(settings, added_parts=added_parts(settings, version, code))
             settings = replace(settings, batch_factors=batch_factors(settings, version, code))
             settings = replace(settings, further_calls=further_calls(settings, code))
             if self.fork is None or not self.fork.renames:
                 settings = replace(settings, built_models=models_of_program(code, self.program))
+                settings = replace(settings, generates_only=generates_only(code, self.program))
         if code is not None and code.has_trainer:
             settings = replace(settings, programs_beside=code.programs_beside(self.program, self.python_path))
         return LoadedConfiguration(
@@ -300,21 +302,38 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         likeness = self.copy.likeness()
         if likeness is None and self.required is None and (told := self.copy.told_release) is not None:
             return told
-        nothing_tells = self.fork is None and likeness is None and self.required is None
-        if nothing_tells and (pinned := pinned_release(self.folder, self.installed)) is not None:
+        unread = likeness is None and self.required is None
+        nothing_tells = self.fork is None and unread
+        by_package = nothing_tells or (unread and self.fork is not None and self.fork.installs_verl)
+        if by_package and (pinned := pinned_release(self.folder, self.installed)) is not None:
             return pinned
         if self.started.fine_tunes and likeness is None:
             from tuner.trainers.verl.fine_tuning_config import told_by_program
 
-            return told_by_program(self.started)
+            of_program = told_by_program(self.started, self._bounded if nothing_tells else None)
+            return None if of_program is None else self._as_likely(of_program)
         if self.fork is None and likeness is None and self.required is not None:
             return self.required.choice or told_release(None, self.program, None, "")
-        told = told_release(self.fork, self.program, likeness, self.copy.likened())
-        if told is None and nothing_tells and (pins := self._engine_pins(None)):
-            from tuner.trainers.verl.engine_pins import release_with
+        told = told_release(
+            self.fork, self.program, likeness, self.copy.likened(), has_code=self.copy.has_code
+        )
+        if told is not None:
+            return told
+        return self._as_likely((self._bounded if nothing_tells else None) or RELEASES.newest_of(BUNDLED))
 
-            return release_with(pins[0])
-        return told
+    def _as_likely(self, guess: ReleaseChoice) -> ReleaseChoice:
+        """A guess among the releases that have the keys of the launch."""
+        overrides = self.arguments.overrides
+        added = {split_key(one.key) for one in overrides if one.kind is not OverrideKind.CHANGE}
+        keys = [path for path in self.keys if path not in added]
+        return as_likely(guess, keys, FINE_TUNING_CONFIGS if self.started.fine_tunes else PPO_CONFIGS)
+
+    @property
+    def _bounded(self) -> ReleaseChoice | None:
+        """The release that what the repository asks for of other packages bounds, as a guess."""
+        if not self.folder and not self.installed:
+            return None
+        return self.copies.bounded_release(self.folder, self.installed)
 
     def _engine_pins(self, code: "TrainerCode | None") -> "tuple[EnginePin, ...]":
         """The rollout engines that the launch or its repository pins, as far as the code takes them."""

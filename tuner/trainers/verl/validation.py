@@ -2,9 +2,12 @@
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from tuner.inputs.settings import Settings
 from tuner.trainers.verl.programs import program_of
 from tuner.trainers.verl.releases import reaches
+from tuner.workload import Batch
 from tuner.workload.validation import Validating
 
 _FREQUENCY = "trainer.test_freq"
@@ -46,13 +49,45 @@ def validating(settings: Settings, *, version: str) -> Validating | None:
         every_steps=every,
         before_training=before,
         responses_per_prompt=_count(settings.get(_RESPONSES)) or 1,
-        prompts_at_a_time=_count(settings.get(_BATCHES)) if drops or reaches(version, "0.4.0") else None,
+        prompts_at_a_time=_prompts_at_a_time(settings, version),
         drops_rest=drops,
         most_rows=_count(settings.get(rows_key)) if rows_key else None,
         sends_weights=sends,
         key=_FREQUENCY,
         rows_key=rows_key,
     )
+
+
+def validated_batch(settings: Settings, batch: Batch, *, version: str, rows: int | None) -> Batch:
+    """The batch that a validation generates at a time, in place of a step's.
+
+    It is the step's where a program only generates, whose batch is its own matter, and where nobody knows how
+    many rows are validated.
+
+    Args:
+        settings: of the launch.
+        batch: of a step.
+        version: the release.
+        rows: of the validation data; None where nobody says.
+    """
+    if settings.generates_only or not _is_verls_own(settings):
+        return batch
+    key = _rows_key(settings, version)
+    bounds = (_prompts_at_a_time(settings, version), rows, _count(settings.get(key)) if key else None)
+    prompts = min((bound for bound in bounds if bound is not None), default=None)
+    if prompts is None:
+        return batch
+    responses = _count(settings.get(_RESPONSES)) or 1
+    return replace(
+        batch, prompts=prompts, responses_per_prompt=responses, group_filter=None, greedy_baseline=None
+    )
+
+
+def _prompts_at_a_time(settings: Settings, version: str) -> int | None:
+    """The rows that are generated as one batch; None where all are."""
+    if _drops_rest(settings) or reaches(version, "0.4.0"):
+        return _count(settings.get(_BATCHES))
+    return None
 
 
 def ends_behind_validation(settings: Settings) -> bool:

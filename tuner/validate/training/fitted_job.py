@@ -59,7 +59,7 @@ def sequences_with_images(tokens: int, batch: Batch, step_pass: StepPass) -> tup
     assert tower is not None
     _, patches, _ = batching.micro_batch_patches(batch, step_pass)
     wanted = max(1, round(patches / (tower.patches_per_token * images.tokens)))
-    count, length = equal_sequences(tokens, min(batch.sequence_tokens, max(1, tokens // wanted)))
+    count, length = equal_sequences(tokens, min(batch.reached_tokens, max(1, tokens // wanted)))
     if length > images.tokens:
         return count, length
     most = max(1, tokens // (images.tokens + 1))

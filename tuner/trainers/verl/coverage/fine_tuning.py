@@ -40,6 +40,15 @@ def _sequence_parallel(job: OmissionContext) -> str | None:
     return "engine.sequence_parallel" if whole else None
 
 
+def _other_configuration(job: OmissionContext) -> str | None:
+    """Limits of positions aside, from which no size follows."""
+    changed_keys = job.all_named("model.hf_config_path", "model.override_config.**")
+    limits = ("max_position_embeddings", "rope_")
+    return next(
+        (key for key in changed_keys if not key.split("override_config.")[-1].startswith(limits)), None
+    )
+
+
 def _recomputed(job: OmissionContext) -> str | None:
     key = "engine.override_transformer_config.recompute_modules"
     return key if job.workload.actor.engine.recomputes_parts else None
@@ -117,7 +126,7 @@ FINE_TUNING: tuple[Omission, ...] = (
         name=N_("overrides of the model's configuration"),
         reason=N_("sizes and attention are those of the model's own config.json"),
         patterns=("model.{hf_config_path,override_config}.**",),
-        trigger=changed("model.hf_config_path", "model.override_config.**"),
+        trigger=_other_configuration,
     ),
     Omission(
         name=N_("what an external library changes"),

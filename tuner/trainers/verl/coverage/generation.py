@@ -22,6 +22,14 @@ def _own_rollout(job: OmissionContext) -> str | None:
     return NAME_KEY if engine_of_own_rollout(job.settings, name) is not None else None
 
 
+def _transformers(job: OmissionContext) -> str | None:
+    """Generating with the model that is trained, in one unit of FSDP, for which verl 0.3 to 0.5 wrap it so.
+
+    Source: verl 0.3.0.post1 to 0.5.0 ``workers/fsdp_workers.py`` (``auto_wrap_policy = None``).
+    """
+    return NAME_KEY if job.workload.rollout is not None and job.workload.rollout.is_trainer else None
+
+
 def _own_lengths(job: OmissionContext) -> str | None:
     """Another length than that of the data, which the release takes by default."""
     pairs = ((f"{_ROLLOUT}.{name}_length", f"data.max_{name}_length") for name in ("prompt", "response"))
@@ -59,6 +67,12 @@ def _other_batch(job: OmissionContext) -> str | None:
 
 
 GENERATION: tuple[Omission, ...] = (
+    Omission(
+        name=N_("generation by transformers with the model that is trained"),
+        reason=N_("its layers are one unit of FSDP, gathered whole, and no engine makes its tokens fast"),
+        patterns=(),  # read, since it decides the engine
+        trigger=_transformers,
+    ),
     Omission(
         name=N_("what the copy's own rollout does beside the engine's"),
         reason=N_("it is taken to generate as the engine does that its name begins with"),

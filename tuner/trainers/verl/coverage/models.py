@@ -3,8 +3,10 @@
 from tuner.architectures import find_architecture
 from tuner.language import N_
 from tuner.trainers.key_facts import Affects
+from tuner.trainers.key_pattern import covered
 from tuner.trainers.omission import Omission, OmissionContext, switched
 from tuner.trainers.verl.coverage.chosen_keys import CHOSEN_KEYS
+from tuner.trainers.verl.coverage.no_effect import LIMITS_OF_POSITIONS
 from tuner.trainers.verl.releases import ENGINE_PREVIEW, OUR_LIBRARY, modules_of, reaches
 from tuner.workload import Backend, RolloutEngine
 
@@ -16,6 +18,17 @@ _SERVER = (  # of an inference engine beside the rollout: what is not read of it
     "multi_stage_wake_up,prompt_length,response_length,disaggregation}.**"
 )
 _EXTERNAL_LIBRARY = "{actor_rollout_ref,critic,reward_model}.model.external_lib"
+#: Read by verl's own workers since 0.6.1; before, these ask for FlashAttention whatever is set.
+#: Source: verl 0.6.1 ``workers/fsdp_workers.py:318``, 0.9.1 ``workers/config/model.py:185``.
+_ATTENTION = "{actor_rollout_ref,critic}.model.override_config.attn_implementation >=0.6.1"
+_FLASH = "flash_attention_"  # what each of its versions is called, and what verl asks for by itself
+_OVERRIDES = (
+    "{actor_rollout_ref,critic}.model.hf_config_path",
+    "{actor_rollout_ref,critic}.model.override_config.**",
+    f"{_ACTOR}.megatron.override_mcore_model_config.**",
+    "{actor_rollout_ref,critic}.**.override_mcore_model_config.**",
+)
+_TOLD_APART = (_ATTENTION, LIMITS_OF_POSITIONS)  # among these
 _SERVER_DECIDES = "{engine_kwargs,limit_images,mtp,quantization_config_file}.**"
 
 
@@ -45,6 +58,18 @@ def _loss_over_top_tokens(job: OmissionContext) -> str | None:
         return None
     mode = "distillation.distillation_loss.loss_mode"
     return mode if "topk" in str(job.settings.get(mode)) else None
+
+
+def _other_attention(job: OmissionContext) -> str | None:
+    """The key of an attention that verl does not ask for by itself."""
+    named = job.all_named(_ATTENTION)
+    return next((key for key in named if not str(job.settings.get(key)).startswith(_FLASH)), None)
+
+
+def _overridden(job: OmissionContext) -> str | None:
+    """A key that may change the model, and that nothing else is told by."""
+    named = job.all_named(*_OVERRIDES)
+    return next((key for key in named if not covered(_TOLD_APART, key, job.version, job.reaches)), None)
 
 
 def _other_library(job: OmissionContext) -> str | None:
@@ -205,12 +230,17 @@ MODELS: tuple[Omission, ...] = (
     Omission(
         name=N_("overrides of the model's configuration"),
         reason=N_("sizes and attention are those of the model's own config.json"),
-        patterns=(
-            "{actor_rollout_ref,critic}.model.hf_config_path",
-            "{actor_rollout_ref,critic}.model.override_config.**",
-            f"{_ACTOR}.megatron.override_mcore_model_config.**",
-            "{actor_rollout_ref,critic}.**.override_mcore_model_config.**",
+        patterns=_OVERRIDES,
+        trigger=_overridden,
+    ),
+    Omission(
+        name=N_("attention other than FlashAttention"),
+        reason=N_(
+            "attention is taken to pair tokens of one sequence alone and to keep no scores; others pair all "
+            "tokens of a packed row, or of a padded one"
         ),
+        patterns=(),  # its key is one of the model's overrides
+        trigger=_other_attention,
     ),
     Omission(
         name=N_("what an external library changes"),

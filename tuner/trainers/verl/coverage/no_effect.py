@@ -8,6 +8,10 @@ _ROLES = "{actor_rollout_ref,critic}.**"
 _ACTOR = "actor_rollout_ref.actor"
 _REFERENCE = "actor_rollout_ref.ref"
 _ROLLOUT = "actor_rollout_ref.rollout"
+#: Keys of ``model.override_config`` that decide how long a sequence may be.
+LIMITS_OF_POSITIONS = (
+    "{actor_rollout_ref,critic}.model.override_config.**.{max_position_embeddings,rope_*}.**"
+)
 
 
 NO_EFFECT: tuple[IdleKeys, ...] = (
@@ -180,7 +184,7 @@ NO_EFFECT: tuple[IdleKeys, ...] = (
     IdleKeys(
         name=N_("limits of positions"),
         reason=N_("Decides how long a sequence may be, which a check compares; no size follows from it."),
-        patterns=("{actor_rollout_ref,critic}.model.override_config.**.{max_position_embeddings,rope_*}.**",),
+        patterns=(LIMITS_OF_POSITIONS,),
     ),
     IdleKeys(
         name=N_("what Megatron does anyway"),

@@ -18,9 +18,11 @@ from tuner.trainers.omission import OmissionContext
 from tuner.trainers.protocol import LeftOut
 from tuner.trainers.verl.coverage.no_effect import NO_EFFECT
 from tuner.trainers.verl.coverage.not_modelled import NOT_MODELLED
+from tuner.trainers.verl.models_built import built_models
 from tuner.trainers.verl.programs import program_of
 from tuner.trainers.verl.releases import reaches
-from tuner.trainers.verl.source import source_of
+from tuner.trainers.verl.roles import has_critic, has_reference
+from tuner.trainers.verl.source import ReleaseSettings, source_of
 from tuner.workload import Workload
 
 #: The last words of keys by which copies limit what a tool or an environment answers in a turn.
@@ -31,6 +33,7 @@ _TOOL_LENGTHS = frozenset(
     }
 )
 
+_GPUS = "trainer.n_gpus_per_node"
 _OWN_LOOP, _OWN_TURNS = "run_llm_loop", "max_turns"
 
 
@@ -81,7 +84,27 @@ def left_out(settings: Settings, workload: Workload, *, version: str) -> tuple[L
     added = map(partial(_added, settings), settings.added_parts)
     parts = (*_short_episodes(settings), *_own_turns(settings), *_tool_texts(settings))
     further = map(partial(_further, settings), settings.further_calls)
-    return (*coverage.left_out(job), *added, *further, *parts)
+    apart = _apart(source_of(settings, version)) if built_models(settings).apart else ()
+    return (*coverage.left_out(job), *apart, *added, *further, *parts)
+
+
+def _apart(source: ReleaseSettings) -> Iterator[LeftOut]:
+    """The models that the program of a copy of verl puts into another pool of GPUs than the policy's."""
+    settings, apart = source.settings, built_models(source.settings).apart
+    there = {"critic": has_critic(settings), "reference": has_reference(source)}
+    titles = {"critic": _("the critic"), "reference": _("the reference")}
+    for model, title in titles.items():
+        if model in apart and there[model]:
+            yield LeftOut(
+                name=title,
+                key=_GPUS,
+                value=settings.get(_GPUS),
+                origin=settings.origin(_GPUS),
+                reason=_(
+                    "the program of this copy of verl gives it a pool of GPUs of its own, which is not judged"
+                ),
+                affects=Affects.SECONDS,
+            )
 
 
 def _added(settings: Settings, part: AddedPart) -> LeftOut:

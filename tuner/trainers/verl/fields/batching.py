@@ -182,8 +182,10 @@ def read_batching(source: ReleaseSettings, role: BatchRole, engine: Engine) -> B
         role: whose keys count.
         engine: the engine that runs the pass.
     """
+    context = PassContext(source=source, role=role, engine=engine)
     return Batching(
-        **read_fields(BATCHING, PassContext(source=source, role=role, engine=engine)),
+        **read_fields(BATCHING, context),
+        group_sequences=_group(context),
         hard_limit=source.since("0.9.1"),  # adds micro-batches until every one is within the budget
     )
 
@@ -391,15 +393,30 @@ def _repeats(context: PassContext) -> int:
     return source.integer("batch.responses_per_prompt", default=1)
 
 
+def _group(context: PassContext) -> int:
+    """Sequences that the least size stands for which can be set; 1 where a key counts them one by one."""
+    size = _size(context)
+    if not _writes_global_size(context):
+        return _factor(context.source, size)
+    return _repeats(context) * _factor(context.source, _global_size(context))
+
+
+def _writes_global_size(context: PassContext) -> bool:
+    """Whether a size is written over all ranks: a copy of an older release has no other."""
+    source, everywhere = context.source, _global_size(context)
+    if not _reads_global_size(context) or source.value(everywhere) is None:
+        return False
+    return not source.has(_size(context)) or _demanded_beside_update(context)
+
+
 def _set_micro_batch(context: PassContext, batching: Batching) -> Assignments:
     sequences, source = batching.micro_batch_sequences, context.source
     size, everywhere = _size(context), _global_size(context)
+    groups = max(1, sequences // _group(context))
+    if _writes_global_size(context):
+        return ((everywhere, groups * _dividing_ranks(context)),)
     if not _reads_global_size(context) or source.value(everywhere) is None:
-        return ((size, max(1, sequences // _factor(source, size))),)
-    # a copy of an older one counts over all ranks alone
-    if not source.has(size) or _demanded_beside_update(context):
-        repeats = _repeats(context) * _factor(source, everywhere)
-        return ((everywhere, max(1, sequences // repeats) * _dividing_ranks(context)),)
+        return ((size, groups),)
     return ((size, sequences), (everywhere, None))  # it would win, and verl refuses both
 
 

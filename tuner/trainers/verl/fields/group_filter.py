@@ -1,6 +1,12 @@
 """Reads how a job filters groups of responses, and what of them it keeps."""
 
-from tuner.trainers.verl.group_filter import filters_in_vain, starts_ppo
+from tuner.trainers.verl.group_filter import (
+    OwnFilter,
+    filters_in_vain,
+    oversampled,
+    own_filter,
+    starts_ppo,
+)
 from tuner.trainers.verl.source import ReleaseSettings
 from tuner.workload import KEPT_GROUPS, Batch, GroupFilter
 
@@ -10,6 +16,8 @@ _ANY = 1_000_000  # below zero there is no limit either
 
 def filters(source: ReleaseSettings) -> bool:
     """Whether the settings ask for a filter that the program has."""
+    if own_filter(source.settings) is not None:
+        return True
     return source.flag("filter.enable") and not filters_in_vain(source.settings, source.version)
 
 
@@ -20,14 +28,24 @@ def read_group_filter(source: ReleaseSettings, batch: Batch) -> GroupFilter:
     ``data.train_batch_size`` groups are kept, and raise ``ValueError`` where those are not there after
     ``max_num_gen_batches``. Rewards are computed of all responses, log-probabilities of those that are kept,
     unless a KL penalty in the reward needs them before, which is not counted. PPO's V1 trainer sets the batch
-    size of generation to 1, replaces groups one by one and ignores the limit.
+    size of generation to 1, replaces groups one by one and ignores the limit. For filters by accuracy see
+    :func:`tuner.trainers.verl.group_filter.own_filter`.
 
     Source: verl 0.4.1 to 0.7.0 ``recipe/dapo/dapo_ray_trainer.py`` (``fit``), verl-recipe the same; verl
     0.9.1 ``trainer/ppo/v1/trainer_base.py``, ``trainer/ppo/v1/replay_buffer.py``.
     """
     share = batch.lengths.kept_groups
     kept = KEPT_GROUPS if share is None else share
-    settings = source.settings
+    settings, own = source.settings, own_filter(source.settings)
+    if own is not None:
+        once = own is OwnFilter.ONCE
+        return GroupFilter(
+            kept_share=1.0 if once else kept,
+            assumed=share is None and not once,
+            round_prompts=max(1, int(batch.prompts * oversampled(settings))),
+            sends_weights=not source.since(_SENT_ONCE_SINCE),
+            once=once,
+        )
     if source.v1_trainer and settings.program is None and starts_ppo(settings.started):
         waits = source.text("v1_mode", default="sync") == "sync"
         written = source.integer("filter.at_once", default=1, minimum=-_ANY)  # verl refuses less than 1

@@ -50,6 +50,7 @@ def read_megatron(context: EngineContext) -> Engine:
         stored_dtype=dtype,
         compute_dtype=dtype,
         host_copy=_host_copy(source, role),
+        collects_garbage=not source.since("0.9.1"),
         padding=Padding.MICRO_BATCH if role == _REWARD else _padding(source, role),
         bucket_tokens=1 if role == _REWARD else bucket_tokens(source, f"{role}.megatron"),
         recomputes_parts=_recomputes_parts(source, role, fields),

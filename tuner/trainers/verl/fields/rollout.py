@@ -16,9 +16,10 @@ from tuner.trainers.verl.fields.rollout_fields import (
     RolloutContext,
     adjusts_sequences,
 )
+from tuner.trainers.verl.models_built import built_models
 from tuner.trainers.verl.roles import trains_apart
 from tuner.trainers.verl.rollout_engine_versions import newest_allowed
-from tuner.trainers.verl.rollout_facts import memory_facts, sleep_level, sleeps_with_cache
+from tuner.trainers.verl.rollout_facts import has_own_positions, memory_facts, sleep_level
 from tuner.trainers.verl.rollout_names import ENGINES, engine_of_own_rollout
 from tuner.trainers.verl.source import ReleaseSettings
 from tuner.workload import Batch, Engine, Rollout, RolloutEngine
@@ -69,12 +70,32 @@ def read_rollout(
         sequences_adjustable=adjusts_sequences(context),
         least_unchunked_tokens=_least_unchunked_tokens(context, fields["max_model_tokens"], model),
         sleep_level=sleep_level(source, rollout_engine, version, actor),
-        sleeps_with_cache=sleeps_with_cache(source, rollout_engine, version),
         colocated=colocated,
         apart_with=_trainers_apart(source, rollout_engine),
         gpus=gpus,
         **memory_facts(source, rollout_engine, version, model, actor),
     )
+
+
+def engine_tokens(source: ReleaseSettings, batch: Batch, rollout: Rollout, model: ModelShape) -> int | None:
+    """Where the engine ends a sequence that prompt and response leave room for; None where it ends none.
+
+    Servers since 0.7 give a response what its prompt leaves of ``max_model_len``, which is the model's own
+    where it is not set; before, vLLM itself ends it there, and SGLang is never told. What was trained from a
+    model whose name is contained in another may have more positions than it.
+
+    Source: verl 0.7.1 ``workers/rollout/vllm_rollout/vllm_async_server.py`` and
+    ``workers/rollout/sglang_rollout/async_sglang_server.py`` (``max_possible_tokens``), vLLM 0.11.0
+    ``v1/core/sched/utils.py`` (``check_stop``).
+    """
+    built = rollout.max_model_tokens or model.max_positions
+    if built >= batch.sequence_tokens:
+        return None
+    known = not (model.contained_in or has_own_positions(source.settings))
+    if rollout.max_model_tokens is None and not known:
+        return None
+    told = rollout.engine is RolloutEngine.VLLM or source.since("0.7.0")
+    return built if told and rollout.engine is not RolloutEngine.TRANSFORMERS else None
 
 
 def _beside_fraction(context: RolloutContext) -> dict[str, Any]:
@@ -146,7 +167,8 @@ def _trainers_apart(source: ReleaseSettings, rollout_engine: RolloutEngine) -> t
 def _placement(source: ReleaseSettings, trainer_gpus: int) -> tuple[bool, int]:
     """Whether generation shares the trainer's GPUs, and the GPUs it runs on.
 
-    The asynchronous trainers name GPUs of their own for it; ``hybrid_engine=False`` leaves it only those.
+    The asynchronous trainers name GPUs of their own for it; ``hybrid_engine=False`` leaves it only those. The
+    program of a copy may give it a pool of its own.
     """
     if trains_apart(source):
         return False, source.integer("gpus_per_node", default=8) * source.integer("nodes", default=1)
@@ -157,5 +179,5 @@ def _placement(source: ReleaseSettings, trainer_gpus: int) -> tuple[bool, int]:
         per_node = source.integer("rollout.gpus_per_node", default=0, minimum=0)
         if source.flag("hybrid_engine", default=True):
             return True, trainer_gpus + nodes * per_node
-    own = nodes * per_node
+    own = nodes * per_node or built_models(source.settings).rollout_gpus or 0
     return (False, own) if own else (True, trainer_gpus)

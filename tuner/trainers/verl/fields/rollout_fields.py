@@ -17,6 +17,7 @@ from tuner.trainers.fields import (
 )
 from tuner.trainers.verl import sglang_arguments, vllm_arguments
 from tuner.trainers.verl.fields.context import ReleaseContext
+from tuner.trainers.verl.rollout_facts import sleeps_with_cache
 from tuner.trainers.verl.sglang_arguments import has_server
 from tuner.versions import at_least
 from tuner.workload import Rollout, RolloutEngine
@@ -223,14 +224,26 @@ def _set_kv_dtype(context: RolloutContext, rollout: Rollout) -> Assignments:
 # -- switches ---------------------------------------------------------------------------------
 
 
+_SLEEP_MODE = "rollout.sleep_mode"
+
+
 def _frees_memory(context: RolloutContext) -> bool:
-    return all(
-        context.source.flag(meaning, default=True) for meaning in ("rollout.free_cache", "rollout.sleep_mode")
-    )
+    return all(context.source.flag(meaning, default=True) for meaning in ("rollout.free_cache", _SLEEP_MODE))
 
 
 def _set_frees_memory(context: RolloutContext, rollout: Rollout) -> Assignments:
-    return (("rollout.free_cache", rollout.frees_memory),)
+    """Both switches have to be on; one that the job has off is not seen where the other is told."""
+    off = rollout.frees_memory and not context.source.flag(_SLEEP_MODE, default=True)
+    return (("rollout.free_cache", rollout.frees_memory), *(((_SLEEP_MODE, True),) if off else ()))
+
+
+def _sleeps_with_cache(context: RolloutContext) -> bool:
+    return sleeps_with_cache(context.source, context.rollout_engine, context.version)
+
+
+def _set_sleeps_with_cache(_context: RolloutContext, rollout: Rollout) -> Assignments:
+    """By the key that decides it for the vLLM of verl up to 0.4; no release has one for others."""
+    return (("rollout.unused_free_cache", not rollout.sleeps_with_cache),)
 
 
 def _switch_told(context: RolloutContext, meaning: str) -> bool | None:
@@ -324,6 +337,8 @@ BESIDE_FRACTION: tuple[Field[RolloutContext], ...] = (
     Ruled("chunked_prefill", _chunked_prefill, _set_chunked_prefill),
     Ruled("prefix_caching", _prefix_caching, _set_prefix_caching),
     Ruled("frees_memory", _frees_memory, _set_frees_memory),
+    # before the graphs: turning these on keeps the cache
+    Ruled("sleeps_with_cache", _sleeps_with_cache, _set_sleeps_with_cache),
     Ruled("capture_sizes", _capture_sizes, _set_capture_sizes),
     Plain("log_stats", "rollout.disable_log_stats", NEGATED_FLAG, False, heeded=_logs_stats),
     Plain("returns_log_probs", "rollout.calculate_log_probs", FLAG, False),

@@ -9,6 +9,7 @@ from tuner.model_shape import ModelShape
 from tuner.trainers.verl.fields.batching import read_batching
 from tuner.trainers.verl.fields.reward_worker import read_reward_engine
 from tuner.trainers.verl.fields.served import ServedSource, read_server, replica_gpus
+from tuner.trainers.verl.models_built import built_models
 from tuner.trainers.verl.service_keys import ONLY_TEACHER, REWARD_SECTIONS, TEACHERS
 from tuner.trainers.verl.source import ReleaseSettings
 from tuner.workload import Batch, Pass, Rollout, Service, ServiceRole
@@ -83,7 +84,8 @@ def _reward(
 ) -> Service | None:
     if not _uses_reward(source):
         return None
-    path, shares = _text(source, "path"), not source.flag(_meaning(source, "own_pool"))
+    apart = source.flag(_meaning(source, "own_pool")) or "reward" in built_models(source.settings).apart
+    path, shares = _text(source, "path"), not apart
     reward_model, served = models.get(path), _is_served(source)
     # A model that generates its verdict needs a function of the user's; without one its class has one output.
     scalar = not served or not _text(source, "function")

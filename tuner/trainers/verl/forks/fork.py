@@ -76,6 +76,16 @@ class Fork(Struct, frozen=True, kw_only=True):
         )
 
     @property
+    def is_in_verls_file(self) -> bool:
+        """Whether its keys stand in verl's own configuration: what a copy of that lacks, Hydra lacks."""
+        return not self.configs and not self.renames
+
+    @property
+    def installs_verl(self) -> bool:
+        """Whether verl is a package beside it, which a repository pins, and no code of its own."""
+        return bool(self.configs) and not self.renames
+
+    @property
     def renames(self) -> bool:
         """Whether its keys are other than verl's."""
         return bool(self.keys)

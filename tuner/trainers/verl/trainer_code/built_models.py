@@ -12,8 +12,10 @@ Source: verl 0.3.0.post1 ``trainer/main_ppo.py`` (``main_task``), ``trainer/ppo/
 from collections.abc import Callable, Iterator
 
 from tuner.inputs.tree import Path
-from tuner.trainers.verl.trainer_code.conditions import resolved, truth_of
+from tuner.trainers.verl.trainer_code.conditions import truth_of
+from tuner.trainers.verl.trainer_code.gpu_pools import gpu_pools
 from tuner.trainers.verl.trainer_code.program_modules import ProgramModules
+from tuner.trainers.verl.trainer_code.program_names import resolved
 from tuner.trainers.verl.trainer_code.program_run import NotFollowedError, ProgramRun, makes_workers
 from tuner.trainers.verl.trainer_code.program_values import (
     UNKNOWN,
@@ -36,8 +38,10 @@ _FUSED = "ActorRolloutRef"  # whose worker has the reference as well
 _ACTORS = ("Actor", "ActorRollout", _FUSED)
 
 
-def built_models(modules: ProgramModules, file: str, read: Callable[[Path], Value]) -> dict[str, bool]:
-    """Whether a program makes a critic, a reference and a reward model; what is not sure is left out.
+def built_models(modules: ProgramModules, file: str, read: Callable[[Path], Value]) -> dict[str, Value]:
+    """Whether a program makes a critic, a reference and a reward model, and where they run.
+
+    What is not sure is left out.
 
     Args:
         modules: the files of the copy.
@@ -51,7 +55,7 @@ def built_models(modules: ProgramModules, file: str, read: Callable[[Path], Valu
     run = ProgramRun(modules=modules, reads=read)
     try:
         run.follow(DefinedFunction(program, main), {main.args.args[0].arg: Section(())})
-        return dict(_answers(run, modules))
+        return {**gpu_pools(run), **dict(_answers(run, modules))}
     except (NotFollowedError, RecursionError):
         return {}
 

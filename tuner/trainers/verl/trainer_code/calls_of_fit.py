@@ -117,8 +117,22 @@ def _bodies(statement: ast.stmt) -> Iterator[tuple[list[ast.stmt], _Around | Non
 
 
 def _holds(one: _Around, conditions: SureConditions) -> bool | None:
+    """Whether a condition lets the statement run; every key that it names is asked for."""
+    for part in () if one.test is None else _operands(one.test):
+        conditions.holds(part)
     held = None if one.test is None else conditions.holds(one.test)
     return None if held is None else held is one.branch
+
+
+def _operands(test: ast.expr) -> Iterator[ast.expr]:
+    """The parts that ``and``, ``or`` and ``not`` join, of which one may decide before the next is asked."""
+    if isinstance(test, ast.BoolOp):
+        for value in test.values:
+            yield from _operands(value)
+    elif isinstance(test, ast.UnaryOp):
+        yield from _operands(test.operand)
+    else:
+        yield test
 
 
 def _key(node: ast.expr) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,11 @@ _IMPORT = re.compile(r"^[ \t]*(?:from|import)[ \t]+(\w+)", re.MULTILINE)
 _MOST_OF_FILE = 4 << 20  # bytes
 _INSTALLED = ("site-packages", "dist-packages")  # what lies beside a package there belongs to anybody
 _NAME = "verl"
+#: Files of which the top of a repository has one of each line.
+_OF_TOP = (
+    ("README.md", "README.rst", "README.txt", "README"),
+    (".gitignore", ".gitattributes", "LICENSE", "LICENSE.txt", "LICENSE.md"),
+)
 _LEVELS = 3  # below the top of a repository, in which a copy in a subfolder is looked for
 _MOST_FOLDERS = 400  # that are looked into
 _OTHERS = frozenset({*_INSTALLED, "node_modules", "__pycache__"})  # hold what others have published
@@ -95,9 +101,10 @@ def packages_below(folder: Path) -> list[Path]:
     are looked into.
     """
     above = list(repository_folders(folder))
-    if not is_top_of_repository(above[-1]) or any(is_package(place / _NAME) for place in above):
+    highest = _top(above)
+    if highest is None or any(is_package(place / _NAME) for place in above):
         return []
-    top = str(above[-1])
+    top = str(highest)
     packages: list[str] = []
     folders, looked_into = [top], 0
     for _level in range(_LEVELS):
@@ -114,6 +121,20 @@ def packages_below(folder: Path) -> list[Path]:
             packages += [subfolder for subfolder in subfolders if _is_package_of(subfolder)]
         folders = inner
     return [Path(package) for package in packages]
+
+
+def _top(above: list[Path]) -> Path | None:
+    """The top of the repository that folders end with; None where nothing marks one.
+
+    An archive of a repository has no ``.git``: its top is the highest folder with what such a folder has.
+    """
+    if is_top_of_repository(above[-1]):
+        return above[-1]
+    return next((folder for folder in reversed(above) if all(map(partial(_has, folder), _OF_TOP))), None)
+
+
+def _has(folder: Path, names: tuple[str, ...]) -> bool:
+    return any(is_there(folder / name, Path.is_file) for name in names)
 
 
 def _is_package_of(folder: str) -> bool:

@@ -34,6 +34,8 @@ def assign(frame: FollowedFrame, target: ast.expr, value: Value) -> None:
             holder.put(at, value, sure=frame.run.unknown <= holder.made_at)
         elif isinstance(holder, Section) and isinstance(at, str):
             _set_below(frame, holder, at, value)
+        elif isinstance(holder, dict) and isinstance(at, str) and frame.run.unknown == 0:
+            holder[at] = value
         else:
             forget(frame, target.value)
 

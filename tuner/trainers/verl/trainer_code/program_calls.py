@@ -2,10 +2,12 @@
 
 import ast
 from collections.abc import Callable, Mapping
+from math import isfinite
 
-from tuner.trainers.verl.trainer_code.conditions import attribute_of, resolved, truth_of, value_of
+from tuner.trainers.verl.trainer_code.conditions import truth_of, value_of
 from tuner.trainers.verl.trainer_code.program_assignments import forget
 from tuner.trainers.verl.trainer_code.program_frame import FollowedFrame
+from tuner.trainers.verl.trainer_code.program_names import attribute_of, resolved
 from tuner.trainers.verl.trainer_code.program_values import (
     ABSENT,
     UNKNOWN,
@@ -27,6 +29,7 @@ _WHOLE = Section(())
 _TEXT = ("lower", "upper", "strip", "startswith", "endswith")
 #: Give what they are given, in another form: changes of it may be none of the other.
 _HANDS_ON = ("deepcopy", "omega_conf_to_dataclass")
+_MAKES_POOLS = "ResourcePoolManager"  # 0.3.0.post1 to 0.7.1 ``trainer/main_ppo.py``
 _MAKES_WORKER = "RayClassWithInitArgs"  # verl 0.3.0.post1 to 0.9.1 ``single_controller/ray/base.py``
 
 
@@ -58,7 +61,18 @@ def called(node: ast.Call, frame: FollowedFrame) -> Value:
         worker = given[0] if given else named.get("cls", UNKNOWN)
         frame.run.uses.append((worker, named.get("config", UNKNOWN)))
         return UNKNOWN
+    if getattr(func, "id", "").endswith(_MAKES_POOLS):
+        frame.run.pools.append(_of_pools(given, named, is_sure=frame.run.unknown == 0))
+        return UNKNOWN
     return _followed(target, given, named, frame)
+
+
+def _of_pools(given: list[Value], named: dict[str, Value], *, is_sure: bool) -> tuple[Value, Value]:
+    """The sizes of pools of GPUs, and the pools of roles, that their manager is made with."""
+    values = dict(zip(("resource_pool_spec", "mapping"), given, strict=False)) | named
+    names = ("resource_pool_spec", "mapping")
+    spec, mapping = (values.get(name, UNKNOWN) if is_sure else UNKNOWN for name in names)
+    return spec, mapping
 
 
 def _arguments_given(node: ast.Call, frame: FollowedFrame) -> tuple[list[Value], dict[str, Value]]:
@@ -249,12 +263,23 @@ def _length(given: list[Value], frame: FollowedFrame) -> Value:
     return len(given[0]) if given and isinstance(given[0], str | list | dict) else UNKNOWN
 
 
+def _is_finite(value: Value) -> bool:
+    return isinstance(value, int | float) and isfinite(value)
+
+
+def _are_numbers(given: list[Value]) -> bool:
+    return len(given) > 1 and all(isinstance(it, int | float) for it in given)
+
+
 def _nothing(given: list[Value], frame: FollowedFrame) -> Value:
     return UNKNOWN
 
 
 _BUILTINS: Mapping[str, Callable[[list[Value], FollowedFrame], Value]] = {
     "bool": _truth,
+    "int": lambda given, frame: int(given[0]) if given and _is_finite(given[0]) else UNKNOWN,
+    "max": lambda given, frame: max(given) if _are_numbers(given) else UNKNOWN,
+    "min": lambda given, frame: min(given) if _are_numbers(given) else UNKNOWN,
     "hasattr": _has,
     "getattr": _attribute,
     "len": _length,

@@ -4,6 +4,7 @@ import ast
 from typing import Protocol
 
 from tuner.inputs.tree import Path
+from tuner.trainers.verl.trainer_code.conditions import Operands
 from tuner.trainers.verl.trainer_code.program_modules import ProgramModule, ProgramModules
 from tuner.trainers.verl.trainer_code.program_values import (
     DefinedFunction,
@@ -22,12 +23,13 @@ class ProgramRunning(Protocol):
     set_paths: dict[Path, Value]  # of the configuration, by the program
     made: list[Instance]
     uses: list[tuple[Value, Value]]  # classes of workers, and their sections
+    pools: list[tuple[Value, Value]]  # of GPUs: their sizes, and those of roles
 
     def follow(self, function: DefinedFunction, given: dict[str, Value]) -> Value:
         """What a function gives for its arguments."""
 
 
-class FollowedFrame(Protocol):
+class FollowedFrame(Operands, Protocol):
     """A function that is followed, with the names in it."""
 
     names: dict[str, Value]

@@ -15,6 +15,7 @@ from tuner.trainers.verl.trainer_code.conditions import truth_of, value_of
 from tuner.trainers.verl.trainer_code.program_assignments import assign, delete, set_name
 from tuner.trainers.verl.trainer_code.program_calls import called
 from tuner.trainers.verl.trainer_code.program_modules import ProgramModule, ProgramModules
+from tuner.trainers.verl.trainer_code.program_names import is_in, operand_of
 from tuner.trainers.verl.trainer_code.program_values import (
     UNKNOWN,
     DefinedClass,
@@ -56,6 +57,7 @@ class ProgramRun(Struct, eq=False):
     made: list[Instance] = field(default_factory=list)
     loaded: dict[str, Value] = field(default_factory=dict)  # workers by role: UNKNOWN where it is not sure
     uses: list[tuple[Value, Value]] = field(default_factory=list)  # classes of workers, and their sections
+    pools: list[tuple[Value, Value]] = field(default_factory=list)  # of GPUs: their sizes, and those of roles
 
     def follow(self, function: DefinedFunction, given: dict[str, Value]) -> Value:
         """What a function gives for its arguments.
@@ -106,6 +108,14 @@ class ProgramFrame(Struct, eq=False):
     def read(self, path: Path) -> Value:
         """What the configuration has at a path."""
         return self.run.read(path)
+
+    def operand(self, node: ast.expr) -> Value:
+        """What a part of an expression stands for that is no operation."""
+        return operand_of(node, self)
+
+    def has(self, holder: Value, value: Value) -> Value:
+        """Whether the table of workers has a role, or a section a key."""
+        return is_in(holder, value, self)
 
     def call(self, node: ast.Call) -> Value:
         """What a call gives."""

@@ -1,6 +1,7 @@
 """Which version of a package a copy of the trainer asks for, in the files that say what it needs."""
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -29,6 +30,74 @@ class Requirement(Struct, frozen=True, kw_only=True):
     version: str
     pinned: bool  # no other one
     file: str  # by its name, with that of its folder
+
+
+class Versions(Struct, frozen=True, kw_only=True):
+    """Versions of a package, as bounds say which."""
+
+    oldest: str = ""
+    newest: str = ""  # that is still among them
+    below: str = ""  # the first one that is not
+
+    def meet(self, others: "Versions") -> bool:
+        """Whether a version is among these and among others as well."""
+        tops = [top for top in (self.newest, others.newest) if top]
+        ends = [end for end in (self.below, others.below) if end]
+        return all(
+            all(at_least(top, bottom) for top in tops) and not any(at_least(bottom, end) for end in ends)
+            for bottom in (self.oldest, others.oldest)
+            if bottom
+        )
+
+
+class VersionRange(Versions, frozen=True, kw_only=True):
+    """The versions of a package that a file asks for."""
+
+    text: str  # as it stands there: ``<=0.6.3``
+    file: str  # by its name, with that of its folder
+
+
+def asked_ranges(root: Path, packages: Sequence[str]) -> dict[str, VersionRange]:
+    """The versions of packages that the files of a folder ask for: of each the first that bounds any.
+
+    Args:
+        root: the folder of the files.
+        packages: as they are installed, such as ``vllm``.
+    """
+    ranges = dict[str, VersionRange]()
+    name = re.compile("|".join(map(re.escape, packages)))
+    for file in _named(root):
+        text = _text(root / file)
+        for package in {*name.findall(text)}.difference(ranges):
+            asked = _asking(package)
+            lines = (_COMMENT.sub("", line) for line in text.splitlines() if package in line)
+            wanted = (_range(asks, f"{root.name}/{file}") for line in lines for asks in asked.findall(line))
+            if (first := next(filter(None, wanted), None)) is not None:
+                ranges[package] = first
+    return ranges
+
+
+def _range(asks: str, file: str) -> VersionRange | None:
+    """What words such as ``>=0.8.2,<0.9`` ask for; None where they bound nothing."""
+    bounds = re.findall(rf"(===?|<=|>=|~=|<|>)\s*({_VERSION})(\.\*)?", asks)
+    ends = dict[str, str]()
+    for word, version, series in bounds:
+        if word == "~=" or series:
+            parent = version if series else version.rpartition(".")[0]
+            if not (series or parent) or not re.fullmatch(r"\d+(?:\.\d+)*", parent):
+                continue
+            ends["oldest"], ends["below"] = version, _next(parent)
+        elif word.startswith("=="):
+            ends["oldest"] = ends["newest"] = version
+        else:
+            ends[{"<=": "newest", "<": "below", ">=": "oldest", ">": "oldest"}[word]] = version
+    return VersionRange(text="".join(asks.split()).rstrip(","), file=file, **ends) if ends else None
+
+
+def _next(series: str) -> str:
+    """The first version behind a series: ``0.9`` behind ``0.8``."""
+    *before, last = series.split(".")
+    return ".".join([*before, str(int(last) + 1)])
 
 
 def newest_required(root: Path, package: str) -> Requirement | None:
@@ -60,7 +129,7 @@ def newest_taken(root: Path, package: str) -> Requirement | None:
 
 def _newest_asked(root: Path, package: str) -> Requirement | None:
     """The version that the files beside a copy pin, else the newest that they allow."""
-    asked = re.compile(rf"(?:^|[\"'\s\[]){re.escape(package)}{_EXTRAS}\s*((?:[<>=!~]=?\s*[\w.*]+\s*,?\s*)+)")
+    asked = _asking(package)
     bounds = [
         (word, version, file)
         for file in _named(root)
@@ -73,6 +142,11 @@ def _newest_asked(root: Path, package: str) -> Requirement | None:
             if word == wanted:
                 return Requirement(version=version, pinned=word == "==", file=f"{root.name}/{file}")
     return None
+
+
+def _asking(package: str) -> re.Pattern[str]:
+    """Finds what a line says of the versions of a package."""
+    return re.compile(rf"(?:^|[\"'\s\[]){re.escape(package)}{_EXTRAS}\s*((?:[<>=!~]=?\s*[\w.*]+\s*,?\s*)+)")
 
 
 def _named(root: Path) -> list[str]:
@@ -91,7 +165,11 @@ def _named(root: Path) -> list[str]:
 
 def _lines(file: Path) -> list[str]:
     """The lines of a file; none of one that cannot be read."""
+    return _text(file).splitlines()
+
+
+def _text(file: Path) -> str:
     try:
-        return read_bytes(file, most=_MAX_BYTES).decode("utf-8", "replace").splitlines()
+        return read_bytes(file, most=_MAX_BYTES).decode("utf-8", "replace")
     except InputError:
-        return []
+        return ""

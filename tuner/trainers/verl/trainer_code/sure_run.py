@@ -15,8 +15,9 @@ from msgspec import Struct
 
 from tuner.trainers.verl.trainer_code.code_line import CodeLine
 from tuner.trainers.verl.trainer_code.gpu_actors import GpuActor, gpus_of_actor
+from tuner.trainers.verl.trainer_code.program_values import UNKNOWN
 from tuner.trainers.verl.trainer_code.source_module import Function, SourceModule, methods_of, source_module
-from tuner.trainers.verl.trainer_code.sure_conditions import OPEN, SureConditions
+from tuner.trainers.verl.trainer_code.sure_conditions import SureConditions
 from tuner.trainers.verl.trainer_code.sure_parts import sure_nodes, sure_statements
 
 _CONFIG, _SELF = "config", "self"
@@ -99,7 +100,7 @@ class _Walk:
 
     def _value(self, key: tuple[str, ...], default: object) -> object:
         self.decided.add(key[-1])
-        return OPEN if key[-1] in self._assigned else self._value_of(key, default)
+        return UNKNOWN if key[-1] in self._assigned else self._value_of(key, default)
 
     def module(self, file: str) -> SourceModule | None:
         if file not in self.modules:

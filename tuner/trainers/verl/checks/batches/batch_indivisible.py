@@ -4,6 +4,7 @@ What it checks
 --------------
 The sequences of one step, ``data.train_batch_size`` times ``rollout.n``, against what the release divides them by, and with static batches one rank's share against the micro-batch sizes of the log-probability passes.
 The override is the smallest larger batch that divides evenly, or the largest micro-batch size that divides the share.
+Under Megatron it is the micro-batch that divides a rank's mini-batch, where that one does not and is enough.
 
 Why it matters
 --------------
@@ -23,16 +24,21 @@ verl 0.9.1 ``utils/config.py:103-127``, verl 0.4.1 ``trainer/ppo/ray_trainer.py:
 """
 
 from collections.abc import Iterator
-from math import gcd
 
 from tuner.counted import counted
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
 from tuner.language import N_, _
+from tuner.trainers.verl.checks.even_batches import (
+    MICRO_BATCH,
+    even_micro_batch,
+    even_prompts,
+    step_divisor,
+)
 from tuner.trainers.verl.checks.guards import CodeGuard
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
-from tuner.trainers.verl.checks.settings import ACTOR, REFERENCE, ROLLOUT, shards_with_fsdp, static_batches
+from tuner.trainers.verl.checks.settings import REFERENCE, ROLLOUT, static_batches
 from tuner.trainers.verl.releases import ENGINE_PREVIEW
 from tuner.workload import Phase, Workload
 
@@ -46,8 +52,6 @@ RULE = Rule(
     refuses=True,
 )
 
-_ASKS_DYNAMIC_TOO = Releases(until="0.6.0")
-
 GUARDS = (
     CodeGuard(words="real_train_batch_size", static=Releases(since="0.6.0")),
     # both stand in the step: sequences are balanced behind the generation, and never those of a validation
@@ -57,8 +61,6 @@ GUARDS = (
     ),
 )
 
-_BALANCES_OVER_GPUS = Releases(until="0.7.0")
-_PADS = Releases(since="0.9.0")
 _ENGINE = Releases(since=ENGINE_PREVIEW)
 _KEY = "data.train_batch_size"
 
@@ -66,9 +68,8 @@ _KEY = "data.train_batch_size"
 def check(settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:
     """A finding for the batch, or else one per micro-batch size that does not divide it."""
     batch = workload.batch
-    divisor = _divisor(settings, workload, version)
+    divisor = step_divisor(settings, workload, version)
     if divisor is not None and batch.sequences % divisor:
-        step = divisor // gcd(batch.responses_per_prompt, divisor)
         yield report(
             RULE,
             settings,
@@ -79,25 +80,18 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
                 release=workload.release,
             ),
             keys=[_KEY],
-            overrides=[assign(settings, _KEY, -(-batch.prompts // step) * step)],
+            overrides=[_remedy(settings, workload, version)],
         )
     elif version in _ENGINE and static_batches(settings):
         yield from _forward_passes(settings, workload)
 
 
-def _divisor(settings: Settings, workload: Workload, version: str) -> int | None:
-    """What the sequences of a step must divide by, None where this release does not ask."""
-    ranks, gpus = workload.actor.engine.parallel.data, workload.cluster.gpus
-    if static_batches(settings) or version in _ASKS_DYNAMIC_TOO:
-        if shards_with_fsdp(workload):
-            return gpus
-        micro = settings.integer(f"{ACTOR}.ppo_micro_batch_size_per_gpu", minimum=1)
-        return ranks * (micro or 1)
-    if version in _PADS and settings.flag("trainer.use_v1", default=True):
-        return None
-    if not settings.flag("trainer.balance_batch", default=True):
-        return None
-    return gpus if version in _BALANCES_OVER_GPUS else ranks
+def _remedy(settings: Settings, workload: Workload, version: str) -> str:
+    """The override: the micro-batch that its mini-batch asks for anyway, where it is enough, else the batch."""
+    micro = even_micro_batch(settings, workload, version)
+    if micro is not None and workload.batch.sequences % (workload.actor.engine.parallel.data * micro) == 0:
+        return assign(settings, MICRO_BATCH, micro)
+    return assign(settings, _KEY, even_prompts(settings, workload, version))
 
 
 def _forward_passes(settings: Settings, workload: Workload) -> Iterator[Finding]:

@@ -64,7 +64,8 @@ PROGRAMS = tuple(Program)
 
 def check(settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:
     """One finding with every budget that is too small."""
-    tokens = workload.batch.sequence_tokens
+    batch = workload.batch
+    tokens = batch.sequence_tokens if version in _PADDED else batch.reached_tokens
     small = {
         name: ceil(tokens / step_pass.engine.parallel.sequence_split)
         for phase, meaning in _BUDGETS.items()

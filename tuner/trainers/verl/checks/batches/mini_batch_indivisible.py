@@ -4,6 +4,7 @@ What it checks
 --------------
 The sequences of one mini-batch, ``ppo_mini_batch_size`` times ``rollout.n``, against the data-parallel ranks, and one rank's share against the micro-batch size where batches are static; for the actor and for the critic.
 The override is the largest micro-batch size that divides the share, or the smallest larger mini-batch that divides evenly, or else the largest smaller one.
+A batch that does not divide either is taken as its own check leaves it, so that the two overrides go together.
 
 Why it matters
 --------------
@@ -25,11 +26,11 @@ from math import gcd
 
 from msgspec import Struct
 
-from tuner.batching import divisors
 from tuner.counted import counted
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
 from tuner.language import N_, _
+from tuner.trainers.verl.checks.even_batches import even_prompts, largest_divisor
 from tuner.trainers.verl.checks.guards import CodeGuard
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
@@ -88,6 +89,7 @@ def _role(role: TrainedRole, settings: Settings, workload: Workload, version: st
     sequences = mini * per_prompt
     micro = _micro_batch(role, settings, version)
     rounds = version not in _ENGINE
+    prompts = even_prompts(settings, workload, version)  # of the batch as its own check leaves it
     if sequences % ranks and (not rounds or sequences < ranks or micro is None):
         loses = rounds and sequences > ranks
         what = (
@@ -106,7 +108,7 @@ def _role(role: TrainedRole, settings: Settings, workload: Workload, version: st
                 what=what,
             ),
             keys=[key],
-            overrides=[assign(settings, key, _nearest(mini, per_prompt, ranks, workload.batch.prompts))],
+            overrides=[assign(settings, key, _nearest(mini, per_prompt, ranks, prompts))],
             severity=Severity.WARNING if loses else None,
             phase=role.phase,
         )
@@ -126,7 +128,7 @@ def _uneven_micro_batch(
             "{release} stops with an assertion"
         ).format(key=key, micro=micro, sequences=counted(share, "sequence"), release=workload.release),
         keys=[key, f"{role.section}.ppo_mini_batch_size"],
-        overrides=[assign(settings, key, _largest_divisor(share, micro))],
+        overrides=[assign(settings, key, largest_divisor(share, micro))],
         phase=role.phase,
         effect=Numerics.REORDERED,  # the mini-batch stays, and how it was to be cut was never possible
     )
@@ -149,7 +151,3 @@ def _nearest(mini: int, per_prompt: int, ranks: int, prompts: int) -> int:
     above = -(-mini // step) * step
     below = mini // step * step
     return above if above <= max(prompts, mini) or below == 0 else below
-
-
-def _largest_divisor(number: int, at_most: int) -> int:
-    return max((size for size in divisors(number) if size <= at_most), default=1)

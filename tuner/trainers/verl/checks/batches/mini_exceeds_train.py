@@ -5,6 +5,7 @@ What it checks
 ``ppo_mini_batch_size`` of the actor or the critic above ``data.train_batch_size``.
 The override is the training batch itself: one optimizer step per step.
 A micro-batch that does not divide a rank's share of that is lowered with it.
+Where the batch does not divide by what shares it, it is the batch as that check leaves it, which may be large enough.
 
 Why it matters
 --------------
@@ -27,6 +28,7 @@ from tuner.batching import divisors
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
 from tuner.language import N_, _
+from tuner.trainers.verl.checks.even_batches import even_prompts
 from tuner.trainers.verl.checks.guards import CodeGuard
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
@@ -68,7 +70,10 @@ def _finding(section: str, mini: int, settings: Settings, workload: Workload, ve
         else _("refuses to start")
     )
     key, prompts = f"{section}.ppo_mini_batch_size", workload.batch.prompts
-    lowered = [assign(settings, key, prompts), *_dividing_sizes(key, settings, workload, version)]
+    even = workload.with_batch(prompts=even_prompts(settings, workload, version))
+    lowered = [assign(settings, key, even.batch.prompts), *_dividing_sizes(key, settings, even, version)]
+    if mini <= even.batch.prompts:  # the batch does not divide, and is large enough once it does
+        lowered = [assign(settings, "data.train_batch_size", even.batch.prompts)]
     return report(
         RULE,
         settings,

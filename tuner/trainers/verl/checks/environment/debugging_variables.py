@@ -49,6 +49,7 @@ from tuner.trainers.verl.checks.given_environment import given_variables
 from tuner.trainers.verl.checks.report import report
 from tuner.trainers.verl.checks.settings import ROLLOUT
 from tuner.trainers.verl.programs import Program
+from tuner.trainers.verl.read import validates_only
 from tuner.units import GIGA
 from tuner.versions import at_least
 from tuner.workload import RolloutEngine, Workload
@@ -117,7 +118,8 @@ def _verdict(
         )
         return Severity.WARNING, text
     if variable.name in ("NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE") and switched_on:
-        return _of_nccl(variable, variables, workload)
+        alone = validates_only(settings) and workload.generator.replica_gpus == 1  # no GPU waits for another
+        return None if alone else _of_nccl(variable, variables, workload)
     if workload.rollout is None or not _starts_vllm(settings, workload):
         return None
     if variable.name == "PYTORCH_CUDA_ALLOC_CONF":

@@ -38,6 +38,7 @@ RULE = Rule(
     goal=Goal.CORRECTNESS,
     numerics=Numerics.EXACT,
     refuses=True,
+    about_keys=True,
 )
 
 REFUSED_BY = RefusedBy.HYDRA

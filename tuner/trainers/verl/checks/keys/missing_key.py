@@ -49,6 +49,7 @@ RULE = Rule(
     goal=Goal.CORRECTNESS,
     numerics=Numerics.EXACT,
     refuses=True,
+    about_keys=True,
 )
 
 PROGRAMS = tuple(Program)

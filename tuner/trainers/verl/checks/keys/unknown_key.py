@@ -54,6 +54,7 @@ RULE = Rule(
     goal=Goal.CORRECTNESS,
     numerics=Numerics.CHANGED,
     refuses=True,
+    about_keys=True,
 )
 
 REFUSED_BY = RefusedBy.HYDRA

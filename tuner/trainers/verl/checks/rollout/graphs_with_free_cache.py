@@ -12,11 +12,11 @@ Why it matters
 When it does not apply
 ----------------------
 From 0.5.0 on both work together, and CUDA graphs are the default from 0.6.0 on.
-``rollout.mode=async`` does not assert it.
+vLLM with ``rollout.mode=async`` does not assert it; SGLang does, which runs the same rollout behind its servers.
 
 Sources
 -------
-verl 0.4.1 ``workers/rollout/vllm_rollout/vllm_rollout_spmd.py:90``, ``workers/rollout/sglang_rollout/sglang_rollout.py:288``.
+verl 0.4.1 ``workers/rollout/vllm_rollout/vllm_rollout_spmd.py:90``, ``workers/rollout/sglang_rollout/sglang_rollout.py:288``, ``workers/fsdp_workers.py:430`` (``vLLMAsyncRollout``) and 469 (``SGLangRollout``, whatever the mode).
 """
 
 from collections.abc import Iterator
@@ -63,9 +63,9 @@ _EAGER, _FREE = f"{ROLLOUT}.enforce_eager", f"{ROLLOUT}.free_cache_engine"
 
 def check(settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:
     """A finding where graphs and sleep meet."""
-    asynchronous = settings.text(f"{ROLLOUT}.mode") == "async"
+    served = settings.text(f"{ROLLOUT}.mode") == "async" and workload.generator.engine is RolloutEngine.VLLM
     eager, free = settings.flag(_EAGER, default=True), settings.flag(_FREE, default=True)
-    if version not in _ASSERTED or asynchronous or eager or not free:
+    if version not in _ASSERTED or served or eager or not free:
         return
     yield report(
         RULE,

@@ -1,0 +1,168 @@
+"""A release that nothing names is a guess: the answer says so, and claims what every likely release does."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.cli.runner import run
+from tuner.inputs.tree import merged
+from tuner.trainers.verl.defaults import CONFIGS, read_defaults
+from tuner.trainers.verl.releases import BUNDLED
+
+MODEL = "Qwen/Qwen2.5-7B-Instruct"
+LAUNCH = " ".join(
+    (
+        "python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo data.train_batch_size=64",
+        f"actor_rollout_ref.model.path={MODEL} actor_rollout_ref.rollout.name=vllm",
+        "actor_rollout_ref.actor.ppo_mini_batch_size=64",
+        "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=8",
+        "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=8",
+    )
+)
+OLD_SIZES = LAUNCH.replace("_per_gpu", "")  # releases up to 0.7 divide such sizes, later ones refuse them
+SYNC = f"{LAUNCH} actor_rollout_ref.rollout.mode=sync"  # 0.7.0 and later refuse it
+GONE = f"{LAUNCH} actor_rollout_ref.rollout.chat_scheduler=null"  # a key of 0.4.0 alone
+NEWEST = BUNDLED[-1]
+
+
+def answered(launch: str, *options: str, command: str = "advise") -> str:
+    answer = run(command, "-", "--gpu", "h100-sxm", *options, stdin=launch)
+    return " ".join(f"{answer.out}\n{answer.err}".split())
+
+
+def answered_of(file: Path) -> str:
+    return " ".join(run("advise", str(file), "--model", MODEL, "--gpu", "h100-sxm").out.split())
+
+
+def reported(launch: str, *options: str) -> dict[str, Any]:
+    report: dict[str, Any] = json.loads(
+        run("advise", "-", "--gpu", "h100-sxm", "-f", "json", *options, stdin=launch).out
+    )
+    return report
+
+
+def test_the_short_answer_says_that_the_release_is_a_guess() -> None:
+    text = f"Nothing names the release: verl {NEWEST} is a guess among {BUNDLED[0]} to {NEWEST}."
+    assert f"{text} Give --verl-version." in answered(LAUNCH)
+    assert text in answered(LAUNCH, "--full")
+    assert "nothing names the release: it is a guess, give --verl-version" in answered(
+        LAUNCH, command="check"
+    )
+    named = ("--verl-version", NEWEST)
+    assert "Nothing names the release" not in answered(LAUNCH, *named)
+    assert "nothing names the release" not in answered(LAUNCH, *named, command="check")
+    assert reported(LAUNCH)["premises"]["release_likely"] == list(BUNDLED)
+    assert reported(LAUNCH, *named)["premises"]["release_likely"] == []
+
+
+def test_keys_of_the_launch_narrow_the_guess() -> None:
+    """``calculate_log_probs`` came with 0.4.1."""
+    launch = f"{LAUNCH} actor_rollout_ref.rollout.calculate_log_probs=True"
+    assert f"is a guess among 0.4.1 to {NEWEST}." in answered(launch)
+
+
+@pytest.mark.parametrize(
+    ("launch", "code", "since"),
+    [(OLD_SIZES, "CFG103", "0.8.0"), (SYNC, "CFG119", "0.7.0"), (GONE, "CFG001", "0.4.1")],
+)
+def test_what_some_likely_releases_refuse_is_a_condition(launch: str, code: str, since: str) -> None:
+    report = reported(launch)
+    assert (report["verdict"], report["memory_verdict"]) == ("cannot_say", "fits")
+    findings = [one for one in report["findings"] if one["code"] == code]
+    assert findings
+    assert {(one["severity"], one["refuses"]) for one in findings} == {("warning", False)}
+    condition = f"only if the release is verl {since} or newer: "
+    assert all(one["message"].startswith(condition) for one in findings)
+    short = answered(launch)
+    assert short.startswith(f"CANNOT SAY refused by {code} if the release is verl {since} or newer")
+    assert "With that lifted: FITS" in short
+    assert f"warning {code}" in answered(launch, command="check")
+
+
+@pytest.mark.parametrize(("launch", "code"), [(OLD_SIZES, "CFG103"), (SYNC, "CFG119"), (GONE, "CFG001")])
+def test_a_named_release_refuses_without_condition(launch: str, code: str) -> None:
+    short = answered(launch, "--verl-version", NEWEST)
+    assert short.startswith(f"WILL NOT START refused by {code} ")
+    assert "only if the release" not in short.lower()
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        ("actor_rollout_ref.rollout.tensor_model_parallel_size=3", "CFG112"),
+        ("trainer.rollout_data_dirr=out", "CFG001"),  # a key of no release
+    ],
+)
+def test_what_every_likely_release_refuses_will_not_start(words: str, code: str) -> None:
+    short = answered(f"{LAUNCH} {words}")
+    assert short.startswith(f"WILL NOT START refused by {code} ")
+    both = answered(f"{SYNC} {words}")
+    assert both.startswith(f"WILL NOT START refused by {code} ")
+    assert "CFG119 sync-rollout-mode: Only if the release is verl 0.7.0 or newer" in both
+
+
+def test_the_block_holds_in_every_likely_release() -> None:
+    """Releases refuse both forms of a size together: the old one goes wherever the new one comes."""
+    combination = reported(OLD_SIZES)["combination"]
+    assert "actor_rollout_ref.actor.ppo_micro_batch_size=null" in combination["overrides"]
+    block = " ".join(combination["overrides"])
+    for release in ("0.4.1", "0.6.0", NEWEST):
+        with_block = reported(f"{OLD_SIZES} {block}", "--verl-version", release)
+        assert with_block["verdict"] == "fits", release
+    assert "for verl 0.8.0 or newer CFG103" in answered(OLD_SIZES)
+
+
+def test_a_line_to_paste_that_a_likely_release_refuses_says_so(tmp_path: Path) -> None:
+    """Liger's key came to the configuration with 0.4.0: before, it is one that has to be added."""
+    long = f"{LAUNCH} actor_rollout_ref.rollout.n=8 data.max_response_length=4096"
+    newer = answered(long)
+    assert "With liger-kernel installed" in newer
+    assert "verl 0.3.0.post1 has no actor_rollout_ref.model.use_liger: leave the line out there" in newer
+    assert "has no actor_rollout_ref" not in answered(long, "--verl-version", NEWEST)
+    script = repository(tmp_path, "vllm<=0.8.2\ntensordict<=0.6.2\n", long)
+    older = " ".join(run("advise", script, "--gpu", "h100-sxm").out.split())
+    assert "+actor_rollout_ref.model.use_liger=True" in older
+    assert "verl 0.4.0 or newer has actor_rollout_ref.model.use_liger already: leave out the +" in older
+
+
+def repository(folder: Path, requirements: str, launch: str) -> str:
+    (folder / ".git").mkdir()
+    (folder / "requirements.txt").write_text(requirements)
+    (folder / "run.sh").write_text(launch)
+    return str(folder / "run.sh")
+
+
+def test_a_key_is_no_fault_where_an_older_release_may_run(tmp_path: Path) -> None:
+    """vLLM 0.6.3 went with verl before its oldest bundled release, whose keys nobody knows."""
+    added = f"{OLD_SIZES} +trainer.val_before_train=False"
+    script = repository(tmp_path, "vllm==0.6.3\n", added)
+    answer = run("advise", script, "--gpu", "h100-sxm")
+    text = " ".join(answer.out.split())
+    assert text.startswith("CANNOT SAY refused by CFG160 if the release is verl")
+    assert "verl 0.4.1 is a guess among all up to 0.4.1." in text
+    assert "trainer.val_before_train=False" not in answer.out.split("Paste this")[-1].replace("+trainer", "")
+    report = json.loads(run("advise", script, "--gpu", "h100-sxm", "-f", "json").out)
+    assert [one["overrides"] for one in report["findings"] if one["code"] == "CFG160"] == [[]]
+
+
+def test_keys_that_the_release_of_a_fork_may_have_are_not_to_be_taken_away(tmp_path: Path) -> None:
+    keys = "data.own_start=1 data.own_end=2 data.own_turns=3"
+    script = repository(tmp_path, "vllm<=0.6.3\n", f"{OLD_SIZES} {keys}")
+    text = " ".join(run("advise", script, "--gpu", "h100-sxm").out.split())
+    assert text.startswith("CANNOT SAY refused by CFG001")
+    assert "The same of data.own_end, data.own_turns." in text
+    assert "Take them away" not in text
+    assert "Take them away" in answered(f"{OLD_SIZES} {keys}")  # where no repository tells of an older one
+
+
+def test_a_composed_configuration_is_likened_by_its_keys(tmp_path: Path) -> None:
+    """One with exactly the keys of a release is of that release; with others it is a guess."""
+    own = tmp_path / "composed.yaml"
+    tree = dict(read_defaults("0.7.1", CONFIGS[0]).tree)
+    own.write_text(yaml.safe_dump(merged(tree, {"actor_rollout_ref": {"model": {"path": MODEL}}})))
+    assert "Nothing names the release" not in answered_of(own)
+    own.write_text(yaml.safe_dump(merged(tree, {"data": {"house_prompts": 3}})))
+    assert "Nothing names the release: verl 0.7.1 is a guess by its keys." in answered_of(own)

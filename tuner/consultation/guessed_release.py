@@ -1,0 +1,183 @@
+"""A release that nothing names: what is said of a launch holds in every one that it may be, or says in which.
+
+A launch was written for a release that runs it. So a release that refuses more of the launch than the guessed
+one does is no likelier, and is not asked.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import cached_property
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tuner.advise.refusals import only_in
+from tuner.findings import Finding
+from tuner.language import _
+from tuner.override_text import override_key
+from tuner.trainers.bundled_releases import ReleaseChoice
+from tuner.trainers.protocol import Loaded
+
+
+class GuessedRelease:
+    """The releases that a launch may be of, and what their checks say of it, asked where that matters.
+
+    Args:
+        release: the guess.
+        trainer: its name, for messages.
+        read: what checks say of the launch with further overrides on a release; None where it cannot be read.
+    """
+
+    def __init__(
+        self,
+        release: ReleaseChoice,
+        trainer: str,
+        read: Callable[[str, tuple[str, ...]], Sequence[Finding] | None],
+    ) -> None:
+        self._release, self._trainer, self._read = release, trainer, read
+
+    def with_conditions(self, findings: Sequence[Finding]) -> Sequence[Finding]:
+        """The findings; what does not hold in every release that is as likely is milder, and says in which.
+
+        Args:
+            findings: on the guessed release.
+        """
+        return tuple(self._with_condition(finding) for finding in findings)
+
+    def _with_condition(self, finding: Finding) -> Finding:
+        releases = self._conditions.get(_identity(finding))
+        open_anyway = finding.rule.refuses and not finding.refuses
+        if releases is None or open_anyway:
+            return finding
+        milder = only_in(finding, releases)
+        if finding.refuses and not finding.rule.about_keys and self._is_taken(finding.overrides):
+            return milder
+        return replace(milder, overrides=(), set_aside=finding.refuses)
+
+    @cached_property
+    def _conditions(self) -> dict[object, str]:
+        """The findings on the launch as it is that do not hold everywhere, with the releases they hold in."""
+        conditions, likely = dict[object, str](), {self._release.version, *dict(self._likely)}
+        among = [version for version in self._release.plausible if version in likely]
+        for finding in self._findings_on_guess:
+            unknown = self._release.older and finding.refuses and finding.rule.about_keys
+            holding = [version for version, theirs in self._likely if _holds(finding, theirs)]
+            if unknown or len(holding) < len(self._likely):
+                conditions[_identity(finding)] = releases_in_words(
+                    self._trainer, {self._release.version, *holding}, among, older=self._release.older
+                )
+        return conditions
+
+    @cached_property
+    def _findings_on_guess(self) -> Sequence[Finding]:
+        return self._read(self._release.version, ()) or ()
+
+    @cached_property
+    def _likely(self) -> tuple[tuple[str, Sequence[Finding]], ...]:
+        """The findings on the other releases: on the farthest alone where nothing differs there."""
+        refused = _refused(self._findings_on_guess)
+        versions = (
+            sorted(self._release.other_releases, key=self._distance, reverse=True)
+            if self._findings_on_guess
+            else []
+        )
+        asked = self._findings_where_likely(versions, refused)
+        farthest = next(asked, None)
+        if farthest is None:
+            return ()
+        if not refused and all(_holds(finding, farthest[1]) for finding in self._findings_on_guess):
+            return (farthest,)
+        return (farthest, *asked)
+
+    def _is_taken(self, overrides: tuple[str, ...]) -> bool:
+        """Whether no likely release refuses more of the launch with overrides that lift a refusal."""
+        if not overrides or (self._release.older and any(text.startswith("+") for text in overrides)):
+            return False
+        for version, without in self._likely:
+            findings = self._read(version, overrides)
+            if findings is None or _refused(findings) > _refused(without):
+                return False
+        return True
+
+    def _findings_where_likely(
+        self, versions: Sequence[str], refused: int
+    ) -> Iterator[tuple[str, Sequence[Finding]]]:
+        """The findings on those releases that refuse no more."""
+        for version in versions:
+            findings = self._read(version, ())
+            if findings is not None and _refused(findings) <= refused:
+                yield version, findings
+
+    def _distance(self, version: str) -> int:
+        plausible = self._release.plausible
+        return abs(plausible.index(version) - plausible.index(self._release.version))
+
+
+class LinesElsewhere(Struct, frozen=True, kw_only=True):
+    """Lines of a block that Hydra refuses in some of the releases that a launch may be of."""
+
+    keys: tuple[str, ...]
+    releases: str
+    had: bool  # these have the keys already, which the lines add
+
+
+def lines_elsewhere(
+    release: ReleaseChoice, loaded: Loaded, overrides: Sequence[str]
+) -> tuple[LinesElsewhere, ...]:
+    """The lines of a block that some of the likely releases refuse, by what is wrong with them there."""
+    by_releases = dict[tuple[str, bool], list[str]]()
+    for text in overrides:
+        key, adds = override_key(text), text.startswith("+")
+        having = loaded.releases_with(key)
+        refusing = {version for version in release.other_releases if (version in having) is adds}
+        if having and refusing and not text.startswith(("++", "~")):
+            words = releases_in_words(loaded.trainer.name, refusing, release.plausible, older=release.older)
+            by_releases.setdefault((words, adds), []).append(key)
+    return tuple(
+        LinesElsewhere(keys=tuple(keys), releases=words, had=adds)
+        for (words, adds), keys in by_releases.items()
+    )
+
+
+def releases_in_words(trainer: str, versions: Collection[str], among: Sequence[str], *, older: bool) -> str:
+    """Some of the releases that a launch may be of: ``verl 0.6.0 or newer``.
+
+    Args:
+        trainer: its name.
+        versions: of these releases.
+        among: all that are likely, oldest first.
+        older: whether those before them are likely as well.
+    """
+    places = [place for place, version in enumerate(among) if version in versions]
+    first, last = places[0], places[-1]
+    whole = len(places) == last - first + 1
+    words = ", ".join(among[place] for place in places)
+    if whole and last == len(among) - 1 and (first < last or older):
+        words = _("{release} or newer").format(release=among[first])
+    elif whole and first == 0 and first < last:
+        words = _("{release} or older").format(release=among[last])
+    elif whole and first < last:
+        words = _("{first} to {last}").format(first=among[first], last=among[last])
+    return f"{trainer} {words}"
+
+
+def _identity(finding: Finding) -> object:
+    """What stays of a finding from reading to reading."""
+    return finding.rule.code, finding.keys
+
+
+def _refused(findings: Sequence[Finding]) -> int:
+    """How much of a launch is refused: keys, and findings that name none."""
+    refusals = [finding for finding in findings if finding.refuses]
+    keys = {key for finding in refusals for key in finding.keys}
+    return len(keys) + sum(not finding.keys for finding in refusals)
+
+
+def _holds(finding: Finding, theirs: Sequence[Finding]) -> bool:
+    """Whether another release's findings have one like it; a refusal is borne out by any of the same keys."""
+    keys = set(finding.keys)
+    return any(
+        (other.rule == finding.rule and (not keys or not keys.isdisjoint(other.keys)))
+        or (other.refuses and not keys.isdisjoint(other.keys))
+        for other in theirs
+        if other.refuses or not finding.refuses
+    )

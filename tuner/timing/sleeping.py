@@ -1,0 +1,72 @@
+"""Seconds in which a rollout engine falls asleep and wakes up, and a trainer makes room for it."""
+
+from tuner.timing import assumptions as assume
+from tuner.timing.garbage import sleep_collection_seconds
+from tuner.timing.transfers import pinned_seconds
+from tuner.workload import Workload
+
+
+def wake_up_seconds(workload: Workload) -> float:
+    """Memory that is mapped as the engine wakes up: its share of the card, for its weights and its cache.
+
+    As much is unmapped as it falls asleep, when generation ends.
+
+    Source: verl 0.7.1 to 0.9.1 ``trainer/ppo/ray_trainer.py`` (``sleep_replicas`` within the timer ``gen``).
+    """
+    rollout, gpu = workload.generator, workload.cluster.gpu
+    if not (rollout.colocated and rollout.frees_memory):
+        return 0.0
+    mapped = rollout.memory_fraction * gpu.memory_bytes
+    if rollout.sleeps_with_weights:
+        mapped = max(0.0, mapped - _engine_weights(workload))
+    return mapped / assume.MAPPED_BYTES_PER_S
+
+
+def moved_weights_seconds(workload: Workload) -> float:
+    """Sleep level 1 copies the engine's weights to the host and waking up brings them back, one way each.
+
+    They leave as the engine falls asleep, when generation ends. Level 2 drops them.
+    """
+    rollout = workload.generator
+    sleeps = rollout.colocated and rollout.frees_memory and not rollout.sleeps_with_weights
+    if not sleeps or rollout.sleep_level != 1:
+        return 0.0
+    return pinned_seconds(_engine_weights(workload), workload.cluster.gpu)
+
+
+def falling_asleep_parts(workload: Workload) -> dict[str, float]:
+    """Seconds by cause of the engine's falling asleep, which generation ends with.
+
+    Source: vLLM ``device_allocator/cumem.py`` (``CuMemAllocator.sleep``).
+    """
+    parts = {
+        "wake_up": wake_up_seconds(workload),
+        "engine_copies": moved_weights_seconds(workload),
+        "collections": sleep_collection_seconds(workload),
+    }
+    return {cause: seconds for cause, seconds in parts.items() if seconds}
+
+
+def given_back_seconds(workload: Workload) -> float:
+    """Freed blocks of the update, which the trainer gives back while weights are handed over, one by one.
+
+    Where its weights move to the host behind the update, most are given back with them. A step has these
+    seconds either way, and they stand here, so that moving the weights does not seem to save them.
+
+    Source: verl 0.4.1 and 0.5.0 ``workers/sharding_manager/fsdp_vllm.py`` (``empty_cache``), 0.6.0 to 0.9.1
+    ``utils/memory_utils.py`` (``aggressive_empty_cache``), ``utils/fsdp_utils.py``
+    (``offload_fsdp_model_to_cpu``); PyTorch ``c10/cuda/CUDACachingAllocator.cpp`` (``release_block``).
+    """
+    rollout = workload.generator
+    if not rollout.colocated:
+        return 0.0
+    cache_share = 0.0 if rollout.frees_memory else rollout.memory_fraction
+    left = (1 - cache_share) * workload.cluster.gpu.memory_bytes
+    return assume.FREED_SHARE * left / assume.GIVEN_BACK_BYTES_PER_S
+
+
+def _engine_weights(workload: Workload) -> float:
+    """Bytes of the engine's weights on one GPU."""
+    rollout = workload.generator
+    split = max(rollout.tensor_parallel, rollout.expert_parallel)
+    return workload.model.parameters * rollout.weight_dtype.bytes / split
