@@ -52,7 +52,8 @@ def _type(field: dict[str, Any]) -> str:
 def _kind(schema: dict[str, Any]) -> str:
     kind: str = schema.get("type", "string")  # a phase refers to the list of all
     if kind == "object":
-        return "numbers by name" if schema["additionalProperties"].get("type") == "number" else "text by name"
+        kind_of_value = schema["additionalProperties"].get("type", "string")
+        return {"number": "numbers by name", "object": "objects by name"}.get(kind_of_value, "text by name")
     return _NAMES.get(kind, kind)
 
 

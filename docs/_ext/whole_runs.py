@@ -56,7 +56,8 @@ def memory_rows(record: RunRecord, predicted: dict[str, Any]) -> list[list[str]]
     """One for each phase: the highest of all ranks and steps."""
     peaks = {peak.phase.value: peak for peak in phase_peaks(record)}
     woken = predicted["phases"][_WAKE_UP]["card_bytes"]
-    cards = {card.phase.value: max(card.used_bytes) for card in record.cards if card.phase is Phase.ROLLOUT}
+    rollouts = [max(card.used_bytes) for card in record.cards if card.phase is Phase.ROLLOUT]
+    cards = {Phase.ROLLOUT.value: max(rollouts)} if rollouts else {}
     rows = []
     for name, phase in predicted["phases"].items():
         peak = peaks.get(name)

@@ -139,5 +139,5 @@ def test_json_holds_the_addends_in_host_memory() -> None:
         next(term["bytes"] for term in memory["host_terms"] if term["name"] == f"controller_{name}")
         for name in ("batch", "processes")
     )
-    highest = 2 * offloaded + held * COPIES[2] // COPIES[1] + processes * PROCESS.high // PROCESS.typical
+    highest = offloaded + held * COPIES[2] // COPIES[1] + processes * PROCESS.high // PROCESS.typical
     assert memory["host_interval_bytes"] == [memory["host_bytes"], highest]

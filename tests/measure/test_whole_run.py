@@ -11,11 +11,13 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+import yaml
 from msgspec.structs import replace
 
 from tests.cli.runner import run
 from tuner.inputs.record.peaks import phase_peaks
 from tuner.inputs.record.read import read_record
+from tuner.models import find_config
 from tuner.workload import Phase
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -202,6 +204,30 @@ def test_a_comparison_has_memory_and_seconds_of_every_phase(
     assert "update_actor" in done.stdout
 
 
+def test_one_file_has_the_sizes_of_a_model_that_nobody_knows(collected: Path) -> None:
+    head, configuration, *rest = collected.read_text().splitlines()
+    settings = yaml.safe_load(json.loads(configuration)["yaml"])
+    settings["actor_rollout_ref"]["model"]["path"] = "/m/some"
+    second = {"line": "configuration", "yaml": yaml.safe_dump(settings)}
+    sizes = {**find_config("qwen2.5-0.5b").values, "num_hidden_layers": 6}
+
+    def answer(models: dict[str, Any]) -> Any:
+        heads = (json.loads(head) | {"models": models}, second)
+        lines = [json.dumps(line, separators=(",", ":")) for line in heads]
+        collected.write_text("\n".join((*lines, *rest)) + "\n")
+        return run("advise", str(collected), "-f", "json")
+
+    assert answer({}).code == 2
+    described = answer({"/m/some": sizes})
+    assert described.code == 0
+    model = json.loads(described.out)["workload"]["model"]
+    assert (model["name"], model["layers"]) == ("some", 6)
+    bundle = collected.with_suffix(".json")
+    assert run("bundle", str(collected), "-o", str(bundle)).code == 0
+    again = json.loads(run("advise", str(bundle), "-f", "json").out)
+    assert again["memory"] == json.loads(described.out)["memory"]
+
+
 def test_what_is_written_in_one_file_is_not_edited(collected: Path) -> None:
     before = collected.read_bytes()
     for words in (("check", str(collected), "--fix"), ("advise", str(collected), "--write", str(collected))):
@@ -273,6 +299,20 @@ def test_lengths_are_drawn_alike_in_every_run_and_spread(monkeypatch: pytest.Mon
     longer = sum(one > lengths.quantile(0.9) for one in drawn) / len(drawn)
     assert 0.08 < longer < 0.12
     assert (min(drawn), max(drawn)) == (min(drawn), 2048)
+
+
+def test_a_plan_may_have_the_first_layers_of_a_model_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "tests"))
+    from measure.whole_run.compare import prediction
+    from measure.whole_run.launch import overrides
+    from measure.whole_run.plan import read_plan
+
+    plan = read_plan("qwen3-30b-a3b-12-layers-grpo")
+    assert (plan.config.name, plan.config.values["num_hidden_layers"]) == ("Qwen3-30B-A3B-12-layers", 12)
+    words = overrides(plan, Path("/m"), Path("/o"))
+    assert "actor_rollout_ref.model.path=/m/Qwen3-30B-A3B-12-layers" in words
+    fewer = prediction(replace(plan, layers=6), 277)["phases"]["update_actor"]["allocated_bytes"]
+    assert fewer < prediction(plan, 277)["phases"]["update_actor"]["allocated_bytes"]
 
 
 def test_the_peak_of_adapters_is_that_of_the_longer_mini_batch(monkeypatch: pytest.MonkeyPatch) -> None:

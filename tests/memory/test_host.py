@@ -1,7 +1,9 @@
 """Host memory of a node, against sums made by hand."""
 
 import inspect
+import json
 from math import ceil
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
@@ -14,11 +16,13 @@ from tuner.memory.host import node as host
 from tuner.memory.host.node import host_terms
 from tuner.memory.ledger.formula import names as formula_names
 from tuner.memory.ledger.symbols import meaning
-from tuner.units import GIB
-from tuner.workload import RolloutEngine, Workload
+from tuner.models import find_model
+from tuner.units import GIB, MIB
+from tuner.workload import Backend, RolloutEngine, Workload
 
 SEVEN = workloads.grpo_7b().with_actor_engine(param_offload=False, optimizer_offload=False)
-N = 7_615_616_512
+N, LAYER, ROOT = 7_615_616_512, 233_057_792, 2 * 152_064 * 3_584 + 3_584
+RECORDED = Path(__file__).parents[2] / "docs" / "validation" / "data"
 
 
 def names(workload: Workload) -> dict[str, int]:
@@ -42,6 +46,37 @@ def test_a_reference_streams_its_own_weights():
     size = SEVEN.reference.engine.stored_dtype.bytes
     assert SEVEN.reference.engine.streamed_offload
     assert names(SEVEN) == {"reference_weights": size * N}
+
+
+def test_fsdp1_lays_out_gradients_of_a_reference_that_is_never_trained():
+    """As large as its weights; a rank's shards take powers of two, 1 GiB and 128 MiB for each layer."""
+    assert SEVEN.reference is not None
+    engine = replace(SEVEN.reference.engine, backend=Backend.FSDP, stored_dtype=DType.FLOAT32)
+    first = replace(SEVEN, reference=replace(SEVEN.reference, engine=engine))
+    assert 512 * MIB < 4 * ROOT // 8 < 1_024 * MIB
+    assert 64 * MIB < 4 * LAYER // 8 < 128 * MIB
+    assert names(first) == {"reference_weights": 8 * 2 * (1_024 + 28 * 128) * MIB}
+
+
+def test_a_run_of_five_units_pinned_what_was_counted():
+    """Four layers of Qwen3-30B-A3B over two ranks: each shard has 1.16 GiB, and takes 2 GiB."""
+    assert SEVEN.reference is not None
+    counted = json.loads((RECORDED / "fsdp1-experts-2xh200.json").read_text())["readings"]
+    model = replace(find_model("Qwen3-30B-A3B"), layers=4)
+    engine = SEVEN.reference.engine
+    parallel = replace(engine.parallel, shard=2)
+    engine = replace(engine, backend=Backend.FSDP, stored_dtype=DType.FLOAT32, parallel=parallel)
+    term = host.weights_on_host(model, engine, "reference", 2)
+    assert term is not None
+    ranks = [row["pinned_bytes"] for row in counted if "pinned_bytes" in row]
+    assert (term.low, term.high) == (sum(ranks), sum(ranks))
+
+
+def test_offloaded_units_of_fsdp1_take_powers_of_two():
+    """Weights once and moments twice: 1 GiB of a rank's root and 128 MiB of each layer."""
+    offloaded = SEVEN.with_actor_engine(backend=Backend.FSDP, param_offload=True, optimizer_offload=True)
+    rank = (1_024 + 28 * 128) * MIB
+    assert names(alone(offloaded)) == {"actor_weights": 8 * rank, "actor_optimizer": 8 * 2 * rank}
 
 
 def test_a_streamed_actor_steps_on_the_host():

@@ -159,6 +159,46 @@ def test_merged_adapters_travel_as_a_whole_model():
     )
 
 
+GATE_AND_UP = 2 * 128 * 768 * 2_048  # of all experts of a layer of Qwen3-30B-A3B
+
+
+@pytest.mark.parametrize(
+    ("apart", "name", "held"),
+    [
+        (False, "Qwen3-30B-A3B", 2 * GATE_AND_UP),  # of this layer and of the one before
+        (True, "Qwen3-30B-A3B", GATE_AND_UP),
+        (False, "gpt-oss-20b", 32 * 2 * 2_880 * 2_880),  # leaves as it is; the embedding has fewer
+    ],
+)
+def test_experts_cut_out_of_one_tensor_hold_it_until_the_next_is_there(apart, name, held):
+    model, sync = find_model(name), replace(BUCKET, experts_apart=apart)
+    held = max(held, model.embedding_parameters)
+    assert gathered_tensor(model, engine(), sync).bytes == 4 * held
+
+
+def test_the_output_matrix_comes_behind_the_last_experts():
+    """151,936 x 2,048 entries, which are more than gate and up projections of 64 experts."""
+    model = find_model("Qwen3-30B-A3B")
+    assert model.moe is not None
+    few = replace(model, moe=replace(model.moe, experts=64))
+    both = GATE_AND_UP // 2 + 151_936 * 2_048
+    assert gathered_tensor(few, engine(), BUCKET).bytes == 4 * both
+    tied = replace(few, tied_embeddings=True)
+    assert gathered_tensor(tied, engine(), BUCKET).bytes == 4 * GATE_AND_UP  # two layers' halves
+
+
+def test_the_shards_of_the_root_are_cut_when_its_layers_are_done():
+    """Twelve layers of Qwen3-30B-A3B over two ranks: a layer is more than the embedding."""
+    model = replace(find_model("Qwen3-30B-A3B"), layers=12)
+    parallel = replace(SEVEN.actor.engine.parallel, shard=2)
+    states = states_of(model, engine(Backend.FSDP, parallel=parallel), "actor")
+    gather = sync_moments(replace(SEVEN, model=model, sync=BUCKET), states)[0]
+    root = 2 * 151_936 * 2_048 + 2_048
+    attention = 2_048 * (2 * 4_096 + 2 * 512) + 2 * 128
+    layer = attention + GATE_AND_UP * 3 // 2 + 128 * 2_048 + 2 * 2_048
+    assert _sizes(gather.terms)["sync_units"] == 4 * (root + layer + GATE_AND_UP - root // 2)
+
+
 def test_megatron_gathers_the_parts_of_a_tensor_and_joins_them():
     workload = workloads.grpo_32b_megatron()
     tensor = workload.model.embedding_parameters * 2

@@ -17,7 +17,7 @@ from tuner.inputs.resolution import overrides
 from tuner.inputs.secrets import shown_value
 from tuner.inputs.secrets.harmless import is_harmless
 from tuner.inputs.secrets.names import is_free
-from tuner.models import find_config, model_names
+from tuner.models import FoundConfig, find_config, model_names
 from tuner.override_text import DELETES, override_key
 from tuner.trainers.key_facts import KeyKind
 
@@ -82,7 +82,7 @@ def sent_settings(job: JobReading, model: str | None) -> SentSettings:
             hidden.append(key)
     for key, path in named.items():
         if path is not None:
-            sent.append(override(key, _model_name(path, models)))
+            sent.append(override(key, _model_name(path, models, dict(job.given.models))))
     program = job.given.program if _MODULE.fullmatch(job.given.program) else ""
     return SentSettings(
         program=program, overrides=tuple(sent), models=models, hidden=tuple(hidden), unnamed=unnamed
@@ -114,9 +114,12 @@ def _texts(value: Any) -> Iterator[str]:
         yield value
 
 
-def _model_name(path: str, models: dict[str, dict[str, Any]]) -> str:
+def _model_name(
+    path: str, models: dict[str, dict[str, Any]], described: Mapping[str, Mapping[str, Any]]
+) -> str:
     """The bundled name of a model; of another one a name of its own, under which its dimensions are kept."""
-    found = find_config(path)
+    values = described.get(path)  # those that a record or a bundle has itself
+    found = find_config(path) if values is None else FoundConfig(values=values, name="", source="")
     if found.name in model_names() and find_config(found.name).values == found.values:
         return found.name
     dimensions = _dimensions(found.values)

@@ -190,7 +190,7 @@ class Models(Struct, frozen=True):
         try:
             described = dict(self.given.models).get(path)
             if described is not None:
-                return shape_from_config(described, name=path, source=self.given.source)
+                return shape_from_config(described, name=Path(path).name, source=self.given.source)
             return model_shape(_path_from_script(self.given.source, path), trace=self.premises.trace)
         except InputError as error:
             origin = self._settings.origin(key)

@@ -122,6 +122,8 @@ def _in_record_file(file: Path, words: Sequence[str]) -> UserInput | None:
     given = _of_yaml(str(file), record.configuration, words, (), None)
     if given.document is not None:  # its lines are those of a text within one line of the file
         given = replace(given, document=replace(given.document, locations={}))
+    if record.run is not None:
+        given = replace(given, models=tuple(record.run.models.items()))
     return _with_record(given, record)
 
 

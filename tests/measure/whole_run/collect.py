@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 from measure.whole_run.card import MEMORY, busy_until, held_between, samples
+from measure.whole_run.plan import Plan
 
 from tuner import __version__
 from tuner.inputs.record.form import CONFIG, VERSION, CardPeak, RecordedConfiguration, RecordedRun
@@ -64,6 +65,7 @@ def _run(about: dict[str, Any], folder: Path) -> RecordedRun:
         cards=tuple(about["cards"]),
         software=about["software"],
         overrides=tuple(word for word in about["words"] if "=" in word),
+        models=_models(about),
         notes=(
             plan["what"],
             f"Tokens of a response are drawn from a log-normal spread: {lengths}.",
@@ -73,6 +75,14 @@ def _run(about: dict[str, Any], folder: Path) -> RecordedRun:
             *about.get("notes", ()),  # written by hand, where something happened to a run
         ),
     )
+
+
+def _models(about: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The model that was run, by its path, where it is a part of a bundled one."""
+    plan = msgspec.convert(about["plan"], Plan)
+    if plan.layers is None:
+        return {}
+    return {f"{about['folders']['/materials']}/{plan.config.name}": dict(plan.config.values)}
 
 
 def _first_step(folder: Path) -> float:

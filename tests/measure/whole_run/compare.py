@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from measure.whole_run.launch import overrides
@@ -51,7 +52,15 @@ def prediction(plan: Plan, prompt_tokens: float) -> dict[str, Any]:
         plan: of the run.
         prompt_tokens: mean tokens of its prompts.
     """
-    folder = Path("/run")  # of files that are not read; the model's name is its last part
+    with TemporaryDirectory() as folder:
+        return _answer(plan, prompt_tokens, Path(folder))
+
+
+def _answer(plan: Plan, prompt_tokens: float, folder: Path) -> dict[str, Any]:
+    # Of the files that a run reads, the model's configuration alone is looked at.
+    model = folder / plan.config.name
+    model.mkdir()
+    (model / "config.json").write_text(json.dumps(plan.config.values))
     lengths = [
         f"--mean-prompt-length={round(prompt_tokens)}",
         f"--mean-response-length={round(plan.mean_response_tokens)}",

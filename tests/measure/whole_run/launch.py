@@ -11,8 +11,6 @@ from pathlib import Path
 
 from measure.whole_run.plan import Plan
 
-from tuner.models import find_config
-
 CPUS = 32
 
 _ENVIRONMENT = {
@@ -68,7 +66,7 @@ def overrides(plan: Plan, materials: Path, output: Path) -> tuple[str, ...]:
         output: folder of the run.
     """
     rollout = "actor_rollout_ref.rollout"
-    model = f"{materials}/{find_config(plan.model).name}"
+    model = f"{materials}/{plan.config.name}"
     return (
         f"data.train_files={materials}/prompts.parquet",
         f"data.val_files={materials}/prompts.parquet",

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from measure.whole_run.plan import Plan
 
-from tuner.models import find_config
+from tuner.models import FoundConfig
 
 _SENTENCE = (
     "how many apples does each child get when the farmer sells half of them and gives the rest away in "
@@ -58,8 +58,8 @@ def write_materials(plan: Plan, folder: Path) -> dict[str, Any]:
         Tokens of the prompts: the least, the mean and the most.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    model = folder / find_config(plan.model).name
-    _write_config(plan.model, model)
+    model = folder / plan.config.name
+    _write_config(plan.config, model)
     tokenizer = _write_tokenizer(model)
     (folder / "reward.py").write_text(_REWARD)
     loop = {
@@ -72,11 +72,11 @@ def write_materials(plan: Plan, folder: Path) -> dict[str, Any]:
     return _write_prompts(plan, tokenizer, folder)
 
 
-def _write_config(name: str, folder: Path) -> None:
+def _write_config(config: FoundConfig, folder: Path) -> None:
     from transformers import AutoConfig
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
-    values = dict(find_config(name).values)
+    values = dict(config.values)
     kind = values.pop("model_type")
     values["architectures"] = [MODEL_FOR_CAUSAL_LM_MAPPING_NAMES[kind]]
     ends = {"bos_token_id": _ORDINARY, "eos_token_id": _ORDINARY}

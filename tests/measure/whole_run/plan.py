@@ -5,6 +5,10 @@ from pathlib import Path
 import msgspec
 from measure.whole_run.lengths import Lengths, mean
 from msgspec import Struct
+from msgspec.structs import replace
+
+from tuner.models import FoundConfig, find_config
+from tuner.models.shape import cut_config
 
 PLANS = Path(__file__).parent / "plans"
 
@@ -24,6 +28,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     name: str
     what: str  # one sentence
     model: str  # a bundled model
+    layers: int | None = None  # its first ones alone; None: all
     card: str  # profile of the card that it is meant for
     gpus: int
     steps: int
@@ -31,6 +36,15 @@ class Plan(Struct, frozen=True, kw_only=True):
     lengths: Lengths
     settings: tuple[str, ...]  # overrides, without those that :mod:`launch` adds
     pasted: tuple[str, ...] = ()  # the block that `tuner advise` proposed for these settings, behind them
+
+    @property
+    def config(self) -> FoundConfig:
+        """The configuration of the model; the name of one that is cut says so."""
+        whole = find_config(self.model)
+        if self.layers is None:
+            return whole
+        name = f"{whole.name}-{self.layers}-layers"
+        return replace(whole, values=cut_config(whole.values, self.layers), name=name)
 
     @property
     def job(self) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ A record may also be put into one file, to keep or to hand on: first the run, th
 lines of every process, each behind its own first line, and what was seen of the cards.
 """
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
@@ -103,6 +103,10 @@ class RecordedRun(Struct, frozen=True, kw_only=True, tag_field="line", tag="run"
     cards: Annotated[tuple[Name, ...], Meta(description="each GPU, as nvidia-smi names it")] = ()
     software: Annotated[dict[str, Name], Meta(description="releases of packages, by name")] = {}
     overrides: Annotated[tuple[str, ...], Meta(description="that it was started with")] = ()
+    models: Annotated[
+        dict[str, dict[str, Any]],
+        Meta(description="config.json of models that are not bundled, by their paths in the configuration"),
+    ] = {}
     notes: Annotated[tuple[str, ...], Meta(description="what else there is to say of it")] = ()
 
 

@@ -2,7 +2,8 @@ r"""Host memory per node: offloaded states, and copies that a sleeping rollout e
 
 Symbols as for the states on the card, and :math:`G` GPUs of a node. Nearly all of it is pinned, because
 copies that do not block the host need that. PyTorch hands pinned memory out in powers of two, tensor
-by tensor, and keeps what is freed: each size is at least the sum of its tensors and at most twice that.
+by tensor, and keeps what is freed: each size is at least the sum of its tensors and at most twice that. Under
+FSDP1 a unit's shard is one tensor, so that its size is known (:mod:`tuner.memory.host.flat_units`).
 
 Source: torch ``ATen/core/CachingHostAllocator.h``; verl ``utils/fsdp_utils.py``
 (``to("cpu", non_blocking=True)``).
@@ -13,9 +14,10 @@ from math import ceil
 
 from tuner.memory.fsdp import states as fsdp_states
 from tuner.memory.host.controller import controller_terms
+from tuner.memory.host.flat_units import unit_numbers, units_on_host_bytes
 from tuner.memory.host.images import images_on_host
 from tuner.memory.ledger.formula import as_written, ceil_div
-from tuner.memory.ledger.stated_terms import MOST, Size, pinned
+from tuner.memory.ledger.stated_terms import MOST, Size, pinned, stated
 from tuner.memory.ledger.terms import Item, Term
 from tuner.memory.megatron import states as megatron_states
 from tuner.memory.rollout.services import served
@@ -55,6 +57,17 @@ def shards_on_host_bytes(*, G: int, b_s: int, N: int, W: int) -> int:
     return G * b_s * ceil_div(N, W)
 
 
+def streamed_shards_bytes(*, G: int, b_s: int, N: int, W: int) -> int:
+    """Weights that FSDP1 streams from the host, and as much again for gradients that never come.
+
+    FSDP1 lays the shard of each unit's gradient out on the host, where its weights are, as the unit is used
+    for the first time, whether it is trained or not.
+
+    Source: torch ``distributed/fsdp/_flat_param.py`` (``init_flat_param_attributes``: ``_cpu_grad``).
+    """
+    return 2 * G * b_s * ceil_div(N, W)
+
+
 def slices_on_host_bytes(*, G: int, b_c: int, N_p: int) -> int:
     """Weights of Megatron that are offloaded between passes.
 
@@ -76,7 +89,14 @@ def weights_on_host(model: ModelShape, engine: Engine, role: str, gpus: int) -> 
         "N": fsdp_states.stored_parameters(model, engine),
         "W": engine.parallel.shard,
     }
-    return pinned(Item.PARAMETERS, f"{role}_weights", shards_on_host_bytes, numbers)
+    name, of_fsdp1 = f"{role}_weights", engine.streamed_offload and engine.backend is Backend.FSDP
+    units = unit_numbers(
+        model, engine, gpus=gpus, sets=2 if of_fsdp1 else 1, number_bytes=engine.stored_dtype.bytes
+    )
+    if units is not None:
+        return stated(Item.PARAMETERS, name, units_on_host_bytes, units)
+    size: Size = streamed_shards_bytes if of_fsdp1 else shards_on_host_bytes
+    return pinned(Item.PARAMETERS, name, size, numbers)
 
 
 def moments_on_host_bytes(*, G: int, b_o: int, N_t: int, W: int) -> int:
@@ -118,6 +138,9 @@ def optimizer_on_host(model: ModelShape, engine: Engine, role: str, gpus: int) -
         "N_t": fsdp_states.trained_parameters(model, engine),
         "W": engine.parallel.shard,
     }
+    units = unit_numbers(model, engine, gpus=gpus, sets=2, number_bytes=engine.optimizer_dtype.bytes)
+    if units is not None:
+        return stated(Item.OPTIMIZER, name, units_on_host_bytes, units)
     return pinned(Item.OPTIMIZER, name, moments_on_host_bytes, numbers)
 
 

@@ -12,12 +12,17 @@ def largest_tensor_parameters(model: ModelShape) -> int:
     which are one tensor in current transformers. Megatron has each expert's apart, see
     :func:`~tuner.memory.weight_sync.megatron_tensors.gathered_experts_bytes`.
     """
-    return max(model.embedding_parameters, model.expert_parameters * 2 // 3)
+    return max(model.embedding_parameters, gate_and_up_parameters(model))
+
+
+def gate_and_up_parameters(model: ModelShape) -> int:
+    """Gate and up projections of all experts of a layer, one tensor in current transformers."""
+    return model.expert_parameters * 2 // 3
 
 
 def largest_layer_tensor_parameters(model: ModelShape) -> int:
     """The largest tensor of a layer."""
-    return max(model.hidden * model.intermediate, model.expert_parameters * 2 // 3)
+    return max(model.hidden * model.intermediate, gate_and_up_parameters(model))
 
 
 def largest_dense_tensor(model: ModelShape) -> int:

@@ -16,7 +16,11 @@ from tuner.memory.residents import States
 from tuner.memory.rollout.capacity import cache_share
 from tuner.memory.rollout.terms import waking_terms
 from tuner.memory.weight_sync.megatron_tensors import leaving_tensor
-from tuner.memory.weight_sync.tensor_sizes import largest_layer_tensor_parameters, largest_tensor_parameters
+from tuner.memory.weight_sync.tensor_sizes import (
+    gate_and_up_parameters,
+    largest_layer_tensor_parameters,
+    largest_tensor_parameters,
+)
 from tuner.model_shape import ModelShape
 from tuner.workload import Backend, Engine, WeightSync, Workload
 
@@ -24,7 +28,9 @@ SYMBOLS = {
     "B": "bytes of one bucket",
     "E": "elements of the largest tensor",
     "E_l": "elements of the largest tensor of a layer",
+    "E_o": "elements of the output matrix; 0 where it is the embedding",
     "E_v": "elements of the embedding",
+    "E_x": "elements of the gate and up projections of a layer's experts",
     "N_a": "parameters of the adapters",
     "n_e": "buckets on the engine's side",
     "n_t": "buckets on the trainer's side",
@@ -51,11 +57,40 @@ def gathered_tensor(model: ModelShape, engine: Engine, sync: WeightSync) -> Term
     """The largest tensor on its way, by how the trainer's engine gathers it."""
     if engine.backend is Backend.MEGATRON:
         return leaving_tensor(Item.SYNC, "sync_tensor", model, engine)
+    if model.moe is not None and _cut_into_experts(model, sync):
+        return _packed_experts(model, engine)
     numbers = {"E": largest_tensor_parameters(model), "b_s": engine.stored_dtype.bytes}
     size: Size = gathered_tensor_bytes
     if sync.sent_dtype is not None and sync.sent_dtype is not engine.stored_dtype:
         size, numbers["b_t"] = cast_tensor_bytes, sync.sent_dtype.bytes
     return stated(Item.SYNC, "sync_tensor", size, numbers)
+
+
+def packed_experts_bytes(*, b_s: int, E_x: int, E_v: int, E_o: int) -> int:
+    """Gate and up projections of a layer's experts on their way, beside those of the layer before.
+
+    The matrices of single experts are cut out of one tensor, and what cuts them holds its two halves until
+    it comes to the next such tensor: that one, or the output matrix behind the last layer, is gathered
+    beside them. The embedding, which comes first, may be larger still.
+
+    Source: verl 0.9.0 and 0.9.1 ``workers/engine/fsdp/utils.py`` (``unfuse_moe_params``: ``gate, up``).
+    """
+    return b_s * largest(E_v, E_x + largest(E_x, E_o))
+
+
+def _packed_experts(model: ModelShape, engine: Engine) -> Term:
+    numbers = {
+        "b_s": engine.stored_dtype.bytes,
+        "E_x": gate_and_up_parameters(model),
+        "E_v": model.embedding_parameters,
+        "E_o": 0 if model.shares_embedding else model.embedding_parameters,
+    }
+    return stated(Item.SYNC, "sync_tensor", packed_experts_bytes, numbers)
+
+
+def _cut_into_experts(model: ModelShape, sync: WeightSync) -> bool:
+    """Whether experts that are one tensor leave one by one; those of gpt-oss leave as they are."""
+    return not sync.experts_apart and model.architecture != "gpt_oss"
 
 
 def bucket_bytes(*, n_t: int, n_e: int, B: int) -> int:
@@ -130,16 +165,17 @@ def shards_of_state_dict(model: ModelShape, engine: Engine) -> tuple[Term, ...]:
     return (copied, stated(Item.SYNC, "sync_tied_shard", tied_shard_bytes, numbers))
 
 
-def unsharded_unit_bytes(*, b_s: int, U_r: int, U_l: int, E_l: int, E_v: int) -> int:
+def unsharded_unit_bytes(*, b_s: int, U_r: int, U_l: int, E_l: int, E_v: int, W: int) -> int:
     """Units that FSDP1 gathers for its state dict, in full precision.
 
     Each unit is gathered while its own part of the state dict is made, the root all the while; every
-    tensor is copied whole before its shard is cut out (:math:`E_l` the largest tensor of a layer).
+    tensor is copied whole before its shard is cut out (:math:`E_l` the largest tensor of a layer). The root's
+    own part is made last, so that its shards are not there beside a layer.
 
     Source: torch ``distributed/fsdp/_state_dict_utils.py`` (``_common_unshard_pre_state_dict_hook``),
     ``_flat_param.py`` (``_force_full_precision``).
     """
-    return b_s * (U_r + largest(U_l + E_l, E_v))
+    return b_s * (U_r + largest(U_l + E_l - U_r // W, E_v))
 
 
 def unit_numbers(model: ModelShape, engine: Engine) -> dict[str, float]:
@@ -155,7 +191,8 @@ def unit_numbers(model: ModelShape, engine: Engine) -> dict[str, float]:
 
 def unsharded_units(model: ModelShape, engine: Engine) -> Term:
     """The units that exist at once when the state dict of an engine is made."""
-    return stated(Item.SYNC, "sync_units", unsharded_unit_bytes, unit_numbers(model, engine))
+    numbers = unit_numbers(model, engine) | {"W": engine.parallel.shard}
+    return stated(Item.SYNC, "sync_units", unsharded_unit_bytes, numbers)
 
 
 def summoned_layer_bytes(*, b_s: int, U_l: int) -> int:
