@@ -28,10 +28,14 @@ def _loaded(overrides: tuple[str, ...]) -> Loaded:
 
 
 def read(answers: Answers) -> Workload:
-    """The workload that ``tuner advise`` makes of these answers."""
+    """The workload that ``tuner advise`` makes of these answers.
+
+    Sequences are never ended at the model's positions, which the page's formulas leave out: they are then an
+    upper bound, and what exceeds the positions is asked for by mistake.
+    """
     loaded = _loaded(tuple(said for said in form.overrides(answers) if ".path=" not in said))
     engine = loaded.choose_rollout_engine(requested=None, look=False)
-    return loaded.workload(
+    job = loaded.workload(
         model=form.model_named(str(answers["model"])),
         critic_model=None,
         cluster=Cluster(
@@ -42,6 +46,7 @@ def read(answers: Answers) -> Workload:
         ),
         rollout_engine_version=None if engine is None else engine.version,
     )
+    return job.with_batch(engine_tokens=None)
 
 
 def variables() -> dict[str, tuple[str, ...]]:
