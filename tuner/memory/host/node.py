@@ -3,7 +3,7 @@ r"""Host memory per node: offloaded states, and copies that a sleeping rollout e
 Symbols as for the states on the card, and :math:`G` GPUs of a node. Nearly all of it is pinned, because
 copies that do not block the host need that. PyTorch hands pinned memory out in powers of two, tensor
 by tensor, and keeps what is freed: each size is at least the sum of its tensors and at most twice that. Under
-FSDP1 a unit's shard is one tensor, so that its size is known (:mod:`tuner.memory.host.flat_units`).
+FSDP1 a unit's shard is one tensor, so that its size is known (``memory/host/flat_units.py``).
 
 Source: torch ``ATen/core/CachingHostAllocator.h``; verl ``utils/fsdp_utils.py``
 (``to("cpu", non_blocking=True)``).
