@@ -6,11 +6,11 @@ what a GPU holds or to what a step takes. Nothing is known of how much.
 """
 
 from collections.abc import Iterator, Mapping
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 from tuner.inputs.settings import AddedPart, Settings
-from tuner.inputs.tree import Path, contains, dotted, leaves, split_key
+from tuner.inputs.tree import Path, Tree, contains, dotted, leaves, split_key
 from tuner.trainers.verl.coverage.tables import PPO_COVERAGE
 from tuner.trainers.verl.defaults import PPO_CONFIGS, has_config, read_defaults
 from tuner.trainers.verl.recipes import RECIPES
@@ -73,32 +73,33 @@ def own_sections(settings: Settings, version: str) -> Iterator[tuple[Path, str]]
         top = next((it for it in tops if not any(contains(tree, it) for tree in trees)), None)
         if top is not None and top not in seen and not _is_handed_on(top):
             seen.add(top)
-            if not _is_misplaced(top, trees):
+            if not _is_misplaced(top, version):
                 yield top, key
 
 
-def _released(version: str) -> list[Mapping[str, Any]]:
+@lru_cache(maxsize=4)
+def _released(version: str) -> tuple[Tree, ...]:
     """What a release has, what the newest one has, and what recipes have."""
     versions = dict.fromkeys((version, BUNDLED[-1]))
     trees: list[Mapping[str, Any]] = [
         read_defaults(it, config).tree for it in versions for config in PPO_CONFIGS if has_config(it, config)
     ]
-    return [dict(tree) for tree in (*trees, *(recipe.tree for recipe in RECIPES))]
+    return tuple(dict(tree) for tree in (*trees, *(recipe.tree for recipe in RECIPES)))
 
 
-def _is_misplaced(section: Path, trees: list[Mapping[str, Any]]) -> bool:
+def _is_misplaced(section: Path, version: str) -> bool:
     """Whether it has the name of a section that a release has elsewhere in the same role, whose code it is.
 
     ``critic.fsdp_config`` is ``critic.model.fsdp_config`` at the wrong place, and adds nothing.
     """
-    role, *within = section
-    if not within:
-        return False
-    return any(
-        section[-1] in path[1:-1]
-        for tree in trees
-        if role in tree
-        for path, _value in leaves({role: tree[role]})
+    return len(section) > 1 and (section[0], section[-1]) in _inner_sections(version)
+
+
+@lru_cache(maxsize=4)
+def _inner_sections(version: str) -> frozenset[tuple[str, str]]:
+    """The names of all sections within a role, each with its role."""
+    return frozenset(
+        (path[0], name) for tree in _released(version) for path, _value in leaves(tree) for name in path[1:-1]
     )
 
 

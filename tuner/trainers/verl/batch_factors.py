@@ -64,12 +64,13 @@ def _repeats(settings: Settings, code: "TrainerCode") -> "Iterator[Multiplied]":
 
 
 def _scaled(settings: Settings, code: "TrainerCode") -> "Iterator[Multiplied]":
-    from tuner.trainers.verl.trainer_code.multiplied import scaled
+    from tuner.trainers.verl.trainer_code.multiplied import scaled, starts_of_workers
 
     for name in {line.file for line in code.lines((_SCALED[0],), stops=False, file=_WORKERS)}:
         tree = code.tree(name)
         if tree is not None:
-            yield from scaled(tree, partial(_value_in_role, settings))
+            starts = code.remembered(("starts of workers", name), partial(starts_of_workers, tree))
+            yield from scaled(starts, partial(_value_in_role, settings))
 
 
 def _value_in_role(settings: Settings, key: str) -> Any:

@@ -41,7 +41,7 @@ def generates_only(code: "TrainerCode", program: str) -> bool:
         return False
     from tuner.trainers.verl.trainer_code.inference_only import generates_only as follow
 
-    return follow(_modules(code), file)
+    return code.remembered(("generates only", file), lambda: follow(_modules(code), file))
 
 
 def file_of_program(code: "TrainerCode", program: str) -> str | None:

@@ -5,7 +5,7 @@ settings decide is followed or left; of any other both ways are.
 """
 
 import ast
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -32,13 +32,18 @@ def repeated(tree: ast.Module, value: Value) -> Iterator[Multiplied]:
                     yield from _multiplied("", times, value)
 
 
-def scaled(tree: ast.Module, value: Value) -> Iterator[Multiplied]:
-    """The sizes that a worker multiplies in place while it is made."""
-    for worker in (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)):
-        for body in _functions(worker, _called_at_start(worker).__contains__):
-            for statement in _followed(body, value):
-                if isinstance(statement, ast.AugAssign) and isinstance(statement.op, ast.Mult):
-                    yield from _multiplied(_key(statement.target) or "?", statement.value, value)
+def starts_of_workers(tree: ast.Module) -> list[list[ast.stmt]]:
+    """The bodies of what is called while a worker is made."""
+    workers = (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+    return [body for worker in workers for body in _functions(worker, _called_at_start(worker).__contains__)]
+
+
+def scaled(starts: Iterable[Sequence[ast.stmt]], value: Value) -> Iterator[Multiplied]:
+    """The sizes that workers multiply in place while they are made."""
+    for body in starts:
+        for statement in _followed(body, value):
+            if isinstance(statement, ast.AugAssign) and isinstance(statement.op, ast.Mult):
+                yield from _multiplied(_key(statement.target) or "?", statement.value, value)
 
 
 def _multiplied(target: str, expression: ast.expr, value: Value) -> Iterator[Multiplied]:

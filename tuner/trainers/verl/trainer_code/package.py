@@ -8,11 +8,11 @@ is parsed: parsing all files of a release takes a second, and the few that decid
 import ast
 import os
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tuner.file_state import FileState
 from tuner.files import is_there, note, read_bytes
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from tuner.trainers.verl.trainer_code.key_search import KeySearch
     from tuner.trainers.verl.trainer_code.requirements import Requirement
     from tuner.trainers.verl.trainer_code.sure_run import SureRun, ValueOf
+
+A = TypeVar("A")
 
 _TRAINER = "trainer"  # the folder of the package that holds the programs
 _MOST_OF_FILE = 4 * MIB
@@ -210,7 +212,7 @@ class TrainerCode:
         """The syntax tree of a file by its path; None of what is no Python."""
         from tuner.trainers.verl.trainer_code.statements import parsed  # few launches ask
 
-        return parsed(self._snapshot.files.texts[name])
+        return self.remembered(("tree", name), lambda: parsed(self._snapshot.files.texts[name]))
 
     def imports(self, program: str, folder: str) -> tuple[str, ...]:
         """The files with a folder in their path whose modules a program names; none where it is not here."""
@@ -247,7 +249,16 @@ class TrainerCode:
         """The fields of the dataclass of a name; None where they are not known for sure."""
         from tuner.trainers.verl.trainer_code.dataclass_fields import dataclass_fields  # few launches ask
 
-        return dataclass_fields(self._snapshot.files.texts, name)
+        texts = self._snapshot.files.texts
+        return self.remembered(("fields", name), lambda: dataclass_fields(texts, name))
+
+    def remembered(self, question: tuple[str, ...], find: Callable[[], A]) -> A:
+        """The answer to a question that the files alone decide, found once for one state of them."""
+        known = self._snapshot.remembered
+        if question not in known:
+            known[question] = find()
+        answer: A = known[question]
+        return answer
 
     def sure_run(self, program: str, value_of: "ValueOf") -> "SureRun":
         """What a program surely does: the keys that it reads without a default, the actors that it makes.
@@ -291,6 +302,7 @@ class _Snapshot:
         self.states = states
         self.files = PythonFiles(states, base)
         self.answers = KeptAnswers(folders, states)
+        self.remembered: dict[tuple[str, ...], Any] = {}  # of what only this process can keep
 
     @cached_property
     def keys(self) -> "KeySearch":
