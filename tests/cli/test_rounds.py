@@ -208,3 +208,15 @@ def test_a_log_tells_both() -> None:
     assert "2.25 rounds of 128 prompts" in " ".join(
         run("advise", "-", "--gpu", "h100-sxm", "--full", stdin=text).out.split()
     )
+
+
+@pytest.mark.parametrize(("prompts", "proposed"), [(16, "data.gen_batch_size=256"), (384, None)])
+def test_small_rounds_are_named_with_the_size_that_takes_the_least_time(
+    prompts: int, proposed: str | None
+) -> None:
+    """Yours to decide: what a step trains on is the same kind of groups, and other ones."""
+    report = advised(DAPO, f"data.gen_batch_size={prompts}")
+    overrides = [text for one in report["findings"] if one["code"] == "ROL031" for text in one["overrides"]]
+    assert overrides == ([] if proposed is None else [proposed])
+    block = report["combination"]
+    assert block is None or not any("gen_batch_size" in text for text in block["overrides"])

@@ -9,6 +9,7 @@ from tuner.trainers.verl.fields import sync as syncs
 from tuner.trainers.verl.fields.batching import ACTOR, BATCH, BATCHING, BatchRole, PassContext
 from tuner.trainers.verl.fields.context import ReleaseContext
 from tuner.trainers.verl.fields.engine import engine_fields
+from tuner.trainers.verl.fields.group_filter import GROUP_FILTER, sizes_rounds
 from tuner.trainers.verl.fields.head import HEAD, HeadContext
 from tuner.trainers.verl.fields.megatron import MEGATRON
 from tuner.trainers.verl.fields.reference import REFERENCE
@@ -37,6 +38,8 @@ def parts(source: ReleaseSettings, workload: Workload) -> Iterator[WorkloadPart]
         return
     context_of_batch = ReleaseContext(source=source)
     yield WorkloadPart(path=("batch",), fields=BATCH, context=context_of_batch, following=_OF_BATCH)
+    if workload.batch.group_filter is not None and sizes_rounds(source):
+        yield WorkloadPart(path=("batch", "group_filter"), fields=GROUP_FILTER, context=context_of_batch)
     yield WorkloadPart(path=("actor",), fields=ACTOR, context=ReleaseContext(source=source))
     yield WorkloadPart(path=(), fields=(REFERENCE,), context=ReleaseContext(source=source))
     yield from _passes(source, workload)

@@ -1,5 +1,7 @@
 """Reads how a job filters groups of responses, and what of them it keeps."""
 
+from tuner.trainers.fields import COUNT, Field, Plain
+from tuner.trainers.verl.fields.context import ReleaseContext
 from tuner.trainers.verl.group_filter import (
     OwnFilter,
     filters_in_vain,
@@ -19,6 +21,27 @@ def filters(source: ReleaseSettings) -> bool:
     if own_filter(source.settings) is not None:
         return True
     return source.flag("filter.enable") and not filters_in_vain(source.settings, source.version)
+
+
+def _replaces_groups(source: ReleaseSettings) -> bool:
+    """Whether groups are replaced one by one, in no rounds."""
+    return source.v1_trainer and source.settings.program is None and starts_ppo(source.settings.started)
+
+
+def sizes_rounds(source: ReleaseSettings) -> bool:
+    """Whether a key of its own says how many prompts a round of a filter has."""
+    return own_filter(source.settings) is None and not _replaces_groups(source)
+
+
+#: What proposals choose of a filter.
+GROUP_FILTER: tuple[Field[ReleaseContext], ...] = (
+    Plain(
+        "round_prompts",
+        "batch.generated_prompts",
+        COUNT,
+        lambda context: context.source.integer("batch.prompts", default=1),
+    ),
+)
 
 
 def read_group_filter(source: ReleaseSettings, batch: Batch) -> GroupFilter:
@@ -46,7 +69,7 @@ def read_group_filter(source: ReleaseSettings, batch: Batch) -> GroupFilter:
             sends_weights=not source.since(_SENT_ONCE_SINCE),
             once=once,
         )
-    if source.v1_trainer and settings.program is None and starts_ppo(settings.started):
+    if _replaces_groups(source):
         waits = source.text("v1_mode", default="sync") == "sync"
         written = source.integer("filter.at_once", default=1, minimum=-_ANY)  # verl refuses less than 1
         at_once = max(1, written)
