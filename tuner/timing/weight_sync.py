@@ -118,7 +118,7 @@ def tensor_seconds(workload: Workload) -> float:
     """What the host spends on every tensor, whatever its size: cutting, putting together, finding its place.
 
     As far as the card is not busy longer with gathering and loading them. Where a trainer waits until the
-    engine has loaded a bucket, neither side's card works meanwhile for the other's host.
+    engine has loaded a bucket, the host of one side and the card of the other do not work at the same time.
 
     Source: verl 0.7.1 ``workers/rollout/vllm_rollout/bucketed_weight_transfer.py`` (``receive_weights``
     answers, then loads), 0.8.0 to 0.9.1 there (loads, then answers).

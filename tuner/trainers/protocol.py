@@ -118,12 +118,7 @@ class Loaded(Protocol):
         """Whether the launch validates the model, or generates, and ends before its first update."""
 
     def validated_batch(self, batch: Batch, rows: int | None) -> Batch:
-        """The batch that a validation generates at a time, in place of a step's.
-
-        Args:
-            batch: of a step; it is the answer where nobody knows how many rows are validated.
-            rows: of the validation data; None where nobody says.
-        """
+        """The batch that a validation generates at a time, of so many rows of its data; a step's if None."""
 
     @property
     def generates_only(self) -> bool:
