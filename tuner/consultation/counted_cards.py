@@ -102,6 +102,17 @@ def premises_of_script(given: UserInput, premises: Premises, *, assumed: bool) -
     return premises if written is None else premises.with_those_of((("gpu", written.name),), written.place)
 
 
+def premises_with_number(given: UserInput, premises: Premises) -> Premises:
+    """The premises of a launch that leaves the number of its cards open, with the number that its script has.
+
+    Args:
+        given: what was read.
+        premises: what is said beside it, and no number of cards.
+    """
+    told = None if given.record else _number_told(given)
+    return premises if told is None else premises.with_those_of((("gpus_per_node", told[0]),), told[1])
+
+
 def _with_number(count: int, place: Location | None, remark: Remark) -> Remark:
     """What counts the cards and is not run, with how many the script asks for."""
     text = _("{remark}; {gpus} taken, by {place}")
