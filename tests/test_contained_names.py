@@ -127,18 +127,26 @@ def test_other_settings_are_offered_and_not_taken() -> None:
     assert "trainer.experiment_name speaks of one: --model Qwen3-8B" in answer.err
 
 
-def test_a_critic_is_offered_with_its_own_option() -> None:
+@pytest.mark.parametrize(
+    ("name", "offer"),
+    [
+        ("ppo-qwen3-8b", "trainer.experiment_name speaks of one: --critic-model Qwen3-8B"),
+        ("house", "give --critic-model NAME"),
+    ],
+)
+def test_a_critic_is_offered_with_its_own_option(name: str, offer: str) -> None:
     answer = run(
         "advise",
         *JOB,
         "algorithm.adv_estimator=gae",
         "critic.model.path=/models/mine",
-        "trainer.experiment_name=ppo-qwen3-8b",
+        f"trainer.experiment_name={name}",
         *("--model", "Qwen3-8B", "--gpu", "8xh100-sxm"),
     )
     assert answer.code == 2
     assert "critic.model.path" in answer.err
-    assert "trainer.experiment_name speaks of one: --critic-model Qwen3-8B" in answer.err
+    assert offer in answer.err
+    assert " --model " not in answer.err
 
 
 def test_an_open_model_names_its_variable(tmp_path: Path) -> None:

@@ -108,6 +108,11 @@ def find_gpu(name: str | None) -> Gpu:
     return local or replace(_named(_ASSUMED), name="assumed 80 GB GPU", evidence=Evidence.HEURISTIC)
 
 
+def profile_named(name: str) -> Gpu | None:
+    """The bundled GPU of a name, as :func:`find_gpu` takes it; None where no profile has it."""
+    return _find(name, shipped.profiles())
+
+
 def counted(text: str) -> tuple[int | None, str]:
     """The GPUs of one node and the name of the card in ``8xh100-sxm``; no number where none stands there."""
     match = _COUNTED.fullmatch(text.strip())

@@ -66,6 +66,11 @@ OWN_ROLLOUT = """class ActorRolloutRefWorker:
         elif self.config.rollout.name == "vllm_with_tool":
             rollout_class = vLLMRolloutWithTool
 """
+REGISTERED_ROLLOUT = """_ROLLOUT_REGISTRY = {
+    ("vllm", "sync"): "verl.workers.rollout.vllm_rollout.vLLMRollout",
+    ("vllm_house", "sync"): "house.rollout.HouseRollout",
+}
+"""
 NO_LEGACY = 'raise NotImplementedError("support legacy worker implementation")\n'
 
 
@@ -177,8 +182,22 @@ def test_a_rollout_that_the_copy_builds_on_an_engine_is_taken_for_it(repository:
     }
 
 
+def test_a_rollout_that_a_copy_registers_is_that_of_its_engine(repository: Path) -> None:
+    launch = LAUNCH.replace("rollout.name=vllm", "rollout.name=vllm_house")
+    write(repository, workers=REGISTERED_ROLLOUT, launch=launch)
+    answer = advice(repository)
+    assert answer["workload"]["rollout"]["engine"] == "vllm"
+    assert "actor_rollout_ref.rollout.name" in {part["key"] for part in answer["left_out"]}
+
+
 @pytest.mark.parametrize(
-    ("workers", "name"), [(TIMEOUT, "vllm_with_tool"), (OWN_ROLLOUT, "vllm_tools"), (OWN_ROLLOUT, "own")]
+    ("workers", "name"),
+    [
+        (TIMEOUT, "vllm_with_tool"),
+        (OWN_ROLLOUT, "vllm_tools"),
+        (OWN_ROLLOUT, "own"),
+        (REGISTERED_ROLLOUT, "vllm_tools"),
+    ],
 )
 def test_a_rollout_that_nobody_builds_is_refused(repository: Path, workers: str, name: str) -> None:
     write(repository, workers=workers, launch=LAUNCH.replace("rollout.name=vllm", f"rollout.name={name}"))

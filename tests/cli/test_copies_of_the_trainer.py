@@ -153,7 +153,17 @@ def test_a_package_without_a_trainer_refuses_nothing(repository: Path, names: tu
     assert answer["premises"]["missing_configuration"]["name"] == "ppo_trainer"
 
 
-def test_a_project_that_one_key_tells_is_borne_out_by_the_code(repository: Path) -> None:
+@pytest.mark.parametrize(
+    ("generated", "borne_out"),
+    [
+        ("manager = LLMGenerationManager(tokenizer)", True),
+        ("from search_r1.llm_agent import generation", True),
+        ("manager = HouseAgent(tokenizer)  # in place of LLMGenerationManager", False),
+    ],
+)
+def test_a_project_that_keys_tell_is_borne_out_by_what_generates(
+    repository: Path, generated: str, borne_out: bool
+) -> None:
     (repository / "run.sh").write_text(LAUNCH.replace("temperature=0", "temperature=1") + " +max_turns=4")
 
     def project() -> bool:
@@ -161,9 +171,9 @@ def test_a_project_that_one_key_tells_is_borne_out_by_the_code(repository: Path)
 
     assert not project()
     (repository / "verl" / "trainer" / "house.py").write_text(
-        "retriever, do_search, max_turns, data.max_start_length, data.max_obs_length\n"
+        f"retriever, do_search, max_turns, data.max_start_length, data.max_obs_length\n{generated}\n"
     )
-    assert project()
+    assert project() is borne_out
 
 
 @pytest.mark.parametrize(
@@ -421,7 +431,7 @@ def test_what_a_copy_of_a_project_reads_beyond_it_is_named(repository: Path) -> 
     (config / "ppo_trainer.yaml").write_text(yaml.safe_dump(own))
     (repository / "verl" / "trainer" / "main_ppo.py").write_text(
         "read(config.max_turns, config.retriever, config.do_search, data.max_start_length)\n"
-        "read(data.max_obs_length)\n"
+        "LLMGenerationManager(data.max_obs_length)\n"
     )
     (repository / "verl" / "workers" / "fsdp_workers.py").write_text(
         'every = optim_config.get("switch_block_every", 100)\n'

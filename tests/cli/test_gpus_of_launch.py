@@ -222,3 +222,19 @@ def test_two_scripts_are_compared_on_the_cards_that_they_ask_for(tmp_path: Path)
     told = run("diff", str(tmp_path / "a.sh"), str(tmp_path / "b.sh"), "--verl-version", "0.4.1").out
     assert "4 x l40s" in " ".join(told.split())
     assert "4 x h100-sxm" in " ".join(told.split())
+
+
+@pytest.mark.parametrize("comment", ["#SBATCH --gres=gpu:h100:4", "# 4xH100"])
+@pytest.mark.parametrize(
+    "script",
+    [
+        f'N="$(( $(echo $SLURM_JOB_GPUS | grep -o , | wc -l) + 1 ))"\n{PPO} trainer.n_gpus_per_node=$N\n',
+        f"{USAGE}torchrun --nproc_per_node=$n {SFT} $@\n",
+    ],
+)
+def test_a_number_that_stays_open_is_the_one_that_the_script_has(
+    comment: str, script: str, tmp_path: Path
+) -> None:
+    answer = of_slurm(tmp_path, comment, script)
+    assert gpus(answer) == (4, f"{tmp_path / 'job.sh'}:2")
+    assert gpus(of_slurm(tmp_path, comment, script, "--gpus-per-node", "2"))[0] == 2

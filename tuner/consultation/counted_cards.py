@@ -1,11 +1,12 @@
 """A launch script that counts the cards of its machine, where nobody says how many that has.
 
-What the script itself asks Slurm for says it, else a number is assumed.
+What the script itself asks Slurm for says it, else what people wrote down, else a number is assumed.
 """
 
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -17,6 +18,9 @@ from tuner.inputs.machine import TargetMachine, read_for
 from tuner.inputs.slurm import slurm_gpus
 from tuner.inputs.user_input import Remark, UserInput
 from tuner.language import _
+
+if TYPE_CHECKING:
+    from tuner.consultation.written_cards import WrittenCard
 
 ASSUMED_PER_NODE = 8  # as verl's own default has it
 _PER_NODE = "--nproc_per_node"  # of torchrun, which is no argument of the trainer
@@ -39,9 +43,7 @@ def read_for_node(machine: TargetMachine, read: Callable[[], UserInput]) -> User
         given = read()
     if machine.per_node is not None or not (given.unsettled or _is_number_open(given)):
         return given
-    asked = slurm_gpus(given.text)
-    count = None if asked is None else asked.per_node
-    place = None if asked is None else Location(source=given.source, line=asked.line)
+    count, place = _number_told(given) or (None, None)
     with suppress(InputError), read_for(replace(machine, per_node=count or ASSUMED_PER_NODE)):
         counted = read()
         still_open = {argument.key for argument in counted.unsettled}
@@ -60,22 +62,55 @@ def _is_number_open(given: UserInput) -> bool:
     return given.processes is not None and given.processes.open_per_node is not None
 
 
+def _number_told(given: UserInput) -> tuple[int, Location] | None:
+    """How many cards a node has, where the script asks Slurm for them or somebody wrote them down."""
+    asked = slurm_gpus(given.text)
+    if asked is not None:
+        place = Location(source=given.source, line=asked.line)
+        return None if asked.per_node is None else (asked.per_node, place)
+    written = _written(given)
+    return None if written is None or written.per_node is None else (written.per_node, written.place)
+
+
+def _written(given: UserInput) -> "WrittenCard | None":
+    """The card that somebody wrote down for a script."""
+    if not given.text or not given.program:
+        return None
+    from tuner.consultation.written_cards import written_card  # few scripts leave it to that
+
+    return written_card(given)
+
+
 def premises_of_script(given: UserInput, premises: Premises, *, assumed: bool) -> Premises:
-    """The premises with the card that a script asks Slurm for, where nothing else tells one.
+    """The premises with the card that a script asks Slurm for or that is written down, where no other tells.
 
     Args:
         given: what was read.
         premises: what is said beside it.
         assumed: whether the card is, with these.
     """
-    asked = slurm_gpus(given.text) if assumed and premises.gpu_memory is None and not given.record else None
-    if asked is None or not asked.name:
+    if not assumed or premises.gpu_memory is not None or given.record:
         return premises
-    with suppress(InputError):  # a cluster has names of its own, which may tell no card
-        find_gpu(asked.name)
-        place = Location(source=given.source, line=asked.line)
-        return premises.with_those_of((("gpu", asked.name),), place)
-    return premises
+    asked = slurm_gpus(given.text)
+    if asked is not None and asked.name:
+        with suppress(InputError):  # a cluster has names of its own, which may tell no card
+            find_gpu(asked.name)
+            place = Location(source=given.source, line=asked.line)
+            return premises.with_those_of((("gpu", asked.name),), place)
+        return premises
+    written = _written(given)
+    return premises if written is None else premises.with_those_of((("gpu", written.name),), written.place)
+
+
+def premises_with_number(given: UserInput, premises: Premises) -> Premises:
+    """The premises of a launch that leaves the number of its cards open, with the number that its script has.
+
+    Args:
+        given: what was read.
+        premises: what is said beside it, and no number of cards.
+    """
+    told = None if given.record else _number_told(given)
+    return premises if told is None else premises.with_those_of((("gpus_per_node", told[0]),), told[1])
 
 
 def _with_number(count: int, place: Location | None, remark: Remark) -> Remark:

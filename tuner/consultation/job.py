@@ -12,6 +12,7 @@ from tuner.consultation.bounds import expect_possible
 from tuner.consultation.circumstances import Circumstances
 from tuner.consultation.cluster import ChosenGpu, card_of_device, choose_cluster, open_number
 from tuner.consultation.configuration_reading import ConfigurationReading
+from tuner.consultation.counted_cards import premises_with_number
 from tuner.consultation.models import Models
 from tuner.consultation.premises import Premises
 from tuner.errors import TunerError
@@ -151,10 +152,14 @@ def read_job(
         release = replace(release, unbundled=None)  # what it does is read from it
     given = _with_remarks(given, configuration, loaded)
     card = card_of_device(loaded, premises, card)
-    circumstances, model_reason, gpus_reason = _circumstances(
-        given, premises, loaded, card, configuration.processes_per_node, zero_advantage_ratio
-    )
+    launched = configuration.processes_per_node
     counting = _counting(given, premises, card, configuration, loaded)
+    if counting is not None or open_number(premises, card, launched, given.processes) is not None:
+        premises = premises_with_number(given, premises)
+        counting = None if premises.gpus_per_node else counting
+    circumstances, model_reason, gpus_reason = _circumstances(
+        given, premises, loaded, card, launched, zero_advantage_ratio
+    )
     if counting is not None:
         from tuner.consultation.startable_gpus import on_number_that_starts  # few launches leave it open
 

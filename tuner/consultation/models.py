@@ -196,7 +196,10 @@ class Models(Struct, frozen=True):
             origin = self._settings.origin(key)
             message = f"{error.location}: {error.message}" if error.location is not None else error.message
             place = origin.location if origin is not None else None
-            hint = self._offer(critic=key == self.loaded.critic_model_key) or error.hint
+            critic = key == self.loaded.critic_model_key
+            hint = self._offer(critic=critic) or error.hint
+            if critic and hint:
+                hint = hint.replace(" --model ", " --critic-model ")
             raise InputError(
                 message, location=place, key=self._settings.as_reader_takes_it(key) or key, hint=hint
             ) from None

@@ -177,7 +177,10 @@ def launched(file: Path, script: "Script", words: Sequence[str], number: int | N
         unsettled=tuple(unsettled),
         open_paths=tuple(_open_paths(launch)),
         remarks=_remarks(script),
-        not_followed=not_followed(script, launch, open_arguments, alternatives),
+        not_followed=(
+            *_not_run(file, script, launch),
+            *not_followed(script, launch, open_arguments, alternatives),
+        ),
         alternatives=alternatives,
         machine=target_machine(),
         lost=tuple(replace(lost, text=_repeated(lost.text)) for lost in script.lost),
@@ -310,6 +313,18 @@ def _argument_text(field: "Field") -> str:
             piece if isinstance(piece, str) else f"${piece.name or _UNKNOWN}" for piece in field.text.pieces
         )
     )
+
+
+def _not_run(file: Path, script: "Script", launch: "Launch") -> Iterator[Remark]:
+    """A remark on a launch that bash does not come to run: it stands in a command without an end."""
+    unclosed, place = script.unclosed, launch.location
+    if unclosed is None or place.source != str(file) or (place.line or 0) < unclosed.line:
+        return
+    text = _(
+        "bash does not run the launch: what begins here has no {end}, and it stops at the end of the file"
+    )
+    location = Location(source=str(file), line=unclosed.line)
+    yield Remark(text=text.format(end=unclosed.end), location=location)
 
 
 def _remarks(script: "Script") -> tuple[Remark, ...]:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace as replaced
 from functools import lru_cache, partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -31,6 +32,9 @@ from tuner.inputs.started_instead import StartedInstead, started_instead
 from tuner.inputs.user_input import LostOverride
 from tuner.language import _, chosen
 from tuner.units import KIB
+
+if TYPE_CHECKING:
+    from tuner.inputs.shell.unclosed import Unclosed
 
 _OVERRIDE = re.compile(r"(?:\+{0,2}[A-Za-z_][\w/@]*(?:\.[\w@/-]+)+=|~[A-Za-z_][\w/@]*(?:\.[\w@/-]+)+(?:=|$))")
 _PLAIN_OVERRIDE = re.compile(r"[a-z_][a-z0-9_]*=")  # of a key without sections
@@ -59,6 +63,7 @@ class Script(Struct, frozen=True, kw_only=True):
     paths: tuple[ExecutionPath, ...] = ()  # that it goes where a test ends otherwise
     forced: tuple[UndecidedPart, ...] = ()  # tests that are taken to end as they have to for a launch
     placeholders: tuple[Unknown, ...] = ()  # unquoted, at which bash itself stops
+    unclosed: "Unclosed | None" = None  # a command without an end, before which bash stops
     arguments: ScriptArguments = ScriptArguments()  # that it takes
     instead: tuple[StartedInstead, ...] = ()  # what it starts where it has no launch
     writers: tuple[Launch, ...] = ()  # programs that write the configuration which a launch reads
@@ -91,7 +96,11 @@ def read_script(path: Path, content: bytes, arguments: Sequence[str]) -> Script:
             return reading.files.setdefault(name, _named_file(path, name))
 
         script = _read(path, content, arguments, find)
-        reading.script = replace(script, placeholders=tuple(_placeholders(str(path), content)))
+        reading.script = replace(
+            script,
+            placeholders=tuple(_placeholders(str(path), content)),
+            unclosed=_unclosed(parse_to_follow(str(path), content)) if script.launches else None,
+        )
     return reading.script
 
 
@@ -145,6 +154,15 @@ def _read(path: Path, content: bytes, arguments: Sequence[str], find: _Find) -> 
     except InputError:  # it goes on and on with them
         pass
     return as_typed
+
+
+def _unclosed(source: Source) -> "Unclosed | None":
+    """The first command of a script that surely has no end."""
+    if not source.root.has_error:
+        return None
+    from tuner.inputs.shell.unclosed import unclosed  # of few scripts
+
+    return unclosed(source)
 
 
 def _placeholders(file: str, content: bytes) -> Iterator[Unknown]:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tuner.trainers.verl.trainer_code.package import TrainerCode
 
 _SHARED = ("fork", "translate")  # modules that are no project
+_TRAINER = "/trainer/"  # the folder of a copy's trainers
 
 
 @cache
@@ -61,12 +62,19 @@ def is_told_by_launch(fork: Fork, program: str, config_name: str | None) -> bool
 
 
 def is_borne_out(fork: Fork, code: "TrainerCode") -> bool:
-    """Whether a copy of the trainer names at least half of the keys that tell a project.
+    """Whether a copy of the trainer names at least half of a project's keys, and generates as that does.
 
-    Other projects have taken over one or the other.
+    Other projects have taken over one or the other, or all of them with a loop of their own.
     """
     words = {tell.rpartition(".")[2] for tell in fork.tells}
-    return 2 * sum(map(code.names, words)) >= len(words)
+    return 2 * sum(map(code.names, words)) >= len(words) and _generates_alike(fork, code)
+
+
+def _generates_alike(fork: Fork, code: "TrainerCode") -> bool:
+    """Whether a copy's trainer makes what a project generates with, or takes it from that one's package."""
+    if not fork.generator or code.has_statement(fork.generator, _TRAINER):
+        return True
+    return bool(fork.package) and code.imports_package(fork.package, file=_TRAINER)
 
 
 def _projects_of(path: Path) -> set[str]:

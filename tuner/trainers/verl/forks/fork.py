@@ -32,6 +32,8 @@ class Fork(Struct, frozen=True, kw_only=True):
     refines: str = ""  # the name of another project that it is a copy of, told from it by keys alone
     tells: tuple[str, ...] = ()  # keys or sections that verl lacks, which tell it where no program does
     tree: Tree = {}  # what its configuration lays on that of the release, its own keys among it
+    generator: str = ""  # the class that its trainer generates with: a copy without it is another project
+    package: str = ""  # of its own, which a copy of its trainer may import in place of that class
     lacks: tuple[str, ...] = ()  # keys of the release that its configuration and its code have not
     statements: tuple[
         str, ...

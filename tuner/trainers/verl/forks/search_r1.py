@@ -64,6 +64,8 @@ FORK = Fork(
         "algorithm.no_think_rl",
         "algorithm.state_masking",
     ),
+    generator="LLMGenerationManager",
+    package="search_r1",
     lacks=(
         "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu",
         "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu",

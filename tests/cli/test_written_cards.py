@@ -1,0 +1,97 @@
+"""The card that the comments of a launch script name, or the README beside it, where nothing else does."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.runner import run
+
+PPO = (
+    "python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo "
+    "actor_rollout_ref.model.path=Qwen/Qwen2.5-0.5B-Instruct actor_rollout_ref.rollout.name=vllm "
+    "actor_rollout_ref.actor.use_dynamic_bsz=True"
+)
+COUNTS = f"N=$(nvidia-smi -L | wc -l)\n{PPO} trainer.n_gpus_per_node=$N\n"
+SETS = f"{PPO} trainer.n_gpus_per_node=2\n"
+
+
+def advised(folder: Path, comments: str, script: str = SETS, readme: str = "", *options: str) -> Any:
+    """The card, the number of cards, and why this card."""
+    file = folder / "run.sh"
+    file.write_text(f"#!/bin/bash\n{comments}\n{script}")
+    if readme:
+        (folder / "README.md").write_text(readme)
+    result = run("advise", str(file), "-f", "json", "--verl-version", "0.4.1", *options)
+    assert result.code == 0, result.err
+    answer = json.loads(result.out)
+    cluster, premises = answer["workload"]["cluster"], answer["premises"]
+    return cluster["gpu"]["name"], cluster["gpus_per_node"], premises["gpu_reason"]
+
+
+@pytest.mark.parametrize(
+    ("comments", "line", "card", "number"),
+    [
+        ("# 8xH100 colocated, FSDP", 2, "h100-sxm", 8),
+        ("# for 2 nodes\n#   - 3 x RTX 5090 (32 GB)", 3, "rtx-5090", 3),
+        ("# GPU: 4\u00d7 NVIDIA A100 (40GB)", 2, "a100-sxm-40g", 4),
+        ("# 4*L40S-48GB\n# the L40S has no NVLink", 2, "l40s", 4),
+        ("# 16x H20s in all", 2, "h20-sxm", 8),  # that is no number of one machine
+        ("# 4x4090", 2, "rtx-4090", 4),
+    ],
+)
+def test_a_card_that_comments_count_is_the_premise(
+    comments: str, line: int, card: str, number: int, tmp_path: Path
+) -> None:
+    name, count, reason = advised(tmp_path, comments, COUNTS)
+    assert (name, count) == (card, number)
+    assert f"{tmp_path / 'run.sh'}:{line}" in reason
+    assert advised(tmp_path, comments)[:2] == (card, 2)  # a number that the script sets stays
+    assert advised(tmp_path, comments, SETS, "", "--gpu", "h200-sxm")[0] == "h200-sxm"
+
+
+@pytest.mark.parametrize(
+    "comments",
+    [
+        "# 8xH100, evaluated on them by others",
+        "# at least 8xH100",
+        "# 8xH100 or 8xA100",
+        "# 8xH100\n# set it lower on an A100",
+        "# lower this on an H100",
+        "# 3x RTX 4080 SUPER (32GB each)",  # no profile has it
+        "# 2x RTX 4090 Ti",
+        "# 2x RTX 4090 (48 GB)",  # not the card that is known by this name
+        "# 8xH100s1",
+        "echo 8xH100  # 8xH100",
+    ],
+)
+def test_a_card_that_is_not_surely_meant_stays_assumed(comments: str, tmp_path: Path) -> None:
+    assert advised(tmp_path, comments)[2] == "assumed"
+
+
+def test_a_card_that_slurm_is_asked_for_stands_before_a_comment(tmp_path: Path) -> None:
+    comments = "#SBATCH --gres=gpu:L40S:4\n# 8xH100"
+    assert advised(tmp_path, comments, COUNTS)[:2] == ("l40s", 4)
+
+
+@pytest.mark.parametrize(
+    ("readme", "named"),
+    [
+        ("# House\n\n- **Hardware**: 8x NVIDIA H200\n", True),
+        ("- 8x H200\n\n```\nsbatch --gres=gpu:h200:8\n```\n", True),
+        ("- 8x H200\n- the H20 is slower\n", False),
+        ("```\n8x H200\n```\n", False),
+        ("| 8x H200 | 3 h |\n", False),
+        ("Results on 8x H200 are below.\n", False),
+        ("[a post](https://example.org/8x-h200)\n", False),
+    ],
+)
+def test_the_readme_beside_the_script_names_the_card(readme: str, named: bool, tmp_path: Path) -> None:
+    name, number, reason = advised(tmp_path, "# a launch", SETS, readme)
+    assert (name == "h200-sxm") is named
+    assert number == 2
+    assert ("README.md:" in reason) is named
+    if named:  # what the script itself says of a card stands before it
+        assert advised(tmp_path, "# 2xH100", SETS, readme)[0] == "h100-sxm"
+        assert advised(tmp_path, "# slow on an H100", SETS, readme)[2] == "assumed"

@@ -1,0 +1,158 @@
+"""The card that people write down for a launch: in the comments of its script, or in the README beside it.
+
+Both also speak of other cards: of those that others have measured on, or that a reader may have. So a card
+counts only with its number in front of it, ``8xH100``, and where nothing else that is written names another.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from msgspec import Struct
+
+from tuner.errors import InputError, Location
+from tuner.files import is_there, read_bytes
+from tuner.gpus import profile_named
+from tuner.hardware import Gpu
+from tuner.inputs.user_input import UserInput
+from tuner.units import GIB, MIB
+
+_READMES = ("README.md", "README.rst", "README.txt", "README")
+_MOST_BYTES = MIB
+_MOST_OF_ONE_NODE = 8  # a number above is that of the whole job
+_LONGEST_NAME = 4  # words: RTX 6000 Ada 48GB
+_LIKE = 0.1  # share by which the memory that is written and the driver's may differ
+
+_COMMENT = re.compile(r"\s*#(?!!|SBATCH\b)(.*)")
+_LINK = re.compile(r"\]\([^)\s]*\)|<?\bhttps?://\S+")
+_FENCE = re.compile(r"\s*(?:```|~~~)")
+_TIMES = re.compile(r"(?<![\w.])(\d{1,3})\s*[x\u00d7*]\s*(?=[A-Za-z]|\d{4}\b)", re.IGNORECASE)
+_WORD = re.compile(r"\d+x\b|[A-Za-z0-9]+")
+_MEMORY = re.compile(r"(\d{1,3}) ?Gi?B?\b", re.IGNORECASE)
+_MAKERS = frozenset({"nvidia", "geforce", "tesla", "amd", "instinct", "huawei"})
+_MODEL = re.compile(r"(?:rtx|gtx)|[a-z]{1,4}\d{1,3}[a-z]{0,2}|\d{4}d?|\d{3}[a-z]", re.IGNORECASE)
+_OTHER_CARD = frozenset({"ti", "super", "d", "laptop", "mobile", "mobil", "pcie", "nvl", "mig", "max", "ada"})
+#: What is said of others' runs, of a choice, or of the least that would do.
+_DOUBT = re.compile(
+    r"evaluat|inference|benchmark|result|report|baseline|measur|throughput|paper|recommend|minim|at least"
+    r"|or more|e\.g\.|for example|such as|instead|\b(?:if|when|unless|or|not|without|than|vs)\b",
+    re.IGNORECASE,
+)
+
+
+class WrittenCard(Struct, frozen=True, kw_only=True):
+    """A card that a text names, and where."""
+
+    name: str  # of its profile
+    per_node: int | None  # of a number that one machine can have
+    place: Location
+
+
+class _Line(Struct, frozen=True):
+    """A line that may name a card."""
+
+    number: int
+    text: str
+    counts: bool  # else it only speaks against another card
+
+
+class _Mention(Struct, frozen=True):
+    """A card in a line, with what stands in front of it."""
+
+    gpu: Gpu
+    count: int | None
+    line: int
+
+
+def written_card(given: UserInput) -> WrittenCard | None:
+    """The card of a script's comments, else of the README beside it; None where none is surely meant.
+
+    Args:
+        given: a launch that was read from a text.
+    """
+    if given.source.lower().endswith((".yaml", ".yml", ".json")):
+        return None
+    told = _only_card(_comments(given.text), given.source)
+    if told is not None or not given.folder or any(True for _ in _mentions(_comments(given.text))):
+        return told
+    file = next((file for name in _READMES if is_there(file := Path(given.folder, name), Path.is_file)), None)
+    if file is None:
+        return None
+    try:
+        text = read_bytes(file, most=_MOST_BYTES).decode("utf-8", "replace")
+    except InputError:  # larger than anybody writes one
+        return None
+    return _only_card(_prose(text), _name_beside(given.source, file))
+
+
+def _name_beside(source: str, file: Path) -> str:
+    """The name of a file beside the script, as the script itself was named."""
+    return str(Path(source).parent / file.name)
+
+
+def _only_card(lines: Iterable[_Line], source: str) -> WrittenCard | None:
+    """The card that some line counts, where no line names another one."""
+    mentions = list(_mentions(lines))
+    counted = next((one for one in mentions if one.count is not None), None)
+    if counted is None or any(one.gpu.name != counted.gpu.name for one in mentions):
+        return None
+    numbers = {one.count for one in mentions if one.count is not None}
+    per_node = counted.count if len(numbers) == 1 and (counted.count or 0) <= _MOST_OF_ONE_NODE else None
+    place = Location(source=source, line=counted.line)
+    return WrittenCard(name=counted.gpu.name, per_node=per_node, place=place)
+
+
+def _comments(text: str) -> Iterator[_Line]:
+    """The comments that have a line of their own."""
+    for number, line in enumerate(text.splitlines(), start=1):
+        comment = _COMMENT.match(line)
+        if comment is not None:
+            yield _Line(number, comment[1], _DOUBT.search(comment[1]) is None)
+
+
+def _prose(text: str) -> Iterator[_Line]:
+    """The lines of a README; those of tables and of code only speak against a card."""
+    fenced = False
+    for number, line in enumerate(text.splitlines(), start=1):
+        if _FENCE.match(line):
+            fenced = not fenced
+            continue
+        line = _LINK.sub("] ", line)
+        told = not fenced and not line.lstrip().startswith("|") and not line.startswith(("    ", "\t"))
+        yield _Line(number, line, told and _DOUBT.search(line) is None)
+
+
+def _mentions(lines: Iterable[_Line]) -> Iterator[_Mention]:
+    """Every card that lines name, with its number where that counts."""
+    for line in lines:
+        words = _WORD.findall(_MEMORY.sub(r"\1GB", _TIMES.sub(r" \1x ", line.text)))
+        place = 0
+        while place < len(words):
+            gpu, taken = _card_at(words[place : place + _LONGEST_NAME + 1])
+            if gpu is not None:
+                yield _Mention(gpu, _count_before(words[:place]) if line.counts else None, line.number)
+            place += taken
+
+
+def _card_at(words: list[str]) -> tuple[Gpu | None, int]:
+    """The card whose name begins a list of words, and how many of them it takes: the longest name."""
+    if not _MODEL.fullmatch(words[0]):
+        return None, 1
+    for taken in range(min(_LONGEST_NAME, len(words)), 0, -1):
+        gpu = profile_named("-".join(words[:taken])) or profile_named(
+            "-".join(words[:taken]).removesuffix("s")
+        )
+        if gpu is None:
+            continue
+        behind = words[taken] if taken < len(words) else ""
+        memory = _MEMORY.fullmatch(behind)
+        known = abs(int(memory[1]) * GIB - gpu.memory_bytes) <= _LIKE * gpu.memory_bytes if memory else True
+        return (gpu if known and behind.lower() not in _OTHER_CARD else None), taken
+    return None, 1
+
+
+def _count_before(words: list[str]) -> int | None:
+    """The number in front of a card: ``8x``, with the maker between them or not."""
+    named = [word for word in words if word.lower() not in _MAKERS]
+    last = named[-1] if named else ""
+    return int(last[:-1]) if last.endswith("x") and last[:-1].isdecimal() and int(last[:-1]) else None
