@@ -53,6 +53,31 @@ def test_what_the_copy_does_not_refuse_is_left_to_the_full_answer(repository: Pa
     assert "CFG118" in run(*asked, "--full").out
 
 
+EXCHANGES = """def all_to_all_tensor(local_input, scatter_dim, gather_dim, group):
+    world_size = dist.get_world_size(group)
+    input_list = [t.contiguous() for t in torch.tensor_split(local_input, world_size, scatter_dim)]
+    output_list = [torch.empty_like(input_list[0]) for _ in range(world_size)]
+    dist.all_to_all(output_list, input_list, group=group)
+    return torch.cat(output_list, dim=gather_dim)
+"""
+
+
+def test_heads_that_do_not_divide_fail_in_the_exchange_of_a_copy_that_asserts_nothing(
+    repository: Path,
+) -> None:
+    """8 ranks share 28 heads of attention as 4, 4, 4, 4, 3, 3, 3 and 3, and all receive 4."""
+    sequence_parallel = "actor_rollout_ref.actor.ulysses_sequence_parallel_size=8"
+    (repository / "run.sh").write_text(f"{LAUNCH} {sequence_parallel}")
+    (repository / "verl" / "ulysses.py").write_text(EXCHANGES)
+    finding = next(item for item in advice(repository)["findings"] if item["code"] == "CFG115")
+    assert finding["severity"] == "error"
+    assert finding["message"].endswith("fails in the first step; legal sizes are 1, 2, 4")
+    assert any(note.startswith("It stops at verl/ulysses.py:") for note in finding["notes"])
+    assert finding["overrides"] == ["actor_rollout_ref.actor.ulysses_sequence_parallel_size=4"]
+    told = run("advise", str(repository / "run.sh"), "--gpu", "h100-sxm").out
+    assert told.startswith("WILL NOT START  refused by CFG115")
+
+
 def test_what_the_copy_refuses_is_refused_with_its_line(repository: Path) -> None:
     (repository / "verl" / "trainer" / "house.py").write_text(REFUSES)
     answer = advice(repository)
