@@ -53,6 +53,27 @@ def test_what_the_copy_does_not_refuse_is_left_to_the_full_answer(repository: Pa
     assert "CFG118" in run(*asked, "--full").out
 
 
+BUILDS_REFERENCE = """class ActorRolloutRefWorker:
+    def init_model(self):
+        ref_model_path = self.config.ref.model.get("path", self.config.model.path)
+        self.ref_module_fsdp = self._build_model_optimizer(model_path=ref_model_path)
+"""
+
+
+@pytest.mark.parametrize(("kl", "left_out"), [(False, False), (True, True)])
+def test_a_path_of_the_reference_is_none_that_the_copy_adds(
+    repository: Path, kl: bool, left_out: bool
+) -> None:
+    (repository / "verl" / "workers" / "fsdp_workers.py").write_text(BUILDS_REFERENCE)
+    (repository / "verl" / "trainer" / "main_ppo.py").write_text("def run_ppo(config):\n    pass\n")
+    path = "+actor_rollout_ref.ref.model.path=Qwen/Qwen2.5-3B-Instruct"
+    (repository / "run.sh").write_text(f"{LAUNCH} {path} actor_rollout_ref.actor.use_kl_loss={kl}")
+    told = run("advise", str(repository / "run.sh"), "--gpu", "h100-sxm", "--verl-version", "0.6.0").out
+    assert "the models of" not in told
+    assert ("another reference" in told) is left_out
+    assert ("ref.model.path" in told) is left_out
+
+
 EXCHANGES = """def all_to_all_tensor(local_input, scatter_dim, gather_dim, group):
     world_size = dist.get_world_size(group)
     input_list = [t.contiguous() for t in torch.tensor_split(local_input, world_size, scatter_dim)]
