@@ -53,6 +53,52 @@ def test_what_the_copy_does_not_refuse_is_left_to_the_full_answer(repository: Pa
     assert "CFG118" in run(*asked, "--full").out
 
 
+BUILDS_REFERENCE = """class ActorRolloutRefWorker:
+    def init_model(self):
+        ref_model_path = self.config.ref.model.get("path", self.config.model.path)
+        self.ref_module_fsdp = self._build_model_optimizer(model_path=ref_model_path)
+"""
+
+
+@pytest.mark.parametrize(("kl", "left_out"), [(False, False), (True, True)])
+def test_a_path_of_the_reference_is_none_that_the_copy_adds(
+    repository: Path, kl: bool, left_out: bool
+) -> None:
+    (repository / "verl" / "workers" / "fsdp_workers.py").write_text(BUILDS_REFERENCE)
+    (repository / "verl" / "trainer" / "main_ppo.py").write_text("def run_ppo(config):\n    pass\n")
+    path = "+actor_rollout_ref.ref.model.path=Qwen/Qwen2.5-3B-Instruct"
+    (repository / "run.sh").write_text(f"{LAUNCH} {path} actor_rollout_ref.actor.use_kl_loss={kl}")
+    told = run("advise", str(repository / "run.sh"), "--gpu", "h100-sxm", "--verl-version", "0.6.0").out
+    assert "the models of" not in told
+    assert ("another reference" in told) is left_out
+    assert ("ref.model.path" in told) is left_out
+
+
+EXCHANGES = """def all_to_all_tensor(local_input, scatter_dim, gather_dim, group):
+    world_size = dist.get_world_size(group)
+    input_list = [t.contiguous() for t in torch.tensor_split(local_input, world_size, scatter_dim)]
+    output_list = [torch.empty_like(input_list[0]) for _ in range(world_size)]
+    dist.all_to_all(output_list, input_list, group=group)
+    return torch.cat(output_list, dim=gather_dim)
+"""
+
+
+def test_heads_that_do_not_divide_fail_in_the_exchange_of_a_copy_that_asserts_nothing(
+    repository: Path,
+) -> None:
+    """8 ranks share 28 heads of attention as 4, 4, 4, 4, 3, 3, 3 and 3, and all receive 4."""
+    sequence_parallel = "actor_rollout_ref.actor.ulysses_sequence_parallel_size=8"
+    (repository / "run.sh").write_text(f"{LAUNCH} {sequence_parallel}")
+    (repository / "verl" / "ulysses.py").write_text(EXCHANGES)
+    finding = next(item for item in advice(repository)["findings"] if item["code"] == "CFG115")
+    assert finding["severity"] == "error"
+    assert finding["message"].endswith("fails in the first step; legal sizes are 1, 2, 4")
+    assert any(note.startswith("It stops at verl/ulysses.py:") for note in finding["notes"])
+    assert finding["overrides"] == ["actor_rollout_ref.actor.ulysses_sequence_parallel_size=4"]
+    told = run("advise", str(repository / "run.sh"), "--gpu", "h100-sxm").out
+    assert told.startswith("WILL NOT START  refused by CFG115")
+
+
 def test_what_the_copy_refuses_is_refused_with_its_line(repository: Path) -> None:
     (repository / "verl" / "trainer" / "house.py").write_text(REFUSES)
     answer = advice(repository)

@@ -95,6 +95,26 @@ def test_a_ray_of_its_own_that_sees_too_few_gpus_stops_the_job(shown: str, tmp_p
     assert refusals(tmp_path, f"{shown}{ASKING}\n") == ["trainer.n_gpus_per_node=2"]
 
 
+@pytest.mark.parametrize(("batch", "mini_batch", "tensor"), [(512, 448, 1), (448, 4, 1), (448, 448, 2)])
+def test_as_many_gpus_as_are_shown_are_offered_where_the_job_starts_on_them(
+    batch: int, mini_batch: int, tensor: int, tmp_path: Path
+) -> None:
+    """Seven do not divide 512 sequences, are more than a mini-batch of 4, and are no whole engines of 2."""
+
+    def job(batch: int, mini_batch: int, tensor: int) -> str:
+        return (
+            f"export CUDA_VISIBLE_DEVICES=1,2,3,4,5,6,7\n{PPO} trainer.n_gpus_per_node=8 "
+            f"data.train_batch_size={batch} actor_rollout_ref.actor.ppo_mini_batch_size={mini_batch} "
+            f"actor_rollout_ref.rollout.tensor_model_parallel_size={tensor}\n"
+        )
+
+    script = job(batch, mini_batch, tensor)
+    (refusal,) = (one for one in advised(tmp_path, script)["findings"] if one["code"] == "CFG201")
+    assert refusal["overrides"] == []
+    assert "Show 8 devices by CUDA_VISIBLE_DEVICES." in refusal["notes"]
+    assert refusals(tmp_path, job(448, 448, 1)) == ["trainer.n_gpus_per_node=7"]
+
+
 @pytest.mark.parametrize(
     "script",
     [

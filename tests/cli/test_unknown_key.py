@@ -46,6 +46,17 @@ def test_the_value_is_moved_to_the_nearest_key(config: Path) -> None:
     assert finding(config, UNSET, ADDED, *moved["overrides"]) == {}
 
 
+@pytest.mark.parametrize(("version", "severity"), [("0.5.0", None), ("0.6.0", "error"), ("0.6.1", "error")])
+@pytest.mark.parametrize("section", ["actor", "rollout", "model"])
+def test_the_workers_make_dataclasses_of_sections_from_0_6_0_on(
+    config: Path, section: str, version: str, severity: str | None
+) -> None:
+    """0.6.0 workers/fsdp_workers.py:568-569 and 791: ``omega_conf_to_dataclass`` of all three."""
+    added = f"+actor_rollout_ref.{section}.my_own_switch=True"
+    told = finding(config, added, "--verl-version", version)
+    assert told.get("severity") == severity
+
+
 def test_a_key_that_is_set_as_well_keeps_its_value(config: Path) -> None:
     assert finding(config, ADDED)["overrides"] == [REMOVED]
     assert finding(config, ADDED, REMOVED) == {}

@@ -17,7 +17,7 @@ from tuner.timing.adapters import unit_seconds
 from tuner.timing.communication import gather_seconds, reduce_scatter_seconds
 from tuner.timing.host import host_of_optimizer, host_seconds
 from tuner.timing.job import TimedPasses, kernels_seconds
-from tuner.timing.transfers import optimizer_seconds
+from tuner.timing.transfers import optimizer_parts
 from tuner.workload import Backend, Checkpointing, Lora, Phase, Workload
 
 MATRICES = 14  # of a layer with seven linear modules
@@ -145,7 +145,7 @@ def test_each_matrix_is_clipped_and_stepped(backend: Backend, name: str) -> None
     job = adapted(backend)
     few = adapted(backend, lora=replace(ADAPTERS, matrices=LAYERS * 4))
     gpu = job.cluster.gpu
-    more = optimizer_seconds(job.model, job.actor.engine, gpu)
-    more -= optimizer_seconds(few.model, few.actor.engine, gpu)
+    more = optimizer_parts(job.model, job.actor.engine, gpu)["optimizer"]
+    more -= optimizer_parts(few.model, few.actor.engine, gpu)["optimizer"]
     tensor = host_of_optimizer(gpu.name, name, ranks=job.cluster.gpus)
     assert more == pytest.approx(LAYERS * (MATRICES - 4) * tensor)

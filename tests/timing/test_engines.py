@@ -19,9 +19,10 @@ from tuner.timing.assumptions import (
 from tuner.timing.decode import RolloutInput, weight_read_bytes
 from tuner.timing.job import TimedPasses
 from tuner.timing.rates import copy_bytes_per_s, product_flop_per_s
-from tuner.timing.transfers import optimizer_seconds, state_transfer_parts, trained_values, weights_held
+from tuner.timing.spreads import cause_of
+from tuner.timing.transfers import optimizer_parts, state_transfer_parts, trained_values, weights_held
 from tuner.timing.weight_sync import sync_parts
-from tuner.workload import Checkpointing, Lora, Travel, Workload
+from tuner.workload import Checkpointing, Lora, Phase, Travel, Workload
 
 
 def update_job(workload: Workload, *, trains: bool = True) -> TimedPasses:
@@ -118,15 +119,29 @@ def test_states_held_by_one_gpu():
 def test_the_optimizer_runs_where_its_states_are():
     workload = workloads.grpo_32b_megatron()
     engine, gpu = workload.actor.engine, workload.cluster.gpu
-    on_gpu = optimizer_seconds(workload.model, engine, gpu)
+    on_gpu = optimizer_parts(workload.model, engine, gpu)
     moved = trained_values(workload.model, engine) * FUSED_ADAMW_ACCESSES * 4
-    assert on_gpu == pytest.approx(moved / (gpu.memory_bytes_per_s * MEMORY_SHARE))
+    assert on_gpu == {"optimizer": pytest.approx(moved / (gpu.memory_bytes_per_s * MEMORY_SHARE))}
     half, whole = (
-        optimizer_seconds(workload.model, replace(engine, optimizer_offload_fraction=share), gpu)
+        optimizer_parts(workload.model, replace(engine, optimizer_offload_fraction=share), gpu)
         for share in (0.5, 1.0)
     )
-    assert half == pytest.approx((on_gpu + whole) / 2)
-    assert whole > 10 * on_gpu
+    assert half["optimizer"] == pytest.approx(on_gpu["optimizer"] / 2)
+    assert half["host_optimizer"] == pytest.approx(whole["host_optimizer"] / 2)
+    assert whole["host_optimizer"] > 10 * on_gpu["optimizer"]
+
+
+def test_one_thread_of_the_host_steps_operator_by_operator() -> None:
+    """A worker has one thread: 10 to 24 GB/s of the 100 bytes that AdamW and clipping move a value."""
+    workload = workloads.grpo_7b(gpus_per_node=2).with_actor_engine(streamed_offload=True)
+    engine, gpu = workload.actor.engine, workload.cluster.gpu
+    parts = optimizer_parts(workload.model, engine, gpu)
+    assert parts["optimizer"] == 0
+    moved = trained_values(workload.model, engine) * (3 + 2 + 3 + 5 + 6 + 4 + 2) * 4
+    assert moved / 24e9 < parts["host_optimizer"] < moved / 10e9
+    spread = cause_of(Phase.UPDATE_ACTOR, "host_optimizer").spread
+    assert spread.low < 0.75
+    assert spread.high > 1.4
 
 
 def test_what_lives_on_the_host_is_not_moved_there_and_back():

@@ -11,7 +11,7 @@ from tuner.timing.assumptions import (
     GRADIENT_CAST_SHARE,
     GRADIENT_COPY_SHARE,
     GRADIENT_TILE_S,
-    HOST_MEMORY_BYTES_PER_S,
+    HOST_THREAD_BYTES_PER_S,
 )
 from tuner.timing.job import TimedPasses, head_of
 from tuner.timing.rates import copy_bytes_per_s
@@ -155,7 +155,7 @@ def test_adapters_alone_are_added() -> None:
 
 def test_the_host_adds_gradients_that_live_there() -> None:
     job = update_job(workloads.grpo_7b().with_actor_engine(streamed_offload=True))
-    assert accumulating_seconds(job, 8e9) == pytest.approx(1e9 * 3 * 4 / HOST_MEMORY_BYTES_PER_S)
+    assert accumulating_seconds(job, 8e9) == pytest.approx(1e9 * 3 * 4 / HOST_THREAD_BYTES_PER_S)
 
 
 def test_additions_hide_where_the_gpu_waits_for_launches_anyway() -> None:

@@ -174,7 +174,7 @@ ENGINE = {
         LOG_PROB,
         (1.0, 1.0),
     ),
-    "states on the host": (GRPO, GRPO.with_actor_engine(streamed_offload=True), UPDATE, (1.005, 1.5)),
+    "states on the host": (GRPO, GRPO.with_actor_engine(streamed_offload=True), UPDATE, (1.2, 2.0)),
     "Megatron's optimizer on the host": (
         MEGATRON,
         MEGATRON.with_actor_engine(optimizer_offload_fraction=1.0),

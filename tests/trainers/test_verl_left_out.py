@@ -15,6 +15,8 @@ from tuner.trainers.key_facts import Affects
 from tuner.trainers.protocol import LeftOut
 from tuner.trainers.verl.defaults import CONFIGS
 
+ROOT = "actor_rollout_ref"
+KL_OFF = (f"{ACTOR}.use_kl_loss=False", "algorithm.use_kl_in_reward=False")
 _ATTENTION = f"{MODEL}.override_config.attn_implementation"
 
 
@@ -46,6 +48,17 @@ def test_overrides_of_the_model_are_named_beside_what_is_told_apart() -> None:
     assert not parts(f"+{_ATTENTION}=flash_attention_3", f"+{section}.max_position_embeddings=65536")
     told = parts(f"+{_ATTENTION}=sdpa", f"+{section}.num_hidden_layers=4")
     assert {part.key for part in told.values()} == {_ATTENTION, f"{section}.num_hidden_layers"}
+
+
+def test_another_reference_model_is_one_that_runs_and_lies_elsewhere() -> None:
+    other = f"+{ROOT}.ref.model.path=Qwen/Qwen2.5-14B"
+    own = (f"{MODEL}.path=Qwen/Qwen2.5-7B", f"+{ROOT}.ref.model.path=Qwen/Qwen2.5-7B")
+    for version in ("0.6.0", "0.9.1"):
+        for switch in (f"{ACTOR}.use_kl_loss", "algorithm.use_kl_in_reward"):
+            named = parts(*DYNAMIC, *KL_OFF, f"{switch}=True", other, version=version)
+            assert [part.key for part in named.values()] == [f"{ROOT}.ref.model.path"]
+            assert not parts(*DYNAMIC, *KL_OFF, f"{switch}=True", *own, version=version)
+        assert not parts(*DYNAMIC, *KL_OFF, other, version=version)
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -418,9 +418,12 @@ FRESH_BYTES_PER_S = 2.5e9
 #: Bytes per second of a copy from memory to memory of the host by one thread. Between 5e9 and 12e9.
 HOST_COPY_BYTES_PER_S = 8e9
 
-#: Bytes per second of host memory per GPU: two sockets of 8 DDR5 channels, 70 % of 600 GB/s, over
-#: 8 GPUs, of which an optimizer on the host reaches the half to all.
-HOST_MEMORY_BYTES_PER_S = 40e9
+#: Bytes per second that one thread of the host reads and writes, twice those of its copy. Between 10e9 and
+#: 24e9, as the copy's. A worker has one: Ray sets ``OMP_NUM_THREADS`` to the CPUs of an actor, 1 where it
+#: asks for none (``ray/_private/utils.py``, ``set_omp_num_threads_if_unset``), and ``torchrun`` to 1. One
+#: thread of torch 2.13 took 6.4 and 7.3 ns of its processor for each value of AdamW and clipping on two
+#: virtual machines: 16e9 and 14e9.
+HOST_THREAD_BYTES_PER_S = 16e9
 
 #: Decoder layers' checkpoints whose copies overlap with no computation: the last one of the
 #: forward pass and the first one of the backward pass have none beside them.
@@ -455,6 +458,18 @@ FOREACH_ADAMW_ACCESSES = 27
 #: of the gradient (3); the copy into the compute weights (1). Measured with clipping and without the copy:
 #: 11.6 on an H100, 12.3 on an H200 (``profiles/operators``).
 FUSED_ADAMW_ACCESSES = 12
+
+#: Reads and writes per trained value of AdamW and clipping on the host. By itself PyTorch takes neither fused
+#: nor foreach kernels for tensors of the CPU, in any release from 2.0 on (``_default_to_fused_or_foreach``),
+#: but goes from operator to operator: norm and scaling of the gradient (3), weight decay (2), both moments
+#: (3 + 5), square root, division and addition of the denominator (6), update (4); and two new tensors, whose
+#: lines the processor reads before it writes them (2).
+HOST_ADAMW_ACCESSES = 25
+
+#: The same of a share of Megatron's optimizer on the host, which asks for the fused kernel: 4 in, 3 out; its
+#: gradients are clipped on the card. Source: Megatron-Core 0.20 ``core/optimizer/__init__.py:526``
+#: (``fused=True`` of ``CPUAdam``).
+HOST_FUSED_ADAMW_ACCESSES = 7
 
 # -- output head: bytes moved per logit, beside the products -----------------------------------
 # Measured: seconds beyond the products at LARGE_PRODUCT_SHARE, times MEMORY_SHARE of the bandwidth, over

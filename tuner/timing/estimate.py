@@ -17,7 +17,7 @@ from tuner.timing.job import Parts, TimedPasses
 from tuner.timing.judging import JudgeInput, judges, judging_parts
 from tuner.timing.records import record_seconds
 from tuner.timing.sleeping import falling_asleep_parts
-from tuner.timing.transfers import optimizer_seconds, state_transfer_parts
+from tuner.timing.transfers import optimizer_parts, state_transfer_parts
 from tuner.timing.unknowns import SecondsRange, ranges_of
 from tuner.timing.weight_sync import sync_parts
 from tuner.workload import Backend, Batch, Phase, Workload
@@ -260,7 +260,7 @@ def _update(job: TimedPasses) -> Parts:
     """
     batch, gpu = job.batch, job.cluster.gpu
     steps = job.step_pass.optimizer_steps(batch)
-    mini_batch = {**_pass_parts(job), "optimizer": optimizer_seconds(job.model, job.engine, gpu)}
+    mini_batch = _pass_parts(job) | optimizer_parts(job.model, job.engine, gpu)
     parts = {name: steps * seconds for name, seconds in mini_batch.items()}
     parts |= state_transfer_parts(job.model, job.engine, gpu, trains=True)
     return parts | _way_of_batch(job, mini_batches=steps)

@@ -115,7 +115,7 @@ def accumulating_seconds(job: TimedPasses, trained: float) -> float:
     engine, rate = job.engine, copy_bytes_per_s(job.cluster.gpu)
     if not engine.deferred_gradient_sync:
         added = 3 * engine.stored_dtype.bytes * trained / engine.parallel.shard
-        return added / (assume.HOST_MEMORY_BYTES_PER_S if engine.streamed_offload else rate)
+        return added / (assume.HOST_THREAD_BYTES_PER_S if engine.streamed_offload else rate)
     if engine.backend is Backend.FSDP2:
         return trained * (2 * engine.reduce_dtype.bytes + job.bytes_per_value) / rate
     return trained * 3 * job.bytes_per_value / rate

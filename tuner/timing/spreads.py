@@ -82,6 +82,7 @@ ENDS = {
     "GIVEN_BACK_BYTES_PER_S": (50e9, 800e9),
     "GRADIENT_CAST_SHARE": (0.39, 0.70),
     "GRAPH_LAUNCH_S": (1e-6, 2e-6),
+    "HOST_THREAD_BYTES_PER_S": (10 * GIGA, 24 * GIGA),
     "JOIN_TENSOR_S": (0.17e-3, 0.30e-3),
     "LARGE_PRODUCT_SHARE": (0.60, 0.80),
     "LINK_SHARE": (0.60, 0.80),
@@ -218,6 +219,7 @@ CAUSES = {
         family=SpreadFamily.MEMORY, spread=of_rate("DECODE_MEMORY_SHARE"), elsewhere=OTHER_DECODING
     ),
     "optimizer": SecondsCause(family=SpreadFamily.MEMORY, spread=of_rate("MEMORY_SHARE")),
+    "host_optimizer": SecondsCause(family=SpreadFamily.HOST, spread=of_rate("HOST_THREAD_BYTES_PER_S")),
     "load": SecondsCause(family=SpreadFamily.MEMORY, spread=of_rate("MEMORY_SHARE"), rests_on="optimizer"),
     "copies": SecondsCause(family=SpreadFamily.MEMORY, spread=of_rate("GRADIENT_CAST_SHARE")),
     "quantizing": SecondsCause(family=SpreadFamily.MEMORY, spread=QUANTIZING),

@@ -80,23 +80,38 @@ def trained_values(model: ModelShape, engine: Engine) -> float:
     return parameters
 
 
-def optimizer_seconds(model: ModelShape, engine: Engine, gpu: Gpu) -> float:
-    """One AdamW step: reads and writes per trained value over memory bandwidth, and the host's time.
+def optimizer_parts(model: ModelShape, engine: Engine, gpu: Gpu) -> dict[str, float]:
+    """Seconds by cause of one AdamW step: on the card, and of the share of states that lives on the host."""
+    on_host = 1.0 if engine.streamed_offload else engine.optimizer_offload_fraction
+    parts = {"optimizer": (1 - on_host) * _on_card(model, engine, gpu)}
+    if on_host:
+        parts["host_optimizer"] = on_host * _on_host(model, engine, gpu)
+    return parts
+
+
+def _on_card(model: ModelShape, engine: Engine, gpu: Gpu) -> float:
+    """Reads and writes per trained value over memory bandwidth, and the host's time.
 
     The host clips and steps tensor by tensor: FSDP2's are distributed ones, FSDP1 has one for each unit,
     which each matrix of an adapter is.
-    The share of the states that lives on the host runs at the host's memory bandwidth, its gradients and
-    weights crossing the link.
+    """
+    fused = engine.backend is Backend.MEGATRON
+    accesses = assume.FUSED_ADAMW_ACCESSES if fused else assume.FOREACH_ADAMW_ACCESSES
+    bytes_moved = trained_values(model, engine) * accesses * engine.optimizer_dtype.bytes
+    return bytes_moved / copy_bytes_per_s(gpu) + _tensors_seconds(model, engine, gpu)
+
+
+def _on_host(model: ModelShape, engine: Engine, gpu: Gpu) -> float:
+    """Reads and writes per trained value by the one thread of a worker, and the way of gradients and weights.
+
+    Of states that are streamed that way is counted in the pass.
     """
     values = trained_values(model, engine)
     fused = engine.backend is Backend.MEGATRON
-    accesses = assume.FUSED_ADAMW_ACCESSES if fused else assume.FOREACH_ADAMW_ACCESSES
+    accesses = assume.HOST_FUSED_ADAMW_ACCESSES if fused else assume.HOST_ADAMW_ACCESSES
     bytes_moved = values * accesses * engine.optimizer_dtype.bytes
-    on_host = 1.0 if engine.streamed_offload else engine.optimizer_offload_fraction
-    on_gpu = bytes_moved / copy_bytes_per_s(gpu) + _tensors_seconds(model, engine, gpu)
     crossing = 0.0 if engine.streamed_offload else values * (DType.FLOAT32.bytes + engine.stored_dtype.bytes)
-    host = bytes_moved / assume.HOST_MEMORY_BYTES_PER_S + pinned_seconds(crossing, gpu)
-    return (1 - on_host) * on_gpu + on_host * host
+    return bytes_moved / assume.HOST_THREAD_BYTES_PER_S + pinned_seconds(crossing, gpu)
 
 
 def _tensors_seconds(model: ModelShape, engine: Engine, gpu: Gpu) -> float:

@@ -66,7 +66,8 @@ class Coverage:
 
     def leaves_out(self, key: str, version: str) -> bool:
         """Whether a row says that what a key asks for is left out, by its name and whatever else is set."""
-        return any(isinstance(row, Omission) and row.trigger is None for row in self._stated(key, version))
+        rows = self._stated(key, version)
+        return any(isinstance(row, Omission) and (row.trigger is None or row.speaks) for row in rows)
 
     def key_classes(self, keys: Iterable[str], version: str) -> tuple[KeyClass, ...]:
         """The keys by class: what is modelled, then the rows of both tables, those without a key as well."""

@@ -48,6 +48,7 @@ class Omission(Struct, frozen=True, kw_only=True):
     patterns: tuple[str, ...]
     affects: Affects = Affects.GPU
     trigger: Trigger | None = None  # None: each of its keys, once it differs from the release's default
+    speaks: bool = False  # of its keys in any job, whatever its trigger says: no copy adds them
     elsewhere: Trigger | None = None  # gives it GPUs of its own, so that only seconds are missing
     rest: bool = False  # only the keys under its patterns that nothing else covers
     modules: tuple[str, ...] = ()  # of the recipe that adds it

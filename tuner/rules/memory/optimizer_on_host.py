@@ -15,7 +15,7 @@ Offloading between phases does not change that; a step on the host does.
 When it does not apply
 ----------------------
 
-Anything smaller helps: the step on the host runs at the host's memory bandwidth, and weights are fetched for every micro-batch.
+Anything smaller helps: the step on the host is one thread's, as Ray starts a worker, and takes seconds for every mini-batch, and weights are fetched for every micro-batch.
 FSDP1 has no such policy.
 
 Sources

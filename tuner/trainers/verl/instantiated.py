@@ -3,8 +3,8 @@
 Of what the launch adds with ``+``, or in a file of its own, Hydra lets everything into the configuration. The
 worker then calls the class with all of it, and Python raises a ``TypeError`` for what is no field.
 
-Source: verl 0.6.1 ``utils/config.py:25-63`` (``omega_conf_to_dataclass``), ``utils/config.py:151`` (the
-actor's), ``workers/fsdp_workers.py:583-584``, ``workers/megatron_workers.py:404-405``; 0.9.1
+Source: verl 0.6.0 ``utils/config.py:23-61`` (``omega_conf_to_dataclass``), ``utils/config.py:151`` (the
+actor's), ``workers/fsdp_workers.py:568-569, 791``, ``workers/megatron_workers.py:395-396, 501``; 0.9.1
 ``workers/engine_workers.py:540, 593, 651``.
 """
 
@@ -23,7 +23,7 @@ from tuner.trainers.verl.unmodelled_engines import titled
 if TYPE_CHECKING:
     from tuner.trainers.verl.trainer_code.package import TrainerCode
 
-_SINCE = "0.6.1"
+_SINCE = "0.6.0"
 _ROOT = "actor_rollout_ref"
 _SECTIONS = ("rollout", "actor", "model")
 _STRATEGY = "actor_rollout_ref.actor.strategy"

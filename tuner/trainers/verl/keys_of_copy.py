@@ -43,6 +43,7 @@ def keys_of_copy(settings: Settings, version: str, code: "TrainerCode | None" = 
     counted = {key for factor in settings.batch_factors for key in factor.keys}
     counted |= copy_facts(settings).keys
     own = [key for key in own if key not in counted]
+    own = [key for key in own if not PPO_COVERAGE.leaves_out(key, version)]
     return tuple(key for key in own if PPO_COVERAGE.classification(key, version).kind not in _KNOWN)
 
 

@@ -73,6 +73,22 @@ def run(
     ]
 
 
+def refusals_beside(
+    rule: Rule, settings: Settings, workload: Workload, version: str, code: "TrainerCode | None"
+) -> set[tuple[str, str]]:
+    """What the checks of refusals, other than that of a rule, find in a job, by code and message.
+
+    What does not stop it counts as well: a mini-batch that the ranks round down is another training.
+    """
+    return {
+        (finding.rule.code, finding.message)
+        for other, module in _rules_of(program_of(settings.defaults))
+        if other is not rule
+        for finding in _findings(module, settings, workload, version, code)
+        if finding.rule.refuses
+    }
+
+
 def _findings(
     module: ModuleType, settings: Settings, workload: Workload, version: str, code: "TrainerCode | None"
 ) -> Iterator[Finding]:

@@ -12,6 +12,7 @@ from tuner.workload import Backend, RolloutEngine
 
 _ROLLOUT = "actor_rollout_ref.rollout"
 _ACTOR = "actor_rollout_ref.actor"
+_REFERENCE = "actor_rollout_ref.ref.model"
 _IMAGES = ("data.image_key", f"{_ROLLOUT}.limit_images", "data.mm_processor_kwargs")
 _SERVER = (  # of an inference engine beside the rollout: what is not read of its section
     "{load_format,engine_kwargs,limit_images,n,mtp,quantization_config_file,layered_summon,"
@@ -51,6 +52,19 @@ def _options_of_reward(job: OmissionContext) -> str | None:
         f"reward.reward_model.rollout.{_SERVER_DECIDES}",
         "reward.reward_model.rollout.disaggregation.enabled",
     )
+
+
+def _other_reference(job: OmissionContext) -> str | None:
+    """What makes the reference another model than the actor's, where one of its own runs.
+
+    Source: verl 0.6.0 ``workers/fsdp_workers.py:800-803``: of its section the path is taken, or the actor's.
+    """
+    reference = job.workload.reference
+    if reference is None or not reference.separate:
+        return None
+    path = f"{_REFERENCE}.path"
+    other = job.settings.get(path) not in (None, job.settings.get("actor_rollout_ref.model.path"))
+    return job.named(*((path,) if other else ()), f"{_REFERENCE}.{{hf_config_path,override_config}}.**")
 
 
 def _loss_over_top_tokens(job: OmissionContext) -> str | None:
@@ -174,7 +188,9 @@ MODELS: tuple[Omission, ...] = (
     Omission(
         name=N_("another reference model"),
         reason=N_("the reference is taken to be as large as the actor"),
-        patterns=("actor_rollout_ref.ref.model.**",),
+        patterns=(f"{_REFERENCE}.**",),
+        trigger=_other_reference,
+        speaks=True,
     ),
     Omission(
         name=N_("the MTP head"),

@@ -9,7 +9,7 @@ Why it matters
 --------------
 A misspelled key changes nothing: the setting that was meant keeps its default.
 In a file, or with ``+``, Hydra accepts it.
-From 0.6.1 on a worker makes dataclasses of ``rollout``, ``actor`` and ``model`` below ``actor_rollout_ref``, and of sections in them: it stops on a key that is no field, whatever it resembles.
+From 0.6.0 on a worker makes dataclasses of ``rollout``, ``actor`` and ``model`` below ``actor_rollout_ref``, and of sections in them: it stops on a key that is no field, whatever it resembles.
 Hydra refuses to start on an override without ``+`` for such a key, and on one that deletes it, which is an error.
 Nothing added to the command line fixes that: the override itself has to change.
 Where the code of a copy of verl reads the key all the same, it needs a ``+`` and is not to be taken away.
@@ -25,7 +25,7 @@ Sources
 -------
 The composed configurations of the released packages, which tuner bundles.
 Hydra 1.3 ``_internal/config_loader_impl.py``, ``_apply_overrides_to_config``.
-verl 0.6.1 ``utils/config.py:25-63``, ``workers/fsdp_workers.py:583-584``; 0.9.1 ``workers/engine_workers.py:540, 593, 651``.
+verl 0.6.0 ``utils/config.py:23-61, 151``, ``workers/fsdp_workers.py:568-569, 791``; 0.9.1 ``workers/engine_workers.py:540, 593, 651``.
 """
 
 import re

@@ -3,7 +3,7 @@
 What it checks
 --------------
 ``trainer.n_gpus_per_node`` against the devices of ``CUDA_VISIBLE_DEVICES``, or of its like, that a script exports or puts in front of the program, and against ``ray_kwargs.ray_init.num_gpus``, for a job of one node.
-The override asks for as many GPUs as there are to see; the other way is a line of the script that shows more of them.
+The override asks for as many GPUs as there are to see, where nothing else refuses the job on these, such as a batch that does not divide by them; the other way is a line of the script that shows more of them.
 In a copy of verl whose program makes an actor of its own with GPUs, such as a judge of rewards, these count as well, and there is no override: the workers' batches may not divide by what is left.
 
 Why it matters
@@ -26,6 +26,8 @@ verl 0.4.1 ``trainer/ppo/ray_trainer.py:108-117``, 0.9.1 ``single_controller/ray
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from tuner.counted import counted
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
@@ -35,6 +37,7 @@ from tuner.trainers.verl.checks.guards import CodeGuard
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.started_program import FurtherGpus, further_gpus
+from tuner.trainers.verl.read import read
 from tuner.workload import Workload
 
 if TYPE_CHECKING:
@@ -95,23 +98,45 @@ def _findings(
         release=workload.release,
         wanted=wanted,
     )
+    fewer = not further.count and _starts_on(shown.value, settings, workload, version, code)
     yield report(
         RULE,
         settings,
         message,
         keys=[_PER_NODE],
-        overrides=() if further.count else [assign(settings, _PER_NODE, shown.value)],
-        notes=_notes(shown, wanted, further),
+        overrides=[assign(settings, _PER_NODE, shown.value)] if fewer else (),
+        notes=_notes(shown, wanted, further, fewer=fewer),
     )
 
 
-def _notes(shown: Count, wanted: int, further: FurtherGpus) -> Iterator[str]:
+def _starts_on(
+    gpus: int, settings: Settings, workload: Workload, version: str, code: "TrainerCode | None"
+) -> bool:
+    """Whether the other checks refuse no more of the job on so many GPUs than as it is, in the same words."""
+    from tuner.trainers.verl import checks  # which imports this module
+
+    after = settings.with_value(_PER_NODE, gpus)
+    try:
+        job = read(
+            after,
+            version=workload.release.version,
+            model=workload.model,
+            critic_model=None if workload.critic is None else workload.critic.model,
+            cluster=replace(workload.cluster, nodes=1, gpus_per_node=gpus),
+            rollout_engine_version=workload.generator.engine_version,
+            lengths=workload.batch.lengths,
+        )
+        then = checks.refusals_beside(RULE, after, job, version, code)
+    except ValueError:  # parallel sizes that so few GPUs do not have
+        return False
+    return then <= checks.refusals_beside(RULE, settings, workload, version, code)
+
+
+def _notes(shown: Count, wanted: int, further: FurtherGpus, *, fewer: bool) -> Iterator[str]:
     if further.count:
         beside = _("{actors} takes {gpus} beside the workers.")
         yield beside.format(actors=further, gpus=counted(further.count, "GPU"))
-    show = (
-        _("Show {wanted} devices by {name}.") if further.count else _("Or show {wanted} devices by {name}.")
-    )
+    show = _("Or show {wanted} devices by {name}.") if fewer else _("Show {wanted} devices by {name}.")
     yield show.format(wanted=wanted, name=shown.text.partition("=")[0])
     yield _("A Ray that runs on the machine before the script does has the devices of its own start.")
 

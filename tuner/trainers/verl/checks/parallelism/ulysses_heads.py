@@ -10,6 +10,7 @@ Why it matters
 --------------
 Ulysses trades sequence shards for head shards around attention.
 verl asserts the rule when it patches the model, after the model has been loaded.
+Copies from before that assertion, or without it, get to the exchange: it cuts unequal numbers of heads and receives them into tensors that are all as large as the first, so that the first pass fails or waits for ever.
 
 When it does not apply
 ----------------------
@@ -18,11 +19,13 @@ Under Megatron, which has context parallelism instead.
 Sources
 -------
 verl 0.4.1 ``models/transformers/monkey_patch.py:208-210``, 0.7.1 lines 333-339, 0.9.1 lines 343-349.
+verl 0.3.0.post1 ``utils/ulysses.py:132-151`` (``all_to_all_tensor``).
 verl #1226.
 Jacobs et al. 2023, DeepSpeed Ulysses, arXiv:2309.14509.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from tuner.counted import counted
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
@@ -35,6 +38,9 @@ from tuner.trainers.verl.checks.settings import key_of
 from tuner.trainers.verl.programs import Program
 from tuner.workload import Backend, Engine, Workload
 
+if TYPE_CHECKING:
+    from tuner.trainers.verl.trainer_code.package import TrainerCode
+
 RULE = Rule(
     code="CFG115",
     name="ulysses-heads",
@@ -45,13 +51,27 @@ RULE = Rule(
     refuses=True,
 )
 
-GUARDS = (CodeGuard(words="ulysses_sp_size num_attention_heads"),)
+_ASSERTS = CodeGuard(words="ulysses_sp_size num_attention_heads")
+_EXCHANGES = CodeGuard(words="all_to_all_tensor empty_like input_list", fails=True, in_training=True)
+GUARDS = (_ASSERTS, _EXCHANGES)
 
 PROGRAMS = tuple(Program)
 
 
 def check(settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:
     """One finding per role with a size of its own."""
+    yield from _findings(settings, workload, version, asserts=True)
+
+
+def check_of_copy(
+    settings: Settings, workload: Workload, version: str, code: "TrainerCode"
+) -> Iterator[Finding]:
+    """The same, of a copy that may get to the exchange of heads without an assertion."""
+    asserts = bool(_ASSERTS.lines(code)) or not _EXCHANGES.lines(code)
+    yield from _findings(settings, workload, version, asserts=asserts)
+
+
+def _findings(settings: Settings, workload: Workload, version: str, *, asserts: bool) -> Iterator[Finding]:
     roles = [("actor", workload.actor.engine, workload.model)]
     if workload.reference is not None:
         roles.append(("ref", workload.reference.engine, workload.model))
@@ -69,28 +89,35 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
         ):
             continue
         reported.add(size)
-        yield _finding(name, engine, model, settings, workload)
+        legal = [other for other in range(1, engine.parallel.gpus + 1) if _legal(other, engine, model)]
+        yield report(
+            RULE,
+            settings,
+            _message(engine, model, workload, legal, asserts=asserts),
+            keys=[name],
+            overrides=[assign(settings, name, max(other for other in legal if other <= size))],
+        )
 
 
-def _finding(name: str, engine: Engine, model: ModelShape, settings: Settings, workload: Workload) -> Finding:
-    size = engine.parallel.ulysses
-    legal = [other for other in range(1, engine.parallel.gpus + 1) if _legal(other, engine, model)]
-    return report(
-        RULE,
-        settings,
-        _(
+def _message(
+    engine: Engine, model: ModelShape, workload: Workload, legal: Sequence[int], *, asserts: bool
+) -> str:
+    text = _(
+        "a sequence-parallel size of {size} does not go with {heads} attention and {kv_heads} "
+        "on {gpus}, which {release} asserts; legal sizes are {legal}"
+    )
+    if not asserts:
+        text = _(
             "a sequence-parallel size of {size} does not go with {heads} attention and {kv_heads} "
-            "on {gpus}, which {release} asserts; legal sizes are {legal}"
-        ).format(
-            size=size,
-            heads=model.heads,
-            kv_heads=counted(model.kv_heads, "key-value head"),
-            gpus=counted(engine.parallel.gpus, "GPU"),
-            release=workload.release,
-            legal=", ".join(map(str, legal)),
-        ),
-        keys=[name],
-        overrides=[assign(settings, name, max(other for other in legal if other <= size))],
+            "on {gpus}: the exchange of heads fails in the first step; legal sizes are {legal}"
+        )
+    return text.format(
+        size=engine.parallel.ulysses,
+        heads=model.heads,
+        kv_heads=counted(model.kv_heads, "key-value head"),
+        gpus=counted(engine.parallel.gpus, "GPU"),
+        release=workload.release,
+        legal=", ".join(map(str, legal)),
     )
 
 
