@@ -1,24 +1,55 @@
-"""Whether advice to use Liger's kernels says that their package is missing."""
+"""Whether advice to use Liger's kernels says that their package is needed, and where it is shown."""
 
-import pytest
+from pathlib import Path
 
+from tests.cli.runner import run
 from tests.tables import HEADROOM, bases, scene
-from tuner.findings import Finding
 from tuner.rules.case import Case
 from tuner.rules.kernels import fused_layers
 
+LIGER = "actor_rollout_ref.model.use_liger=True"
+NEED = "It needs liger-kernel where the job runs."
+GIVEN = ("--model", "Qwen2.5-1.5B", "--gpu", "8xh100-sxm", "--verl-version", "0.7.0")
+JOB = (
+    "algorithm.adv_estimator=grpo",
+    "data.train_batch_size=128",
+    "data.max_prompt_length=1024",
+    "data.max_response_length=4096",
+    "actor_rollout_ref.model.use_remove_padding=True",
+    "actor_rollout_ref.actor.ppo_mini_batch_size=128",
+    "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=4",
+    "actor_rollout_ref.rollout.name=vllm",
+    "actor_rollout_ref.rollout.n=8",
+    "actor_rollout_ref.rollout.tensor_model_parallel_size=1",
+    "trainer.n_gpus_per_node=8",
+)
 
-def advised() -> Finding:
+
+def micro_batches_of(sequences: int) -> str:
+    return f"actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu={sequences}"
+
+
+def test_its_package_is_named_whatever_is_installed_here() -> None:
     it = scene(bases()["tuned"], ["actor_rollout_ref.model.use_liger=False"])
-    finding = fused_layers.check(
-        Case.of(it.workload, headroom=HEADROOM)
-    )  # asked anew, past what is remembered
+    finding = fused_layers.check(Case.of(it.workload, headroom=HEADROOM))
     assert finding is not None
-    return finding
+    assert ["liger-kernel" in note for note in finding.notes] == [True]
 
 
-@pytest.mark.parametrize("installed", [True, False])
-def test_a_missing_package_is_named(installed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fused_layers, "find_spec", lambda name: name if installed else None)
-    monkeypatch.setattr(fused_layers, "_is_here", fused_layers._is_here.__wrapped__)  # nothing is remembered
-    assert ["liger-kernel" in note for note in advised().notes] == ([] if installed else [True])
+def test_outside_the_block_its_need_stands_beside_the_override() -> None:
+    out = run("advise", "/dev/null", *GIVEN, "--", *JOB, micro_batches_of(16)).out
+    assert out.startswith(("MAY NOT FIT", "DOES NOT FIT"))
+    entry = out[out.index("advice KRN006") :]
+    assert LIGER in entry
+    assert NEED in " ".join(entry[: entry.index(LIGER)].split())
+
+
+def test_where_nothing_is_to_be_pasted_it_is_no_line_of_the_short_answer(tmp_path: Path) -> None:
+    script = tmp_path / "train.sh"
+    overrides = " ".join((*JOB, micro_batches_of(4)))
+    script.write_text(f"python -m verl.trainer.main_ppo --config-name my_own {overrides}\n")
+    short = run("advise", str(script), *GIVEN).out
+    assert "there is nothing to paste" in " ".join(short.split())
+    assert LIGER not in short
+    full = run("advise", str(script), *GIVEN, "--full").out
+    assert LIGER in full

@@ -49,6 +49,8 @@ def is_worth_a_line(item: Recommendation, advice: Advice) -> bool:
         return True  # what no setting does is priced by its rule, which speaks of large gains alone
     if item.workload is None or item.price is None or (advice.combination is not None and not item.yours):
         return False
+    if item.finding.rule.package and not item.yours and advice.estimate.fits_for_certain():
+        return False  # what a package brings stands in a line of its own, where it is to be pasted at all
     if advice.combination is None and makes_room(item, advice):
         return True
     changes_training = not is_allowed(item.numerics, ())

@@ -172,12 +172,18 @@ def _entry(lever: _Lever, advice: Advice, *, more: int) -> Entry:
     instead = "" if item is None or lever.part is not None else _instead(item, advice)
     if instead:
         text += " " + full_stop(instead[0].upper() + instead[1:])
+    pasted = _pasted(item) if item is not None and (item.yours or lever.part is None) else []
+    if pasted and finding.rule.package:
+        text += " " + _package(finding)
     head = f"{severity} {finding.rule.code} {strong(finding.rule.name)}"
     shown = either(terminal=head, page=titled(head, user_text(text)))
-    details: list[Paragraph | Paste] = [Paragraph(text=user_text(text), level=2, only=Medium.TERMINAL)]
-    if item is not None and (item.yours or lever.part is None):
-        details += _pasted(item)
-    return Entry(text=shown, details=tuple(details))
+    told = Paragraph(text=user_text(text), level=2, only=Medium.TERMINAL)
+    return Entry(text=shown, details=(told, *pasted))
+
+
+def _package(finding: Finding) -> str:
+    """What has to be installed for an override that stands outside the block."""
+    return _("It needs {packages} where the job runs.").format(packages=finding.rule.package)
 
 
 def _freed(item: Recommendation, part: Contribution, advice: Advice) -> str:

@@ -16,7 +16,7 @@ When it does not apply
 ----------------------
 
 The package has no kernels for the architecture.
-It is no dependency of the trainer, whose workers stop while they load the model where it is missing; a note says so unless it is installed where ``tuner`` runs.
+It is no dependency of the trainer, whose workers stop while they load the model where it is missing; a note says so, since what is installed where ``tuner`` runs tells nothing of where the job runs.
 Megatron's layers are fused already.
 On an Ascend card, for which the trainer's documentation says that Liger's kernels are not supported.
 The layers were counted with ``--trace``: the fused ones were not.
@@ -36,9 +36,6 @@ Liger-Kernel 0.7.0 and 0.8.5, ``transformers/monkey_patch.py`` (``MIN_SUPPORTED_
 verl #5669, #6913.
 """
 
-from functools import cache
-from importlib.util import find_spec
-
 from tuner.architectures import find_architecture
 from tuner.counted import counted
 from tuner.evidence import Evidence
@@ -57,16 +54,10 @@ RULE = Rule(
     package="liger-kernel",
 )
 
-_MISSING = N_(
-    "the package liger-kernel is not installed here; without it the trainer's workers "
-    "stop while they load the model, so install it where the job runs (pip install "
-    "liger-kernel)"
+_NEEDED = N_(
+    "without the package liger-kernel the trainer's workers stop while they load the model: "
+    "install it where the job runs (pip install liger-kernel)"
 )
-
-
-@cache
-def _is_here() -> bool:
-    return find_spec("liger_kernel") is not None
 
 
 def check(case: Case) -> Finding | None:
@@ -94,5 +85,5 @@ def check(case: Case) -> Finding | None:
         evidence=Evidence.MODELLED,
         phase=case.workload.actor_update.phase,
         proposal=proposal,
-        notes=() if _is_here() else (_(_MISSING),),
+        notes=(_(_NEEDED),),
     )
