@@ -22,11 +22,11 @@ MISSING = "???"  # OmegaConf's mark for a value that must still be given
 
 # The forms that nearly all interpolations have; the rest is left to OmegaConf's parser.
 _KEY = r"\.*[\w$]+(?:\.[\w$]+)*"
-_NODE = re.compile(rf"\$\{{\s*({_KEY})\s*\}}", re.ASCII)
+NODE = re.compile(rf"\$\{{\s*({_KEY})\s*\}}", re.ASCII)
 _SELECT = re.compile(
     rf"\$\{{\s*oc\.select\s*:\s*({_KEY})\s*,\s*((?i:null|true|false)|0|[1-9]\d*|\{{\}}|\[\])\s*\}}", re.ASCII
 )
-_TEXT = re.compile(rf"(?:[^\\$]|\$\{{\s*{_KEY}\s*\}})+", re.ASCII)
+KEYS_ONLY = re.compile(rf"(?:[^\\$]|\$\{{\s*{_KEY}\s*\}})+", re.ASCII)
 #: Not OmegaConf's own. Source: rLLM v0.2 ``rllm/trainer/verl/train_agent_ppo.py`` (``register_new_resolver``:
 #: ``lambda x, y: int(x) * int(y)``), whose configuration sizes the generated batch by it.
 _PRODUCT = "mul"
@@ -181,10 +181,10 @@ class Resolver:
             return home, node
         self._looked.add(home)
         self._followed = True
-        match = _NODE.fullmatch(node)
+        match = NODE.fullmatch(node)
         if match is None:
             return home, self._resolved(node, home)
-        target = _absolute(match[1], home)
+        target = absolute(match[1], home)
         if home in self._open:
             raise UnresolvedError(_("the interpolation {node} goes in a circle").format(node=node))
         self._open.append(home)
@@ -203,7 +203,7 @@ class Resolver:
     def _evaluate(self, text: str, home: Path) -> Any:
         def node(key: str, _memo: object = None) -> Any:
             try:
-                value = self._value(_absolute(key, home))
+                value = self._value(absolute(key, home))
             except KeyError:
                 raise UnresolvedError(
                     _("the interpolation {text} points at {key}, which does not exist").format(
@@ -224,14 +224,14 @@ class Resolver:
             if name != "oc.select" or not 1 <= len(args) <= 2:
                 raise UnresolvedError(_("the interpolation {text} is not evaluated here").format(text=text))
             try:
-                value = self._value(_absolute(str(args[0]), home))
+                value = self._value(absolute(str(args[0]), home))
             except KeyError:
                 value = MISSING
             if value == MISSING:
                 return args[1] if len(args) == 2 else None
             return value
 
-        simple = _NODE.fullmatch(text)
+        simple = NODE.fullmatch(text)
         if simple is not None:
             return node(simple[1])
         select = _SELECT.fullmatch(text)
@@ -239,8 +239,8 @@ class Resolver:
             word = select[2].lower()
             default = _CONSTANTS[word]() if word in _CONSTANTS else int(word)
             return resolver(name="oc.select", args=(select[1], default), args_str=())
-        if _TEXT.fullmatch(text):
-            return _NODE.sub(lambda match: str(node(match[1])), text)
+        if KEYS_ONLY.fullmatch(text):
+            return NODE.sub(lambda match: str(node(match[1])), text)
         return _parse(text, node, resolver)
 
 
@@ -250,8 +250,12 @@ def _product(factors: tuple[Any, ...]) -> int | None:
     return wholes[0] * wholes[1] if len(wholes) == len(factors) == 2 else None
 
 
-def _absolute(key: str, home: Path) -> Path:
-    """The path that ``key`` means in the value standing at ``home``; leading dots are relative."""
+def absolute(key: str, home: Path) -> Path:
+    """The path that ``key`` means in the value standing at ``home``; leading dots are relative.
+
+    Raises:
+        UnresolvedError: it climbs above the top.
+    """
     up = len(key) - len(key.lstrip("."))
     if up > len(home):
         raise UnresolvedError(
