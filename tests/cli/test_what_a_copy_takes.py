@@ -66,6 +66,33 @@ def test_a_newer_engine_is_advised_as_far_as_the_copy_takes_it(
     assert all(message.endswith(f"{repository.name}/requirements.txt allows {allowed}") for message in said)
 
 
+@pytest.mark.parametrize(
+    ("engine", "requirement", "said"),
+    [
+        ("0.5.4", "vllm<=0.6.3", []),  # which has the same core, and no engine that sleeps
+        ("0.7.0", "vllm<=0.7.3", []),
+        ("0.8.0", "vllm<=0.8.2", []),
+        ("0.5.4", "vllm<=0.8.5", ["vLLM 0.5.4 runs the older core; "]),
+        (
+            "0.7.3",
+            "vllm<=0.8.5",
+            ["vLLM 0.7.3 runs the older core and wakes weights and KV cache together; "],
+        ),
+    ],
+)
+def test_an_engine_is_said_to_do_what_a_newer_one_mends(
+    repository: Path, engine: str, requirement: str, said: list[str]
+) -> None:
+    place = repository / "verl" / "third_party" / "vllm"
+    place.mkdir(parents=True)
+    (place / "__init__.py").write_text(ANY_NEWER)
+    (repository / "requirements.txt").write_text(f"{requirement}\n")
+    answer = advice(repository, "--verl-version", "0.3.0.post1", "--engine-version", engine)
+    messages = [item["message"] for item in answer["findings"] if item["code"] == "CFG146"]
+    assert len(messages) == len(said)
+    assert all(message.startswith(words) for message, words in zip(messages, said, strict=True))
+
+
 BUCKET = """class ServerAdapter:
     async def update_weights(self, weights):
         for name, weight in weights:

@@ -7,19 +7,20 @@ No override helps; install a newer one that the release allows.
 
 Why it matters
 --------------
-Before 0.8.3 a sleeping engine wakes as a whole: the old weights and the KV cache come back before new weights arrive, beside what the trainer holds.
+From 0.7.0, which has the first that sleeps, to 0.8.2 a sleeping engine wakes as a whole: the old weights and the KV cache come back before new weights arrive, beside what the trainer holds.
 Before 0.8.0 the older core runs; verl's documentation reports 1.5 times the speed for the newer one.
 verl's performance guide asks for 0.8.3 or newer.
 
 When it does not apply
 ----------------------
 The version is not older, or is not known: a release is then taken with the newest vLLM that it allows.
-The release, or the files and the code of the copy of verl that would run, allow no newer one.
+The release, or the files and the code of the copy of verl that would run, allow no newer one, or none that does otherwise.
 
 Sources
 -------
 verl documentation, performance tuning guide and ``docs/README_vllm0.8.md``.
 vLLM 0.8.3 ``entrypoints/llm.py`` (``wake_up(tags)``); verl 0.4.1 ``workers/sharding_manager/fsdp_vllm.py``.
+verl 0.3.0.post1 ``workers/sharding_manager/fsdp_vllm.py:91-94``, ``workers/rollout/vllm_rollout/vllm_rollout.py:127-160``: up to vLLM 0.6.3 weights are synced alone, and ``init_cache_engine`` follows.
 """
 
 from collections.abc import Iterator
@@ -29,6 +30,7 @@ from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
 from tuner.language import N_, _
 from tuner.serving.names import PACKAGES
+from tuner.serving.vllm import has_sleep_mode
 from tuner.trainers.verl.checks.report import report
 from tuner.trainers.verl.checks.settings import ROLLOUT
 from tuner.trainers.verl.rollout_engine_versions import newest_allowed
@@ -69,15 +71,20 @@ def _findings(settings: Settings, workload: Workload, allows: str, newest: str) 
     rollout = workload.generator
     if rollout.engine is not RolloutEngine.VLLM or at_least(rollout.engine_version, "0.8.3"):
         return
-    if at_least(rollout.engine_version, newest):
-        return  # there is none to install
-    if at_least(rollout.engine_version, "0.8.0"):
-        message = _("vLLM {engine_version} wakes weights and KV cache together; {allows} allows {newest}")
-    else:
+    older_core = not at_least(rollout.engine_version, "0.8.0") and at_least(newest, "0.8.0")
+    # Before sleep mode verl's own engine is none that wakes: it frees its cache, and makes it after the sync.
+    together = has_sleep_mode(rollout.engine_version) and at_least(newest, "0.8.3")
+    if older_core and together:
         message = _(
             "vLLM {engine_version} runs the older core and wakes weights and KV cache together; "
             "{allows} allows {newest}"
         )
+    elif older_core:
+        message = _("vLLM {engine_version} runs the older core; {allows} allows {newest}")
+    elif together:
+        message = _("vLLM {engine_version} wakes weights and KV cache together; {allows} allows {newest}")
+    else:
+        return  # none to install does otherwise
     yield report(
         RULE,
         settings,
