@@ -196,3 +196,24 @@ def test_a_number_of_gpus_that_somebody_gives_is_that(tmp_path: Path) -> None:
 def test_a_job_that_starts_on_no_number_of_gpus_is_judged_on_the_default(tmp_path: Path) -> None:
     answer = advised(tmp_path, SHARED.replace("$1", "$1 trainer.no_such_key=1"))
     assert answer["workload"]["cluster"]["gpus_per_node"] == 8
+
+
+def test_a_key_that_nothing_reads_is_told_beside_a_configuration_that_is_missing(tmp_path: Path) -> None:
+    launch = DYNAMIC.replace("main_ppo", "main_ppo --config-name my_own")
+    answer = advised(tmp_path, f"{launch} {ROLLOUT}.name=vllm {ACTOR}.grad_clip=5\n")
+    dead = finding(answer, "CFG101")
+    assert dead is not None
+    assert dead["severity"] == "warning"
+    assert f"{ACTOR}.grad_clip=5 does nothing" in dead["message"]
+    assert dead["message"].endswith(f"reads {ACTOR}.optim.clip_grad instead")
+    assert dead["overrides"] == [f"{ACTOR}.optim.clip_grad=5"]
+    assert (Path(dead["location"]["source"]).name, dead["location"]["line"]) == ("run.sh", 1)
+    assert dead["location"]["column"] > launch.index("--config-name")
+
+
+def test_what_is_read_in_place_of_an_unread_key_is_not_said_to_be_unread(tmp_path: Path) -> None:
+    answer = advised(tmp_path, f'{DYNAMIC} {ROLLOUT}.name=vllm {ACTOR}.grad_clip=5 "$@"\n')
+    dead = finding(answer, "CFG101")
+    assert dead is not None
+    assert dead["message"].startswith(f"{ACTOR}.grad_clip")
+    assert f"{ACTOR}.optim.clip_grad: a setting that this release never reads" not in dead["message"]

@@ -103,6 +103,9 @@ def _with_open(
 ) -> Finding:
     argument = next((one for one in unsettled if _rests_on(finding, settings, one)), None)
     if argument is not None:
+        if argument.key == _CONFIGURATION and finding.rule.unread and settings.is_set(finding.keys[0]):
+            # What is not read does nothing whatever a file sets; open is whether that sets the other key.
+            return replace(finding, severity=_milder(finding))
         return _open(finding, _of_argument(finding, argument), argument.location)
     missing = any(not settings.is_set(key) for key in finding.keys)
     if finding.severity is not Severity.ERROR and not missing:
@@ -138,17 +141,20 @@ def _is_of_structure(finding: Finding, settings: Settings) -> Iterator[bool]:
 
 def _open(finding: Finding, message: str, location: Location) -> Finding:
     """A finding of which it is open whether it holds: nothing is to be pasted for it."""
-    severity = Severity.WARNING if finding.severity is Severity.ERROR else finding.severity
     return replace(
         finding,
         message=message,
-        severity=severity,
+        severity=_milder(finding),
         location=location,
         overrides=(),
         proposal=None,
         notes=(),
         set_aside=False,
     )
+
+
+def _milder(finding: Finding) -> Severity:
+    return Severity.WARNING if finding.severity is Severity.ERROR else finding.severity
 
 
 def _of_argument(finding: Finding, argument: OpenArgument) -> str:
@@ -177,7 +183,8 @@ def _of_way(finding: Finding, way: AlternativeLaunch) -> str:
 
 
 def _keys(finding: Finding) -> str:
-    named = finding.keys[:_NAMED]
-    rest = len(finding.keys) - len(named)
+    about = finding.keys[:1] if finding.rule.unread else finding.keys  # behind it stands what is read instead
+    named = about[:_NAMED]
+    rest = len(about) - len(named)
     words = [*named, _("{count} more").format(count=rest)] if rest else named
     return _(", ").join(words) or _("the launch")
