@@ -287,3 +287,52 @@ def test_a_critic_that_is_surely_made_and_has_no_model_of_its_own_is_told(
 
     assert ("critic-model-unset" in findings) is said
     assert not said or "~/models/deepseek-llm-7b-chat" in findings["critic-model-unset"]["message"]
+
+
+OWN_WORKER = """class BaseWorker:
+    def init_model(self):
+        self.actor = None
+
+class ActorRolloutRefWorker(BaseWorker):
+    def init_model(self):
+        super().init_model()
+        from verl.workers.own_actor import OwnActor
+
+        if self.keeps:
+            return
+        self.actor = OwnActor(config=self.config.actor)
+"""
+OWN_ACTOR = """class PackingActor:
+    def __init__(self, config):
+        self.packs = config.get("use_remove_padding", False)
+
+    def update_policy(self, data):
+        return self.forward(data)
+
+class OwnActor(PackingActor):
+    def update_policy(self, data):
+        return self._distil(data)
+
+    def _distil(self, data):
+        return self.actor_module(input_ids=data.ids, attention_mask=data.mask)
+"""
+
+
+@pytest.mark.parametrize(
+    ("actor", "gains"),
+    [
+        (OWN_ACTOR, False),
+        (OWN_ACTOR.replace("self._distil(data)", "super().update_policy(data)"), True),
+        (OWN_ACTOR.replace("data.ids,", "data.ids if self.use_remove_padding else None,"), True),
+        (OWN_ACTOR.replace("attention_mask=data.mask", "cu_seqlens=data.ends"), True),
+    ],
+    ids=["pads", "the-own-pass-is-not-called", "reads-the-key", "packs-by-itself"],
+)
+def test_packing_gains_nothing_where_the_actor_of_the_worker_pads(
+    repository: Path, actor: str, gains: bool
+) -> None:
+    (repository / "verl/workers/fsdp_workers.py").write_text(OWN_WORKER)
+    (repository / "verl/workers/own_actor.py").write_text(actor)
+    answer = advice(repository)
+    codes = {finding["code"] for finding in answer["findings"]}
+    assert ("SEQ001" in codes) == gains

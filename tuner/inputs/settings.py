@@ -85,6 +85,7 @@ class BuiltModels(Struct, frozen=True, kw_only=True):
     trainer_gpus: tuple[int, int] | None = None  # of a node, and the nodes, of the pool that the policy is in
     rollout_gpus: int | None = None  # of a pool in which nothing but the rollout runs
     apart: tuple[str, ...] = ()  # of the three, those in other pools than the policy's
+    pads_actor: bool = False  # the actor that its worker makes pads, whatever is set
 
 
 class AddedPart(Struct, frozen=True, kw_only=True):

@@ -92,7 +92,8 @@ def read_fsdp(
 def _packable(context: EngineContext, parallel: Parallelism) -> bool:
     """Whether sequences can be packed: not beside shared prefixes, nor in fine-tuning's own trainer alone.
 
-    A copy may list the types that it packs, and stop for any other.
+    A copy may list the types that it packs, and stop for any other; one whose actor pads gains nothing by the
+    key that actor and reference share.
 
     Source: verl 0.7.0 ``trainer/fsdp_sft_trainer.py`` (``use_sp``): only ranks that share sequences do.
     """
@@ -101,7 +102,8 @@ def _packable(context: EngineContext, parallel: Parallelism) -> bool:
         return parallel.ulysses > 1
     if listed is not None and context.model.architecture not in listed:
         return False
-    return context.role == "critic" or not source.flag("actor.shared_prefixes")
+    pads = source.flag("actor.shared_prefixes") or source.copy.built.pads_actor
+    return context.role == "critic" or not pads
 
 
 def liger_keeps_forward(source: ReleaseSettings, architecture: str) -> bool:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from tuner.inputs.tree import Path
 from tuner.trainers.verl.trainer_code.conditions import truth_of
 from tuner.trainers.verl.trainer_code.gpu_pools import gpu_pools
+from tuner.trainers.verl.trainer_code.padded_actor import pads_actor
 from tuner.trainers.verl.trainer_code.program_modules import ProgramModules
 from tuner.trainers.verl.trainer_code.program_names import resolved
 from tuner.trainers.verl.trainer_code.program_run import NotFollowedError, ProgramRun, makes_workers
@@ -36,6 +37,7 @@ _STARTS = "main"
 _WEIGHTS = "reward_module"  # verl 0.3.0.post1 to 0.7.0 ``workers/fsdp_workers.py`` (``RewardModelWorker``)
 _FUSED = "ActorRolloutRef"  # whose worker has the reference as well
 _ACTORS = ("Actor", "ActorRollout", _FUSED)
+_POLICY = Section(("actor_rollout_ref",))
 
 
 def built_models(modules: ProgramModules, file: str, read: Callable[[Path], Value]) -> dict[str, Value]:
@@ -76,6 +78,9 @@ def _answers(run: ProgramRun, modules: ProgramModules) -> Iterator[tuple[str, bo
             continue
         elif taken or not is_used or run.loaded.get(_FUSED) is True:
             yield model, is_used
+    workers = [resolved(worker, modules) for worker, section in run.uses if section == _POLICY]
+    if workers and all(isinstance(it, DefinedClass) and pads_actor(it, modules) for it in workers):
+        yield "pads_actor", True
 
 
 def _has_no_weights(run: ProgramRun, modules: ProgramModules) -> bool:
