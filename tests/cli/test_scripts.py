@@ -148,12 +148,27 @@ def test_keys_without_a_section_are_lost_as_well(script: Path) -> None:
 
 
 def test_a_model_among_what_is_lost_is_named_with_its_place(script: Path) -> None:
-    launch = "python3 -m verl.trainer.main_ppo trainer.nnodes=1 \\  # one\n"
+    launch = "python3 -m verl.trainer.main_ppo trainer.nnodes=1  # one\n"
     script.write_text(f"{launch}  data.seed=1 \\\n  actor_rollout_ref.model.path=qwen2.5-7b\n")
     result = run("check", str(script), "--gpu", "h100-sxm")
     assert result.code == 2
     assert f"{script}:3:3: actor_rollout_ref.model.path: the override that names the model " in result.err
     assert "the command ends above line 2: see tuner rule CFG180" in result.err
+
+
+@pytest.mark.parametrize("end", ["\\ # why", "\\ ", "\\  # why"])
+def test_a_backslash_before_a_blank_is_named_by_its_line(script: Path, end: str) -> None:
+    """The shell makes a word of the blank, at which Hydra stops."""
+    launch = f"\npython3 -m verl.trainer.main_ppo \\\n  trainer.nnodes=1 {end}\n\n  data.seed=1 \\ # on\n"
+    script.write_text(f"{launch}  actor_rollout_ref.model.path=qwen2.5-7b\n")
+    refused = run("check", str(script), "--gpu", "h100-sxm")
+    assert refused.code == 2
+    assert "the backslash of line 3 stands before a blank: see tuner rule CFG180" in refused.err
+    lines = run("check", str(script), "-f", "concise", "--gpu", "h100-sxm", "--model", "qwen2.5-7b").out
+    first, second = (line for line in lines.splitlines() if "CFG180" in line)
+    assert "the backslash of line 3 stands before a blank and continues nothing: " in first
+    assert "at which Hydra stops, and never data.seed=1" in first
+    assert "the command ends on the line before it: actor_rollout_ref.model.path=" in second
 
 
 def test_several_launches_are_asked_about(script: Path) -> None:

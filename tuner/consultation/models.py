@@ -128,13 +128,18 @@ class Models(Struct, frozen=True):
         key = self.loaded.model_key
         lost = next((one for one in self.given.lost if one.text.lstrip("+").startswith(f"{key}=")), None)
         if lost is not None:
+            from tuner.inputs.lost_continuation import lost_continuation  # of few launches
+
+            line, text = lost.command.line, _("the command ends above line {line}: see tuner rule CFG180")
+            blank = lost_continuation(self.given)
+            if blank is not None:
+                line = blank
+                text = _("the backslash of line {line} stands before a blank: see tuner rule CFG180")
             return InputError(
                 _("the override that names the model never reaches the trainer"),
                 location=lost.location,
                 key=self._settings.as_reader_takes_it(key) or key,
-                hint=_("the command ends above line {line}: see tuner rule CFG180").format(
-                    line=lost.command.line
-                ),
+                hint=text.format(line=line),
             )
         document = self.given.document
         if document is not None and not document.tree and not self.given.arguments:

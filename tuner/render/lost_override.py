@@ -5,6 +5,7 @@ What it checks
 
 Whether the command that starts the trainer ends before all of its overrides.
 It does so at a line without a backslash at its end, and at a comment between lines that go on.
+A backslash with a blank behind it, such as one in front of a comment, is none at the end: its line is named.
 The shell takes what stands below for a command of its own, which it does not find.
 Each place where that happens is one finding, at the first override that is lost.
 
@@ -12,6 +13,7 @@ Why it matters
 --------------
 
 The trainer starts all the same, with its defaults in place of the settings that are lost.
+It does not behind a backslash before a blank: that blank is a word for the trainer, as may be those of the comment, and Hydra stops at a word that is no override.
 The message of the shell comes when the training has ended, if anybody sees it.
 Memory and seconds are those of the job that starts, without what is lost.
 
@@ -33,8 +35,9 @@ from itertools import groupby
 
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
+from tuner.inputs.lost_continuation import lost_continuation
 from tuner.inputs.user_input import LostOverride, UserInput
-from tuner.language import N_, ngettext
+from tuner.language import N_, _, ngettext
 from tuner.override_text import override_key
 from tuner.render.words import listed
 
@@ -51,11 +54,13 @@ _NAMED = 5  # overrides in one message
 
 def check(given: UserInput) -> Iterator[Finding]:
     """One finding for each place at which the launch ends too early."""
-    for _place, group in groupby(given.lost, key=lambda lost: lost.command):
+    line = lost_continuation(given)
+    for place, group in groupby(given.lost, key=lambda lost: lost.command):
         lost = list(group)
+        stops = line is not None and place == given.lost[0].command  # below, what is lost goes on
         yield Finding(
             rule=RULE,
-            message=_message(lost),
+            message=_stopped(lost, line) if stops else _message(lost),
             severity=RULE.severity,
             evidence=Evidence.EXACT,
             keys=tuple(override_key(override.text) for override in lost),
@@ -64,13 +69,24 @@ def check(given: UserInput) -> Iterator[Finding]:
 
 
 def _message(lost: list[LostOverride]) -> str:
-    names = [override.text for override in lost[:_NAMED]]
-    rest = len(lost) - len(names)
-    if rest:
-        names.append(ngettext("{count} more", "{count} more", rest).format(count=rest))
     return ngettext(
         "this override never reaches the trainer, since the command ends on the line before it: {overrides}",
         "these overrides never reach the trainer, since the command ends on the line before them: "
         "{overrides}",
         len(lost),
-    ).format(overrides=listed(names))
+    ).format(overrides=_named(lost))
+
+
+def _stopped(lost: list[LostOverride], line: int | None) -> str:
+    return _(
+        "the backslash of line {line} stands before a blank and continues nothing: the trainer gets a word "
+        "that is no override, at which Hydra stops, and never {overrides}"
+    ).format(line=line, overrides=_named(lost))
+
+
+def _named(lost: list[LostOverride]) -> str:
+    names = [override.text for override in lost[:_NAMED]]
+    rest = len(lost) - len(names)
+    if rest:
+        names.append(ngettext("{count} more", "{count} more", rest).format(count=rest))
+    return listed(names)
