@@ -66,7 +66,7 @@ def check(settings: Settings, workload: Workload, _version: str) -> Iterator[Fin
 def check_of_copy(
     settings: Settings, _workload: Workload, _version: str, code: "TrainerCode"
 ) -> Iterator[Finding]:
-    """The same, where the program of a copy resolves all."""
+    """A finding for each of them where the program of a copy resolves all."""
     file = f"/{_file_of(settings.started)}"
     lines = code.lines(("OmegaConf", "resolve"), lacks=("to_container",), stops=False, file=file)
     if lines:
