@@ -66,7 +66,7 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
 def check_of_copy(
     settings: Settings, workload: Workload, version: str, code: "TrainerCode"
 ) -> Iterator[Finding]:
-    """The same, of a copy that may get to the exchange of heads without an assertion."""
+    """The findings of a copy that may get to the exchange of heads without an assertion."""
     asserts = bool(_ASSERTS.lines(code)) or not _EXCHANGES.lines(code)
     yield from _findings(settings, workload, version, asserts=asserts)
 
