@@ -63,7 +63,7 @@ def check(case: Case) -> Finding | None:
         rule=RULE,
         message=_(
             "a step takes {rounds:.1f} rounds of {prompts} until enough groups are kept; of {more} it takes "
-            "{fewer:.1f}, and its rollout {then} in place of {now}"
+            "{fewer:.1f}, and its rollout {then} s in place of {now} s"
         ).format(
             rounds=workload.batch.filter_rounds,
             prompts=counted(_round(workload), "prompt"),
