@@ -55,7 +55,7 @@ CHOICES: dict[str, dict[str, Any]] = {
 def check(case: Case) -> Finding | None:
     """Keep on the card whatever makes the shortest step."""
     workload = case.workload
-    if case.short() is not None:  # no time for what is not missing before the job runs
+    if not case.estimate.fits():  # no time for what is not missing before the job runs
         return None
     changed = {name: _without_offload(workload, changes) for name, changes in CHOICES.items()}
     room = {name: affordable(case, proposal) for name, proposal in changed.items()}
