@@ -11,6 +11,8 @@ from tests.cli.runner import run
 from tuner.gpus import find_gpu
 from tuner.units import GIB, TERA
 
+pytestmark = pytest.mark.sampled(3)
+
 CONFIG = """\
 algorithm: {adv_estimator: grpo}
 data: {train_batch_size: 64, max_prompt_length: 512, max_response_length: 512}

@@ -8,6 +8,8 @@ import pytest
 
 from tests.cli.runner import run
 
+pytestmark = pytest.mark.sampled(3)
+
 PROGRAM = (
     "python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo data.train_batch_size=64 "
     "data.max_prompt_length=1024 data.max_response_length=1024 "

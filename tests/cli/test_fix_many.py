@@ -11,6 +11,8 @@ from tuner.check import judging_many
 from tuner.cli import fix_report
 from tuner.review import many, result_store
 
+pytestmark = pytest.mark.sampled(3)
+
 CONFIG = Path(__file__).parent / "configs" / "grpo.yaml"
 JOB = """\
 defaults:

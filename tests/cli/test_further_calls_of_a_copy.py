@@ -10,6 +10,8 @@ import yaml
 from tests.cli.runner import run
 from tuner.trainers.verl.defaults import read_defaults
 
+pytestmark = pytest.mark.sampled(3)
+
 TRAINER = """class RayPPOTrainer:
     def fit(self):
         for batch in self.loader:

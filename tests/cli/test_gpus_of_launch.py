@@ -8,6 +8,8 @@ import pytest
 
 from tests.cli.runner import run
 
+pytestmark = pytest.mark.sampled(3)
+
 SFT = (
     "-m verl.trainer.fsdp_sft_trainer data.micro_batch_size_per_gpu=2 data.train_batch_size=4 "
     "data.max_length=2048 model.partial_pretrain=Qwen/Qwen2.5-0.5B"

@@ -12,6 +12,8 @@ from tuner.inputs.tree import merged
 from tuner.trainers.verl.defaults import CONFIGS, read_defaults
 from tuner.trainers.verl.releases import BUNDLED
 
+pytestmark = pytest.mark.sampled(3)
+
 MODEL = "Qwen/Qwen2.5-7B-Instruct"
 LAUNCH = " ".join(
     (

@@ -7,6 +7,8 @@ import pytest
 
 from tests.cli.runner import ROOT, run
 
+pytestmark = pytest.mark.sampled(3)
+
 CONFIG = str(ROOT / "tests/cli/configs/grpo.yaml")
 GIVEN = ("--verl-version", "0.9.1", "--gpu", "h100-sxm")
 MEANS = ("--mean-prompt-length", "400", "--mean-response-length", "900")

@@ -13,6 +13,8 @@ from tests.cli.test_ran_out import ENDS
 from tests.inputs.logs import TIMED, log
 from tuner.render.schemas import schema
 
+pytestmark = pytest.mark.sampled(3)
+
 GPU = ("--gpu", "h100-sxm", "--verl-version", "0.7.1")
 SCRIPT = """\
 python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo \\

@@ -18,6 +18,8 @@ from tuner.inputs.tree import merged, nested, split_key
 from tuner.render.schemas import schema
 from tuner.units import GIB
 
+pytestmark = pytest.mark.sampled(3)
+
 GPU = ("--gpu", "h100-sxm")
 JOB = (*DYNAMIC, "trainer.n_gpus_per_node=8")
 

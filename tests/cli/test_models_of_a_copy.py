@@ -10,6 +10,8 @@ import yaml
 from tests.cli.runner import run
 from tuner.trainers.verl.defaults import CONFIGS, read_defaults
 
+pytestmark = pytest.mark.sampled(3)
+
 LAUNCH = """python3 -m verl.trainer.{program} algorithm.adv_estimator=grpo \\
     actor_rollout_ref.model.path=Qwen/Qwen2.5-7B-Instruct \\
     actor_rollout_ref.rollout.name=vllm actor_rollout_ref.actor.use_dynamic_bsz=True \\

@@ -7,6 +7,8 @@ import pytest
 
 from tests.cli.runner import run
 
+pytestmark = pytest.mark.sampled(3)
+
 LAUNCH = (
     "python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo "
     "actor_rollout_ref.model.path=Qwen/Qwen2.5-0.5B actor_rollout_ref.rollout.name=vllm "

@@ -8,6 +8,8 @@ import pytest
 
 from tests.cli.runner import run
 
+pytestmark = pytest.mark.sampled(3)
+
 ROLLOUT = "actor_rollout_ref.rollout"
 ACTOR = "actor_rollout_ref.actor"
 LAUNCH = (

@@ -19,6 +19,8 @@ from tuner.trainers.verl.fingerprint import likest
 from tuner.trainers.verl.private_defaults import private_defaults
 from tuner.trainers.verl.releases import BUNDLED
 
+pytestmark = pytest.mark.sampled(3)
+
 SCRIPT = """python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo \\
     actor_rollout_ref.model.path=Qwen/Qwen2.5-7B-Instruct actor_rollout_ref.rollout.name=vllm \\
     actor_rollout_ref.actor.use_dynamic_bsz=True data.house_prompts=7

@@ -14,6 +14,8 @@ from tests.trainers.launches import DYNAMIC
 from tuner.render.schemas import schema
 from tuner.units import GIB
 
+pytestmark = pytest.mark.sampled(3)
+
 GPU = ("--gpu", "h100-sxm")
 JOB = (
     *DYNAMIC,

@@ -11,6 +11,8 @@ from tests.cli.runner import run
 from tests.inputs.logs import TIMED as METRICS
 from tests.inputs.logs import log
 
+pytestmark = pytest.mark.sampled(3)
+
 MEANS = ("--mean-prompt-length", "200", "--mean-response-length", "1000")
 JOB = (
     "data.train_batch_size=128 data.max_prompt_length=1024 data.max_response_length=4096 "

@@ -11,6 +11,8 @@ from tests.cli.runner import run
 from tuner.inputs.tree import merged
 from tuner.trainers.verl.defaults import read_defaults
 
+pytestmark = pytest.mark.sampled(3)
+
 SET: dict[str, Any] = {
     "algorithm": {"adv_estimator": "grpo"},
     "actor_rollout_ref": {

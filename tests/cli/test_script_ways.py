@@ -8,6 +8,8 @@ import pytest
 
 from tests.cli.runner import run
 
+pytestmark = pytest.mark.sampled(3)
+
 JOB = (
     "algorithm.adv_estimator=grpo actor_rollout_ref.model.path=Qwen/Qwen2.5-0.5B "
     "actor_rollout_ref.actor.use_dynamic_bsz=True"

@@ -9,6 +9,8 @@ import pytest
 from tests.cli.runner import run
 from tests.corpus import launches
 
+pytestmark = pytest.mark.sampled(3)
+
 SCRIPT = """#!/bin/bash
 set -x
 NNODES=${NNODES:-1}

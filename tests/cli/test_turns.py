@@ -8,6 +8,8 @@ import pytest
 
 from tests.cli.runner import ROOT, run
 
+pytestmark = pytest.mark.sampled(3)
+
 CONFIG = str(ROOT / "tests/cli/configs/grpo.yaml")
 GIVEN = ("--verl-version", "0.9.1", "--gpu", "8xh100-sxm")
 TALKS = "actor_rollout_ref.rollout.multi_turn"

@@ -10,6 +10,8 @@ import pytest
 from tests.cli.runner import run
 from tuner.trainers.verl.releases import BUNDLED
 
+pytestmark = pytest.mark.sampled(3)
+
 ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
 LONG = (
     "algorithm.adv_estimator=grpo",

@@ -9,6 +9,8 @@ import pytest
 
 from tests.cli.runner import ROOT, Result, run
 
+pytestmark = pytest.mark.sampled(3)
+
 #: Has ``rollot`` for ``rollout``.
 MISSPELLED = ROOT / "tests/cli/configs/grpo.yaml"
 GIVEN = ("--verl-version", "0.9.1", "--gpu", "h100-sxm")

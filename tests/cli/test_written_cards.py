@@ -8,6 +8,8 @@ import pytest
 
 from tests.cli.runner import run
 
+pytestmark = pytest.mark.sampled(3)
+
 PPO = (
     "python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo "
     "actor_rollout_ref.model.path=Qwen/Qwen2.5-0.5B-Instruct actor_rollout_ref.rollout.name=vllm "

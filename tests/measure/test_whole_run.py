@@ -20,6 +20,8 @@ from tuner.inputs.record.read import read_record
 from tuner.models import find_config
 from tuner.workload import Phase
 
+pytestmark = pytest.mark.sampled(3)
+
 ROOT = Path(__file__).resolve().parents[2]
 RECORD = ROOT / "docs" / "validation" / "data" / "record-two-h100"
 WHOLE_RUNS = RECORD.with_name("whole-runs")

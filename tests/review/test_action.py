@@ -10,6 +10,8 @@ import pytest
 from tests.cli.golden import expect
 from tests.review.action import ACTION, ROOT, Run, git, run_action
 
+pytestmark = pytest.mark.sampled(3)
+
 PULL_REQUEST = ROOT / "docs" / "examples" / "pull-request"
 CONFIG = "configs/grpo.yaml"
 CHANGES = {
