@@ -519,3 +519,13 @@ def _copy_of_verl_agent(folder: Path, own: Mapping[str, Any]) -> None:
     tree = merged(dict(read_defaults("0.4.0", "ppo_trainer").tree), own)
     (config / "ppo_trainer.yaml").write_text(yaml.safe_dump(tree))
     (folder / "verl" / "trainer" / "main_ppo.py").write_text(ASSERTS_ONE)
+
+
+def test_a_section_that_others_have_too_tells_a_project_by_its_own_keys_alone() -> None:
+    """verl's trainer of robots has ``env.train``, and no turns of ``env.max_steps`` that multiply a batch."""
+    own = ("env.train.num_envs=8", "env.disagg_sim.nnodes=1")
+    batches = {}
+    for words in (("env.max_steps=4",), own):
+        answer = run("config", "/dev/null", "-f", "overrides", "--", "data.train_batch_size=16", *words)
+        batches[words] = next(word for word in answer.out.split() if "train_batch_size" in word)
+    assert list(batches.values()) == ["data.train_batch_size=64", "data.train_batch_size=16"]

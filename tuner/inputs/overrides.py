@@ -10,7 +10,7 @@ from msgspec import Struct
 from tuner.enumeration import Enum
 from tuner.errors import InputError, Location, SweepError
 from tuner.inputs.convert import has_too_large
-from tuner.inputs.secrets import shown_override, taken_override
+from tuner.inputs.secrets import has_secret, shown_override, taken_override
 from tuner.inputs.tree import shown
 from tuner.language import N_, _
 
@@ -322,6 +322,8 @@ def _hint(text: str, column: int) -> str:
         )
     if column > len(text):
         return _("close the brackets and quotes that are open")
+    if has_secret(text):
+        return _("write key=value")  # what stands before the sign may be a part of it
     return _("quote the value, for the shell too: {quoted}").format(quoted=_quoted(key, value))
 
 

@@ -10,7 +10,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING
 
-from tuner.inputs.tree import Path
+from tuner.inputs.tree import Path, contains
 from tuner.trainers.verl.forks.fork import Fork
 
 if TYPE_CHECKING:
@@ -78,19 +78,30 @@ def _generates_alike(fork: Fork, code: "TrainerCode") -> bool:
 
 
 def _projects_of(path: Path) -> set[str]:
-    """The projects that a key tells: it is one of their ``tells``, or lies in one."""
+    """The projects that a key tells: it is one of their ``tells``, or lies in one.
+
+    A section that a project's own configuration has tells it only by the keys that it has there: other
+    trainers have a section of that name, such as ``env``. What a project with names of its own has there is
+    in its table of them.
+    """
     telling = _telling()
     longest = min(len(path), max(map(len, telling), default=0))  # a key of a user may have 50,000 parts
-    return {name for length in range(1, longest + 1) for name in telling.get(path[:length], ())}
+    sections = (path[:length] for length in range(1, longest + 1))
+    return {
+        fork.name
+        for section in sections
+        for fork in telling.get(section, ())
+        if fork.renames or not contains(fork.tree, section) or contains(fork.tree, path)
+    }
 
 
 @cache
-def _telling() -> dict[Path, list[str]]:
-    """The keys and sections that tell projects, with the names of those."""
-    telling: dict[Path, list[str]] = {}
+def _telling() -> dict[Path, list[Fork]]:
+    """The keys and sections that tell projects, with those."""
+    telling: dict[Path, list[Fork]] = {}
     for fork in forks():
         for tell in fork.tells:
-            telling.setdefault(tuple(tell.split(".")), []).append(fork.name)
+            telling.setdefault(tuple(tell.split(".")), []).append(fork)
     return telling
 
 
