@@ -93,6 +93,19 @@ def test_a_file_that_is_written_anew_is_read_anew(code: TrainerCode) -> None:
     assert TrainerCode(code.root).names("novel")
 
 
+def test_what_the_files_alone_decide_is_found_once_until_they_change(code: TrainerCode) -> None:
+    """Every proposal is read anew, and asks the same of the copy."""
+    searched = []
+
+    def find() -> int:
+        searched.append(1)
+        return len(searched)
+
+    assert [TrainerCode(code.root).remembered(("question",), find) for _ in range(3)] == [1, 1, 1]
+    (code.root / "novel.py").write_text("novel = 1\n")
+    assert TrainerCode(code.root).remembered(("question",), find) == 2
+
+
 _MOVED = {
     "CFG103": "class ActorRolloutRefWorker:\n    def init_model(self):\n"
     "        if not self.config.rollout.use_dynamic_bsz:\n"
