@@ -86,7 +86,7 @@ def advise(
     priced = [recommend(case, finding, job, cheapest=cheapest, allow=allow) for finding in standing]
     recommendations = [recommendation for recommendation in priced if recommendation is not None]
     if block:
-        recommendations.sort(key=lambda recommendation: rank(case, recommendation.finding))
+        recommendations.sort(key=lambda item: rank(case, item.finding, item.workload))
     stopping = [
         Recommendation(
             finding=refusal.finding,

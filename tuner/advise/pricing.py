@@ -136,13 +136,21 @@ def helps(case: Case, finding: Finding, proposal: Workload) -> bool:
     return faster or proposed.host_bytes < case.host_bytes
 
 
-def rank(case: Case, finding: Finding) -> tuple[float, ...]:
-    """Errors first; what saves memory while it is short; warnings; then by gain in time."""
+def rank(case: Case, finding: Finding, workload: Workload | None = None) -> tuple[float, ...]:
+    """Errors first; what saves memory while it is short; warnings; then by gain in time.
+
+    Args:
+        case: the job.
+        finding: about it.
+        workload: what a check of time, which has no proposal of its own, would set.
+    """
     if finding.severity is Severity.ERROR:
         return (0,)
     saved, gain = 0, 0.0
-    if finding.proposal is not None and case.time.seconds:
-        proposed = case.with_workload(finding.proposal)
+    proposal = workload if finding.rule.goal is Goal.TIME else None
+    proposal = finding.proposal if finding.proposal is not None else proposal
+    if proposal is not None and case.time.seconds:
+        proposed = case.with_workload(proposal)
         phase = finding.phase or case.estimate.worst.phase
         saved = case.peak_bytes(phase) - proposed.peak_bytes(phase)
         gain = (case.time.seconds - proposed.time.seconds) / case.time.seconds
