@@ -22,6 +22,7 @@ from tuner.trainers.fields import (
 from tuner.trainers.verl.batch_fields import TOKEN_BYTES
 from tuner.trainers.verl.fields.adapters import casts_adapters, fsdp_lora, lora_rank
 from tuner.trainers.verl.fields.role import BACKEND, EngineContext, bucket_tokens, switches_of
+from tuner.trainers.verl.packed_attention import row_attention
 from tuner.trainers.verl.programs import Program
 from tuner.trainers.verl.source import ROLES, ReleaseSettings, Role
 from tuner.workload import Backend, Checkpointing, Engine, HostCopy, Padding, Parallelism, SecondFsdp
@@ -102,6 +103,10 @@ def _packable(context: EngineContext, parallel: Parallelism) -> bool:
         return parallel.ulysses > 1
     if listed is not None and context.model.architecture not in listed:
         return False
+    section = "critic.model" if context.role == "critic" else "actor_rollout_ref.model"
+    rows = row_attention(source.settings, source.version, section)
+    if rows is not None and (rows.is_sure or rows.of_copy):
+        return False  # packed sequences would attend to each other
     pads = source.flag("actor.shared_prefixes") or source.copy.built.pads_actor
     return context.role == "critic" or not pads
 
