@@ -49,7 +49,7 @@ def row_attention(settings: Settings, version: str, section: str) -> RowAttentio
         version: the release.
         section: of the model, such as ``actor_rollout_ref.model``.
     """
-    asked = _asked(settings, version, section)
+    asked = _named_attention(settings, version, section)
     if asked is None or asked[0] not in OTHER:
         return None
     newest = settings.newest_required
@@ -71,7 +71,7 @@ def brings_blocks(vllm: str) -> bool:
     return bool(vllm) and at_least(vllm, "0.10.0")
 
 
-def _asked(settings: Settings, version: str, section: str) -> tuple[str, str] | None:
+def _named_attention(settings: Settings, version: str, section: str) -> tuple[str, str] | None:
     """The attention that a model is loaded with, and the key that says so; None where no one says another."""
     has = settings.has_statement
     own, overridden = f"{section}.{_NAME}", f"{section}.override_config.{_NAME}"
