@@ -5,6 +5,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from tuner.inputs.settings import Settings
+from tuner.trainers.verl.named_data import named_validation_data
 from tuner.trainers.verl.programs import program_of
 from tuner.trainers.verl.releases import reaches
 from tuner.workload import Batch
@@ -45,6 +46,7 @@ def validating(settings: Settings, *, version: str) -> Validating | None:
     if sends and settings.get("reward_model.enable") is True:
         return None
     rows_key, drops = _rows_key(settings, version), _drops_rest(settings)
+    named = named_validation_data(settings)
     return Validating(
         every_steps=every,
         before_training=before,
@@ -55,6 +57,8 @@ def validating(settings: Settings, *, version: str) -> Validating | None:
         sends_weights=sends,
         key=_FREQUENCY,
         rows_key=rows_key,
+        named_rows=None if named is None else named.rows,
+        named=() if named is None else named.names,
     )
 
 
