@@ -101,3 +101,23 @@ def test_a_message_is_cut_where_a_finding_has_no_room_for_it() -> None:
     assert len(lines) == 5
     assert lines[-1].endswith("...; a fork? give its configuration")
     assert "42 keys" in lines[0]
+
+
+def test_an_override_says_what_it_does_to_the_training() -> None:
+    Path("run.sh").write_text(SCRIPT.replace("mini_batch_size=128", "mini_batch_size=64"), encoding="utf-8")
+    options = (*GIVEN[:-1], "0.5.0")
+    findings = [" ".join(" ".join(lines).split()) for lines in blocks(run("check", "run.sh", *options))]
+    effects = {
+        code: effect
+        for finding in findings
+        for code in re.findall(r"[A-Z]{3}\d{3}", finding)[:1]
+        for effect in re.findall(
+            r"; (same numerics|rounding|tokens weigh otherwise|another training) ", finding
+        )
+    }
+    assert effects["ROL011"] == "same numerics"
+    assert effects["SEQ001"] == "rounding"
+    assert effects["BAT004"] == "tokens weigh otherwise"
+    full = run("check", "run.sh", *options, "-f", "full").out
+    assert "= numerics: same numerics" in full
+    assert full.count("= numerics: ") == full.count("= help: ")

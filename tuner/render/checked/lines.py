@@ -19,6 +19,7 @@ from tuner.override_text import override_key
 from tuner.render import does_not_fit, lost_override, missing_configuration, not_modelled
 from tuner.render.document.marks import ARROW
 from tuner.render.recommendations import price
+from tuner.render.words import effect_beside
 from tuner.review.input_findings import CheckedGpu, FindingLine, InputFindings, JudgedFor, PhaseUse
 from tuner.timing import phase_interval
 
@@ -74,6 +75,7 @@ def _priced(answer: Consultation, item: Recommendation, overrides: tuple[str, ..
         gain=""
         if cost is None or changes_nothing(cost)
         else price(cost, capacity_bytes=capacity).replace(ARROW, "->"),
+        effect=effect_beside(item.numerics) if overrides else "",
         idle=finding.proposal is not None and gains_nothing(item, answer.advice),
         in_block=finding.proposal is not None and not finding.refuses and bool(overrides),
     )
