@@ -89,3 +89,18 @@ def test_a_release_beside_an_old_transformers(tmp_path: Path) -> None:
     assert "SEQ001" not in {
         finding["code"] for finding in answer_to(tmp_path, key, version="0.6.1", requires=old)["findings"]
     }
+
+
+def test_a_copy_that_reads_a_key_of_its_own(tmp_path: Path) -> None:
+    copy_with(tmp_path, ", attn_implementation=attention")
+    workers = tmp_path / "verl/workers/fsdp_workers.py"
+    read = """        attention = self.config.model.get("attn_implementation", "flash_attention_2")\n"""
+    lines = workers.read_text().splitlines(keepends=True)
+    workers.write_text("".join([*lines[:2], read, *lines[2:]]))
+    key, old = f"{ROLE}.model.attn_implementation", "transformers==4.47.1\n"
+    found = finding_in(answer_to(tmp_path, PACKS, f"+{key}=sdpa", requires=old))
+    assert found is not None
+    assert found["overrides"] == [f"{key}=flash_attention_2"]
+    assert any("use_remove_padding=False keeps sdpa" in note for note in found["notes"])
+    assert finding_in(answer_to(tmp_path, PACKS, f"+{key}=flash_attention_2", requires=old)) is None
+    assert finding_in(answer_to(tmp_path, PACKS, requires=old)) is None
