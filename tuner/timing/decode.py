@@ -40,16 +40,17 @@ class RolloutInput(Struct, frozen=True, kw_only=True):
     @classmethod
     def of(cls, workload: Workload) -> "RolloutInput":
         """The rollout of a job."""
-        controller = workload.controller
+        controller, rollout = workload.controller, workload.generator
+        itself = rollout.engine is RolloutEngine.TRANSFORMERS
         return cls(
             model=workload.model,
             cluster=workload.cluster,
             batch=workload.batch,
-            rollout=workload.generator.unsized,
+            rollout=rollout.unsized,
             agents=0 if controller is None else controller.agent_workers,
             adapters=_serves_adapters(workload),
             poll_s=0.0 if controller is None else controller.poll_s,
-            trained=workload.actor.engine if workload.generator.is_trainer else None,
+            trained=workload.actor.engine if itself else None,
         )
 
 

@@ -132,15 +132,16 @@ def _phases(workload: Workload, concurrent_sequences: int) -> Iterator[PhaseTime
     if workload.unmodelled_engine:
         return  # a step without the passes of its trainer is none
     generates = workload.rollout is not None
+    sends = False  # where the model that is trained generates, nothing falls asleep or is sent
     if generates:
-        generated = rollout_time(RolloutInput.of(workload), concurrent_sequences)
-        itself = workload.generator.is_trainer  # nothing falls asleep, and nothing has to be sent
-        yield generated if itself else _falling_asleep(generated, workload)
+        inputs = RolloutInput.of(workload)
+        generated, sends = rollout_time(inputs, concurrent_sequences), inputs.trained is None
+        yield _falling_asleep(generated, workload) if sends else generated
     if workload.services and (judge := judges(workload)) is not None:
         yield _judging_time(judge)
     for step_pass in workload.passes():
         yield _pass_time(TimedPasses(cluster=workload.cluster, batch=workload.batch, step_pass=step_pass))
-    if generates and not workload.generator.is_trainer:
+    if sends:
         yield _sync_time(workload.at_rest)
 
 

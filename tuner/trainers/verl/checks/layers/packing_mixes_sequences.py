@@ -27,6 +27,7 @@ verl 0.6.1 ``workers/fsdp_workers.py:318``, 0.9.1 ``workers/config/model.py:185`
 """
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from tuner.architectures import find_architecture
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
@@ -35,14 +36,11 @@ from tuner.language import N_, _
 from tuner.model_shape import ModelShape
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import CRITIC, MODEL
-from tuner.trainers.verl.packed_attention import (
-    BLOCKS_SINCE,
-    TORCH_SINCE,
-    RowAttention,
-    brings_blocks,
-    row_attention,
-)
+from tuner.trainers.verl.fields.role import names_attention
 from tuner.workload import Backend, Engine, RolloutEngine, Workload
+
+if TYPE_CHECKING:
+    from tuner.trainers.verl.packed_attention import RowAttention
 
 RULE = Rule(
     code="CFG210",
@@ -66,9 +64,12 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
     if workload.critic is not None:
         models[f"{CRITIC}.model"] = (workload.critic.engine, workload.critic.model)
     for section, (engine, model) in models.items():
-        attention = row_attention(settings, version, section) if _is_plain(engine, model) else None
-        if attention is not None and (attention.is_sure or not brings_blocks(vllm)):
-            yield _finding(settings, workload, section, attention)
+        if names_attention(settings, section) and _is_plain(engine, model):
+            from tuner.trainers.verl.packed_attention import brings_blocks, row_attention  # few name any
+
+            attention = row_attention(settings, version, section)
+            if attention is not None and (attention.is_sure or not brings_blocks(vllm)):
+                yield _finding(settings, workload, section, attention)
 
 
 def _is_plain(engine: Engine, model: ModelShape) -> bool:
@@ -79,7 +80,7 @@ def _is_plain(engine: Engine, model: ModelShape) -> bool:
     )
 
 
-def _finding(settings: Settings, workload: Workload, section: str, attention: RowAttention) -> Finding:
+def _finding(settings: Settings, workload: Workload, section: str, attention: "RowAttention") -> Finding:
     packed = f"{section}.use_remove_padding"
     pads = assign(settings, packed, False)
     return report(
@@ -98,8 +99,10 @@ def _finding(settings: Settings, workload: Workload, section: str, attention: Ro
     )
 
 
-def _cause(attention: RowAttention) -> str:
+def _cause(attention: "RowAttention") -> str:
     """Which library is too old, or would be."""
+    from tuner.trainers.verl.packed_attention import BLOCKS_SINCE, TORCH_SINCE
+
     if attention.torch:
         return _("the files around the launch ask for torch {version}, older than {since}").format(
             version=attention.torch, since=TORCH_SINCE
