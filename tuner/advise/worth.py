@@ -60,6 +60,12 @@ def is_worth_a_line(item: Recommendation, advice: Advice) -> bool:
     return shorter and (advice.combination is None or _adds(item, advice))
 
 
+def brings(item: Recommendation, advice: Advice) -> bool:
+    """Whether advice brings the share of the step that a line of a block has to, or memory that lacks."""
+    cost = item.price
+    return cost is not None and (shortens(cost, advice.least_gain) or makes_room(item, advice))
+
+
 def shortens(cost: Price, least_gain: float, *, at_least: float = 0.0) -> bool:
     """Whether a change takes its share of the step away, for certain.
 
