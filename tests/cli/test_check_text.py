@@ -13,6 +13,7 @@ from tuner.render.columns import columns
 GIVEN = ("--gpu", "8xh100-sxm", "--isolated", "--verl-version", "0.9.1")
 WIDTH = 80
 _FINDING = re.compile(r"  (?:\S+:)?\d+:\d+ (error|warning|advice) [A-Z]{3}\d{3} ")
+MINOR = "  true, and worth little here: "
 SCRIPT = """\
 python3 -m verl.trainer.main_ppo \\
     algorithm.adv_estimator=grpo \\
@@ -37,6 +38,8 @@ def blocks(result: Result) -> list[list[str]]:
     """The lines of each finding."""
     findings: list[list[str]] = []
     for line in result.out.split("\n\n")[0].splitlines()[1:]:
+        if line.startswith(MINOR):
+            break
         if _FINDING.match(line):
             findings.append([])
         findings[-1].append(line)
@@ -121,3 +124,19 @@ def test_an_override_says_what_it_does_to_the_training() -> None:
     full = run("check", "run.sh", *options, "-f", "full").out
     assert "= numerics: same numerics" in full
     assert full.count("= numerics: ") == full.count("= help: ")
+
+
+SMALL_GAIN = SCRIPT.replace("ppo_micro_batch_size_per_gpu=2", "ppo_micro_batch_size_per_gpu=16")
+
+
+def test_what_brings_little_is_named_in_one_line() -> None:
+    """The log-probs take a percent or two of the step less: that is true, and no line of a block."""
+    Path("run.sh").write_text(SMALL_GAIN)
+    text = run("check", "run.sh", *GIVEN).out
+    named = text[text.index(MINOR) :].split("\n\n")[0]
+    assert "BAT006 log-prob-budget" in named
+    assert text.count("BAT006") == 1
+    findings = run("check", "run.sh", *GIVEN, "-f", "concise").out.splitlines()
+    (line,) = [line for line in findings if "BAT006" in line]
+    shorter = re.search(r"step (\d+)% shorter", line)
+    assert shorter and int(shorter.group(1)) <= 3  # to a whole percent

@@ -168,3 +168,45 @@ def test_a_composed_configuration_is_likened_by_its_keys(tmp_path: Path) -> None
     assert "Nothing names the release" not in answered_of(own)
     own.write_text(yaml.safe_dump(merged(tree, {"data": {"house_prompts": 3}})))
     assert "Nothing names the release: verl 0.7.1 is a guess by its keys." in answered_of(own)
+
+
+EAGER = (
+    "python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo data.train_batch_size=512 "
+    "data.max_prompt_length=1024 data.max_response_length=2048 "
+    f"actor_rollout_ref.model.path={MODEL} actor_rollout_ref.actor.ppo_mini_batch_size=128 "
+    "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=4 actor_rollout_ref.rollout.name=vllm "
+    "actor_rollout_ref.rollout.n=8 actor_rollout_ref.rollout.gpu_memory_utilization=0.5 "
+    "actor_rollout_ref.rollout.enforce_eager=True "
+    "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=4 "
+    "actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu=4"
+)
+"""Of any release: 0.3 refuses graphs beside a freed cache, 0.7 weighs tokens by micro-batch."""
+
+
+def test_what_serves_in_some_likely_releases_alone_is_no_part_of_the_block() -> None:
+    guessed, named = reported(EAGER), reported(EAGER, "--verl-version", NEWEST)
+    conditional = {
+        one["code"]
+        for one in guessed["findings"]
+        if one["message"].startswith("only if the release is verl ")
+    }
+    assert {"ROL001", "ROL011", "BAT004"} <= conditional
+    parts = {one["code"] for one in guessed["combination"]["contributions"]}
+    assert parts and not parts & conditional
+    assert {one["code"] for one in named["combination"]["contributions"]} & conditional
+
+
+@pytest.mark.parametrize("version", [BUNDLED[0], "0.5.0", "0.7.0"])
+def test_a_block_for_a_guessed_release_serves_in_the_others(version: str) -> None:
+    block = reported(EAGER)["combination"]["overrides"]
+    before = reported(EAGER, "--verl-version", version)
+    after = reported(f"{EAGER} {' '.join(block)}", "--verl-version", version)
+    assert after["verdict"] == "fits"
+    assert after["step_time"]["seconds"] < before["step_time"]["seconds"]
+
+
+def test_the_short_answer_names_what_the_release_decides_in_a_line() -> None:
+    text = answered(EAGER)
+    assert "Only with some of the releases that it may be of: " in text
+    assert "BAT004 micro-batch-size. --verl-version decides." in text
+    assert "Only with some" not in answered(EAGER, "--verl-version", NEWEST)

@@ -98,7 +98,8 @@ def advise(
         )
         for refusal in start.refusals
     ]
-    acceptance = Acceptance(allow=allow, least_gain=least_gain)
+    barred = frozenset(item.finding.code for item in recommendations if item.depends_on_release)
+    acceptance = Acceptance(allow=allow, least_gain=least_gain, barred=barred)
     combination = (
         combine(start, case, recommendations, cheapest=cheapest, acceptance=acceptance)
         if block and modelled
