@@ -107,6 +107,7 @@ def configuration_of(given: UserInput, release: ReleaseChoice | None = None) -> 
         folder=given.folder,
         processes=given.processes,
         folders=given.folders,
+        placed=given.placed,
         environment=given.environment,
         earlier=given.earlier,
         installed=tuple(installed_packages(given.text, given.source)) if given.program else (),

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tuner.inputs.environment import EnvironmentVariable
     from tuner.inputs.installed_packages import InstalledPackage
     from tuner.inputs.log.metrics import StepMetrics
+    from tuner.inputs.placed_packages import PlacedPackage
     from tuner.inputs.record.read import RunRecord
     from tuner.inputs.user_input import Count, Processes
     from tuner.out_of_memory.stack import Call
@@ -369,6 +370,7 @@ class Trainer(Protocol):
         environment: "Sequence[EnvironmentVariable]" = ...,
         earlier: "Sequence[EarlierProgram]" = ...,
         installed: "Sequence[InstalledPackage]" = ...,
+        placed: "Sequence[PlacedPackage]" = ...,
     ) -> Configuration:
         """Take a configuration file, the arguments of a launch, or both.
 
@@ -379,7 +381,8 @@ class Trainer(Protocol):
         ``requested`` says that the user names the release it is laid on, which decides between copies of it.
         ``environment`` has what a script surely gives the program of variables that libraries read,
         ``earlier`` the programs before it that may change a model's configuration, and ``installed`` the
-        packages that it says how to install, in one version each.
+        packages that it says how to install, in one version each. ``placed`` are the folders that it links,
+        copies or moves to where Python looks for modules.
 
         Raises:
             InputError: a file that the document names or an argument is malformed.

@@ -15,9 +15,10 @@ from tuner.inputs.shell.carriers import PRINTERS, SHELLS, handed_line, is_script
 from tuner.inputs.shell.conditions import Status
 from tuner.inputs.shell.exits import ExitShell, ReturnFromFunction
 from tuner.inputs.shell.expansion import Expander
-from tuner.inputs.shell.folders import python_folders
+from tuner.inputs.shell.folders import python_folders, search_path, spelled
 from tuner.inputs.shell.machine import answer
 from tuner.inputs.shell.passed_variables import environment_of
+from tuner.inputs.shell.placements import placing
 from tuner.inputs.shell.scope import Assumed, Function, Scope
 from tuner.inputs.shell.source import Node, Source
 from tuner.inputs.shell.started_program import StartedProgram
@@ -223,6 +224,12 @@ class SimpleCommands:
                     doubts=together(self._shell.doubts),
                     folders=python_folders(self._shell.scope, environment),
                     variables=environment_of(self._shell.scope, environment, words, place, self._read),
+                    search=search_path(self._shell.scope, environment, place),
+                    placing=placing(
+                        [str(value) for value in values],
+                        lambda name: spelled(name, self._shell.scope, place),
+                        place,
+                    ),
                 )
             )
         status, from_machine = answer(values, self._shell.scope.machine)

@@ -30,17 +30,19 @@ from tuner.trainers.verl.forks.fork import Fork
 from tuner.trainers.verl.forks.translate import (
     translated,
 )
+from tuner.trainers.verl.imported_copy import imported_copy
 from tuner.trainers.verl.limits import expect_few
 from tuner.trainers.verl.programs import Program
 from tuner.trainers.verl.recipes import named as recipe_named
 from tuner.trainers.verl.recipes import started_as
-from tuner.trainers.verl.trainer_code.find import code_around, packages_below
+from tuner.trainers.verl.trainer_code.find import code_around, code_of_package, packages_below
 from tuner.trainers.verl.user_configuration import UserConfiguration
 
 if TYPE_CHECKING:
     from tuner.inputs.earlier_programs import EarlierProgram
     from tuner.inputs.environment import EnvironmentVariable
     from tuner.inputs.installed_packages import InstalledPackage
+    from tuner.inputs.placed_packages import PlacedPackage
     from tuner.inputs.user_input import Processes
 
 _OWN_MODULES = "verl."
@@ -59,6 +61,7 @@ def parse(
     environment: "Sequence[EnvironmentVariable]" = (),
     earlier: "Sequence[EarlierProgram]" = (),
     installed: "Sequence[InstalledPackage]" = (),
+    placed: "Sequence[PlacedPackage]" = (),
 ) -> UserConfiguration:
     """Take a configuration file, the arguments of a launch, or both.
 
@@ -74,6 +77,7 @@ def parse(
         environment: variables that a script gives the program, of those that libraries read.
         earlier: programs before the launch that may change a model's configuration.
         installed: packages that the script says how to install, in one version each.
+        placed: folders that it links, copies or moves to where Python looks for modules.
 
     Raises:
         InputError: a file that the document names or an argument is malformed.
@@ -82,7 +86,8 @@ def parse(
     expect_few(len(given), given[-1].location if given else None)
     config_name = option_value(given, "config_name")
     trainer = program_started(program, None if config_name is None else config_name.text)
-    fork = None if trainer is not None else _fork_of(document, given, program, folder)
+    package_put = imported_copy(placed, folder, folders) if placed else None
+    fork = None if trainer is not None else _fork_of(document, given, program, folder, package_put)
     if fork is not None and fork.config_argument is not None:
         from tuner.trainers.verl.named_files import with_config_file
 
@@ -92,7 +97,10 @@ def parse(
         from tuner.trainers.verl.primary import ProgramStart, primary_of  # a file alone names no other
 
         start = ProgramStart(
-            program=program, beside=folder, python_path=_python_path(program, folder, folders)
+            program=program,
+            beside=folder,
+            python_path=_python_path(program, folder, folders),
+            package=package_put,
         )
         compose = partial(_composition, fork=fork)
         primary, arguments = primary_of(start, given, arguments, document, fork, compose)
@@ -178,7 +186,11 @@ def _composition(
 
 
 def _fork_of(
-    document: Document | None, given: Sequence[Argument], program: str, folder: str = ""
+    document: Document | None,
+    given: Sequence[Argument],
+    program: str,
+    folder: str = "",
+    package: FilePath | None = None,
 ) -> Fork | None:
     """The project that a launch is for; keys tell one only where the code that would run has most of them."""
     keys = [path for path, _value in leaves({} if document is None else document.tree)]
@@ -190,5 +202,5 @@ def _fork_of(
     fork = recognise_fork(program, text, keys)
     if fork is None or is_told_by_launch(fork, program, text) or not folder:
         return fork
-    code = code_around(FilePath(folder).absolute())
+    code = code_around(FilePath(folder).absolute()) if package is None else code_of_package(package)
     return fork if code is None or is_borne_out(fork, code) else None

@@ -21,6 +21,7 @@ _IMPORT = re.compile(r"^[ \t]*(?:from|import)[ \t]+(\w+)", re.MULTILINE)
 _MOST_OF_FILE = 4 << 20  # bytes
 _INSTALLED = ("site-packages", "dist-packages")  # what lies beside a package there belongs to anybody
 _NAME = "verl"
+_CONFIGURATIONS = ("trainer", "config")  # the folders of a copy that hold them
 #: Files of which the top of a repository has one of each line.
 _OF_TOP = (
     ("README.md", "README.rst", "README.txt", "README"),
@@ -60,7 +61,7 @@ def _imported(root: Path) -> Iterator[str]:
             text = read_bytes(root / name, most=_MOST_OF_FILE).decode("utf-8", errors="replace")
         except TunerError:
             continue
-        yield from (package for package in _IMPORT.findall(text) if package != root.name)
+        yield from (package for package in _IMPORT.findall(text) if package not in (root.name, _NAME))
 
 
 def is_package(root: Path) -> bool:
@@ -85,12 +86,22 @@ def code_around(folder: Path, below: "PackagesBelow | None" = None) -> "TrainerC
 
     A clone beside the repository is no part of it.
     """
+    own = _package_of_configurations(folder)
+    if own is not None:
+        return code_of_package(own)
     above = (code_of_package(place / _NAME) for place in repository_folders(folder))
     code = next((code for code in above if code is not None), None)
     if code is not None:
         return code
     packages = (below or packages_below)(folder)
     return code_of_package(packages[0]) if len(packages) == 1 else None
+
+
+def _package_of_configurations(folder: Path) -> Path | None:
+    """The copy whose configurations lie in a folder, whatever it is called; None where that has no code."""
+    if folder.parts[-2:] != _CONFIGURATIONS or not holds_code(folder.parent.parent):
+        return None
+    return folder.parent.parent
 
 
 def packages_below(folder: Path) -> list[Path]:

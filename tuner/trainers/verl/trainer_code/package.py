@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 A = TypeVar("A")
 
+_NAME = "verl"  # under which it is imported, whatever its folder is called
 _TRAINER = "trainer"  # the folder of the package that holds the programs
 _MOST_OF_FILE = 4 * MIB
 _KEPT = 2  # copies that are not read again for every input
@@ -216,7 +217,9 @@ class TrainerCode:
 
     def imports(self, program: str, folder: str) -> tuple[str, ...]:
         """The files with a folder in their path whose modules a program names; none where it is not here."""
-        path = f"/{program.removesuffix('.py').replace('.', '/')}.py"
+        path = f"/{program.removesuffix('.py').replace('.', '/')}.py".replace(
+            f"/{_NAME}/", f"/{self.root.name}/", 1
+        )
         texts = self._snapshot.files.texts
         text = next((text for name, text in texts.items() if path.endswith(f"/{name}")), "")
         named = (name for name in texts if folder in name)
@@ -240,11 +243,11 @@ class TrainerCode:
             starts: folders in which Python looks, as far as a script says; of others the copy is the first.
         """
         package, _dot, name = module.rpartition(".")
-        begins = package.startswith(f"{self.root.name}.") and name.isidentifier()
+        begins = package.startswith(f"{_NAME}.") and name.isidentifier()
         elsewhere = starts and str(self.root.parent) not in starts
         if not begins or elsewhere or not is_there(self.root / "__init__.py", Path.is_file):
             return None
-        folder = self.root.parent.joinpath(*package.split("."))
+        folder = self.root.joinpath(*package.split(".")[1:])
         if not is_there(folder, Path.is_dir) or is_there(folder / name) or is_there(folder / f"{name}.py"):
             return None
         return tuple(sorted(f"{package}.{file.stem}" for file in folder.glob("*.py") if file.stem[0] != "_"))
@@ -280,12 +283,13 @@ class TrainerCode:
         from tuner.trainers.verl.trainer_code.sure_run import SureRun, sure_run  # where a copy is started
 
         file = program if program.endswith(".py") else f"{program.replace('.', '/')}.py"
-        inside = re.search(rf"(?:^|/)({re.escape(self.root.name)}/.*)", file)
+        inside = re.search(rf"(?:^|/)({_NAME}/.*)", file)
         return SureRun() if inside is None else sure_run(inside[1], self.text, value_of)
 
     def text(self, path: str) -> str | None:
         """The text of one file by its path below the base; None where it has no such file."""
-        name = str(self.root.parent / path)
+        own, below = self.root.name, path.removeprefix(f"{_NAME}/")
+        name = str(self.root / below if below != path and own != _NAME else self.root.parent / path)
         if name not in self._snapshot.states:
             return None
         return read_bytes(Path(name), most=_MOST_OF_FILE).decode("utf-8", errors="replace")

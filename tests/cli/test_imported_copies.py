@@ -1,0 +1,105 @@
+"""The copy of verl that Python imports, where a script puts one of several under verl's name."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.cli.runner import run
+from tuner.trainers.verl.defaults import read_defaults
+
+pytestmark = pytest.mark.sampled(3)
+
+LAUNCH = """python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo house.turns=2 \\
+    actor_rollout_ref.model.path=Qwen/Qwen2.5-7B-Instruct actor_rollout_ref.rollout.name=vllm \\
+    trainer.n_gpus_per_node=8"""
+HERE = 'ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"\n'
+
+
+def copy(package: Path, version: str, **own: Any) -> None:
+    """A copy of verl, with keys of its own."""
+    config = package / "trainer" / "config"
+    config.mkdir(parents=True)
+    tree = dict(read_defaults(version, "ppo_trainer").tree)
+    (config / "ppo_trainer.yaml").write_text(yaml.safe_dump({**tree, **own}))
+    (package / "__init__.py").write_text("")
+    (package / "trainer" / "main_ppo.py").write_text(
+        'import hydra\n\n\n@hydra.main(config_path="config", config_name="ppo_trainer", version_base=None)\n'
+        "def main(config):\n    print(config.house.turns)\n"
+    )
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """A repository with a clone of verl, and an older copy with keys of its own beside it."""
+    (tmp_path / ".git").mkdir()
+    copy(tmp_path / "verl" / "verl", "0.8.0")
+    copy(tmp_path / "old_verl", "0.3.0.post1", house={"turns": 1})
+    return tmp_path
+
+
+def answer(repository: Path, script: str, launch: str = LAUNCH) -> str:
+    (repository / "run.sh").write_text(f"{script}\n{launch}\n")
+    result = run("advise", str(repository / "run.sh"), "--gpu", "h100-sxm")
+    return " ".join(result.out.split())
+
+
+def is_old(said: str) -> bool:
+    """Whether the copy is read whose keys the launch has; the other one refuses it."""
+    refused = said.startswith("WILL NOT START refused by CFG001")
+    laid = "old_verl/trainer/config/ppo_trainer.yaml" in said and "verl 0.3.0.post1" in said
+    assert refused is not laid
+    return laid
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        f'{HERE}ln -sfn "$ROOT/old_verl" "$ROOT/.path/verl"\nexport PYTHONPATH="$ROOT/.path:$PYTHONPATH"',
+        f"{HERE}mkdir -p $ROOT/p\ncp -r $ROOT/old_verl $ROOT/p/verl\ncd $ROOT\nexport PYTHONPATH=$ROOT/p",
+        f"{HERE}cd $ROOT\nmv verl new_verl\nmv old_verl verl",
+        "rm -rf verl && cp -r old_verl verl",
+        "rm -rf verl; ln -s old_verl verl",
+        "P=$(mktemp -d)\nln -s $PWD/old_verl $P/verl\nexport PYTHONPATH=$P:$PYTHONPATH",
+        "cd $SLURM_SUBMIT_DIR\nln -sfT $SLURM_SUBMIT_DIR/old_verl path/verl\nexport PYTHONPATH=$PWD/path",
+        "rsync -a --exclude .git old_verl/ path/verl\nPYTHONPATH=path \\",
+        "mkdir lib\nmv old_verl lib/verl\nln -s lib tmp\nexport PYTHONPATH=./tmp",
+    ],
+)
+def test_the_copy_that_a_script_puts_under_verls_name_is_read(repository: Path, script: str) -> None:
+    assert is_old(answer(repository, script))
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "",
+        "ln -sfn old_verl path/verl",  # Python does not look there
+        f"{HERE}cd $ROOT/verl\nln -sfn $ROOT/old_verl $ROOT/p/verl\nexport PYTHONPATH=$ROOT/p",
+        "ln -s old_verl verl",  # in the folder that is there already
+        "ln -sfn old_verl path/verl\nrm path/verl\nexport PYTHONPATH=path",
+        "ln -sfn missing path/verl\nexport PYTHONPATH=path",
+    ],
+)
+def test_what_python_does_not_import_is_not_read(repository: Path, script: str) -> None:
+    assert not is_old(answer(repository, script))
+
+
+def test_a_package_that_is_started_under_its_own_name_is_read(repository: Path) -> None:
+    assert is_old(answer(repository, "", LAUNCH.replace("verl.trainer", "old_verl.trainer")))
+
+
+def test_a_link_in_the_tree_is_followed(repository: Path) -> None:
+    (repository / "verl").rename(repository / "new_verl")
+    (repository / "verl").symlink_to("old_verl", target_is_directory=True)
+    said = answer(repository, "")
+    assert "verl 0.3.0.post1" in said and "CFG001" not in said
+
+
+def test_the_code_of_the_linked_copy_is_what_refuses(repository: Path) -> None:
+    """Its program reads the key; the one beside it would be asked in vain."""
+    words = "ln -sfn old_verl path/verl\nexport PYTHONPATH=path"
+    said = answer(repository, words, LAUNCH.replace("house.turns=2", "house.turns=2 house.other=1"))
+    assert said.startswith("WILL NOT START refused by CFG001")
+    assert "old_verl" in said.partition("does not have the key house.other")[0]
