@@ -33,7 +33,7 @@ from tuner.trainers.verl.backend import choose_config
 from tuner.trainers.verl.copy_of_launch import CopyOfLaunch
 from tuner.trainers.verl.defaults import FINE_TUNING_CONFIGS, PPO_CONFIGS, Defaults, read_defaults
 from tuner.trainers.verl.defaults_list import Composition
-from tuner.trainers.verl.fingerprint import Likeness, Likenesses, as_likely
+from tuner.trainers.verl.fingerprint import Likeness, Likenesses, as_likely, in_doubt
 from tuner.trainers.verl.forks.fork import Fork
 from tuner.trainers.verl.forks.translate import (
     completed,
@@ -306,7 +306,8 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         nothing_tells = self.fork is None and unread
         by_package = nothing_tells or (unread and self.fork is not None and self.fork.installs_verl)
         if by_package and (pinned := pinned_release(self.folder, self.installed)) is not None:
-            return pinned
+            own = any(one.name == RELEASES.trainer for one in self.installed)
+            return pinned if own else in_doubt(pinned, self._required_keys, self._configs)
         if self.started.fine_tunes and likeness is None:
             from tuner.trainers.verl.fine_tuning_config import told_by_program
 
@@ -326,7 +327,17 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         overrides = self.arguments.overrides
         added = {split_key(one.key) for one in overrides if one.kind is not OverrideKind.CHANGE}
         keys = [path for path in self.keys if path not in added]
-        return as_likely(guess, keys, FINE_TUNING_CONFIGS if self.started.fine_tunes else PPO_CONFIGS)
+        return as_likely(guess, keys, self._configs, self._required_keys)
+
+    @property
+    def _required_keys(self) -> tuple[Path, ...]:
+        """The keys that Hydra has to know, or it refuses to start."""
+        overrides = self.arguments.overrides
+        return tuple(split_key(one.key) for one in overrides if one.kind is OverrideKind.CHANGE)
+
+    @property
+    def _configs(self) -> tuple[str, ...]:
+        return FINE_TUNING_CONFIGS if self.started.fine_tunes else PPO_CONFIGS
 
     @property
     def _bounded(self) -> ReleaseChoice | None:
