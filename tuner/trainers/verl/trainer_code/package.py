@@ -265,6 +265,24 @@ class TrainerCode:
         texts = self._snapshot.files.texts
         return self.remembered(("fields", name), lambda: dataclass_fields(texts, name))
 
+    def takes_away(self, key: tuple[str, ...], program: str) -> bool:
+        """Whether its package, or a file beside a program, takes a key out of the configuration.
+
+        Args:
+            key: its parts.
+            program: the module or file that is started; recipes beside it are other programs'.
+        """
+        from tuner.trainers.verl.trainer_code.taken_keys import is_taken, taken_keys  # few launches ask
+
+        own = program.removesuffix(".py").replace("/", ".").rpartition(".")[0].replace(".", "/")
+        places = (f"{self.root.name}/", *((f"{own}/",) if own else ()))
+        texts = self._snapshot.files.texts
+        taken = self.remembered(
+            ("taken", own),
+            lambda: taken_keys(text for name, text in texts.items() if name.startswith(places)),
+        )
+        return is_taken(key, taken)
+
     def remembered(self, question: tuple[str, ...], find: Callable[[], A]) -> A:
         """The answer to a question that the files alone decide, found once for one state of them."""
         known = self._snapshot.remembered
