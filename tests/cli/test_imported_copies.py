@@ -47,7 +47,7 @@ def answer(repository: Path, script: str, launch: str = LAUNCH) -> str:
 
 def is_old(said: str) -> bool:
     """Whether the copy is read whose keys the launch has; the other one refuses it."""
-    refused = said.startswith("WILL NOT START refused by CFG001")
+    refused = said.startswith(("WILL NOT START refused by CFG001", "CANNOT SAY"))
     laid = "old_verl/trainer/config/ppo_trainer.yaml" in said and "verl 0.3.0.post1" in said
     assert refused is not laid
     return laid
@@ -103,3 +103,54 @@ def test_the_code_of_the_linked_copy_is_what_refuses(repository: Path) -> None:
     said = answer(repository, words, LAUNCH.replace("house.turns=2", "house.turns=2 house.other=1"))
     assert said.startswith("WILL NOT START refused by CFG001")
     assert "old_verl" in said.partition("does not have the key house.other")[0]
+
+
+IN_DOUBT = "CANNOT SAY the configuration ppo_trainer cannot be composed:"
+
+
+def test_another_copy_with_the_keys_of_the_launch_leaves_open_which_one_runs(repository: Path) -> None:
+    said = answer(repository, "")
+    assert said.startswith(IN_DOUBT)
+    assert "verl/verl does not have house.turns, and" in said
+    assert "old_verl does: nothing says which of them the launch runs" in said
+    assert "Paste this" not in said and "CFG001" not in said
+    asked = run("advise", str(repository / "run.sh"), "--gpu", "h100-sxm", "--verl-version", "0.8.0").out
+    assert asked.startswith("WILL NOT START")
+
+
+def test_the_copy_that_python_may_import_is_chosen_by_the_keys_of_the_launch(repository: Path) -> None:
+    (repository / "third").mkdir()
+    (repository / "old_verl").rename(repository / "third" / "verl")
+    said = answer(repository, "")
+    assert "laid on:" in said and "third/verl/trainer/config/ppo_trainer.yaml" in said
+    assert "CFG001" not in said and "verl 0.3.0.post1" in said
+    assert "verl/verl/trainer" in answer(repository, "", LAUNCH.replace("house.turns=2", ""))
+
+
+def test_of_copies_that_differ_the_one_with_the_keys_of_the_launch_is_taken(repository: Path) -> None:
+    for name, package in (("one", repository / "verl" / "verl"), ("two", repository / "old_verl")):
+        (repository / name).mkdir()
+        package.rename(repository / name / "verl")
+    (repository / "verl").rmdir()
+    said = answer(repository, "")
+    assert "two/verl/trainer/config/ppo_trainer.yaml" in said and "CFG001" not in said
+    assert answer(repository, "", LAUNCH.replace("house.turns=2", "")).startswith("CANNOT SAY")
+
+
+def test_a_copy_beside_the_launch_comes_before_what_is_installed_but_for_another_copy(
+    repository: Path,
+) -> None:
+    (repository / "verl").rename(repository / "clone")
+    (repository / "clone" / "verl").rename(repository / "verl")
+    assert answer(repository, "").startswith(IN_DOUBT)
+    gone = LAUNCH.replace("house.turns=2", "actor_rollout_ref.rollout.chat_scheduler=null")  # of 0.4.0
+    assert answer(repository, "", gone).startswith("WILL NOT START refused by CFG001")
+
+
+def test_a_release_with_the_keys_of_the_launch_may_run_in_place_of_a_clone(repository: Path) -> None:
+    gone = LAUNCH.replace("house.turns=2", "actor_rollout_ref.rollout.chat_scheduler=null")
+    said = answer(repository, "", gone)
+    assert said.startswith(IN_DOUBT) and "and verl 0.4.0 does: nothing says" in said
+    said = answer(repository, f"{HERE}cd $ROOT/verl", gone)
+    assert said.startswith("WILL NOT START refused by CFG001")
+    assert answer(repository, "", LAUNCH.replace("house.turns", "of_nobody")).startswith("WILL NOT START")

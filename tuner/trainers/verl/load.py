@@ -17,6 +17,7 @@ from tuner.inputs.tree import Path, leaves, split_key
 from tuner.inputs.yaml_file import Document
 from tuner.override_text import override_key
 from tuner.trainers.verl.arguments import parsed, user_locations
+from tuner.trainers.verl.copy_by_keys import with_copy_by_keys
 from tuner.trainers.verl.defaults_list import Composition, follow
 from tuner.trainers.verl.entry_points import (
     OWN_SECTIONS,
@@ -113,7 +114,7 @@ def parse(
         trainer = trainer or _program_of(composition, keys)
         if not trainer.fine_tunes:
             refuse_other_entry_points(keys)
-    return UserConfiguration(
+    configuration = UserConfiguration(
         composition=composition,
         arguments=arguments,
         keys=keys,
@@ -130,6 +131,17 @@ def parse(
         earlier=tuple(earlier),
         installed=tuple(installed),
     )
+    if not folder or composition.release is not None:
+        return configuration
+    told = package_put is not None or _is_told(configuration.folder, program, folders)
+    return with_copy_by_keys(configuration, launched_in=folder, told=told)
+
+
+def _is_told(configurations: str, program: str, folders: Sequence[str]) -> bool:
+    """Whether a launch says itself which copy is imported: by a folder for Python, or by the copy's name."""
+    package = FilePath(configurations).absolute().parent.parent
+    own = package.name != _OWN_MODULES.rstrip(".") and program.startswith(f"{package.name}.")
+    return own or package.parent in (FilePath.cwd() / name for name in folders)
 
 
 def _python_path(program: str, folder: str, folders: Sequence[str]) -> tuple[str, ...]:

@@ -92,6 +92,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
     earlier: tuple[EarlierProgram, ...] = ()  # before it, that may change a model's configuration
     installed: tuple[InstalledPackage, ...] = ()  # that the script says how to install, in one version
     primary: "Primary | None" = None  # that a launch names; None of a file alone
+    doubt: "MissingConfiguration | None" = None  # another copy or release has keys that the copy lacks
     copies: PrivateCopies = field(default_factory=PrivateCopies)  # of the defaults, around the folder
     likenesses: Likenesses = field(default_factory=Likenesses)  # of the documents, whatever is added to them
 
@@ -243,7 +244,8 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
     @property
     def missing(self) -> "MissingConfiguration | None":
         """A configuration that the launch names, and that is not here."""
-        return None if self.primary is None else self.primary.missing
+        of_launch = None if self.primary is None else self.primary.missing
+        return of_launch or self.doubt
 
     @property
     def laid_on(self) -> str:
@@ -307,7 +309,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         by_package = nothing_tells or (unread and self.fork is not None and self.fork.installs_verl)
         if by_package and (pinned := pinned_release(self.folder, self.installed)) is not None:
             own = any(one.name == RELEASES.trainer for one in self.installed)
-            return pinned if own else in_doubt(pinned, self._required_keys, self._configs)
+            return pinned if own else in_doubt(pinned, self.required_keys, self.configs)
         if self.started.fine_tunes and likeness is None:
             from tuner.trainers.verl.fine_tuning_config import told_by_program
 
@@ -327,16 +329,17 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         overrides = self.arguments.overrides
         added = {split_key(one.key) for one in overrides if one.kind is not OverrideKind.CHANGE}
         keys = [path for path in self.keys if path not in added]
-        return as_likely(guess, keys, self._configs, self._required_keys)
+        return as_likely(guess, keys, self.configs, self.required_keys)
 
     @property
-    def _required_keys(self) -> tuple[Path, ...]:
+    def required_keys(self) -> tuple[Path, ...]:
         """The keys that Hydra has to know, or it refuses to start."""
         overrides = self.arguments.overrides
         return tuple(split_key(one.key) for one in overrides if one.kind is OverrideKind.CHANGE)
 
     @property
-    def _configs(self) -> tuple[str, ...]:
+    def configs(self) -> tuple[str, ...]:
+        """The configurations of verl that may have its keys."""
         return FINE_TUNING_CONFIGS if self.started.fine_tunes else PPO_CONFIGS
 
     @property

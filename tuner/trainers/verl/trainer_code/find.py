@@ -115,7 +115,17 @@ def packages_below(folder: Path) -> list[Path]:
     highest = _top(above)
     if highest is None or any(is_package(place / _NAME) for place in above):
         return []
-    top = str(highest)
+    return list(_packages_in(str(highest), _has_trainer))
+
+
+def copies_in_tree(folder: Path) -> list[Path]:
+    """All copies of the trainer in the repository of a folder, whatever they are called."""
+    highest = _top(list(repository_folders(folder)))
+    return [] if highest is None else list(_packages_in(str(highest), _has_configurations))
+
+
+def _packages_in(top: str, is_copy: Callable[[str], bool]) -> Iterator[Path]:
+    """The packages in the subfolders of a repository; none where there are too many folders."""
     packages: list[str] = []
     folders, looked_into = [top], 0
     for _level in range(_LEVELS):
@@ -126,12 +136,13 @@ def packages_below(folder: Path) -> list[Path]:
                 continue
             looked_into += 1
             if looked_into > _MOST_FOLDERS:
-                return []
+                return
             subfolders = [f"{place}/{name}" for name in names if _is_own(name)]
-            inner += [subfolder for subfolder in subfolders if not _has_trainer(subfolder)]
-            packages += [subfolder for subfolder in subfolders if _is_package_of(subfolder)]
+            copies = list(filter(is_copy, subfolders))
+            inner += [subfolder for subfolder in subfolders if subfolder not in copies]
+            packages += [copy for copy in copies if not is_top_of_repository(Path(copy))]
         folders = inner
-    return [Path(package) for package in packages]
+    yield from map(Path, packages)
 
 
 def _top(above: list[Path]) -> Path | None:
@@ -148,9 +159,9 @@ def _has(folder: Path, names: tuple[str, ...]) -> bool:
     return any(is_there(folder / name, Path.is_file) for name in names)
 
 
-def _is_package_of(folder: str) -> bool:
-    """Whether a folder is a copy of the trainer, and no repository of its own."""
-    return _has_trainer(folder) and not is_top_of_repository(Path(folder))
+def _has_configurations(folder: str) -> bool:
+    """Whether a folder is a copy of the trainer under any name."""
+    return is_there(f"{folder}/trainer/config", Path.is_dir) and holds_code(Path(folder))
 
 
 def _has_trainer(folder: str) -> bool:
