@@ -105,7 +105,7 @@ def test_the_code_of_the_linked_copy_is_what_refuses(repository: Path) -> None:
     assert "old_verl" in said.partition("does not have the key house.other")[0]
 
 
-IN_DOUBT = "CANNOT SAY the configuration ppo_trainer cannot be composed:"
+IN_DOUBT = "CANNOT SAY the configuration of the launch is not known:"
 
 
 def test_another_copy_with_the_keys_of_the_launch_leaves_open_which_one_runs(repository: Path) -> None:
@@ -114,6 +114,7 @@ def test_another_copy_with_the_keys_of_the_launch_leaves_open_which_one_runs(rep
     assert "verl/verl does not have house.turns, and" in said
     assert "old_verl does: nothing says which of them the launch runs" in said
     assert "Paste this" not in said and "CFG001" not in said
+    assert answer(repository, "", f"{LAUNCH} trainer.val_only=False").startswith(IN_DOUBT)  # of the other one
     asked = run("advise", str(repository / "run.sh"), "--gpu", "h100-sxm", "--verl-version", "0.8.0").out
     assert asked.startswith("WILL NOT START")
 

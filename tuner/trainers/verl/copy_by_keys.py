@@ -48,19 +48,22 @@ def with_copy_by_keys(
     lacked = () if nearest is None else _lacked(nearest, keys)
     if nearest is None or not lacked:
         return configuration
-    better = [
-        copy
-        for copy in configuration.copy.others(BUNDLED[-1], nearest)
-        if set(_lacked(copy, keys)) < set(lacked)
-    ]
+    others = [(copy, _lacked(copy, keys)) for copy in configuration.copy.others(BUNDLED[-1], nearest)]
+    likely = [(copy, missing) for copy, missing in others if _is_as_likely(missing, lacked)]
     beside = _is_beside(nearest, launched_in)
+    better = [copy for copy, missing in likely if set(missing) < set(lacked)]
     importable = [] if beside else [copy for copy in better if copy.package.name == _NAME]
     if importable and _same(importable):
         return _on(configuration, importable[0])
-    others = _(", ").join(shown_path(str(copy.package)) for copy in better)
-    if not better and not beside:
-        others = _of_releases(lacked, configuration.configs)
-    return replace(configuration, doubt=_doubt(nearest, lacked, others)) if others else configuration
+    named = _(", ").join(shown_path(str(copy.package)) for copy, _missing in likely)
+    if not likely and not beside:
+        named = _of_releases(lacked, configuration.configs)
+    return replace(configuration, doubt=_doubt(nearest, lacked, named)) if named else configuration
+
+
+def _is_as_likely(missing: Sequence[Path], lacked: Sequence[Path]) -> bool:
+    """Whether a copy has some of the keys that the nearest lacks, and does not itself lack more."""
+    return len(missing) <= len(lacked) and not set(missing) >= set(lacked)
 
 
 def _on(configuration: "UserConfiguration", copy: PrivateDefaults) -> "UserConfiguration":
@@ -96,7 +99,7 @@ def _doubt(copy: PrivateDefaults, lacked: Sequence[Path], others: str) -> Missin
         named = _("{names} and {further} more").format(names=named, further=len(lacked) - _NAMED)
     reason = _("{copy} does not have {keys}, and {others} does: nothing says which of them the launch runs")
     return MissingConfiguration(
-        name=copy.file.stem,
+        name="",
         looked_in=(),
         reason=reason.format(copy=shown_path(str(copy.package)), keys=named, others=others),
         location=Location(source=str(copy.file)),
