@@ -105,6 +105,41 @@ def test_the_code_of_the_linked_copy_is_what_refuses(repository: Path) -> None:
     assert "old_verl" in said.partition("does not have the key house.other")[0]
 
 
+@pytest.fixture
+def packages(repository: Path) -> Path:
+    """The same with the older copy in a project of its own, which is installed before it is imported."""
+    (repository / "project" / "src").mkdir(parents=True)
+    (repository / "old_verl").rename(repository / "project" / "src" / "verl")
+    return repository
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "pip install -e ./project",
+        "cd project && pip3 install --no-deps -e . && cd -",
+        "python -m pip install --editable=$HOME_OF_ALL/project[gpu]",
+        "export PYTHONPATH=$PYTHONPATH:$(dirname $0)/project/src",
+    ],
+)
+def test_a_folder_that_a_script_installs_in_place_is_imported(packages: Path, script: str) -> None:
+    launch = LAUNCH.replace("house.turns=2", "")
+    said = answer(packages, script, launch)
+    assert "project/src/verl/trainer/config/ppo_trainer.yaml" in said and "verl 0.3.0.post1" in said
+    assert "verl/verl/trainer" in answer(packages, "pip install ./project/other vllm", launch)
+
+
+def test_a_folder_that_a_program_puts_into_its_path_is_imported(packages: Path) -> None:
+    launch = LAUNCH.replace("house.turns=2", "").replace("-m verl.trainer.main_ppo", "own/train.py")
+    (packages / "own").mkdir()
+    program = "import os, sys\n{}\nfrom verl.trainer.main_ppo import main\nmain()\n"
+    line = 'sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "project", "src"))'
+    (packages / "own" / "train.py").write_text(program.format(line))
+    assert "project/src/verl/trainer/config" in answer(packages, "", launch)
+    (packages / "own" / "train.py").write_text(program.format(""))
+    assert "project/src/verl" not in answer(packages, "", launch)
+
+
 IN_DOUBT = "CANNOT SAY the configuration of the launch is not known:"
 
 

@@ -22,3 +22,4 @@ class StartedProgram(Struct, frozen=True, kw_only=True):
     variables: tuple[EnvironmentVariable, ...] = ()  # that it gets, of those which are kept
     search: tuple[str, ...] = ()  # where Python looks for modules, unknown folders by their variables
     placing: Placing | None = None  # what it links, copies or moves
+    installs: tuple[str, ...] = ()  # folders whose packages pip installs in place

@@ -87,6 +87,7 @@ def parse(
     expect_few(len(given), given[-1].location if given else None)
     config_name = option_value(given, "config_name")
     trainer = program_started(program, None if config_name is None else config_name.text)
+    folders = (*_added_by_program(program, folder, folders), *folders)
     package_put = imported_copy(placed, folder, folders) if placed else None
     fork = None if trainer is not None else _fork_of(document, given, program, folder, package_put)
     if fork is not None and fork.config_argument is not None:
@@ -142,6 +143,18 @@ def _is_told(configurations: str, program: str, folders: Sequence[str]) -> bool:
     package = FilePath(configurations).absolute().parent.parent
     own = package.name != _OWN_MODULES.rstrip(".") and program.startswith(f"{package.name}.")
     return own or package.parent in (FilePath.cwd() / name for name in folders)
+
+
+def _added_by_program(program: str, folder: str, folders: Sequence[str]) -> tuple[str, ...]:
+    """The folders that a launch's own program has Python look in."""
+    if not (program and folder) or (program.startswith(_OWN_MODULES) and not program.endswith(".py")):
+        return ()
+    file = file_of_program(program, starting_folders(folder, folders))
+    if file is None:
+        return ()
+    from tuner.inputs.program.module_folders import module_folders  # few programs are in the tree
+
+    return module_folders(file)
 
 
 def _python_path(program: str, folder: str, folders: Sequence[str]) -> tuple[str, ...]:
