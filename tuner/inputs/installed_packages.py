@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from tuner.errors import Location
+from tuner.inputs.checked_out import checked_out
 
 _COMMAND = re.compile(r"\bpip3?\s+install\b(?P<words>(?:\\\r?\n|[^\n#])*)")
 _PINNED = re.compile(r"(?<![\w.-])([A-Za-z][\w.-]*)(?:\[[\w,\s-]*\])?==v?(\d+(?:\.\d+)*(?:[.-]?post\d+)?)")
@@ -20,7 +21,7 @@ class InstalledPackage(Struct, frozen=True, kw_only=True):
 
 
 def installed_packages(text: str, source: str) -> Iterator[InstalledPackage]:
-    """What commands of pip name with one version, comments among them: those were run once.
+    """What commands of pip and git name with one version, comments among them: those were run once.
 
     Args:
         text: of a script or of another file.
@@ -32,3 +33,6 @@ def installed_packages(text: str, source: str) -> Iterator[InstalledPackage]:
             yield InstalledPackage(
                 name=pinned[1], version=pinned[2], location=Location(source=source, line=line)
             )
+    for one in checked_out(text, source) if "git" in text else ():
+        if one.version:
+            yield InstalledPackage(name=one.name, version=one.version, location=one.location)

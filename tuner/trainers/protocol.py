@@ -23,6 +23,7 @@ from tuner.trainers.key_facts import Affects, KeyChange, KeyClass, KeyState, Off
 from tuner.workload import ANY_LENGTHS, Batch, Lengths, Quantity, ServiceRole, TokenBytes, Workload
 
 if TYPE_CHECKING:
+    from tuner.inputs.checked_out import CheckedOut
     from tuner.inputs.earlier_programs import EarlierProgram
     from tuner.inputs.environment import EnvironmentVariable
     from tuner.inputs.installed_packages import InstalledPackage
@@ -371,6 +372,7 @@ class Trainer(Protocol):
         earlier: "Sequence[EarlierProgram]" = ...,
         installed: "Sequence[InstalledPackage]" = ...,
         placed: "Sequence[PlacedPackage]" = ...,
+        checked_out: "Sequence[CheckedOut]" = ...,
     ) -> Configuration:
         """Take a configuration file, the arguments of a launch, or both.
 
@@ -382,7 +384,8 @@ class Trainer(Protocol):
         ``environment`` has what a script surely gives the program of variables that libraries read,
         ``earlier`` the programs before it that may change a model's configuration, and ``installed`` the
         packages that it says how to install, in one version each. ``placed`` are the folders that it links,
-        copies or moves to where Python looks for modules.
+        copies or moves to where Python looks for modules, ``checked_out`` the repositories that it brings to
+        a version or a commit.
 
         Raises:
             InputError: a file that the document names or an argument is malformed.

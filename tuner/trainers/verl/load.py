@@ -40,6 +40,7 @@ from tuner.trainers.verl.trainer_code.find import code_around, code_of_package, 
 from tuner.trainers.verl.user_configuration import UserConfiguration
 
 if TYPE_CHECKING:
+    from tuner.inputs.checked_out import CheckedOut
     from tuner.inputs.earlier_programs import EarlierProgram
     from tuner.inputs.environment import EnvironmentVariable
     from tuner.inputs.installed_packages import InstalledPackage
@@ -63,6 +64,7 @@ def parse(
     earlier: "Sequence[EarlierProgram]" = (),
     installed: "Sequence[InstalledPackage]" = (),
     placed: "Sequence[PlacedPackage]" = (),
+    checked_out: "Sequence[CheckedOut]" = (),
 ) -> UserConfiguration:
     """Take a configuration file, the arguments of a launch, or both.
 
@@ -79,6 +81,7 @@ def parse(
         earlier: programs before the launch that may change a model's configuration.
         installed: packages that the script says how to install, in one version each.
         placed: folders that it links, copies or moves to where Python looks for modules.
+        checked_out: repositories that it brings to a version or a commit.
 
     Raises:
         InputError: a file that the document names or an argument is malformed.
@@ -131,6 +134,7 @@ def parse(
         environment=tuple(environment),
         earlier=tuple(earlier),
         installed=tuple(installed),
+        checked_out=tuple(checked_out),
     )
     if not folder or composition.release is not None:
         return configuration

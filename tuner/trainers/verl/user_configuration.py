@@ -9,6 +9,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from tuner.errors import Location
+from tuner.inputs.checked_out import CheckedOut
 from tuner.inputs.earlier_programs import EarlierProgram
 from tuner.inputs.environment import EnvironmentVariable
 from tuner.inputs.installed_packages import InstalledPackage
@@ -91,6 +92,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
     environment: tuple[EnvironmentVariable, ...] = ()  # that a script gives the program
     earlier: tuple[EarlierProgram, ...] = ()  # before it, that may change a model's configuration
     installed: tuple[InstalledPackage, ...] = ()  # that the script says how to install, in one version
+    checked_out: tuple[CheckedOut, ...] = ()  # repositories that the script brings to a commit
     primary: "Primary | None" = None  # that a launch names; None of a file alone
     doubt: "MissingConfiguration | None" = None  # another copy or release has keys that the copy lacks
     copies: PrivateCopies = field(default_factory=PrivateCopies)  # of the defaults, around the folder
@@ -254,8 +256,13 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def required(self) -> "RequiredRelease | None":
-        """The release of verl that the recipe is written for, where it says."""
-        return None if self.primary is None else self.primary.required
+        """The release of verl that the recipe is written for, or the commit that is checked out for it."""
+        own = None if self.primary is None else self.primary.required
+        if own is not None or self.fork is not None or not (self.folder or self.checked_out):
+            return own
+        if self.copy.likeness() is not None or pinned_release(self.folder, self.installed) is not None:
+            return None
+        return self.copies.commit_asked_for(self.folder, self.checked_out)
 
     @property
     def _overrides(self) -> Iterator[Override]:
@@ -315,8 +322,11 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
 
             of_program = told_by_program(self.started, self._bounded if nothing_tells else None)
             return None if of_program is None else self._as_likely(of_program)
-        if self.fork is None and likeness is None and self.required is not None:
-            return self.required.choice or told_release(None, self.program, None, "")
+        if self.fork is None and likeness is None and (required := self.required) is not None:
+            choice = required.choice or told_release(None, self.program, None, "")
+            if choice is None or choice.plausible:
+                return self._as_likely(choice or self._bounded or RELEASES.newest_of(BUNDLED))
+            return choice if required.tag is None else in_doubt(choice, self.required_keys, self.configs)
         told = told_release(
             self.fork, self.program, likeness, self.copy.likened(), has_code=self.copy.has_code
         )
