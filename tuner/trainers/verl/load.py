@@ -232,4 +232,4 @@ def _fork_of(
     if fork is None or is_told_by_launch(fork, program, text) or not folder:
         return fork
     code = code_around(FilePath(folder).absolute()) if package is None else code_of_package(package)
-    return fork if code is None or is_borne_out(fork, code) else None
+    return fork if code is None or is_borne_out(fork, code, program) else None

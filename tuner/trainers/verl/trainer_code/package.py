@@ -225,15 +225,16 @@ class TrainerCode:
         named = (name for name in texts if folder in name)
         return tuple(name for name in named if re.search(rf"\b{Path(name).stem}\b(?=\s+import)", text))
 
-    def imports_package(self, package: str, *, file: str) -> bool:
-        """Whether a file with a part in its path imports from a package."""
+    def uses_package(self, package: str, *, file: str) -> bool:
+        """Whether a file with a part in its path uses what it imports from a package."""
 
         def find() -> bool:
-            pattern = re.compile(rf"^[ \t]*(?:from|import)[ \t]+{re.escape(package)}\b", re.MULTILINE)
-            texts = self._snapshot.files.texts
-            return any(file in name and pattern.search(text) for name, text in texts.items())
+            from tuner.trainers.verl.trainer_code.used_imports import uses_package  # few launches ask
 
-        return self._snapshot.answers.answer(("imports", package, file), find)
+            texts = self._snapshot.files.texts
+            return any(file in name and uses_package(text, package) for name, text in texts.items())
+
+        return self._snapshot.answers.answer(("uses", package, file), find)
 
     def programs_beside(self, module: str, starts: Collection[str]) -> tuple[str, ...] | None:
         """The modules of the folder in which a module is not; None where it is there, or may be elsewhere.
