@@ -86,6 +86,15 @@ def test_what_python_does_not_import_is_not_read(repository: Path, script: str) 
     assert not is_old(answer(repository, script))
 
 
+@pytest.mark.parametrize(("first", "second"), [("old_verl", "verl/verl"), ("verl/verl", "old_verl")])
+def test_a_link_in_a_branch_that_nobody_knows_is_in_doubt(repository: Path, first: str, second: str) -> None:
+    test = "test $(hostname) = house"
+    script = f"{test} && ln -sfn {first} path/verl || ln -sfn {second} path/verl\nexport PYTHONPATH=path"
+    said = answer(repository, script)
+    assert not said.startswith("WILL NOT START")
+    assert said.startswith(IN_DOUBT) or ("laid on: " in said and "old_verl/trainer" in said)
+
+
 def test_a_package_that_is_started_under_its_own_name_is_read(repository: Path) -> None:
     assert is_old(answer(repository, "", LAUNCH.replace("verl.trainer", "old_verl.trainer")))
 

@@ -14,3 +14,4 @@ class PlacedPackage(Struct, frozen=True, kw_only=True):
     ahead: tuple[str, ...]  # folders in which Python looks before that one, as far as they are known
     listed: bool  # it is surely one in which Python looks
     location: Location  # of the command
+    certain: bool = True  # no branch that nobody knows leads to it

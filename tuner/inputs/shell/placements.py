@@ -35,6 +35,7 @@ class Placing(Struct, frozen=True, kw_only=True):
     ends: tuple[str, ...]  # that, for each of them
     into: str  # what ``-t`` says; empty without it
     location: Location
+    certain: bool  # no branch that nobody knows leads to it
 
     @property
     def keeps_name(self) -> bool:
@@ -46,13 +47,16 @@ class Placing(Struct, frozen=True, kw_only=True):
         )
 
 
-def placing(words: Sequence[str], spell: Callable[[str], str], location: Location) -> Placing | None:
+def placing(
+    words: Sequence[str], spell: Callable[[str], str], location: Location, *, certain: bool
+) -> Placing | None:
     """What a command places; None of one that places nothing.
 
     Args:
         words: of the command, unknown values by the names of their variables.
         spell: a path as all commands of the script would have it.
         location: of the command.
+        certain: whether no branch that nobody knows leads to it.
     """
     command = _parted(words[0])[1]
     if command not in _COMMANDS:
@@ -78,6 +82,7 @@ def placing(words: Sequence[str], spell: Callable[[str], str], location: Locatio
         ends=tuple(ends),
         into=spell(into) if into else "",
         location=location,
+        certain=certain,
     )
 
 
@@ -90,7 +95,7 @@ class Placements:
 
     def __init__(self, placings: Iterable[Placing], is_folder: Callable[[str], bool]) -> None:
         self._is_folder = is_folder
-        self._places: dict[str, tuple[str, Location]] = {}  # what a path leads to
+        self._places: dict[str, tuple[str, Placing]] = {}  # what a path leads to
         self._gone: set[str] = set()
         self._made: set[str] = set()
         for number, one in enumerate(placings):
@@ -115,12 +120,12 @@ class Placements:
         """
         whole = list(self._whole_folders(search))
         search = [self.origin(folder) for folder in search]
-        for path, (source, location) in self._places.items():
+        for path, (source, command) in self._places.items():
             folder, name = _parted(path)
             if name.isidentifier():
                 place = search.index(folder) if folder in search else len(search)
                 whole.append(
-                    (place, _package(name, source, folder, search[:place], location, folder in search))
+                    (place, _package(name, source, folder, search[:place], command, folder in search))
                 )
         yield from (package for _place, package in sorted(whole, key=lambda one: one[0]))
 
@@ -128,8 +133,8 @@ class Placements:
         """Folders in which Python looks and that are placed themselves."""
         for place, folder in enumerate(search):
             if folder in self._places:
-                source, location = self._places[folder]
-                yield place, _package("", source, folder, search[:place], location, True)
+                source, command = self._places[folder]
+                yield place, _package("", source, folder, search[:place], command, True)
 
     def _follow(self, one: Placing) -> None:
         if one.command == "mkdir":
@@ -142,7 +147,7 @@ class Placements:
                 origin = self.origin(source)
                 if one.command == "mv":
                     self._take_away(source)
-                self._places[place] = origin, one.location
+                self._places[place] = origin, one
                 self._gone.discard(place)
 
     def _placed(self, one: Placing) -> Iterator[tuple[str, str]]:
@@ -184,9 +189,15 @@ def _parted(path: str) -> tuple[str, str]:
 
 
 def _package(
-    name: str, source: str, folder: str, before: Sequence[str], location: Location, listed: bool
+    name: str, source: str, folder: str, before: Sequence[str], command: Placing, listed: bool
 ) -> PlacedPackage:
     ahead = tuple(above for above in before if above.startswith("/"))
     return PlacedPackage(
-        name=name, source=source, folder=folder, ahead=ahead, listed=listed, location=location
+        name=name,
+        source=source,
+        folder=folder,
+        ahead=ahead,
+        listed=listed,
+        location=command.location,
+        certain=command.certain,
     )

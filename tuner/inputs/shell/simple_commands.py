@@ -228,7 +228,7 @@ class SimpleCommands:
                     folders=python_folders(self._shell.scope, environment),
                     variables=environment_of(self._shell.scope, environment, words, place, self._read),
                     search=search_path(self._shell.scope, environment, place),
-                    placing=placing(typed, spell, place),
+                    placing=placing(typed, spell, place, certain=not self._shell.uncertain),
                     installs=installed_folders(typed, spell),
                 )
             )

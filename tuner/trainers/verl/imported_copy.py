@@ -6,6 +6,8 @@
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from msgspec import Struct
+
 from tuner.files import is_there, repository_folders
 from tuner.inputs.placed_packages import PlacedPackage
 from tuner.inputs.program.find import starting_folders
@@ -15,8 +17,17 @@ _NAME = "verl"
 _HERE = "."
 
 
-def imported_copy(placed: Sequence[PlacedPackage], folder: str, folders: Sequence[str] = ()) -> Path | None:
-    """The folder of the package that is imported as ``verl``; None where the script puts none there.
+class ImportedCopy(Struct, frozen=True, kw_only=True):
+    """A package that is imported as ``verl``."""
+
+    package: Path
+    certain: bool  # no branch of the script that nobody knows leads to it
+
+
+def imported_copy(
+    placed: Sequence[PlacedPackage], folder: str, folders: Sequence[str] = ()
+) -> ImportedCopy | None:
+    """The package that is imported as ``verl``; None where the script puts none there.
 
     Args:
         placed: what the script puts where Python looks, what it comes to first before the others.
@@ -32,7 +43,7 @@ def imported_copy(placed: Sequence[PlacedPackage], folder: str, folders: Sequenc
         for place in _places(one.source, starts):
             package = place if one.name else place / _NAME
             if is_there(package / "trainer", Path.is_dir) and is_package(package):
-                return package
+                return ImportedCopy(package=package, certain=one.certain)
     return None
 
 

@@ -91,7 +91,8 @@ def parse(
     config_name = option_value(given, "config_name")
     trainer = program_started(program, None if config_name is None else config_name.text)
     folders = (*_added_by_program(program, folder, folders), *folders)
-    package_put = imported_copy(placed, folder, folders) if placed else None
+    put = imported_copy(placed, folder, folders) if placed else None
+    package_put = None if put is None else put.package
     fork = None if trainer is not None else _fork_of(document, given, program, folder, package_put)
     if fork is not None and fork.config_argument is not None:
         from tuner.trainers.verl.named_files import with_config_file
@@ -138,7 +139,7 @@ def parse(
     )
     if not folder or composition.release is not None:
         return configuration
-    told = package_put is not None or _is_told(configuration.folder, program, folders)
+    told = _is_told(configuration.folder, program, folders) if put is None else put.certain
     return with_copy_by_keys(configuration, launched_in=folder, told=told)
 
 
