@@ -17,8 +17,7 @@ from tuner.consultation.models import Models
 from tuner.consultation.premises import Premises
 from tuner.errors import TunerError
 from tuner.findings import Finding
-from tuner.inputs.checked_out import checked_out
-from tuner.inputs.installed_packages import installed_packages
+from tuner.inputs.installed_packages import checked_out, installed_packages
 from tuner.inputs.launch_input import with_missing_config
 from tuner.inputs.user_input import AlternativeLaunch, UserInput
 from tuner.language import _

@@ -23,10 +23,9 @@ from tuner.trainers.key_facts import Affects, KeyChange, KeyClass, KeyState, Off
 from tuner.workload import ANY_LENGTHS, Batch, Lengths, Quantity, ServiceRole, TokenBytes, Workload
 
 if TYPE_CHECKING:
-    from tuner.inputs.checked_out import CheckedOut
     from tuner.inputs.earlier_programs import EarlierProgram
     from tuner.inputs.environment import EnvironmentVariable
-    from tuner.inputs.installed_packages import InstalledPackage
+    from tuner.inputs.installed_packages import CheckedOut, InstalledPackage
     from tuner.inputs.log.metrics import StepMetrics
     from tuner.inputs.placed_packages import PlacedPackage
     from tuner.inputs.record.read import RunRecord

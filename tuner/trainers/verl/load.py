@@ -40,10 +40,9 @@ from tuner.trainers.verl.trainer_code.find import code_around, code_of_package, 
 from tuner.trainers.verl.user_configuration import UserConfiguration
 
 if TYPE_CHECKING:
-    from tuner.inputs.checked_out import CheckedOut
     from tuner.inputs.earlier_programs import EarlierProgram
     from tuner.inputs.environment import EnvironmentVariable
-    from tuner.inputs.installed_packages import InstalledPackage
+    from tuner.inputs.installed_packages import CheckedOut, InstalledPackage
     from tuner.inputs.placed_packages import PlacedPackage
     from tuner.inputs.user_input import Processes
 

@@ -8,8 +8,7 @@ from msgspec import Struct
 
 from tuner.errors import InputError
 from tuner.files import is_there, read_bytes, repository_folders
-from tuner.inputs.checked_out import CheckedOut, checked_out
-from tuner.inputs.installed_packages import InstalledPackage, installed_packages
+from tuner.inputs.installed_packages import CheckedOut, InstalledPackage, checked_out, installed_packages
 from tuner.trainers.verl.trainer_code.requirements import newest_required
 from tuner.units import MIB
 from tuner.versions import numbers

@@ -28,8 +28,7 @@ from tuner.trainers.verl.trainer_code.find import (
 )
 
 if TYPE_CHECKING:
-    from tuner.inputs.checked_out import CheckedOut
-    from tuner.inputs.installed_packages import InstalledPackage
+    from tuner.inputs.installed_packages import CheckedOut, InstalledPackage
     from tuner.trainers.bundled_releases import ReleaseChoice
     from tuner.trainers.verl.required_release import RequiredRelease
     from tuner.trainers.verl.rollout_engine_versions import EnginePin

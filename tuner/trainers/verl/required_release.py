@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from tuner.errors import InputError
 from tuner.files import is_there, read_bytes, repository_folders
-from tuner.inputs.checked_out import CheckedOut
+from tuner.inputs.installed_packages import CheckedOut
 from tuner.language import _
 from tuner.trainers.bundled_releases import ReleaseChoice
 from tuner.trainers.verl.package_pins import checked_out_by

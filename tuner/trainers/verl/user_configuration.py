@@ -9,10 +9,9 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from tuner.errors import Location
-from tuner.inputs.checked_out import CheckedOut
 from tuner.inputs.earlier_programs import EarlierProgram
 from tuner.inputs.environment import EnvironmentVariable
-from tuner.inputs.installed_packages import InstalledPackage
+from tuner.inputs.installed_packages import CheckedOut, InstalledPackage
 from tuner.inputs.overrides import (
     COMMAND_LINE,
     PROPOSED,

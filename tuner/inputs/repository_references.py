@@ -9,8 +9,6 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from tuner.errors import Location
-
 _REF = r"(?:tags/|origin/)?([\w.+-]{1,64})"
 _NAME = r"([A-Za-z][\w.-]*?)(?:\.git)?"
 _INSTALLED = re.compile(rf"git\+(?:https?|ssh|git)://(?:[\w.-]+@)?[^\s\"'@]*/{_NAME}@{_REF}")
@@ -26,25 +24,34 @@ _DAY = re.compile(r"\b(20\d\d-[01]\d-[0-3]\d)\b")
 _LINES = 8  # behind the command that enters a clone, in which it is brought to a commit
 
 
-class CheckedOut(Struct, frozen=True, kw_only=True):
-    """A repository at one version or commit."""
+class Reference(Struct, frozen=True, kw_only=True):
+    """A repository, and what it is brought to: a tag, a commit or a branch."""
 
-    name: str  # of the repository
-    version: str = ""  # of a tag
-    commit: str = ""
-    day: str = ""  # that stands beside the commit
-    location: Location
+    name: str
+    ref: str
+    day: str  # that stands beside it; empty without one
+    end: int  # of its command in the text
+
+    @property
+    def version(self) -> str:
+        """That of a tag; empty of anything else."""
+        version = _VERSION.fullmatch(self.ref)
+        return "" if version is None else version[1]
+
+    @property
+    def commit(self) -> str:
+        """The commit; empty of anything else."""
+        return self.ref if not self.version and _COMMIT.fullmatch(self.ref) else ""
 
 
-def checked_out(text: str, source: str) -> Iterator[CheckedOut]:
-    """What a text has checked out, in its order; nothing of a branch that goes on.
+def references(text: str) -> Iterator[Reference]:
+    """What a text has checked out, in its order.
 
     Args:
         text: of a script or of another file.
-        source: names it.
     """
     for match in _INSTALLED.finditer(text):
-        yield from _at(match[1], match[2], match, text, source)
+        yield _at(match[1], match[2], match, text)
     entered = sorted((*_CLONED.finditer(text), *_ENTERED.finditer(text)), key=lambda match: match.start())
     for number, match in enumerate(entered):
         cloned = match.re is _CLONED
@@ -54,21 +61,12 @@ def checked_out(text: str, source: str) -> Iterator[CheckedOut]:
         own = _BRANCH.search(match["words"] + " ") or _BRANCH.match(behind) if cloned else None
         taken = _TAKEN.search(text, match.end(), match.end() + len(behind))
         if taken is not None:
-            yield from _at(name, taken[1], taken, text, source)
+            yield _at(name, taken[1], taken, text)
         elif own is not None:
-            yield from _at(name, own[1], match, text, source)
+            yield _at(name, own[1], match, text)
 
 
-def _at(name: str, ref: str, match: re.Match[str], text: str, source: str) -> Iterator[CheckedOut]:
-    version, commit = _VERSION.fullmatch(ref), _COMMIT.fullmatch(ref)
-    if version is None and commit is None:
-        return
+def _at(name: str, ref: str, match: re.Match[str], text: str) -> Reference:
     start = text.rfind("\n", 0, match.end()) + 1
     day = _DAY.search(text, start, text.find("\n", match.end()) % (len(text) + 1))
-    yield CheckedOut(
-        name=name,
-        version="" if version is None else version[1],
-        commit="" if version is not None else ref,
-        day="" if day is None else day[1],
-        location=Location(source=source, line=text.count("\n", 0, match.end()) + 1),
-    )
+    return Reference(name=name, ref=ref, day="" if day is None else day[1], end=match.end())
