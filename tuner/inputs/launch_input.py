@@ -188,6 +188,7 @@ def launched(file: Path, script: "Script", words: Sequence[str], number: int | N
         processes=launch.processes,
         folder=folder_of(str(file)),
         folders=launch.folders,
+        placed=launch.placed,
         asked_for=script.arguments,
         settings_file=settings_file(script, open_arguments),
         servers=launch.servers,
