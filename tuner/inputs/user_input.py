@@ -130,7 +130,7 @@ class UserInput(Struct, frozen=True, kw_only=True):
     folders: tuple[str, ...] = ()  # that a script starts the program in, and has Python look for modules in
     asked_for: ScriptArguments | None = None  # what a script says of the arguments that it takes
     servers: tuple[SideServer, ...] = ()  # that a script starts before, and that may be on the same GPUs
-    environment: tuple[EnvironmentVariable, ...] = ()  # that a script gives the program, of those kept
+    environment: tuple[EnvironmentVariable, ...] = ()  # that a script gives the program
     earlier: tuple[EarlierProgram, ...] = ()  # that a script runs before, and that may change a model
     text: str = ""  # what was read; empty of a command as it is typed and of a log
     said: tuple[
