@@ -28,6 +28,11 @@ _FOLDERS_UP = 8  # above a script, in which a configuration that it names is loo
 
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*=")
 _UNFILLED = re.compile(r"\+{0,2}([\w.@/-]+)=(\{[A-Za-z_]\w*\})")  # of a template: Hydra reads no such value
+#: A path or a name that whoever starts the script has to fill in, which Hydra does not read either:
+#: ``model.path=<your_model>``, ``default_local_dir=<root>/run``. Tokens of a model stand behind other keys.
+_TO_FILL_IN = re.compile(
+    r"\+{0,2}([\w.@/-]*(?:path|paths|file|files|dir|folder|name|model))=([^<>'\"\[{]*<\w[\w ./:-]*>[^<>'\"]*)"
+)
 _LISTED = 10  # launches in one message
 _NAMED = 3  # commands that are not run, in one message
 _FILE_BELOW = re.compile(r"/[\w./-]*\.\w+")  # a folder
@@ -263,7 +268,8 @@ def _unsettled(field: "Field") -> OpenArgument | None:
 
     unknowns = field.text.unknowns
     if not unknowns:
-        unfilled = _UNFILLED.fullmatch(str(field.text))
+        text = str(field.text)
+        unfilled = _UNFILLED.fullmatch(text) or _TO_FILL_IN.fullmatch(text)
         if unfilled is None:
             return None
         return OpenArgument(key=taken_text(unfilled[1]), text=unfilled[2], name="", location=field.location)
