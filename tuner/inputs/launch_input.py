@@ -33,7 +33,6 @@ _UNFILLED = re.compile(r"\+{0,2}([\w.@/-]+)=(\{[A-Za-z_]\w*\})")  # of a templat
 _TO_FILL_IN = re.compile(
     r"\+{0,2}([\w.@/-]*(?:path|paths|file|files|dir|folder|name|model))=([^<>'\"\[{]*<\w[\w ./:-]*>[^<>'\"]*)"
 )
-_LISTED = 10  # launches in one message
 _NAMED = 3  # commands that are not run, in one message
 _FILE_BELOW = re.compile(r"/[\w./-]*\.\w+")  # a folder
 _OF_A_SHELL = frozenset({"HOME", "PWD", "OLDPWD", "USER", "LOGNAME", "TMPDIR", "HOSTNAME"})  # always set
@@ -211,15 +210,9 @@ def _chosen(file: Path, script: "Script", number: int | None) -> "Launch":
     if number is None and len(typed) == 1:
         return typed[0]
     if number is None and len(launches) > 1:
-        listed = _("; ").join(
-            _("--launch {number}: {program}, line {line}").format(
-                number=position, program=launch.program, line=launch.location.line
-            )
-            for position, launch in enumerate(launches[:_LISTED], start=1)
-        )
-        raise InputError(
-            _("the script has {count} launches").format(count=len(launches)), location=place, hint=listed
-        )
+        from tuner.inputs.launch_choice import several_launches  # of scripts with more than one
+
+        raise several_launches(launches, place)
     if number is not None and not 1 <= number <= len(launches):
         raise InputError(
             _("there is no launch {number}: the script has {count}").format(
