@@ -1,11 +1,17 @@
 """The number of GPUs that is assumed where an argument of the launch decides it and nobody gives that."""
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
 from msgspec.structs import replace
 
 from tuner.consultation.circumstances import Circumstances
 from tuner.errors import TunerError
-from tuner.inputs.user_input import OpenArgument
+from tuner.inputs.user_input import OpenArgument, UserInput
 from tuner.trainers.protocol import Configuration, Loaded
+
+if TYPE_CHECKING:
+    from tuner.consultation.job import JobReading
 
 _TRIED = (8, 4, 2, 1, 6, 3, 5, 7)  # GPUs of a node, the usual numbers first
 _PROBE = 3  # a number that no trainer has as its default
@@ -42,6 +48,30 @@ def on_number_that_starts(circumstances: Circumstances, loaded: Loaded) -> Circu
     own = circumstances.cluster.gpus_per_node
     tried = (_with(circumstances, gpus) for gpus in dict.fromkeys((own, *_TRIED)))
     return next((one for one in tried if _starts(one, loaded)), circumstances)
+
+
+def on_count_that_starts(
+    given: UserInput, read: Callable[[int], UserInput], job_of: Callable[[UserInput], "JobReading"]
+) -> UserInput:
+    """A script that counts its cards, read for as many as its job starts on; as it is where that is none.
+
+    Args:
+        given: the script, read for the number that is assumed.
+        read: the same for another number.
+        job_of: the job that it makes.
+    """
+    if _is_started(given, job_of):
+        return given
+    tried = (read(gpus) for gpus in _TRIED if gpus != given.assumed_cards)
+    return next((one for one in tried if one.assumed_cards and _is_started(one, job_of)), given)
+
+
+def _is_started(given: UserInput, job_of: Callable[[UserInput], "JobReading"]) -> bool:
+    try:
+        job = job_of(given)
+        return not any(finding.refuses for finding in job.loaded.check(job.reading.workload))
+    except TunerError:  # it cannot even be read on so many
+        return False
 
 
 def _starts(circumstances: Circumstances, loaded: Loaded) -> bool:

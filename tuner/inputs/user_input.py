@@ -120,6 +120,7 @@ class UserInput(Struct, frozen=True, kw_only=True):
     missing: MissingConfiguration | None = None  # what the settings should rest on and cannot
     settings_file: UnreadFile | None = None  # from which a script itself takes settings of the launch
     machine: TargetMachine = GPUS  # that a script was read for
+    assumed_cards: int | None = None  # of a node, which it counts itself and nobody says
     log: "RunLog | None" = None  # what else the log says that the configuration was read from
     log_source: str = ""  # the file of the log, where it stands beside a configuration or a script
     of_log: tuple[Remark, ...] = ()  # settings that were taken from the log, and why
