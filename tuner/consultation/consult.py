@@ -110,8 +110,13 @@ def _on_count_that_starts(
     """A script that counts its cards, for a number of them on which its job starts."""
     from tuner.consultation.startable_gpus import on_count_that_starts  # few launches leave it open
 
-    job_of = partial(read_job, premises=premises, card=card, release=release_of(given, premises))
-    return on_count_that_starts(given, partial(read_for_node, machine_of(card, premises), read), job_of)
+    release = release_of(given, premises)
+
+    def starts(given: UserInput) -> bool:
+        job = read_job(given, premises, card=card, release=release)
+        return not any(finding.refuses for finding in job.loaded.check(job.reading.workload))
+
+    return on_count_that_starts(given, partial(read_for_node, machine_of(card, premises), read), starts)
 
 
 def _job(

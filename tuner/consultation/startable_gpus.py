@@ -1,7 +1,6 @@
 """The number of GPUs that is assumed where an argument of the launch decides it and nobody gives that."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -9,9 +8,6 @@ from tuner.consultation.circumstances import Circumstances
 from tuner.errors import TunerError
 from tuner.inputs.user_input import OpenArgument, UserInput
 from tuner.trainers.protocol import Configuration, Loaded
-
-if TYPE_CHECKING:
-    from tuner.consultation.job import JobReading
 
 _TRIED = (8, 4, 2, 1, 6, 3, 5, 7)  # GPUs of a node, the usual numbers first
 _PROBE = 3  # a number that no trainer has as its default
@@ -51,27 +47,26 @@ def on_number_that_starts(circumstances: Circumstances, loaded: Loaded) -> Circu
 
 
 def on_count_that_starts(
-    given: UserInput, read: Callable[[int], UserInput], job_of: Callable[[UserInput], "JobReading"]
+    given: UserInput, read: Callable[[int], UserInput], starts: Callable[[UserInput], bool]
 ) -> UserInput:
     """A script that counts its cards, read for as many as its job starts on; as it is where that is none.
 
     Args:
         given: the script, read for the number that is assumed.
         read: the same for another number.
-        job_of: the job that it makes.
+        starts: whether nothing refuses the job that it makes; an error is a refusal.
     """
-    if _is_started(given, job_of):
+
+    def starts_on_it(one: UserInput) -> bool:
+        try:
+            return one.assumed_cards is not None and starts(one)
+        except TunerError:  # it cannot even be read on so many
+            return False
+
+    if starts_on_it(given):
         return given
     tried = (read(gpus) for gpus in _TRIED if gpus != given.assumed_cards)
-    return next((one for one in tried if one.assumed_cards and _is_started(one, job_of)), given)
-
-
-def _is_started(given: UserInput, job_of: Callable[[UserInput], "JobReading"]) -> bool:
-    try:
-        job = job_of(given)
-        return not any(finding.refuses for finding in job.loaded.check(job.reading.workload))
-    except TunerError:  # it cannot even be read on so many
-        return False
+    return next(filter(starts_on_it, tried), given)
 
 
 def _starts(circumstances: Circumstances, loaded: Loaded) -> bool:
