@@ -33,7 +33,8 @@ def test_files_that_are_to_be_filled_in_are_open(tmp_path: Path) -> None:
 def test_a_model_that_is_to_be_filled_in_is_asked_for(tmp_path: Path) -> None:
     result = advise(tmp_path, f'{MODEL}="<your_model_path>"')
     assert result.code == 2
-    assert f"{MODEL}: the model is <your_model_path>" in result.err and "--model NAME" in result.err
+    assert f"{MODEL}: the model is <your_model_path>, which is to be filled in" in result.err
+    assert "--model NAME" in result.err
     assert advise(tmp_path, f'{MODEL}="<your_model_path>"', "--model", "Qwen2.5-0.5B-Instruct").code == 0
 
 
