@@ -202,7 +202,7 @@ def _lacks_trainer(package: FilePath) -> str:
     """Why a folder is no whole package; empty where it is none at all, or has a trainer."""
     if not is_package(package) or is_there(package / "trainer", FilePath.is_dir):
         return ""
-    if is_there(package / "__init__.py"):
+    if any(package.iterdir()):
         return _("{folder} has no trainer in it").format(folder=shown_path(str(package)))
     return _("{folder} is empty, a submodule that is not checked out").format(folder=shown_path(str(package)))
 

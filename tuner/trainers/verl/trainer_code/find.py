@@ -22,6 +22,7 @@ _MOST_OF_FILE = 4 << 20  # bytes
 _INSTALLED = ("site-packages", "dist-packages")  # what lies beside a package there belongs to anybody
 _NAME = "verl"
 _CONFIGURATIONS = ("trainer", "config")  # the folders of a copy that hold them
+_OF_PROJECT = "setup.py"
 #: Files of which the top of a repository has one of each line.
 _OF_TOP = (
     ("README.md", "README.rst", "README.txt", "README"),
@@ -170,8 +171,13 @@ def _has_trainer(folder: str) -> bool:
 
 
 def _has_python(folder: Path) -> bool:
-    """Whether a folder holds a file of Python."""
-    return is_there(folder, Path.is_dir) and any(file.suffix == ".py" for file in folder.iterdir())
+    """Whether a folder holds a file of Python that belongs to a package.
+
+    A ``setup.py`` lies beside the package that it installs, in a project that may bear the package's name.
+    """
+    if not is_there(folder, Path.is_dir):
+        return False
+    return any(file.suffix == ".py" and file.name != _OF_PROJECT for file in folder.iterdir())
 
 
 def _is_own(name: str) -> bool:
