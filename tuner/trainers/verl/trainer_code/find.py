@@ -21,11 +21,13 @@ _IMPORT = re.compile(r"^[ \t]*(?:from|import)[ \t]+(\w+)", re.MULTILINE)
 _MOST_OF_FILE = 4 << 20  # bytes
 _INSTALLED = ("site-packages", "dist-packages")  # what lies beside a package there belongs to anybody
 _NAME = "verl"
-#: Files of which the top of a repository has one of each line.
+_READMES = ("readme.md", "readme.rst", "readme.txt", "readme")
+#: Files, in small letters, of which the top of a repository has one of each line.
 _OF_TOP = (
-    ("README.md", "README.rst", "README.txt", "README"),
-    (".gitignore", ".gitattributes", "LICENSE", "LICENSE.txt", "LICENSE.md"),
+    _READMES,
+    (".gitignore", ".gitattributes", "license", "license.txt", "license.md"),
 )
+_OF_PROJECTS = (".git", ".gitmodules", "pyproject.toml", "setup.py", *_READMES)  # the top of one has any
 _LEVELS = 3  # below the top of a repository, in which a copy in a subfolder is looked for
 _MOST_FOLDERS = 400  # that are looked into
 _OTHERS = frozenset({*_INSTALLED, "node_modules", "__pycache__"})  # hold what others have published
@@ -69,9 +71,36 @@ def is_package(root: Path) -> bool:
     Configurations that lie in folders named as verl's are none: Python takes the package that is installed,
     and Hydra the configurations beside its program.
     """
-    if not is_there(root, Path.is_dir):
+    if not is_there(root, Path.is_dir) or _is_checkout(root):
         return False
     return holds_code(root) or not any(root.iterdir())
+
+
+def _is_checkout(root: Path) -> bool:
+    """Whether a folder is the trainer's repository, which has the package in it.
+
+    Its ``setup.py`` is no code of a package.
+    """
+    return not is_there(root / "__init__.py", Path.is_file) and is_there(
+        root / _NAME / "trainer", Path.is_dir
+    )
+
+
+def has_checkout(folder: Path) -> bool:
+    """Whether a folder is a project with the trainer's repository in it, and none beside which a clone lies.
+
+    An archive of a project has no ``.git``, and a folder in which somebody keeps clones no ``README``.
+    """
+    if is_there(folder / _NAME / ".git", Path.is_dir):
+        return False
+    return _has(folder, _OF_PROJECTS)
+
+
+def _packages_at(place: Path) -> Iterator[Path]:
+    """Where the package lies in a folder: by its name, or in the repository of its name."""
+    yield place / _NAME
+    if _is_checkout(place / _NAME) and has_checkout(place):
+        yield place / _NAME / _NAME
 
 
 def holds_code(root: Path) -> bool:
@@ -85,7 +114,7 @@ def code_around(folder: Path, below: "PackagesBelow | None" = None) -> "TrainerC
 
     A clone beside the repository is no part of it.
     """
-    above = (code_of_package(place / _NAME) for place in repository_folders(folder))
+    above = (code_of_package(root) for place in repository_folders(folder) for root in _packages_at(place))
     code = next((code for code in above if code is not None), None)
     if code is not None:
         return code
@@ -134,7 +163,14 @@ def _top(above: list[Path]) -> Path | None:
 
 
 def _has(folder: Path, names: tuple[str, ...]) -> bool:
-    return any(is_there(folder / name, Path.is_file) for name in names)
+    """Whether a folder has one of what has these names, in letters of whatever size."""
+    if not is_there(folder, Path.is_dir):
+        return False
+    try:
+        with os.scandir(folder) as entries:
+            return any(entry.name.lower() in names for entry in entries)
+    except OSError:
+        return False
 
 
 def _is_package_of(folder: str) -> bool:
