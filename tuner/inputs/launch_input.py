@@ -28,6 +28,7 @@ _FOLDERS_UP = 8  # above a script, in which a configuration that it names is loo
 
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*=")
 _UNFILLED = re.compile(r"\+{0,2}([\w.@/-]+)=(\{[A-Za-z_]\w*\})")  # of a template: Hydra reads no such value
+_UNFILLED_PART = re.compile(r"(?<!\$)\{([A-Za-z_]\w*)\}")
 _LISTED = 10  # launches in one message
 _NAMED = 3  # commands that are not run, in one message
 _FILE_BELOW = re.compile(r"/[\w./-]*\.\w+")  # a folder
@@ -307,12 +308,14 @@ def _repeated(text: str) -> str:
 
 
 def _argument_text(field: "Field") -> str:
-    """An argument with a word in place of what is not known in it."""
-    return taken_override(
-        "".join(
-            piece if isinstance(piece, str) else f"${piece.name or _UNKNOWN}" for piece in field.text.pieces
-        )
+    """An argument with a word in place of what is not known in it, such as what a template is filled with."""
+    text = "".join(
+        piece if isinstance(piece, str) else f"${piece.name or _UNKNOWN}" for piece in field.text.pieces
     )
+    key, equals, value = text.partition("=")
+    if "{" in value and not any(quote in value for quote in "'\""):
+        value = _UNFILLED_PART.sub(r"$\1", value)
+    return taken_override(f"{key}{equals}{value}")
 
 
 def _not_run(file: Path, script: "Script", launch: "Launch") -> Iterator[Remark]:
