@@ -175,6 +175,21 @@ def test_a_folder_of_files_that_nobody_names_is_open(tmp_path: Path) -> None:
     assert "TRAIN_DATA_DIR" not in given
 
 
+def test_open_arguments_that_no_figure_waits_for_are_left_to_the_full_answer(tmp_path: Path) -> None:
+    script = tmp_path / "run.sh"
+    script.write_text(
+        f"python3 -m verl.trainer.main_ppo actor_rollout_ref.model.path=$MODEL {ROLLOUT}.name=vllm "
+        f"trainer.experiment_name=$NAME data.train_files=$FILES {ACTOR}.use_dynamic_bsz=True "
+        "trainer.nnodes=$NODES\n"
+    )
+    words = ("advise", str(script), "--model", "Qwen/Qwen3-8B", *GPU)
+    short, full = (" ".join(run(*words, *more).out.split()) for more in ((), ("--full",)))
+    assert "open: trainer.nnodes is $NODES (" in short
+    for name in ("MODEL", "NAME", "FILES"):
+        assert f"give {name}=VALUE" not in short
+        assert f"give {name}=VALUE" in full
+
+
 SHARED = (
     f"{DYNAMIC} {ROLLOUT}.name=vllm data.train_batch_size=60 {ACTOR}.ppo_mini_batch_size=60 "
     "trainer.n_gpus_per_node=$1\n"
