@@ -111,6 +111,7 @@ def test_what_is_assumed_is_said_with_its_ends_and_its_option() -> None:
     assert "0.58 (0.33 to 1, assumed) of the groups are kept: 2.01 rounds of 128 prompts a step" in text
     assert "give --kept-groups" in text
     assert "groups that are filtered" not in text
+    assert "are kept: 1 round of 128 prompts a step" in said("--kept-groups", "1")
     known = said("--kept-groups", "0.6")
     assert "0.6 (--kept-groups) of the groups are kept" in known
     assert "give --kept-groups" not in known
