@@ -195,7 +195,7 @@ def read_batching(source: ReleaseSettings, role: BatchRole, engine: Engine) -> B
 
 
 def trains_on_generated(source: ReleaseSettings) -> bool:
-    """Whether a step has as many prompts as are generated at a time, whatever the training batch says.
+    """Whether a step has as many prompts as are generated at a time, and not those of the training batch.
 
     verl's dataloader hands out ``data.gen_batch_size`` prompts, and without a filter of groups all of them
     are trained on: in its own trainer, and in recipes made of DAPO's. The V1 trainer collects a training
@@ -207,7 +207,8 @@ def trains_on_generated(source: ReleaseSettings) -> bool:
     apart = source.value("recipe.rollout_nodes") is not None or trains_apart(source)
     if apart or source.v1_trainer or source.settings.program is not None or filters(source):
         return False
-    return source.integer("batch.generated_prompts", default=0, minimum=0) > 0
+    generated = source.integer("batch.generated_prompts", default=0, minimum=0)
+    return generated > 0 and generated != source.value("batch.prompts")
 
 
 def _prompts_key(source: ReleaseSettings) -> str:
