@@ -190,6 +190,13 @@ def test_open_arguments_that_no_figure_waits_for_are_left_to_the_full_answer(tmp
         assert f"give {name}=VALUE" in full
 
 
+def test_what_is_open_is_named_once(tmp_path: Path) -> None:
+    script = tmp_path / "run.sh"
+    script.write_text(f"MORE=$(cat more.txt)\n{DYNAMIC} {ROLLOUT}.name=vllm $MORE trainer.nnodes=2 $MORE\n")
+    text = " ".join(run("advise", str(script), *GPU).out.split())
+    assert text.count("further arguments is $(cat more.txt)") == 1
+
+
 SHARED = (
     f"{DYNAMIC} {ROLLOUT}.name=vllm data.train_batch_size=60 {ACTOR}.ppo_mini_batch_size=60 "
     "trainer.n_gpus_per_node=$1\n"
