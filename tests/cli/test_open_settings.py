@@ -114,6 +114,20 @@ def test_a_configuration_that_is_not_there_may_set_what_is_missing(tmp_path: Pat
     assert own["refuses"]
 
 
+def test_of_what_a_configuration_that_is_not_there_may_set_nothing_is_proposed(tmp_path: Path) -> None:
+    launch = DYNAMIC.replace("main_ppo", "main_ppo --config-path=config --config-name=own_trainer")
+    sets = f"{launch} {ROLLOUT}.name=vllm actor_rollout_ref.model.enable_gradient_checkpointing=True\n"
+
+    def proposed(script: str) -> set[str]:
+        findings = advised(tmp_path, script)["findings"]
+        return {text.partition("=")[0] for item in findings for text in item["overrides"] if item["price"]}
+
+    assert proposed(f"{launch} {ROLLOUT}.name=vllm\n") <= {f"{ACTOR}.use_dynamic_bsz"}
+    assert "actor_rollout_ref.model.enable_gradient_checkpointing" in proposed(sets)
+    whole = sets.replace("--config-path=config --config-name=own_trainer ", "")
+    assert len(proposed(whole)) > len(proposed(sets))
+
+
 def test_a_value_that_only_one_way_has_refuses_on_that_way_alone(tmp_path: Path) -> None:
     script = f'M=async\n[ "$SYNC" = 0 ] || M=sync\n{DYNAMIC} {ROLLOUT}.name=vllm {ROLLOUT}.mode=$M\n'
     answer = advised(tmp_path, script)
