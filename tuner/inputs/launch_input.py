@@ -28,13 +28,13 @@ _FOLDERS_UP = 8  # above a script, in which a configuration that it names is loo
 
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*=")
 _UNFILLED = re.compile(r"\+{0,2}([\w.@/-]+)=(\{[A-Za-z_]\w*\})")  # of a template: Hydra reads no such value
-_UNFILLED_PART = re.compile(r"(?<!\$)\{([A-Za-z_]\w*)\}")
 _LISTED = 10  # launches in one message
 _NAMED = 3  # commands that are not run, in one message
 _FILE_BELOW = re.compile(r"/[\w./-]*\.\w+")  # a folder
 _OF_A_SHELL = frozenset({"HOME", "PWD", "OLDPWD", "USER", "LOGNAME", "TMPDIR", "HOSTNAME"})  # always set
 _UNKNOWN = "unknown"  # stands in a text for a part of it that nobody knows
 _OF_A_NUMBER = re.compile(r"[\d._eE+-]*")
+_UNFILLED_PART = re.compile(r"(?<!\$)\{([A-Za-z_]\w*)\}")  # of a name or a path in a template
 
 
 def with_config(given: UserInput, folder: Path) -> UserInput:

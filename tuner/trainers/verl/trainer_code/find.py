@@ -21,16 +21,15 @@ _IMPORT = re.compile(r"^[ \t]*(?:from|import)[ \t]+(\w+)", re.MULTILINE)
 _MOST_OF_FILE = 4 << 20  # bytes
 _INSTALLED = ("site-packages", "dist-packages")  # what lies beside a package there belongs to anybody
 _NAME = "verl"
-_READMES = ("readme.md", "readme.rst", "readme.txt", "readme")
-#: Files, in small letters, of which the top of a repository has one of each line.
+#: Files of which the top of a repository has one of each line.
 _OF_TOP = (
-    _READMES,
-    (".gitignore", ".gitattributes", "license", "license.txt", "license.md"),
+    ("README.md", "README.rst", "README.txt", "README"),
+    (".gitignore", ".gitattributes", "LICENSE", "LICENSE.txt", "LICENSE.md"),
 )
-_OF_PROJECTS = (".git", ".gitmodules", "pyproject.toml", "setup.py", *_READMES)  # the top of one has any
 _LEVELS = 3  # below the top of a repository, in which a copy in a subfolder is looked for
 _MOST_FOLDERS = 400  # that are looked into
 _OTHERS = frozenset({*_INSTALLED, "node_modules", "__pycache__"})  # hold what others have published
+_OF_PROJECTS = (".git", ".gitmodules", "pyproject.toml", "setup.py", *_OF_TOP[0])  # the top of one has any
 
 PackagesBelow = Callable[[Path], list[Path]]
 """What finds the copies of the trainer in the subfolders of a repository, such as :func:`packages_below`."""
@@ -163,12 +162,10 @@ def _top(above: list[Path]) -> Path | None:
 
 
 def _has(folder: Path, names: tuple[str, ...]) -> bool:
-    """Whether a folder has one of what has these names, in letters of whatever size."""
-    if not is_there(folder, Path.is_dir):
-        return False
+    """Whether a folder has something of one of these names, in letters of whatever size."""
     try:
         with os.scandir(folder) as entries:
-            return any(entry.name.lower() in names for entry in entries)
+            return not {name.lower() for name in names}.isdisjoint(entry.name.lower() for entry in entries)
     except OSError:
         return False
 
