@@ -5,7 +5,6 @@ hold a fixed number of sequences, which may be beyond the card at full length an
 other is the cap itself, up to which the job fits for certain whatever its responses do.
 """
 
-from collections.abc import Callable
 from functools import cache
 from math import ceil
 from typing import Annotated
@@ -15,12 +14,12 @@ from msgspec.structs import replace
 
 from tuner import rules
 from tuner.advise.reading import Reading
-from tuner.findings import Finding
+from tuner.findings import Finding, Written
 from tuner.language import _
 from tuner.memory import Estimate, estimate
 from tuner.memory.fitting.lengths import SHORTEST_SHARE, largest_that_fits
 from tuner.rules.case import Case, figures
-from tuner.timing import Interval, step_interval
+from tuner.timing import Interval, StepTime, step_interval
 from tuner.workload import Engine, Pass, Phase, Service, Workload
 
 
@@ -140,28 +139,30 @@ def cap_reach(reading: Reading) -> Reach | None:
     Returns:
         None where no cap fits for certain, or where the trainer has no key for it.
     """
-    at, now = _with_caps(reading), reading.workload.batch.max_response_tokens
+    caps, now = Caps(reading), reading.workload.batch.max_response_tokens
     most = _longest_cap(reading.workload)
 
     @cache
     def judge(cap: int) -> tuple[bool, int]:
-        workload = at(cap).workload
-        fits, over = _fits_with_excess(estimate(workload))
-        return fits and _reached(workload), over
+        return _carries_with_excess(caps.workload(cap))
 
     try:
         low, high = (now, most) if now < most and judge(now)[0] else (1, min(now, most))
         tokens = largest_that_fits(judge, high, least=low)
         if tokens is None:
             return None
-        tokens, refused = _not_refused(at, tokens)
-        limit = None if tokens >= _positions(reading.workload) else _limit_of_cap(at(tokens + 1), refused)
+        tokens, refused = _not_refused(caps, tokens)
+        limit = (
+            None
+            if tokens >= most_positions(reading.workload)
+            else _limit_of_cap(caps.workload(tokens + 1), refused)
+        )
     except ValueError:  # no key says how long responses may get, or not one alone
         return None
-    return Reach(tokens=tokens, limit=limit, step=_step(at(tokens).workload, tokens))
+    return Reach(tokens=tokens, limit=limit, step=_step(caps.workload(tokens), tokens))
 
 
-def _positions(workload: Workload) -> int:
+def most_positions(workload: Workload) -> int:
     """The longest response that the model has positions for; no less than the cap that is configured."""
     batch = workload.batch
     return max(batch.max_response_tokens, workload.model.max_positions - batch.max_prompt_tokens)
@@ -169,23 +170,39 @@ def _positions(workload: Workload) -> int:
 
 def _longest_cap(workload: Workload) -> int:
     """The largest cap that is asked about: beyond it the engine ends responses, or the model does."""
-    batch, positions = workload.batch, _positions(workload)
+    batch, positions = workload.batch, most_positions(workload)
     return positions if batch.engine_tokens is None else max(1, batch.engine_tokens - batch.max_prompt_tokens)
 
 
-def _with_caps(reading: Reading) -> Callable[[int], Reading]:
-    """The configuration with another cap of responses; ValueError where no key says it."""
+class Caps:
+    """A configuration with other caps of responses; to ask for one that no key says is a ValueError."""
 
-    @cache
-    def at(cap: int) -> Reading:
-        if cap == reading.workload.batch.max_response_tokens:
-            return reading
-        written = reading.write(_with_cap(reading.workload, cap))
+    def __init__(self, reading: Reading) -> None:
+        self._reading = reading
+        self._written: dict[int, Written] = {}
+
+    def workload(self, cap: int) -> Workload:
+        """What the trainer makes of it with a cap."""
+        return self._at(cap).workload
+
+    def reading(self, cap: int) -> Reading:
+        """The configuration with a cap, for the trainer to check."""
+        overrides = self._at(cap).overrides
+        return self._reading.adding(overrides) if overrides else self._reading
+
+    def _at(self, cap: int) -> Written:
+        if cap not in self._written:
+            self._written[cap] = self._write(cap)
+        return self._written[cap]
+
+    def _write(self, cap: int) -> Written:
+        workload = self._reading.workload
+        if cap == workload.batch.max_response_tokens:
+            return Written(overrides=(), workload=workload)
+        written = self._reading.write(_with_cap(workload, cap))
         if written.workload.batch.max_response_tokens != cap:
             raise ValueError("the trainer reads another length")
-        return reading.adding(written.overrides)
-
-    return at
+        return written
 
 
 def _with_cap(workload: Workload, cap: int) -> Workload:
@@ -196,26 +213,34 @@ def _with_cap(workload: Workload, cap: int) -> Workload:
     return longer.with_rollout(max_model_tokens=longer.batch.sequence_tokens)
 
 
-def _reached(workload: Workload) -> bool:
-    """Whether the rollout engine lets sequences get as long as prompt and response may be."""
-    return workload.batch.reached_tokens == workload.batch.sequence_tokens
+def carries(workload: Workload) -> bool:
+    """Whether a job fits for certain, and its engine lets sequences get as long as their maximum."""
+    return _carries_with_excess(workload)[0]
 
 
-def _not_refused(at: Callable[[int], Reading], tokens: int) -> tuple[int, Finding | None]:
+def _carries_with_excess(workload: Workload) -> tuple[bool, int]:
+    """Whether it does, and by how many bytes the worst phase may be over the card."""
+    fits, over = _fits_with_excess(estimate(workload))
+    return fits and workload.batch.reached_tokens == workload.batch.sequence_tokens, over
+
+
+def _not_refused(caps: Caps, tokens: int) -> tuple[int, Finding | None]:
     """The largest cap up to some that nothing refuses, and what refuses the next one.
 
     What refuses responses of one token as well is not asked: it does not go by their length.
     """
-    always = {finding.code for finding in _refusals(at(1))}
+    always = {finding.code for finding in length_refusals(caps.reading(1))}
 
     @cache
     def refused(cap: int) -> Finding | None:
-        return next((finding for finding in _refusals(at(cap)) if finding.code not in always), None)
+        return next(
+            (finding for finding in length_refusals(caps.reading(cap)) if finding.code not in always), None
+        )
 
     if refused(tokens) is None:
         return tokens, None
     low, high = 1, tokens
-    for cap in _whole_sequences(at(tokens).workload):  # where most refusals begin
+    for cap in _whole_sequences(caps.workload(tokens)):  # where most refusals begin
         if low < cap < high and refused(cap) is None and refused(cap + 1) is not None:
             return cap, refused(cap + 1)
     while high - low > 1:
@@ -224,7 +249,7 @@ def _not_refused(at: Callable[[int], Reading], tokens: int) -> tuple[int, Findin
     return low, refused(high)
 
 
-def _refusals(reading: Reading) -> list[Finding]:
+def length_refusals(reading: Reading) -> list[Finding]:
     """What the trainer or an engine refuses of a job, or fails in once a response has full length."""
     of_rules = rules.refusals(Case.of(reading.workload, headroom=0.0))
     return [finding for finding in (*reading.findings, *of_rules) if finding.rule.refuses]
@@ -239,16 +264,16 @@ def _whole_sequences(workload: Workload) -> list[int]:
     return sorted(tokens - workload.batch.max_prompt_tokens for tokens in held)
 
 
-def _limit_of_cap(beyond: Reading, refused: Finding | None) -> Limit | None:
+def _limit_of_cap(beyond: Workload, refused: Finding | None) -> Limit | None:
     """What is in the way of a cap that does not fit."""
     if refused is not None:
         return Limit(phase=refused.phase, reason=refused.message, code=refused.code)
-    ends = beyond.workload.batch.engine_tokens
+    ends = beyond.batch.engine_tokens
     if ends is not None:
         return Limit(
             phase=None, reason=_("the rollout engine ends sequences at {tokens:,} tokens").format(tokens=ends)
         )
-    return _limit(estimate(beyond.workload))
+    return _limit(estimate(beyond))
 
 
 # -- what both ask -----------------------------------------------------------------------
@@ -270,7 +295,10 @@ def _limit(estimated: Estimate) -> Limit | None:
 
 
 def _step(workload: Workload, tokens: int) -> Interval:
+    return step_interval(time_with(workload, tokens), workload.cluster)
+
+
+def time_with(workload: Workload, tokens: int) -> StepTime:
     """Seconds of a step whose responses have so many tokens on average."""
     lengths = replace(workload.batch.lengths, mean_response=tokens, response_p95=None, response_max=None)
-    time = figures(workload.with_batch(lengths=lengths)).time
-    return step_interval(time, workload.cluster)
+    return figures(workload.with_batch(lengths=lengths)).time

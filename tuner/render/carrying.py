@@ -7,8 +7,9 @@ from tuner.consultation.carrying import carried_job
 from tuner.consultation.result import Consultation
 from tuner.language import _
 from tuner.plan.carrying import Limit, Reach, cap_reach, mean_reach
+from tuner.plan.lengthening import Lengthening, Longest
 from tuner.render.document.marks import user_text
-from tuner.render.numbers import seconds
+from tuner.render.numbers import seconds, seconds_change
 from tuner.render.words import clauses, full_stop
 from tuner.workload import Workload
 
@@ -39,6 +40,38 @@ def carried(answer: Consultation) -> Iterator[str]:
     if cap is not None and (mean is None or cap.tokens != mean.tokens):
         texts.append(_of_cap(job.workload, cap))
     yield from map(full_stop, texts)
+
+
+def longest_response(workload: Workload, answer: Longest) -> Iterator[str]:
+    """The longest response that a layout has room for, and what lengthens it next, at which price."""
+    if answer.cap is None:
+        yield _("No length of responses fits for certain.")
+        return
+    yield full_stop(_of_cap(workload, answer.cap))
+    way = answer.next
+    if way is not None:
+        yield full_stop(_of_way(workload, answer.cap, way))
+    elif answer.cap.limit is not None:
+        yield _("No single proposal lengthens it.")
+
+
+def _of_way(workload: Workload, cap: Reach, way: Lengthening) -> str:
+    """What lengthens responses, up to which length, and what that costs where both ways fit."""
+    text = _("With {code} {name} ({overrides}) up to {tokens:,} tokens")
+    if way.yours:
+        text = _("With {code} {name} ({overrides}), yours to decide, up to {tokens:,} tokens")
+    further = text.format(
+        code=way.code,
+        name=way.name,
+        overrides=user_text(_(" and ").join(way.overrides)),
+        tokens=way.cap.tokens,
+    )
+    price = _("at {tokens:,} tokens {change}").format(
+        tokens=cap.tokens,
+        change=seconds_change(way.seconds_before, way.step, way.change, workload.cluster.gpu.name),
+    )
+    beyond = [] if way.cap.limit is None else [_binding(way.cap.limit)]
+    return clauses([further, *beyond, price])
 
 
 def _of_mean(workload: Workload, mean: Reach) -> str:
