@@ -5,7 +5,8 @@ hold a fixed number of sequences, which may be beyond the card at full length an
 other is the cap itself, up to which the job fits for certain whatever its responses do.
 """
 
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
 from math import ceil
 from typing import Annotated
 
@@ -139,27 +140,37 @@ def cap_reach(reading: Reading) -> Reach | None:
     Returns:
         None where no cap fits for certain, or where the trainer has no key for it.
     """
-    caps, now = Caps(reading), reading.workload.batch.max_response_tokens
-    most = _longest_cap(reading.workload)
-
-    @cache
-    def judge(cap: int) -> tuple[bool, int]:
-        return _carries_with_excess(caps.workload(cap))
-
+    caps, refused, limit = Caps(reading), None, None
     try:
-        low, high = (now, most) if now < most and judge(now)[0] else (1, min(now, most))
-        tokens = largest_that_fits(judge, high, least=low)
+        tokens = _largest_cap(reading.workload, caps)
         if tokens is None:
             return None
         tokens, refused = _not_refused(caps, tokens)
-        limit = (
-            None
-            if tokens >= most_positions(reading.workload)
-            else _limit_of_cap(caps.workload(tokens + 1), refused)
-        )
+        if tokens < most_positions(reading.workload):
+            limit = _limit_of_cap(caps.workload(tokens + 1), refused)
     except ValueError:  # no key says how long responses may get, or not one alone
         return None
     return Reach(tokens=tokens, limit=limit, step=_step(caps.workload(tokens), tokens))
+
+
+def _largest_cap(workload: Workload, caps: "Caps") -> int | None:
+    """The largest cap that memory and the engine have room for; None where they have for none.
+
+    It is looked for in the model's own terms, where no cap has to be read. Where what is read back says
+    otherwise of it, or of one token more, caps are read from the beginning.
+    """
+    now, most = workload.batch.max_response_tokens, _longest_cap(workload)
+
+    def search(of: Callable[[int], Workload]) -> int | None:
+        judge = cache(lambda cap: _carries_with_excess(of(cap)))
+        low, high = (now, most) if now < most and judge(now)[0] else (1, min(now, most))
+        return largest_that_fits(judge, high, least=low)
+
+    tokens = search(partial(_with_cap, workload))
+    as_read = tokens is not None and carries(caps.workload(tokens))
+    if as_read and tokens is not None and (tokens == most or not carries(caps.workload(tokens + 1))):
+        return tokens
+    return search(caps.workload)
 
 
 def most_positions(workload: Workload) -> int:
