@@ -65,6 +65,13 @@ def test_a_job_that_fits_at_its_longest_says_so_in_full() -> None:
     assert f"Carries a cap of up to {found['cap']['tokens']:,} tokens for certain (8,192 now); " in full
 
 
+def test_a_page_and_markdown_have_it_as_well() -> None:
+    cap = carries(FITS)["cap"]["tokens"]
+    page = words(FITS, "-f", "html")
+    assert f"Carries a cap of up to {cap:,} tokens for certain" in page
+    assert "Carries responses up to a mean of" in words(LONG, "-f", "markdown")
+
+
 def test_a_budget_that_holds_no_longer_sequence_is_in_the_way() -> None:
     dynamic = (
         "actor_rollout_ref.actor.use_dynamic_bsz=True",
