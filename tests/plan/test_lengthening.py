@@ -5,6 +5,8 @@ from msgspec.structs import replace
 from tests import workloads
 from tests.readings import PathReading
 from tuner import memory
+from tuner.consultation.consult import consult_job
+from tuner.consultation.premises import Premises
 from tuner.plan.lengthening import longest
 from tuner.render.carrying import longest_response
 from tuner.rules.case import figures
@@ -89,3 +91,22 @@ def test_the_words_name_what_lengthens_responses_and_its_price() -> None:
     assert second.startswith(f"With {answer.next.code} {answer.next.name} (")
     assert f" up to {answer.next.cap.tokens:,} tokens; " in second
     assert f"at {answer.cap.tokens:,} tokens step " in second
+
+
+def test_a_budget_is_raised_as_far_as_there_is_room() -> None:
+    """One for sequences of twice the length leaves no room for a token more."""
+    words = (
+        "algorithm.adv_estimator=grpo",
+        "actor_rollout_ref.model.path=Qwen/Qwen2.5-7B-Instruct",
+        "actor_rollout_ref.rollout.name=vllm",
+        "actor_rollout_ref.model.use_remove_padding=True",
+        "actor_rollout_ref.actor.use_dynamic_bsz=True",
+        "data.max_response_length=8192",
+        "trainer.n_gpus_per_node=8",
+    )
+    reading = consult_job("/dev/null", words, Premises(gpu="h100-sxm", verl_version="0.7.1"))[1].reading
+    answer = longest(reading)
+    assert answer.cap is not None and answer.cap.limit is not None and answer.next is not None
+    assert (answer.cap.tokens, answer.cap.limit.code) == (16_384 - 512, "CFG121")
+    assert answer.next.code == "CFG121"
+    assert answer.cap.tokens < answer.next.cap.tokens < 2 * answer.cap.tokens

@@ -5,6 +5,7 @@ the trainer and laid on the job as it is configured, whose largest cap is then a
 """
 
 from collections.abc import Iterator
+from math import ceil
 from typing import Annotated
 
 from msgspec import Meta, Struct
@@ -26,7 +27,9 @@ from tuner.plan.carrying import (
 from tuner.rules.case import Case
 from tuner.timing import Interval, StepChange, change, step_interval
 
-_FURTHER = 2  # times the largest cap is what rules are asked about
+# Times the largest cap that rules are asked about. What is sized for twice the length may leave no room for a
+# token more, as a budget for such sequences: where nothing helps, they are asked about less.
+_FURTHER = (2.0, 1.25, 1.05)
 
 
 class Lengthening(FollowedFinding, frozen=True, kw_only=True):
@@ -64,18 +67,21 @@ def longest(reading: Reading, *, headroom: float = 0.0) -> Longest:
     cap = cap_reach(reading)
     if cap is None:
         return Longest(cap=None, lengthened=())
-    ways = sorted(
-        _lengthened(reading, cap, headroom), key=lambda way: (way.yours, -way.cap.tokens, way.step.seconds)
-    )
-    return Longest(cap=cap, lengthened=tuple(ways))
+    for times in _FURTHER:
+        longer = min(most_positions(reading.workload), ceil(times * cap.tokens))
+        ways = list(_lengthened(reading, cap, longer, headroom)) if longer > cap.tokens else []
+        if ways:
+            ways.sort(key=lambda way: (way.yours, -way.cap.tokens, way.step.seconds))
+            return Longest(cap=cap, lengthened=tuple(ways))
+    return Longest(cap=cap, lengthened=())
 
 
-def _lengthened(reading: Reading, cap: Reach, headroom: float) -> Iterator[Lengthening]:
-    """Every proposal about longer responses that raises the largest cap."""
-    most = most_positions(reading.workload)
-    if cap.tokens >= most:
+def _lengthened(reading: Reading, cap: Reach, longer: int, headroom: float) -> Iterator[Lengthening]:
+    """Every proposal about responses that are longer than the largest cap which raises it."""
+    try:
+        further = Caps(reading).reading(longer)
+    except ValueError:  # the trainer does not read such a length
         return
-    further = Caps(reading).reading(min(most, _FURTHER * cap.tokens))
     asked = rules.run(Case.of(further.workload, headroom=headroom))
     tried: set[tuple[str, ...]] = set()
     for finding in (*asked, *length_refusals(further)):
@@ -111,9 +117,9 @@ def _priced(reading: Reading, cap: Reach, finding: Finding, overrides: tuple[str
     try:
         changed = reading.adding(overrides)
         before, after = (Caps(one).workload(cap.tokens) for one in (reading, changed))
+        further = cap_reach(changed) if _lifts(changed, cap) else None
     except ValueError:
         return None
-    further = cap_reach(changed) if _lifts(changed, cap) else None
     if further is None or further.tokens <= cap.tokens:
         return None
     effect = numerics(finding, before, after)
