@@ -167,10 +167,14 @@ def _largest_cap(workload: Workload, caps: "Caps") -> int | None:
         return largest_that_fits(judge, high, least=low)
 
     tokens = search(partial(_with_cap, workload))
-    as_read = tokens is not None and carries(caps.workload(tokens))
-    if as_read and tokens is not None and (tokens == most or not carries(caps.workload(tokens + 1))):
-        return tokens
-    return search(caps.workload)
+    if tokens is None:
+        return search(caps.workload)
+    limits = ((tokens, True), *([(tokens + 1, False)] if tokens < most else []))
+    as_read = all(
+        caps.workload(cap) == _with_cap(workload, cap) or carries(caps.workload(cap)) is fits
+        for cap, fits in limits
+    )
+    return tokens if as_read else search(caps.workload)
 
 
 def most_positions(workload: Workload) -> int:
@@ -240,6 +244,8 @@ def _not_refused(caps: Caps, tokens: int) -> tuple[int, Finding | None]:
 
     What refuses responses of one token as well is not asked: it does not go by their length.
     """
+    if not length_refusals(caps.reading(tokens)):
+        return tokens, None
     always = {finding.code for finding in length_refusals(caps.reading(1))}
 
     @cache
