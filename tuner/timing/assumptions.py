@@ -570,12 +570,14 @@ MEGATRON_EXPERT_TENSORS = 2
 #: up" of vLLM 0.10's ``executor_base.py``, in notes on GRPO of an 8B model with ms-swift, 2025-08-11).
 MAPPED_BYTES_PER_S = 400e9
 
-#: Bytes per second of freed blocks that a trainer's allocator gives back, one ``cudaFree`` after the other.
-#: One of them took 0.4 ms on an RTX 4090 and 1.1 ms on an A10 in the median (ingero, "Tracing
-#: torch.cuda.empty_cache()", and an investigation of a training). Between 50e9 (segments of 20 MiB, the
-#: allocator's own, at 0.4 ms) and 800e9 (of 1 GiB, measured on an H100 as above); this is between both, as of
-#: 130 MiB at 0.7 ms.
-GIVEN_BACK_BYTES_PER_S = 200e9
+#: Bytes per second of freed blocks that the trainers of one node give back, all of them together: each calls
+#: ``cudaFree`` for one after the other, and the driver serves one process at a time, whatever its card.
+#: Between 0.25e12 (segments of 20 MiB, the allocator's own) and 2.6e12 (of 1 GiB), measured with one, two,
+#: four and eight processes on two H200 (``docs/validation/data/segments-2xh200.json``); this is of 130 MiB,
+#: where 0.8e12 to 1.7e12 were. Of 1 GiB 0.8e12 were measured on an H100, by one process. One ``cudaFree``
+#: took 0.4 ms on an RTX 4090 and 1.1 ms on an A10 in the median (ingero, "Tracing torch.cuda.empty_cache()",
+#: and an investigation of a training).
+GIVEN_BACK_BYTES_PER_S = 1.2e12
 
 #: Share of the card, without what an engine keeps of it, that are freed blocks when an update has ended.
 #: Between 0.1 and 0.9: that hangs on activations and on the order in which they came and went, which seconds

@@ -79,7 +79,7 @@ ENDS = {
     "ENGINE_STEP_S": (0.0, 3e-3),
     "FREED_SHARE": (0.1, 0.9),
     "FRESH_BYTES_PER_S": (GIGA, 4 * GIGA),
-    "GIVEN_BACK_BYTES_PER_S": (50e9, 800e9),
+    "GIVEN_BACK_BYTES_PER_S": (0.25e12, 2.6e12),
     "GRADIENT_CAST_SHARE": (0.39, 0.70),
     "GRAPH_LAUNCH_S": (1e-6, 2e-6),
     "HOST_THREAD_BYTES_PER_S": (10 * GIGA, 24 * GIGA),
