@@ -36,6 +36,26 @@ DECODE_MEMORY_SHARE = 0.78
 #: FLOP of the attention's backward over its forward: five products instead of two (Dao et al. 2022).
 ATTENTION_BACKWARD = 2.5
 
+#: Rate of the attention kernel that takes a mask over that of flash attention on the same card, forward and
+#: backward. On an A100, bfloat16 and heads of 128, without a mask: 108 TFLOP/s forward over 8,096 tokens
+#: (facebookresearch/xformers #389, from which PyTorch has the kernel) and 57.7 backward over 8,192 (#412),
+#: where FlashAttention-2 reaches 73 % and 63 % of the peak (Dao 2023). Reading the mask, 2 bytes for each
+#: pair and head, takes between nothing, beside the products, and what copies take: 23 % and 5 %.
+#: Between 0.35 and 0.63 forward: the latter is 145 of 230 TFLOP/s over 256 tokens on an H100
+#: (microsoft/onnxruntime #21629), and 0.43 is what NVIDIA/TileGym #49 has over 512 to 8,192. Between 0.20
+#: and 0.43 backward: of 32 heads it makes 256 blocks, which an A100 works off in three rounds of 108. Not
+#: known is what cuDNN makes of a mask on a Hopper, which PyTorch takes there from 2.11 on
+#: (huggingface/transformers #48163).
+MASKED_ATTENTION_SHARE = (0.43, 0.29)
+
+#: Bytes moved for each pair of a mask of booleans that is made one of 16 bits: read and written. Counted
+#: (torch ``convert_boolean_attn_mask``).
+MASK_BYTES = 3
+
+#: The same of copying it into rows that begin at multiples of 16 bytes: filled, read, written. Counted (torch
+#: ``pad_bias``).
+MASK_COPY_BYTES = 6
+
 # -- element-wise work of one decoder layer; what transformers' own kernels move is in tables --
 
 #: Bytes that a fused RMSNorm moves per hidden value: read and write in bf16.

@@ -49,6 +49,7 @@ class SpreadFamily(Enum):
     GROUPS = "kept_groups"  # the share of groups that a filter keeps, where nobody says
     POLLING = "?"  # until somebody looks
     HOST = ""  # Python on the host: launching kernels, scheduling, handing over buckets
+    MASKED = "masked_attention"  # kernels of attention with a mask
     RUNS = "-"  # what one run does otherwise than another of the same settings on the same kind of card
 
 
@@ -174,6 +175,9 @@ QUANTIZING = of_bounds(0.5, 1.1)
 #: Spread of what kernels and collectives lose to each other beside one another: from next to nothing, where
 #: kernels do not fill the card, to what it costs large products.
 CONTENTION = of_bounds(0.0, 1 + TABLE_ERROR)
+
+#: The least and the most of :data:`~tuner.timing.assumptions.MASKED_ATTENTION_SHARE`, forward and backward.
+MASKED_ATTENTION = ((0.35, 0.20), (0.63, 0.43))
 
 #: Spread of the seconds that a response waits for tools: as given, or nearly all beside other responses.
 WAITING = of_bounds(0.0, 1.0)

@@ -8,7 +8,7 @@ from tuner.trainers.omission import Omission, OmissionContext, switched
 from tuner.trainers.verl.coverage.chosen_keys import CHOSEN_KEYS
 from tuner.trainers.verl.coverage.no_effect import LIMITS_OF_POSITIONS
 from tuner.trainers.verl.releases import ENGINE_PREVIEW, OUR_LIBRARY, modules_of, reaches
-from tuner.workload import Backend, RolloutEngine
+from tuner.workload import Attention, Backend, RolloutEngine
 
 _ROLLOUT = "actor_rollout_ref.rollout"
 _ACTOR = "actor_rollout_ref.actor"
@@ -75,9 +75,16 @@ def _loss_over_top_tokens(job: OmissionContext) -> str | None:
 
 
 def _other_attention(job: OmissionContext) -> str | None:
-    """The key of an attention that verl does not ask for by itself."""
-    named = job.all_named(_ATTENTION)
-    return next((key for key in named if not str(job.settings.get(key)).startswith(_FLASH)), None)
+    """The key of an attention that verl does not ask for by itself, where it is not counted."""
+    asked = (key for key in job.all_named(_ATTENTION) if not str(job.settings.get(key)).startswith(_FLASH))
+    return next((key for key in asked if not _is_counted(job, key)), None)
+
+
+def _is_counted(job: OmissionContext, key: str) -> bool:
+    critic = job.workload.critic
+    if not key.startswith("critic."):
+        return job.workload.actor.engine.attention is not Attention.SEQUENCES
+    return critic is None or critic.engine.attention is not Attention.SEQUENCES
 
 
 def _overridden(job: OmissionContext) -> str | None:
