@@ -75,7 +75,7 @@ ENDS = {
     "COLLECTIVE_S": (20e-6, 40e-6),
     "DECODE_MEMORY_SHARE": (0.60, 0.95),
     "ENGINE_ALL_REDUCE_S": (5e-6, 20e-6),
-    "ENGINE_LAUNCH_S": (13e-6, 65e-6),
+    "ENGINE_LAUNCH_S": (13e-6, 55e-6),
     "ENGINE_SEQUENCE_S": (20e-6, 75e-6),
     "ENGINE_STEP_S": (0.0, 3e-3),
     "FREED_SHARE": (0.1, 0.9),
