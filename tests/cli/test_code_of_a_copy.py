@@ -1068,6 +1068,21 @@ def test_attention_that_a_copy_asks_for_by_a_key_of_its_own(
     assert (update_seconds("sdpa") > 1.1 * update_seconds("flash_attention_2")) is asks
 
 
+@pytest.mark.parametrize(("pin", "masks"), [("4.51.3", False), ("4.53.0", True)])
+def test_an_older_transformers_takes_a_packed_row_for_one_sequence(
+    repository: Path, pin: str, masks: bool
+) -> None:
+    """It makes no mask then, which a layer's activations would hold."""
+    (repository / "requirements.txt").write_text(f"transformers=={pin}\n")
+    key = "actor_rollout_ref.model.attn_implementation"
+    launch = f"{LAUNCH} actor_rollout_ref.model.use_remove_padding=True +{key}=sdpa"
+    write(repository, workers=ATTENTION, launch=launch)
+    phases = advice(repository, "--verl-version", "0.5.0")["memory"]["phases"]
+    (update,) = (phase for phase in phases if phase["phase"] == "update_actor")
+    names = {term["name"] for moment in update["moments"] for term in moment["terms"]}
+    assert ("row_mask" in names) is masks
+
+
 ADAPTS = """class ActorRolloutRefWorker:
     def _build_model_optimizer(self):
         if self.config.model.get("lora_rank", 0) > 0:
