@@ -66,7 +66,7 @@ class Resolver:
     """Reads values of a tree, following interpolations and remembering the way."""
 
     def __init__(self, tree: Tree, environment: Mapping[str, str | None] | None = None) -> None:
-        """Of a tree and the variables that the launch sets; None for a value that only a run would tell."""
+        """A resolver for a tree and the variables that the launch sets; None where only a run would tell."""
         self._tree = tree
         self._environment = environment or {}
         self._changes = Delta()

@@ -98,7 +98,7 @@ _ACTOR: Names = {
         f"megatron.router_replay.mode >={ENGINE_PREVIEW}",
     ),
     "actor.loss_aggregation": "loss_agg_mode >=0.4.0",
-    "actor.policy_loss": f"policy_loss.loss_mode >={ENGINE_PREVIEW}",
+    "actor.policy_loss": "policy_loss.loss_mode >=0.4.1",
     "actor.squares": "calculate_sum_pi_squared >=0.7.1",
     "actor.calculate_entropy": "calculate_entropy >=0.7.0",
     "actor.frozen_tower": f"freeze_vision_tower >=0.6.0 <{ENGINE_PREVIEW}",

@@ -133,9 +133,9 @@ def _averages_micro_batches(source: ReleaseSettings) -> bool:
     (``ppo_loss``). GMPO's loss is a mean over the sequences of a micro-batch, which the engine adds up:
     0.9.1 ``trainer/ppo/core_algos.py:2000``, ``workers/engine/fsdp/transformer_impl.py`` (``loss.backward``).
     """
-    aggregation = source.value("actor.loss_aggregation")
+    aggregation, loss = source.value("actor.loss_aggregation"), source.value("actor.policy_loss")
     if source.engine_workers:
-        return bool(source.value("actor.policy_loss") == _OF_MICRO_BATCHES)
+        return bool(loss == _OF_MICRO_BATCHES)
     if aggregation == "seq-mean-token-sum-norm":
         return not source.since("0.7.1")
     return aggregation in (None, "token-mean")
