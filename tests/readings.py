@@ -40,6 +40,11 @@ class PathReading:
         self._known.update(dict(zip(texts, fields, strict=True)))
         return Written(overrides=texts, workload=proposal)
 
+    def serving_releases(
+        self, overrides: tuple[str, ...], serves: Callable[[Workload, Workload], bool]
+    ) -> str:
+        return ""
+
     def adding(self, overrides: Sequence[str]) -> "PathReading":
         """With overrides; a finding that asked for one of them is silent then."""
         fields = dict(self._known[text] for text in overrides if text in self._known)

@@ -4,7 +4,7 @@ A table is ``tuner/trainers/verl/examples/<rule>.yaml``; bases are in ``bases.ya
 about the rule it names, and only that rule is judged on it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from pathlib import Path
@@ -196,6 +196,11 @@ class SceneReading:
     def write(self, proposal: Workload) -> Written:
         it = self._scene
         return it.loaded.override_writer(it.workload)(proposal)
+
+    def serving_releases(
+        self, overrides: tuple[str, ...], serves: Callable[[Workload, Workload], bool]
+    ) -> str:
+        return ""
 
     def adding(self, overrides: Sequence[str]) -> "SceneReading":
         try:

@@ -107,7 +107,6 @@ ARGUED: dict[str, tuple[tuple[str, str], ...]] = {
         ("HostMachine", "Operators"),
         ("HostOfExperts", "HostSeconds"),
     ),
-    "before the shell's words are read as a launch, and after it": (("Launch", "StartedProgram"),),
     "a file as it is read, whoever wrote it and however much of it, and the one that is written here": (
         ("MeasuredFile", "ValidationFile"),
     ),

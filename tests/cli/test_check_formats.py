@@ -148,6 +148,7 @@ def test_a_finding_in_full_has_its_help_its_page_and_its_fix(folder: Path) -> No
     assert place.startswith("a 显存.yaml:7:33: error CFG112 [*] rollout-parallel-indivisible: 3 GPUs")
     assert rest[3:] == [
         "  = help: actor_rollout_ref.rollout.tensor_model_parallel_size=2",
+        "  = numerics: rounding",
         "  = see: https://docs.example/tuner/rules/rollout-parallel-indivisible.html",
         "  = fix: tuner check --fix",
         "    -     tensor_model_parallel_size: 3",

@@ -13,6 +13,7 @@ from tuner.render.columns import columns
 GIVEN = ("--gpu", "8xh100-sxm", "--isolated", "--verl-version", "0.9.1")
 WIDTH = 80
 _FINDING = re.compile(r"  (?:\S+:)?\d+:\d+ (error|warning|advice) [A-Z]{3}\d{3} ")
+MINOR = "  true, and worth little here: "
 SCRIPT = """\
 python3 -m verl.trainer.main_ppo \\
     algorithm.adv_estimator=grpo \\
@@ -37,6 +38,8 @@ def blocks(result: Result) -> list[list[str]]:
     """The lines of each finding."""
     findings: list[list[str]] = []
     for line in result.out.split("\n\n")[0].splitlines()[1:]:
+        if line.startswith(MINOR):
+            break
         if _FINDING.match(line):
             findings.append([])
         findings[-1].append(line)
@@ -101,3 +104,39 @@ def test_a_message_is_cut_where_a_finding_has_no_room_for_it() -> None:
     assert len(lines) == 5
     assert lines[-1].endswith("...; a fork? give its configuration")
     assert "42 keys" in lines[0]
+
+
+def test_an_override_says_what_it_does_to_the_training() -> None:
+    Path("run.sh").write_text(SCRIPT.replace("mini_batch_size=128", "mini_batch_size=64"), encoding="utf-8")
+    options = (*GIVEN[:-1], "0.5.0")
+    findings = [" ".join(" ".join(lines).split()) for lines in blocks(run("check", "run.sh", *options))]
+    effects = {
+        code: effect
+        for finding in findings
+        for code in re.findall(r"[A-Z]{3}\d{3}", finding)[:1]
+        for effect in re.findall(
+            r"; (same numerics|rounding|tokens weigh otherwise|another training) ", finding
+        )
+    }
+    assert effects["ROL011"] == "same numerics"
+    assert effects["SEQ001"] == "rounding"
+    assert effects["BAT004"] == "tokens weigh otherwise"
+    full = run("check", "run.sh", *options, "-f", "full").out
+    assert "= numerics: same numerics" in full
+    assert full.count("= numerics: ") == full.count("= help: ")
+
+
+SMALL_GAIN = SCRIPT.replace("ppo_micro_batch_size_per_gpu=2", "ppo_micro_batch_size_per_gpu=16")
+
+
+def test_what_brings_little_is_named_in_one_line() -> None:
+    """The log-probs take a percent or two of the step less: that is true, and no line of a block."""
+    Path("run.sh").write_text(SMALL_GAIN)
+    text = run("check", "run.sh", *GIVEN).out
+    named = text[text.index(MINOR) :].split("\n\n")[0]
+    assert "BAT006 log-prob-budget" in named
+    assert text.count("BAT006") == 1
+    findings = run("check", "run.sh", *GIVEN, "-f", "concise").out.splitlines()
+    (line,) = [line for line in findings if "BAT006" in line]
+    shorter = re.search(r"step (\d+)% shorter", line)
+    assert shorter and int(shorter.group(1)) <= 3  # to a whole percent

@@ -963,6 +963,39 @@ def test_a_key_that_is_no_field_of_the_copys_dataclass_ends_the_job(
     assert ("CFG001" in codes(answer)) is refused
 
 
+@pytest.mark.parametrize(
+    ("file", "line", "refused"),
+    [
+        ("verl/workers/own.py", "del self.config.rollout.own_seed", False),
+        ("verl/workers/own.py", "del self.config.rollout['own_seed']", False),
+        ("verl/workers/own.py", "seed = rollout_config.pop('own_seed', None)", False),
+        (
+            "verl/workers/own.py",
+            "for key in ('a', 'own_seed'):\n    self.config.rollout.pop(key, None)",
+            False,
+        ),
+        ("verl/workers/own.py", "del self.config.actor.own_seed", True),  # another section's
+        ("verl/workers/own.py", "batch.pop('own_seed')", True),  # no configuration
+        ("verl/workers/own.py", "self.config.rollout.pop('own_seeds')", True),
+        ("recipe/mine/worker.py", "delattr(self.config.rollout, 'own_seed')", False),
+        ("recipe/other/worker.py", "del self.config.rollout.own_seed", True),  # of another program
+    ],
+)
+def test_a_key_that_a_worker_takes_away_before_does_not_come_to_the_class(
+    repository: Path, file: str, line: str, refused: bool
+) -> None:
+    (repository / "verl" / "workers" / "rollout.py").write_text(FIELDS.format(own="other"))
+    defaults = deepcopy(dict(read_defaults("0.7.1", CONFIGS[0]).tree))
+    launch = f"{LAUNCH} +actor_rollout_ref.rollout.own_seed=3".replace("verl.trainer", "recipe.mine")
+    write(repository, workers=f"{TIMEOUT}{MAKES}", launch=launch, defaults=defaults)
+    (repository / file).parent.mkdir(parents=True, exist_ok=True)
+    (repository / file).write_text(f"{line}\n")
+    answer = advice(repository, "--verl-version", "0.7.1")
+
+    assert (answer["verdict"] == "will_not_start") is refused
+    assert ("CFG001" in codes(answer)) is refused
+
+
 @pytest.mark.parametrize("offloads", [True, False])
 def test_a_reference_is_streamed_where_the_copy_asks_its_key(repository: Path, offloads: bool) -> None:
     """The switch that a release ignores decides, so that nothing tells to take it away."""
@@ -1068,7 +1101,7 @@ def test_attention_that_a_copy_asks_for_by_a_key_of_its_own(
     assert (update_seconds("sdpa") > 1.1 * update_seconds("flash_attention_2")) is asks
 
 
-@pytest.mark.parametrize(("pin", "masks"), [("4.51.3", False), ("4.53.0", True)])
+@pytest.mark.parametrize(("pin", "masks"), [("4.51.3", False), ("4.53.3", True)])
 def test_an_older_transformers_takes_a_packed_row_for_one_sequence(
     repository: Path, pin: str, masks: bool
 ) -> None:

@@ -205,7 +205,8 @@ def test_a_package_without_a_trainer_refuses_nothing(repository: Path, names: tu
     ("generated", "borne_out"),
     [
         ("manager = LLMGenerationManager(tokenizer)", True),
-        ("from search_r1.llm_agent import generation", True),
+        ("from search_r1.llm_agent import generation\nmanager = generation.Manager()", True),
+        ("from search_r1.llm_agent.generation import LLMGenerationManager\nHouseAgent(tokenizer)", False),
         ("manager = HouseAgent(tokenizer)  # in place of LLMGenerationManager", False),
     ],
 )
@@ -222,6 +223,25 @@ def test_a_project_that_keys_tell_is_borne_out_by_what_generates(
         f"retriever, do_search, max_turns, data.max_start_length, data.max_obs_length\n{generated}\n"
     )
     assert project() is borne_out
+
+
+def test_a_project_is_told_by_the_trainer_that_its_program_runs(repository: Path) -> None:
+    """The project's own trainer may lie beside one with another loop, which is the one that is started."""
+    keys = " +max_turns=4 +data.max_start_length=256"
+    (repository / "run.sh").write_text(LAUNCH.replace("temperature=0", "temperature=1") + keys)
+    trainer = repository / "verl" / "trainer"
+    words = "retriever, do_search, max_turns, data.max_start_length, data.max_obs_length\n"
+    (trainer / "own_trainer.py").write_text(f"{words}LLMGenerationManager(tokenizer)\n")
+    (trainer / "house_trainer.py").write_text("HouseAgent(tokenizer)\n")
+
+    def project(name: str) -> bool:
+        (trainer / "main_ppo.py").write_text(f"from verl.trainer.{name} import RayPPOTrainer\n")
+        return "project: Search-R1" in run("advise", str(repository / "run.sh"), "--gpu", "h100-sxm").out
+
+    assert project("own_trainer")
+    assert not project("house_trainer")
+    (trainer / "house_trainer.py").write_text("from verl.trainer.own_trainer import RayPPOTrainer as Base\n")
+    assert project("house_trainer")
 
 
 @pytest.mark.parametrize(

@@ -109,7 +109,9 @@ def test_several_are_told_together_in_the_short_answer(tmp_path: Path) -> None:
         ("VLLM_USE_V1=0", "0.4.0", "0.8.5", "warning", "falls back to its older core"),
         ("VLLM_ATTENTION_BACKEND=XFORMERS", "0.3.0.post1", "0.6.3", None, ""),
         ("VLLM_ATTENTION_BACKEND=FLASH_ATTN", "0.4.0", "0.8.5", None, ""),
-        ("VLLM_ATTENTION_BACKEND=XFORMERS", "0.6.1", "0.11.0", None, ""),
+        ("VLLM_ATTENTION_BACKEND=XFORMERS", "0.6.1", "0.11.0", "warning", "attention of 28 layers"),
+        ("VLLM_ATTENTION_BACKEND=XFORMERS", "0.6.1", "0.11.2", "warning", "captures no whole decoding step"),
+        ("VLLM_ATTENTION_BACKEND=FLASH_ATTN", "0.6.1", "0.11.0", None, ""),
         ("VLLM_USE_V1=0", "0.6.1", "0.11.0", "error", "raises an error for its older core"),
         ("VLLM_ATTENTION_BACKEND=XFORMERS VLLM_USE_V1=1", "0.4.0", "0.8.5", "error", "raises an error"),
         ("PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True", "0.7.1", "0.12.0", "error", "do not expand"),
@@ -124,6 +126,13 @@ def test_what_a_release_of_vllm_does_with_its_own(
     told = findings(tmp_path, f"export {front}\n{PROGRAM}{GPUS}", *options)
     assert [finding["severity"] for finding in told] == ([] if severity is None else [severity])
     assert all(said in finding["message"] for finding in told)
+
+
+def test_without_graphs_none_is_lost(tmp_path: Path) -> None:
+    eager = "actor_rollout_ref.rollout.enforce_eager=True "
+    options = ("--verl-version", "0.6.1", "--engine-version", "0.11.0")
+    script = f"export VLLM_ATTENTION_BACKEND=XFORMERS\n{PROGRAM}{eager}{GPUS}"
+    assert findings(tmp_path, script, *options) == []
 
 
 def test_the_servers_of_the_async_mode_refuse_the_older_core(tmp_path: Path) -> None:

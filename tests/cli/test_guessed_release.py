@@ -68,7 +68,7 @@ def test_keys_of_the_launch_narrow_the_guess() -> None:
 
 @pytest.mark.parametrize(
     ("launch", "code", "since"),
-    [(OLD_SIZES, "CFG103", "0.8.0"), (SYNC, "CFG119", "0.7.0"), (GONE, "CFG001", "0.4.1")],
+    [(OLD_SIZES, "CFG103", "0.8.0"), (SYNC, "CFG119", "0.7.0")],
 )
 def test_what_some_likely_releases_refuse_is_a_condition(launch: str, code: str, since: str) -> None:
     report = reported(launch)
@@ -82,6 +82,44 @@ def test_what_some_likely_releases_refuse_is_a_condition(launch: str, code: str,
     assert short.startswith(f"CANNOT SAY refused by {code} if the release is verl {since} or newer")
     assert "With that lifted: FITS" in short
     assert f"warning {code}" in answered(launch, command="check")
+
+
+CORRECTED = "algorithm.rollout_is=True algorithm.rollout_is_level=token"  # in 0.6.0 alone
+
+
+@pytest.mark.parametrize(("launch", "release"), [(GONE, "0.4.0"), (f"{LAUNCH} {CORRECTED}", "0.6.0")])
+def test_the_release_that_alone_has_the_keys_of_a_launch_is_the_guess(launch: str, release: str) -> None:
+    """Hydra refuses them in all others: the launch ran in none of these."""
+    premises = reported(launch)["premises"]
+    assert (premises["release"], premises["release_likely"]) == (release, [release])
+    assert premises["release_reason"] == "the newest that has all keys of the launch"
+    short = answered(launch)
+    assert short.startswith("FITS")
+    assert "CFG001" not in short
+    own = answered(f"{launch} algorithm.of_house=1")  # which no release has
+    assert own.startswith("WILL NOT START refused by CFG001") and f"verl {release}" in own
+
+
+def test_keys_that_no_release_has_together_leave_the_guess_as_it_is() -> None:
+    short = answered(f"{GONE} {CORRECTED}")
+    assert short.startswith("CANNOT SAY refused by CFG001 in some of the releases that it may be of")
+    assert f"verl {NEWEST} is a guess" in short
+
+
+@pytest.mark.parametrize("file", ["requirements.txt", "README.md"])
+def test_a_pin_beside_a_launch_is_in_doubt_whose_keys_it_lacks(tmp_path: Path, file: str) -> None:
+    text = "verl==0.7.1\n" if file == "requirements.txt" else "```bash\npip install verl==0.7.1\n```\n"
+    (tmp_path / ".git").mkdir()
+    (tmp_path / file).write_text(text)
+    (tmp_path / "run.sh").write_text(f"{LAUNCH} {CORRECTED}")
+    short = " ".join(run("advise", str(tmp_path / "run.sh"), "--gpu", "h100-sxm").out.split())
+    assert short.startswith("CANNOT SAY refused by CFG001, CFG132 if the release is verl 0.7.1")
+    (tmp_path / "run.sh").write_text(f"pip install verl==0.7.1\n{LAUNCH} {CORRECTED}")
+    short = " ".join(run("advise", str(tmp_path / "run.sh"), "--gpu", "h100-sxm").out.split())
+    assert short.startswith("WILL NOT START refused by CFG001")
+    (tmp_path / "run.sh").write_text(f"{LAUNCH} algorithm.rollout_is_everywhere=True")
+    short = " ".join(run("advise", str(tmp_path / "run.sh"), "--gpu", "h100-sxm").out.split())
+    assert short.startswith("WILL NOT START refused by CFG001")
 
 
 @pytest.mark.parametrize(("launch", "code"), [(OLD_SIZES, "CFG103"), (SYNC, "CFG119"), (GONE, "CFG001")])
@@ -168,3 +206,45 @@ def test_a_composed_configuration_is_likened_by_its_keys(tmp_path: Path) -> None
     assert "Nothing names the release" not in answered_of(own)
     own.write_text(yaml.safe_dump(merged(tree, {"data": {"house_prompts": 3}})))
     assert "Nothing names the release: verl 0.7.1 is a guess by its keys." in answered_of(own)
+
+
+EAGER = (
+    "python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo data.train_batch_size=512 "
+    "data.max_prompt_length=1024 data.max_response_length=2048 "
+    f"actor_rollout_ref.model.path={MODEL} actor_rollout_ref.actor.ppo_mini_batch_size=128 "
+    "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=4 actor_rollout_ref.rollout.name=vllm "
+    "actor_rollout_ref.rollout.n=8 actor_rollout_ref.rollout.gpu_memory_utilization=0.5 "
+    "actor_rollout_ref.rollout.enforce_eager=True "
+    "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=4 "
+    "actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu=4"
+)
+"""Of any release: 0.3 refuses graphs beside a freed cache, 0.7 weighs tokens by micro-batch."""
+
+
+def test_what_serves_in_some_likely_releases_alone_is_no_part_of_the_block() -> None:
+    guessed, named = reported(EAGER), reported(EAGER, "--verl-version", NEWEST)
+    conditional = {
+        one["code"]
+        for one in guessed["findings"]
+        if one["message"].startswith("only if the release is verl ")
+    }
+    assert {"ROL001", "ROL011", "BAT004"} <= conditional
+    parts = {one["code"] for one in guessed["combination"]["contributions"]}
+    assert parts and not parts & conditional
+    assert {one["code"] for one in named["combination"]["contributions"]} & conditional
+
+
+@pytest.mark.parametrize("version", [BUNDLED[0], "0.5.0", "0.7.0"])
+def test_a_block_for_a_guessed_release_serves_in_the_others(version: str) -> None:
+    block = reported(EAGER)["combination"]["overrides"]
+    before = reported(EAGER, "--verl-version", version)
+    after = reported(f"{EAGER} {' '.join(block)}", "--verl-version", version)
+    assert after["verdict"] == "fits"
+    assert after["step_time"]["seconds"] < before["step_time"]["seconds"]
+
+
+def test_the_short_answer_names_what_the_release_decides_in_a_line() -> None:
+    text = answered(EAGER)
+    assert "Only with some of the releases that it may be of: " in text
+    assert "BAT004 micro-batch-size. --verl-version decides." in text
+    assert "Only with some" not in answered(EAGER, "--verl-version", NEWEST)

@@ -146,7 +146,7 @@ def test_what_the_repository_allows_bounds_the_release(
 
 
 def test_keys_of_the_launch_choose_among_the_releases_that_go_with_what_is_asked_for(tmp_path: Path) -> None:
-    """``trainer.val_before_train`` came with 0.4.0; the newest release stays, whatever it lacks."""
+    """``trainer.val_before_train`` came with 0.4.0; ``chat_scheduler`` was in it alone."""
     (tmp_path / ".git").mkdir()
     (tmp_path / "requirements.txt").write_text("vllm<=0.6.3\n")
     script = tmp_path / "run.sh"
@@ -157,7 +157,12 @@ def test_keys_of_the_launch_choose_among_the_releases_that_go_with_what_is_asked
     assert told["release_reason"].endswith("the nearest with the launch's keys")
     (tmp_path / "requirements.txt").unlink()
     script.write_text(f"{PPO} actor_rollout_ref.rollout.chat_scheduler=null")
-    assert json.loads(run("advise", str(script), *options).out)["premises"]["release"] == "0.9.1"
+    assert json.loads(run("advise", str(script), *options).out)["premises"]["release"] == "0.4.0"
+    (tmp_path / "requirements.txt").write_text("vllm<=0.8.5\ntensordict>=0.8\n")  # of 0.5.0 and later
+    told = json.loads(run("advise", str(script), *options).out)
+    (finding,) = (one for one in told["findings"] if one["code"] == "CFG001")
+    assert (told["premises"]["release"], finding["refuses"]) == ("0.5.0", False)
+    assert "0.4.0" in told["premises"]["release_likely"]
 
 
 def test_a_launch_of_an_early_release_is_not_refused_for_what_a_late_one_lacks(tmp_path: Path) -> None:

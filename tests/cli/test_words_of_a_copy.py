@@ -132,3 +132,13 @@ def test_reward_managers_are_those_of_the_loop_of_the_copy(
     found = findings(repository / "run.sh", launch, "0.8.0", "CFG194")
     assert [finding["severity"] for finding in found] == [severity] * (severity is not None)
     assert all(words(finding["message"]) == ["naive", "house"] for finding in found)
+
+
+@pytest.mark.parametrize(("name", "severity"), [("naiv", "warning"), ("house", "advice")])
+def test_a_name_like_none_of_a_release_is_its_authors_own(name: str, severity: str) -> None:
+    """It is nobody's slip; a copy of the code, which would have it, does not lie beside the launch."""
+    launch = f"python3 -m verl.trainer.main_ppo reward.reward_manager.name={name}"
+    options = ("--verl-version", "0.8.0", "--model", "Qwen/Qwen2.5-7B-Instruct", "--gpu", "h100-sxm")
+    report = json.loads(run("check", "-", *options, "-f", "json", stdin=launch).out)
+    found = [one["severity"] for one in report["findings"] if one["code"] == "CFG194"]
+    assert found == [severity]

@@ -113,6 +113,7 @@ def test_plain_fsdp_states_equal_the_closed_form() -> None:
     assert residents.gradients(workload.model, engine).bytes == 4 * shard
     assert residents.optimizer(workload.model, engine).bytes == 8 * shard
     assert residents.optimizer_step(workload.model, engine).bytes == 4 * shard
+    assert residents.optimizer_step(workload.model, replace(engine, fused_optimizer=True)).bytes == 0
 
 
 def test_deferred_gradients_do_not_shrink_with_more_gpus() -> None:

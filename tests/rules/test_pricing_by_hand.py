@@ -1,6 +1,6 @@
 """What makes one job worse than another, and which job starts: each condition on its own."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -249,6 +249,11 @@ class TabledReading:
     @property
     def findings(self) -> Sequence[Finding]:
         return self._after[self._added]
+
+    def serving_releases(
+        self, overrides: tuple[str, ...], serves: Callable[[Workload, Workload], bool]
+    ) -> str:
+        return ""
 
     def adding(self, overrides: Sequence[str]) -> "TabledReading":
         return TabledReading(self._after, *self._added, *overrides)

@@ -86,7 +86,7 @@ def advise(
     priced = [recommend(case, finding, job, cheapest=cheapest, allow=allow) for finding in standing]
     recommendations = [recommendation for recommendation in priced if recommendation is not None]
     if block:
-        recommendations.sort(key=lambda recommendation: rank(case, recommendation.finding))
+        recommendations.sort(key=lambda item: rank(case, item.finding, item.workload))
     stopping = [
         Recommendation(
             finding=refusal.finding,
@@ -98,7 +98,8 @@ def advise(
         )
         for refusal in start.refusals
     ]
-    acceptance = Acceptance(allow=allow, least_gain=least_gain)
+    barred = frozenset(item.finding.code for item in recommendations if item.depends_on_release)
+    acceptance = Acceptance(allow=allow, least_gain=least_gain, barred=barred)
     combination = (
         combine(start, case, recommendations, cheapest=cheapest, acceptance=acceptance)
         if block and modelled

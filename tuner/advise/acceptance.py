@@ -17,9 +17,12 @@ class Acceptance(Struct, frozen=True, kw_only=True):
     allow: Collection[Numerics] = ()  # effects on the training
     least_gain: float  # of the step, of a change that the job does not need
     packages: bool = False  # changes that need a package which the trainer does not depend on, too
+    barred: frozenset[str] = frozenset()  # codes of what does not serve in every release that it may be
 
     def accepts(self, finding: Finding, effect: Numerics) -> bool:
         """Whether a finding's change may go into the block at all, with what it does to the training."""
+        if finding.code in self.barred:
+            return False
         return is_allowed(effect, self.allow) and (self.packages or not finding.rule.package)
 
 

@@ -47,6 +47,11 @@ class Recommendation(Struct, frozen=True, kw_only=True):
     yours: bool  # for the user to decide, not to be pasted: it changes the training, or makes the job worse
     conflicts: tuple[str, ...] = ()  # names of rules that set the same field differently
 
+    @property
+    def depends_on_release(self) -> bool:
+        """Whether it proposes what serves in some of the releases alone that the launch may be of."""
+        return self.finding.proposal is not None and bool(self.finding.only_in)
+
 
 class Without(Struct, frozen=True, kw_only=True):
     """A combination with everything but the changes of one finding."""

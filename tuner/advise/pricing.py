@@ -8,8 +8,9 @@ from msgspec import Struct
 from tuner.advise.answer import Price, Recommendation
 from tuner.advise.numerics import is_allowed, numerics
 from tuner.advise.reading import Reading
+from tuner.advise.refusals import only_in
 from tuner.findings import Finding, Goal, Numerics, Severity, Written
-from tuner.rules.case import Case
+from tuner.rules.case import LEAST_GAIN, Case
 from tuner.rules.rollout_engine import starts
 from tuner.workload import Workload
 
@@ -47,6 +48,11 @@ def recommend(
         return None
     workload = None if after is None or after.workload == case.workload else after.workload
     effect = numerics(finding, case.workload, workload)
+    elsewhere = ""
+    if proposal is not None and after is not None and _matters(case, after.workload):
+        elsewhere = _serving_releases(reading, finding, after, case)
+    if elsewhere:
+        finding = only_in(finding, elsewhere)
     modelled = not case.workload.unmodelled_engine  # else no step has all its bytes and seconds
     worse = proposal is None and workload is not None and is_worse(case, case.with_workload(workload))
     return Recommendation(
@@ -56,8 +62,27 @@ def recommend(
         price=price_of(case, finding, workload, cheapest) if workload is not None and modelled else None,
         numerics=effect,
         yours=finding.rule.yours
+        or bool(elsewhere)
         or (bool(finding.overrides or after) and (worse or not is_allowed(effect, allow))),
     )
+
+
+def _matters(case: Case, proposal: Workload) -> bool:
+    """Whether a proposal may be worth a line: it saves a percent of the step, or memory that is missing."""
+    proposed = case.with_workload(proposal)
+    if case.short() is not None:
+        return True
+    return proposed.time.seconds < case.time.seconds * (1 - LEAST_GAIN)
+
+
+def _serving_releases(reading: Reading, finding: Finding, after: Written, case: Case) -> str:
+    """The releases in which a proposal serves its rule's goal, where these are not all that are likely."""
+
+    def serves(before: Workload, changed: Workload) -> bool:
+        other = Case.of(before, headroom=case.headroom)
+        return changed != before and helps(other, finding, changed)
+
+    return reading.serving_releases(after.overrides, serves)
 
 
 def _brings_an_error(reading: Reading, overrides: Sequence[str]) -> bool:
@@ -136,13 +161,21 @@ def helps(case: Case, finding: Finding, proposal: Workload) -> bool:
     return faster or proposed.host_bytes < case.host_bytes
 
 
-def rank(case: Case, finding: Finding) -> tuple[float, ...]:
-    """Errors first; what saves memory while it is short; warnings; then by gain in time."""
+def rank(case: Case, finding: Finding, workload: Workload | None = None) -> tuple[float, ...]:
+    """Errors first; what saves memory while it is short; warnings; then by gain in time.
+
+    Args:
+        case: the job.
+        finding: about it.
+        workload: what a check of time, which has no proposal of its own, would set.
+    """
     if finding.severity is Severity.ERROR:
         return (0,)
     saved, gain = 0, 0.0
-    if finding.proposal is not None and case.time.seconds:
-        proposed = case.with_workload(finding.proposal)
+    proposal = workload if finding.rule.goal is Goal.TIME else None
+    proposal = finding.proposal if finding.proposal is not None else proposal
+    if proposal is not None and case.time.seconds:
+        proposed = case.with_workload(proposal)
         phase = finding.phase or case.estimate.worst.phase
         saved = case.peak_bytes(phase) - proposed.peak_bytes(phase)
         gain = (case.time.seconds - proposed.time.seconds) / case.time.seconds

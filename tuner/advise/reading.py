@@ -1,6 +1,6 @@
 """A configuration as advice sees it: what a release reads, or the range over what an unknown one may do."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Protocol
 
 from msgspec import Meta, Struct
@@ -126,4 +126,14 @@ class Reading(Protocol):
 
         Raises:
             ValueError: the release refuses to read it.
+        """
+
+    def serving_releases(
+        self, overrides: tuple[str, ...], serves: Callable[[Workload, Workload], bool]
+    ) -> str:
+        """The releases in which overrides serve, where these are not all that it may be; else nothing.
+
+        Args:
+            overrides: that serve in the release that is taken.
+            serves: whether the second workload is better than the first.
         """

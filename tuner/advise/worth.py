@@ -43,8 +43,10 @@ def is_worth_a_line(item: Recommendation, advice: Advice) -> bool:
 
     It is where it says what is wrong, where the job needs it to fit, or where it brings the share of the step
     that a line of the block has to bring. The block was put together of all that may be pasted, so beside it
-    only what is the user's to decide is left.
+    only what is the user's to decide is left. What rests on a release that nobody named is not worth it.
     """
+    if item.finding.only_in and not item.finding.refuses:
+        return False
     if _says_what_is_wrong(item) or (item.finding.rule.yours and not item.overrides):
         return True  # what no setting does is priced by its rule, which speaks of large gains alone
     if item.workload is None or item.price is None or (advice.combination is not None and not item.yours):
@@ -56,6 +58,12 @@ def is_worth_a_line(item: Recommendation, advice: Advice) -> bool:
     changes_training = not is_allowed(item.numerics, ())
     shorter = shortens(item.price, advice.least_gain, at_least=LEAST_GAIN if changes_training else 0.0)
     return shorter and (advice.combination is None or _adds(item, advice))
+
+
+def brings(item: Recommendation, advice: Advice) -> bool:
+    """Whether advice brings the share of the step that a line of a block has to, or memory that lacks."""
+    cost = item.price
+    return cost is not None and (shortens(cost, advice.least_gain) or makes_room(item, advice))
 
 
 def shortens(cost: Price, least_gain: float, *, at_least: float = 0.0) -> bool:

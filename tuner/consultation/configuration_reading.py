@@ -74,21 +74,32 @@ class ConfigurationReading:
             return self._given_guess
         from tuner.consultation.guessed_release import GuessedRelease  # where nothing names a release
 
-        return GuessedRelease(self._release, self._loaded.trainer.name, self._checked_on)
+        return GuessedRelease(self._release, self._loaded.trainer.name, self._read_on)
 
-    def _checked_on(self, version: str, overrides: tuple[str, ...]) -> Sequence[Finding] | None:
-        """What checks say of it with overrides on a release that it may be; None where that reads none."""
+    def _read_on(self, version: str, overrides: tuple[str, ...]) -> "ConfigurationReading | None":
+        """The same with overrides on a release that it may be; None where that does not read it."""
         if version == self._loaded.version and not overrides:
-            return self.release_findings
+            return self
         try:
             configuration = self._configuration.adding(overrides) if overrides else self._configuration
-            loaded = configuration.on(version)
             other = ConfigurationReading(
-                self._circumstances, self._release, configuration, loaded, self._alternatives, overrides
+                self._circumstances,
+                self._release,
+                configuration,
+                configuration.on(version),
+                self._alternatives,
+                overrides,
             )
-            return other.release_findings
+            other.release_findings  # noqa: B018 - a value that cannot be read is an error here
         except TunerError:
             return None
+        return other
+
+    def serving_releases(
+        self, overrides: tuple[str, ...], serves: Callable[[Workload, Workload], bool]
+    ) -> str:
+        """The releases in which overrides serve, where these are not all that it may be; else nothing."""
+        return "" if self._guess is None else self._guess.serving(overrides, serves)
 
     @cached_property
     def release_findings(self) -> Sequence[Finding]:

@@ -85,10 +85,8 @@ def _input_and_card(
 ) -> tuple[UserInput, ChosenGpu, Premises]:
     """What was given, with the log of its run where one stands beside it, the card, and all premises."""
     card = choose_card(premises)
-    given = read_for_node(
-        machine_of(card, premises),
-        partial(read_given, source, words, launch=premises.launch, content=content),
-    )
+    read = partial(read_given, source, words, launch=premises.launch, content=content)
+    given = read_for_node(machine_of(card, premises), read)
     if given.said:
         premises = premises.with_those_of(given.said, Location(source=given.source))
         card = choose_card(premises)
@@ -97,11 +95,28 @@ def _input_and_card(
         premises, card = told, choose_card(told)
     if given.record is not None:
         card = recorded_card(given.record, premises) or card
+    if given.assumed_cards is not None:
+        given = _on_count_that_starts(given, premises, card, read)
     if log is None:
         return given, card, premises
     from tuner.inputs.log_of_run import with_log
 
     return with_log(given, log), card, premises
+
+
+def _on_count_that_starts(
+    given: UserInput, premises: Premises, card: ChosenGpu, read: Callable[[], UserInput]
+) -> UserInput:
+    """A script that counts its cards, for a number of them on which its job starts."""
+    from tuner.consultation.startable_gpus import on_count_that_starts  # few launches leave it open
+
+    release = release_of(given, premises)
+
+    def starts(given: UserInput) -> bool:
+        job = read_job(given, premises, card=card, release=release)
+        return not any(finding.refuses for finding in job.loaded.check(job.reading.workload))
+
+    return on_count_that_starts(given, partial(read_for_node, machine_of(card, premises), read), starts)
 
 
 def _job(

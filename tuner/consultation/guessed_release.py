@@ -1,11 +1,13 @@
 """A release that nothing names: what is said of a launch holds in every one that it may be, or says in which.
 
-A launch was written for a release that runs it. So a release that refuses more of the launch than the guessed
-one does is no likelier, and is not asked.
+What the model proposes has to serve its goal in each of them too, as it is read there. A launch was written
+for a release that runs it. So a release that refuses more of the launch than the guessed one does is no
+likelier, and is not asked.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cached_property
+from typing import Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -16,6 +18,19 @@ from tuner.language import _
 from tuner.override_text import override_key
 from tuner.trainers.bundled_releases import ReleaseChoice
 from tuner.trainers.protocol import Loaded
+from tuner.workload import Workload
+
+
+class ReadElsewhere(Protocol):
+    """A launch as a release reads it that it may be of."""
+
+    @property
+    def release_findings(self) -> Sequence[Finding]:
+        """What checks of that release say."""
+
+    @property
+    def workload(self) -> Workload:
+        """What the release makes of it."""
 
 
 class GuessedRelease:
@@ -24,16 +39,45 @@ class GuessedRelease:
     Args:
         release: the guess.
         trainer: its name, for messages.
-        read: what checks say of the launch with further overrides on a release; None where it cannot be read.
+        read: the launch with further overrides on a release; None where it cannot be read.
     """
 
     def __init__(
         self,
         release: ReleaseChoice,
         trainer: str,
-        read: Callable[[str, tuple[str, ...]], Sequence[Finding] | None],
+        read: Callable[[str, tuple[str, ...]], ReadElsewhere | None],
     ) -> None:
         self._release, self._trainer, self._read = release, trainer, read
+
+    def serving(self, overrides: tuple[str, ...], serves: Callable[[Workload, Workload], bool]) -> str:
+        """The releases in which overrides serve, where these are not all that are likely; else nothing.
+
+        The farthest is asked first: what serves there and in the guessed one is taken to serve in between.
+        That a release has not the keys of the overrides is told beside them, and not counted here.
+
+        Args:
+            overrides: that serve in the guessed release.
+            serves: whether the second workload is better than the first.
+        """
+
+        def helps(version: str) -> bool:
+            before, after = self._read(version, ()), self._read(version, overrides)
+            if before is None or after is None:
+                return False
+            new = _new_refusals(before.release_findings, after.release_findings)
+            if new:
+                return all(finding.rule.about_keys for finding in new)
+            return serves(before.workload, after.workload)
+
+        likely = self._likely_releases
+        if not likely or helps(likely[0]):
+            return ""
+        among = [
+            version for version in self._release.plausible if version in (self._release.version, *likely)
+        ]
+        holding = {self._release.version, *filter(helps, likely[1:])}
+        return releases_in_words(self._trainer, holding, among, older=self._release.older)
 
     def with_conditions(self, findings: Sequence[Finding]) -> Sequence[Finding]:
         """The findings; what does not hold in every release that is as likely is milder, and says in which.
@@ -69,18 +113,18 @@ class GuessedRelease:
 
     @cached_property
     def _findings_on_guess(self) -> Sequence[Finding]:
-        return self._read(self._release.version, ()) or ()
+        return self._findings(self._release.version) or ()
+
+    def _findings(self, version: str, overrides: tuple[str, ...] = ()) -> Sequence[Finding] | None:
+        """What checks of a release say with overrides; None where it cannot be read."""
+        reading = self._read(version, overrides)
+        return None if reading is None else reading.release_findings
 
     @cached_property
     def _likely(self) -> tuple[tuple[str, Sequence[Finding]], ...]:
         """The findings on the other releases: on the farthest alone where nothing differs there."""
         refused = _refused(self._findings_on_guess)
-        versions = (
-            sorted(self._release.other_releases, key=self._distance, reverse=True)
-            if self._findings_on_guess
-            else []
-        )
-        asked = self._findings_where_likely(versions, refused)
+        asked = self._findings_where_likely(refused) if self._findings_on_guess else iter(())
         farthest = next(asked, None)
         if farthest is None:
             return ()
@@ -93,17 +137,21 @@ class GuessedRelease:
         if not overrides or (self._release.older and any(text.startswith("+") for text in overrides)):
             return False
         for version, without in self._likely:
-            findings = self._read(version, overrides)
+            findings = self._findings(version, overrides)
             if findings is None or _refused(findings) > _refused(without):
                 return False
         return True
 
-    def _findings_where_likely(
-        self, versions: Sequence[str], refused: int
-    ) -> Iterator[tuple[str, Sequence[Finding]]]:
-        """The findings on those releases that refuse no more."""
-        for version in versions:
-            findings = self._read(version, ())
+    @cached_property
+    def _likely_releases(self) -> tuple[str, ...]:
+        """The other releases that refuse no more than the guessed one, the farthest first."""
+        asked = self._findings_where_likely(_refused(self._findings_on_guess))
+        return tuple(version for version, _findings in asked)
+
+    def _findings_where_likely(self, refused: int) -> Iterator[tuple[str, Sequence[Finding]]]:
+        """The findings on the other releases that refuse no more, the farthest first."""
+        for version in sorted(self._release.other_releases, key=self._distance, reverse=True):
+            findings = self._findings(version)
             if findings is not None and _refused(findings) <= refused:
                 yield version, findings
 
@@ -170,6 +218,12 @@ def _refused(findings: Sequence[Finding]) -> int:
     refusals = [finding for finding in findings if finding.refuses]
     keys = {key for finding in refusals for key in finding.keys}
     return len(keys) + sum(not finding.keys for finding in refusals)
+
+
+def _new_refusals(before: Sequence[Finding], after: Sequence[Finding]) -> list[Finding]:
+    """What refuses a launch with overrides alone."""
+    known = {_identity(finding) for finding in before if finding.refuses}
+    return [finding for finding in after if finding.refuses and _identity(finding) not in known]
 
 
 def _holds(finding: Finding, theirs: Sequence[Finding]) -> bool:

@@ -17,7 +17,7 @@ from tuner.consultation.models import Models
 from tuner.consultation.premises import Premises
 from tuner.errors import TunerError
 from tuner.findings import Finding
-from tuner.inputs.installed_packages import installed_packages
+from tuner.inputs.installed_packages import checked_out, installed_packages
 from tuner.inputs.launch_input import with_missing_config
 from tuner.inputs.user_input import AlternativeLaunch, UserInput
 from tuner.language import _
@@ -107,6 +107,8 @@ def configuration_of(given: UserInput, release: ReleaseChoice | None = None) -> 
         folder=given.folder,
         processes=given.processes,
         folders=given.folders,
+        placed=given.placed,
+        checked_out=tuple(checked_out(given.text, given.source)) if given.program else (),
         environment=given.environment,
         earlier=given.earlier,
         installed=tuple(installed_packages(given.text, given.source)) if given.program else (),

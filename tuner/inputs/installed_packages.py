@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from tuner.errors import Location
+from tuner.inputs.repository_references import references
 
 _COMMAND = re.compile(r"\bpip3?\s+install\b(?P<words>(?:\\\r?\n|[^\n#])*)")
 _PINNED = re.compile(r"(?<![\w.-])([A-Za-z][\w.-]*)(?:\[[\w,\s-]*\])?==v?(\d+(?:\.\d+)*(?:[.-]?post\d+)?)")
@@ -19,8 +20,33 @@ class InstalledPackage(Struct, frozen=True, kw_only=True):
     location: Location
 
 
+class CheckedOut(InstalledPackage, frozen=True, kw_only=True):
+    """A repository of a package at one version, or at a commit."""
+
+    commit: str  # empty of a tag, as the version is of a commit
+    day: str  # that stands beside the commit
+
+
+def checked_out(text: str, source: str) -> Iterator[CheckedOut]:
+    """What a text has checked out at a tag or a commit; nothing of a branch that goes on.
+
+    Args:
+        text: of a script or of another file.
+        source: names it.
+    """
+    for one in references(text) if "git" in text else ():
+        if one.version or one.commit:
+            yield CheckedOut(
+                name=one.name,
+                version=one.version,
+                commit=one.commit,
+                day=one.day,
+                location=Location(source=source, line=text.count("\n", 0, one.end) + 1),
+            )
+
+
 def installed_packages(text: str, source: str) -> Iterator[InstalledPackage]:
-    """What commands of pip name with one version, comments among them: those were run once.
+    """What commands of pip and git name with one version, comments among them: those were run once.
 
     Args:
         text: of a script or of another file.
@@ -32,3 +58,4 @@ def installed_packages(text: str, source: str) -> Iterator[InstalledPackage]:
             yield InstalledPackage(
                 name=pinned[1], version=pinned[2], location=Location(source=source, line=line)
             )
+    yield from (one for one in checked_out(text, source) if one.version)

@@ -28,7 +28,11 @@ _FOLDERS_UP = 8  # above a script, in which a configuration that it names is loo
 
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*=")
 _UNFILLED = re.compile(r"\+{0,2}([\w.@/-]+)=(\{[A-Za-z_]\w*\})")  # of a template: Hydra reads no such value
-_LISTED = 10  # launches in one message
+#: A path or a name that whoever starts the script has to fill in, which Hydra does not read either:
+#: ``model.path=<your_model>``, ``default_local_dir=<root>/run``. Tokens of a model stand behind other keys.
+_TO_FILL_IN = re.compile(
+    r"\+{0,2}([\w.@/-]*(?:path|paths|file|files|dir|folder|name|model))=([^<>'\"\[{]*<\w[\w ./:-]*>[^<>'\"]*)"
+)
 _NAMED = 3  # commands that are not run, in one message
 _FILE_BELOW = re.compile(r"/[\w./-]*\.\w+")  # a folder
 _OF_A_SHELL = frozenset({"HOME", "PWD", "OLDPWD", "USER", "LOGNAME", "TMPDIR", "HOSTNAME"})  # always set
@@ -188,6 +192,7 @@ def launched(file: Path, script: "Script", words: Sequence[str], number: int | N
         processes=launch.processes,
         folder=folder_of(str(file)),
         folders=launch.folders,
+        placed=launch.placed,
         asked_for=script.arguments,
         settings_file=settings_file(script, open_arguments),
         servers=launch.servers,
@@ -206,15 +211,9 @@ def _chosen(file: Path, script: "Script", number: int | None) -> "Launch":
     if number is None and len(typed) == 1:
         return typed[0]
     if number is None and len(launches) > 1:
-        listed = _("; ").join(
-            _("--launch {number}: {program}, line {line}").format(
-                number=position, program=launch.program, line=launch.location.line
-            )
-            for position, launch in enumerate(launches[:_LISTED], start=1)
-        )
-        raise InputError(
-            _("the script has {count} launches").format(count=len(launches)), location=place, hint=listed
-        )
+        from tuner.inputs.launch_choice import several_launches  # of scripts with more than one
+
+        raise several_launches(launches, place)
     if number is not None and not 1 <= number <= len(launches):
         raise InputError(
             _("there is no launch {number}: the script has {count}").format(
@@ -263,7 +262,8 @@ def _unsettled(field: "Field") -> OpenArgument | None:
 
     unknowns = field.text.unknowns
     if not unknowns:
-        unfilled = _UNFILLED.fullmatch(str(field.text))
+        text = str(field.text)
+        unfilled = _UNFILLED.fullmatch(text) or _TO_FILL_IN.fullmatch(text)
         if unfilled is None:
             return None
         return OpenArgument(key=taken_text(unfilled[1]), text=unfilled[2], name="", location=field.location)

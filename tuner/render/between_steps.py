@@ -8,7 +8,7 @@ from tuner.language import N_, _
 from tuner.render.document.marks import strong
 from tuner.render.document.parts import Entry, Paste
 from tuner.render.numbers import seconds
-from tuner.render.words import clauses, full_stop, titled
+from tuner.render.words import clauses, full_stop, listed, titled
 from tuner.rules.wording import duration
 from tuner.timing import step_interval
 from tuner.workload.validation import KnownRows
@@ -16,9 +16,16 @@ from tuner.workload.validation import KnownRows
 FREQUENT = 0.05
 """Share of a step from which what comes between steps is told in the short answer."""
 
+FREQUENT_PER_THOUSAND = 0.03
+"""The same for 1,000 rows where nobody says how many there are."""
+
 _LESS_OFTEN = (2, 5, 10, 20, 50, 100, 200, 500)  # steps between two validations that are proposed
 _ROWS = {
     KnownRows.SAID: N_("{rows} of validation data"),
+    KnownRows.NAMED: N_(
+        "{rows} of validation data, if their file is the test set of {data} as its name says ({option} says "
+        "another number)"
+    ),
     KnownRows.AT_MOST: N_("at most {rows} of validation data ({key})"),
     KnownRows.AT_LEAST: N_(
         "the {rows} of validation data that have to be there ({option} says how many are)"
@@ -44,10 +51,13 @@ def validation_seconds(answer: Consultation) -> str:
 def frequent_validation(answer: Consultation) -> tuple[Entry, ...]:
     """What validation adds to a step and how often would be less, where that is much of the step."""
     priced, step_s = answer.validation, answer.advice.time.seconds
-    if priced is None or priced.time.step_seconds is None or priced.share(step_s) < FREQUENT:
+    if priced is None or priced.time.step_seconds is None:
+        return ()
+    unknown = priced.time.rows_known is KnownRows.UNKNOWN
+    if priced.share(step_s) < (FREQUENT_PER_THOUSAND if unknown else FREQUENT):
         return ()
     title = strong(_("Validation"))
-    if priced.time.rows_known is KnownRows.UNKNOWN:
+    if unknown:
         return (Entry(text=titled(title, full_stop(_of_unknown_rows(priced, step_s)))),)
     text = _(
         "{every}, {seconds} s of generation for {rows}, rewards not counted: {share} of the step with it"
@@ -66,7 +76,7 @@ def frequent_validation(answer: Consultation) -> tuple[Entry, ...]:
 def _of_unknown_rows(priced: PricedValidation, step_s: float) -> str:
     """What an example would take, and what says more."""
     return _(
-        "{every}, of rows that nobody counts; {rows} would take {seconds} s of generation, rewards not "
+        "{every}, of rows that nobody counts; each {rows} take {seconds} s of generation, rewards not "
         "counted: {share} of the step with it; {option} says how many there are, a larger {key} makes it "
         "less and trains the same"
     ).format(
@@ -97,7 +107,10 @@ def _seldom_enough(priced: PricedValidation, step_s: float) -> int:
 
 def _rows(priced: PricedValidation) -> str:
     return _(_ROWS[priced.time.rows_known]).format(
-        rows=counted(priced.time.rows, "row"), key=priced.how.rows_key, option=OPTIONS["val_rows"]
+        rows=counted(priced.time.rows, "row"),
+        key=priced.how.rows_key,
+        option=OPTIONS["val_rows"],
+        data=listed(priced.how.named),
     )
 
 

@@ -3,24 +3,18 @@
 from collections.abc import Iterator, Sequence
 
 from tuner.advise import Addition, Advice, Combination, Contribution, Verdict
-from tuner.findings import Numerics, Severity
-from tuner.language import N_, _
+from tuner.findings import Severity
+from tuner.language import _
 from tuner.override_text import override_key
 from tuner.render.columns import columns
 from tuner.render.document.parts import Facts, Paragraph, Part, Paste
 from tuner.render.numbers import gib, percent
-from tuner.render.words import clauses, listed, pasteable, with_note
+from tuner.render.words import clauses, effect_beside, listed, pasteable, with_note
 from tuner.units import GIB
 
 LEAST_SHOWN = 0.005  # of the step: less is written as nothing
 _LEAST_LONGER = 0.01  # of the step that a line costs
 _LEAST_BYTES = 0.05 * GIB  # less of the host's memory is not shown
-_EFFECTS = {
-    Numerics.EXACT: N_("same numerics"),
-    Numerics.REORDERED: N_("rounding"),
-    Numerics.REWEIGHTED: N_("tokens weigh otherwise"),
-    Numerics.CHANGED: N_("another training"),
-}
 
 
 def block_lines(together: Combination, *, fitted: bool) -> Facts:
@@ -34,7 +28,7 @@ def block_lines(together: Combination, *, fitted: bool) -> Facts:
     rows = []
     for part in together.contributions:
         keys = listed(names.get(override_key(text), text) for text in part.overrides)
-        price = clauses((_(_EFFECTS[part.numerics]), *_longer(part, together), *_host(part.host_bytes)))
+        price = clauses((effect_beside(part.numerics), *_longer(part, together), *_host(part.host_bytes)))
         rows.append((_brings(part, together, fitted=fitted), with_note(f"{part.code} {keys}", price)))
     width = max(columns(brings) for brings, _line in rows)
     return Facts(rows=tuple(rows), width=width + len("  "))

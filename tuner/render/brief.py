@@ -81,7 +81,7 @@ def brief(advice: Advice, *, between: Sequence[Entry] = ()) -> Iterator[tuple[Pa
     named = {lever.finding.rule.code for lever in levers} | {item.finding.rule.code for item in decisions}
     beside = [lever.item for lever in levers if lever.part is None and lever.item is not None]
     yield tuple(_alternatives((*beside, *decisions), advice))
-    yield (*_unread(by_use), *_rest(advice, outside, named))
+    yield (*_unread(by_use), *_of_some_releases(of_all, advice), *_rest(advice, outside, named))
 
 
 def _among(item: Recommendation, items: Iterable[Recommendation]) -> bool:
@@ -131,6 +131,19 @@ def _unread(by_use: Sorted) -> Iterator[Paragraph]:
             len(keys),
         )
         yield Paragraph(text=text.format(count=len(keys), keys=listed(keys)), further=1)
+
+
+def _of_some_releases(items: Sequence[Recommendation], advice: Advice) -> Iterator[Paragraph]:
+    """What is worth a word in some of the releases alone that the launch may be of, in one line."""
+    findings = [
+        item.finding
+        for item in items
+        if item.finding.only_in and not item.finding.refuses
+        if item.finding.severity is not Severity.ADVICE or _share(item) >= advice.least_gain
+    ]
+    if findings:
+        text = _("Only with some of the releases that it may be of: {findings}. --verl-version decides.")
+        yield Paragraph(text=text.format(findings=_names(findings)), further=1)
 
 
 def _share(item: Recommendation | None) -> float:

@@ -83,6 +83,7 @@ _WORDS = {
     "lora": N_("adapters"),
     "stays_float32": N_("adapters in float32, whatever the base is stored in"),
     "loss_averages_micro_batches": N_("the loss is averaged over the tokens of each micro-batch by itself"),
+    "fused_optimizer": N_("one kernel makes the optimizer's step of a tensor"),
     "main_weight_bytes": N_("bytes of a main weight beside its parameter"),
     "main_weights_offloaded": N_("main weights go to the host with the optimizer"),
     "matrices": N_("matrices of all adapters"),

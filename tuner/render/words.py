@@ -18,6 +18,12 @@ _NUMERICS = {
     Numerics.REWEIGHTED: N_("weights tokens differently"),
     Numerics.CHANGED: N_("changed"),
 }
+_EFFECTS = {
+    Numerics.EXACT: N_("same numerics"),
+    Numerics.REORDERED: N_("rounding"),
+    Numerics.REWEIGHTED: N_("tokens weigh otherwise"),
+    Numerics.CHANGED: N_("another training"),
+}
 _ENDS = (".", "?", "!", "\u3002", "\uff1f", "\uff01")  # the last three are full-width
 _VERSION = re.compile(r"\d+\.\d")
 
@@ -25,6 +31,11 @@ _VERSION = re.compile(r"\d+\.\d")
 def numerics(effect: Numerics) -> str:
     """What following advice does to the numbers of the training, in words."""
     return _(_NUMERICS[effect])
+
+
+def effect_beside(override_effect: Numerics) -> str:
+    """What an override does to the training in two or three words, to stand beside it."""
+    return _(_EFFECTS[override_effect])
 
 
 def counted(count: int, severity: Severity) -> str:

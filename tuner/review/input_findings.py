@@ -69,7 +69,9 @@ class FindingLine(Struct, frozen=True, kw_only=True):
     no_fix: str = ""  # why there is no fix, where one could be expected
     price: Price | None = None  # what its overrides cost or gain; None where they change nothing modelled
     gain: str = ""  # the price in words
+    effect: str = ""  # of its overrides on the training, in words
     idle: bool = False  # its proposal gains nothing: it is not reported, and a comment may ignore it
+    minor: bool = False  # it is true and brings too little for lines of its own
     in_block: bool = False  # it buys memory or time: the block is judged with it, and no fix writes it
     above_all: bool = False  # it says what all other findings rest on
 

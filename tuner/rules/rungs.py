@@ -106,6 +106,17 @@ def gradients_synchronised(workload: Workload, phase: Phase) -> Workload:
     return with_engine(workload, phase, replace(engine, deferred_gradient_sync=False))
 
 
+def optimizer_fused(workload: Workload, _phase: Phase) -> Workload:
+    """AdamW's step is one kernel for each tensor, which allocates nothing."""
+    changed = workload
+    if workload.actor.engine.optimizer_fusable:
+        changed = changed.with_actor_engine(fused_optimizer=True)
+    critic = workload.critic
+    if critic is not None and critic.engine.optimizer_fusable:
+        changed = changed.with_critic(engine=replace(critic.engine, fused_optimizer=True))
+    return changed
+
+
 def resharded(workload: Workload, phase: Phase) -> Workload:
     """Gathered weights are dropped after the forward pass of their layer."""
     engine = engine_of(workload, phase)

@@ -115,6 +115,19 @@ ROTATED_PIECE_S = ROTARY_KERNELS * BARE_LAUNCH_S
 #: arithmetic takes a tenth of that).
 HOST_LAUNCH_S = 20e-6
 
+#: Kernels of a layer beyond :data:`LAYER_KERNELS` where transformers generates with a cache: keys and values
+#: are joined to it, and repeated for the heads that share them. Counted in transformers 4.51
+#: ``cache_utils.py`` and ``integrations/sdpa_attention.py``.
+CACHE_KERNELS = 4
+
+#: The same of a product under autocast whose weights are stored in float32: its weight is cast, and where it
+#: follows a norm its input, in five of a layer's seven.
+CASTS_OF_A_PRODUCT = 12 / 7
+
+#: Kernels of a step beside its layers': positions and mask, last norm and head, the choice among the logits,
+#: and whether all responses have ended, which the host waits to know. Between 40 and 100.
+CHOOSING_KERNELS = 60
+
 #: What the host needs for a layer with Liger's norms, rotary embedding and activation over what a plain one
 #: of transformers takes: without gradients; forward and backward, and of these forward; the same with
 #: recomputation. Its 4 launches in place of 28 operators are Triton's, from Python, in Python functions of

@@ -16,7 +16,7 @@ from tuner.timing.rates import (
     copy_bytes_per_s,
     product_flop_per_s,
 )
-from tuner.workload import Batch, Rollout, RolloutEngine, Workload
+from tuner.workload import Batch, Engine, Rollout, RolloutEngine, Workload
 
 REDUCTIONS_PER_LAYER = 2
 _HALVINGS = 33  # of the exponents at which products are told, up to 65,536 tokens
@@ -35,19 +35,22 @@ class RolloutInput(Struct, frozen=True, kw_only=True):
     agents: int = 0  # processes that hold conversations, over all nodes; 0: the engines' own
     adapters: bool = False  # the engine computes them beside its products
     poll_s: float = 0.0  # between two looks of the trainer whether all responses are there; 0: it is told
+    trained: Engine | None = None  # that trains the model, where this one generates itself
 
     @classmethod
     def of(cls, workload: Workload) -> "RolloutInput":
         """The rollout of a job."""
-        controller = workload.controller
+        controller, rollout = workload.controller, workload.generator
+        itself = rollout.engine is RolloutEngine.TRANSFORMERS
         return cls(
             model=workload.model,
             cluster=workload.cluster,
             batch=workload.batch,
-            rollout=workload.generator.unsized,
+            rollout=rollout.unsized,
             agents=0 if controller is None else controller.agent_workers,
             adapters=_serves_adapters(workload),
             poll_s=0.0 if controller is None else controller.poll_s,
+            trained=workload.actor.engine if itself else None,
         )
 
 

@@ -133,20 +133,24 @@ def _phases(workload: Workload, concurrent_sequences: int) -> Iterator[PhaseTime
     if workload.unmodelled_engine:
         return  # a step without the passes of its trainer is none
     generates = workload.rollout is not None
+    sends = False  # where the model that is trained generates, nothing falls asleep or is sent
     if generates:
-        generated = rollout_time(RolloutInput.of(workload), concurrent_sequences)
-        yield _falling_asleep(generated, workload)
+        inputs = RolloutInput.of(workload)
+        generated, sends = rollout_time(inputs, concurrent_sequences), inputs.trained is None
+        yield _falling_asleep(generated, workload) if sends else generated
     if workload.services and (judge := judges(workload)) is not None:
         yield _judging_time(judge)
     for step_pass in workload.passes():
         yield _pass_time(TimedPasses(cluster=workload.cluster, batch=workload.batch, step_pass=step_pass))
-    if generates:
+    if sends:
         yield _sync_time(workload.at_rest)
 
 
 @lru_cache(maxsize=512)
 def rollout_time(inputs: RolloutInput, concurrent_sequences: int) -> PhaseTime:
     """Generation, with what the trainer does around it, where its engines' caches hold so many sequences."""
+    if inputs.trained is not None:
+        return _by_trainer(inputs)
 
     def parts_of(batch: Batch) -> tuple[Parts, EngineHost]:
         job = replace(inputs, batch=batch)
@@ -163,6 +167,16 @@ def rollout_time(inputs: RolloutInput, concurrent_sequences: int) -> PhaseTime:
     parts, host = parts_of(inputs.batch)
     time = _with_ranges(_phase_time(Phase.ROLLOUT, parts), inputs.batch, lambda batch: parts_of(batch)[0])
     return replace(time, engine=host)
+
+
+def _by_trainer(inputs: RolloutInput) -> PhaseTime:
+    """Generation by the model that is trained."""
+    from tuner.timing.generation.by_trainer import generation_parts  # few jobs do
+
+    def parts_of(batch: Batch) -> Parts:
+        return generation_parts(replace(inputs, batch=batch))
+
+    return _with_ranges(_phase_time(Phase.ROLLOUT, parts_of(inputs.batch)), inputs.batch, parts_of)
 
 
 def _with_ranges(time: PhaseTime, batch: Batch, parts_of: Callable[[Batch], Parts]) -> PhaseTime:

@@ -84,6 +84,7 @@ ENDS = {
     "GRADIENT_CAST_SHARE": (0.39, 0.70),
     "GRAPH_LAUNCH_S": (1e-6, 2e-6),
     "HOST_THREAD_BYTES_PER_S": (10 * GIGA, 24 * GIGA),
+    "HOST_LAUNCH_S": (5e-6, 40e-6),
     "JOIN_TENSOR_S": (0.17e-3, 0.30e-3),
     "LARGE_PRODUCT_SHARE": (0.60, 0.80),
     "LINK_SHARE": (0.60, 0.80),
@@ -221,6 +222,12 @@ CAUSES = {
     "bubble": SecondsCause(family=SpreadFamily.PRODUCTS, spread=of_error(TABLE_ERROR), rests_on="compute"),
     "head": SecondsCause(
         family=SpreadFamily.PRODUCTS, spread=of_rate("LARGE_PRODUCT_SHARE"), corrected_by=Corrected.HEAD
+    ),
+    "generating": SecondsCause(
+        family=SpreadFamily.HOST,
+        spread=of_constant("HOST_LAUNCH_S"),
+        evidence=Evidence.HEURISTIC,
+        rests_on="launch",  # of an engine's kernels as well: it is one Python on one host
     ),
     "prefill": SecondsCause(
         family=SpreadFamily.PRODUCTS, spread=of_rate("LARGE_PRODUCT_SHARE"), rests_on="head"

@@ -95,7 +95,7 @@ def _on_card(model: ModelShape, engine: Engine, gpu: Gpu) -> float:
     The host clips and steps tensor by tensor: FSDP2's are distributed ones, FSDP1 has one for each unit,
     which each matrix of an adapter is.
     """
-    fused = engine.backend is Backend.MEGATRON
+    fused = engine.backend is Backend.MEGATRON or engine.fused_optimizer
     accesses = assume.FUSED_ADAMW_ACCESSES if fused else assume.FOREACH_ADAMW_ACCESSES
     bytes_moved = trained_values(model, engine) * accesses * engine.optimizer_dtype.bytes
     return bytes_moved / copy_bytes_per_s(gpu) + _tensors_seconds(model, engine, gpu)
@@ -107,7 +107,7 @@ def _on_host(model: ModelShape, engine: Engine, gpu: Gpu) -> float:
     Of states that are streamed that way is counted in the pass.
     """
     values = trained_values(model, engine)
-    fused = engine.backend is Backend.MEGATRON
+    fused = engine.backend is Backend.MEGATRON or engine.fused_optimizer
     accesses = assume.HOST_FUSED_ADAMW_ACCESSES if fused else assume.HOST_ADAMW_ACCESSES
     bytes_moved = values * accesses * engine.optimizer_dtype.bytes
     crossing = 0.0 if engine.streamed_offload else values * (DType.FLOAT32.bytes + engine.stored_dtype.bytes)

@@ -25,8 +25,9 @@ from tuner.workload import ANY_LENGTHS, Batch, Lengths, Quantity, ServiceRole, T
 if TYPE_CHECKING:
     from tuner.inputs.earlier_programs import EarlierProgram
     from tuner.inputs.environment import EnvironmentVariable
-    from tuner.inputs.installed_packages import InstalledPackage
+    from tuner.inputs.installed_packages import CheckedOut, InstalledPackage
     from tuner.inputs.log.metrics import StepMetrics
+    from tuner.inputs.placed_packages import PlacedPackage
     from tuner.inputs.record.read import RunRecord
     from tuner.inputs.user_input import Count, Processes
     from tuner.out_of_memory.stack import Call
@@ -369,6 +370,8 @@ class Trainer(Protocol):
         environment: "Sequence[EnvironmentVariable]" = ...,
         earlier: "Sequence[EarlierProgram]" = ...,
         installed: "Sequence[InstalledPackage]" = ...,
+        placed: "Sequence[PlacedPackage]" = ...,
+        checked_out: "Sequence[CheckedOut]" = ...,
     ) -> Configuration:
         """Take a configuration file, the arguments of a launch, or both.
 
@@ -377,9 +380,10 @@ class Trainer(Protocol):
         starts the program and has Python look for modules, as far as it says so. ``package`` is where the
         trainer is installed that would run it, where its release is not bundled; none of it is imported.
         ``requested`` says that the user names the release it is laid on, which decides between copies of it.
-        ``environment`` has what a script surely gives the program of variables that libraries read,
-        ``earlier`` the programs before it that may change a model's configuration, and ``installed`` the
-        packages that it says how to install, in one version each.
+        ``environment`` has the variables that a script gives the program, ``earlier`` the programs before it
+        that may change a model's configuration, and ``installed`` the packages that it says how to install,
+        in one version each. ``placed`` are the folders that it links, copies or moves to where Python looks
+        for modules, ``checked_out`` the repositories that it brings to a version or a commit.
 
         Raises:
             InputError: a file that the document names or an argument is malformed.

@@ -168,6 +168,8 @@ class Engine(Struct, frozen=True, kw_only=True, cache_hash=True):
     deferred_gradient_sync: bool = False
     separate_embedding_units: bool = False  # FSDP2: the head is a unit of its own, as the embedding always is
     whole_root: bool = False  # FSDP2: the embedding is no unit of its own, VeOmni's root has it
+    fused_optimizer: bool = False  # FSDP: one kernel makes AdamW's step of a tensor, and allocates nothing
+    optimizer_fusable: Annotated[bool, UNPUBLISHED] = False  # FSDP: the release hands that on to PyTorch
     fused_layers: bool = False  # Liger's RMSNorm, SwiGLU and RoPE
     frozen_tower: bool = False  # FSDP: the vision tower has no gradients
     idle_tower: bool = False  # FSDP: no image reaches the vision tower, which is not run without one

@@ -9,6 +9,7 @@ class KnownRows(Enum):
     """What is known of the number of rows that a validation is priced for."""
 
     SAID = "said"
+    NAMED = "named"  # those of well-known data, whose name their file has
     AT_MOST = "at_most"  # a setting bounds them, and the data may have fewer
     AT_LEAST = "at_least"  # one batch, without which the trainer stops
     UNKNOWN = "unknown"  # nobody says: they are an example
@@ -29,6 +30,8 @@ class Validating(Struct, frozen=True, kw_only=True):
     sends_weights: bool  # to the rollout engine, before every batch
     key: str  # that says how often, for messages
     rows_key: str = ""  # that says how many rows are taken at most
+    named_rows: int | None = None  # of well-known data, whose name their file has; None: it has no such name
+    named: tuple[str, ...] = ()  # these data
 
     def validations(self, steps: int) -> int:
         """How many validations a job of so many steps has."""
@@ -43,9 +46,12 @@ class Validating(Struct, frozen=True, kw_only=True):
             example: how many are taken where nothing is known.
         """
         batch = self.prompts_at_a_time if self.drops_rest else None
-        known = [number for number in (said, self.most_rows) if number is not None]
+        there = self.named_rows if said is None else said
+        known = [number for number in (there, self.most_rows) if number is not None]
         if not known:
             return (example, KnownRows.UNKNOWN) if batch is None else (batch, KnownRows.AT_LEAST)
         rows = min(known)
         taken = rows if batch is None else max(1, rows // batch) * batch
-        return taken, KnownRows.AT_MOST if said is None else KnownRows.SAID
+        if said is not None:
+            return taken, KnownRows.SAID
+        return taken, KnownRows.NAMED if rows == self.named_rows else KnownRows.AT_MOST

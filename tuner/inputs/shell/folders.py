@@ -1,5 +1,6 @@
 """Where a script is, and where it goes: ``cd``, ``pwd``, ``realpath``."""
 
+import re
 from collections.abc import Sequence
 from os.path import normpath
 from pathlib import Path
@@ -11,6 +12,7 @@ from tuner.inputs.shell.scope import Scope
 from tuner.inputs.shell.values import Text
 
 _NO_FILES = (COMMAND_LINE, STANDARD_INPUT)
+_OF_START = re.compile(r"^\$PWD(?=/|$)")  # of a script that has gone nowhere yet
 
 
 def absolute(name: str, scope: Scope, place: Location) -> str | None:
@@ -54,6 +56,44 @@ def python_folders(scope: Scope, environment: Sequence[tuple[str, Text]]) -> tup
         name if here is None or name.startswith("/") else normpath(f"{here}/{name}") for name in named
     ]
     return tuple(dict.fromkeys((*([here] if here else []), *relative)))
+
+
+def spelled(name: str, scope: Scope, place: Location) -> str:
+    """A path as every command of a script has it: absolute, or from where the script is started.
+
+    Args:
+        name: of a file or a folder, with variables that nobody sets by their names.
+        scope: of the shell that names it.
+        place: where it does.
+    """
+    known = None if "$" in name else absolute(name, scope, place)
+    if known is not None:
+        return known
+    current = scope.variables.get("PWD")
+    if current is None:
+        return normpath(_OF_START.sub(".", name))
+    return normpath(name if name.startswith(("$", "~")) else f"{current}/{name}")
+
+
+def search_path(scope: Scope, environment: Sequence[tuple[str, Text]], place: Location) -> tuple[str, ...]:
+    """Where Python looks for modules, as :func:`spelled` has it: where it runs, then ``PYTHONPATH``.
+
+    Args:
+        scope: of the shell that starts the program.
+        environment: assignments in front of it.
+        place: of the command.
+    """
+    path = dict(environment).get("PYTHONPATH", scope.variables.get("PYTHONPATH"))
+    parts = _parts(path) if isinstance(path, Text) else []
+    return tuple(dict.fromkeys(spelled(part, scope, place) for part in (".", *filter(None, parts))))
+
+
+def _parts(path: Text) -> list[str]:
+    """The parts between the colons, with the names of what is not known in them."""
+    names = [str(piece) for piece in path.pieces if not isinstance(piece, str)]
+    marked = "".join(piece if isinstance(piece, str) else "\0" for piece in path.pieces)
+    following = iter(names)
+    return [re.sub("\0", lambda _match: next(following), part) for part in marked.split(":")]
 
 
 def _known_folders(path: Text) -> list[str]:

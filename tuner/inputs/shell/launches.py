@@ -7,12 +7,16 @@ counts.
 
 import re
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from msgspec import Struct
 
 from tuner.errors import Location
+from tuner.files import is_there, repository_folders
 from tuner.inputs.environment import EnvironmentVariable
+from tuner.inputs.placed_packages import PlacedPackage
 from tuner.inputs.shell.carriers import PYTHON
+from tuner.inputs.shell.placements import Placements, Placing
 from tuner.inputs.shell.side_servers import servers_near, side_server
 from tuner.inputs.shell.started_program import StartedProgram
 from tuner.inputs.shell.undecided_parts import UndecidedPart, together
@@ -40,9 +44,10 @@ class Launch(Struct, frozen=True, kw_only=True):
     processes: Processes  # as the options of what starts it say
     doubts: tuple[UndecidedPart, ...] = ()  # what is not run that would tell whether such a branch is taken
     folders: tuple[str, ...] = ()  # that it runs in and that Python looks for modules in, as far as is known
-    variables: tuple[EnvironmentVariable, ...] = ()  # of its environment, those which are kept
+    variables: tuple[EnvironmentVariable, ...] = ()  # of its environment, as far as the script sets them
     earlier: "tuple[Launch, ...]" = ()  # Python programs without overrides that were started before it
     servers: tuple[SideServer, ...] = ()  # started before it, and perhaps on its GPUs
+    placed: tuple[PlacedPackage, ...] = ()  # that were put where Python looks for modules before
     on_default_path: bool = True  # the way that is read of a script leads to it
 
     @property
@@ -54,12 +59,15 @@ class Launch(Struct, frozen=True, kw_only=True):
 
 def launches(commands: Sequence[StartedProgram]) -> tuple[Launch, ...]:
     """The Python programs among the commands, in the order of the script."""
-    started, servers = [], list[SideServer]()
+    started, servers, placings, installed = [], list[SideServer](), list[Placing](), list[str]()
     ray_apart = any(meets_ray(command.environment, " ".join(texts(command.words))) for command in commands)
     for command in commands:
         server = side_server(command)
         if server is not None:
             servers.append(server)
+        if command.placing is not None:
+            placings.append(command.placing)
+        installed += _existing(command)
         words = list(command.words)
         position = _program(words)
         if position is not None:
@@ -73,12 +81,39 @@ def launches(commands: Sequence[StartedProgram]) -> tuple[Launch, ...]:
                     certain=command.certain,
                     processes=_processes(words[:position], command, ray_apart),
                     doubts=command.doubts,
-                    folders=command.folders,
+                    folders=tuple(dict.fromkeys((*command.folders, *installed))),
                     variables=command.variables,
                     servers=servers_near(servers, command),
+                    placed=_placed(placings, command),
                 )
             )
     return tuple(started)
+
+
+def _placed(placings: Sequence[Placing], command: StartedProgram) -> tuple[PlacedPackage, ...]:
+    """The packages that were put where a program imports from, before it is started."""
+    if not placings:
+        return ()
+    around = _around(command)
+
+    def is_folder(path: str) -> bool:
+        return any(is_there(above / path, Path.is_dir) for above in around)
+
+    placements = Placements(placings, is_folder)
+    return tuple(placements.packages(command.search))
+
+
+def _existing(command: StartedProgram) -> Iterator[str]:
+    """The folders that a command installs, where they lie around the script, with that of their sources."""
+    for name in command.installs:
+        known = name.rpartition("$")[2].partition("/")[2] if "$" in name else name
+        places = (place for above in _around(command) for place in (above / known, above / known / "src"))
+        yield from (str(place) for place in places if known and is_there(place, Path.is_dir))
+
+
+def _around(command: StartedProgram) -> list[Path]:
+    """The folders from which what a script names may be counted."""
+    return list(repository_folders(Path(command.location.source).absolute().parent))
 
 
 def _program(words: Sequence[Field]) -> int | None:

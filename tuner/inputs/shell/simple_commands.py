@@ -15,9 +15,11 @@ from tuner.inputs.shell.carriers import PRINTERS, SHELLS, handed_line, is_script
 from tuner.inputs.shell.conditions import Status
 from tuner.inputs.shell.exits import ExitShell, ReturnFromFunction
 from tuner.inputs.shell.expansion import Expander
-from tuner.inputs.shell.folders import python_folders
+from tuner.inputs.shell.folders import python_folders, search_path, spelled
+from tuner.inputs.shell.installed_folders import installed_folders
 from tuner.inputs.shell.machine import answer
 from tuner.inputs.shell.passed_variables import environment_of
+from tuner.inputs.shell.placements import placing
 from tuner.inputs.shell.scope import Assumed, Function, Scope
 from tuner.inputs.shell.source import Node, Source
 from tuner.inputs.shell.started_program import StartedProgram
@@ -213,6 +215,8 @@ class SimpleCommands:
         """Note a program that is started, or what it prints where somebody reads that."""
         values = [word.text for word in words]
         if not self._shell.streams.printed_by(values, place) and values[0].string not in PRINTERS:
+            typed = [str(value) for value in values]
+            spell = partial(spelled, scope=self._shell.scope, place=place)
             self._shell.commands.append(
                 StartedProgram(
                     words=tuple(words),
@@ -223,6 +227,9 @@ class SimpleCommands:
                     doubts=together(self._shell.doubts),
                     folders=python_folders(self._shell.scope, environment),
                     variables=environment_of(self._shell.scope, environment, words, place, self._read),
+                    search=search_path(self._shell.scope, environment, place),
+                    placing=placing(typed, spell, place, certain=not self._shell.uncertain),
+                    installs=installed_folders(typed, spell),
                 )
             )
         status, from_machine = answer(values, self._shell.scope.machine)

@@ -118,6 +118,9 @@ def square_root_bytes(*, b_o: int, N_t: int, W: int) -> int:
 
 
 def optimizer_step(model: ModelShape, engine: Engine) -> Term:
-    """What an optimizer step of an FSDP engine allocates for itself."""
-    numbers = _optimizer_numbers(model, engine)
+    """What an optimizer step of an FSDP engine allocates for itself: nothing where it is one kernel.
+
+    Source: torch ``optim/adam.py`` (``_fused_adam``).
+    """
+    numbers = _optimizer_numbers(model, engine) | ({"N_t": 0} if engine.fused_optimizer else {})
     return stated(Item.OPTIMIZER, "optimizer_step", square_root_bytes, numbers)

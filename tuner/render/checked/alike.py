@@ -27,8 +27,10 @@ class AlikeFindings(Struct, frozen=True, kw_only=True):
 
     @property
     def ending(self) -> str:
-        """What following it costs or gains, or what else there is to do."""
-        return _("a fork? give its configuration") if self._are_unknown else self.lines[0].gain
+        """What following it costs or gains and does to the training, or what else there is to do."""
+        if self._are_unknown:
+            return _("a fork? give its configuration")
+        return clauses(filter(None, (self.lines[0].gain, self.lines[0].effect)))
 
     @property
     def message(self) -> str:
@@ -60,7 +62,7 @@ def _likeness(line: FindingLine) -> object:
     finding = line.finding
     unknown = _is_unknown(finding)
     wording = "" if unknown else _TECHNICAL.sub("", finding.message)
-    apart = line.overrides if unknown else line.gain
+    apart = line.overrides if unknown else (line.gain, line.effect)
     return line.code, finding.severity, line.location.source, fixed, wording, apart
 
 

@@ -71,6 +71,8 @@ def _notes(line: FindingLine) -> tuple[str, ...]:
         notes.append(titled(_("help"), help_text(line)))
     if line.gain:
         notes.append(titled(_("gain"), line.gain))
+    if line.effect:
+        notes.append(titled(_("numerics"), line.effect))
     refused = line.no_fix if line.fix is None else line.fix.refused
     if refused:
         notes.append(titled(_("no fix"), plain(refused)))

@@ -7,10 +7,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tuner.advise import Advice, Recommendation
-from tuner.advise.worth import changes_nothing, gains_nothing
+from tuner.advise.worth import brings, changes_nothing, gains_nothing
 from tuner.consultation.result import Consultation
 from tuner.errors import Location
-from tuner.findings import Finding
+from tuner.findings import Finding, Severity
 from tuner.inputs.settings import Layer
 from tuner.inputs.tree import dotted, split_key
 from tuner.inputs.user_input import UserInput
@@ -19,6 +19,7 @@ from tuner.override_text import override_key
 from tuner.render import does_not_fit, lost_override, missing_configuration, not_modelled
 from tuner.render.document.marks import ARROW
 from tuner.render.recommendations import price
+from tuner.render.words import effect_beside
 from tuner.review.input_findings import CheckedGpu, FindingLine, InputFindings, JudgedFor, PhaseUse
 from tuner.timing import phase_interval
 
@@ -60,7 +61,10 @@ def lines(answer: Consultation) -> tuple[FindingLine, ...]:
         *not_modelled.check(answer),
         *lost_override.check(answer.given),
     ]
-    findings = (*priced, *(_line(answer, other, ()) for other in others))
+    without_price = (
+        replace(_line(answer, other, ()), minor=other.severity is Severity.ADVICE) for other in others
+    )
+    findings = (*priced, *without_price)
     return tuple(sorted(findings, key=lambda line: line.rank))
 
 
@@ -74,7 +78,9 @@ def _priced(answer: Consultation, item: Recommendation, overrides: tuple[str, ..
         gain=""
         if cost is None or changes_nothing(cost)
         else price(cost, capacity_bytes=capacity).replace(ARROW, "->"),
+        effect=effect_beside(item.numerics) if overrides else "",
         idle=finding.proposal is not None and gains_nothing(item, answer.advice),
+        minor=finding.severity is Severity.ADVICE and not brings(item, answer.advice),
         in_block=finding.proposal is not None and not finding.refuses and bool(overrides),
     )
 

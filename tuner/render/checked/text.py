@@ -1,10 +1,13 @@
 """What a person reads by default: the findings under their input, a few lines each, like ones told once.
 
-What all findings have in common stands once: the release and the card in the last line of the command, what
-writes a proposal, and where more is told, at the end. ``concise`` has one line for each finding instead.
+What is advice and brings too little for lines of its own is named at the end of its input. What all findings
+have in common stands once: the release and the card in the last line of the command, what writes a proposal,
+and where more is told, at the end. ``concise`` has one line for each finding instead.
 """
 
 from collections.abc import Iterator
+
+from msgspec.structs import replace
 
 from tuner.language import _, ngettext
 from tuner.render.checked.alike import AlikeFindings, alike
@@ -14,8 +17,9 @@ from tuner.render.checked.finding_text import finding_label
 from tuner.render.checked.wording import position
 from tuner.render.document.marks import strong, user_text
 from tuner.render.document.painting import line as painted_line
+from tuner.render.document.painting import prose
 from tuner.render.terminal import Terminal
-from tuner.render.words import clauses, pasteable, shown_overrides
+from tuner.render.words import clauses, listed, pasteable, shown_overrides
 from tuner.review.input_findings import InputFindings
 from tuner.review.review import Review
 from tuner.shown_paths import shown_path
@@ -32,7 +36,7 @@ def _paragraphs(review: Review, terminal: Terminal) -> Iterator[str]:
         if checked.lines:
             shown = True
             sets = sets or any(line.overrides for line in checked.lines)
-            in_block += sum(line.in_block for line in checked.lines)
+            in_block += sum(line.in_block and not line.minor for line in checked.lines)
             yield "\n".join(_input(checked, terminal))
     if shown:
         yield terminal.prose(clauses(_end(in_block, terminal.arrow if sets else "")))
@@ -40,8 +44,13 @@ def _paragraphs(review: Review, terminal: Terminal) -> Iterator[str]:
 
 def _input(checked: InputFindings, terminal: Terminal) -> Iterator[str]:
     yield painted_line(strong(user_text(shown_path(checked.source))), terminal)
-    for findings in alike(checked):
+    for findings in alike(replace(checked, lines=tuple(line for line in checked.lines if not line.minor))):
         yield from _shortened(findings, checked).lines(terminal)
+    minor = [line.finding.rule for line in checked.lines if line.minor]
+    if minor:
+        names = listed(dict.fromkeys(f"{rule.code} {rule.name}" for rule in minor))
+        text = _("true, and worth little here: {names}").format(names=names)
+        yield prose(user_text(text), terminal, first="  ", indent="    ")
 
 
 def _shortened(findings: AlikeFindings, checked: InputFindings) -> ShortFinding:

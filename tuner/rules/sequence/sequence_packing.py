@@ -22,6 +22,7 @@ The architecture has no packed attention in transformers.
 The trainer shares prompts between responses, as verl 0.7.1 does with ``use_prefix_grouper``: it then pads, and packing would turn that off.
 In a copy of the trainer, the worker that the program makes has an actor with a pass of its own that pads and never reads the setting.
 A family that verl's guide does not name (Llama, Mistral, the first Gemma and Qwen are) is advised with the word to compare one step first.
+Attention other than FlashAttention under a transformers that would let packed sequences attend to each other.
 Nearly all sequences are equally long.
 
 Sources

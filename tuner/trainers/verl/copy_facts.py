@@ -11,7 +11,6 @@ from msgspec import Struct
 from tuner.inputs.settings import BuiltModels, Settings
 from tuner.trainers.verl.liger_requirements import liger_refuses
 from tuner.trainers.verl.models_built import NONE_KNOWN, built_models
-from tuner.versions import at_least
 
 _MAIN, _WORKERS, _MANAGERS, _VLLM = "main_ppo", "fsdp_workers", "sharding_manager", "rollout/vllm_rollout"
 _SERVERS = ("vllm_rollout/vllm_async_server", "sglang_rollout/async_sglang_server")
@@ -37,10 +36,17 @@ _OF_ADAPTERS = {
     "target_modules": "{}.model.target_modules",
     "exclude_modules": "{}.model.exclude_modules",
 }
+#: Keys of a filter of groups, by their meanings, as the recipe DAPO has them from 0.4 on.
+_OF_FILTER = {
+    "batch.generated_prompts": "data.gen_batch_size",
+    "filter.enable": "algorithm.filter_groups.enable",
+    "filter.most_rounds": "algorithm.filter_groups.max_num_gen_batches",
+}
 #: The meanings that a copy may have a key for where its release has none.
 _OWN_MEANINGS = (
-    *("rollout.max_model_tokens", "rollout.max_sequences", "kl_in_reward", "model.attention"),
+    *("rollout.max_model_tokens", "rollout.max_sequences", "kl_in_reward"),
     *(f"{role}.{name}" for role in ("model", "critic") for name in _OF_ADAPTERS),
+    *_OF_FILTER,
 )
 
 
@@ -57,14 +63,13 @@ class CopyFacts(Struct, frozen=True, kw_only=True):
     reference_by_weight: bool = False  # a reference is made only where ``kl_ctrl.kl_coef`` is above zero
     built: BuiltModels = NONE_KNOWN  # the models that its program makes or not, where that is sure
     stores_actor_low: bool = False  # the actor's weights are bfloat16 where ``model_dtype`` is not set
-    asks_attention: bool = False  # the actor's is ``model.attn_implementation``, which no release reads
-    older_masks: bool = False  # its transformers takes a packed row for one sequence, without FlashAttention
     kl_in_reward: bool = False  # it reads ``algorithm.use_kl_in_reward``, as 0.4 does
     keeps_model_length: bool = False  # its servers take ``rollout.max_model_len``, which 0.7.0's overwrite
     adapts_actor: bool = False  # its workers put low-rank adapters into the actor, as releases do from 0.4 on
     adapts_critic: bool = False
     reference_beside_adapters: bool = False  # it is a model of its own, although the actor has adapters
     limits_sequences: bool = False  # its rollout hands ``max_num_seqs`` to vLLM, as releases do from 0.6 on
+    filters_groups: bool = False  # a trainer of it generates until enough groups are kept, as DAPO's of 0.4
     sync_offloads: bool = False  # the weight sync moves the trainer's weights to the host, whatever is set
     processes_weights: bool | None = None  # vLLM's are made ready after each weight sync; None: no copy
     bounds_pixels: bool = False  # its loader resizes images to ``MAX_PIXELS`` of the environment
@@ -90,10 +95,10 @@ class CopyFacts(Struct, frozen=True, kw_only=True):
             return "actor_rollout_ref.rollout.max_model_len"
         if meaning == "rollout.max_sequences" and self.limits_sequences:
             return "actor_rollout_ref.rollout.max_num_seqs"
-        if meaning == "model.attention" and self.asks_attention:
-            return "actor_rollout_ref.model.attn_implementation"
         if meaning == "kl_in_reward" and self.kl_in_reward:
             return "algorithm.use_kl_in_reward"
+        if meaning in _OF_FILTER and self.filters_groups:
+            return _OF_FILTER[meaning]
         role, _, name = meaning.partition(".")
         if name in _OF_ADAPTERS and (self.adapts_actor if role == "model" else self.adapts_critic):
             return _OF_ADAPTERS[name].format("actor_rollout_ref" if role == "model" else "critic")
@@ -107,9 +112,8 @@ def copy_facts(settings: Settings) -> CopyFacts:
     """The facts of the copy that a launch would run."""
     has = settings.has_statement
     refuses = liger_refuses(settings.newest_required)
-    older_masks = _masks_as_before(settings.newest_required)
     if has is None:
-        return CopyFacts(liger_refuses=refuses, older_masks=older_masks)
+        return CopyFacts(liger_refuses=True) if refuses else OF_RELEASE
     from tuner.trainers.verl.packed_models import packed_models  # where there is a copy
 
     return CopyFacts(
@@ -123,9 +127,6 @@ def copy_facts(settings: Settings) -> CopyFacts:
         # verl 0.4.1 ``workers/fsdp_workers.py:214``: no default there, and float32 for an actor
         stores_actor_low=has("ActorRolloutRefWorker get fsdp_config model_dtype bfloat16", _WORKERS)
         or has("ActorRolloutRefWorker get fsdp_config model_dtype bf16", _WORKERS),
-        # a statement of its own: what loads the model names a fixed one beside other keys of the section
-        asks_attention=has("attn_implementation config model get", _WORKERS, "from_pretrained"),
-        older_masks=older_masks,
         kl_in_reward=has("RefPolicy use_kl_in_reward", _MAIN),
         keeps_model_length=any(_keeps_length(has, file) for file in _SERVERS),
         # verl 0.4.0 ``workers/fsdp_workers.py:256-261, 833-838``; no worker of 0.3.0.post1 makes adapters
@@ -135,6 +136,8 @@ def copy_facts(settings: Settings) -> CopyFacts:
         reference_beside_adapters=has("RefPolicy RayClassWithInitArgs", _TRAINER)
         and not has("ref_in_actor", _TRAINER),
         limits_sequences=has("config max_num_seqs", _VLLM),
+        # verl 0.4.1 ``recipe/dapo/dapo_ray_trainer.py``; copies of verl 0.2 and 0.3 have the recipe already
+        filters_groups=has("filter_groups max_num_gen_batches", _TRAINER),
         sync_offloads=has(_OFFLOADS, _MANAGERS, "offload_param _offload_param _is_offload_param"),
         processes_weights=has("process_weights_after_loading", _VLLM),
         stages_wake_up=has("inference_engine wake_up kv_cache", _MANAGERS),
@@ -151,16 +154,6 @@ def copy_facts(settings: Settings) -> CopyFacts:
         critic_saves_model_alone=_saves_model_alone(has, "CriticWorker"),
         liger_refuses=refuses,
     )
-
-
-def _masks_as_before(newest: Callable[[str], str | None] | None) -> bool:
-    """Whether the newest transformers that is asked for knows no packed rows but for FlashAttention.
-
-    Source: transformers 4.53 ``masking_utils.py`` (``find_packed_sequence_indices``); 4.51
-    ``modeling_attn_mask_utils.py`` (``_ignore_causal_mask_sdpa``), which sees no positions.
-    """
-    transformers = None if newest is None else newest("transformers")
-    return transformers is not None and not at_least(transformers, "4.53.0")
 
 
 def _streams_by_key(has: Callable[..., bool]) -> bool:

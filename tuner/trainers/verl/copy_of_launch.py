@@ -1,6 +1,6 @@
 """The copy of verl that a launch would run in place of a release: defaults, code, what is missing of it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -120,6 +120,25 @@ class CopyOfLaunch:
         if private is not None:
             return str(private.file)
         return documents[-1].source if documents else ""
+
+    def nearest(self, version: str) -> PrivateDefaults | None:
+        """The copy around the launch that lies nearest, as a release has the configuration."""
+        return self._around(version)
+
+    def undecided(self, version: str) -> tuple[PrivateDefaults, ...]:
+        """The copies of which one runs, where nothing in them says which it is."""
+        unread = self._unread(version)
+        return () if unread is None else unread.candidates
+
+    def others(self, version: str, nearest: PrivateDefaults) -> Iterator[PrivateDefaults]:
+        """The other copies in the repository, whatever they are called, as far as they can be read."""
+        from tuner.trainers.verl.trainer_code.find import copies_in_tree  # where keys tell of another one
+
+        for package in copies_in_tree(Path(self._folder).absolute()):
+            if package.resolve() != nearest.package.resolve():
+                private = self._copies.installed(package, self._config_of(version))
+                if private is not None:
+                    yield private
 
     def _around(self, version: str) -> PrivateDefaults | None:
         if not self._folder or not self._may_be:

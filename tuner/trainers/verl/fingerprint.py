@@ -1,6 +1,6 @@
 """Tells a release by its keys: which one a configuration is most like, and which have those of a launch."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 
 from msgspec import Struct
@@ -136,29 +136,67 @@ def likest(tree: Tree, config: str, unread: tuple[Path, ...] = (), oldest: str =
     return replace(_likest([one for one in likenesses if at_least(one.version, oldest)]), oldest=oldest)
 
 
-def as_likely(guess: ReleaseChoice, keys: Iterable[Path], configs: tuple[str, ...]) -> ReleaseChoice:
+def as_likely(
+    guess: ReleaseChoice, keys: Iterable[Path], configs: tuple[str, ...], required: Iterable[Path] = ()
+) -> ReleaseChoice:
     """The guess, with those of the other releases alone that lack no more of the keys than the guessed one.
 
     A guess that other packages bound is the nearest of those that lack fewest. The newest release of all
-    stays: a launch that is read by it may be one to be brought up to it.
+    stays, since a launch may be one to be brought up to it, unless Hydra refuses keys there that another one
+    has, all of them: the launch ran there.
 
     Args:
         guess: a release that nothing names.
         keys: that the user sets, without those that are added to the release's own.
         configs: of verl, any of which may have them.
+        required: those of them without which Hydra refuses to start.
     """
-    lacks = dict.fromkeys(guess.plausible, 0)
+    lacks, needs = _lacked(guess.plausible, keys, configs), _lacked(BUNDLED, required, configs)
+    having = [other for other in guess.plausible if not needs[other]]
+    if guess.version == BUNDLED[-1]:
+        if not having or not needs[guess.version]:
+            return _narrowed(guess, lacks, needs)
+        reason = _("the newest that has all keys of the launch")
+        return replace(guess, version=_nearest(guess, having), reason=reason, plausible=tuple(having))
+    if min(lacks.values()) < lacks[guess.version]:
+        fewest = [other for other, count in lacks.items() if count == min(lacks.values())]
+        reason = _("{reason}; of those that go with it the nearest with the launch's keys")
+        reason = reason.format(reason=guess.reason)
+        guess = replace(guess, version=_nearest(guess, fewest), reason=reason)
+    return _narrowed(guess, lacks, needs)
+
+
+def _narrowed(guess: ReleaseChoice, lacks: Mapping[str, int], needs: Mapping[str, int]) -> ReleaseChoice:
+    """The guess among those that lack no more of the keys; where it lacks some, among those with all, too."""
+    likely = {other for other, count in lacks.items() if count <= lacks[guess.version]}
+    if needs[guess.version]:
+        likely.update(other for other, count in needs.items() if not count)
+    return replace(guess, plausible=tuple(other for other in BUNDLED if other in likely))
+
+
+def _lacked(versions: Iterable[str], keys: Iterable[Path], configs: tuple[str, ...]) -> dict[str, int]:
+    """How many of the keys each release lacks, of those that any has."""
+    lacks = dict.fromkeys(versions, 0)
     for key in keys:
         having = releases_with(key, configs)
         for version in lacks if having else ():  # what no release has tells nothing
             lacks[version] += version not in having
-    version = guess.version
-    if version != BUNDLED[-1] and min(lacks.values()) < lacks[version]:
-        version = _nearest(guess, [other for other, count in lacks.items() if count == min(lacks.values())])
-        reason = _("{reason}; of those that go with it the nearest with the launch's keys")
-        guess = replace(guess, version=version, reason=reason.format(reason=guess.reason))
-    plausible = tuple(other for other, count in lacks.items() if count <= lacks[version])
-    return replace(guess, plausible=plausible)
+    return lacks
+
+
+def in_doubt(choice: ReleaseChoice, required: Iterable[Path], configs: tuple[str, ...]) -> ReleaseChoice:
+    """The release that something around the launch names, in doubt where others alone have the launch's keys.
+
+    Args:
+        choice: the release.
+        required: the keys of the launch without which Hydra refuses to start.
+        configs: of verl, any of which may have them.
+    """
+    lacks = _lacked(BUNDLED, required, configs)
+    if choice.plausible or not lacks.get(choice.version):
+        return choice
+    plausible = tuple(other for other, count in lacks.items() if not count or other == choice.version)
+    return replace(choice, plausible=plausible) if len(plausible) > 1 else choice
 
 
 def _nearest(guess: ReleaseChoice, versions: Sequence[str]) -> str:

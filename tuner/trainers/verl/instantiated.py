@@ -1,7 +1,8 @@
 """The sections that a release makes dataclasses of, whose classes take no key but their fields.
 
 Of what the launch adds with ``+``, or in a file of its own, Hydra lets everything into the configuration. The
-worker then calls the class with all of it, and Python raises a ``TypeError`` for what is no field.
+worker then calls the class with all of it, and Python raises a ``TypeError`` for what is no field. What the
+code of a copy takes out of the configuration before does not come to the class.
 
 Source: verl 0.6.0 ``utils/config.py:23-61`` (``omega_conf_to_dataclass``), ``utils/config.py:151`` (the
 actor's), ``workers/fsdp_workers.py:568-569, 791``, ``workers/megatron_workers.py:395-396, 501``; 0.9.1
@@ -69,6 +70,9 @@ def no_fields(settings: Settings, version: str, code: "TrainerCode | None") -> I
             continue
         fields = fields_of(target)
         if fields and rest[0] not in fields:
+            key = path[: len(path) - len(rest) + 1]
+            if code is not None and code.takes_away(key, settings.started):
+                continue
             yield NoField(path=path, name=target.rpartition(".")[2])
 
 

@@ -17,6 +17,9 @@ def _optimizer(role: str, section: str) -> Keys:
         {
             f"{role}.optimizer_offload_fraction": f"{override}.optimizer_offload_fraction >=0.6.0",
             f"{role}.optimizer_cpu_offload": f"{override}.optimizer_cpu_offload >=0.6.0",
+            f"{role}.optimizer": "optimizer >=0.6.1",
+            f"{role}.optimizer_package": "optimizer_impl >=0.6.1",
+            f"{role}.fused_optimizer": f"{override}.fused >=0.6.1",
             f"{role}.override_precision_aware": f"{override}.use_precision_aware_optimizer >=0.6.0",
             f"{role}.precision_aware": "use_precision_aware_optimizer >=0.9.0",
             f"{role}.main_grads_dtype": "main_grads_dtype >=0.9.0",
@@ -95,6 +98,7 @@ _ACTOR: Names = {
         f"megatron.router_replay.mode >={ENGINE_PREVIEW}",
     ),
     "actor.loss_aggregation": "loss_agg_mode >=0.4.0",
+    "actor.policy_loss": f"policy_loss.loss_mode >={ENGINE_PREVIEW}",
     "actor.squares": "calculate_sum_pi_squared >=0.7.1",
     "actor.calculate_entropy": "calculate_entropy >=0.7.0",
     "actor.frozen_tower": f"freeze_vision_tower >=0.6.0 <{ENGINE_PREVIEW}",

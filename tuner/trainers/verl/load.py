@@ -17,6 +17,7 @@ from tuner.inputs.tree import Path, leaves, split_key
 from tuner.inputs.yaml_file import Document
 from tuner.override_text import override_key
 from tuner.trainers.verl.arguments import parsed, user_locations
+from tuner.trainers.verl.copy_by_keys import with_copy_by_keys
 from tuner.trainers.verl.defaults_list import Composition, follow
 from tuner.trainers.verl.entry_points import (
     OWN_SECTIONS,
@@ -30,17 +31,19 @@ from tuner.trainers.verl.forks.fork import Fork
 from tuner.trainers.verl.forks.translate import (
     translated,
 )
+from tuner.trainers.verl.imported_copy import imported_copy
 from tuner.trainers.verl.limits import expect_few
 from tuner.trainers.verl.programs import Program
 from tuner.trainers.verl.recipes import named as recipe_named
 from tuner.trainers.verl.recipes import started_as
-from tuner.trainers.verl.trainer_code.find import code_around, packages_below
+from tuner.trainers.verl.trainer_code.find import code_around, code_of_package, packages_below
 from tuner.trainers.verl.user_configuration import UserConfiguration
 
 if TYPE_CHECKING:
     from tuner.inputs.earlier_programs import EarlierProgram
     from tuner.inputs.environment import EnvironmentVariable
-    from tuner.inputs.installed_packages import InstalledPackage
+    from tuner.inputs.installed_packages import CheckedOut, InstalledPackage
+    from tuner.inputs.placed_packages import PlacedPackage
     from tuner.inputs.user_input import Processes
 
 _OWN_MODULES = "verl."
@@ -59,6 +62,8 @@ def parse(
     environment: "Sequence[EnvironmentVariable]" = (),
     earlier: "Sequence[EarlierProgram]" = (),
     installed: "Sequence[InstalledPackage]" = (),
+    placed: "Sequence[PlacedPackage]" = (),
+    checked_out: "Sequence[CheckedOut]" = (),
 ) -> UserConfiguration:
     """Take a configuration file, the arguments of a launch, or both.
 
@@ -71,9 +76,11 @@ def parse(
         folders: that the launch starts the program in, and has Python look for modules in.
         package: the folder of the installed verl that would run it, where that release is not bundled.
         requested: whether the user names the release, which decides between copies of verl.
-        environment: variables that a script gives the program, of those that libraries read.
+        environment: variables that a script gives the program.
         earlier: programs before the launch that may change a model's configuration.
         installed: packages that the script says how to install, in one version each.
+        placed: folders that it links, copies or moves to where Python looks for modules.
+        checked_out: repositories that it brings to a version or a commit.
 
     Raises:
         InputError: a file that the document names or an argument is malformed.
@@ -82,7 +89,10 @@ def parse(
     expect_few(len(given), given[-1].location if given else None)
     config_name = option_value(given, "config_name")
     trainer = program_started(program, None if config_name is None else config_name.text)
-    fork = None if trainer is not None else _fork_of(document, given, program, folder)
+    folders = (*_added_by_program(program, folder, folders), *folders)
+    put = imported_copy(placed, folder, folders) if placed else None
+    package_put = None if put is None else put.package
+    fork = None if trainer is not None else _fork_of(document, given, program, folder, package_put)
     if fork is not None and fork.config_argument is not None:
         from tuner.trainers.verl.named_files import with_config_file
 
@@ -92,7 +102,10 @@ def parse(
         from tuner.trainers.verl.primary import ProgramStart, primary_of  # a file alone names no other
 
         start = ProgramStart(
-            program=program, beside=folder, python_path=_python_path(program, folder, folders)
+            program=program,
+            beside=folder,
+            python_path=_python_path(program, folder, folders),
+            package=package_put,
         )
         compose = partial(_composition, fork=fork)
         primary, arguments = primary_of(start, given, arguments, document, fork, compose)
@@ -105,7 +118,7 @@ def parse(
         trainer = trainer or _program_of(composition, keys)
         if not trainer.fine_tunes:
             refuse_other_entry_points(keys)
-    return UserConfiguration(
+    configuration = UserConfiguration(
         composition=composition,
         arguments=arguments,
         keys=keys,
@@ -121,7 +134,31 @@ def parse(
         environment=tuple(environment),
         earlier=tuple(earlier),
         installed=tuple(installed),
+        checked_out=tuple(checked_out),
     )
+    if not folder or composition.release is not None:
+        return configuration
+    told = _is_told(configuration.folder, program, folders) if put is None else put.certain
+    return with_copy_by_keys(configuration, launched_in=folder, told=told)
+
+
+def _is_told(configurations: str, program: str, folders: Sequence[str]) -> bool:
+    """Whether a launch says itself which copy is imported: by a folder for Python, or by the copy's name."""
+    package = FilePath(configurations).absolute().parent.parent
+    own = package.name != _OWN_MODULES.rstrip(".") and program.startswith(f"{package.name}.")
+    return own or package.parent in (FilePath.cwd() / name for name in folders)
+
+
+def _added_by_program(program: str, folder: str, folders: Sequence[str]) -> tuple[str, ...]:
+    """The folders that a launch's own program has Python look in."""
+    if not (program and folder) or (program.startswith(_OWN_MODULES) and not program.endswith(".py")):
+        return ()
+    file = file_of_program(program, starting_folders(folder, folders))
+    if file is None:
+        return ()
+    from tuner.inputs.program.module_folders import module_folders  # few programs are in the tree
+
+    return module_folders(file)
 
 
 def _python_path(program: str, folder: str, folders: Sequence[str]) -> tuple[str, ...]:
@@ -178,7 +215,11 @@ def _composition(
 
 
 def _fork_of(
-    document: Document | None, given: Sequence[Argument], program: str, folder: str = ""
+    document: Document | None,
+    given: Sequence[Argument],
+    program: str,
+    folder: str = "",
+    package: FilePath | None = None,
 ) -> Fork | None:
     """The project that a launch is for; keys tell one only where the code that would run has most of them."""
     keys = [path for path, _value in leaves({} if document is None else document.tree)]
@@ -190,5 +231,5 @@ def _fork_of(
     fork = recognise_fork(program, text, keys)
     if fork is None or is_told_by_launch(fork, program, text) or not folder:
         return fork
-    code = code_around(FilePath(folder).absolute())
-    return fork if code is None or is_borne_out(fork, code) else None
+    code = code_around(FilePath(folder).absolute()) if package is None else code_of_package(package)
+    return fork if code is None or is_borne_out(fork, code, program) else None

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from tuner.errors import InputError
 from tuner.files import is_there, read_bytes, repository_folders
-from tuner.inputs.installed_packages import InstalledPackage, installed_packages
+from tuner.inputs.installed_packages import CheckedOut, InstalledPackage, checked_out, installed_packages
 from tuner.trainers.verl.trainer_code.requirements import newest_required
 from tuner.units import MIB
 from tuner.versions import numbers
@@ -24,6 +24,9 @@ _NAMED_IN = (
     "scripts/*install*.sh",
     "scripts/*setup*.sh",
 )
+
+
+_OF_REQUIREMENTS = ("requirements*.txt", "pyproject.toml", "setup.py")
 
 
 class PackagePin(Struct, frozen=True, kw_only=True):
@@ -44,11 +47,24 @@ def pins_in(folder: Path, package: str, *, images: bool = True) -> Iterator[Pack
     required = newest_required(folder, package)
     if required is not None and required.pinned:
         yield PackagePin(version=required.version, file=required.file)
+    for names in _OF_REQUIREMENTS:
+        for file in sorted(folder.glob(names)):
+            for one in checked_out(_text(file), ""):
+                if one.name == package and one.version:
+                    yield PackagePin(version=one.version, file=f"{folder.name}/{file.name}")
     for names in _NAMED_IN:
         for file in sorted(folder.glob(names)):
             place = f"{folder.name}/{file.relative_to(folder)}"
             for version in _versions(_text(file), package, image=images and names == _OF_IMAGES):
                 yield PackagePin(version=version, file=place)
+
+
+def checked_out_by(folder: Path) -> Iterator[tuple[str, CheckedOut]]:
+    """The repositories that a folder's files bring to a version or a commit, with the names of the files."""
+    for names in (*_OF_REQUIREMENTS, *_NAMED_IN):
+        for file in sorted(folder.glob(names)):
+            place = f"{folder.name}/{file.relative_to(folder)}"
+            yield from ((place, one) for one in checked_out(_text(file), place))
 
 
 def newest_named(folder: str, installed: Sequence[InstalledPackage], package: str) -> str | None:

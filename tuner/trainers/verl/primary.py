@@ -20,7 +20,9 @@ from tuner.trainers.verl.defaults_list import Composition
 from tuner.trainers.verl.entry_points import program_started, refuse_config
 from tuner.trainers.verl.example_configs import example_config
 from tuner.trainers.verl.forks.fork import Fork
+from tuner.trainers.verl.imported_copy import program_of_copy
 from tuner.trainers.verl.named_files import CONFIG_FOLDERS, below_clone, beside_launch
+from tuner.trainers.verl.programs import runs_ppo_trainer
 from tuner.trainers.verl.recipes import named as recipe_named
 from tuner.trainers.verl.required_release import RequiredRelease, required_release
 
@@ -33,10 +35,12 @@ class ProgramStart(Struct, frozen=True, kw_only=True):
     program: str = ""  # a module, or the path of a file; empty where nobody says
     beside: str = ""  # the folder that it lies in, or is typed in; empty where nobody says
     python_path: tuple[str, ...] = ()  # that it starts the program in, and has Python look for modules in
+    package: FilePath | None = None  # that a script puts under verl's name
 
     def named(self, given: Sequence[Argument]) -> NamedConfig | None:
         """The configuration that it names with its arguments, where the program's file is in the tree."""
-        return named_config(self.program, given, folder=self.beside, folders=self.python_path)
+        program = program_of_copy(self.program, self.package)
+        return named_config(program, given, folder=self.beside, folders=self.python_path)
 
     def below_clone(self, name: str, given: Sequence[Argument]) -> Document | None:
         """The file of a configuration in the folder that an option names, wherever the tree was cloned to."""
@@ -101,7 +105,7 @@ def primary_of(
     if primary.document is None and document is not None:
         primary = replace(primary, document=document)
     primary, arguments = _with_named(primary, arguments, fork, start, given)
-    primary = _composed(primary, compose)
+    primary = _composed(primary, compose, start.program)
     if primary.missing is None and arguments.config_name is not None and primary.composition.empty:
         primary = replace(primary, missing=_missing(start, given, arguments.config_name))
     return primary, arguments
@@ -153,15 +157,18 @@ def _with_named(
 
 
 def _composed(
-    primary: Primary, compose: Callable[[Document | None, Sequence[FilePath]], Composition]
+    primary: Primary, compose: Callable[[Document | None, Sequence[FilePath]], Composition], program: str
 ) -> Primary:
     """The configuration with its files on one another.
 
-    A file that only the program's code names is no word of the user: one that cannot be composed is missing.
+    A file may have whatever keys it likes, those of a recipe among them: verl's own program runs its PPO
+    trainer all the same. A file that only the program's code names is no word of the user: one that cannot
+    be composed is missing.
     """
     try:
         composition = compose(primary.document, primary.tops)
-        if primary.is_whole:  # its program is the one that was named, whatever keys it has
+        # Its program is the one that was named, whatever keys it has.
+        if primary.is_whole or (primary.document is not None and runs_ppo_trainer(program)):
             composition = replace(composition, recipes=False)
         return replace(primary, composition=composition)
     except InputError as error:
@@ -236,6 +243,8 @@ def _folder_of_verl(launch: ProgramStart, named: NamedConfig | None) -> str:
     """The folder of verl's own configuration that the launch reads; that of the launch where none is seen."""
     if named is not None and named.file is not None and is_of_verl(named.name or ""):
         return str(named.file.parent)
+    if launch.package is not None:
+        return str(launch.package / "trainer" / "config")
     if launch.program:
         verl = file_of_program(_TRAINER, starting_folders(launch.beside, launch.python_path))
         if verl is not None and is_there(folder := verl.parent / "config", FilePath.is_dir):

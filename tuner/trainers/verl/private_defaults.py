@@ -28,8 +28,9 @@ from tuner.trainers.verl.trainer_code.find import (
 )
 
 if TYPE_CHECKING:
-    from tuner.inputs.installed_packages import InstalledPackage
+    from tuner.inputs.installed_packages import CheckedOut, InstalledPackage
     from tuner.trainers.bundled_releases import ReleaseChoice
+    from tuner.trainers.verl.required_release import RequiredRelease
     from tuner.trainers.verl.rollout_engine_versions import EnginePin
     from tuner.trainers.verl.trainer_code.package import TrainerCode
     from tuner.trainers.verl.unread_copy import UnreadCopy
@@ -55,6 +56,7 @@ class PrivateCopies:
         self._packages_below: dict[FilePath, list[FilePath]] = {}  # each by a walk through a repository
         self._engine_pins: dict[tuple[object, ...], tuple[EnginePin, ...]] = {}
         self._newest: dict[tuple[object, ...], str | None] = {}
+        self._commits: dict[tuple[object, ...], RequiredRelease | None] = {}
 
     def code(self, package: FilePath) -> "TrainerCode | None":
         """The code of the package that a copy lies in."""
@@ -82,6 +84,16 @@ class PrivateCopies:
 
             self._engine_pins[folder, installed, copy] = pinned_engines(folder, installed, copy)
         return self._engine_pins[folder, installed, copy]
+
+    def commit_asked_for(
+        self, folder: str, checked_out: "tuple[CheckedOut, ...]"
+    ) -> "RequiredRelease | None":
+        """The commit of verl that a launch or the files around it check out."""
+        if (folder, checked_out) not in self._commits:
+            from tuner.trainers.verl.required_release import commit_asked_for  # of launches without a copy
+
+            self._commits[folder, checked_out] = commit_asked_for(folder, checked_out)
+        return self._commits[folder, checked_out]
 
     def bounded_release(
         self, folder: str, installed: "tuple[InstalledPackage, ...]"
@@ -190,7 +202,7 @@ def _lacks_trainer(package: FilePath) -> str:
     """Why a folder is no whole package; empty where it is none at all, or has a trainer."""
     if not is_package(package) or is_there(package / "trainer", FilePath.is_dir):
         return ""
-    if is_there(package / "__init__.py"):
+    if any(package.iterdir()):
         return _("{folder} has no trainer in it").format(folder=shown_path(str(package)))
     return _("{folder} is empty, a submodule that is not checked out").format(folder=shown_path(str(package)))
 

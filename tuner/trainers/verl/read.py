@@ -36,7 +36,7 @@ from tuner.trainers.verl.fields.services import service_models as models_of_serv
 from tuner.trainers.verl.fields.sync import read_sync
 from tuner.trainers.verl.keys import keys_of
 from tuner.trainers.verl.models_built import built_models
-from tuner.trainers.verl.programs import program_of
+from tuner.trainers.verl.programs import program_of, runs_ppo_trainer
 from tuner.trainers.verl.roles import (
     has_adapters,
     needs_reference,
@@ -295,7 +295,7 @@ def _all_gpus(settings: Settings) -> tuple[int, int]:
 def cluster_size(settings: Settings) -> tuple[int, int]:
     """The trainer's GPUs per node, and nodes."""
     apart, apart_nodes = RECIPES["recipe.trainer_gpus_per_node"], RECIPES["recipe.trainer_nodes"]
-    if gpus := settings.integer(apart, default=0, minimum=0):
+    if gpus := 0 if runs_ppo_trainer(settings.started) else settings.integer(apart, default=0, minimum=0):
         return gpus, settings.integer(apart_nodes, default=1, minimum=1)
     pool = built_models(settings).trainer_gpus
     if pool is not None:

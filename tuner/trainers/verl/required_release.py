@@ -5,18 +5,24 @@ of a release, or ``COMMIT``, ``VERL_COMMIT``, ``REPRODUCTION_COMMIT`` and the li
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from tuner.errors import InputError
-from tuner.files import is_there, read_bytes
+from tuner.files import is_there, read_bytes, repository_folders
+from tuner.inputs.installed_packages import CheckedOut
 from tuner.language import _
 from tuner.trainers.bundled_releases import ReleaseChoice
+from tuner.trainers.verl.package_pins import checked_out_by
 from tuner.trainers.verl.releases import RELEASES
 from tuner.units import KIB
 from tuner.versions import is_version
+
+if TYPE_CHECKING:
+    from tuner.trainers.verl.commits import CommitPlace
 
 _NAME = "REQUIRED_VERL.txt"
 _FOLDERS_UP = 2  # a program may lie in a folder of its recipe
@@ -31,22 +37,63 @@ class RequiredRelease(Struct, frozen=True, kw_only=True):
     tag: str | None
     commit: str | None
 
+    day: str = ""  # of the commit, where that is said
+
     @property
     def choice(self) -> ReleaseChoice | None:
-        """The bundled release that stands for the tag; None of a commit, whose release nobody knows."""
-        if self.tag is None:
+        """The bundled release that stands for it; a guess of a commit, and None where nobody knows it."""
+        if self.tag is not None:
+            reason = _("{file} asks for {tag}").format(file=self.file, tag=self.tag)
+            return RELEASES.nearest(self.tag, reason)
+        if self.commit is None or self._place is None:
             return None
-        reason = _("{file} asks for {tag}").format(file=self.file, tag=self.tag)
-        return RELEASES.nearest(self.tag, reason)
+        place, reason = self._place, _("{file} asks for the commit {commit} of verl")
+        reason = reason.format(file=self.file, commit=self.commit[:10])
+        if place.is_release:
+            return ReleaseChoice(version=place.nearest, reason=reason)
+        return ReleaseChoice(
+            version=place.nearest, reason=reason, plausible=place.plausible, older=not place.before
+        )
 
     @property
     def unknown(self) -> str:
         """What is not known of it; empty where a release is."""
         if self.tag is not None or self.commit is None:
             return ""
-        return _("{file} asks for the commit {commit} of verl, of which no release is known").format(
-            file=self.file, commit=self.commit[:10]
-        )
+        place, text = self._place, ""
+        if place is None:
+            text = _("{file} asks for the commit {commit} of verl, of which no release is known")
+            return text.format(file=self.file, commit=self.commit[:10])
+        if place.is_release:
+            return ""
+        text = _("{file} asks for the commit {commit} of verl, which lies between {before} and {after}")
+        if not (place.before and place.after):
+            text = _(
+                "{file} asks for the commit {commit} of verl, which is near {before}{after} and no release"
+            )
+        return text.format(file=self.file, commit=self.commit[:10], before=place.before, after=place.after)
+
+    @property
+    def _place(self) -> "CommitPlace | None":
+        from tuner.trainers.verl.commits import place_of_commit, place_of_day  # few launches name one
+
+        place = place_of_commit(self.commit or "")
+        return place_of_day(self.day) if place is None and self.day else place
+
+
+def commit_asked_for(folder: str, checked_out: Sequence[CheckedOut] = ()) -> RequiredRelease | None:
+    """The commit of verl that a launch checks out, or that the files around it say to; None without one.
+
+    Args:
+        folder: in which the launch lies; empty where nobody says.
+        checked_out: by the launch itself.
+    """
+    around = list(repository_folders(Path(folder).absolute())) if folder else []
+    files = (pair for above in around for pair in checked_out_by(above))
+    for file, one in (*((one.location.source, one) for one in reversed(checked_out)), *files):
+        if one.name == RELEASES.trainer and one.commit:
+            return RequiredRelease(file=Path(file), tag=None, commit=one.commit, day=one.day)
+    return None
 
 
 def required_release(folders: Iterable[Path]) -> RequiredRelease | None:

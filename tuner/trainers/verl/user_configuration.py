@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from tuner.errors import Location
 from tuner.inputs.earlier_programs import EarlierProgram
 from tuner.inputs.environment import EnvironmentVariable
-from tuner.inputs.installed_packages import InstalledPackage
+from tuner.inputs.installed_packages import CheckedOut, InstalledPackage
 from tuner.inputs.overrides import (
     COMMAND_LINE,
     PROPOSED,
@@ -33,7 +33,7 @@ from tuner.trainers.verl.backend import choose_config
 from tuner.trainers.verl.copy_of_launch import CopyOfLaunch
 from tuner.trainers.verl.defaults import FINE_TUNING_CONFIGS, PPO_CONFIGS, Defaults, read_defaults
 from tuner.trainers.verl.defaults_list import Composition
-from tuner.trainers.verl.fingerprint import Likeness, Likenesses, as_likely
+from tuner.trainers.verl.fingerprint import Likeness, Likenesses, as_likely, in_doubt
 from tuner.trainers.verl.forks.fork import Fork
 from tuner.trainers.verl.forks.translate import (
     completed,
@@ -91,7 +91,9 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
     environment: tuple[EnvironmentVariable, ...] = ()  # that a script gives the program
     earlier: tuple[EarlierProgram, ...] = ()  # before it, that may change a model's configuration
     installed: tuple[InstalledPackage, ...] = ()  # that the script says how to install, in one version
+    checked_out: tuple[CheckedOut, ...] = ()  # repositories that the script brings to a commit
     primary: "Primary | None" = None  # that a launch names; None of a file alone
+    doubt: "MissingConfiguration | None" = None  # another copy or release has keys that the copy lacks
     copies: PrivateCopies = field(default_factory=PrivateCopies)  # of the defaults, around the folder
     likenesses: Likenesses = field(default_factory=Likenesses)  # of the documents, whatever is added to them
 
@@ -243,7 +245,8 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
     @property
     def missing(self) -> "MissingConfiguration | None":
         """A configuration that the launch names, and that is not here."""
-        return None if self.primary is None else self.primary.missing
+        of_launch = None if self.primary is None else self.primary.missing
+        return of_launch or self.doubt
 
     @property
     def laid_on(self) -> str:
@@ -252,8 +255,13 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def required(self) -> "RequiredRelease | None":
-        """The release of verl that the recipe is written for, where it says."""
-        return None if self.primary is None else self.primary.required
+        """The release of verl that the recipe is written for, or the commit that is checked out for it."""
+        own = None if self.primary is None else self.primary.required
+        if own is not None or self.fork is not None or not (self.folder or self.checked_out):
+            return own
+        if self.copy.likeness() is not None or pinned_release(self.folder, self.installed) is not None:
+            return None
+        return self.copies.commit_asked_for(self.folder, self.checked_out)
 
     @property
     def _overrides(self) -> Iterator[Override]:
@@ -306,14 +314,18 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         nothing_tells = self.fork is None and unread
         by_package = nothing_tells or (unread and self.fork is not None and self.fork.installs_verl)
         if by_package and (pinned := pinned_release(self.folder, self.installed)) is not None:
-            return pinned
+            own = any(one.name == RELEASES.trainer for one in self.installed)
+            return pinned if own else in_doubt(pinned, self.required_keys, self.configs)
         if self.started.fine_tunes and likeness is None:
             from tuner.trainers.verl.fine_tuning_config import told_by_program
 
             of_program = told_by_program(self.started, self._bounded if nothing_tells else None)
             return None if of_program is None else self._as_likely(of_program)
-        if self.fork is None and likeness is None and self.required is not None:
-            return self.required.choice or told_release(None, self.program, None, "")
+        if self.fork is None and likeness is None and (required := self.required) is not None:
+            choice = required.choice or told_release(None, self.program, None, "")
+            if choice is None or choice.plausible:
+                return self._as_likely(choice or self._bounded or RELEASES.newest_of(BUNDLED))
+            return choice if required.tag is None else in_doubt(choice, self.required_keys, self.configs)
         told = told_release(
             self.fork, self.program, likeness, self.copy.likened(), has_code=self.copy.has_code
         )
@@ -326,7 +338,18 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         overrides = self.arguments.overrides
         added = {split_key(one.key) for one in overrides if one.kind is not OverrideKind.CHANGE}
         keys = [path for path in self.keys if path not in added]
-        return as_likely(guess, keys, FINE_TUNING_CONFIGS if self.started.fine_tunes else PPO_CONFIGS)
+        return as_likely(guess, keys, self.configs, self.required_keys)
+
+    @property
+    def required_keys(self) -> tuple[Path, ...]:
+        """The keys that Hydra has to know, or it refuses to start."""
+        overrides = self.arguments.overrides
+        return tuple(split_key(one.key) for one in overrides if one.kind is OverrideKind.CHANGE)
+
+    @property
+    def configs(self) -> tuple[str, ...]:
+        """The configurations of verl that may have its keys."""
+        return FINE_TUNING_CONFIGS if self.started.fine_tunes else PPO_CONFIGS
 
     @property
     def _bounded(self) -> ReleaseChoice | None:

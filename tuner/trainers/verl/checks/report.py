@@ -1,6 +1,7 @@
 """Building a finding from settings: where it stands, and what to paste."""
 
 from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 
 from tuner.errors import Location
 from tuner.evidence import Evidence
@@ -60,3 +61,15 @@ def _location(settings: Settings, keys: Iterable[str]) -> Location | None:
     origins = (settings.origin(key) for key in keys if settings.is_set(key))
     place = next((origin.location for origin in origins if origin is not None), None)
     return None if place is not None and place.source == PROPOSED else place
+
+
+def of_own_word(word: str, known: Sequence[str], *, in_copy: bool) -> Severity:
+    """How bad a word is that code of one's own may add: one that is like none of the known is no slip.
+
+    Args:
+        word: that is not known.
+        known: those that are.
+        in_copy: whether they are all that stand in a copy of the trainer, which has the code to add some.
+    """
+    likely = in_copy or get_close_matches(word.lower(), known, n=1)
+    return Severity.WARNING if likely else Severity.ADVICE

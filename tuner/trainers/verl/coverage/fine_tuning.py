@@ -90,7 +90,7 @@ FINE_TUNING: tuple[Omission, ...] = (
     Omission(
         name=N_("another optimizer"),
         reason=N_("its states are counted as those of AdamW"),
-        patterns=("optim.{optimizer,optimizer_impl}",),
+        patterns=("optim.optimizer <0.6.1",),  # since then read
         trigger=changed("optim.{optimizer,optimizer_impl}"),
     ),
     Omission(

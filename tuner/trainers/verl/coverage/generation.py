@@ -69,7 +69,7 @@ def _other_batch(job: OmissionContext) -> str | None:
 GENERATION: tuple[Omission, ...] = (
     Omission(
         name=N_("generation by transformers with the model that is trained"),
-        reason=N_("its layers are one unit of FSDP, gathered whole, and no engine makes its tokens fast"),
+        reason=N_("its layers are one unit of FSDP, gathered whole as they are stored"),
         patterns=(),  # read, since it decides the engine
         trigger=_transformers,
     ),

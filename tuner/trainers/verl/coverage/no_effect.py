@@ -69,7 +69,8 @@ NO_EFFECT: tuple[IdleKeys, ...] = (
         reason=N_("Enters advantages or the loss, which take a few numbers per token whatever they compute."),
         patterns=(
             f"{_ACTOR}.{{clip_ratio,clip_ratio_*,kl_loss_type,tau_neg,tau_pos}}",
-            f"{_ACTOR}.policy_loss.*",
+            f"{_ACTOR}.policy_loss.* <{ENGINE_PREVIEW}",
+            f"{_ACTOR}.policy_loss.{{clip_*,dro_*,kl_*,ppo_*,rollout_*}}",
             f"{_ACTOR}.use_kl_loss <0.4.0",  # there is a reference with or without it
             f"{_ACTOR}.loss_scale_factor",
             "critic.{loss_agg_mode,loss_scale_factor}",

@@ -169,7 +169,8 @@ TRAINING: tuple[Omission, ...] = (
         name=N_("the states of another optimizer"),
         reason=N_("two moments per parameter are counted, as Adam keeps them; the others keep no more"),
         patterns=(
-            f"{_ROLES}.optim.{{optimizer,optimizer_impl,use_layer_wise_distributed_optimizer,muon_*}}",
+            f"{_ROLES}.optim.optimizer <0.6.1",  # since then read
+            f"{_ROLES}.optim.{{use_layer_wise_distributed_optimizer,muon_*}}",
             f"{_ROLES}.optim.exp_avg_sq_dtype",
         ),
         trigger=changed(

@@ -28,6 +28,7 @@ _GROUP_ESTIMATORS = ("grpo", "grpo_vectorized", "grpo_passk", "rloo", "rloo_vect
 
 _TOOL_AGENT = "tool_agent"  # verl's own loop of turns; by default there is one
 
+_OF_MICRO_BATCHES = "geo_mean"  # a loss that knows of no other micro-batch
 _DEFAULT_BUDGET = {
     "actor": 16384,
     "log_prob": 16384,
@@ -128,11 +129,12 @@ def _averages_micro_batches(source: ReleaseSettings) -> bool:
 
     Source: verl 0.4.0 to 0.7.0 ``trainer/ppo/core_algos.py`` (``agg_loss``: ``torch.sum(seq_losses)``), 0.7.1
     the same function, ``workers/actor/dp_actor.py`` (``update_policy``); 0.9.1 ``workers/utils/losses.py``
-    (``ppo_loss``).
+    (``ppo_loss``). GMPO's loss is a mean over the sequences of a micro-batch, which the engine adds up:
+    0.9.1 ``trainer/ppo/core_algos.py:2000``, ``workers/engine/fsdp/transformer_impl.py`` (``loss.backward``).
     """
     aggregation = source.value("actor.loss_aggregation")
     if source.engine_workers:
-        return False
+        return bool(source.value("actor.policy_loss") == _OF_MICRO_BATCHES)
     if aggregation == "seq-mean-token-sum-norm":
         return not source.since("0.7.1")
     return aggregation in (None, "token-mean")

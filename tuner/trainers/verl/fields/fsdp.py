@@ -21,7 +21,7 @@ from tuner.trainers.fields import (
 )
 from tuner.trainers.verl.batch_fields import TOKEN_BYTES
 from tuner.trainers.verl.fields.adapters import casts_adapters, fsdp_lora, lora_rank
-from tuner.trainers.verl.fields.attention import attention_of
+from tuner.trainers.verl.fields.attention import attention_of, mixes_sequences, section_of
 from tuner.trainers.verl.fields.role import BACKEND, EngineContext, bucket_tokens, switches_of
 from tuner.trainers.verl.programs import Program
 from tuner.trainers.verl.source import ROLES, ReleaseSettings, Role
@@ -95,6 +95,7 @@ def read_fsdp(
         plan_lowers=source.text(f"{context.configured_role}.strategy", default="") == "fsdp_turbo",
         packable=_packable(context, parallel),
         packing_tested=_packing_tested(context.model.architecture),
+        optimizer_fusable=fuses_optimizer(context),
         repeats_keys=find_architecture(context.model.architecture).verl_repeats_keys,
         lora=None if role == "ref" else fsdp_lora(context),
         second=_second(context),
@@ -114,6 +115,8 @@ def _packable(context: EngineContext, parallel: Parallelism) -> bool:
     if source.program is Program.SFT:
         return parallel.ulysses > 1
     if listed is not None and context.model.architecture not in listed:
+        return False
+    if mixes_sequences(source, section_of(context)):
         return False
     pads = source.flag("actor.shared_prefixes") or source.copy.built.pads_actor
     return context.role == "critic" or not pads
@@ -349,6 +352,25 @@ def _finds_tower(context: EngineContext) -> bool:
     return find_architecture(context.model.architecture).verl_knows_tower
 
 
+def fuses_optimizer(context: EngineContext) -> bool:
+    """Whether a release hands options on to AdamW of PyTorch, which is what it builds where no key says more.
+
+    Source: verl 0.6.1 to 0.9.1 ``workers/config/optimizer.py`` (``build_optimizer``); 0.6.0
+    ``workers/fsdp_workers.py:523`` makes one without options.
+    """
+    source, role = context.source, context.role
+    if role == "ref" or source.key(f"{role}.fused_optimizer") is None:
+        return False
+    usual = {"optimizer_package": "torch.optim", "optimizer": "AdamW"}
+    return all(source.text(f"{role}.{name}", default=word) == word for name, word in usual.items())
+
+
+def fused_optimizer(role: Role) -> Field[EngineContext]:
+    """Whether one kernel makes the step of a tensor: ``fused`` of PyTorch's AdamW."""
+    meaning = f"{role}.fused_optimizer"
+    return Plain("fused_optimizer", meaning, FLAG, False, heeded=fuses_optimizer, otherwise=False)
+
+
 _FROZEN_TOWER: Field[EngineContext] = Plain(
     "frozen_tower", "actor.frozen_tower", FLAG, False, heeded=_finds_tower, otherwise=False
 )
@@ -393,6 +415,7 @@ def _fields(role: Role) -> tuple[Field[EngineContext], ...]:
         Plain("forward_prefetch", _prefetch, FLAG, False),
         Plain("deferred_gradient_sync", deferred, FLAG, True, heeded=_defers, otherwise=False),
         *((_FROZEN_TOWER,) if role == "actor" else ()),
+        *((fused_optimizer(role),) if role != "ref" else ()),
     )
 
 

@@ -2,6 +2,7 @@
 
 from tuner.dtypes import DType
 from tuner.errors import UnsupportedError
+from tuner.inputs.settings import Settings
 from tuner.language import _
 from tuner.model_shape import ModelShape
 from tuner.trainers.fields import (
@@ -78,6 +79,12 @@ def _has_megatron(source: ReleaseSettings, role: Role) -> bool:
     else:
         there = uses_reference(source) and not has_adapters(source)
     return there and read_backend(source, role) is Backend.MEGATRON
+
+
+def names_attention(settings: Settings, section: str) -> bool:
+    """Whether anything may ask for another attention than releases do: a key of a model, or a copy's code."""
+    key = f"{section}.override_config.attn_implementation"
+    return settings.has_statement is not None or settings.get(key) is not None
 
 
 def switches_of(role: Role) -> str:

@@ -70,6 +70,7 @@ def read_veomni(context: EngineContext) -> Engine:
         loops_experts=source.text(f"{role}.veomni.moe_implementation", default="fused") == "eager",
         deferred_gradient_sync=False,
         layers_fusable=True,
+        optimizer_fusable=False,  # its own builder has an argument for it that verl's trainer does not set
         host_copy=HostCopy.PAGEABLE,
         second=None,
     )

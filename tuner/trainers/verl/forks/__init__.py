@@ -61,20 +61,34 @@ def is_told_by_launch(fork: Fork, program: str, config_name: str | None) -> bool
     return _starts(fork, program) or (config_name or "").removesuffix(".yaml") in fork.configs
 
 
-def is_borne_out(fork: Fork, code: "TrainerCode") -> bool:
+def is_borne_out(fork: Fork, code: "TrainerCode", program: str = "") -> bool:
     """Whether a copy of the trainer names at least half of a project's keys, and generates as that does.
 
-    Other projects have taken over one or the other, or all of them with a loop of their own.
+    Other projects have taken over one or the other, or all of them with a loop of their own: what was left of
+    the project's in a trainer that is not run, or in an import that nothing uses, tells nothing.
+
+    Args:
+        fork: the project.
+        code: the copy.
+        program: that the launch starts; empty where nobody says.
     """
     words = {tell.rpartition(".")[2] for tell in fork.tells}
-    return 2 * sum(map(code.names, words)) >= len(words) and _generates_alike(fork, code)
+    return 2 * sum(map(code.names, words)) >= len(words) and _generates_alike(fork, code, program)
 
 
-def _generates_alike(fork: Fork, code: "TrainerCode") -> bool:
-    """Whether a copy's trainer makes what a project generates with, or takes it from that one's package."""
-    if not fork.generator or code.has_statement(fork.generator, _TRAINER):
+def _generates_alike(fork: Fork, code: "TrainerCode", program: str) -> bool:
+    """Whether the trainer of a program makes what a project generates with, or takes it from its package."""
+    if not fork.generator:
         return True
-    return bool(fork.package) and code.imports_package(fork.package, file=_TRAINER)
+    files = list(code.imports(program, _TRAINER)) if program else []
+    files += [
+        base for file in files for base in code.imports(file, _TRAINER)
+    ]  # whose loop a class may inherit
+    return any(
+        code.has_statement(fork.generator, file)
+        or (bool(fork.package) and code.uses_package(fork.package, file=file))
+        for file in files or (_TRAINER,)
+    )
 
 
 def _projects_of(path: Path) -> set[str]:

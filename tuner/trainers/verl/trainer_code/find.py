@@ -21,6 +21,8 @@ _IMPORT = re.compile(r"^[ \t]*(?:from|import)[ \t]+(\w+)", re.MULTILINE)
 _MOST_OF_FILE = 4 << 20  # bytes
 _INSTALLED = ("site-packages", "dist-packages")  # what lies beside a package there belongs to anybody
 _NAME = "verl"
+_CONFIGURATIONS = ("trainer", "config")  # the folders of a copy that hold them
+_OF_PROJECT = "setup.py"
 #: Files of which the top of a repository has one of each line.
 _OF_TOP = (
     ("README.md", "README.rst", "README.txt", "README"),
@@ -60,7 +62,7 @@ def _imported(root: Path) -> Iterator[str]:
             text = read_bytes(root / name, most=_MOST_OF_FILE).decode("utf-8", errors="replace")
         except TunerError:
             continue
-        yield from (package for package in _IMPORT.findall(text) if package != root.name)
+        yield from (package for package in _IMPORT.findall(text) if package not in (root.name, _NAME))
 
 
 def is_package(root: Path) -> bool:
@@ -85,12 +87,22 @@ def code_around(folder: Path, below: "PackagesBelow | None" = None) -> "TrainerC
 
     A clone beside the repository is no part of it.
     """
+    own = _package_of_configurations(folder)
+    if own is not None:
+        return code_of_package(own)
     above = (code_of_package(place / _NAME) for place in repository_folders(folder))
     code = next((code for code in above if code is not None), None)
     if code is not None:
         return code
     packages = (below or packages_below)(folder)
     return code_of_package(packages[0]) if len(packages) == 1 else None
+
+
+def _package_of_configurations(folder: Path) -> Path | None:
+    """The copy whose configurations lie in a folder, whatever it is called; None where that has no code."""
+    if folder.parts[-2:] != _CONFIGURATIONS or not holds_code(folder.parent.parent):
+        return None
+    return folder.parent.parent
 
 
 def packages_below(folder: Path) -> list[Path]:
@@ -104,7 +116,17 @@ def packages_below(folder: Path) -> list[Path]:
     highest = _top(above)
     if highest is None or any(is_package(place / _NAME) for place in above):
         return []
-    top = str(highest)
+    return list(_packages_in(str(highest), _has_trainer))
+
+
+def copies_in_tree(folder: Path) -> list[Path]:
+    """All copies of the trainer in the repository of a folder, whatever they are called."""
+    highest = _top(list(repository_folders(folder)))
+    return [] if highest is None else list(_packages_in(str(highest), _has_configurations))
+
+
+def _packages_in(top: str, is_copy: Callable[[str], bool]) -> Iterator[Path]:
+    """The packages in the subfolders of a repository; none where there are too many folders."""
     packages: list[str] = []
     folders, looked_into = [top], 0
     for _level in range(_LEVELS):
@@ -115,12 +137,13 @@ def packages_below(folder: Path) -> list[Path]:
                 continue
             looked_into += 1
             if looked_into > _MOST_FOLDERS:
-                return []
+                return
             subfolders = [f"{place}/{name}" for name in names if _is_own(name)]
-            inner += [subfolder for subfolder in subfolders if not _has_trainer(subfolder)]
-            packages += [subfolder for subfolder in subfolders if _is_package_of(subfolder)]
+            copies = list(filter(is_copy, subfolders))
+            inner += [subfolder for subfolder in subfolders if subfolder not in copies]
+            packages += [copy for copy in copies if not is_top_of_repository(Path(copy))]
         folders = inner
-    return [Path(package) for package in packages]
+    yield from map(Path, packages)
 
 
 def _top(above: list[Path]) -> Path | None:
@@ -137,9 +160,9 @@ def _has(folder: Path, names: tuple[str, ...]) -> bool:
     return any(is_there(folder / name, Path.is_file) for name in names)
 
 
-def _is_package_of(folder: str) -> bool:
-    """Whether a folder is a copy of the trainer, and no repository of its own."""
-    return _has_trainer(folder) and not is_top_of_repository(Path(folder))
+def _has_configurations(folder: str) -> bool:
+    """Whether a folder is a copy of the trainer under any name."""
+    return is_there(f"{folder}/trainer/config", Path.is_dir) and holds_code(Path(folder))
 
 
 def _has_trainer(folder: str) -> bool:
@@ -148,8 +171,13 @@ def _has_trainer(folder: str) -> bool:
 
 
 def _has_python(folder: Path) -> bool:
-    """Whether a folder holds a file of Python."""
-    return is_there(folder, Path.is_dir) and any(file.suffix == ".py" for file in folder.iterdir())
+    """Whether a folder holds a file of Python that belongs to a package.
+
+    A ``setup.py`` lies beside the package that it installs, in a project that may bear the package's name.
+    """
+    if not is_there(folder, Path.is_dir):
+        return False
+    return any(file.suffix == ".py" and file.name != _OF_PROJECT for file in folder.iterdir())
 
 
 def _is_own(name: str) -> bool:

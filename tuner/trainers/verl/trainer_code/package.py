@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 A = TypeVar("A")
 
+_NAME = "verl"  # under which it is imported, whatever its folder is called
 _TRAINER = "trainer"  # the folder of the package that holds the programs
 _MOST_OF_FILE = 4 * MIB
 _KEPT = 2  # copies that are not read again for every input
@@ -216,21 +217,24 @@ class TrainerCode:
 
     def imports(self, program: str, folder: str) -> tuple[str, ...]:
         """The files with a folder in their path whose modules a program names; none where it is not here."""
-        path = f"/{program.removesuffix('.py').replace('.', '/')}.py"
+        path = f"/{program.removesuffix('.py').replace('.', '/')}.py".replace(
+            f"/{_NAME}/", f"/{self.root.name}/", 1
+        )
         texts = self._snapshot.files.texts
         text = next((text for name, text in texts.items() if path.endswith(f"/{name}")), "")
         named = (name for name in texts if folder in name)
         return tuple(name for name in named if re.search(rf"\b{Path(name).stem}\b(?=\s+import)", text))
 
-    def imports_package(self, package: str, *, file: str) -> bool:
-        """Whether a file with a part in its path imports from a package."""
+    def uses_package(self, package: str, *, file: str) -> bool:
+        """Whether a file with a part in its path uses what it imports from a package."""
 
         def find() -> bool:
-            pattern = re.compile(rf"^[ \t]*(?:from|import)[ \t]+{re.escape(package)}\b", re.MULTILINE)
-            texts = self._snapshot.files.texts
-            return any(file in name and pattern.search(text) for name, text in texts.items())
+            from tuner.trainers.verl.trainer_code.used_imports import uses_package  # few launches ask
 
-        return self._snapshot.answers.answer(("imports", package, file), find)
+            texts = self._snapshot.files.texts
+            return any(file in name and uses_package(text, package) for name, text in texts.items())
+
+        return self._snapshot.answers.answer(("uses", package, file), find)
 
     def programs_beside(self, module: str, starts: Collection[str]) -> tuple[str, ...] | None:
         """The modules of the folder in which a module is not; None where it is there, or may be elsewhere.
@@ -240,11 +244,11 @@ class TrainerCode:
             starts: folders in which Python looks, as far as a script says; of others the copy is the first.
         """
         package, _dot, name = module.rpartition(".")
-        begins = package.startswith(f"{self.root.name}.") and name.isidentifier()
+        begins = package.startswith(f"{_NAME}.") and name.isidentifier()
         elsewhere = starts and str(self.root.parent) not in starts
         if not begins or elsewhere or not is_there(self.root / "__init__.py", Path.is_file):
             return None
-        folder = self.root.parent.joinpath(*package.split("."))
+        folder = self.root.joinpath(*package.split(".")[1:])
         if not is_there(folder, Path.is_dir) or is_there(folder / name) or is_there(folder / f"{name}.py"):
             return None
         return tuple(sorted(f"{package}.{file.stem}" for file in folder.glob("*.py") if file.stem[0] != "_"))
@@ -261,6 +265,24 @@ class TrainerCode:
 
         texts = self._snapshot.files.texts
         return self.remembered(("fields", name), lambda: dataclass_fields(texts, name))
+
+    def takes_away(self, key: tuple[str, ...], program: str) -> bool:
+        """Whether its package, or a file beside a program, takes a key out of the configuration.
+
+        Args:
+            key: its parts.
+            program: the module or file that is started; recipes beside it are other programs'.
+        """
+        from tuner.trainers.verl.trainer_code.taken_keys import is_taken, taken_keys  # few launches ask
+
+        own = program.removesuffix(".py").replace("/", ".").rpartition(".")[0].replace(".", "/")
+        places = (f"{self.root.name}/", *((f"{own}/",) if own else ()))
+        texts = self._snapshot.files.texts
+        taken = self.remembered(
+            ("taken", own),
+            lambda: taken_keys(text for name, text in texts.items() if name.startswith(places)),
+        )
+        return is_taken(key, taken)
 
     def remembered(self, question: tuple[str, ...], find: Callable[[], A]) -> A:
         """The answer to a question that the files alone decide, found once for one state of them."""
@@ -280,12 +302,13 @@ class TrainerCode:
         from tuner.trainers.verl.trainer_code.sure_run import SureRun, sure_run  # where a copy is started
 
         file = program if program.endswith(".py") else f"{program.replace('.', '/')}.py"
-        inside = re.search(rf"(?:^|/)({re.escape(self.root.name)}/.*)", file)
+        inside = re.search(rf"(?:^|/)({_NAME}/.*)", file)
         return SureRun() if inside is None else sure_run(inside[1], self.text, value_of)
 
     def text(self, path: str) -> str | None:
         """The text of one file by its path below the base; None where it has no such file."""
-        name = str(self.root.parent / path)
+        own, below = self.root.name, path.removeprefix(f"{_NAME}/")
+        name = str(self.root / below if below != path and own != _NAME else self.root.parent / path)
         if name not in self._snapshot.states:
             return None
         return read_bytes(Path(name), most=_MOST_OF_FILE).decode("utf-8", errors="replace")

@@ -7,6 +7,7 @@ What a script exports, puts in front of the program or hands to ``ray job submit
 * ``CUDA_LAUNCH_BLOCKING=1``;
 * ``NCCL_P2P_DISABLE=1`` on GPUs that NVLink or its like connects, and ``NCCL_SHM_DISABLE=1`` beside it;
 * ``VLLM_ATTENTION_BACKEND=XFORMERS`` and ``VLLM_USE_V1=0`` under vLLM 0.8.0 to 0.11.0;
+* ``VLLM_ATTENTION_BACKEND=XFORMERS`` under vLLM 0.11, unless it runs without CUDA graphs;
 * ``PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True`` with a vLLM from 0.8.0 to 0.20 that sleeps.
 
 Nothing is to be pasted: the line of the script goes.
@@ -18,6 +19,7 @@ Without the P2P transport NCCL copies between the GPUs of a node through host me
 The seconds of an answer do not count either.
 vLLM's newer core has no backend for xFormers before 0.10.1, which calls it ``XFORMERS_VLLM_V1``: by the old name the older core runs; verl's documentation reports 1.5 times its speed for the newer one, and has the variable removed.
 The servers of ``rollout.mode=async`` raise ``ValueError`` for the older core, and 0.11.0 has none.
+In 0.11 it is a backend of the newer core that supports no CUDA graph: where others replay a whole decoding step from one, which is the default since then, steps fall apart into a graph for each layer with attention launched between them, some tens of microseconds of Python for each launch.
 Sleep mode allocates in a pool that asserts that segments do not expand.
 
 When it does not apply
@@ -32,6 +34,7 @@ Sources
 -------
 CUDA C++ Programming Guide, asynchronous concurrent execution; NVIDIA NCCL documentation, environment variables.
 vLLM 0.8.5 ``engine/arg_utils.py:1444-1460, 1649-1652``, ``v1/engine/async_llm.py:142``; 0.10.2 ``engine/arg_utils.py:1520``; 0.11.0 ``v1/engine/llm_engine.py:59``.
+vLLM 0.10.2 and 0.11.0 ``v1/attention/backends/xformers.py`` (``XFormersAttentionMetadataBuilder``: no ``cudagraph_support``, ``q_seqlens.tolist()``); 0.12.0 ``v1/attention/backends/utils.py:278`` (``AttentionCGSupport.NEVER``); release notes of 0.11.0 (``FULL_AND_PIECEWISE`` as the default).
 vLLM 0.8.5 and 0.20.0 ``device_allocator/cumem.py`` (``CuMemAllocator.__init__``), 0.21.0 (``use_memory_pool``).
 verl documentation, ``docs/README_vllm0.7.md`` and ``docs/README_vllm0.8.md``; verl 0.6.0 ``trainer/main_ppo.py:61-66``.
 """
@@ -177,8 +180,10 @@ def _of_older_core(
     """The verdict on what has vLLM run its older core, or refuse to where it may not or cannot."""
     engine_version = workload.generator.engine_version
     by_backend = variable.name == "VLLM_ATTENTION_BACKEND"
-    if at_least(engine_version, "0.11.1") or (by_backend and at_least(engine_version, "0.11.0")):
-        return None  # which ignore the one, and have a backend in the newer core for the other
+    if by_backend and at_least(engine_version, "0.11.0"):
+        return _of_pieces(workload)  # a backend in the newer core
+    if at_least(engine_version, "0.11.1"):
+        return None  # which ignores it
     asked = variables.get("VLLM_USE_V1")
     newer_asked = by_backend and asked is not None and asked.value == "1"
     if newer_asked or at_least(engine_version, "0.11.0") or settings.get(f"{ROLLOUT}.mode") == "async":
@@ -189,3 +194,17 @@ def _of_older_core(
         "for the newer one"
     )
     return Severity.WARNING, text.format(engine_version=engine_version)
+
+
+def _of_pieces(workload: Workload) -> _Verdict:
+    """The verdict on xFormers in the newer core, of which no graph of a whole step is captured."""
+    rollout = workload.generator
+    if not rollout.cuda_graphs or at_least(rollout.engine_version, "0.12.0"):
+        return None
+    text = _(
+        "vLLM {engine_version} captures no whole decoding step with xFormers: in each step the attention of "
+        "{layers} layers is launched from Python, and the host waits for the lengths of all sequences, which "
+        "the seconds do not count"
+    )
+    layers = workload.model.layers
+    return Severity.WARNING, text.format(engine_version=rollout.engine_version, layers=layers)

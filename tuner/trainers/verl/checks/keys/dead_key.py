@@ -9,6 +9,7 @@ Why it matters
 --------------
 A dead key gives no error and no warning.
 The run goes on with the release's own behaviour, and a change that was meant to save memory or to bound a gradient has no effect.
+A norm of gradients that was to be half or twice as large, or further from the one that is taken, makes another training of it, which the message says.
 Most of them died when the workers were replaced by the model engine in 0.8.0: the schema kept them, the readers were deleted.
 
 When it does not apply
@@ -64,6 +65,8 @@ RULE = Rule(
 
 _SECTIONS_OF_FSDP = re.compile(r"\.fsdp(_config)?\.")
 _SEQUENCES, _LENGTH = f"{ROLLOUT}.max_num_seqs", f"{ROLLOUT}.max_model_len"
+_CLIPS = ("grad_clip", "clip_grad")  # ends of keys that bound the norm of a gradient
+_FAR = 2  # times as much, or a part of it, is another training
 _SWITCH = "trainer.use_legacy_worker_impl"
 _ENGINE = Releases(since=ENGINE_PREVIEW)
 _ENGINE_FOLDER = "workers/engine"
@@ -268,8 +271,16 @@ def _finding(dead: Dead, settings: Settings, workload: Workload) -> Iterator[Fin
         message = text.format(key=dead.key, value=value, release=workload.release)
         yield report(RULE, settings, message, keys=[dead.key], severity=_severity(dead, settings, workload))
     elif settings.get(live) != value:
-        message = _("{key}={value} does nothing: {release} reads {live} instead").format(
-            key=dead.key, value=value, release=workload.release, live=live
+        text = (
+            _(
+                "{key}={value} does nothing: {release} reads {live} instead and clips gradients at {taken}, "
+                "so that it trains otherwise than asked"
+            )
+            if _clips_otherwise(dead, value, settings.get(live))
+            else _("{key}={value} does nothing: {release} reads {live} instead")
+        )
+        message = text.format(
+            key=dead.key, value=value, release=workload.release, live=live, taken=settings.get(live)
         )
         yield report(
             RULE,
@@ -278,6 +289,15 @@ def _finding(dead: Dead, settings: Settings, workload: Workload) -> Iterator[Fin
             keys=[dead.key, live],
             overrides=[assign(settings, live, value)],
         )
+
+
+def _clips_otherwise(dead: Dead, asked: object, taken: object) -> bool:
+    """Whether gradients are clipped at twice what is asked for, or at half of it, or even further from it."""
+    if not dead.key.endswith(_CLIPS):
+        return False
+    asked_norm, taken_norm = (norm if isinstance(norm, int | float) else 0.0 for norm in (asked, taken))
+    least, most = sorted((asked_norm, taken_norm))
+    return most > 0 and least * _FAR <= most
 
 
 def _live(dead: Dead, settings: Settings) -> str | None:

@@ -13,7 +13,7 @@ verl has two registries of reward managers, and from 0.7.0 on rewards are comput
 When it does not apply
 ----------------------
 A manager that is loaded from a file, with ``source`` or ``reward_loop_source`` set to ``importlib``.
-Names that neither registry has may be added by code of one's own, so that they are a warning.
+Names that neither registry has may be added by code of one's own, so that they are a warning where they are like a known one, and no more than advice where they are not.
 0.7.0 without the reward loop, ``reward_model.use_reward_loop=False``, and releases before it.
 
 Sources
@@ -30,7 +30,7 @@ from tuner.inputs.settings import Settings
 from tuner.language import N_, _
 from tuner.trainers.verl.checks.guards import CodeGuard
 from tuner.trainers.verl.checks.releases import Releases
-from tuner.trainers.verl.checks.report import assign, report
+from tuner.trainers.verl.checks.report import assign, of_own_word, report
 from tuner.trainers.verl.checks.settings import ROLLOUT
 from tuner.workload import Workload
 
@@ -79,7 +79,7 @@ def check_of_copy(
         return
     known = code.registered(_DECORATOR, file="reward_loop")
     if known and name not in code.registered(_DECORATOR, outside=_OLDER_REGISTRY):
-        yield _finding(name, known, settings, workload, version)
+        yield _finding(name, known, settings, workload, version, of_copy=True)
 
 
 def _named_manager(settings: Settings, version: str) -> str | None:
@@ -101,7 +101,13 @@ def _key(settings: Settings, version: str) -> str:
 
 
 def _finding(
-    name: str, known: tuple[str, ...], settings: Settings, workload: Workload, version: str
+    name: str,
+    known: tuple[str, ...],
+    settings: Settings,
+    workload: Workload,
+    version: str,
+    *,
+    of_copy: bool = False,
 ) -> Finding:
     key = _key(settings, version)
     older = name in _OLDER
@@ -114,5 +120,5 @@ def _finding(
         ),
         keys=[key],
         overrides=[assign(settings, key, "naive")] if older and "naive" in known else [],
-        severity=None if older else Severity.WARNING,
+        severity=None if older else of_own_word(name, known, in_copy=of_copy),
     )

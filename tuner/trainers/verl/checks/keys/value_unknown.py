@@ -11,7 +11,7 @@ verl raises an error, in most cases before the first step.
 
 When it does not apply
 ----------------------
-Estimators of advantages and policy losses can be added by code of one's own from 0.6 on, so that an unknown name is a warning there.
+Estimators of advantages and policy losses can be added by code of one's own from 0.6 on, so that an unknown name is a warning there where it is like a known one, and no more than advice where it is not.
 Keys that the job does not read, such as the KL estimate without a KL loss.
 A launch in a copy of verl is held against the estimators and losses in the code of that copy.
 
@@ -32,7 +32,7 @@ from tuner.inputs.settings import Settings
 from tuner.language import N_, _
 from tuner.trainers.verl.checks.guards import CodeGuard
 from tuner.trainers.verl.checks.releases import Releases
-from tuner.trainers.verl.checks.report import assign, report
+from tuner.trainers.verl.checks.report import assign, of_own_word, report
 from tuner.trainers.verl.checks.settings import ACTOR, CRITIC, REFERENCE, shards_with_fsdp
 from tuner.workload import Workload
 
@@ -184,7 +184,7 @@ def check_of_copy(
         if value not in row.words or not code.has_literal(value):
             words = _words_of(row.key, code) or row.words
             if value not in words:
-                yield _finding(row, value, words, settings, workload, version)
+                yield _finding(row, value, words, settings, workload, version, of_copy=True)
 
 
 def _words_of(key: str, code: "TrainerCode") -> tuple[str, ...]:
@@ -213,7 +213,14 @@ def _read(settings: Settings, workload: Workload, version: str) -> Iterator[tupl
 
 
 def _finding(
-    row: Words, value: str, words: tuple[str, ...], settings: Settings, workload: Workload, version: str
+    row: Words,
+    value: str,
+    words: tuple[str, ...],
+    settings: Settings,
+    workload: Workload,
+    version: str,
+    *,
+    of_copy: bool = False,
 ) -> Finding:
     closest = get_close_matches(value.lower(), words, n=1)
     own = row.extensible is not None and version in row.extensible
@@ -226,5 +233,5 @@ def _finding(
         ),
         keys=[row.key],
         overrides=[assign(settings, row.key, closest[0])] if closest else [],
-        severity=Severity.WARNING if own else None,
+        severity=of_own_word(value, words, in_copy=of_copy) if own else None,
     )

@@ -1,0 +1,94 @@
+"""The release of a launch whose script or README checks verl out at a tag or a commit."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.runner import run
+from tuner.trainers.verl.commits import place_of_commit, place_of_day
+from tuner.trainers.verl.releases import BUNDLED
+
+pytestmark = pytest.mark.sampled(3)
+
+SIZES = "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=8"
+LAUNCH = f"""python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo data.train_batch_size=256 \\
+    {SIZES} \\
+    actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=8 trainer.n_gpus_per_node=8 \\
+    actor_rollout_ref.model.path=Qwen/Qwen2.5-7B-Instruct actor_rollout_ref.rollout.name=vllm"""
+URL = "https://github.com/volcengine/verl"
+BETWEEN = "4de3ecf06a"  # the first commit behind 0.5.0
+
+
+def advice(folder: Path, readme: str, *, script: str = "", more: str = "", name: str = "README.md") -> Any:
+    (folder / ".git").mkdir(exist_ok=True)
+    (folder / name).write_text(readme)
+    (folder / "run.sh").write_text(f"{script}\n{LAUNCH} {more}")
+    return json.loads(run("advise", str(folder / "run.sh"), "--gpu", "h100-sxm", "-f", "json").out)
+
+
+def premises(folder: Path, readme: str, *, script: str = "", name: str = "README.md") -> dict[str, Any]:
+    told: dict[str, Any] = advice(folder, readme, script=script, name=name)["premises"]
+    return told
+
+
+@pytest.mark.parametrize(
+    ("text", "release"),
+    [
+        (f"pip install git+{URL}.git@v0.5.0", "0.5.0"),
+        (f'pip install "verl[vllm] @ git+{URL}@v0.6.1"', "0.6.1"),
+        (f"git clone {URL}.git\ncd verl\ngit checkout v0.4.1\npip install -e .", "0.4.1"),
+        (f"git clone -b v0.5.0 --depth 1 {URL}", "0.5.0"),
+        (f"git clone {URL} && cd verl && git checkout tags/v0.6.0 && cd ..", "0.6.0"),
+        (f"git clone {URL}\ncd verl && git reset --hard 8fdc4d3", "0.5.0"),  # the commit of its tag
+        (
+            f"git clone {URL}\ngit clone https://github.com/you/house\ncd house\ngit checkout v0.4.1",
+            BUNDLED[-1],
+        ),
+        (f"git clone {URL}\ncd verl\ngit checkout main", BUNDLED[-1]),
+    ],
+)
+def test_a_tag_that_is_checked_out_tells_the_release(tmp_path: Path, text: str, release: str) -> None:
+    told = premises(tmp_path, f"```bash\n{text}\n```\n")
+    assert told["release"] == release
+    assert (told["release_likely"] == []) is (release != BUNDLED[-1])
+    assert premises(tmp_path, "", script=f"# {text}".replace("\n", "\n# "))["release"] == release
+
+
+def test_a_requirement_from_the_repository_tells_the_release(tmp_path: Path) -> None:
+    assert premises(tmp_path, f"verl @ git+{URL}@v0.5.0\n", name="requirements.txt")["release"] == "0.5.0"
+
+
+@pytest.mark.parametrize("word", ["git reset --hard", "git checkout"])
+def test_a_commit_between_releases_is_a_guess_among_both(tmp_path: Path, word: str) -> None:
+    readme = f"```\ngit clone {URL}\ncd verl\n{word} {BETWEEN}\n```\n"
+    answer = advice(tmp_path, readme, more="trainer.of_that_commit=1")
+    told = answer["premises"]
+    assert told["release_likely"] == ["0.5.0", "0.6.0"] and told["release"] == "0.5.0"
+    said = f"README.md asks for the commit {BETWEEN} of verl, which lies between 0.5.0 and 0.6.0"
+    assert any(remark["text"].endswith(said) for remark in told["script_remarks"])
+    assert [one["refuses"] for one in answer["findings"] if one["code"] == "CFG001"] == [False]
+    gone = advice(
+        tmp_path, readme, more="actor_rollout_ref.rollout.calculate_log_probs=True algorithm.rollout_is=True"
+    )
+    assert gone["premises"]["release"] == "0.6.0"  # which has the key
+
+
+def test_a_commit_that_nobody_knows_is_no_release(tmp_path: Path) -> None:
+    readme = f"```\npip install git+{URL}@{{commit}}\n```\n"
+    answer = advice(tmp_path, readme.format(commit="0123456789abcdef"), more="trainer.of_that_commit=1")
+    assert answer["premises"]["release_likely"] == list(BUNDLED)
+    assert answer["verdict"] != "will_not_start"
+    dated = "```\ncd verl\ngit checkout 0123456789abcdef  # 2025-09-01\n```\n"
+    assert premises(tmp_path, dated)["release_likely"] == ["0.5.0", "0.6.0"]
+
+
+def test_places_of_commits_and_days() -> None:
+    assert place_of_commit("0123456789") is None and place_of_commit("4de3e") is None
+    first = place_of_commit("30911f13")
+    assert first is not None and (first.before, first.plausible) == ("", ("0.3.0.post1",))
+    tagged = place_of_commit("ddd86f527a5d2d3b8a0b5a1b1a2c1f3e4d5c6b7a")
+    assert tagged is not None and tagged.is_release and tagged.nearest == "0.6.0"
+    assert place_of_day("2025-06-10").plausible == ("0.4.0", "0.4.1")
+    assert place_of_day("2030-01-01").plausible == (BUNDLED[-1],)

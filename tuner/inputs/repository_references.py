@@ -1,0 +1,72 @@
+"""The sources that a text says to check out or to install from a repository, with their version or commit.
+
+``pip install git+https://host/owner/name@v1.2``; ``git clone https://host/owner/name``, then ``cd name`` and
+``git checkout v1.2`` or ``git reset --hard COMMIT``.
+"""
+
+import re
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+_REF = r"(?:tags/|origin/)?([\w.+-]{1,64})"
+_NAME = r"([A-Za-z][\w.-]*?)(?:\.git)?"
+_INSTALLED = re.compile(rf"git\+(?:https?|ssh|git)://(?:[\w.-]+@)?[^\s\"'@]*/{_NAME}@{_REF}")
+_CLONED = re.compile(
+    rf"\bgit\s+clone\b(?P<words>[^\n;&|]*?)(?:https?://|git@)[^\s\"']*?/{_NAME}/?(?=[\s\"';&|)`]|$)"
+)
+_BRANCH = re.compile(rf"(?:^|\s)(?:-b|--branch)[ =]{_REF}")
+_ENTERED = re.compile(r"\b(?:cd|pushd)\s+[\"']?(?:[^\s\"';&|]*/)?([A-Za-z][\w.-]*)/?(?=[\s\"';&|)`]|$)")
+_TAKEN = re.compile(rf"\bgit\s+(?:checkout|reset|switch)\s+(?:-{{1,2}}(?!b\b)[\w-]+\s+)*{_REF}")
+_VERSION = re.compile(r"v?(\d+(?:\.\d+)+(?:[.-]?post\d+)?)")
+_COMMIT = re.compile(r"(?=[0-9a-f]*\d)[0-9a-f]{7,40}")
+_DAY = re.compile(r"\b(20\d\d-[01]\d-[0-3]\d)\b")
+_LINES = 8  # behind the command that enters a clone, in which it is brought to a commit
+
+
+class Reference(Struct, frozen=True, kw_only=True):
+    """A repository, and what it is brought to: a tag, a commit or a branch."""
+
+    name: str
+    ref: str
+    day: str  # that stands beside it; empty without one
+    end: int  # of its command in the text
+
+    @property
+    def version(self) -> str:
+        """That of a tag; empty of anything else."""
+        version = _VERSION.fullmatch(self.ref)
+        return "" if version is None else version[1]
+
+    @property
+    def commit(self) -> str:
+        """The commit; empty of anything else."""
+        return self.ref if not self.version and _COMMIT.fullmatch(self.ref) else ""
+
+
+def references(text: str) -> Iterator[Reference]:
+    """What a text has checked out, in its order.
+
+    Args:
+        text: of a script or of another file.
+    """
+    for match in _INSTALLED.finditer(text):
+        yield _at(match[1], match[2], match, text)
+    entered = sorted((*_CLONED.finditer(text), *_ENTERED.finditer(text)), key=lambda match: match.start())
+    for number, match in enumerate(entered):
+        cloned = match.re is _CLONED
+        name = match[2] if cloned else match[1]
+        end = entered[number + 1].start() if number + 1 < len(entered) else len(text)
+        behind = "\n".join(text[match.end() : end].split("\n")[:_LINES])
+        own = _BRANCH.search(match["words"] + " ") or _BRANCH.match(behind) if cloned else None
+        taken = _TAKEN.search(text, match.end(), match.end() + len(behind))
+        if taken is not None:
+            yield _at(name, taken[1], taken, text)
+        elif own is not None:
+            yield _at(name, own[1], match, text)
+
+
+def _at(name: str, ref: str, match: re.Match[str], text: str) -> Reference:
+    start = text.rfind("\n", 0, match.end()) + 1
+    day = _DAY.search(text, start, text.find("\n", match.end()) % (len(text) + 1))
+    return Reference(name=name, ref=ref, day="" if day is None else day[1], end=match.end())
