@@ -113,12 +113,6 @@ def test_the_defaults_leave_nothing_out(config: str, version: str) -> None:
             )
         ),
         ([f"{MODEL}.use_shm=True"], "0.5.0", "the copy of the model in shared memory", f"{MODEL}.use_shm"),
-        (
-            ["+data.gen_batch_size=384"],
-            "0.7.1",
-            "the batch size of generation",
-            "data.gen_batch_size",
-        ),
     ],
 )
 def test_a_part_is_named_with_the_setting_that_asks_for_it(

@@ -226,6 +226,7 @@ def _consultation(
         of_run=of_run,
         run=None if run is None else _run_comparison(run, advice, job),
         engine=_engine_comparison(job.given, advice),
+        reading=job.reading,
     )
 
 

@@ -38,6 +38,7 @@ _FILE_BELOW = re.compile(r"/[\w./-]*\.\w+")  # a folder
 _OF_A_SHELL = frozenset({"HOME", "PWD", "OLDPWD", "USER", "LOGNAME", "TMPDIR", "HOSTNAME"})  # always set
 _UNKNOWN = "unknown"  # stands in a text for a part of it that nobody knows
 _OF_A_NUMBER = re.compile(r"[\d._eE+-]*")
+_UNFILLED_PART = re.compile(r"(?<!\$)\{([A-Za-z_]\w*)\}")  # of a name or a path in a template
 
 
 def with_config(given: UserInput, folder: Path) -> UserInput:
@@ -307,12 +308,14 @@ def _repeated(text: str) -> str:
 
 
 def _argument_text(field: "Field") -> str:
-    """An argument with a word in place of what is not known in it."""
-    return taken_override(
-        "".join(
-            piece if isinstance(piece, str) else f"${piece.name or _UNKNOWN}" for piece in field.text.pieces
-        )
+    """An argument with a word in place of what is not known in it, such as what a template is filled with."""
+    text = "".join(
+        piece if isinstance(piece, str) else f"${piece.name or _UNKNOWN}" for piece in field.text.pieces
     )
+    key, equals, value = text.partition("=")
+    if "{" in value and not any(quote in value for quote in "'\""):
+        value = _UNFILLED_PART.sub(r"$\1", value)
+    return taken_override(f"{key}{equals}{value}")
 
 
 def _not_run(file: Path, script: "Script", launch: "Launch") -> Iterator[Remark]:

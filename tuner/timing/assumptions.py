@@ -466,12 +466,14 @@ FRESH_BYTES_PER_S = 2.5e9
 #: Bytes per second of a copy from memory to memory of the host by one thread. Between 5e9 and 12e9.
 HOST_COPY_BYTES_PER_S = 8e9
 
-#: Bytes per second that one thread of the host reads and writes, twice those of its copy. Between 10e9 and
-#: 24e9, as the copy's. A worker has one: Ray sets ``OMP_NUM_THREADS`` to the CPUs of an actor, 1 where it
-#: asks for none (``ray/_private/utils.py``, ``set_omp_num_threads_if_unset``), and ``torchrun`` to 1. One
-#: thread of torch 2.13 took 6.4 and 7.3 ns of its processor for each value of AdamW and clipping on two
-#: virtual machines: 16e9 and 14e9.
-HOST_THREAD_BYTES_PER_S = 16e9
+#: Bytes per second that one thread of the host reads and writes. A worker has one: Ray sets
+#: ``OMP_NUM_THREADS`` to the CPUs of an actor, 1 where it asks for none (``ray/_private/utils.py``,
+#: ``set_omp_num_threads_if_unset``), and ``torchrun`` to 1. Between 9e9 and 23e9, measured (``python -m
+#: measure.host_adamw``, ``docs/validation/data/host-adamw.json``): AdamW and clipping took 7.1 to 7.5 ns of
+#: a value on the hosts of two H200 and 8.5 to 11.1 ns in a virtual machine with other work, in tensors of
+#: 32 MiB and more, as shards are, whose copies are pages that nobody has touched; 4.4 to 6.8 ns in tensors
+#: of 2 MiB. A copy moves 10e9 to 13e9 there, and the fused kernel 15e9 to 23e9.
+HOST_THREAD_BYTES_PER_S = 14e9
 
 #: Decoder layers' checkpoints whose copies overlap with no computation: the last one of the
 #: forward pass and the first one of the backward pass have none beside them.
@@ -618,12 +620,14 @@ MEGATRON_EXPERT_TENSORS = 2
 #: up" of vLLM 0.10's ``executor_base.py``, in notes on GRPO of an 8B model with ms-swift, 2025-08-11).
 MAPPED_BYTES_PER_S = 400e9
 
-#: Bytes per second of freed blocks that a trainer's allocator gives back, one ``cudaFree`` after the other.
-#: One of them took 0.4 ms on an RTX 4090 and 1.1 ms on an A10 in the median (ingero, "Tracing
-#: torch.cuda.empty_cache()", and an investigation of a training). Between 50e9 (segments of 20 MiB, the
-#: allocator's own, at 0.4 ms) and 800e9 (of 1 GiB, measured on an H100 as above); this is between both, as of
-#: 130 MiB at 0.7 ms.
-GIVEN_BACK_BYTES_PER_S = 200e9
+#: Bytes per second of freed blocks that the trainers of one node give back, all of them together: each calls
+#: ``cudaFree`` for one after the other, and the driver serves one process at a time, whatever its card.
+#: Between 0.25e12 (segments of 20 MiB, the allocator's own) and 2.6e12 (of 1 GiB), measured with one, two,
+#: four and eight processes on two H200 (``docs/validation/data/segments-2xh200.json``); this is of 130 MiB,
+#: where 0.8e12 to 1.7e12 were. Of 1 GiB 0.8e12 were measured on an H100, by one process. One ``cudaFree``
+#: took 0.4 ms on an RTX 4090 and 1.1 ms on an A10 in the median (ingero, "Tracing torch.cuda.empty_cache()",
+#: and an investigation of a training).
+GIVEN_BACK_BYTES_PER_S = 1.2e12
 
 #: Share of the card, without what an engine keeps of it, that are freed blocks when an update has ended.
 #: Between 0.1 and 0.9: that hangs on activations and on the order in which they came and went, which seconds

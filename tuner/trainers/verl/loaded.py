@@ -73,7 +73,7 @@ class LoadedConfiguration(Struct, frozen=True, kw_only=True):
         return planned_steps(self.settings)
 
     def steps_over(self, rows: int) -> int | None:  # noqa: D102
-        return steps_over(self.settings, rows)
+        return steps_over(self.settings, self.version, rows)
 
     @property
     def validating(self) -> "Validating | None":  # noqa: D102

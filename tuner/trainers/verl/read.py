@@ -22,6 +22,7 @@ from tuner.trainers.verl.fields.batching import (
     read_batch,
     read_batching,
     talks,
+    trains_on_generated,
 )
 from tuner.trainers.verl.fields.context import ReleaseContext
 from tuner.trainers.verl.fields.engine import read_engine
@@ -262,7 +263,7 @@ def planned_steps(settings: Settings) -> int | None:
     return steps if steps > 0 else None  # -1 in recipes
 
 
-def steps_over(settings: Settings, rows: int) -> int | None:
+def steps_over(settings: Settings, version: str, rows: int) -> int | None:
     """Steps of all epochs over so many rows, of which the last ones that fill no batch are dropped.
 
     None of another project's trainer, which may go through its data otherwise, and where prompts stream in.
@@ -272,6 +273,9 @@ def steps_over(settings: Settings, rows: int) -> int | None:
     ``trainer/sft_trainer.py`` there.
     """
     batch = settings.integer("data.train_batch_size", default=0)
+    source = source_of(settings, version)
+    if not source.program.fine_tunes and trains_on_generated(source):
+        batch = source.integer("batch.generated_prompts", default=batch)
     epochs = settings.integer("trainer.total_epochs", default=0)
     if settings.program is not None or batch <= 0 or epochs <= 0:
         return None
