@@ -11,7 +11,6 @@ from msgspec import Struct
 from tuner.inputs.settings import BuiltModels, Settings
 from tuner.trainers.verl.liger_requirements import liger_refuses
 from tuner.trainers.verl.models_built import NONE_KNOWN, built_models
-from tuner.trainers.verl.packed_attention import libraries_without_blocks
 
 _MAIN, _WORKERS, _MANAGERS, _VLLM = "main_ppo", "fsdp_workers", "sharding_manager", "rollout/vllm_rollout"
 _SERVERS = ("vllm_rollout/vllm_async_server", "sglang_rollout/async_sglang_server")
@@ -45,7 +44,7 @@ _OF_FILTER = {
 }
 #: The meanings that a copy may have a key for where its release has none.
 _OWN_MEANINGS = (
-    *("rollout.max_model_tokens", "rollout.max_sequences", "kl_in_reward", "model.attention"),
+    *("rollout.max_model_tokens", "rollout.max_sequences", "kl_in_reward"),
     *(f"{role}.{name}" for role in ("model", "critic") for name in _OF_ADAPTERS),
     *_OF_FILTER,
 )
@@ -64,8 +63,6 @@ class CopyFacts(Struct, frozen=True, kw_only=True):
     reference_by_weight: bool = False  # a reference is made only where ``kl_ctrl.kl_coef`` is above zero
     built: BuiltModels = NONE_KNOWN  # the models that its program makes or not, where that is sure
     stores_actor_low: bool = False  # the actor's weights are bfloat16 where ``model_dtype`` is not set
-    asks_attention: bool = False  # the actor's is ``model.attn_implementation``, which no release reads
-    older_masks: bool = False  # its transformers takes a packed row for one sequence, without FlashAttention
     kl_in_reward: bool = False  # it reads ``algorithm.use_kl_in_reward``, as 0.4 does
     keeps_model_length: bool = False  # its servers take ``rollout.max_model_len``, which 0.7.0's overwrite
     adapts_actor: bool = False  # its workers put low-rank adapters into the actor, as releases do from 0.4 on
@@ -98,8 +95,6 @@ class CopyFacts(Struct, frozen=True, kw_only=True):
             return "actor_rollout_ref.rollout.max_model_len"
         if meaning == "rollout.max_sequences" and self.limits_sequences:
             return "actor_rollout_ref.rollout.max_num_seqs"
-        if meaning == "model.attention" and self.asks_attention:
-            return "actor_rollout_ref.model.attn_implementation"
         if meaning == "kl_in_reward" and self.kl_in_reward:
             return "algorithm.use_kl_in_reward"
         if meaning in _OF_FILTER and self.filters_groups:
@@ -117,9 +112,8 @@ def copy_facts(settings: Settings) -> CopyFacts:
     """The facts of the copy that a launch would run."""
     has = settings.has_statement
     refuses = liger_refuses(settings.newest_required)
-    older_masks = any(libraries_without_blocks(settings.newest_required))
     if has is None:
-        return CopyFacts(liger_refuses=refuses, older_masks=older_masks)
+        return CopyFacts(liger_refuses=True) if refuses else OF_RELEASE
     from tuner.trainers.verl.packed_models import packed_models  # where there is a copy
 
     return CopyFacts(
@@ -133,9 +127,6 @@ def copy_facts(settings: Settings) -> CopyFacts:
         # verl 0.4.1 ``workers/fsdp_workers.py:214``: no default there, and float32 for an actor
         stores_actor_low=has("ActorRolloutRefWorker get fsdp_config model_dtype bfloat16", _WORKERS)
         or has("ActorRolloutRefWorker get fsdp_config model_dtype bf16", _WORKERS),
-        # a statement of its own: what loads the model names a fixed one beside other keys of the section
-        asks_attention=has("attn_implementation config model get", _WORKERS, "from_pretrained"),
-        older_masks=older_masks,
         kl_in_reward=has("RefPolicy use_kl_in_reward", _MAIN),
         keeps_model_length=any(_keeps_length(has, file) for file in _SERVERS),
         # verl 0.4.0 ``workers/fsdp_workers.py:256-261, 833-838``; no worker of 0.3.0.post1 makes adapters

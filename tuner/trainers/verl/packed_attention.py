@@ -51,7 +51,7 @@ def row_attention(settings: Settings, version: str, section: str) -> RowAttentio
         version: the release.
         section: of the model, such as ``actor_rollout_ref.model``.
     """
-    asked = _named_attention(settings, version, section)
+    asked = named_attention(settings, version, section)
     if asked is None or asked[0] not in OTHER:
         return None
     newest = settings.newest_required
@@ -90,7 +90,7 @@ def brings_blocks(vllm: str) -> bool:
     return bool(vllm) and at_least(vllm, "0.10.0")
 
 
-def _named_attention(settings: Settings, version: str, section: str) -> tuple[str, str] | None:
+def named_attention(settings: Settings, version: str, section: str) -> tuple[str, str] | None:
     """The attention that a model is loaded with, and the key that says so; None where no one says another."""
     has = settings.has_statement
     own, overridden = f"{section}.{_NAME}", f"{section}.override_config.{_NAME}"

@@ -21,14 +21,8 @@ from tuner.trainers.fields import (
 )
 from tuner.trainers.verl.batch_fields import TOKEN_BYTES
 from tuner.trainers.verl.fields.adapters import casts_adapters, fsdp_lora, lora_rank
-from tuner.trainers.verl.fields.attention import attention_of
-from tuner.trainers.verl.fields.role import (
-    BACKEND,
-    EngineContext,
-    bucket_tokens,
-    names_attention,
-    switches_of,
-)
+from tuner.trainers.verl.fields.attention import attention_of, mixes_sequences, section_of
+from tuner.trainers.verl.fields.role import BACKEND, EngineContext, bucket_tokens, switches_of
 from tuner.trainers.verl.programs import Program
 from tuner.trainers.verl.source import ROLES, ReleaseSettings, Role
 from tuner.workload import (
@@ -122,19 +116,10 @@ def _packable(context: EngineContext, parallel: Parallelism) -> bool:
         return parallel.ulysses > 1
     if listed is not None and context.model.architecture not in listed:
         return False
-    section = "critic.model" if context.role == "critic" else "actor_rollout_ref.model"
-    if names_attention(source.settings, section) and _mixes_sequences(source, section):
+    if mixes_sequences(source, section_of(context)):
         return False
     pads = source.flag("actor.shared_prefixes") or source.copy.built.pads_actor
     return context.role == "critic" or not pads
-
-
-def _mixes_sequences(source: ReleaseSettings, section: str) -> bool:
-    """Whether packed sequences of a model would attend to each other, as far as anything says so."""
-    from tuner.trainers.verl.packed_attention import row_attention  # few launches name an attention
-
-    rows = row_attention(source.settings, source.version, section)
-    return rows is not None and (rows.is_sure or rows.of_copy)
 
 
 def liger_keeps_forward(source: ReleaseSettings, architecture: str) -> bool:
