@@ -1,0 +1,202 @@
+"""Goes step by step through a space that is too large to be looked at as a whole.
+
+From each start an axis after the other takes its best value, until no single change makes the job better;
+then changes are tried in pairs, where one is faster and the other one makes room for it. What that comes to
+is asked of the trainer; what it refuses is left out, and the way is gone again.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
+
+from msgspec import Struct
+
+from tuner.plan.judge import Candidate, Judge, least_seconds
+from tuner.plan.legality import Legality
+from tuner.plan.space import Choice, Space
+from tuner.rules.case import CaseFigures
+
+_ROUNDS = 4
+_LAYOUTS = 6  # beside those of the starts, whose settings are improved step by step
+_ASKED = 40  # refusals of one way, after which it is given up
+
+Merit = tuple[tuple[int, ...], float]
+"""The memory that a setting lacks, then its seconds."""
+
+_LAST: Merit = ((1 << 62,), 0.0)
+
+
+class _Look(Struct, frozen=True, kw_only=True):
+    """What is known of a choice: seconds are the least that it takes where that was enough to know."""
+
+    merit: Merit
+    peaks: tuple[int, ...]
+    exact: bool
+
+
+class Steps:
+    """One walk over one space.
+
+    Args:
+        space: to be searched.
+        judge: of the card.
+        legality: of the job's trainer.
+        failed: called with the constraint that a setting fails first.
+        taken: called with each setting that the trainer takes and that fits.
+        looked: called before each setting that is looked at.
+    """
+
+    def __init__(
+        self,
+        space: Space,
+        judge: Judge,
+        legality: Legality,
+        *,
+        failed: Callable[[str], None],
+        taken: Callable[[Candidate], None],
+        looked: Callable[[], None],
+    ) -> None:
+        self._space = space
+        self._judge = judge
+        self._legality = legality
+        self._failed = failed
+        self._taken = taken
+        self._looked = looked
+        self._looks: dict[Choice, _Look] = {}
+
+    @property
+    def nearest(self) -> Choice | None:
+        """The choice that is the best of all, or that lacks least."""
+        return min(self._looks, key=lambda choice: self._looks[choice].merit, default=None)
+
+    def go(self, starts: Sequence[Choice]) -> None:
+        """Go from the starts, then from the best of what they came to in the layouts that promise most."""
+        reached = [self._reached(start, layouts=True) for start in dict.fromkeys(starts)]
+        known = [choice for choice in reached if choice is not None]
+        if not known:
+            return
+        first = self._paired(min(known, key=self._merit))
+        seen = {self._space.layout(first)}
+        for start in sorted(self._in_layouts(first), key=self._merit):
+            layout = self._space.layout(start)
+            if layout not in seen:
+                seen.add(layout)
+                self._reached(start, layouts=False)
+            if len(seen) > _LAYOUTS:
+                break
+
+    def _in_layouts(self, choice: Choice) -> Iterator[Choice]:
+        """A choice in every layout that there is."""
+        ranges = (
+            range(len(one.options)) if one.layout else (number,)
+            for one, number in zip(self._space.axes, choice, strict=True)
+        )
+        return product(*ranges)
+
+    def _reached(self, start: Choice, *, layouts: bool) -> Choice | None:
+        """What the way from a start comes to that the trainer takes; None where it takes nothing on it."""
+        for _number in range(_ASKED):
+            choice = self._descended(start, layouts=layouts)
+            if self._merit(choice) >= _LAST:
+                return None
+            setting = self._legality.setting(choice)
+            if setting is not None:
+                return self._as_read(setting)
+            self._failed("refused")
+        return None
+
+    def _as_read(self, setting: Candidate) -> Choice:
+        """The choice with what the trainer reads from it, which may be another job than was meant."""
+        workload, figures, choice = setting.workload, setting.figures, setting.choice
+        shortage = self._judge.shortage(workload, figures)
+        peaks = tuple(phase.peak_bytes for phase in figures.memory.all_phases)
+        self._looks[choice] = _Look(merit=(shortage, setting.seconds), peaks=peaks, exact=True)
+        if not any(shortage):
+            self._taken(setting)
+        return choice
+
+    def _descended(self, choice: Choice, *, layouts: bool) -> Choice:
+        """The choice that no single change makes better, in the same layout if that is held."""
+        for _round in range(_ROUNDS):
+            before = choice
+            for place, one in enumerate(self._space.axes):
+                if layouts or not one.layout:
+                    for number in range(len(one.options)):
+                        other = (*choice[:place], number, *choice[place + 1 :])
+                        if self._is_better(other, choice):
+                            choice = other
+            if choice == before:
+                break
+        return choice
+
+    def _paired(self, choice: Choice) -> Choice:
+        """The choice that no pair of changes makes better, of which one makes room for the other."""
+        for _round in range(_ROUNDS):
+            better, single = choice, self._single_changes(choice)
+            for first in single[0]:
+                for second in single[1]:
+                    both = _together(choice, first, second)
+                    if both is not None and self._is_better(both, better):
+                        better = both
+            reached = None if better == choice else self._reached(better, layouts=True)
+            if reached is None or not self._is_better(reached, choice):
+                return choice
+            choice = reached
+        return choice
+
+    def _single_changes(self, choice: Choice) -> tuple[list[Choice], list[Choice]]:
+        """Single changes that are faster and do not fit, and those that fit and lower the peak of a phase."""
+        (_, seconds), own = self._merit(choice), self._look(choice, None)
+        faster: list[Choice] = []
+        roomier: list[Choice] = []
+        for place, one in enumerate(self._space.axes):
+            for number in range(len(one.options)):
+                other = (*choice[:place], number, *choice[place + 1 :])
+                look = self._look(other, None)
+                if other == choice or look.merit >= _LAST:
+                    continue
+                if not any(look.merit[0]):
+                    if any(after < before for after, before in zip(look.peaks, own.peaks, strict=False)):
+                        roomier.append(other)
+                elif CaseFigures(self._space.workload(other)).time.seconds < seconds:
+                    faster.append(other)
+        return faster, roomier
+
+    def _is_better(self, other: Choice, choice: Choice) -> bool:
+        own = self._merit(choice)
+        return self._look(other, own).merit < own
+
+    def _merit(self, choice: Choice) -> Merit:
+        return self._look(choice, None).merit
+
+    def _look(self, choice: Choice, against: Merit | None) -> _Look:
+        """What is known of a choice, its seconds at least as far as they decide against a merit."""
+        if self._legality.refusal(choice) is not None:
+            return _Look(merit=_LAST, peaks=(), exact=True)
+        look = self._looks.get(choice)
+        enough = look is not None and (look.exact or (against is not None and look.merit >= against))
+        if look is None or not enough:
+            if look is None:
+                self._looked()
+            look = self._looks[choice] = self._make(choice, against)
+        return look
+
+    def _make(self, choice: Choice, against: Merit | None) -> _Look:
+        workload = self._space.workload(choice)
+        figures = CaseFigures(workload)
+        shortage = self._judge.shortage(workload, figures)
+        peaks = tuple(phase.peak_bytes for phase in figures.memory.all_phases)
+        least = shortage, least_seconds(workload)
+        if any(shortage):
+            self._failed(self._judge.failing(workload, figures) or "")
+            return _Look(merit=least, peaks=peaks, exact=True)
+        if against is not None and least >= against:
+            return _Look(merit=least, peaks=peaks, exact=False)
+        return _Look(merit=(shortage, figures.time.seconds), peaks=peaks, exact=True)
+
+
+def _together(choice: Choice, first: Choice, second: Choice) -> Choice | None:
+    """Two changes of a choice as one; None where they change the same axis."""
+    changed = zip(choice, first, second, strict=True)
+    if any(one != own and other != own for own, one, other in changed):
+        return None
+    return tuple(one if one != own else other for own, one, other in zip(choice, first, second, strict=True))
