@@ -1,5 +1,7 @@
 """Judges settings: memory first, the phase that most others failed in before the rest, then seconds."""
 
+from collections.abc import Collection
+
 from msgspec import Struct
 
 from tuner.memory import PhaseEstimate
@@ -10,6 +12,7 @@ from tuner.workload import Phase, Workload
 
 START = "start"  # an engine would not start, or its cache holds no sequence
 HOST = "host"
+UNKNOWN = "unknown"
 DOUBT = "doubt"  # all peaks are within the card, and something else is not known
 
 
@@ -38,21 +41,49 @@ class Judge:
     def __init__(self, headroom: float) -> None:
         self._headroom = headroom
         self._hot: list[Phase] = list(Phase)  # the one that failed last comes first
+        self._in_passes: dict[Choice, str | None] = {}
 
-    def failing(self, workload: Workload, figures: CaseFigures) -> str | None:
-        """The first constraint that a setting fails, a phase by its name; None where it fits for certain."""
-        memory = figures.memory
-        for phase in self._hot:
-            estimate = memory.phase(phase)
-            if estimate is not None and self.missing_bytes(workload, estimate):
-                self._hot.remove(phase)
-                self._hot.insert(0, phase)
-                return phase.value
+    def failing(
+        self, workload: Workload, figures: CaseFigures, in_passes: Choice | None = None
+    ) -> str | None:
+        """The first constraint that a setting fails, a phase by its name; None where it fits for certain.
+
+        Args:
+            workload: the job with it.
+            figures: of the job.
+            in_passes: what decides how much its passes take, where other settings may share that.
+        """
+        memory, of_passes = figures.memory, {one.phase for one in workload.passes()}
+        failing = self._in_passes.get(in_passes, UNKNOWN) if in_passes is not None else UNKNOWN
+        if failing == UNKNOWN:
+            failing = self._failing_phase(workload, figures, of_passes)
+            if in_passes is not None:
+                self._in_passes[in_passes] = failing
+        if failing is None:
+            failing = self._failing_phase(workload, figures, set(Phase) - of_passes)
+        if failing is not None:
+            return failing
         if memory.problems:
             return HOST if memory.estimate.host_is_short else START
         if workload.rollout is not None and figures.rollout.concurrent_sequences <= 0:
             return START
         return None if memory.estimate.fits_for_certain() else DOUBT
+
+    def known_to_fail(self, in_passes: Choice) -> str | None:
+        """The pass that lacks memory in all settings that share their passes; None where none is known to."""
+        return self._in_passes.get(in_passes)
+
+    def _failing_phase(
+        self, workload: Workload, figures: CaseFigures, phases: Collection[Phase]
+    ) -> str | None:
+        """A phase of these that lacks memory, by its name; the one that failed last is asked first."""
+        for phase in self._hot:
+            estimate = figures.memory.phase(phase) if phase in phases else None
+            if estimate is not None and self.missing_bytes(workload, estimate):
+                self._hot.remove(phase)
+                self._hot.insert(0, phase)
+                return phase.value
+        return None
 
     def missing_bytes(self, workload: Workload, phase: PhaseEstimate) -> int:
         """Bytes that a phase lacks: of its peak below the limit, or of its upper end within the card."""

@@ -123,9 +123,12 @@ class SettingSearch:
         """The constraint that a setting fails; None where it is taken in, or of no interest."""
         if self._legality.refusal(choice) is not None:
             return REFUSED
+        in_passes = self._space.in_passes(choice)
+        if known := self._judge.known_to_fail(in_passes):
+            return known
         workload = self._space.workload(choice)
         figures = CaseFigures(workload)
-        failing = self._judge.failing(workload, figures)
+        failing = self._judge.failing(workload, figures, in_passes)
         if failing is not None:
             return failing
         setting = Candidate(choice=choice, workload=workload, figures=figures)

@@ -1,6 +1,7 @@
 """The space of a search: every axis with what the trainer makes of each of its values."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import cached_property
 from itertools import chain
 from math import prod
 
@@ -16,6 +17,9 @@ from tuner.plan.layout_axes import layout_axes
 from tuner.plan.pass_axes import pass_axes
 from tuner.plan.state_axes import state_axes
 from tuner.workload import Workload
+
+_FRACTION = {("rollout", "memory_fraction")}
+_SLEEP = {("rollout", "frees_memory"), ("rollout", "sleeps_with_cache")}
 
 Choice = tuple[int, ...]
 """The number of an option on every axis; 0 is what the job has."""
@@ -59,6 +63,24 @@ class Space(Struct, frozen=True, kw_only=True, dict=True):
         for one, number in zip(self.axes, choice, strict=True):
             together.update(one.options[number].changes)
         return merged(self.base, together)
+
+    @cached_property
+    def _cache_axes(self) -> frozenset[int]:
+        """The axes that decide the size of a KV cache alone, where it leaves the card in the passes."""
+        rollout = self.base.rollout
+        changed = {path for one in self.axes for option in one.options for path in option.changes}
+        if rollout is None or rollout.keeps_cache or changed & _SLEEP:
+            return frozenset()
+        return frozenset(
+            place
+            for place, one in enumerate(self.axes)
+            if all(set(option.changes) <= _FRACTION for option in one.options)
+        )
+
+    def in_passes(self, choice: Choice) -> Choice:
+        """The part of a choice that decides what the trainer's passes take of the card."""
+        cache = self._cache_axes
+        return tuple(0 if place in cache else number for place, number in enumerate(choice))
 
     def layout(self, choice: Choice) -> Choice:
         """The part of a choice by which plans are told apart."""
