@@ -1,6 +1,7 @@
 """``tuner plan``: the best settings, the fewest GPUs, prices and what is held."""
 
 import json
+import re
 from functools import cache
 from typing import Any
 
@@ -70,7 +71,7 @@ def test_settings_are_in_the_order_of_their_seconds_and_ties_share_a_rank() -> N
 
 
 def test_the_fewest_gpus_are_told() -> None:
-    answer = planned(model="qwen2.5-7b", gpu="8xh100-sxm")
+    answer = planned(model="qwen2.5-32b", gpu="8xh100-sxm")
     fitting = [row["plan"]["cluster"]["gpus"] for row in answer["capacity"] if row["plan"]["settings"]]
     looked_at = [row["plan"]["cluster"]["gpus"] for row in answer["capacity"]]
     assert looked_at == [1, 2, 4, 8]
@@ -120,7 +121,12 @@ def test_where_nothing_fits_it_is_said_what_lacks() -> None:
     result = run("plan", *given, "--", *JOB)
     assert result.code == 1, result.err
     assert "Nothing fits on 1 x h100-sxm on 1 node" in result.out
-    assert "The setting that comes nearest" in result.out
+    words = " ".join(result.out.split())
+    assert "In every setting that was looked at these lack memory, at least: " in words
+    assert "The setting that comes nearest: " in words
+    assert re.search(
+        r"It would fit for certain with: \d+ x h100-sxm \(\d+ s a step, [\d.]+ GPU-hours\)", words
+    )
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from itertools import product
 from tuner import rules
 from tuner.advise.reading import Reading
 from tuner.advise.refusals import started
+from tuner.advise.usual_host import may_lack_host
 from tuner.consultation.consult import job_of
 from tuner.consultation.premises import Premises
 from tuner.plan.legality import Legality
@@ -170,7 +171,7 @@ def priced(job: SmallJob) -> tuple[Priced, ...]:
         case = _read(job, choice)
         if case is None or case.short() is not None or not case.estimate.fits_for_certain():
             continue
-        if starts(case.workload):
+        if starts(case.workload) and not may_lack_host(case.estimate, case.workload.cluster.gpus_per_node):
             peak = case.estimate.worst.peak_bytes
             settings.append(Priced(choice=choice, seconds=case.time.seconds, peak_bytes=peak))
     return tuple(settings)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import product
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -11,7 +12,7 @@ from tuner.consultation.consult import job_of, steps_of
 from tuner.consultation.job import JobReading
 from tuner.consultation.premises import Premises
 from tuner.errors import InputError, TunerError
-from tuner.gpus import counted, find_gpu
+from tuner.gpus import counted, find_gpu, gpu_names
 from tuner.hardware import Cluster
 from tuner.language import _
 from tuner.override_text import override_key
@@ -19,7 +20,10 @@ from tuner.plan.answer import ClusterPlan
 from tuner.plan.capacity import CapacityRow, capacity, fewest
 from tuner.plan.layout_axes import undivided
 from tuner.plan.planning import PlanRequest, plan
+from tuner.plan.reasons import Relaxation, relaxations
 from tuner.plan.search import SearchProgress
+
+_DOUBLINGS = 4  # of the nodes, where a job fits on none that were asked about
 
 Watch = Callable[[Cluster, SearchProgress], None]
 
@@ -39,6 +43,8 @@ class PlanAnswer(Struct, frozen=True, kw_only=True):
     premises: Premises
     plan: ClusterPlan
     rows: tuple[CapacityRow, ...]
+    relaxations: tuple[Relaxation, ...]  # with which the setting that comes nearest would fit
+    more: ClusterPlan | None  # on more GPUs than were asked about, where it fits on none of these
     steps: int | None  # of the whole job, where something says it
     prices: Mapping[str, float]  # of a GPU-hour, by the card's name
     held: tuple[str, ...]
@@ -80,12 +86,15 @@ def plan_answer(
     wanted = PlanRequest(headroom=premises.headroom, held=frozenset(override_key(text) for text in held))
     best = _planned(job, wanted, watch, before)
     asked = _Question(source=source, words=words, premises=premises, wanted=wanted, watch=watch)
-    plans = [best, *_other_plans(asked, clusters, job)]
+    plans = [best, *(() if best.stopped else _other_plans(asked, clusters, job))]
+    fits = any(row.settings for row in plans) or best.stopped
     return PlanAnswer(
         job=job,
         premises=main,
         plan=best,
         rows=capacity(plans),
+        relaxations=_relaxations(best, premises.headroom),
+        more=None if fits else _on_more(asked, clusters, job),
         steps=steps_of(job.loaded, premises.data_rows),
         prices=priced,
         held=tuple(held),
@@ -169,7 +178,10 @@ def _other_plans(asked: _Question, clusters: Clusters, job: JobReading) -> Itera
             cluster = replace(own, gpu=choose_card(premises).gpu, gpus_per_node=per_node, nodes=nodes)
             if _identity(cluster) not in seen:
                 seen.add(_identity(cluster))
-                yield _on(asked, premises, cluster, job)
+                planned = _on(asked, premises, cluster, job)
+                yield planned
+                if planned.stopped:
+                    return
 
 
 def _on(asked: _Question, premises: Premises, cluster: Cluster, job: JobReading) -> ClusterPlan:
@@ -197,6 +209,32 @@ def _undivided(job: JobReading) -> tuple[str, ...]:
         return ()
 
 
+def _on_more(asked: _Question, clusters: Clusters, job: JobReading) -> ClusterPlan | None:
+    """The plan on the next larger number of GPUs that the job fits on: a whole node, then more and more."""
+    own = job.reading.workload.cluster
+    whole = own.gpu.per_node or own.gpus_per_node
+    sizes = [(gpus, 1) for gpus in _fewer(whole) if gpus > own.gpus_per_node and own.nodes == 1]
+    of_node = max(own.gpus_per_node, whole if own.nodes == 1 else 0)
+    sizes += [(of_node, own.nodes << place) for place in range(1, _DOUBLINGS + 1)]
+    for per_node, nodes in sizes:
+        premises = _premises_of(asked.premises, _uncounted(clusters.cards[0]), per_node, nodes)
+        cluster = replace(own, gpus_per_node=per_node, nodes=nodes)
+        larger = _on(asked, premises, cluster, job)
+        if larger.settings:
+            return larger
+        if larger.stopped:
+            break
+    return None
+
+
+def _relaxations(best: ClusterPlan, headroom: float) -> tuple[Relaxation, ...]:
+    """What would have to give, where nothing fits."""
+    if best.lacking is None:
+        return ()
+    cards = [find_gpu(name) for name in gpu_names()]
+    return relaxations(best.lacking.workload, headroom, cards)
+
+
 def _identity(cluster: Cluster) -> tuple[str, int, int]:
     return cluster.gpu.name, cluster.gpus_per_node, cluster.nodes
 
@@ -208,17 +246,19 @@ def _uncounted(card: str | None) -> str | None:
 
 def _sizes(clusters: Clusters, own: Cluster) -> Iterator[tuple[int, int]]:
     """GPUs of a node, and nodes: one node with fewer and fewer GPUs, then whole nodes."""
-    of_node = clusters.gpus_per_node or tuple(_fewer(own.gpus_per_node))
-    nodes = clusters.nodes or tuple(range(1, own.nodes + 1))
-    for per_node in of_node:
-        for count in nodes if per_node == of_node[-1] else nodes[:1]:
-            yield per_node, count
+    several = clusters.nodes is not None and len(clusters.nodes) > 1
+    nodes = clusters.nodes if several and clusters.nodes is not None else tuple(_fewer(own.nodes))
+    if clusters.gpus_per_node is not None:
+        yield from product(clusters.gpus_per_node, nodes)
+        return
+    yield from ((gpus, 1) for gpus in _fewer(own.gpus_per_node)[:-1])
+    yield from ((own.gpus_per_node, count) for count in nodes)
 
 
-def _fewer(gpus: int) -> list[int]:
-    """The powers of two below a number of GPUs, and the number."""
-    powers = [1 << place for place in range(gpus.bit_length()) if 1 << place < gpus]
-    return [*powers, gpus]
+def _fewer(number: int) -> list[int]:
+    """The powers of two below a number, and the number."""
+    powers = [1 << place for place in range(number.bit_length()) if 1 << place < number]
+    return [*powers, number]
 
 
 def _by_card(prices: Mapping[str, float], clusters: Clusters, job: JobReading) -> dict[str, float]:

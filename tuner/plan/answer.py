@@ -89,6 +89,13 @@ class RefusedPart(Struct, frozen=True, kw_only=True):
     values: tuple[tuple[str, str], ...]
 
 
+class Shortfall(Struct, frozen=True, kw_only=True):
+    """A phase that lacks memory, and the least that it does."""
+
+    phase: Phase
+    missing_bytes: Bytes
+
+
 class Lacking(Struct, frozen=True, kw_only=True):
     """What the setting that comes nearest lacks, where nothing fits."""
 
@@ -96,6 +103,10 @@ class Lacking(Struct, frozen=True, kw_only=True):
     missing_bytes: int
     problems: tuple[str, ...]
     estimate: Estimate
+    workload: Workload
+    everywhere: Annotated[
+        tuple[Shortfall, ...], Meta(description="phases that lack memory in every setting that was looked at")
+    ] = ()
 
 
 class ClusterPlan(Struct, frozen=True, kw_only=True):

@@ -4,6 +4,7 @@ from collections.abc import Collection
 
 from msgspec import Struct
 
+from tuner.advise.usual_host import may_lack_host
 from tuner.memory import PhaseEstimate
 from tuner.plan.space import Choice
 from tuner.rules.case import CaseFigures
@@ -11,7 +12,7 @@ from tuner.timing import seconds_of_passes
 from tuner.workload import Phase, Workload
 
 START = "start"  # an engine would not start, or its cache holds no sequence
-HOST = "host"
+HOST = "host"  # a node has too little memory, or may have
 UNKNOWN = "unknown"
 DOUBT = "doubt"  # all peaks are within the card, and something else is not known
 
@@ -67,6 +68,8 @@ class Judge:
             return HOST if memory.estimate.host_is_short else START
         if workload.rollout is not None and figures.rollout.concurrent_sequences <= 0:
             return START
+        if may_lack_host(memory.estimate, workload.cluster.gpus_per_node):
+            return HOST
         return None if memory.estimate.fits_for_certain() else DOUBT
 
     def known_to_fail(self, in_passes: Choice) -> str | None:
@@ -97,8 +100,11 @@ class Judge:
         over = [self.missing_bytes(workload, phase) for phase in memory.all_phases]
         idle = workload.rollout is not None and figures.rollout.concurrent_sequences <= 0
         problems = len(memory.problems) + idle
-        doubts = 0 if problems or any(over) else not memory.estimate.fits_for_certain()
-        return max(over, default=0), problems, int(doubts), sum(over)
+        doubts = 0
+        if not problems and not any(over):
+            lacks_host = may_lack_host(memory.estimate, workload.cluster.gpus_per_node)
+            doubts = lacks_host + (not memory.estimate.fits_for_certain())
+        return max(over, default=0), problems, doubts, sum(over)
 
 
 def least_seconds(workload: Workload) -> float:

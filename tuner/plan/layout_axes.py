@@ -12,6 +12,7 @@ from tuner.workload import Backend, Engine, Parallelism, Workload
 
 _MOST_PIPELINE = 16
 _MOST_CONTEXT = 8
+_ENGINE_DATA = (1, 2, 4, 8)  # ranks of an engine that share experts
 
 
 def layout_axes(workload: Workload) -> Iterator[Axis]:
@@ -122,12 +123,13 @@ def _expert_grids(
 
 def _engine_layouts(workload: Workload) -> Iterator[tuple[str, Workload]]:
     """The engine's tensor parallelism; with experts their parallelism as well, where the engine has it."""
-    rollout = workload.generator
-    for tensor in tensor_sizes(workload.model, rollout, workload.cluster.gpus_per_node):
-        changes = {"tensor_parallel": tensor}
-        if rollout.expert_parallel > 1:
-            changes["expert_parallel"] = tensor * rollout.data_parallel
-        yield f"TP {tensor}", workload.with_rollout(**changes)
+    rollout, sparse = workload.generator, workload.model.moe is not None
+    for data in _ENGINE_DATA if sparse else (rollout.data_parallel,):
+        side_by_side = replace(rollout, data_parallel=data)
+        for tensor in tensor_sizes(workload.model, side_by_side, workload.cluster.gpus_per_node):
+            for expert in dict.fromkeys((1, tensor * data)) if sparse else (rollout.expert_parallel,):
+                changes = {"tensor_parallel": tensor, "data_parallel": data, "expert_parallel": expert}
+                yield f"TP {tensor} DP {data} EP {expert}", workload.with_rollout(**changes)
 
 
 def _text(parallel: Parallelism, backend: Backend) -> str:

@@ -9,10 +9,11 @@ from tuner.advise.combine import one_per_key
 from tuner.advise.differences import changes
 from tuner.advise.reading import Reading
 from tuner.advise.refusals import Started, started
+from tuner.advise.usual_host import may_lack_host
 from tuner.advise.verdicts import Verdict, judge_memory
 from tuner.memory import PhaseEstimate
 from tuner.override_text import override_key
-from tuner.plan.answer import ClusterPlan, Lacking, PlannedSetting, RefusedPart, Rejection, Trade
+from tuner.plan.answer import ClusterPlan, Lacking, PlannedSetting, RefusedPart, Rejection, Shortfall, Trade
 from tuner.plan.axes import Axis
 from tuner.plan.judge import Candidate, Judge
 from tuner.plan.legality import Legality
@@ -97,7 +98,8 @@ def _known_settings(start: Started, space: Space, wanted: PlanRequest) -> Iterab
 
 def _fitting(choice: Choice, workload: Workload, overrides: tuple[str, ...]) -> Iterable[Candidate]:
     made = figures(workload)
-    if made.estimate.fits_for_certain() and starts(workload) and not workload.unmodelled_engine:
+    lacks_host = may_lack_host(made.estimate, workload.cluster.gpus_per_node)
+    if made.estimate.fits_for_certain() and starts(workload) and not lacks_host:
         yield Candidate(choice=choice, workload=workload, figures=made, overrides=overrides)
 
 
@@ -185,4 +187,8 @@ def _lacking(result: SearchResult, judge: Judge) -> Lacking | None:
         missing_bytes=over,
         problems=(*made.estimate.problems, *made.estimate.doubts),
         estimate=made.estimate,
+        workload=workload,
+        everywhere=tuple(
+            Shortfall(phase=phase, missing_bytes=least) for phase, least in result.everywhere.items() if least
+        ),
     )

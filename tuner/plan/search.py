@@ -13,6 +13,7 @@ from tuner.plan.ranking import MOST, Best
 from tuner.plan.space import Choice, Space
 from tuner.plan.steps import Steps
 from tuner.rules.case import CaseFigures
+from tuner.workload import Phase
 
 LARGEST_WHOLE = 6_000  # settings that are looked at one and all
 REFUSED = "refused"
@@ -42,6 +43,7 @@ class SearchResult(Struct, frozen=True, kw_only=True):
     rejected: dict[str, int]  # by the constraint that was failed first
     refused: tuple[Refused, ...]
     nearest: Choice | None  # the one that lacks least, where nothing fits
+    everywhere: dict[Phase, int]  # the least bytes that a phase lacks, of the settings gone through by steps
     stopped: bool = False  # by whoever waited for it
 
 
@@ -109,6 +111,7 @@ class SettingSearch:
             rejected=dict(self._rejected),
             refused=tuple(self._legality.refused),
             nearest=steps.nearest,
+            everywhere=steps.least_missing,
             stopped=stopped,
         )
 

@@ -71,9 +71,17 @@ def _states(workload: Workload, engine: Engine, put: _With) -> Iterator[tuple[st
                 for share in _SHARES_ON_HOST:
                     partly = replace(changed, optimizer_offload_fraction=share)
                     yield f"{_offloaded(weights, optimizer)}, {share:.0%} stepped", put(workload, partly)
+    yield from _streamed(workload, put)
+
+
+def _streamed(workload: Workload, put: _With) -> Iterator[tuple[str, Workload]]:
+    """Weights fetched layer by layer and the optimizer on the host, which FSDP2 alone can do."""
+    sharded = sharded_by_second(workload, Phase.UPDATE_ACTOR if put is _actor else Phase.UPDATE_CRITIC)
+    critic = sharded.critic
+    engine = sharded.actor.engine if put is _actor or critic is None else critic.engine
     if engine.backend is Backend.FSDP2:
         streamed = replace(engine, streamed_offload=True, param_offload=False, optimizer_offload=False)
-        yield "streamed", put(workload, streamed)
+        yield "streamed", put(sharded, streamed)
 
 
 def _offloaded(weights: bool, optimizer: bool) -> str:

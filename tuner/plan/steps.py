@@ -5,8 +5,7 @@ then changes are tried in pairs, where one is faster and the other one makes roo
 is asked of the trainer; what it refuses is left out, and the way is gone again.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from itertools import product
+from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
@@ -14,9 +13,11 @@ from tuner.plan.judge import Candidate, Judge, least_seconds
 from tuner.plan.legality import Legality
 from tuner.plan.space import Choice, Space
 from tuner.rules.case import CaseFigures
+from tuner.workload import Phase, Workload
 
 _ROUNDS = 4
-_LAYOUTS = 6  # beside those of the starts, whose settings are improved step by step
+_LAYOUTS = 4  # of an axis by each of two measures, whose settings are improved step by step
+_MANY = 12  # options of an axis of which not all are looked at again and again
 _ASKED = 40  # refusals of one way, after which it is given up
 
 Merit = tuple[tuple[int, ...], float]
@@ -62,6 +63,7 @@ class Steps:
         self._taken = taken
         self._looked = looked
         self._looks: dict[Choice, _Look] = {}
+        self.least_missing: dict[Phase, int] = {}  # of each phase, in all settings that were looked at
 
     @property
     def nearest(self) -> Choice | None:
@@ -70,32 +72,32 @@ class Steps:
 
     def go(self, starts: Sequence[Choice]) -> None:
         """Go from the starts, then from the best of what they came to in the layouts that promise most."""
-        reached = [self._reached(start, layouts=True) for start in dict.fromkeys(starts)]
+        reached = [self._reached(start) for start in dict.fromkeys(starts)]
         known = [choice for choice in reached if choice is not None]
         if not known:
             return
         first = self._paired(min(known, key=self._merit))
-        seen = {self._space.layout(first)}
-        for start in sorted(self._in_layouts(first), key=self._merit):
-            layout = self._space.layout(start)
-            if layout not in seen:
-                seen.add(layout)
-                self._reached(start, layouts=False)
-            if len(seen) > _LAYOUTS:
-                break
+        for place, one in enumerate(self._space.axes):
+            if one.layout:
+                for start in self._promising(first, place):
+                    self._reached(start, fixed=place)
 
-    def _in_layouts(self, choice: Choice) -> Iterator[Choice]:
-        """A choice in every layout that there is."""
-        ranges = (
-            range(len(one.options)) if one.layout else (number,)
-            for one, number in zip(self._space.axes, choice, strict=True)
-        )
-        return product(*ranges)
+    def _promising(self, choice: Choice, place: int) -> list[Choice]:
+        """A choice in other layouts of one axis: those that lack least, and the fastest ones of all."""
+        others = [one for one in self._options(choice, place) if one != choice and self._merit(one) < _LAST]
+        by_merit = sorted(others, key=self._merit)[:_LAYOUTS]
+        by_seconds = sorted(others, key=lambda one: self._merit(one)[1])[:_LAYOUTS]
+        return list(dict.fromkeys((*by_merit, *by_seconds)))
 
-    def _reached(self, start: Choice, *, layouts: bool) -> Choice | None:
+    def _options(self, choice: Choice, place: int) -> list[Choice]:
+        """A choice with every option of one axis."""
+        numbers = range(len(self._space.axes[place].options))
+        return [(*choice[:place], number, *choice[place + 1 :]) for number in numbers]
+
+    def _reached(self, start: Choice, *, fixed: int | None = None) -> Choice | None:
         """What the way from a start comes to that the trainer takes; None where it takes nothing on it."""
         for _number in range(_ASKED):
-            choice = self._descended(start, layouts=layouts)
+            choice = self._descended(start, fixed)
             if self._merit(choice) >= _LAST:
                 return None
             setting = self._legality.setting(choice)
@@ -114,16 +116,23 @@ class Steps:
             self._taken(setting)
         return choice
 
-    def _descended(self, choice: Choice, *, layouts: bool) -> Choice:
-        """The choice that no single change makes better, in the same layout if that is held."""
+    def _descended(self, choice: Choice, fixed: int | None) -> Choice:
+        """The choice that no single change makes better, with one axis as it is if that is held.
+
+        Of an axis with very many options all are looked at once, and then those that were the best.
+        """
+        short: dict[int, list[int]] = {}
         for _round in range(_ROUNDS):
             before = choice
-            for place, one in enumerate(self._space.axes):
-                if layouts or not one.layout:
-                    for number in range(len(one.options)):
-                        other = (*choice[:place], number, *choice[place + 1 :])
-                        if self._is_better(other, choice):
-                            choice = other
+            for place in range(len(self._space.axes)):
+                options = self._options(choice, place)
+                options = [options[number] for number in short.get(place, range(len(options)))]
+                for other in options if place != fixed else ():
+                    if self._is_better(other, choice):
+                        choice = other
+                if len(options) > _MANY:
+                    ranked = sorted(options, key=lambda one: self._look(one, self._merit(choice)).merit)
+                    short[place] = [one[place] for one in ranked[:_MANY]]
             if choice == before:
                 break
         return choice
@@ -137,7 +146,7 @@ class Steps:
                     both = _together(choice, first, second)
                     if both is not None and self._is_better(both, better):
                         better = both
-            reached = None if better == choice else self._reached(better, layouts=True)
+            reached = None if better == choice else self._reached(better)
             if reached is None or not self._is_better(reached, choice):
                 return choice
             choice = reached
@@ -186,12 +195,18 @@ class Steps:
         shortage = self._judge.shortage(workload, figures)
         peaks = tuple(phase.peak_bytes for phase in figures.memory.all_phases)
         least = shortage, least_seconds(workload)
+        self._note_missing(workload, figures)
         if any(shortage):
             self._failed(self._judge.failing(workload, figures) or "")
             return _Look(merit=least, peaks=peaks, exact=True)
         if against is not None and least >= against:
             return _Look(merit=least, peaks=peaks, exact=False)
         return _Look(merit=(shortage, figures.time.seconds), peaks=peaks, exact=True)
+
+    def _note_missing(self, workload: Workload, figures: CaseFigures) -> None:
+        for phase in figures.memory.all_phases:
+            missing = self._judge.missing_bytes(workload, phase)
+            self.least_missing[phase.phase] = min(missing, self.least_missing.get(phase.phase, missing))
 
 
 def _together(choice: Choice, first: Choice, second: Choice) -> Choice | None:

@@ -16,11 +16,9 @@ from tuner.render.lengths import assumed_lengths
 from tuner.render.numbers import gib, parameters, seconds
 from tuner.render.plan_table import capacity_table, money
 from tuner.render.plan_why import nothing_fits, search_facts
-from tuner.render.words import clauses, full_stop, listed, titled, with_note
+from tuner.render.words import clauses, full_stop, headed, listed, titled, with_note
 from tuner.rules.wording import around, duration
-from tuner.units import BITS, GIGA
-
-_SHOWN = 3  # phases with the least room
+from tuner.units import BITS, GIB, GIGA
 
 
 def plan_document(answer: PlanAnswer) -> AnswerDocument:
@@ -97,7 +95,7 @@ def _ties(plan: ClusterPlan) -> Iterator[Part]:
 
 
 def _setting(setting: PlannedSetting, answer: PlanAnswer) -> Iterator[Part]:
-    text = titled(strong(f"{setting.rank}."), clauses(_figures(setting, answer)))
+    text = headed(strong(f"{setting.rank}."), clauses(_figures(setting, answer)))
     yield Paragraph(text=text, further=1)
     yield Paragraph(text=_limits(setting), level=1, further=1)
     if setting.overrides:
@@ -129,17 +127,22 @@ def whole_words(whole: JobTotals) -> str:
 
 
 def _limits(setting: PlannedSetting) -> str:
-    """The phases with the least room, and the one that most of the step goes into."""
-    least = sorted(setting.phases, key=lambda one: one.spare_bytes)[:_SHOWN]
+    """What every phase leaves free, the fullest first, where most of the step goes, and the host's share."""
+    least = sorted(setting.phases, key=lambda one: one.spare_bytes)
     free = listed(f"{one.phase.value} {gib(one.spare_bytes)}" for one in least)
-    text = _("Of {capacity} it leaves free at least: {free}; all other phases leave more.").format(
-        capacity=gib(setting.estimate.capacity_bytes), free=free
-    )
-    if setting.longest is None:
-        return text
-    share = max(one.seconds for one in setting.time.deciding_phases) / setting.time.seconds
-    most = _("Most of the step is {phase} ({share:.0%}).").format(phase=setting.longest.value, share=share)
-    return f"{text} {most}"
+    words = [
+        _("Of {capacity} the phases leave free at least: {free}.").format(
+            capacity=gib(setting.estimate.capacity_bytes), free=free
+        )
+    ]
+    if setting.longest is not None:
+        share = max(one.seconds for one in setting.time.deciding_phases) / setting.time.seconds
+        text = _("{share:.0%} of the step is {phase}.")
+        words.append(text.format(phase=setting.longest.value, share=share))
+    if setting.estimate.host_bytes >= GIB:
+        text = _("A node needs {host} of host memory.")
+        words.append(text.format(host=gib(setting.estimate.host_bytes)))
+    return " ".join(words)
 
 
 def _fewest(answer: PlanAnswer) -> Iterator[Part]:

@@ -11,6 +11,7 @@ from tuner.hardware import Cluster
 from tuner.plan.answer import ClusterPlan, Lacking, PlannedSetting
 from tuner.plan.capacity import CapacityRow
 from tuner.plan.price import JobTotals, whole_job
+from tuner.plan.reasons import Relaxation
 from tuner.render.json_text import json_text
 from tuner.render.publication import extended, publish
 from tuner.render.report_values import SCHEMA_VERSION, SchemaVersion
@@ -100,6 +101,14 @@ class PlanReport(Struct, frozen=True, kw_only=True):
         PlanClusterReport | None, Meta(description="the fewest GPUs that it fits on; null: none")
     ]
     capacity: tuple[CapacityReport, ...]
+    more: Annotated[
+        ClusterPlanReport | None,
+        Meta(description="on more GPUs than were asked about, where it fits on none of these"),
+    ]
+    relaxations: Annotated[
+        tuple[Relaxation, ...],
+        Meta(description="with each of which the setting that comes nearest would fit, where nothing does"),
+    ]
 
 
 publish(
@@ -123,7 +132,11 @@ publish(
         "network_assumed": Annotated[bool, Meta(description="nobody said how fast the network is")],
     },
 )
-publish(LackingReport, "LackingReport", "phase", "missing_bytes", "problems", "capacity_bytes")
+publish(
+    LackingReport,
+    "LackingReport",
+    *("phase", "missing_bytes", "problems", "capacity_bytes", "everywhere"),
+)
 
 
 def plan_json(answer: PlanAnswer) -> str:
@@ -146,6 +159,8 @@ def plan_report(answer: PlanAnswer) -> PlanReport:
         plan=_plan(answer.plan, answer),
         fewest=None if least is None else extended(PlanClusterReport, least.cluster),
         capacity=tuple(_row(row, answer) for row in answer.rows),
+        more=None if answer.more is None else _plan(answer.more, answer),
+        relaxations=answer.relaxations,
     )
 
 

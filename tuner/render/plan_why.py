@@ -4,38 +4,80 @@ from collections.abc import Iterator
 
 from tuner.consultation.planning import PlanAnswer
 from tuner.language import _
-from tuner.plan.answer import ClusterPlan
+from tuner.plan.answer import ClusterPlan, Lacking
+from tuner.plan.reasons import RelaxationKind
 from tuner.render.document.marks import user_text
 from tuner.render.document.parts import Paragraph, Part
 from tuner.render.numbers import gib
 from tuner.render.words import clauses, full_stop, listed, titled
-from tuner.rules.wording import count
+from tuner.rules.wording import count, duration
 
 _REFUSALS = 5  # that are told
 
 
 def nothing_fits(answer: PlanAnswer) -> Iterator[Part]:
-    """What the setting lacks that comes nearest."""
+    """What fails everywhere, what the setting lacks that comes nearest, and what would have to give."""
     lacking = answer.plan.lacking
     if answer.plan.unread:
         yield Paragraph(text=user_text(full_stop(answer.plan.unread)), level=1)
     if lacking is None:
         return
+    yield Paragraph(text=_everywhere(lacking), level=1, further=1)
     words = [*lacking.problems]
     if lacking.phase is not None:
         text = _("{phase} lacks {missing} of {capacity}")
-        words.insert(
+        missing, capacity = gib(lacking.missing_bytes), gib(lacking.estimate.capacity_bytes)
+        words.insert(0, text.format(phase=lacking.phase.value, missing=missing, capacity=capacity))
+    if words:
+        text = titled(_("The setting that comes nearest"), full_stop(clauses(words)))
+        yield Paragraph(text=text, level=1, further=1)
+    yield from _relaxations(answer)
+
+
+def _everywhere(lacking: Lacking) -> str:
+    """The constraint that fails in all settings; where none does, that it is their sum."""
+    if not lacking.everywhere:
+        return _("Nothing fails in every setting: what makes room in one phase takes it in another.")
+    phases = listed(f"{one.phase.value} {gib(one.missing_bytes)}" for one in lacking.everywhere)
+    return _("In every setting that was looked at these lack memory, at least: {phases}.").format(
+        phases=phases
+    )
+
+
+def _relaxations(answer: PlanAnswer) -> Iterator[Part]:
+    """What would have to give, each with the price of a step then."""
+    words = {
+        RelaxationKind.HEADROOM: _("--headroom {value}"),
+        RelaxationKind.CARD: _("as many {value}"),
+        RelaxationKind.RESPONSE_LENGTH: _("responses of at most {value} tokens"),
+        RelaxationKind.PROMPT_LENGTH: _("prompts of at most {value} tokens"),
+    }
+    forms = [
+        _("{what} ({seconds} s a step, {hours} GPU-hours)").format(
+            what=words[one.kind].format(value=one.value),
+            seconds=duration(one.seconds),
+            hours=duration(one.gpu_hours),
+        )
+        for one in answer.relaxations
+    ]
+    fewest = answer.fewest or answer.more
+    if fewest is not None and fewest.best is not None:
+        forms.insert(
             0,
-            text.format(
-                phase=lacking.phase.value,
-                missing=gib(lacking.missing_bytes),
-                capacity=gib(lacking.estimate.capacity_bytes),
+            _("{gpus} x {gpu} ({seconds} s a step, {hours} GPU-hours)").format(
+                gpus=fewest.cluster.gpus,
+                gpu=fewest.cluster.gpu.name,
+                seconds=duration(fewest.best.time.seconds),
+                hours=duration(fewest.best.gpu_hours),
             ),
         )
-    if words:
-        yield Paragraph(
-            text=titled(_("The setting that comes nearest"), full_stop(clauses(words))), level=1, further=1
+    if forms:
+        yield Paragraph(text=titled(_("It would fit for certain with"), clauses(forms)), level=1, further=1)
+    elif answer.plan.lacking is not None:
+        text = _(
+            "No shorter responses, no other card and no less headroom alone make it fit: give more GPUs."
         )
+        yield Paragraph(text=text, level=1)
 
 
 def search_facts(plan: ClusterPlan) -> Iterator[Part]:
