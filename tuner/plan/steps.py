@@ -5,7 +5,8 @@ then changes are tried in pairs, where one is faster and the other one makes roo
 is asked of the trainer; what it refuses is left out, and the way is gone again.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 
 from msgspec import Struct
 
@@ -23,15 +24,18 @@ _ASKED = 40  # refusals of one way, after which it is given up
 Merit = tuple[tuple[int, ...], float]
 """The memory that a setting lacks, then its seconds."""
 
-_LAST: Merit = ((1 << 62,), 0.0)
+_LAST: Merit = ((1 << 62,), 0.0)  # of what is refused
+_NOTHING = (0, 0, 0, 0)  # is missing
+_SLOWER = (1,)  # than what fits, or more than that takes: how much more was not asked
 
 
 class _Look(Struct, frozen=True, kw_only=True):
     """What is known of a choice: seconds are the least that it takes where that was enough to know."""
 
     merit: Merit
-    peaks: tuple[int, ...]
     exact: bool
+    peaks: tuple[int, ...] = ()  # of the phases in their order
+    lacks: tuple[int, ...] = ()  # numbers of those that lack memory
 
 
 class Steps:
@@ -110,8 +114,8 @@ class Steps:
         """The choice with what the trainer reads from it, which may be another job than was meant."""
         workload, figures, choice = setting.workload, setting.figures, setting.choice
         shortage = self._judge.shortage(workload, figures)
-        peaks = tuple(phase.peak_bytes for phase in figures.memory.all_phases)
-        self._looks[choice] = _Look(merit=(shortage, setting.seconds), peaks=peaks, exact=True)
+        merit = (shortage, setting.seconds)
+        self._looks[choice] = _Look(merit=merit, peaks=_peaks(figures), exact=True)
         if not any(shortage):
             self._taken(setting)
         return choice
@@ -140,35 +144,39 @@ class Steps:
     def _paired(self, choice: Choice) -> Choice:
         """The choice that no pair of changes makes better, of which one makes room for the other."""
         for _round in range(_ROUNDS):
-            better, single = choice, self._single_changes(choice)
-            for first in single[0]:
-                for second in single[1]:
-                    both = _together(choice, first, second)
-                    if both is not None and self._is_better(both, better):
-                        better = both
+            better = choice
+            for both in self._pairs(choice):
+                if self._is_better(both, better):
+                    better = both
             reached = None if better == choice else self._reached(better)
             if reached is None or not self._is_better(reached, choice):
                 return choice
             choice = reached
         return choice
 
-    def _single_changes(self, choice: Choice) -> tuple[list[Choice], list[Choice]]:
-        """Single changes that are faster and do not fit, and those that fit and lower the peak of a phase."""
+    def _pairs(self, choice: Choice) -> Iterator[Choice]:
+        """Changes that are faster and do not fit, each with those that make room in a phase it lacks in."""
         (_, seconds), own = self._merit(choice), self._look(choice, None)
-        faster: list[Choice] = []
-        roomier: list[Choice] = []
-        for place, one in enumerate(self._space.axes):
-            for number in range(len(one.options)):
-                other = (*choice[:place], number, *choice[place + 1 :])
-                look = self._look(other, None)
-                if other == choice or look.merit >= _LAST:
-                    continue
-                if not any(look.merit[0]):
-                    if any(after < before for after, before in zip(look.peaks, own.peaks, strict=False)):
-                        roomier.append(other)
-                elif CaseFigures(self._space.workload(other)).time.seconds < seconds:
-                    faster.append(other)
-        return faster, roomier
+        single = [
+            (other, self._look(other, None))
+            for place in range(len(self._space.axes))
+            for other in self._options(choice, place)
+            if other != choice
+        ]
+        lacking = [(other, look) for other, look in single if look.lacks and look.merit[1] < seconds]
+        fitting = sorted(
+            ((other, look) for other, look in single if not any(look.merit[0])), key=lambda one: one[1].merit
+        )
+        for first, short in sorted(lacking, key=lambda one: one[1].merit[1])[:_MANY]:
+            roomier = (
+                other
+                for other, look in fitting
+                if any(
+                    look.peaks[phase] < own.peaks[phase] for phase in short.lacks if phase < len(look.peaks)
+                )
+            )
+            pairs = (_together(choice, first, second) for second in roomier)
+            yield from islice((both for both in pairs if both is not None), _MANY)
 
     def _is_better(self, other: Choice, choice: Choice) -> bool:
         own = self._merit(choice)
@@ -180,7 +188,7 @@ class Steps:
     def _look(self, choice: Choice, against: Merit | None) -> _Look:
         """What is known of a choice, its seconds at least as far as they decide against a merit."""
         if self._legality.refusal(choice) is not None:
-            return _Look(merit=_LAST, peaks=(), exact=True)
+            return _Look(merit=_LAST, exact=True)
         look = self._looks.get(choice)
         enough = look is not None and (look.exact or (against is not None and look.merit >= against))
         if look is None or not enough:
@@ -191,22 +199,36 @@ class Steps:
 
     def _make(self, choice: Choice, against: Merit | None) -> _Look:
         workload = self._space.workload(choice)
+        seconds = least_seconds(workload)
+        if against is not None and not any(against[0]) and seconds >= against[1]:
+            return _Look(merit=(_SLOWER, seconds), exact=False)
         figures = CaseFigures(workload)
+        if against is not None and not any(against[0]):
+            failing = self._judge.failing(workload, figures, self._space.in_passes(choice))
+            if failing is not None:
+                self._failed(failing)
+                return _Look(merit=(_SLOWER, seconds), exact=False)
+            return _Look(merit=(_NOTHING, figures.time.seconds), peaks=_peaks(figures), exact=True)
         shortage = self._judge.shortage(workload, figures)
-        peaks = tuple(phase.peak_bytes for phase in figures.memory.all_phases)
-        least = shortage, least_seconds(workload)
         self._note_missing(workload, figures)
         if any(shortage):
-            self._failed(self._judge.failing(workload, figures) or "")
-            return _Look(merit=least, peaks=peaks, exact=True)
-        if against is not None and least >= against:
-            return _Look(merit=least, peaks=peaks, exact=False)
-        return _Look(merit=(shortage, figures.time.seconds), peaks=peaks, exact=True)
+            self._failed(self._judge.failing(workload, figures, self._space.in_passes(choice)) or "")
+            lacks = tuple(
+                number
+                for number, phase in enumerate(figures.memory.all_phases)
+                if self._judge.missing_bytes(workload, phase)
+            )
+            return _Look(merit=(shortage, seconds), peaks=_peaks(figures), lacks=lacks, exact=True)
+        return _Look(merit=(_NOTHING, figures.time.seconds), peaks=_peaks(figures), exact=True)
 
     def _note_missing(self, workload: Workload, figures: CaseFigures) -> None:
         for phase in figures.memory.all_phases:
             missing = self._judge.missing_bytes(workload, phase)
             self.least_missing[phase.phase] = min(missing, self.least_missing.get(phase.phase, missing))
+
+
+def _peaks(figures: CaseFigures) -> tuple[int, ...]:
+    return tuple(phase.peak_bytes for phase in figures.memory.all_phases)
 
 
 def _together(choice: Choice, first: Choice, second: Choice) -> Choice | None:
