@@ -101,6 +101,26 @@ def test_what_changes_the_training_is_in_no_setting() -> None:
         assert not [text for text in setting["overrides"] if any(word in text for word in changing)]
 
 
+def test_keys_that_change_the_training_are_varied_where_they_are_named() -> None:
+    answer = planned(
+        "--gpus-per-node", "2", "--vary", "data.train_batch_size=64,128", "--price", "h100-sxm=2"
+    )
+    small, own = answer["variants"]
+    assert small["overrides"] == ["data.train_batch_size=64"]
+    assert small["plan"]["settings"][0]["seconds"] < own["plan"]["settings"][0]["seconds"]
+    assert own["plan"]["settings"][0]["seconds"] == answer["plan"]["settings"][0]["seconds"]
+    assert "data.train_batch_size=64" in small["plan"]["settings"][0]["overrides"]
+
+
+def test_what_needs_a_package_is_no_part_of_the_block() -> None:
+    first, *others = planned("--hold", "actor_rollout_ref.model.use_fused_kernels=False")["plan"]["settings"]
+    assert not [text for text in first["overrides"] if "liger" in text]
+    assert first["with_package"]["package"] == "liger-kernel"
+    assert first["with_package"]["overrides"] == ["actor_rollout_ref.model.use_liger=True"]
+    assert first["with_package"]["seconds"] < first["seconds"]
+    assert all(setting["with_package"] is None for setting in others)
+
+
 def test_several_nodes_say_which_network_was_assumed() -> None:
     result = run("plan", *SMALL, "--nodes", "1-2", "--hold", f"{ROLLOUT}.name", "--", *JOB)
     assert result.code == 0, result.err
@@ -133,6 +153,7 @@ def test_where_nothing_fits_it_is_said_what_lacks() -> None:
     ("options", "message"),
     [
         (("--nodes", "4-2"), "--nodes 4-2: expected a number"),
+        (("--vary", "data.train_batch_size"), "--vary data.train_batch_size: expected KEY=VALUE,VALUE"),
         (("--price", "h100-sxm"), "--price h100-sxm: expected GPU=PRICE"),
         (("--price", "h200-sxm=3"), "--price h200-sxm: no plan is for this card"),
     ],

@@ -89,6 +89,18 @@ def plan(
             show_default=False,
         ),
     ] = None,
+    vary: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--vary",
+            metavar="KEY=A,B,...",
+            help=_(
+                "A key that changes the training, which a plan leaves alone by itself, with values to plan "
+                "for. May be repeated: all combinations are planned."
+            ),
+            show_default=False,
+        ),
+    ] = None,
     premises: Premises,
     named: SettingsNamed,
     output_format: Annotated[
@@ -128,6 +140,7 @@ def plan(
             clusters,
             prices=dict(map(_price, price or ())),
             held=tuple(hold or ()),
+            varied=tuple(vary or ()),
             watch=watch,
         )
     _write(answer, output_format, color)

@@ -3,8 +3,9 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import product
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from tuner.consultation.cluster import choose_card
@@ -23,6 +24,7 @@ from tuner.plan.planning import PlanRequest, plan
 from tuner.plan.reasons import Relaxation, relaxations
 from tuner.plan.search import SearchProgress
 
+_MOST_VARIANTS = 16
 _DOUBLINGS = 4  # of the nodes, where a job fits on none that were asked about
 
 Watch = Callable[[Cluster, SearchProgress], None]
@@ -34,6 +36,14 @@ class Clusters(Struct, frozen=True, kw_only=True):
     cards: tuple[str | None, ...] = (None,)
     nodes: tuple[int, ...] | None = None
     gpus_per_node: tuple[int, ...] | None = None
+
+
+class Variant(Struct, frozen=True, kw_only=True):
+    """The plan with other values of settings that a plan leaves alone by itself."""
+
+    overrides: tuple[str, ...]
+    plan: ClusterPlan
+    steps: Annotated[int | None, Meta(description="of the whole job then; null where nobody says")]
 
 
 class PlanAnswer(Struct, frozen=True, kw_only=True):
@@ -48,6 +58,7 @@ class PlanAnswer(Struct, frozen=True, kw_only=True):
     steps: int | None  # of the whole job, where something says it
     prices: Mapping[str, float]  # of a GPU-hour, by the card's name
     held: tuple[str, ...]
+    variants: tuple[Variant, ...] = ()
 
     @property
     def fewest(self) -> ClusterPlan | None:
@@ -63,6 +74,7 @@ def plan_answer(
     *,
     prices: Mapping[str, float],
     held: Sequence[str] = (),
+    varied: Sequence[str] = (),
     watch: Watch | None = None,
 ) -> PlanAnswer:
     """Plan a job on the cards that there are, and on fewer or others.
@@ -74,6 +86,7 @@ def plan_answer(
         clusters: the cards and their numbers.
         prices: of a GPU-hour, by what the option calls the card.
         held: keys that stay, or ``KEY=VALUE`` for those that are set and stay.
+        varied: ``KEY=A,B,C`` for keys that a plan leaves alone by itself: every combination is planned.
         watch: told how far the search of a cluster is.
 
     Raises:
@@ -83,6 +96,7 @@ def plan_answer(
     job, main, before = _main_job(source, words, premises, clusters)
     _expect_plannable(job)
     priced = _by_card(prices, clusters, job)
+    combinations = _combinations(varied)
     wanted = PlanRequest(headroom=premises.headroom, held=frozenset(override_key(text) for text in held))
     best = _planned(job, wanted, watch, before)
     asked = _Question(source=source, words=words, premises=premises, wanted=wanted, watch=watch)
@@ -98,6 +112,7 @@ def plan_answer(
         steps=steps_of(job.loaded, premises.data_rows),
         prices=priced,
         held=tuple(held),
+        variants=() if best.stopped else tuple(_variants(asked, main, before, combinations)),
     )
 
 
@@ -207,6 +222,42 @@ def _undivided(job: JobReading) -> tuple[str, ...]:
         return job.reading.write(undivided(job.reading.workload)).overrides
     except ValueError:
         return ()
+
+
+def _combinations(varied: Sequence[str]) -> list[tuple[str, ...]]:
+    """Every combination of values of varied keys.
+
+    Raises:
+        InputError: a key has no values, or there are more combinations than anybody waits for.
+    """
+    axes = []
+    for text in varied:
+        key, equals, values = text.partition("=")
+        named = [value.strip() for value in values.split(",")]
+        if not key or not equals or not all(named):
+            raise InputError(_("--vary {text}: expected KEY=VALUE,VALUE,...").format(text=text))
+        axes.append([f"{key}={value}" for value in named])
+    combinations = list(product(*axes)) if axes else []
+    if len(combinations) > _MOST_VARIANTS:
+        raise InputError(
+            _("--vary: {count} combinations are more than the {most} that are planned at a time").format(
+                count=len(combinations), most=_MOST_VARIANTS
+            )
+        )
+    return combinations
+
+
+def _variants(
+    asked: _Question, premises: Premises, before: Sequence[str], combinations: Sequence[tuple[str, ...]]
+) -> Iterator[Variant]:
+    """The plan of every combination, on the GPUs that there are."""
+    for overrides in combinations:
+        words = (*before, *overrides)
+        job, _said = job_of(asked.source, (*asked.words, *words), premises)
+        planned = _planned(job, asked.wanted, asked.watch, words)
+        yield Variant(overrides=overrides, plan=planned, steps=steps_of(job.loaded, asked.premises.data_rows))
+        if planned.stopped:
+            return
 
 
 def _on_more(asked: _Question, clusters: Clusters, job: JobReading) -> ClusterPlan | None:

@@ -7,6 +7,7 @@ from msgspec import Meta, Struct
 from tuner.field_marks import Bytes
 from tuner.hardware import Cluster
 from tuner.memory import Estimate
+from tuner.plan.packages import PackageGain
 from tuner.timing import Interval, StepTime, step_interval
 from tuner.workload import Phase, Workload
 
@@ -29,6 +30,7 @@ class PlannedSetting(Struct, frozen=True, kw_only=True):
     estimate: Estimate
     time: StepTime
     own: bool = False  # the job as it is
+    with_package: PackageGain | None = None  # of the first setting alone
 
     @property
     def step(self) -> Interval:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tuner.advise import advise
 from tuner.advise.combine import one_per_key
@@ -17,6 +18,7 @@ from tuner.plan.answer import ClusterPlan, Lacking, PlannedSetting, RefusedPart,
 from tuner.plan.axes import Axis
 from tuner.plan.judge import Candidate, Judge
 from tuner.plan.legality import Legality
+from tuner.plan.packages import package_gain
 from tuner.plan.ranking import MOST, ranks
 from tuner.plan.search import LARGEST_WHOLE, SearchResult, SettingSearch, Watch
 from tuner.plan.shortening import shortened
@@ -66,7 +68,12 @@ def plan(
     short = _unique(shortened(one, space, legality, judge, known) for one in result.best)
     lifted = tuple(text for one in start.refusals for text in one.overrides)
     confirmed = [one for one in short if _is_confirmed(one, reading, lifted)]
-    return _answer(result, confirmed, (*prefix, *lifted), judge)
+    answer = _answer(result, confirmed, (*prefix, *lifted), judge)
+    if not confirmed:
+        return answer
+    gain = package_gain(confirmed[0], base, judge, wanted.headroom)
+    first = replace(answer.settings[0], with_package=gain)
+    return replace(answer, settings=(first, *answer.settings[1:]))
 
 
 def _is_confirmed(setting: Candidate, reading: Reading, lifted: Sequence[str]) -> bool:

@@ -8,13 +8,14 @@ from tuner.counted import counted
 from tuner.hardware import Cluster
 from tuner.language import _
 from tuner.plan.answer import ClusterPlan, PlannedSetting
+from tuner.plan.packages import PackageGain
 from tuner.plan.price import JobTotals, whole_job
 from tuner.render.block import pasted
 from tuner.render.document.marks import strong, user_text
 from tuner.render.document.parts import AnswerDocument, Heading, Paragraph, Part, Paste
 from tuner.render.lengths import assumed_lengths
 from tuner.render.numbers import gib, parameters, seconds
-from tuner.render.plan_table import capacity_table, money
+from tuner.render.plan_table import capacity_table, money, small, variant_table
 from tuner.render.plan_why import nothing_fits, search_facts
 from tuner.render.words import clauses, full_stop, headed, listed, titled, with_note
 from tuner.rules.wording import around, duration
@@ -29,6 +30,7 @@ def plan_document(answer: PlanAnswer) -> AnswerDocument:
             *_settings(answer),
             tuple(_fewest(answer)),
             tuple(capacity_table(answer)),
+            tuple(variant_table(answer)),
             tuple(search_facts(answer.plan)),
         )
     )
@@ -102,13 +104,22 @@ def _setting(setting: PlannedSetting, answer: PlanAnswer) -> Iterator[Part]:
         yield Paste(lines=tuple(pasted(setting.overrides).split("\n")))
     else:
         yield Paragraph(text=_("The job as it is."), level=1)
+    if setting.with_package is not None:
+        yield from _with_package(setting.with_package)
+
+
+def _with_package(gain: PackageGain) -> Iterator[Part]:
+    """The lines that need a package, which are no part of the block."""
+    text = _("Where {package} is installed, this line as well makes the step {seconds} s:")
+    yield Paragraph(text=text.format(package=gain.package, seconds=duration(gain.seconds)), level=1)
+    yield Paste(lines=tuple(pasted(gain.overrides).split("\n")))
 
 
 def _figures(setting: PlannedSetting, answer: PlanAnswer) -> Iterator[str]:
     """Seconds and GPU-hours of a step, then hours and price of the job as far as they are known."""
     gpu = setting.workload.cluster.gpu.name
     yield _("step {step}").format(step=seconds(setting.step, gpu))
-    yield _("{hours} GPU-hours a step").format(hours=duration(setting.gpu_hours))
+    yield _("{hours} GPU-hours a step").format(hours=small(setting.gpu_hours))
     price = answer.prices.get(gpu)
     if price is not None:
         yield _("{price} a step").format(price=money(setting.gpu_hours * price))

@@ -5,11 +5,12 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from tuner import __version__
-from tuner.consultation.planning import PlanAnswer
+from tuner.consultation.planning import PlanAnswer, Variant
 from tuner.field_marks import Bytes
 from tuner.hardware import Cluster
 from tuner.plan.answer import ClusterPlan, Lacking, PlannedSetting
 from tuner.plan.capacity import CapacityRow
+from tuner.plan.packages import PackageGain
 from tuner.plan.price import JobTotals, whole_job
 from tuner.plan.reasons import Relaxation
 from tuner.render.json_text import json_text
@@ -84,6 +85,12 @@ class CapacityReport(Struct, frozen=True, kw_only=True):
     ]
 
 
+class VariantReport(Variant, frozen=True, kw_only=True):
+    """The plan with other values of settings that a plan leaves alone by itself."""
+
+    plan: ClusterPlanReport
+
+
 class PlanReport(Struct, frozen=True, kw_only=True):
     """Everything that ``tuner plan`` found out."""
 
@@ -105,6 +112,7 @@ class PlanReport(Struct, frozen=True, kw_only=True):
         ClusterPlanReport | None,
         Meta(description="on more GPUs than were asked about, where it fits on none of these"),
     ]
+    variants: Annotated[tuple[VariantReport, ...], Meta(description="of --vary, in its order")]
     relaxations: Annotated[
         tuple[Relaxation, ...],
         Meta(description="with each of which the setting that comes nearest would fit, where nothing does"),
@@ -115,10 +123,13 @@ publish(
     SettingReport,
     "PlannedSettingReport",
     *("rank", "own", "overrides", "seconds", "step_time", "gpu_hours", "price", "whole", "capacity_bytes"),
-    *("host_bytes", "phases", "fullest", "longest"),
+    *("host_bytes", "phases", "fullest", "longest", "with_package"),
     types={
         "fullest": Annotated[Phase, Meta(description="the phase with the highest peak")],
         "longest": Annotated[Phase | None, Meta(description="the phase that most of the step goes into")],
+        "with_package": Annotated[
+            PackageGain | None, Meta(description="what a package would bring; null but for the first setting")
+        ],
         "gpu_hours": Annotated[float, Meta(description="of a step")],
     },
 )
@@ -160,6 +171,9 @@ def plan_report(answer: PlanAnswer) -> PlanReport:
         fewest=None if least is None else extended(PlanClusterReport, least.cluster),
         capacity=tuple(_row(row, answer) for row in answer.rows),
         more=None if answer.more is None else _plan(answer.more, answer),
+        variants=tuple(
+            extended(VariantReport, one, plan=_plan(one.plan, answer, one.steps)) for one in answer.variants
+        ),
         relaxations=answer.relaxations,
     )
 
@@ -168,21 +182,23 @@ def _row(row: CapacityRow, answer: PlanAnswer) -> CapacityReport:
     return CapacityReport(plan=_plan(row.plan, answer), efficiency=row.efficiency)
 
 
-def _plan(plan: ClusterPlan, answer: PlanAnswer) -> ClusterPlanReport:
+def _plan(plan: ClusterPlan, answer: PlanAnswer, steps: int | None = None) -> ClusterPlanReport:
+    """The plan of a cluster, with the steps of a variant where it has others."""
+    steps = answer.steps if steps is None else steps
     return extended(
         ClusterPlanReport,
         plan,
         cluster=extended(PlanClusterReport, plan.cluster),
-        settings=tuple(_setting(setting, answer) for setting in plan.settings),
+        settings=tuple(_setting(setting, answer, steps) for setting in plan.settings),
         lacking=None if plan.lacking is None else extended(LackingReport, plan.lacking),
     )
 
 
-def _setting(setting: PlannedSetting, answer: PlanAnswer) -> SettingReport:
+def _setting(setting: PlannedSetting, answer: PlanAnswer, steps: int | None) -> SettingReport:
     price = answer.prices.get(setting.workload.cluster.gpu.name)
     return extended(
         SettingReport,
         setting,
-        whole=whole_job(setting, answer.steps, price),
+        whole=whole_job(setting, steps, price),
         price=None if price is None else price * setting.gpu_hours,
     )
