@@ -54,6 +54,10 @@ ARGUED: dict[str, tuple[tuple[str, str], ...]] = {
         ("Refusal", OFFER),
         ("Remedy", OFFER),
     ),
+    "a job with overrides: put together of findings, and chosen of a space": (
+        ("Combination", "PlannedSetting"),
+        ("CombinationReport", "PlannedSetting"),
+    ),
     "a rule that there is, and one that is gone": (("Retired", "Rule"),),
     "one text with its place: an argument, and what is open of it": (
         ("OpenArgument", "Override"),

@@ -80,6 +80,16 @@ def consult_job(
     return _advised(job, premises, run, of_run, allow=(), least_gain=LEAST_GAIN, block=True), job
 
 
+def job_of(source: str, words: Sequence[str], premises: Premises) -> tuple[JobReading, Premises]:
+    """The job of an input, with all that is said beside it: nothing of it is judged yet.
+
+    Raises:
+        TunerError: something in the configuration or the premises cannot be used.
+    """
+    given, card, premises = _input_and_card(source, words, premises, None, None)
+    return _job(given, card, premises, None)[0], premises
+
+
 def _input_and_card(
     source: str, words: Sequence[str], premises: Premises, content: bytes | None, log: str | None
 ) -> tuple[UserInput, ChosenGpu, Premises]:
@@ -212,7 +222,7 @@ def _consultation(
         gpu_assumed=job.card.assumed,
         gpu_size_said=premises.gpu_memory is not None,
         gpus_reason=job.gpus_reason,
-        steps=_steps(loaded, premises.data_rows),
+        steps=steps_of(loaded, premises.data_rows),
         validation=_validation(loaded, advice, premises.val_rows) if block else None,
         gpus_note=_number_note(job, premises),
         node_said=is_node_said(job, premises),
@@ -241,7 +251,7 @@ def _lines_elsewhere(job: JobReading, advice: Advice) -> "tuple[LinesElsewhere, 
     return lines_elsewhere(job.release, job.loaded, lines)
 
 
-def _steps(loaded: Loaded, rows: int | None) -> int | None:
+def steps_of(loaded: Loaded, rows: int | None) -> int | None:
     """The steps of the job: those that a setting says, else those of its epochs where the rows are known."""
     planned = loaded.planned_steps
     return loaded.steps_over(rows) if planned is None and rows is not None else planned

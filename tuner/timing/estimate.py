@@ -146,6 +146,16 @@ def _phases(workload: Workload, concurrent_sequences: int) -> Iterator[PhaseTime
         yield _sync_time(workload.at_rest)
 
 
+def seconds_of_passes(workload: Workload) -> float:
+    """Seconds of the policy's and the critic's passes: a step takes no less, wherever responses come from."""
+    jobs = (
+        TimedPasses(cluster=workload.cluster, batch=workload.batch, step_pass=step_pass)
+        for step_pass in workload.passes()
+        if step_pass.phase is not Phase.REWARD
+    )
+    return sum([_pass_time(job).seconds for job in jobs])
+
+
 @lru_cache(maxsize=512)
 def rollout_time(inputs: RolloutInput, concurrent_sequences: int) -> PhaseTime:
     """Generation, with what the trainer does around it, where its engines' caches hold so many sequences."""

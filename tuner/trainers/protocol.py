@@ -148,6 +148,9 @@ class Loaded(Protocol):
     def cluster_size(self) -> tuple[int, int]:
         """The trainer's GPUs per node, and nodes."""
 
+    def cluster_overrides(self, gpus_per_node: int, nodes: int) -> tuple[str, ...]:
+        """What has the trainer take so many GPUs; nothing where it does, or where other settings say it."""
+
     @property
     def card_vendor(self) -> str | None:
         """Whose cards the settings name, as a profile calls them; None where they name those of no vendor."""

@@ -106,6 +106,11 @@ class LoadedConfiguration(Struct, frozen=True, kw_only=True):
     def cluster_size(self) -> tuple[int, int]:  # noqa: D102
         return cluster_size(self.settings)
 
+    def cluster_overrides(self, gpus_per_node: int, nodes: int) -> tuple[str, ...]:  # noqa: D102
+        from tuner.trainers.verl.cluster_keys import cluster_overrides  # a plan alone asks for them
+
+        return cluster_overrides(self.settings, gpus_per_node, nodes)
+
     @property
     def card_vendor(self) -> str | None:  # noqa: D102
         return card_vendor(self.settings)
