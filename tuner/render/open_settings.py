@@ -22,12 +22,12 @@ _PARTS = 2  # of a key that are shown
 
 def open_settings(answer: Consultation, *, short: bool) -> str:
     """The arguments of unknown value with what settles them, and the defaults taken meanwhile."""
-    given = _deciding(answer) if short else answer.given
+    given = _input_that_decides(answer) if short else answer.given
     values = open_values(given, most=_OPEN if short else None)
     return clauses([text for text in (values, *_defaults(answer)) if text])
 
 
-def _deciding(answer: Consultation) -> UserInput:
+def _input_that_decides(answer: Consultation) -> UserInput:
     """What was given, without the open arguments that nothing of the answer waits for.
 
     These are keys that change neither memory nor time, such as names, and the model: there is no answer

@@ -64,7 +64,7 @@ def pins_in(folder: Path, package: str, *, images: bool = True) -> Iterator[Pack
             text = _text(file)
             versions = list(_versions(text, package, image=images and names == _OF_IMAGES))
             if names == _READMES and not versions:  # a command says more than a list of what was used
-                versions = _found(_LISTED, package, text)
+                versions = _versions_in(_LISTED, package, text)
             yield from (PackagePin(version=version, file=place) for version in versions)
 
 
@@ -102,11 +102,11 @@ def newest_named(folder: str, installed: Sequence[InstalledPackage], package: st
 def _versions(text: str, package: str, *, image: bool) -> Iterator[str]:
     """The versions of a package that a file names, of an image what it starts from first."""
     if image:
-        yield from _found(_IMAGE, package, text)
+        yield from _versions_in(_IMAGE, package, text)
     yield from (one.version for one in installed_packages(text, "") if one.name == package)
 
 
-def _found(form: str, package: str, text: str) -> list[str]:
+def _versions_in(form: str, package: str, text: str) -> list[str]:
     """The versions in lines of a form that names a package."""
     return re.findall(form.replace("PACKAGE", re.escape(package)), text, re.MULTILINE | re.IGNORECASE)
 
