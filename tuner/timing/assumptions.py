@@ -615,9 +615,12 @@ MEGATRON_EXPERT_TENSORS = 2
 
 #: Bytes per second of memory that is given to an engine as it wakes up, page by page, or taken as it falls
 #: asleep. Measured on an H100 (``python -m measure.links``): 280e9 (pages of 20 MB that are mapped one by
-#: one) to 800e9 (blocks of 1 GiB). Between 130e9 and 1.5e12: eight engines that a trainer woke together on
-#: cards of 80 GB logged 0.04 to 0.46 s for caches of 56 GiB, half of them 0.26 s and more ("seconds to wake
-#: up" of vLLM 0.10's ``executor_base.py``, in notes on GRPO of an 8B model with ms-swift, 2025-08-11).
+#: one) to 800e9 (blocks of 1 GiB); on two H200, in blocks of 130 MiB to 1 GiB, by one to eight processes at
+#: once: 0.24e12 to 1.4e12 for each that wakes up again, and 0.11e12 to 2.7e12 that falls asleep
+#: (``docs/validation/data/segments-2xh200.json``). Between 130e9 and 1.5e12: eight engines that a trainer
+#: woke together on cards of 80 GB logged 0.04 to 0.46 s for caches of 56 GiB, half of them 0.26 s and more
+#: ("seconds to wake up" of vLLM 0.10's ``executor_base.py``, in notes on GRPO of an 8B model with ms-swift,
+#: 2025-08-11).
 MAPPED_BYTES_PER_S = 400e9
 
 #: Bytes per second of freed blocks that the trainers of one node give back, all of them together: each calls
@@ -627,7 +630,7 @@ MAPPED_BYTES_PER_S = 400e9
 #: where 0.8e12 to 1.7e12 were. Of 1 GiB 0.8e12 were measured on an H100, by one process. One ``cudaFree``
 #: took 0.4 ms on an RTX 4090 and 1.1 ms on an A10 in the median (ingero, "Tracing torch.cuda.empty_cache()",
 #: and an investigation of a training).
-GIVEN_BACK_BYTES_PER_S = 1.2e12
+GIVEN_BACK_BYTES_PER_S = 1.1e12
 
 #: Share of the card, without what an engine keeps of it, that are freed blocks when an update has ended.
 #: Between 0.1 and 0.9: that hangs on activations and on the order in which they came and went, which seconds

@@ -2,9 +2,9 @@
 
     PYTHONPATH=.:tests python -m measure.links --output links.json [--parts NAME ...]
 
-Copies to host memory as trainers make them, pages given to the card and taken back, and the host's time of a
-tensor that is cut into shards and put together again. Takes about a minute. ``--dry-run`` moves some bytes on
-the CPU, whose rates mean nothing.
+Copies to host memory as trainers make them, pages given to the card and taken back, blocks of an engine that
+sleeps and wakes, and the host's time of a tensor that is cut into shards and put together again. Takes about
+a minute. ``--dry-run`` moves some bytes on the CPU, whose rates mean nothing.
 
     PYTHONPATH=.:tests torchrun --nproc-per-node N -m measure.links --output links.json --parts pages segments
 
@@ -23,13 +23,14 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
+from measure.links.mapping import Blocks
 from measure.readings import hardware
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import DTensor, Replicate, Shard
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
 _RANKS = 8  # that the host believes in: no byte moves between them
-PARTS = ("host", "copies", "pages", "segments")
+PARTS = ("host", "copies", "pages", "segments", "sleep")
 _ROUNDS = 4  # the first ones pay for memory that later ones find
 
 
@@ -68,6 +69,7 @@ def main() -> None:
         "copies": lambda: copies(device, values),
         "pages": lambda: pages(device, 1 if arguments.dry_run else 1024, room),
         "segments": lambda: segments(device, (1, 2) if arguments.dry_run else (20, 130, 512, 1024), room),
+        "sleep": lambda: sleep(device, (20, 130, 512, 1024), room),
     }
     for name in wanted:
         document[name] = parts[name]()
@@ -197,6 +199,27 @@ def _of_segments(size: int, count: int, device: str) -> dict[str, float]:
     kept.clear()
     given = _slowest(torch.cuda.empty_cache if device == "cuda" else gc.collect, device)
     return {"count": count, "taken_s": taken / count, "given_back_s": given / count}
+
+
+def sleep(device: str, sizes: tuple[int, ...], room: int) -> dict[str, object]:
+    """Seconds in which one block gets its memory as an engine wakes up, and loses it as it falls asleep."""
+    once: dict[str, object] = {}
+    if device != "cuda":
+        return once
+    torch.cuda.synchronize()  # there is a context from here on
+    torch.cuda.empty_cache()
+    for mebibytes in sizes:
+        count = min(2048, room // mebibytes)
+        blocks = Blocks(mebibytes << 20, count, torch.cuda.current_device())
+        rounds = []
+        for _ in range(_ROUNDS):
+            woken = _slowest(blocks.wake, device)
+            rounds.append(
+                {"count": count, "woken_s": woken / count, "asleep_s": _slowest(blocks.sleep, device) / count}
+            )
+        blocks.close()
+        once[str(mebibytes)] = rounds
+    return once
 
 
 def _slowest(work: Callable[[], object], device: str) -> float:
