@@ -7,6 +7,8 @@ computed once for each set of them.
 from collections.abc import Sequence
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from kept_answers import cached_answer
 from tuner.consultation.consult import consult
 from tuner.consultation.premises import Premises
@@ -44,7 +46,7 @@ def answer(*overrides: str) -> Consultation:
         raise DoesNotStartError(
             f"{' '.join(overrides)}: the job does not start, so its price is another job's"
         )
-    return answered
+    return replace(answered, reading=None)  # asked again by no page, and nothing that can be kept
 
 
 def block() -> tuple[str, ...]:
