@@ -162,3 +162,30 @@ def test_options_that_mean_nothing_are_refused(options: tuple[str, ...], message
     result = run("plan", *SMALL, *options, "--", *JOB)
     assert result.code == 2
     assert message in result.err
+
+
+def test_a_launch_that_trains_nothing_has_no_plan() -> None:
+    result = run("plan", *SMALL, "--", *JOB, "trainer.val_only=True")
+    assert result.code == 2
+    assert "the launch ends before its first update" in result.err
+
+
+def test_a_launcher_of_processes_is_told_how_many_to_start() -> None:
+    launch = ("torchrun", "--nproc_per_node=2", "-m", "verl.trainer.sft_trainer", "data.train_batch_size=64")
+    result = run("plan", "--gpu", "h100-sxm", *launch, "model.path=Qwen/Qwen2.5-0.5B")
+    words = " ".join(result.out.split())
+    assert result.code == 0, result.err
+    assert "Best on 2 x h100-sxm" in words
+    assert "n_gpus_per_node" not in words
+    assert "have it start 1 on each node" in words
+
+
+def test_gpus_of_a_rollout_engine_count_in_gpu_hours() -> None:
+    launch = ("python3", "-m", "verl.experimental.fully_async_policy.fully_async_main")
+    sizes = ("trainer.n_gpus_per_node=2", "rollout.nnodes=1", "rollout.n_gpus_per_node=4")
+    others = ("actor_rollout_ref.hybrid_engine=False", "actor_rollout_ref.model.path=Qwen/Qwen2.5-0.5B")
+    options = ("--gpu", "2xh100-sxm", "--gpus-per-node", "2", "--output-format", "json")
+    result = run("plan", *options, *launch, *JOB, *sizes, *others)
+    assert result.code == 0, result.err
+    setting = json.loads(result.out)["plan"]["settings"][0]
+    assert setting["gpu_hours"] == pytest.approx(setting["seconds"] * 6 / 3600)

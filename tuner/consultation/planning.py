@@ -143,12 +143,14 @@ def _expect_plannable(job: JobReading) -> None:
     """Refuse what no plan can be made of.
 
     Raises:
-        InputError: settings are missing, or the trainer's engine is not modelled.
+        InputError: settings are missing, nothing is trained, or the trainer's engine is not modelled.
     """
     if job.given.missing is not None:
         raise InputError(
             _("settings of this job stand in a file that is not here: no plan can be made without them")
         )
+    if job.loaded.validates_only:
+        raise InputError(_("the launch ends before its first update: there is no training to plan"))
     engine = job.reading.workload.unmodelled_engine
     if engine:
         raise InputError(_("what {engine} takes is not modelled: no plan can be made").format(engine=engine))

@@ -8,6 +8,7 @@ from tuner.counted import counted
 from tuner.hardware import Cluster
 from tuner.language import _
 from tuner.plan.answer import ClusterPlan, PlannedSetting
+from tuner.plan.gpus import apart_gpus
 from tuner.plan.packages import PackageGain
 from tuner.plan.price import JobTotals, whole_job
 from tuner.render.block import pasted
@@ -50,6 +51,9 @@ def _premises(answer: PlanAnswer) -> Iterator[Part]:
         yield Paragraph(text=text.format(gpu=workload.cluster.gpu.name), level=1)
     if lengths := assumed_lengths(workload):
         yield Paragraph(text=user_text(full_stop(clauses(lengths))), level=1)
+    if apart := apart_gpus(workload):
+        text = _("{gpus} beside the trainer's are as the settings have them, and are counted in GPU-hours.")
+        yield Paragraph(text=text.format(gpus=counted(apart, "GPU")), level=1)
     yield from _networks(answer)
     if answer.held:
         yield Paragraph(text=user_text(titled(_("held"), listed(answer.held))), level=1)
@@ -167,3 +171,9 @@ def _fewest(answer: PlanAnswer) -> Iterator[Part]:
         yield Paragraph(text=_("It fits for certain on no smaller number that was looked at."), level=1)
     else:
         yield from _setting(plan.best, answer)
+    launched = answer.job.configuration.processes_per_node
+    if launched is not None and plan is not answer.plan:
+        text = _("{launcher} starts the processes: have it start {gpus} on each node.")
+        yield Paragraph(
+            text=user_text(text.format(launcher=launched.text, gpus=plan.cluster.gpus_per_node)), level=1
+        )
