@@ -189,3 +189,26 @@ def test_gpus_of_a_rollout_engine_count_in_gpu_hours() -> None:
     assert result.code == 0, result.err
     setting = json.loads(result.out)["plan"]["settings"][0]
     assert setting["gpu_hours"] == pytest.approx(setting["seconds"] * 6 / 3600)
+
+
+def test_a_layout_that_lifts_a_refusal_goes_before_another_batch() -> None:
+    """Of 102 sequences two ranks get as many each, and four do not: two GPUs share a sequence."""
+    given = ("/dev/null", "--model", "qwen2.5-0.5b", "--verl-version", "0.9.1", "--gpu", "4xh100-sxm")
+    options = ("--gpus-per-node", "4", "--output-format", "json")
+    three = ("data.train_batch_size=102", f"{ACTOR}.ppo_mini_batch_size=102", f"{ROLLOUT}.n=1")
+    answer = json.loads(run("plan", *given, *options, "--", *JOB, *three).out)
+    assert not answer["plan"]["decisions"]
+    for setting in answer["plan"]["settings"]:
+        assert not [text for text in setting["overrides"] if "batch_size=" in text and "micro" not in text]
+        assert f"{ACTOR}.ulysses_sequence_parallel_size=2" in setting["overrides"]
+
+
+def test_another_batch_that_nothing_else_replaces_is_the_users_to_decide() -> None:
+    given = ("/dev/null", "--model", "qwen2.5-0.5b", "--verl-version", "0.9.1", "--gpu", "4xh100-sxm")
+    odd = ("data.train_batch_size=101", f"{ACTOR}.ppo_mini_batch_size=101", f"{ROLLOUT}.n=1")
+    answer = json.loads(
+        run("plan", *given, "--gpus-per-node", "4", "--output-format", "json", "--", *JOB, *odd).out
+    )
+    (decision,) = answer["plan"]["decisions"]
+    assert [key for key, _ in decision["values"] if key.endswith("batch_size")]
+    assert answer["plan"]["settings"]

@@ -95,6 +95,7 @@ def plan_answer(
     words = (*words, *(text for text in held if "=" in text))
     job, main, before = _main_job(source, words, premises, clusters)
     _expect_plannable(job)
+    _expect_keys(job, held)
     priced = _by_card(prices, clusters, job)
     combinations = _combinations(varied)
     wanted = PlanRequest(headroom=premises.headroom, held=frozenset(override_key(text) for text in held))
@@ -154,6 +155,17 @@ def _expect_plannable(job: JobReading) -> None:
     engine = job.reading.workload.unmodelled_engine
     if engine:
         raise InputError(_("what {engine} takes is not modelled: no plan can be made").format(engine=engine))
+
+
+def _expect_keys(job: JobReading, held: Sequence[str]) -> None:
+    """Refuse keys that no setting could have changed: they are misspelt, or of another program.
+
+    Raises:
+        InputError: there is one.
+    """
+    for key in map(override_key, held):
+        if not job.loaded.settings.takes(key):
+            raise InputError(_("--hold {key}: the configuration has no such key").format(key=key))
 
 
 def _planned(

@@ -128,6 +128,10 @@ class ClusterPlan(Struct, frozen=True, kw_only=True):
         tuple[Rejection, ...], Meta(description="the constraint that settings failed first")
     ] = ()
     refused: tuple[RefusedPart, ...] = ()
+    decisions: Annotated[
+        tuple[RefusedPart, ...],
+        Meta(description="what refuses the job as it is, and what lifts it in every setting"),
+    ] = ()
     lacking: Lacking | None = None
     unread: Annotated[str, Meta(description="why the job cannot be read on this cluster; empty: it can")] = ""
 

@@ -92,5 +92,6 @@ def search_facts(plan: ClusterPlan) -> Iterator[Part]:
     if plan.rejected:
         failed = listed(f"{one.constraint} {count(one.settings)}" for one in plan.rejected)
         yield Paragraph(text=titled(_("Ruled out first by"), failed), level=1, further=1)
-    for one in plan.refused[:_REFUSALS]:
-        yield Paragraph(text=user_text(titled(one.code, one.message)), level=1, further=1)
+    told = dict.fromkeys((one.code, one.message) for one in plan.refused)
+    for refused, message in list(told)[:_REFUSALS]:
+        yield Paragraph(text=user_text(titled(refused, message)), level=1, further=1)
