@@ -212,3 +212,10 @@ def test_another_batch_that_nothing_else_replaces_is_the_users_to_decide() -> No
     (decision,) = answer["plan"]["decisions"]
     assert [key for key, _ in decision["values"] if key.endswith("batch_size")]
     assert answer["plan"]["settings"]
+
+
+def test_what_fits_nowhere_and_has_no_prompts_is_answered() -> None:
+    launch = ("torchrun", "--nproc_per_node=1", "-m", "verl.trainer.sft_trainer", "data.train_batch_size=64")
+    result = run("plan", "--gpu", "1xrtx-4090", *launch, "model.path=Qwen/Qwen2.5-72B", "data.max_length=4096")
+    assert result.code == 1, result.err
+    assert "Nothing fits on 1 x rtx-4090" in result.out

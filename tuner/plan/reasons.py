@@ -65,8 +65,9 @@ def _relaxed(
         (RelaxationKind.RESPONSE_LENGTH, Quantity.MAX_RESPONSE_TOKENS, "max_response_tokens"),
         (RelaxationKind.PROMPT_LENGTH, Quantity.MAX_PROMPT_TOKENS, "max_prompt_tokens"),
     ):
-        tokens = values_that_fit(workload, quantity).certain
-        if tokens:
+        now = getattr(workload.batch, name)  # no prompts where a job learns from given sequences
+        tokens = values_that_fit(workload, quantity).certain if now else None
+        if tokens is not None and 0 < tokens < now:
             shorter = workload.with_batch(**{name: int(tokens), "engine_tokens": None})
             if _fits(shorter, 0.0):
                 yield kind, str(int(tokens)), shorter
