@@ -90,6 +90,8 @@ def test_a_price_is_told_of_a_step_and_of_all_of_them() -> None:
 def test_what_is_held_stays() -> None:
     key = f"{ACTOR}.ppo_max_token_len_per_gpu"
     for setting in planned("--hold", f"{key}=8192")["plan"]["settings"]:
+        assert [text for text in setting["overrides"] if text.startswith(key)] == [f"{key}=8192"]
+    for setting in planned("--hold", key)["plan"]["settings"]:
         assert not [text for text in setting["overrides"] if text.startswith(key)]
     free = planned()["plan"]["settings"][0]["overrides"]
     assert [text for text in free if text.startswith(key)]
@@ -216,6 +218,8 @@ def test_another_batch_that_nothing_else_replaces_is_the_users_to_decide() -> No
 
 def test_what_fits_nowhere_and_has_no_prompts_is_answered() -> None:
     launch = ("torchrun", "--nproc_per_node=1", "-m", "verl.trainer.sft_trainer", "data.train_batch_size=64")
-    result = run("plan", "--gpu", "1xrtx-4090", *launch, "model.path=Qwen/Qwen2.5-72B", "data.max_length=4096")
+    result = run(
+        "plan", "--gpu", "1xrtx-4090", *launch, "model.path=Qwen/Qwen2.5-72B", "data.max_length=4096"
+    )
     assert result.code == 1, result.err
     assert "Nothing fits on 1 x rtx-4090" in result.out

@@ -92,15 +92,16 @@ def plan_answer(
     Raises:
         TunerError: something in the configuration or the premises cannot be used.
     """
-    words = (*words, *(text for text in held if "=" in text))
+    given = tuple(text for text in held if "=" in text)
+    words = (*words, *given)
     job, main, before = _main_job(source, words, premises, clusters)
     _expect_plannable(job)
     _expect_keys(job, held)
     priced = _by_card(prices, clusters, job)
     combinations = _combinations(varied)
     wanted = PlanRequest(headroom=premises.headroom, held=frozenset(override_key(text) for text in held))
-    best = _planned(job, wanted, watch, before)
-    asked = _Question(source=source, words=words, premises=premises, wanted=wanted, watch=watch)
+    best = _planned(job, wanted, watch, (*given, *before))
+    asked = _Question(source=source, words=words, premises=premises, wanted=wanted, watch=watch, given=given)
     plans = [best, *(() if best.stopped else _other_plans(asked, clusters, job))]
     fits = any(row.settings for row in plans) or best.stopped
     return PlanAnswer(
@@ -195,6 +196,7 @@ class _Question(Struct, frozen=True, kw_only=True):
     premises: Premises
     wanted: PlanRequest
     watch: Watch | None
+    given: tuple[str, ...]  # of the words, what the user's own configuration does not have
 
 
 def _other_plans(asked: _Question, clusters: Clusters, job: JobReading) -> Iterator[ClusterPlan]:
@@ -219,7 +221,7 @@ def _on(asked: _Question, premises: Premises, cluster: Cluster, job: JobReading)
     def planned(before: tuple[str, ...]) -> ClusterPlan:
         try:
             other, _premises = job_of(asked.source, (*asked.words, *before), premises)
-            return _planned(other, asked.wanted, asked.watch, before)
+            return _planned(other, asked.wanted, asked.watch, (*asked.given, *before))
         except (TunerError, ValueError) as error:
             return ClusterPlan(cluster=cluster, settings=(), unread=str(error))
 
@@ -268,7 +270,7 @@ def _variants(
     for overrides in combinations:
         words = (*before, *overrides)
         job, _said = job_of(asked.source, (*asked.words, *words), premises)
-        planned = _planned(job, asked.wanted, asked.watch, words)
+        planned = _planned(job, asked.wanted, asked.watch, (*asked.given, *words))
         yield Variant(overrides=overrides, plan=planned, steps=steps_of(job.loaded, asked.premises.data_rows))
         if planned.stopped:
             return
