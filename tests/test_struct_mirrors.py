@@ -54,9 +54,8 @@ ARGUED: dict[str, tuple[tuple[str, str], ...]] = {
         ("Refusal", OFFER),
         ("Remedy", OFFER),
     ),
-    "a job with overrides: put together of findings, and chosen of a space": (
-        ("Combination", "PlannedSetting"),
-        ("CombinationReport", "PlannedSetting"),
+    "what a package brings on top of the job or its block, with all that is found, and on top of a setting": (
+        ("Addition", "PackageGain"),
     ),
     "a rule that there is, and one that is gone": (("Retired", "Rule"),),
     "one text with its place: an argument, and what is open of it": (

@@ -90,6 +90,8 @@ def test_a_price_is_told_of_a_step_and_of_all_of_them() -> None:
 def test_what_is_held_stays() -> None:
     key = f"{ACTOR}.ppo_max_token_len_per_gpu"
     for setting in planned("--hold", f"{key}=8192")["plan"]["settings"]:
+        assert [text for text in setting["overrides"] if text.startswith(key)] == [f"{key}=8192"]
+    for setting in planned("--hold", key)["plan"]["settings"]:
         assert not [text for text in setting["overrides"] if text.startswith(key)]
     free = planned()["plan"]["settings"][0]["overrides"]
     assert [text for text in free if text.startswith(key)]
@@ -162,3 +164,62 @@ def test_options_that_mean_nothing_are_refused(options: tuple[str, ...], message
     result = run("plan", *SMALL, *options, "--", *JOB)
     assert result.code == 2
     assert message in result.err
+
+
+def test_a_launch_that_trains_nothing_has_no_plan() -> None:
+    result = run("plan", *SMALL, "--", *JOB, "trainer.val_only=True")
+    assert result.code == 2
+    assert "the launch ends before its first update" in result.err
+
+
+def test_a_launcher_of_processes_is_told_how_many_to_start() -> None:
+    launch = ("torchrun", "--nproc_per_node=2", "-m", "verl.trainer.sft_trainer", "data.train_batch_size=64")
+    result = run("plan", "--gpu", "h100-sxm", *launch, "model.path=Qwen/Qwen2.5-0.5B")
+    words = " ".join(result.out.split())
+    assert result.code == 0, result.err
+    assert "Best on 2 x h100-sxm" in words
+    assert "n_gpus_per_node" not in words
+    assert "have it start 1 on each node" in words
+
+
+def test_gpus_of_a_rollout_engine_count_in_gpu_hours() -> None:
+    launch = ("python3", "-m", "verl.experimental.fully_async_policy.fully_async_main")
+    sizes = ("trainer.n_gpus_per_node=2", "rollout.nnodes=1", "rollout.n_gpus_per_node=4")
+    others = ("actor_rollout_ref.hybrid_engine=False", "actor_rollout_ref.model.path=Qwen/Qwen2.5-0.5B")
+    options = ("--gpu", "2xh100-sxm", "--gpus-per-node", "2", "--output-format", "json")
+    result = run("plan", *options, *launch, *JOB, *sizes, *others)
+    assert result.code == 0, result.err
+    setting = json.loads(result.out)["plan"]["settings"][0]
+    assert setting["gpu_hours"] == pytest.approx(setting["seconds"] * 6 / 3600)
+
+
+def test_a_layout_that_lifts_a_refusal_goes_before_another_batch() -> None:
+    """Of 102 sequences two ranks get as many each, and four do not: two GPUs share a sequence."""
+    given = ("/dev/null", "--model", "qwen2.5-0.5b", "--verl-version", "0.9.1", "--gpu", "4xh100-sxm")
+    options = ("--gpus-per-node", "4", "--output-format", "json")
+    three = ("data.train_batch_size=102", f"{ACTOR}.ppo_mini_batch_size=102", f"{ROLLOUT}.n=1")
+    answer = json.loads(run("plan", *given, *options, "--", *JOB, *three).out)
+    assert not answer["plan"]["decisions"]
+    for setting in answer["plan"]["settings"]:
+        assert not [text for text in setting["overrides"] if "batch_size=" in text and "micro" not in text]
+        assert f"{ACTOR}.ulysses_sequence_parallel_size=2" in setting["overrides"]
+
+
+def test_another_batch_that_nothing_else_replaces_is_the_users_to_decide() -> None:
+    given = ("/dev/null", "--model", "qwen2.5-0.5b", "--verl-version", "0.9.1", "--gpu", "4xh100-sxm")
+    odd = ("data.train_batch_size=101", f"{ACTOR}.ppo_mini_batch_size=101", f"{ROLLOUT}.n=1")
+    answer = json.loads(
+        run("plan", *given, "--gpus-per-node", "4", "--output-format", "json", "--", *JOB, *odd).out
+    )
+    (decision,) = answer["plan"]["decisions"]
+    assert [key for key, _ in decision["values"] if key.endswith("batch_size")]
+    assert answer["plan"]["settings"]
+
+
+def test_what_fits_nowhere_and_has_no_prompts_is_answered() -> None:
+    launch = ("torchrun", "--nproc_per_node=1", "-m", "verl.trainer.sft_trainer", "data.train_batch_size=64")
+    result = run(
+        "plan", "--gpu", "1xrtx-4090", *launch, "model.path=Qwen/Qwen2.5-72B", "data.max_length=4096"
+    )
+    assert result.code == 1, result.err
+    assert "Nothing fits on 1 x rtx-4090" in result.out

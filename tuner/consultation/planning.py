@@ -92,14 +92,16 @@ def plan_answer(
     Raises:
         TunerError: something in the configuration or the premises cannot be used.
     """
-    words = (*words, *(text for text in held if "=" in text))
+    given = tuple(text for text in held if "=" in text)
+    words = (*words, *given)
     job, main, before = _main_job(source, words, premises, clusters)
     _expect_plannable(job)
+    _expect_keys(job, held)
     priced = _by_card(prices, clusters, job)
     combinations = _combinations(varied)
     wanted = PlanRequest(headroom=premises.headroom, held=frozenset(override_key(text) for text in held))
-    best = _planned(job, wanted, watch, before)
-    asked = _Question(source=source, words=words, premises=premises, wanted=wanted, watch=watch)
+    best = _planned(job, wanted, watch, (*given, *before))
+    asked = _Question(source=source, words=words, premises=premises, wanted=wanted, watch=watch, given=given)
     plans = [best, *(() if best.stopped else _other_plans(asked, clusters, job))]
     fits = any(row.settings for row in plans) or best.stopped
     return PlanAnswer(
@@ -143,15 +145,28 @@ def _expect_plannable(job: JobReading) -> None:
     """Refuse what no plan can be made of.
 
     Raises:
-        InputError: settings are missing, or the trainer's engine is not modelled.
+        InputError: settings are missing, nothing is trained, or the trainer's engine is not modelled.
     """
     if job.given.missing is not None:
         raise InputError(
             _("settings of this job stand in a file that is not here: no plan can be made without them")
         )
+    if job.loaded.validates_only:
+        raise InputError(_("the launch ends before its first update: there is no training to plan"))
     engine = job.reading.workload.unmodelled_engine
     if engine:
         raise InputError(_("what {engine} takes is not modelled: no plan can be made").format(engine=engine))
+
+
+def _expect_keys(job: JobReading, held: Sequence[str]) -> None:
+    """Refuse keys that no setting could have changed: they are misspelt, or of another program.
+
+    Raises:
+        InputError: there is one.
+    """
+    for key in map(override_key, held):
+        if not job.loaded.settings.takes(key):
+            raise InputError(_("--hold {key}: the configuration has no such key").format(key=key))
 
 
 def _planned(
@@ -181,6 +196,7 @@ class _Question(Struct, frozen=True, kw_only=True):
     premises: Premises
     wanted: PlanRequest
     watch: Watch | None
+    given: tuple[str, ...]  # of the words, what the user's own configuration does not have
 
 
 def _other_plans(asked: _Question, clusters: Clusters, job: JobReading) -> Iterator[ClusterPlan]:
@@ -205,7 +221,7 @@ def _on(asked: _Question, premises: Premises, cluster: Cluster, job: JobReading)
     def planned(before: tuple[str, ...]) -> ClusterPlan:
         try:
             other, _premises = job_of(asked.source, (*asked.words, *before), premises)
-            return _planned(other, asked.wanted, asked.watch, before)
+            return _planned(other, asked.wanted, asked.watch, (*asked.given, *before))
         except (TunerError, ValueError) as error:
             return ClusterPlan(cluster=cluster, settings=(), unread=str(error))
 
@@ -254,7 +270,7 @@ def _variants(
     for overrides in combinations:
         words = (*before, *overrides)
         job, _said = job_of(asked.source, (*asked.words, *words), premises)
-        planned = _planned(job, asked.wanted, asked.watch, words)
+        planned = _planned(job, asked.wanted, asked.watch, (*asked.given, *words))
         yield Variant(overrides=overrides, plan=planned, steps=steps_of(job.loaded, asked.premises.data_rows))
         if planned.stopped:
             return

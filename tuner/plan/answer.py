@@ -7,6 +7,7 @@ from msgspec import Meta, Struct
 from tuner.field_marks import Bytes
 from tuner.hardware import Cluster
 from tuner.memory import Estimate
+from tuner.plan.gpus import step_gpu_hours
 from tuner.plan.packages import PackageGain
 from tuner.timing import Interval, StepTime, step_interval
 from tuner.workload import Phase, Workload
@@ -40,7 +41,7 @@ class PlannedSetting(Struct, frozen=True, kw_only=True):
     @property
     def gpu_hours(self) -> float:
         """GPU-hours of a step."""
-        return self.time.seconds * self.workload.cluster.gpus / 3600
+        return step_gpu_hours(self.workload, self.time.seconds)
 
     @property
     def phases(self) -> tuple[PhaseRoom, ...]:
@@ -127,6 +128,10 @@ class ClusterPlan(Struct, frozen=True, kw_only=True):
         tuple[Rejection, ...], Meta(description="the constraint that settings failed first")
     ] = ()
     refused: tuple[RefusedPart, ...] = ()
+    decisions: Annotated[
+        tuple[RefusedPart, ...],
+        Meta(description="what refuses the job as it is, and what lifts it in every setting"),
+    ] = ()
     lacking: Lacking | None = None
     unread: Annotated[str, Meta(description="why the job cannot be read on this cluster; empty: it can")] = ""
 

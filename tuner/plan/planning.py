@@ -9,11 +9,11 @@ from tuner.advise import advise
 from tuner.advise.combine import one_per_key
 from tuner.advise.differences import changes
 from tuner.advise.reading import Reading
-from tuner.advise.refusals import Started, started
+from tuner.advise.refusals import Refusal, Started, started
 from tuner.advise.usual_host import may_lack_host
 from tuner.advise.verdicts import Verdict, judge_memory
 from tuner.memory import PhaseEstimate
-from tuner.override_text import override_key
+from tuner.override_text import override_key, value_text
 from tuner.plan.answer import ClusterPlan, Lacking, PlannedSetting, RefusedPart, Rejection, Shortfall, Trade
 from tuner.plan.axes import Axis
 from tuner.plan.judge import Candidate, Judge
@@ -56,6 +56,37 @@ def plan(
         watch: told how far the search is.
     """
     start = started(reading, headroom=wanted.headroom, allow=())
+    own = [one for one in start.refusals if one.yours and one.overrides]
+    if own:
+        # A layout may lift what nothing else does without another training.
+        without = _undecided(reading, start)
+        undecided = _planned(reading, without, wanted, prefix, axes, watch)
+        if undecided.settings or undecided.stopped:
+            return undecided
+    answer = _planned(reading, start, wanted, prefix, axes, watch)
+    return replace(answer, decisions=tuple(map(_decision, own)))
+
+
+def _undecided(reading: Reading, start: Started) -> Started:
+    """A configuration with what lifts refusals but for that which is the user's to decide."""
+    overrides = start.overrides
+    lifted = tuple(one for one in start.refusals if not one.yours)
+    return Started(reading=reading.adding(overrides) if overrides else reading, refusals=lifted, starts=False)
+
+
+def _decision(refusal: Refusal) -> RefusedPart:
+    values = tuple((override_key(text), value_text(text)) for text in refusal.overrides)
+    return RefusedPart(code=refusal.finding.rule.code, message=refusal.finding.message, values=values)
+
+
+def _planned(
+    reading: Reading,
+    start: Started,
+    wanted: PlanRequest,
+    prefix: Sequence[str],
+    axes: Callable[[Workload], Iterable[Axis]] | None,
+    watch: Watch | None,
+) -> ClusterPlan:
     base = start.reading
     space = space_of(base, axes=None if axes is None else tuple(axes(base.workload)), held=wanted.held)
     legality = Legality(base, space)

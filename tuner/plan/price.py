@@ -3,6 +3,7 @@
 from msgspec import Struct
 
 from tuner.plan.answer import PlannedSetting
+from tuner.plan.gpus import job_gpus
 
 _SECONDS_OF_HOUR = 3600
 
@@ -21,7 +22,7 @@ def whole_job(setting: PlannedSetting, steps: int | None, price: float | None) -
     """The whole job with a setting; None where nobody says how many steps it has."""
     if steps is None or setting.time.seconds <= 0:
         return None
-    step, gpus = setting.step, setting.workload.cluster.gpus
+    step, gpus = setting.step, job_gpus(setting.workload)
     hours = steps * step.seconds / _SECONDS_OF_HOUR
     return JobTotals(
         steps=steps,

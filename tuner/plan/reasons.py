@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from tuner.enumeration import Enum
 from tuner.hardware import Gpu
 from tuner.memory.fitting.limits import values_that_fit
+from tuner.plan.gpus import step_gpu_hours
 from tuner.plan.judge import Judge
 from tuner.rules.case import CaseFigures
 from tuner.workload import Quantity, Workload
@@ -40,15 +41,12 @@ def relaxations(workload: Workload, headroom: float, cards: Sequence[Gpu]) -> tu
         headroom: share of the card that was to be left free.
         cards: others that there are.
     """
-    return tuple(
-        Relaxation(
-            kind=kind,
-            value=value,
-            seconds=CaseFigures(job).time.seconds,
-            gpu_hours=CaseFigures(job).time.seconds * job.cluster.gpus / 3600,
-        )
-        for kind, value, job in _relaxed(workload, headroom, cards)
-    )
+    return tuple(_priced(kind, value, job) for kind, value, job in _relaxed(workload, headroom, cards))
+
+
+def _priced(kind: RelaxationKind, value: str, job: Workload) -> Relaxation:
+    seconds = CaseFigures(job).time.seconds
+    return Relaxation(kind=kind, value=value, seconds=seconds, gpu_hours=step_gpu_hours(job, seconds))
 
 
 def _relaxed(
@@ -67,8 +65,9 @@ def _relaxed(
         (RelaxationKind.RESPONSE_LENGTH, Quantity.MAX_RESPONSE_TOKENS, "max_response_tokens"),
         (RelaxationKind.PROMPT_LENGTH, Quantity.MAX_PROMPT_TOKENS, "max_prompt_tokens"),
     ):
-        tokens = values_that_fit(workload, quantity).certain
-        if tokens:
+        now = getattr(workload.batch, name)  # no prompts where a job learns from given sequences
+        tokens = values_that_fit(workload, quantity).certain if now else None
+        if tokens is not None and 0 < tokens < now:
             shorter = workload.with_batch(**{name: int(tokens), "engine_tokens": None})
             if _fits(shorter, 0.0):
                 yield kind, str(int(tokens)), shorter

@@ -8,11 +8,13 @@ from tuner.counted import counted
 from tuner.hardware import Cluster
 from tuner.language import _
 from tuner.plan.answer import ClusterPlan, PlannedSetting
+from tuner.plan.gpus import apart_gpus
 from tuner.plan.packages import PackageGain
 from tuner.plan.price import JobTotals, whole_job
 from tuner.render.block import pasted
 from tuner.render.document.marks import strong, user_text
 from tuner.render.document.parts import AnswerDocument, Heading, Paragraph, Part, Paste
+from tuner.render.left_out import named
 from tuner.render.lengths import assumed_lengths
 from tuner.render.numbers import gib, parameters, seconds
 from tuner.render.plan_table import capacity_table, money, small, variant_table
@@ -40,7 +42,7 @@ def _premises(answer: PlanAnswer) -> Iterator[Part]:
     """What was planned, and what was taken to be so."""
     workload, engine = answer.job.reading.workload, answer.job.rollout_engine
     words = [
-        listed([str(workload.release), workload.actor.engine.name]),
+        listed([with_note(str(workload.release), answer.job.release.reason), workload.actor.engine.name]),
         *([f"{engine.name} {engine.version}"] if engine is not None else []),
         with_note(workload.model.name, parameters(workload.model.parameters)),
     ]
@@ -48,8 +50,14 @@ def _premises(answer: PlanAnswer) -> Iterator[Part]:
     if answer.job.card.assumed:
         text = _("no GPU was named and none was found; {gpu} is taken. Give --gpu NAME.")
         yield Paragraph(text=text.format(gpu=workload.cluster.gpu.name), level=1)
+    if answer.job.left_out:
+        text = titled(_("left out"), named(answer.job.left_out))
+        yield Paragraph(text=user_text(text), level=1, further=1)
     if lengths := assumed_lengths(workload):
         yield Paragraph(text=user_text(full_stop(clauses(lengths))), level=1)
+    if apart := apart_gpus(workload):
+        text = _("{gpus} beside the trainer's are as the settings have them, and are counted in GPU-hours.")
+        yield Paragraph(text=text.format(gpus=counted(apart, "GPU")), level=1)
     yield from _networks(answer)
     if answer.held:
         yield Paragraph(text=user_text(titled(_("held"), listed(answer.held))), level=1)
@@ -90,6 +98,15 @@ def _settings(answer: PlanAnswer) -> Iterator[tuple[Part, ...]]:
 
 
 def _ties(plan: ClusterPlan) -> Iterator[Part]:
+    for one in plan.decisions:
+        lines = " ".join(f"{key}={value}" for key, value in one.values)
+        text = _(
+            "yours to decide: {lines} lifts what refuses the launch ({code}: {message}), and changes the "
+            "training"
+        )
+        yield Paragraph(
+            text=user_text(text.format(lines=lines, code=one.code, message=one.message)), level=1, further=1
+        )
     tied = sum(setting.rank == 1 for setting in plan.settings)
     if tied > 1:
         text = _("{count} settings share rank 1: their difference is smaller than what is uncertain of it.")
@@ -167,3 +184,9 @@ def _fewest(answer: PlanAnswer) -> Iterator[Part]:
         yield Paragraph(text=_("It fits for certain on no smaller number that was looked at."), level=1)
     else:
         yield from _setting(plan.best, answer)
+    launched = answer.job.configuration.processes_per_node
+    if launched is not None and plan is not answer.plan:
+        text = _("{launcher} starts the processes: have it start {gpus} on each node.")
+        yield Paragraph(
+            text=user_text(text.format(launcher=launched.text, gpus=plan.cluster.gpus_per_node)), level=1
+        )

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
 from tuner.language import _
+from tuner.render.plan_why import constraint_words
 from tuner.render.words import listed
 from tuner.rules.wording import count, duration
 
@@ -45,7 +46,7 @@ def progress_on(stream: TextIO) -> "Iterator[Watch | None]":
 def progress_line(cluster: "Cluster", progress: "SearchProgress") -> str:
     """The cluster, the settings so far, what most of them failed, and the best step."""
     most = sorted(progress.rejected.items(), key=lambda item: -item[1])[:_TOLD]
-    failed = listed(f"{name} {count(number)}" for name, number in most)
+    failed = listed(f"{constraint_words(name)} {count(number)}" for name, number in most)
     best = (
         _("none fits yet")
         if progress.best_s is None

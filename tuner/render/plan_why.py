@@ -5,7 +5,9 @@ from collections.abc import Iterator
 from tuner.consultation.planning import PlanAnswer
 from tuner.language import _
 from tuner.plan.answer import ClusterPlan, Lacking
+from tuner.plan.judge import DOUBT, HOST, START
 from tuner.plan.reasons import RelaxationKind
+from tuner.plan.search import REFUSED
 from tuner.render.document.marks import user_text
 from tuner.render.document.parts import Paragraph, Part
 from tuner.render.numbers import gib
@@ -80,6 +82,17 @@ def _relaxations(answer: PlanAnswer) -> Iterator[Part]:
         yield Paragraph(text=text, level=1)
 
 
+def constraint_words(name: str) -> str:
+    """A constraint in words; a phase stands for the memory that it lacks, by its own name."""
+    words = {
+        REFUSED: _("checks of the trainer"),
+        START: _("start of the engine"),
+        HOST: _("host memory"),
+        DOUBT: _("what is not sure"),
+    }
+    return words.get(name, name)
+
+
 def search_facts(plan: ClusterPlan) -> Iterator[Part]:
     """How much was looked at, what ruled settings out, and what the trainer refuses."""
     if plan.stopped:
@@ -90,7 +103,8 @@ def search_facts(plan: ClusterPlan) -> Iterator[Part]:
         text = _("{looked} of {size} settings were looked at, step by step: a better one may be left.")
     yield Paragraph(text=text.format(looked=count(plan.looked_at), size=count(plan.size)), further=1)
     if plan.rejected:
-        failed = listed(f"{one.constraint} {count(one.settings)}" for one in plan.rejected)
+        failed = listed(f"{constraint_words(one.constraint)} {count(one.settings)}" for one in plan.rejected)
         yield Paragraph(text=titled(_("Ruled out first by"), failed), level=1, further=1)
-    for one in plan.refused[:_REFUSALS]:
-        yield Paragraph(text=user_text(titled(one.code, one.message)), level=1, further=1)
+    told = dict.fromkeys((one.code, one.message) for one in plan.refused)
+    for refused, message in list(told)[:_REFUSALS]:
+        yield Paragraph(text=user_text(titled(refused, message)), level=1, further=1)

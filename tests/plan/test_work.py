@@ -1,0 +1,64 @@
+"""How much a search does for a setting: what it counts, not how long it takes."""
+
+import cProfile
+import pstats
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.plan import jobs
+from tests.plan.jobs import ACTOR, HEADROOM, MEGATRON, SmallJob
+from tuner.plan.legality import Legality
+from tuner.plan.search import SettingSearch
+
+DENSE = SmallJob(
+    name="dense",
+    model="qwen2.5-7b",
+    options=(
+        *(("layout", 4), ("states", 4), ("recomputation", 2), ("engine-layout", 2)),
+        *(("fraction", 10), ("sequences", 2), ("batch-of-update_actor", 4)),
+    ),
+)
+SPARSE = SmallJob(
+    name="sparse",
+    model="qwen3-30b-a3b",
+    gpu="8xh200-sxm",
+    nodes=2,
+    overrides=(*MEGATRON, f"{ACTOR}.megatron.expert_model_parallel_size=8"),
+    options=(
+        *(("layout", 8), ("states", 4), ("recomputation", 2), ("engine-layout", 2)),
+        *(("fraction", 10), ("sequences", 2), ("batch-of-update_actor", 2)),
+    ),
+)
+# Calls for each setting that is looked at.
+BOUNDS = {
+    "memory/estimate._make": 3.0,  # phases, of which a job has five to seven
+    "timing/estimate.step_time": 0.5,  # steps: most settings are ruled out before
+    "generation/rollout.rollout_seconds": 0.05,  # rollouts: one for each engine
+    "trainers/proposal_writer.written": 0.05,  # overrides: of settings that are better than those before
+}
+
+
+@cache
+def calls_of(job: SmallJob) -> tuple[dict[str, int], int]:
+    """Calls by folder, module and function in a search of all settings, and how many these are."""
+    search = SettingSearch(
+        jobs.space(job), Legality(jobs.reading_of(job), jobs.space(job)), headroom=HEADROOM
+    )
+    profile = cProfile.Profile()
+    result = profile.runcall(search.run)
+    calls: dict[str, int] = {}
+    for (file, _, name), (_, number, *_) in pstats.Stats(profile).stats.items():  # type: ignore[attr-defined]
+        path = Path(file)
+        key = f"{path.parent.name}/{path.stem}.{name}"
+        calls[key] = calls.get(key, 0) + number
+    return calls, result.looked_at
+
+
+@pytest.mark.parametrize("job", [DENSE, SPARSE], ids=lambda job: job.name)
+@pytest.mark.parametrize("function", BOUNDS)
+def test_the_work_for_a_setting_is_bounded(job: SmallJob, function: str) -> None:
+    calls, settings = calls_of(job)
+    assert settings == jobs.space(job).size > 3_000
+    assert 0 < calls[function] / settings <= BOUNDS[function]
