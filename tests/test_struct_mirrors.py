@@ -45,11 +45,18 @@ ARGUED: dict[str, tuple[tuple[str, str], ...]] = {
         ("Contribution", "Refusal"),
         ("FollowedFinding", "Recommendation"),
         ("FollowedFinding", "Refusal"),
+        ("Lengthening", "Refusal"),
+        ("Lengthening", "Remedy"),
+        ("Lengthening", OFFER),
         ("Recommendation", "Refusal"),
         ("Recommendation", OFFER),
         ("Refusal", "Remedy"),
         ("Refusal", OFFER),
         ("Remedy", OFFER),
+    ),
+    "a job with overrides: put together of findings, and chosen of a space": (
+        ("Combination", "PlannedSetting"),
+        ("CombinationReport", "PlannedSetting"),
     ),
     "a rule that there is, and one that is gone": (("Retired", "Rule"),),
     "one text with its place: an argument, and what is open of it": (

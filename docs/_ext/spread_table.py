@@ -21,6 +21,7 @@ _FAMILIES = {
     SpreadFamily.STORAGE: "storage of checkpoints",
     SpreadFamily.TOOLS: "tools of agents",
     SpreadFamily.POLLING: "looks of the trainer",
+    SpreadFamily.MASKED: "attention with a mask",
     SpreadFamily.RUNS: "all of a run",
 }
 

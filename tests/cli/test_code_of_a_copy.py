@@ -1029,6 +1029,12 @@ ATTENTION = """class ActorRolloutRefWorker:
         attn_implementation = self.config.model.get("attn_implementation", "flash_attention_2")
         config = AutoConfig.from_pretrained(path, attn_implementation=attn_implementation)
 """
+FIXED_ATTENTION = """class ActorRolloutRefWorker:
+    def build(self):
+        config = AutoConfig.from_pretrained(
+            path, attn_implementation="flash_attention_2", trust=self.config.model.get("trust", False)
+        )
+"""
 OWN_REWARD = """def run(config):
     if config.reward_model.enable and config.reward_model.rm_coef != 0.:
         if config.reward_model.rm_type == "normal":
@@ -1075,6 +1081,39 @@ def test_an_option_of_a_model_that_there_is_adds_none(
     answer = advice(repository, "--verl-version", "0.5.0")
     assert (key.split("=")[0] in {part["key"] for part in answer["left_out"]}) is named
     assert bool(answer["memory"]["doubts"]) is named
+
+
+@pytest.mark.parametrize(("workers", "asks"), [(ATTENTION, True), (FIXED_ATTENTION, False)])
+def test_attention_that_a_copy_asks_for_by_a_key_of_its_own(
+    repository: Path, workers: str, asks: bool
+) -> None:
+    def update_seconds(name: str) -> float:
+        key = "actor_rollout_ref.model.attn_implementation"
+        write(
+            repository,
+            workers=workers,
+            launch=f"{LAUNCH} actor_rollout_ref.model.use_remove_padding=True +{key}={name}",
+        )
+        phases = advice(repository, "--verl-version", "0.5.0")["time"]
+        (seconds,) = (phase["seconds"] for phase in phases if phase["phase"] == "update_actor")
+        return float(seconds)
+
+    assert (update_seconds("sdpa") > 1.1 * update_seconds("flash_attention_2")) is asks
+
+
+@pytest.mark.parametrize(("pin", "masks"), [("4.51.3", False), ("4.53.3", True)])
+def test_an_older_transformers_takes_a_packed_row_for_one_sequence(
+    repository: Path, pin: str, masks: bool
+) -> None:
+    """It makes no mask then, which a layer's activations would hold."""
+    (repository / "requirements.txt").write_text(f"transformers=={pin}\n")
+    key = "actor_rollout_ref.model.attn_implementation"
+    launch = f"{LAUNCH} actor_rollout_ref.model.use_remove_padding=True +{key}=sdpa"
+    write(repository, workers=ATTENTION, launch=launch)
+    phases = advice(repository, "--verl-version", "0.5.0")["memory"]["phases"]
+    (update,) = (phase for phase in phases if phase["phase"] == "update_actor")
+    names = {term["name"] for moment in update["moments"] for term in moment["terms"]}
+    assert ("row_mask" in names) is masks
 
 
 ADAPTS = """class ActorRolloutRefWorker:

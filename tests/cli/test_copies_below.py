@@ -119,3 +119,16 @@ def test_the_program_of_the_copy_names_the_configuration(repository: Path) -> No
     said = answer(repository)
     assert "own/rl/verl/trainer/config/house.yaml" in said
     assert "MEM003" not in said
+
+
+def test_a_project_that_bears_the_name_of_its_package_is_no_empty_submodule(tmp_path: Path) -> None:
+    """``verl/setup.py`` beside ``verl/verl``, in an archive that has no ``.git`` at its top."""
+    (tmp_path / "agent").mkdir()
+    (tmp_path / "agent" / "train.sh").write_text(LAUNCH)
+    for name in ("README.md", ".gitignore"):
+        (tmp_path / name).write_text("")
+    copy(tmp_path / "verl", recomputes=False)
+    (tmp_path / "verl" / "setup.py").write_text("")
+    said = answer(tmp_path)
+    assert "verl/verl/trainer/config/sft_trainer.yaml" in said and "submodule" not in said
+    assert "enable_gradient_checkpointing=False" in said

@@ -52,6 +52,10 @@ CAP = {"setup.py": 'VLLM_REQUIRES = ["vllm>=0.7.3,<=0.8.3"]\n'}
         ({"requirements.txt": "vllm==0.8.2\n"}, "pip install 'vllm==0.7.3'", "0.7.3", "run.sh:1"),
         ({"README.md": "uv pip install vllm==0.8.4\n"}, "", "0.8.4", "README.md"),
         ({"README.md": "pip install -U \\\n  vllm==0.8.4\n"}, "", "0.8.4", "README.md"),
+        ({"README.md": "- CUDA 12.8\n- vLLM 0.8.4\n"}, "", "0.8.4", "README.md"),
+        ({"README.md": "* **vLLM**: `v0.8.4`\n"}, "", "0.8.4", "README.md"),
+        ({"README.md": "| vllm | 0.8.4 |\n"}, "", "0.8.4", "README.md"),
+        ({"README.md": "- vllm == 0.8.2\n\npip install vllm==0.8.4\n"}, "", "0.8.4", "README.md"),
         (
             {"requirements.txt": "vllm==0.8.2\n", "README.md": "pip install vllm==0.8.4\n"},
             "",
@@ -80,6 +84,7 @@ def test_what_pins_it_comes_before_a_range(
     [
         {"README.md": "It was tried with vllm==0.8.4.\n"},
         {"README.md": "pip install vllm-flash-attn==0.8.4\n"},
+        {"README.md": "- vLLM 0.8.4 is not supported\n- vLLM >= 0.8.4\n| vllm | 0.8.4 | slow |\n"},
         {"README.md": "pip install vllm==0.6.6\n"},  # which verl 0.4 refuses
         {
             "verl/third_party/vllm/__init__.py": 'if package_version == "0.8.3":\n    pass\n',

@@ -32,6 +32,16 @@ ONCE = """class RayPPOTrainer:
         if self.config.data.filter_accuracy:
             return self.best(batch)
 """
+RECIPE = """class RayDAPOTrainer:
+    def fit(self):
+        for rows in self.loader:
+            if self.config.algorithm.filter_groups.enable:
+                most = max_num_gen_batches = self.config.algorithm.filter_groups.max_num_gen_batches
+                if most <= 0 or num_gen_batches < most:
+                    continue
+                {end}
+"""
+STOPS, GOES_ON = 'raise ValueError(f"{num_gen_batches=} >= {max_num_gen_batches=}")', "batch = batch[:size]"
 DROPS = ROUNDS.replace("DataProto.concat([kept, rows])", "rows")
 ASKED = "data.filter_accuracy=True data.oversample_factor=2"
 
@@ -114,3 +124,22 @@ def seconds(*overrides: str) -> float:
 def test_prime_generates_four_times_what_it_trains_on() -> None:
     """verl 0.4.1 ``recipe/prime/config/prime_trainer.yaml``: ``oversample_factor: 4.0``."""
     assert seconds() > 2 * seconds("data.oversample_factor=1")
+
+
+@pytest.mark.parametrize(("end", "limit"), [(STOPS, 3), (GOES_ON, None)], ids=["stops", "goes on"])
+def test_a_recipe_that_a_copy_has_before_its_release_is_read(
+    repository: Path, end: str, limit: int | None
+) -> None:
+    """Copies of verl 0.2 and 0.3 have DAPO already; its code tells whether its most rounds end the job."""
+    (repository / "recipe" / "dapo").mkdir(parents=True)
+    (repository / "recipe" / "dapo" / "main_dapo.py").write_text("from .dapo_ray_trainer import *\n")
+    (repository / "recipe" / "dapo" / "dapo_ray_trainer.py").write_text(RECIPE.replace("{end}", end))
+    keys = "+data.gen_batch_size=256 +algorithm.filter_groups.enable=True "
+    keys += "+algorithm.filter_groups.max_num_gen_batches=3"
+    (repository / "verl/trainer/ppo/ray_trainer.py").write_text("class RayPPOTrainer:\n    pass\n")
+    (repository / "run.sh").write_text(f"python3 -m recipe.dapo.main_dapo {JOB} {keys}\n")
+    answer = run("advise", str(repository / "run.sh"), "--gpu", "h100-sxm", "-f", "json")
+    assert answer.code == 0, answer.err
+    found = json.loads(answer.out)["workload"]["batch"]["group_filter"]
+    assert found is not None
+    assert (found["round_prompts"], found["most_rounds"]) == (256, limit)

@@ -216,9 +216,16 @@ def test_what_the_trainer_refuses_is_no_fit(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "told"), [("max_position_embeddings=8192", False), ("num_hidden_layers=8", True)]
+    ("key", "told"),
+    [
+        ("max_position_embeddings=8192", False),
+        ("num_hidden_layers=8", True),
+        ("attn_implementation=sdpa", False),
+        ("attn_implementation=flash_attention_2", False),
+        ("attn_implementation=eager", True),
+    ],
 )
-def test_limits_of_positions_are_no_other_size(key: str, told: bool) -> None:
+def test_limits_of_positions_and_attention_that_is_counted_are_no_other_size(key: str, told: bool) -> None:
     said = answered(run("advise", *engine(f"+model.override_config.{key}"), *GPU))
     assert ("overrides of the model's configuration" in said) is told
 

@@ -177,15 +177,32 @@ def test_what_counts_the_cards_follows_the_number_that_is_assumed(tmp_path: Path
         f"N=$(nvidia-smi --query-gpu=name --format=csv,noheader | wc -l)\n{PPO} trainer.n_gpus_per_node=$N "
         "actor_rollout_ref.rollout.tensor_model_parallel_size=$N\n"
     )
-    answer = advised(tmp_path, script)
+    answer = advised(
+        tmp_path, script.replace("tensor_model_parallel_size=$N", "tensor_model_parallel_size=1")
+    )
     assert gpus(answer)[0] == 8
-    (refusal,) = (one for one in answer["findings"] if one["refuses"])
-    assert "tensor_model_parallel_size=8 does not divide the 14 attention heads" in refusal["message"]
     (remark,) = answer["premises"]["not_followed"]
     assert remark["text"].endswith("8 cards are assumed, --gpu 4xNAME says otherwise")
-    answer = advised(tmp_path, script, gpu="2xh100-sxm")
-    assert answer["workload"]["rollout"]["tensor_parallel"] == 2
+    answer = advised(tmp_path, script, gpu="8xh100-sxm")
+    (refusal,) = (one for one in answer["findings"] if one["refuses"])
+    assert "tensor_model_parallel_size=8 does not divide the 14 attention heads" in refusal["message"]
+
+
+def test_cards_that_a_script_counts_are_as_many_as_its_job_starts_on(tmp_path: Path) -> None:
+    """Its author ran it, on a number that 14 heads can be divided by."""
+    script = (
+        f"N=$(nvidia-smi --query-gpu=name --format=csv,noheader | wc -l)\n{PPO} trainer.n_gpus_per_node=$N "
+        "actor_rollout_ref.rollout.tensor_model_parallel_size=$N\n"
+    )
+    answer = advised(tmp_path, script)
+    assert gpus(answer)[0] == answer["workload"]["rollout"]["tensor_parallel"] == 2
     assert not [one for one in answer["findings"] if one["refuses"]]
+    (remark,) = answer["premises"]["not_followed"]
+    assert remark["text"].endswith(
+        "2 GPUs are assumed, since on 8 cards the job does not start; --gpu 8xNAME says otherwise"
+    )
+    answer = advised(tmp_path, script.replace("parallel_size=$N", "parallel_size=5"))
+    assert gpus(answer)[0] == 8  # it starts on none
 
 
 COUNTS = f"N=$(nvidia-smi -L | wc -l)\n{PPO} trainer.n_gpus_per_node=$N\n"

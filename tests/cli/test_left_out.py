@@ -10,6 +10,7 @@ from tests.cli.runner import ROOT, Result, run
 
 GIVEN = ("--verl-version", "0.9.1", "--gpu", "h100-sxm")
 REWARD_MODEL = "reward.reward_model.enable=True"
+SKIPPED = "skip.rollout.enable=True"
 TEACHER = "distillation.enabled=True"
 OPTIMIZER = "actor_rollout_ref.actor.optim.optimizer=AdamW8bit"
 
@@ -42,9 +43,9 @@ def test_the_verdict_says_without_what_the_job_fits(config: Path) -> None:
 
 
 def test_what_takes_time_alone_stands_behind_the_verdict(config: Path) -> None:
-    said = unwrapped(advise(config, "trainer.use_v1=False", "+data.gen_batch_size=96"))
+    said = unwrapped(advise(config, "trainer.use_v1=False", SKIPPED))
     assert re.match(rf"{FITS} \w+ is expected ", said)
-    assert "The seconds leave out the batch size of generation." in said
+    assert "The seconds leave out skipped generation." in said
     assert "The seconds leave out the distillation teacher." in unwrapped(advise(config, TEACHER))
 
 

@@ -114,6 +114,20 @@ def test_a_configuration_that_is_not_there_may_set_what_is_missing(tmp_path: Pat
     assert own["refuses"]
 
 
+def test_of_what_a_configuration_that_is_not_there_may_set_nothing_is_proposed(tmp_path: Path) -> None:
+    launch = DYNAMIC.replace("main_ppo", "main_ppo --config-path=config --config-name=own_trainer")
+    sets = f"{launch} {ROLLOUT}.name=vllm actor_rollout_ref.model.enable_gradient_checkpointing=True\n"
+
+    def proposed(script: str) -> set[str]:
+        findings = advised(tmp_path, script)["findings"]
+        return {text.partition("=")[0] for item in findings for text in item["overrides"] if item["price"]}
+
+    assert proposed(f"{launch} {ROLLOUT}.name=vllm\n") <= {f"{ACTOR}.use_dynamic_bsz"}
+    assert "actor_rollout_ref.model.enable_gradient_checkpointing" in proposed(sets)
+    whole = sets.replace("--config-path=config --config-name=own_trainer ", "")
+    assert len(proposed(whole)) > len(proposed(sets))
+
+
 def test_a_value_that_only_one_way_has_refuses_on_that_way_alone(tmp_path: Path) -> None:
     script = f'M=async\n[ "$SYNC" = 0 ] || M=sync\n{DYNAMIC} {ROLLOUT}.name=vllm {ROLLOUT}.mode=$M\n'
     answer = advised(tmp_path, script)
@@ -173,6 +187,28 @@ def test_a_folder_of_files_that_nobody_names_is_open(tmp_path: Path) -> None:
     assert "HOME=VALUE" not in text
     given = run("advise", str(script), "TRAIN_DATA_DIR=data", "--gpu", "h100-sxm").out
     assert "TRAIN_DATA_DIR" not in given
+
+
+def test_open_arguments_that_no_figure_waits_for_are_left_to_the_full_answer(tmp_path: Path) -> None:
+    script = tmp_path / "run.sh"
+    script.write_text(
+        f"python3 -m verl.trainer.main_ppo actor_rollout_ref.model.path=$MODEL {ROLLOUT}.name=vllm "
+        f"trainer.experiment_name=$NAME data.train_files=$FILES {ACTOR}.use_dynamic_bsz=True "
+        "trainer.nnodes=$NODES\n"
+    )
+    words = ("advise", str(script), "--model", "Qwen/Qwen3-8B", *GPU)
+    short, full = (" ".join(run(*words, *more).out.split()) for more in ((), ("--full",)))
+    assert "open: trainer.nnodes is $NODES (" in short
+    for name in ("MODEL", "NAME", "FILES"):
+        assert f"give {name}=VALUE" not in short
+        assert f"give {name}=VALUE" in full
+
+
+def test_what_is_open_is_named_once(tmp_path: Path) -> None:
+    script = tmp_path / "run.sh"
+    script.write_text(f"MORE=$(cat more.txt)\n{DYNAMIC} {ROLLOUT}.name=vllm $MORE trainer.nnodes=2 $MORE\n")
+    text = " ".join(run("advise", str(script), *GPU).out.split())
+    assert text.count("further arguments is $(cat more.txt)") == 1
 
 
 SHARED = (

@@ -130,6 +130,39 @@ def test_the_only_copy_in_a_repository_is_what_a_launch_rests_on(folder: str, re
     assert str(package / "trainer" / "config" / "ppo_trainer.yaml") in premises["release_reason"]
 
 
+def into_checkout(repository: Path) -> Path:
+    """An archive of the repository, which has no ``.git``, with all of verl's repository in it."""
+    (repository / ".git").rmdir()
+    package = moved(repository, "checkout")
+    (repository / "checkout").rename(repository / "verl")
+    (repository / "verl" / "setup.py").write_text("")
+    return repository / "verl" / package.name
+
+
+def test_a_checkout_in_an_archive_of_a_project_is_what_a_launch_rests_on(repository: Path) -> None:
+    package = into_checkout(repository)
+    (repository / "README.md").write_text("pip install -e ./verl")
+    content = answer(str(repository / "examples" / "grpo" / "run.sh"))
+    assert content["premises"]["release"] == "0.6.1"
+    assert str(package / "trainer" / "config" / "ppo_trainer.yaml") in content["premises"]["release_reason"]
+    assert content["verdict"] != "cannot say"
+
+
+def test_a_checkout_beside_a_launch_is_no_empty_package(repository: Path) -> None:
+    into_checkout(repository)  # nothing says that the folder is a project's
+    result = run("advise", str(repository / "examples" / "grpo" / "run.sh"), "--gpu", "h100-sxm")
+    assert "is empty" not in " ".join((result.out + result.err).split())
+
+
+def test_the_top_of_an_archive_is_told_by_names_in_small_letters(repository: Path) -> None:
+    (repository / ".git").rmdir()
+    package = moved(repository, "verl-0.6.1")
+    for name in ("readme.md", "LICENSE"):
+        (repository / name).write_text("")
+    premises = answer(str(repository / "examples" / "grpo" / "run.sh"))["premises"]
+    assert str(package / "trainer" / "config" / "ppo_trainer.yaml") in premises["release_reason"]
+
+
 def test_two_copies_in_a_repository_that_say_the_same_are_taken(repository: Path) -> None:
     """Of copies that differ nobody knows which one runs: ``test_copies_below.py``."""
     package = moved(repository, "src")

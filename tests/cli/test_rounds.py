@@ -106,11 +106,39 @@ def test_the_v1_trainer_replaces_groups_and_throws_away_what_is_left() -> None:
     assert seconds(kept("0.4"), "update_actor") == seconds(kept("1"), "update_actor")
 
 
+UNFILTERED = f"python3 -m verl.trainer.main_ppo {JOB}"
+
+
+def test_without_a_filter_a_step_trains_on_all_that_is_generated() -> None:
+    generated = advised(UNFILTERED, "+data.gen_batch_size=256")
+    trained = advised(UNFILTERED, "data.train_batch_size=256")
+    assert generated["workload"]["batch"]["prompts"] == 256
+    for phase in ("rollout", "update_actor"):
+        assert seconds(generated, phase) == pytest.approx(seconds(trained, phase))
+    later = advised(UNFILTERED, "data.gen_batch_size=256", release="0.9.1")
+    assert later["workload"]["batch"]["prompts"] == 128  # collected of pieces
+    assert "leave out the batch size of generation" not in said("+data.gen_batch_size=256", launch=UNFILTERED)
+
+
+def test_assertions_count_the_training_batch_whatever_is_generated() -> None:
+    words = ("+data.gen_batch_size=256", "actor_rollout_ref.actor.ppo_mini_batch_size=192")
+    report = advised(UNFILTERED, *words, "actor_rollout_ref.actor.use_dynamic_bsz=False")
+    (finding,) = (one for one in report["findings"] if one["code"] == "CFG111")
+    assert "exceeds data.train_batch_size=128" in finding["message"]
+
+
+def test_an_epoch_has_as_many_steps_as_batches_are_generated() -> None:
+    epochs = ("trainer.total_epochs=4", "--data-rows", "12800")
+    assert "400 steps" in said(*epochs, launch=UNFILTERED)
+    assert "200 steps" in said("+data.gen_batch_size=256", *epochs, launch=UNFILTERED)
+
+
 def test_what_is_assumed_is_said_with_its_ends_and_its_option() -> None:
     text = said()
     assert "0.58 (0.33 to 1, assumed) of the groups are kept: 2.01 rounds of 128 prompts a step" in text
     assert "give --kept-groups" in text
     assert "groups that are filtered" not in text
+    assert "are kept: 1 round of 128 prompts a step" in said("--kept-groups", "1")
     known = said("--kept-groups", "0.6")
     assert "0.6 (--kept-groups) of the groups are kept" in known
     assert "give --kept-groups" not in known

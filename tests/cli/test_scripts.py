@@ -173,6 +173,18 @@ def test_a_backslash_before_a_blank_is_named_by_its_line(script: Path, end: str)
     assert "the command ends on the line before it: actor_rollout_ref.model.path=" in second
 
 
+def test_launches_of_one_line_are_told_apart_by_their_own_words(script: Path) -> None:
+    script.write_text(
+        "each() { python3 -m verl.trainer.main_ppo data.seed=1 actor_rollout_ref.rollout.n=$1 $2; }\n"
+        "each 4 trainer.experiment_name=few\neach 16 trainer.experiment_name=many\n"
+    )
+    result = run("advise", str(script), "--gpu", "h100-sxm")
+    assert result.code == 2
+    for number, name in ((4, "few"), (16, "many")):
+        words = f"(actor_rollout_ref.rollout.n={number} trainer.experiment_name={name})"
+        assert f"verl.trainer.main_ppo, line 1 {words}" in result.err
+
+
 def test_several_launches_are_asked_about(script: Path) -> None:
     script.write_text(SCRIPT + SCRIPT.replace("n=$N", "n=2"))
     result = run("advise", str(script), "--gpu", "h100-sxm")

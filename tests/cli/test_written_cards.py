@@ -41,6 +41,8 @@ def advised(folder: Path, comments: str, script: str = SETS, readme: str = "", *
         ("# 4*L40S-48GB\n# the L40S has no NVLink", 2, "l40s", 4),
         ("# 16x H20s in all", 2, "h20-sxm", 8),  # that is no number of one machine
         ("# 4x4090", 2, "rtx-4090", 4),
+        ("# on a single node with 8 A100-80GB GPUs.", 2, "a100-sxm-80g", 8),
+        ("# 4 NVIDIA H100 cards", 2, "h100-sxm", 4),
     ],
 )
 def test_a_card_that_comments_count_is_the_premise(
@@ -65,6 +67,9 @@ def test_a_card_that_comments_count_is_the_premise(
         "# 2x RTX 4090 Ti",
         "# 2x RTX 4090 (48 GB)",  # not the card that is known by this name
         "# 8xH100s1",
+        "# stage 2 H100",
+        "# 2024 H100 GPUs",
+        "# version 8: an A100, and more GPUs",
         "echo 8xH100  # 8xH100",
     ],
 )

@@ -110,16 +110,41 @@ def test_any_text_resolves_as_omegaconf_does(text: str) -> None:
         ("${a.b", "malformed"),
         ("${......a}", "above the top"),
         ("${oc.env:HOME}", "not evaluated"),
-        ("${oc.env:HOME,fallback}", "not evaluated"),
+        ("${oc.env:HOME,fallback}", "not evaluated"),  # which nobody has unset
+        ("${oc.env:OPEN,fallback}", "not evaluated"),
+        ("${oc.env:BATCH,[1]", "malformed"),
         ("${now:%Y-%m-%d}", "not evaluated"),
-        ("${oc.decode:1}", "not evaluated"),
         ("${eval:1+1}", "not evaluated"),
         ("run-${oc.env:USER}", "not evaluated"),
     ],
 )
 def test_unresolvable(text: str, message: str) -> None:
     with pytest.raises(UnresolvedError, match=message):
-        Resolver({**TREE, "x": text, "y": "${x}"}).read(("x",))
+        Resolver({**TREE, "x": text, "y": "${x}"}, {"OPEN": None}).read(("x",))
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("${oc.env:GIVEN,fallback}", "64"),
+        ("${oc.env:GIVEN}", "64"),
+        ("${oc.env:OTHER,fallback}", "fallback"),
+        ("${oc.env:OTHER,32}", "32"),
+        ("${oc.env:OTHER,null}", None),
+        ("${oc.env:OTHER,${oc.env:GIVEN,1}}", "64"),
+        ("${oc.decode:${oc.env:GIVEN,1}}", 64),
+        ("${oc.decode:${oc.env:OTHER,[1,2]}}", [1, 2]),
+        ("${oc.decode:${oc.env:OTHER,null}}", None),
+        ("${oc.decode:'${a.b}'}", 3),
+        ("${oc.env:OTHER,data}/train", "data/train"),
+    ],
+)
+def test_a_variable_has_what_the_launch_gives_it_or_its_default(
+    text: str, value: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTHER", "of this process")
+    read, _way = Resolver({**TREE, "x": text}, {"GIVEN": "64"}).read(("x",))
+    assert (read, type(read)) == (value, type(value))
 
 
 @pytest.mark.parametrize(

@@ -69,6 +69,20 @@ def test_an_unquoted_placeholder_leaves_its_variable_open_and_is_named() -> None
     assert (remark.location.line, remark.text.split(" is ")[0]) == (2, "DATA=<where_it_lies>")
 
 
+def test_what_a_template_is_filled_with_is_open_alone_and_a_word_in_a_name() -> None:
+    script = b"""M={YOUR_MODEL}; N={NAME}
+    python a.py x.path=$M x.name=run-$N x.dir={ROOT}/$N x.same='a${x.name}b' "x.text='{ROOT}/b'"
+    """
+    given = launched(FILE, read_script(FILE, script, ()), (), 1)
+    assert [entry.key for entry in given.unsettled] == ["x.path"]
+    assert [argument.text for argument in given.arguments] == [
+        "x.name=run-$NAME",
+        "x.dir=$ROOT/$NAME",
+        "x.same=a${x.name}b",
+        "x.text='{ROOT}/b'",
+    ]
+
+
 @pytest.mark.parametrize(
     ("words", "program", "arguments"),
     [

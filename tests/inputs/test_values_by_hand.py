@@ -262,6 +262,7 @@ def test_a_long_whole_number_is_left_to_hydra() -> None:
         (["--config-name", "c", "a=1"], ["a"], "c"),
         (["--config-name=c", "a=1"], ["a"], "c"),
         (["-cn", "c"], [], "c"),
+        (["--config-name=b", "a=1", "--config-name", "c"], ["a"], "c"),
         (["--config-name"], [], ""),
         (["--config-path", "p", "-cd=q", "a=1"], ["a"], None),
         (["-m", "a=1", "--multirun"], ["a"], None),

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.workloads import grpo_7b, static
-from tuner.memory.fitting.lengths import _GRID, _largest_step
+from tuner.memory.fitting.lengths import _GRID, largest_that_fits
 from tuner.memory.fitting.limits import _largest, _shares, values_that_fit
 from tuner.workload import Quantity
 
@@ -50,7 +50,7 @@ def test_lengths_that_are_asked_about(
         steps.append(step)
         return over(step) <= 0, over(step)
 
-    assert _largest_step(judged) == largest
+    assert largest_that_fits(judged, _GRID) == largest
     assert steps == asked
 
 

@@ -1,9 +1,12 @@
 """What sending weights to the rollout engine holds, by release and strategy, on both sides."""
 
+import json
+
 import pytest
 from msgspec.structs import replace
 
 from tests import workloads
+from tests.memory.measured import RECORDED
 from tuner import memory
 from tuner.dtypes import DType
 from tuner.memory.ledger.terms import Term
@@ -197,6 +200,26 @@ def test_the_shards_of_the_root_are_cut_when_its_layers_are_done():
     attention = 2_048 * (2 * 4_096 + 2 * 512) + 2 * 128
     layer = attention + GATE_AND_UP * 3 // 2 + 128 * 2_048 + 2 * 2_048
     assert _sizes(gather.terms)["sync_units"] == 4 * (root + layer + GATE_AND_UP - root // 2)
+
+
+def test_a_hand_over_of_four_layers_took_what_is_predicted():
+    """What it holds beside the trained shards; making its state dict is predicted higher by some shards."""
+    readings = json.loads((RECORDED / "fsdp1-experts-handed-over-2xh200.json").read_text())["readings"]
+    model = replace(find_model("Qwen3-30B-A3B"), layers=4)
+    first = engine(Backend.FSDP, parallel=replace(SEVEN.actor.engine.parallel, shard=2))
+    states = states_of(model, first, "actor")
+    found = sync_moments(replace(SEVEN, model=model, sync=BUCKET).with_rollout(colocated=False), states)
+    gathering, travelling = (
+        sum(size for name, size in _sizes(moment.terms).items() if name.startswith("sync_"))
+        for moment in found[:2]
+    )
+    for rank in (0, 1):
+        steps = {row["step"]: row for row in readings if row["rank"] == rank}
+        before = steps["second pass"]["allocated_bytes"]
+        assert steps["handed over"]["peak_bytes"] - before == pytest.approx(travelling, rel=1e-6)
+        behind = 4 * (GATE_AND_UP // 2) // 2  # the shards of down projections, of the last layer
+        made = steps["state dict"]["peak_bytes"] - before
+        assert made == pytest.approx(gathering - behind, rel=1e-4)
 
 
 def test_megatron_gathers_the_parts_of_a_tensor_and_joins_them():

@@ -116,6 +116,16 @@ def test_where_the_cut_into_micro_batches_weighs_the_loss(
 
 
 @pytest.mark.parametrize(
+    ("loss", "version", "weighs"),
+    [("geo_mean", "0.8.0", True), ("geo_mean", "0.9.1", True), ("gspo", "0.9.1", False)],
+)
+def test_a_loss_of_one_micro_batch_is_weighed_by_the_cut(loss: str, version: str, weighs: bool) -> None:
+    """The model engine adds up what ``torch.mean(pg_losses)`` makes of each micro-batch."""
+    workload = workload_of((*DYNAMIC, f"{ACTOR}.policy_loss.loss_mode={loss}"), version)
+    assert workload.batch.loss_averages_micro_batches is weighs
+
+
+@pytest.mark.parametrize(
     ("losses", "weighs"),
     [
         ((), False),

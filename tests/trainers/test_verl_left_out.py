@@ -46,7 +46,7 @@ def test_what_is_read_leaves_nothing_out(launch: str, version: str) -> None:
 def test_overrides_of_the_model_are_named_beside_what_is_told_apart() -> None:
     section = f"{MODEL}.override_config"
     assert not parts(f"+{_ATTENTION}=flash_attention_3", f"+{section}.max_position_embeddings=65536")
-    told = parts(f"+{_ATTENTION}=sdpa", f"+{section}.num_hidden_layers=4")
+    told = parts(f"+{_ATTENTION}=eager", f"+{section}.num_hidden_layers=4")
     assert {part.key for part in told.values()} == {_ATTENTION, f"{section}.num_hidden_layers"}
 
 
@@ -59,6 +59,14 @@ def test_another_reference_model_is_one_that_runs_and_lies_elsewhere() -> None:
             assert [part.key for part in named.values()] == [f"{ROOT}.ref.model.path"]
             assert not parts(*DYNAMIC, *KL_OFF, f"{switch}=True", *own, version=version)
         assert not parts(*DYNAMIC, *KL_OFF, other, version=version)
+
+
+def test_attention_of_pytorch_is_counted_but_for_what_shares_sequences() -> None:
+    asked = f"+{_ATTENTION}=sdpa"
+    for version in ("0.6.1", "0.9.1"):
+        assert not parts(*DYNAMIC, asked, version=version)
+        shared = parts(*DYNAMIC, asked, f"{ACTOR}.ulysses_sequence_parallel_size=2", version=version)
+        assert {part.key for part in shared.values()} == {_ATTENTION}
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -99,18 +107,12 @@ def test_the_defaults_leave_nothing_out(config: str, version: str) -> None:
         *(
             ([f"+{_ATTENTION}={name}"], version, told, _ATTENTION)
             for name, version, told in (
-                ("sdpa", "0.6.1", "attention other than FlashAttention"),
+                ("eager", "0.6.1", "attention other than FlashAttention"),
                 ("eager", "0.9.1", "attention other than FlashAttention"),
                 ("sdpa", "0.6.0", "overrides of the model's configuration"),
             )
         ),
         ([f"{MODEL}.use_shm=True"], "0.5.0", "the copy of the model in shared memory", f"{MODEL}.use_shm"),
-        (
-            ["+data.gen_batch_size=384"],
-            "0.7.1",
-            "the batch size of generation",
-            "data.gen_batch_size",
-        ),
     ],
 )
 def test_a_part_is_named_with_the_setting_that_asks_for_it(

@@ -81,7 +81,7 @@ def _combination(
 ) -> Combination:
     """A block with which the job fits, its lines in the order of what they bring."""
     return Combination(
-        overrides=_one_per_key([text for part in parts for text in part.overrides]),
+        overrides=one_per_key([text for part in parts for text in part.overrides]),
         contributions=tuple(parts),
         verdict=verdict,
         workload=block.case.workload,
@@ -135,7 +135,7 @@ def _with_fixes(reading: Reading, case: Case, ranked: Sequence[Recommendation]) 
     return reading, fixes
 
 
-def _one_per_key(overrides: Sequence[str]) -> tuple[str, ...]:
+def one_per_key(overrides: Sequence[str]) -> tuple[str, ...]:
     """The overrides with the last value of every key; one that a key needed to be added stays an addition."""
     last: dict[str, str] = {}
     for text in overrides:

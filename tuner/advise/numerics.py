@@ -21,10 +21,12 @@ def numerics(finding: Finding, before: Workload, after: Workload | None) -> Nume
         return Numerics.CHANGED
     if _rounds(after) and not _rounds(before):
         return Numerics.CHANGED
-    averaged = before.batch.loss_averages_micro_batches
-    if averaged and list(_cuts(before)) != list(_cuts(after)):
-        return Numerics.REWEIGHTED
-    return own
+    return own if weighs_alike(before, after) else Numerics.REWEIGHTED
+
+
+def weighs_alike(before: Workload, after: Workload) -> bool:
+    """Whether tokens weigh as much in the loss: sequences are cut alike where each micro-batch averages."""
+    return not before.batch.loss_averages_micro_batches or list(_cuts(before)) == list(_cuts(after))
 
 
 def _rounds(workload: Workload) -> bool:

@@ -29,6 +29,7 @@ def schema(
             "explanation",
             "config",
             "diff",
+            "plan",
             "estimate",
             "accuracy",
             "bundle",
@@ -42,9 +43,10 @@ def schema(
         typer.Argument(
             metavar="OUTPUT",
             help=_(
-                "The output of advise, check, explain-oom (explanation), config, diff, estimate-memory, "
-                "accuracy, bundle or validate; measured and runs: accuracy's inputs; settings and budget: "
-                "files of a project; input: a configuration on the release of --verl-version."
+                "The output of advise, check, explain-oom (explanation), config, diff, plan, "
+                "estimate-memory, accuracy, bundle or validate; measured and runs: accuracy's inputs; "
+                "settings and budget: files of a project; input: a configuration on the release of "
+                "--verl-version."
             ),
         ),
     ],

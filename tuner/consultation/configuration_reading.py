@@ -77,7 +77,7 @@ class ConfigurationReading:
         return GuessedRelease(self._release, self._loaded.trainer.name, self._read_on)
 
     def _read_on(self, version: str, overrides: tuple[str, ...]) -> "ConfigurationReading | None":
-        """The same with overrides on a release that it may be; None where that does not read it."""
+        """A reading with overrides on a release that it may be; None where that does not read it."""
         if version == self._loaded.version and not overrides:
             return self
         try:

@@ -80,15 +80,23 @@ def consult_job(
     return _advised(job, premises, run, of_run, allow=(), least_gain=LEAST_GAIN, block=True), job
 
 
+def job_of(source: str, words: Sequence[str], premises: Premises) -> tuple[JobReading, Premises]:
+    """The job of an input, with all that is said beside it: nothing of it is judged yet.
+
+    Raises:
+        TunerError: something in the configuration or the premises cannot be used.
+    """
+    given, card, premises = _input_and_card(source, words, premises, None, None)
+    return _job(given, card, premises, None)[0], premises
+
+
 def _input_and_card(
     source: str, words: Sequence[str], premises: Premises, content: bytes | None, log: str | None
 ) -> tuple[UserInput, ChosenGpu, Premises]:
     """What was given, with the log of its run where one stands beside it, the card, and all premises."""
     card = choose_card(premises)
-    given = read_for_node(
-        machine_of(card, premises),
-        partial(read_given, source, words, launch=premises.launch, content=content),
-    )
+    read = partial(read_given, source, words, launch=premises.launch, content=content)
+    given = read_for_node(machine_of(card, premises), read)
     if given.said:
         premises = premises.with_those_of(given.said, Location(source=given.source))
         card = choose_card(premises)
@@ -97,11 +105,28 @@ def _input_and_card(
         premises, card = told, choose_card(told)
     if given.record is not None:
         card = recorded_card(given.record, premises) or card
+    if given.assumed_cards is not None:
+        given = _on_count_that_starts(given, premises, card, read)
     if log is None:
         return given, card, premises
     from tuner.inputs.log_of_run import with_log
 
     return with_log(given, log), card, premises
+
+
+def _on_count_that_starts(
+    given: UserInput, premises: Premises, card: ChosenGpu, read: Callable[[], UserInput]
+) -> UserInput:
+    """A script that counts its cards, for a number of them on which its job starts."""
+    from tuner.consultation.startable_gpus import on_count_that_starts  # few launches leave it open
+
+    release = release_of(given, premises)
+
+    def starts(given: UserInput) -> bool:
+        job = read_job(given, premises, card=card, release=release)
+        return not any(finding.refuses for finding in job.loaded.check(job.reading.workload))
+
+    return on_count_that_starts(given, partial(read_for_node, machine_of(card, premises), read), starts)
 
 
 def _job(
@@ -197,7 +222,7 @@ def _consultation(
         gpu_assumed=job.card.assumed,
         gpu_size_said=premises.gpu_memory is not None,
         gpus_reason=job.gpus_reason,
-        steps=_steps(loaded, premises.data_rows),
+        steps=steps_of(loaded, premises.data_rows),
         validation=_validation(loaded, advice, premises.val_rows) if block else None,
         gpus_note=_number_note(job, premises),
         node_said=is_node_said(job, premises),
@@ -211,6 +236,7 @@ def _consultation(
         of_run=of_run,
         run=None if run is None else _run_comparison(run, advice, job),
         engine=_engine_comparison(job.given, advice),
+        reading=job.reading,
     )
 
 
@@ -225,7 +251,7 @@ def _lines_elsewhere(job: JobReading, advice: Advice) -> "tuple[LinesElsewhere, 
     return lines_elsewhere(job.release, job.loaded, lines)
 
 
-def _steps(loaded: Loaded, rows: int | None) -> int | None:
+def steps_of(loaded: Loaded, rows: int | None) -> int | None:
     """The steps of the job: those that a setting says, else those of its epochs where the rows are known."""
     planned = loaded.planned_steps
     return loaded.steps_over(rows) if planned is None and rows is not None else planned

@@ -26,7 +26,9 @@ ASSUMED_PER_NODE = 8  # as verl's own default has it
 _PER_NODE = "--nproc_per_node"  # of torchrun, which is no argument of the trainer
 
 
-def read_for_node(machine: TargetMachine, read: Callable[[], UserInput]) -> UserInput:
+def read_for_node(
+    machine: TargetMachine, read: Callable[[], UserInput], assumed: int = ASSUMED_PER_NODE
+) -> UserInput:
     """What is read for a machine; what the script makes of its cards follows the number that is assumed.
 
     One variable often stands for the cards and for how they are shared out: a default for each of the two
@@ -35,6 +37,7 @@ def read_for_node(machine: TargetMachine, read: Callable[[], UserInput]) -> User
     Args:
         machine: that the script would run on.
         read: reads what was given, for the machine that is set.
+        assumed: cards of a node, where nothing says how many it has.
 
     Raises:
         TunerError: it cannot be read.
@@ -44,7 +47,7 @@ def read_for_node(machine: TargetMachine, read: Callable[[], UserInput]) -> User
     if machine.per_node is not None or not (given.unsettled or _is_number_open(given)):
         return given
     count, place = _number_told(given) or (None, None)
-    with suppress(InputError), read_for(replace(machine, per_node=count or ASSUMED_PER_NODE)):
+    with suppress(InputError), read_for(replace(machine, per_node=count or assumed)):
         counted = read()
         still_open = {argument.key for argument in counted.unsettled}
         settled = {argument.key for argument in given.unsettled} - still_open
@@ -52,8 +55,12 @@ def read_for_node(machine: TargetMachine, read: Callable[[], UserInput]) -> User
             settled.add(_PER_NODE)
         if settled and counted.program == given.program:
             settling = (one for one in given.not_followed if one not in counted.not_followed)
-            said = map(_assumed if count is None else partial(_with_number, count, place), settling)
-            return replace(counted, not_followed=(*said, *counted.not_followed))
+            if count is not None:
+                said = map(partial(_with_number, count, place), settling)
+                return replace(counted, not_followed=(*said, *counted.not_followed))
+            said = map(partial(_assumed, assumed), settling)
+            followed = (*said, *counted.not_followed)
+            return replace(counted, not_followed=followed, assumed_cards=assumed)
     return given
 
 
@@ -119,7 +126,13 @@ def _with_number(count: int, place: Location | None, remark: Remark) -> Remark:
     return replace(remark, text=text.format(remark=remark.text, gpus=counted_noun(count, "GPU"), place=place))
 
 
-def _assumed(remark: Remark) -> Remark:
+def _assumed(gpus: int, remark: Remark) -> Remark:
     """What counts the cards and is not run, with how many are taken."""
     text = _("{remark}; {gpus} cards are assumed, --gpu 4xNAME says otherwise")
-    return replace(remark, text=text.format(remark=remark.text, gpus=ASSUMED_PER_NODE))
+    if gpus != ASSUMED_PER_NODE:
+        text = _(
+            "{remark}; {gpus} are assumed, since on {most} cards the job does not start; "
+            "--gpu {most}xNAME says otherwise"
+        )
+    number = gpus if gpus == ASSUMED_PER_NODE else counted_noun(gpus, "GPU")
+    return replace(remark, text=text.format(remark=remark.text, gpus=number, most=ASSUMED_PER_NODE))

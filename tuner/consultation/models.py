@@ -168,6 +168,8 @@ class Models(Struct, frozen=True):
         message = _("the model is {text}, which only a run would tell")
         if left_open.text.startswith("{"):
             message = _("the model is {text}: the script is a template with values to put in")
+        elif "<" in left_open.text:
+            message = _("the model is {text}, which is to be filled in")
         message = message.format(text=left_open.text)
         offer = self._offer()
         hint = _("{offer}; {hint}").format(offer=offer, hint=hint) if offer else hint

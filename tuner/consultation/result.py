@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from tuner.advise import Advice
+from tuner.advise import Advice, Reading
 from tuner.errors import Location
 from tuner.inputs.settings import Settings
 from tuner.inputs.user_input import UserInput
@@ -68,6 +68,7 @@ class Consultation(Struct, frozen=True, kw_only=True):
     run: RunComparison | None = None  # where a log reports of its steps
     engine: "EngineComparison | None" = None  # where it says how the rollout engine was started
     ran_out: "RanOut | None" = None  # where it ends with an error for which the job had no memory
+    reading: Reading | None = None  # the job as it was read, for what is asked of it beside the advice
 
     @property
     def settings(self) -> Settings:

@@ -35,8 +35,12 @@ def advice_beyond_memory(advice: Advice, job: JobReading, premises: Premises) ->
         together = None
     elif together is not None:
         together = replace(together, verdict=_beyond_memory(together.verdict, job, premises))
-    if job.given.missing is not None and job.given.settings_file is not None:
-        advice = replace(advice, recommendations=tuple(_without_proposals(advice, job.given.settings_file)))
+    if job.given.missing is not None:
+        kept = tuple(one for one in advice.recommendations if _is_of_launch(one, job))
+        advice = replace(advice, recommendations=kept)
+        if job.given.settings_file is not None:
+            kept = tuple(_without_proposals(advice, job.given.settings_file))
+            advice = replace(advice, recommendations=kept)
     return replace(
         advice,
         verdict=_beyond_memory(advice.verdict, job, premises, refused=advice.is_refused),
@@ -44,6 +48,17 @@ def advice_beyond_memory(advice: Advice, job: JobReading, premises: Premises) ->
         additions=() if job.given.missing is not None else advice.additions,
         if_reweighted=None if job.given.missing is not None else advice.if_reweighted,
     )
+
+
+def _is_of_launch(one: "Recommendation", job: JobReading) -> bool:
+    """Whether a proposal changes what the launch itself sets, and not a default that the missing file may.
+
+    What proposes nothing says by itself what it rests on.
+    """
+    settings = job.loaded.settings
+    if one.finding.proposal is None:
+        return True
+    return any(settings.is_set(text.lstrip("+").partition("=")[0]) for text in one.overrides)
 
 
 def _without_proposals(advice: Advice, file: "UnreadFile") -> "Iterator[Recommendation]":

@@ -1,7 +1,8 @@
 """The card that people write down for a launch: in the comments of its script, or in the README beside it.
 
 Both also speak of other cards: of those that others have measured on, or that a reader may have. So a card
-counts only with its number in front of it, ``8xH100``, and where nothing else that is written names another.
+counts only with its number in front of it, ``8xH100`` or ``8 H100 GPUs``, and where nothing else that is
+written names another.
 """
 
 import re
@@ -31,6 +32,8 @@ _WORD = re.compile(r"\d+x\b|[A-Za-z0-9]+")
 _MEMORY = re.compile(r"(\d{1,3}) ?Gi?B?\b", re.IGNORECASE)
 _MAKERS = frozenset({"nvidia", "geforce", "tesla", "amd", "instinct", "huawei"})
 _MODEL = re.compile(r"(?:rtx|gtx)|[a-z]{1,4}\d{1,3}[a-z]{0,2}|\d{4}d?|\d{3}[a-z]", re.IGNORECASE)
+_SEVERAL = frozenset({"gpus", "cards"})
+_DIGITS = 3  # of a number of cards
 _OTHER_CARD = frozenset({"ti", "super", "d", "laptop", "mobile", "mobil", "pcie", "nvl", "mig", "max", "ada"})
 #: What is said of others' runs, of a choice, or of the least that would do.
 _DOUBT = re.compile(
@@ -130,7 +133,8 @@ def _mentions(lines: Iterable[_Line]) -> Iterator[_Mention]:
         while place < len(words):
             gpu, taken = _card_at(words[place : place + _LONGEST_NAME + 1])
             if gpu is not None:
-                yield _Mention(gpu, _count_before(words[:place]) if line.counts else None, line.number)
+                count = _count(words[:place], words[place : place + taken + 2]) if line.counts else None
+                yield _Mention(gpu, count, line.number)
             place += taken
 
 
@@ -151,8 +155,14 @@ def _card_at(words: list[str]) -> tuple[Gpu | None, int]:
     return None, 1
 
 
-def _count_before(words: list[str]) -> int | None:
-    """The number in front of a card: ``8x``, with the maker between them or not."""
-    named = [word for word in words if word.lower() not in _MAKERS]
+def _count(before: list[str], card: list[str]) -> int | None:
+    """The number in front of a card, with the maker between them or not: ``8x``, or ``8`` of several GPUs.
+
+    Args:
+        before: the words in front of the card.
+        card: those of the card, and the next two.
+    """
+    named = [word for word in before if word.lower() not in _MAKERS]
     last = named[-1] if named else ""
-    return int(last[:-1]) if last.endswith("x") and last[:-1].isdecimal() and int(last[:-1]) else None
+    number = last[:-1] if last.endswith("x") else last if _SEVERAL.intersection(map(str.lower, card)) else ""
+    return int(number) if number.isdecimal() and len(number) <= _DIGITS and int(number) else None

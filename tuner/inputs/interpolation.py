@@ -1,18 +1,20 @@
 """Resolves ``${...}`` in plain trees with OmegaConf's own grammar.
 
 Only what is asked for is resolved: a trainer's defaults hold hundreds of interpolations, and a
-reader wants a few dozen. Resolvers other than ``oc.select`` are never run, so no environment
-variable, clock or user code is touched; ``mul`` is the product that projects register under this name.
+reader wants a few dozen. Resolvers other than ``oc.select``, ``oc.env`` and ``oc.decode`` are never run, so
+no clock or user code is touched; ``mul`` is the product that projects register under this name. The
+environment is that which the launch gives the program, never this process's: a variable that it does not set
+has the default that stands beside its name, as in a shell's ``${NAME:-default}``.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import lru_cache
 from typing import Any, TypeVar
 
 from tuner.inputs.read_memo import Delta, ReadMemo
-from tuner.inputs.tree import SECTION, Path, Tree, as_section, differences, split_key
+from tuner.inputs.tree import ABSENT, SECTION, Path, Tree, as_section, differences, split_key
 from tuner.language import _
 
 MAX_DEPTH = 64  # of interpolations that point at interpolations
@@ -30,6 +32,10 @@ KEYS_ONLY = re.compile(rf"(?:[^\\$]|\$\{{\s*{_KEY}\s*\}})+", re.ASCII)
 #: Not OmegaConf's own. Source: rLLM v0.2 ``rllm/trainer/verl/train_agent_ppo.py`` (``register_new_resolver``:
 #: ``lambda x, y: int(x) * int(y)``), whose configuration sizes the generated batch by it.
 _PRODUCT = "mul"
+_ENVIRONMENT = "\0environment"  # above the names of variables, as grounds and changes name them
+_VARIABLE, _DECODED = "oc.env", "oc.decode"
+#: Variables that are set whatever a launch does, so that no default stands for them.
+_OF_ANY_PROCESS = frozenset({"HOME", "HOSTNAME", "LOGNAME", "PATH", "PWD", "SHELL", "TMPDIR", "USER"})
 _CONSTANTS: dict[str, Callable[[], Any]] = {
     "null": lambda: None,
     "true": lambda: True,
@@ -59,8 +65,10 @@ def is_interpolation(value: Any) -> bool:
 class Resolver:
     """Reads values of a tree, following interpolations and remembering the way."""
 
-    def __init__(self, tree: Tree) -> None:
+    def __init__(self, tree: Tree, environment: Mapping[str, str | None] | None = None) -> None:
+        """A resolver for a tree and the variables that the launch sets; None where only a run would tell."""
         self._tree = tree
+        self._environment = environment or {}
         self._changes = Delta()
         self._known: ReadMemo[Path, Known] = ReadMemo(self._changes)
         self._parts: ReadMemo[Part, Any] = ReadMemo(self._changes)
@@ -71,17 +79,23 @@ class Resolver:
         self._watched: set[Path] = set()  # the same since the current part was begun
         self._steps = 0
 
-    def on(self, tree: Tree) -> "Resolver":
+    def on(self, tree: Tree, environment: Mapping[str, str | None]) -> "Resolver":
         """A resolver of another tree, which keeps what rests on nothing that differs from this one's."""
-        other = Resolver(tree)
-        other._changes = changes = self._changes.after(differences(self._tree, tree))
+        other = Resolver(tree, environment)
+        mine = {(_ENVIRONMENT, name): value for name, value in self._environment.items()}
+        theirs = {(_ENVIRONMENT, name): value for name, value in environment.items()}
+        others = {path: theirs.get(path, ABSENT) for path in (*mine, *theirs)}
+        differing = [(path, value) for path, value in others.items() if mine.get(path, ABSENT) != value]
+        other._changes = changes = self._changes.after([*differences(self._tree, tree), *differing])
         other._known, other._parts = self._known.on(changes), self._parts.on(changes)
         return other
 
     @property
     def looked_at(self) -> frozenset[Path]:
         """Every path that was looked at so far, in vain or not."""
-        return frozenset(path for path in self._watched if path[-1:] != (SECTION,))
+        return frozenset(
+            path for path in self._watched if path[-1:] != (SECTION,) and path[:1] != (_ENVIRONMENT,)
+        )
 
     def read(self, path: Path) -> tuple[Any, tuple[Path, ...]]:
         """The resolved value at ``path`` and the paths that it came through, its own first.
@@ -221,6 +235,10 @@ class Resolver:
         def resolver(*, name: str, args: tuple[Any, ...], args_str: tuple[str, ...]) -> Any:
             if name == _PRODUCT and (product := _product(args)) is not None:
                 return product
+            if name == _VARIABLE and (given := self._variable(args)) is not None:
+                return given[0]
+            if name == _DECODED and len(args) == 1:
+                return _decoded(args[0], node, resolver)
             if name != "oc.select" or not 1 <= len(args) <= 2:
                 raise UnresolvedError(_("the interpolation {text} is not evaluated here").format(text=text))
             try:
@@ -243,6 +261,23 @@ class Resolver:
             return NODE.sub(lambda match: str(node(match[1])), text)
         return _parse(text, node, resolver)
 
+    def _variable(self, args: tuple[Any, ...]) -> tuple[str | None] | None:
+        """The value of ``oc.env``, which is text or null; None where only a run would tell it."""
+        if not 1 <= len(args) <= 2:
+            return None
+        self._looked.add((_ENVIRONMENT, str(args[0])))
+        if str(args[0]) in self._environment:
+            value = self._environment[str(args[0])]
+            return None if value is None else (value,)
+        if len(args) == 1 or str(args[0]) in _OF_ANY_PROCESS:
+            return None
+        return (None if args[1] is None else str(args[1]),)
+
+
+def _decoded(value: Any, node: Any, resolver: Any) -> Any:
+    """The value of ``oc.decode``: text read as it would be in an override."""
+    return _parse(value, node, resolver, whole=False) if isinstance(value, str) else value
+
 
 def _product(factors: tuple[Any, ...]) -> int | None:
     """Two whole numbers multiplied; None where these are others, of which a project may make anything."""
@@ -264,14 +299,15 @@ def absolute(key: str, home: Path) -> Path:
     return (*(home[:-up] if up else ()), *split_key(key))
 
 
-def _parse(text: str, node: Any, resolver: Any) -> Any:
+def _parse(text: str, node: Any, resolver: Any, *, whole: bool = True) -> Any:
+    """The value of a text of a configuration, or of one element that stands for itself."""
     from omegaconf.errors import OmegaConfBaseException
     from omegaconf.grammar_visitor import GrammarVisitor
 
     if len(text) > _MOST_CHARACTERS or text.count("${") > MAX_DEPTH:
         raise UnresolvedError(_("the interpolation expands to too much"))
     try:
-        return GrammarVisitor(node, resolver, None).visit(_grammar_tree(text))
+        return GrammarVisitor(node, resolver, None).visit(_grammar_tree(text, whole=whole))
     except OmegaConfBaseException as error:  # such as a section in the place of a name
         raise UnresolvedError(
             _("the interpolation {text} is malformed: {error}").format(text=text, error=error)
@@ -279,13 +315,13 @@ def _parse(text: str, node: Any, resolver: Any) -> Any:
 
 
 @lru_cache(maxsize=256)  # proposals are read on the same defaults over and over
-def _grammar_tree(text: str) -> Any:
+def _grammar_tree(text: str, *, whole: bool) -> Any:
     # The grammar costs 60 ms to import and few configurations need it.
     from omegaconf.errors import GrammarParseError
     from omegaconf.grammar_parser import parse
 
     try:
-        return parse(text)
+        return parse(text) if whole else parse(text, parser_rule="singleElement", lexer_mode="VALUE_MODE")
     except GrammarParseError as error:
         raise UnresolvedError(
             _("the interpolation {text} is malformed: {error}").format(text=text, error=error)

@@ -28,12 +28,17 @@ _FOLDERS_UP = 8  # above a script, in which a configuration that it names is loo
 
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*=")
 _UNFILLED = re.compile(r"\+{0,2}([\w.@/-]+)=(\{[A-Za-z_]\w*\})")  # of a template: Hydra reads no such value
-_LISTED = 10  # launches in one message
+#: A path or a name that whoever starts the script has to fill in, which Hydra does not read either:
+#: ``model.path=<your_model>``, ``default_local_dir=<root>/run``. Tokens of a model stand behind other keys.
+_TO_FILL_IN = re.compile(
+    r"\+{0,2}([\w.@/-]*(?:path|paths|file|files|dir|folder|name|model))=([^<>'\"\[{]*<\w[\w ./:-]*>[^<>'\"]*)"
+)
 _NAMED = 3  # commands that are not run, in one message
 _FILE_BELOW = re.compile(r"/[\w./-]*\.\w+")  # a folder
 _OF_A_SHELL = frozenset({"HOME", "PWD", "OLDPWD", "USER", "LOGNAME", "TMPDIR", "HOSTNAME"})  # always set
 _UNKNOWN = "unknown"  # stands in a text for a part of it that nobody knows
 _OF_A_NUMBER = re.compile(r"[\d._eE+-]*")
+_UNFILLED_PART = re.compile(r"(?<!\$)\{([A-Za-z_]\w*)\}")  # of a name or a path in a template
 
 
 def with_config(given: UserInput, folder: Path) -> UserInput:
@@ -207,15 +212,9 @@ def _chosen(file: Path, script: "Script", number: int | None) -> "Launch":
     if number is None and len(typed) == 1:
         return typed[0]
     if number is None and len(launches) > 1:
-        listed = _("; ").join(
-            _("--launch {number}: {program}, line {line}").format(
-                number=position, program=launch.program, line=launch.location.line
-            )
-            for position, launch in enumerate(launches[:_LISTED], start=1)
-        )
-        raise InputError(
-            _("the script has {count} launches").format(count=len(launches)), location=place, hint=listed
-        )
+        from tuner.inputs.launch_choice import several_launches  # of scripts with more than one
+
+        raise several_launches(launches, place)
     if number is not None and not 1 <= number <= len(launches):
         raise InputError(
             _("there is no launch {number}: the script has {count}").format(
@@ -264,7 +263,8 @@ def _unsettled(field: "Field") -> OpenArgument | None:
 
     unknowns = field.text.unknowns
     if not unknowns:
-        unfilled = _UNFILLED.fullmatch(str(field.text))
+        text = str(field.text)
+        unfilled = _UNFILLED.fullmatch(text) or _TO_FILL_IN.fullmatch(text)
         if unfilled is None:
             return None
         return OpenArgument(key=taken_text(unfilled[1]), text=unfilled[2], name="", location=field.location)
@@ -308,12 +308,14 @@ def _repeated(text: str) -> str:
 
 
 def _argument_text(field: "Field") -> str:
-    """An argument with a word in place of what is not known in it."""
-    return taken_override(
-        "".join(
-            piece if isinstance(piece, str) else f"${piece.name or _UNKNOWN}" for piece in field.text.pieces
-        )
+    """An argument with a word in place of what is not known in it, such as what a template is filled with."""
+    text = "".join(
+        piece if isinstance(piece, str) else f"${piece.name or _UNKNOWN}" for piece in field.text.pieces
     )
+    key, equals, value = text.partition("=")
+    if "{" in value and not any(quote in value for quote in "'\""):
+        value = _UNFILLED_PART.sub(r"$\1", value)
+    return taken_override(f"{key}{equals}{value}")
 
 
 def _not_run(file: Path, script: "Script", launch: "Launch") -> Iterator[Remark]:

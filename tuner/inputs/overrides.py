@@ -91,14 +91,18 @@ def parse_overrides(arguments: Sequence[Argument]) -> Arguments:
 
 
 def option_value(arguments: Iterable[Argument], option: str) -> Argument | None:
-    """The value of ``config_name``, ``config_path`` or ``config_dir``; None without that option."""
+    """The value of ``config_name``, ``config_path`` or ``config_dir``; None without that option.
+
+    Of one that is given twice the last counts, as for Hydra's parser.
+    """
     names = {"config_name": CONFIG_NAME, "config_path": _CONFIG_PATH, "config_dir": _CONFIG_DIR}[option]
+    given: Argument | None = None
     following = iter(arguments)
     for argument in following:
         name, equals, value = argument.text.partition("=")
         if name in names:
-            return Argument(text=value, location=argument.location) if equals else next(following, None)
-    return None
+            given = Argument(text=value, location=argument.location) if equals else next(following, None)
+    return given
 
 
 def _without_options(arguments: Iterable[Argument]) -> tuple[list[Argument], str | None]:

@@ -24,7 +24,7 @@ _DAY = re.compile(r"\b(20\d\d-[01]\d-[0-3]\d)\b")
 _LINES = 8  # behind the command that enters a clone, in which it is brought to a commit
 
 
-class Reference(Struct, frozen=True, kw_only=True):
+class CheckedOutRepository(Struct, frozen=True, kw_only=True):
     """A repository, and what it is brought to: a tag, a commit or a branch."""
 
     name: str
@@ -34,7 +34,7 @@ class Reference(Struct, frozen=True, kw_only=True):
 
     @property
     def version(self) -> str:
-        """That of a tag; empty of anything else."""
+        """The version that a tag names; empty of anything else."""
         version = _VERSION.fullmatch(self.ref)
         return "" if version is None else version[1]
 
@@ -44,7 +44,7 @@ class Reference(Struct, frozen=True, kw_only=True):
         return self.ref if not self.version and _COMMIT.fullmatch(self.ref) else ""
 
 
-def references(text: str) -> Iterator[Reference]:
+def references(text: str) -> Iterator[CheckedOutRepository]:
     """What a text has checked out, in its order.
 
     Args:
@@ -66,7 +66,7 @@ def references(text: str) -> Iterator[Reference]:
             yield _at(name, own[1], match, text)
 
 
-def _at(name: str, ref: str, match: re.Match[str], text: str) -> Reference:
+def _at(name: str, ref: str, match: re.Match[str], text: str) -> CheckedOutRepository:
     start = text.rfind("\n", 0, match.end()) + 1
     day = _DAY.search(text, start, text.find("\n", match.end()) % (len(text) + 1))
-    return Reference(name=name, ref=ref, day="" if day is None else day[1], end=match.end())
+    return CheckedOutRepository(name=name, ref=ref, day="" if day is None else day[1], end=match.end())

@@ -158,7 +158,7 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
             first, by the package's name; None where nobody says where it lies.
         programs_beside: the modules that the copy of the trainer has where the launch's own is not; None
             where it is there, or where nobody knows.
-        environment: what the launch gives the program beside its settings, of what libraries read.
+        environment: variables that the launch gives the program beside its settings.
         earlier: programs before the launch that may change a model's configuration.
         started: the module or file that the launch starts; empty where nobody says.
         shown_gpus: the GPUs of a node that the launch shows to a Ray of its own; None where it shows all.
@@ -190,7 +190,8 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
     @cached_property
     def _resolver(self) -> Resolver:
         before: Settings | None = vars(self).pop("_before", None)
-        return Resolver(self.tree) if before is None else before._resolver.on(self.tree)
+        variables = {given.name: given.value if given.known else None for given in self.environment}
+        return Resolver(self.tree, variables) if before is None else before._resolver.on(self.tree, variables)
 
     @cached_property
     def _first_below(self) -> Mapping[Path, Origin]:

@@ -121,6 +121,7 @@ class UserInput(Struct, frozen=True, kw_only=True):
     missing: MissingConfiguration | None = None  # what the settings should rest on and cannot
     settings_file: UnreadFile | None = None  # from which a script itself takes settings of the launch
     machine: TargetMachine = GPUS  # that a script was read for
+    assumed_cards: int | None = None  # of a node, which it counts itself and nobody says
     log: "RunLog | None" = None  # what else the log says that the configuration was read from
     log_source: str = ""  # the file of the log, where it stands beside a configuration or a script
     of_log: tuple[Remark, ...] = ()  # settings that were taken from the log, and why
@@ -132,7 +133,7 @@ class UserInput(Struct, frozen=True, kw_only=True):
     placed: tuple[PlacedPackage, ...] = ()  # that a script puts where Python looks for modules
     asked_for: ScriptArguments | None = None  # what a script says of the arguments that it takes
     servers: tuple[SideServer, ...] = ()  # that a script starts before, and that may be on the same GPUs
-    environment: tuple[EnvironmentVariable, ...] = ()  # that a script gives the program, of those kept
+    environment: tuple[EnvironmentVariable, ...] = ()  # that a script gives the program
     earlier: tuple[EarlierProgram, ...] = ()  # that a script runs before, and that may change a model
     text: str = ""  # what was read; empty of a command as it is typed and of a log
     said: tuple[

@@ -131,6 +131,7 @@ class _Step:
             patches=_patches(batch, step_pass),
             squares=step_pass.settings.squares,
             response=padded_response(step_pass.head, batch),
+            row_tokens=None if step_pass.engine.packed else batch.sequence_tokens,
             routes=routes_of(step_pass, self.workload.actor, batch),
         )
         input_terms = kept_inputs(pass_input) if training else ()

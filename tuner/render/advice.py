@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from functools import partial
 
-from tuner.advise import Advice
+from tuner.advise import Advice, Verdict
 from tuner.advise.expected import expected_passes
 from tuner.advise.usual_host import is_usual, may_lack_host
 from tuner.consultation.result import Consultation
@@ -43,7 +43,10 @@ def advice_document(answer: Consultation, *, full: bool = False, explain: bool =
     return AnswerDocument(
         sections=(
             failed_allocation(answer),
-            (*judgement(answer), *(Paragraph(text=text, level=1) for text in wanted_host(advice))),
+            (
+                *judgement(answer),
+                *(Paragraph(text=text, level=1) for text in (*carried(answer), *wanted_host(advice))),
+            ),
             tuple(premises_in_short(answer)),
             bars(advice),
             tuple(
@@ -74,6 +77,7 @@ def _full(answer: Consultation, *, explain: bool) -> Iterator[tuple[Part, ...]]:
         *seconds(advice),
         *validation(answer),
         *hours(answer),
+        *carried(answer, full=True),
         *memory_aside(advice),
     )
     yield tuple(Paragraph(text=text, level=1, further=1) for text in beside)
@@ -211,6 +215,18 @@ def hours(answer: Consultation) -> Iterator[str]:
         from tuner.render.step_seconds import whole_run  # few jobs say
 
         yield from filter(None, [whole_run(answer.advice, steps, answer.validation)])
+
+
+def carried(answer: Consultation, *, full: bool = False) -> Iterator[str]:
+    """How long responses may get; in short where the job may not fit at its longest alone."""
+    if full:
+        from tuner.render.carrying import carried as in_full  # the short answer has none of a job that fits
+
+        yield from in_full(answer)
+    elif answer.advice.memory_verdict is Verdict.MAY_NOT_FIT:
+        from tuner.render.carrying import carried_in_short
+
+        yield from carried_in_short(answer)
 
 
 def validation(answer: Consultation) -> Iterator[str]:

@@ -25,6 +25,17 @@ def longest(batch: Batch, of_run: Collection[str]) -> str:
     return _("longest response {longest}; give {option}").format(longest=said, option=option)
 
 
+def _generated_for_groups(batch: Batch, filtered: GroupFilter) -> str:
+    """The form of the sentence on what is generated for the groups that a step trains on."""
+    if filtered.round_prompts is None:
+        return _(
+            "{share} of the groups are kept: {generated:.3g} times the responses of a step are generated"
+        )
+    if f"{batch.filter_rounds:.3g}" == "1":
+        return _("{share} of the groups are kept: {rounds:.3g} round of {prompts:,} prompts a step")
+    return _("{share} of the groups are kept: {rounds:.3g} rounds of {prompts:,} prompts a step")
+
+
 def kept_groups(batch: Batch, filtered: GroupFilter, of_run: Collection[str]) -> str:
     """The groups that a filter keeps, what is generated for that, and the option that would say it."""
     if filtered.once and filtered.round_prompts is not None:
@@ -35,11 +46,7 @@ def kept_groups(batch: Batch, filtered: GroupFilter, of_run: Collection[str]) ->
     origin = _("the run") if "kept_groups" in of_run else option
     low, high = (f"{end:.2g}" for end in KEPT_GROUPS_ENDS)
     said = around(share, low, high, _("assumed")) if filtered.assumed else f"{share} ({origin})"
-    told = (
-        _("{share} of the groups are kept: {generated:.3g} times the responses of a step are generated")
-        if filtered.round_prompts is None
-        else _("{share} of the groups are kept: {rounds:.3g} rounds of {prompts:,} prompts a step")
-    ).format(
+    told = _generated_for_groups(batch, filtered).format(
         share=said,
         generated=batch.generated_share,
         rounds=batch.filter_rounds,

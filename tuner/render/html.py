@@ -15,6 +15,7 @@ from tuner.inputs.secrets.shapes import without_shapes
 from tuner.language import _, chosen
 from tuner.render.advice import (
     batches,
+    carried,
     engine_memory,
     failed_allocation,
     judgement,
@@ -42,7 +43,8 @@ def advice_html(answer: Consultation) -> str:
     advice = answer.advice
     title, language = escape(words(subject(advice), Medium.PAGE)), chosen().replace("_", "-")
     said = judgement(answer)
-    beside = tuple(Paragraph(text=text) for text in (*engine_memory(advice), *memory_aside(advice)))
+    texts = (*engine_memory(advice), *carried(answer, full=True), *memory_aside(advice))
+    beside = tuple(Paragraph(text=text) for text in texts)
     sections = [
         _written([failed_allocation(answer)]),
         f'<div class="verdict">\n{_written([said])}\n</div>',

@@ -51,7 +51,11 @@ def open_values(given: UserInput, *, most: int | None = None) -> str:
 
 
 def _open(given: UserInput) -> Iterator[str]:
+    said = set[tuple[str, str]]()
     for value in (*given.unsettled, *given.open_paths):
+        if (value.key, value.text) in said:  # the words of a function that passes them on
+            continue
+        said.add((value.key, value.text))
         about = value.key or _("further arguments")
         if value.name:
             yield _("{key} is {text} ({place}): give {name}=VALUE").format(

@@ -3,6 +3,7 @@
 from msgspec.structs import replace
 
 from tuner import __version__
+from tuner.consultation.carrying import answered_carrying
 from tuner.consultation.head import HeadConsultation, head_rows, token_rows
 from tuner.consultation.result import Consultation
 from tuner.memory.head.logits import published_rule_bytes
@@ -29,6 +30,7 @@ def report(answer: Consultation) -> Report:
         memory_condition=advice.memory_condition,
         cheapest_run=advice.cheapest,
         mean_tokens=advice.mean_tokens,
+        carries=answered_carrying(answer),
         left_out=tuple(map(left_out_report, answer.left_out)),
         batches=()
         if advice.workload.unmodelled_engine or advice.validates_only

@@ -13,6 +13,7 @@ from tuner.render.input_notes import open_values
 from tuner.render.numbers import gib
 from tuner.render.verdict_words import word
 from tuner.render.words import clauses, listed, place, with_note
+from tuner.trainers.key_facts import KeyKind
 
 _NAMED = 3  # settings of one way
 _OPEN = 4  # values in a short answer
@@ -21,8 +22,22 @@ _PARTS = 2  # of a key that are shown
 
 def open_settings(answer: Consultation, *, short: bool) -> str:
     """The arguments of unknown value with what settles them, and the defaults taken meanwhile."""
-    values = open_values(answer.given, most=_OPEN if short else None)
+    given = _input_that_decides(answer) if short else answer.given
+    values = open_values(given, most=_OPEN if short else None)
     return clauses([text for text in (values, *_defaults(answer)) if text])
+
+
+def _input_that_decides(answer: Consultation) -> UserInput:
+    """What was given, without the open arguments that nothing of the answer waits for.
+
+    These are keys that change neither memory nor time, such as names, and the model: there is no answer
+    where no option names that.
+    """
+    unsettled = answer.given.unsettled
+    states = answer.loaded.key_states(argument.key for argument in unsettled if argument.key)
+    idle = {key for key, state in states.items() if state.kind is KeyKind.NO_EFFECT}
+    idle.add(answer.loaded.model_key)
+    return replace(answer.given, unsettled=tuple(one for one in unsettled if one.key not in idle))
 
 
 def _defaults(answer: Consultation) -> Iterator[str]:

@@ -9,6 +9,7 @@ from tuner.advise.allocation import Explanation
 from tuner.consultation.head import HeadRow, HeadSizes, TokenRow
 from tuner.memory import RolloutMemory
 from tuner.memory.derivations import Symbol
+from tuner.plan.carrying import Carrying
 from tuner.render.advice_report import CombinationReport, FindingReport
 from tuner.render.batches import BatchRow
 from tuner.render.memory_report import MemoryReport
@@ -39,6 +40,10 @@ class Report(Struct, frozen=True, kw_only=True):
     mean_tokens: Annotated[
         int | None, Meta(description="mean tokens per sequence that still fit; null where no length does")
     ]
+    carries: Annotated[
+        Carrying | None,
+        Meta(description="how long responses may get for certain; null where no lengths can be asked about"),
+    ] = None
     left_out: Annotated[
         tuple[LeftOutReport, ...], Meta(description="parts of the job that verdict and seconds do not count")
     ] = ()

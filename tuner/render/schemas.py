@@ -11,6 +11,7 @@ from tuner.render.accuracy_report import AccuracyReport
 from tuner.render.checked.report import CheckReport
 from tuner.render.comparison_report import ComparisonReport
 from tuner.render.failure_report import FailureReport
+from tuner.render.plan_report import PlanReport
 from tuner.render.report import HeadReport, Report
 from tuner.render.report_values import SCHEMA_VERSION
 from tuner.render.settings_report import SettingsReport
@@ -25,6 +26,7 @@ OUTPUTS: dict[str, tuple[type[Struct] | type[BaseModel], str]] = {
     "explanation": (FailureReport, "tuner explain-oom report"),
     "config": (SettingsReport, "tuner config report"),
     "diff": (ComparisonReport, "tuner diff report"),
+    "plan": (PlanReport, "tuner plan report"),
     "estimate": (HeadReport, "tuner estimate-memory report"),
     "accuracy": (AccuracyReport, "tuner accuracy report"),
     "bundle": (Bundle, "tuner bundle"),

@@ -36,6 +36,26 @@ DECODE_MEMORY_SHARE = 0.78
 #: FLOP of the attention's backward over its forward: five products instead of two (Dao et al. 2022).
 ATTENTION_BACKWARD = 2.5
 
+#: Rate of the attention kernel that takes a mask over that of flash attention on the same card, forward and
+#: backward. On an A100, bfloat16 and heads of 128, without a mask: 108 TFLOP/s forward over 8,096 tokens
+#: (facebookresearch/xformers #389, from which PyTorch has the kernel) and 57.7 backward over 8,192 (#412),
+#: where FlashAttention-2 reaches 73 % and 63 % of the peak (Dao 2023). Reading the mask, 2 bytes for each
+#: pair and head, takes between nothing, beside the products, and what copies take: 23 % and 5 %.
+#: Between 0.35 and 0.63 forward: the latter is 145 of 230 TFLOP/s over 256 tokens on an H100
+#: (microsoft/onnxruntime #21629), and 0.43 is what NVIDIA/TileGym #49 has over 512 to 8,192. Between 0.20
+#: and 0.43 backward: of 32 heads it makes 256 blocks, which an A100 works off in three rounds of 108. Not
+#: known is what cuDNN makes of a mask on a Hopper, which PyTorch takes there from 2.11 on
+#: (huggingface/transformers #48163).
+MASKED_ATTENTION_SHARE = (0.43, 0.29)
+
+#: Bytes moved for each pair of a mask of booleans that is made one of 16 bits: read and written. Counted
+#: (torch ``convert_boolean_attn_mask``).
+MASK_BYTES = 3
+
+#: The same of copying it into rows that begin at multiples of 16 bytes: filled, read, written. Counted (torch
+#: ``pad_bias``).
+MASK_COPY_BYTES = 6
+
 # -- element-wise work of one decoder layer; what transformers' own kernels move is in tables --
 
 #: Bytes that a fused RMSNorm moves per hidden value: read and write in bf16.
@@ -247,17 +267,22 @@ ADAPTER_KERNELS = 3
 ADAPTED_PRODUCT_S = 17e-6
 
 #: Seconds between two kernels that an inference engine's Python launches, module by module, where it has no
-#: graphs. Between 13e-6 and 65e-6. The least is the fastest that was measured of a trainer's layer, whose
-#: calls are lighter: 0.52 ms for its 40 kernels (H200, ``profiles/operators``; other layers beside it took up
-#: to 0.78 ms). The most: 22 to 23 ms a token of a 7B model, whose 28 layers are eager, and 13 ms with graphs,
-#: beside A800s (vllm-project/vllm-omni #7960, comment on the 7B model). Typical is what a compiled layer of
-#: vLLM 0.24 took beyond its graphs, which runs less Python: 0.36 ms beside an H200, this for each of its
-#: kernels (552 sequences of Qwen2.5-1.5B, measured by ``tuner validate``, 2026-11-22). Torch's own operators
-#: take :data:`BARE_LAUNCH_S`.
+#: graphs: those of a layer over :data:`ENGINE_LAYER_KERNELS`. Between 13e-6 and 55e-6. Typical is what a
+#: compiled layer of vLLM 0.24 took beyond its graphs, 0.36 ms beside an H200 (552 sequences of Qwen2.5-1.5B,
+#: measured by ``tuner validate``, 2026-11-22). Counted of an eager one on such hosts are 0.24 ms: 10 launches
+#: (vLLM 0.8.5 and 0.12 ``model_executor/models/qwen2.py``: two norms with their additions, four products,
+#: rotation, writing the cache, attention, activation) at the 18e-6 that each of a trainer's layer takes
+#: (0.73 ms for 40, ``profiles/operators``), and 24 views, allocations and calls of modules at 2.5e-6
+#: (``attention/layer.py``, ``v1/attention/backends/flash_attn.py``). The least is the fastest that was
+#: measured of a trainer's layer, whose calls are lighter: 0.52 ms for its 40 kernels (H200). The most: 22 to
+#: 23 ms a token of a 7B model, whose 28 layers are eager, beside A800s, without the 4 ms that a step of that
+#: engine takes beside its layers, as its small talker has it, of 5.4 to 6 ms a token with graphs
+#: (vllm-project/vllm-omni #7960, comment on the 7B model). Torch's own operators take :data:`BARE_LAUNCH_S`.
 ENGINE_LAUNCH_S = 30e-6
 
-#: The same of a compiled model in a step that no graph is large enough for. Between 13e-6 and 30e-6, as
-#: above; typical is what a layer of the trainer takes.
+#: The same of a compiled model in a step that no graph is large enough for. Between 13e-6 and 30e-6: the
+#: fastest that was measured of a trainer's layer, whose calls are lighter (0.52 ms for its 40 kernels beside
+#: an H200), and the compiled layer above; typical is what a layer of the trainer takes.
 COMPILED_LAUNCH_S = HOST_LAUNCH_S
 
 #: Seconds of one engine step on the host, whatever the number of sequences: scheduling, input preparation.
@@ -276,8 +301,13 @@ ENGINE_STEP_S = 1.4e-3
 #: A server's front end works beside that, in a process of its own: behind verl's, which asks for every token
 #: as it comes and for its text, it takes 23e-6 to 32e-6 for each sequence of a step, and 6e-6 where only the
 #: whole response is asked for (vLLM 0.24 ``v1/engine/output_processor.py``, processor seconds on an EPYC,
-#: 2026-11-29). That is less than the process of the scheduler takes, so that no term has it.
+#: 2026-11-29). That is less than the process of the scheduler takes, so that no term of a server has it.
 ENGINE_SEQUENCE_S = 40e-6
+
+#: What the front end takes for each sequence of a step in the trainer's process, where it comes behind the
+#: scheduler: the part above where the whole response is asked for. vLLM 0.8.5 ``config.py:1726`` has both in
+#: one process behind an external launcher, which verl's workers up to 0.6 are.
+ENGINE_OUTPUT_S = 6e-6
 
 #: The same of vLLM before 0.8: Python objects of every sequence are scheduled, made into inputs and made of
 #: samples, one after the other, and no process beside it takes the outputs. Between 20e-6 and 75e-6: 5 to 13
@@ -286,10 +316,15 @@ ENGINE_SEQUENCE_S = 40e-6
 FIRST_CORE_SEQUENCE_S = 50e-6
 
 #: Seconds on the host per running sequence and step for the log-probability of its token, which an engine in
-#: the trainer's process turns into Python objects and keeps until the end. Between 2.6e-6 (64 sequences) and
-#: 16.5e-6 (1,024, whose objects Python's garbage collection goes through): schedule, update and output
-#: handling of vLLM 0.8.5 with ``logprobs=0`` less without, measured on an EPYC (2026-11-23).
-ENGINE_LOG_PROB_S = 10e-6
+#: the trainer's process turns into Python objects and keeps until the end, where up to 64 sequences run:
+#: schedule, update and output handling of vLLM 0.8.5 with ``logprobs=0`` less without, measured on an EPYC
+#: (2026-11-23).
+ENGINE_LOG_PROB_S = 2.6e-6
+ENGINE_LOG_PROB_SEQUENCES = 64
+
+#: What each sequence beyond these adds to that of every sequence, since Python's garbage collection goes
+#: through the objects of all: 16.5e-6 were measured of 1,024.
+ENGINE_LOG_PROB_CROWD_S = (16.5e-6 - ENGINE_LOG_PROB_S) / (1024 - ENGINE_LOG_PROB_SEQUENCES)
 
 #: Seconds that the process which holds conversations takes to begin one: it makes an object of its class from
 #: the configuration (``hydra.utils.instantiate`` of ``experimental/agent_loop/agent_loop.py``, verl 0.5.0 to
@@ -431,12 +466,14 @@ FRESH_BYTES_PER_S = 2.5e9
 #: Bytes per second of a copy from memory to memory of the host by one thread. Between 5e9 and 12e9.
 HOST_COPY_BYTES_PER_S = 8e9
 
-#: Bytes per second that one thread of the host reads and writes, twice those of its copy. Between 10e9 and
-#: 24e9, as the copy's. A worker has one: Ray sets ``OMP_NUM_THREADS`` to the CPUs of an actor, 1 where it
-#: asks for none (``ray/_private/utils.py``, ``set_omp_num_threads_if_unset``), and ``torchrun`` to 1. One
-#: thread of torch 2.13 took 6.4 and 7.3 ns of its processor for each value of AdamW and clipping on two
-#: virtual machines: 16e9 and 14e9.
-HOST_THREAD_BYTES_PER_S = 16e9
+#: Bytes per second that one thread of the host reads and writes. A worker has one: Ray sets
+#: ``OMP_NUM_THREADS`` to the CPUs of an actor, 1 where it asks for none (``ray/_private/utils.py``,
+#: ``set_omp_num_threads_if_unset``), and ``torchrun`` to 1. Between 9e9 and 23e9, measured (``python -m
+#: measure.host_adamw``, ``docs/validation/data/host-adamw.json``): AdamW and clipping took 7.1 to 7.5 ns of
+#: a value on the hosts of two H200 and 8.5 to 11.1 ns in a virtual machine with other work, in tensors of
+#: 32 MiB and more, as shards are, whose copies are pages that nobody has touched; 4.4 to 6.8 ns in tensors
+#: of 2 MiB. A copy moves 10e9 to 13e9 there, and the fused kernel 15e9 to 23e9.
+HOST_THREAD_BYTES_PER_S = 14e9
 
 #: Decoder layers' checkpoints whose copies overlap with no computation: the last one of the
 #: forward pass and the first one of the backward pass have none beside them.
@@ -578,17 +615,22 @@ MEGATRON_EXPERT_TENSORS = 2
 
 #: Bytes per second of memory that is given to an engine as it wakes up, page by page, or taken as it falls
 #: asleep. Measured on an H100 (``python -m measure.links``): 280e9 (pages of 20 MB that are mapped one by
-#: one) to 800e9 (blocks of 1 GiB). Between 130e9 and 1.5e12: eight engines that a trainer woke together on
-#: cards of 80 GB logged 0.04 to 0.46 s for caches of 56 GiB, half of them 0.26 s and more ("seconds to wake
-#: up" of vLLM 0.10's ``executor_base.py``, in notes on GRPO of an 8B model with ms-swift, 2025-08-11).
+#: one) to 800e9 (blocks of 1 GiB); on two H200, in blocks of 130 MiB to 1 GiB, by one to eight processes at
+#: once: 0.24e12 to 1.4e12 for each that wakes up again, and 0.11e12 to 2.7e12 that falls asleep
+#: (``docs/validation/data/segments-2xh200.json``). Between 130e9 and 1.5e12: eight engines that a trainer
+#: woke together on cards of 80 GB logged 0.04 to 0.46 s for caches of 56 GiB, half of them 0.26 s and more
+#: ("seconds to wake up" of vLLM 0.10's ``executor_base.py``, in notes on GRPO of an 8B model with ms-swift,
+#: 2025-08-11).
 MAPPED_BYTES_PER_S = 400e9
 
-#: Bytes per second of freed blocks that a trainer's allocator gives back, one ``cudaFree`` after the other.
-#: One of them took 0.4 ms on an RTX 4090 and 1.1 ms on an A10 in the median (ingero, "Tracing
-#: torch.cuda.empty_cache()", and an investigation of a training). Between 50e9 (segments of 20 MiB, the
-#: allocator's own, at 0.4 ms) and 800e9 (of 1 GiB, measured on an H100 as above); this is between both, as of
-#: 130 MiB at 0.7 ms.
-GIVEN_BACK_BYTES_PER_S = 200e9
+#: Bytes per second of freed blocks that the trainers of one node give back, all of them together: each calls
+#: ``cudaFree`` for one after the other, and the driver serves one process at a time, whatever its card.
+#: Between 0.25e12 (segments of 20 MiB, the allocator's own) and 2.6e12 (of 1 GiB), measured with one, two,
+#: four and eight processes on two H200 (``docs/validation/data/segments-2xh200.json``); this is of 130 MiB,
+#: where 0.8e12 to 1.7e12 were. Of 1 GiB 0.8e12 were measured on an H100, by one process. One ``cudaFree``
+#: took 0.4 ms on an RTX 4090 and 1.1 ms on an A10 in the median (ingero, "Tracing torch.cuda.empty_cache()",
+#: and an investigation of a training).
+GIVEN_BACK_BYTES_PER_S = 1.1e12
 
 #: Share of the card, without what an engine keeps of it, that are freed blocks when an update has ended.
 #: Between 0.1 and 0.9: that hangs on activations and on the order in which they came and went, which seconds

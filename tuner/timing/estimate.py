@@ -13,14 +13,15 @@ from tuner.timing.corrections import OperatorFamily, correction
 from tuner.timing.decode import RolloutInput
 from tuner.timing.dispatch import dispatch_seconds, request_seconds, response_seconds
 from tuner.timing.generation.rollout import EngineHost, rollout_seconds, waiting_for
-from tuner.timing.job import Parts, TimedPasses
+from tuner.timing.job import Parts, TimedPasses, layer_compute
 from tuner.timing.judging import JudgeInput, judges, judging_parts
 from tuner.timing.records import record_seconds
 from tuner.timing.sleeping import falling_asleep_parts
+from tuner.timing.spreads import EIGHT_OF_TEN, MASKED_ATTENTION, SpreadFamily
 from tuner.timing.transfers import optimizer_parts, state_transfer_parts
 from tuner.timing.unknowns import SecondsRange, ranges_of
 from tuner.timing.weight_sync import sync_parts
-from tuner.workload import Backend, Batch, Phase, Workload
+from tuner.workload import Attention, Backend, Batch, Phase, Workload
 
 
 class PhaseTime(Struct, frozen=True, kw_only=True, eq=False, dict=True):
@@ -145,6 +146,16 @@ def _phases(workload: Workload, concurrent_sequences: int) -> Iterator[PhaseTime
         yield _sync_time(workload.at_rest)
 
 
+def seconds_of_passes(workload: Workload) -> float:
+    """Seconds of the policy's and the critic's passes: a step takes no less, wherever responses come from."""
+    jobs = (
+        TimedPasses(cluster=workload.cluster, batch=workload.batch, step_pass=step_pass)
+        for step_pass in workload.passes()
+        if step_pass.phase is not Phase.REWARD
+    )
+    return sum([_pass_time(job).seconds for job in jobs])
+
+
 @lru_cache(maxsize=512)
 def rollout_time(inputs: RolloutInput, concurrent_sequences: int) -> PhaseTime:
     """Generation, with what the trainer does around it, where its engines' caches hold so many sequences."""
@@ -227,7 +238,23 @@ def _pass_time(job: TimedPasses) -> PhaseTime:
         vars(other).update(layer=job.layer)
         return _parts_of_pass(other)
 
-    return _with_ranges(_phase_time(job.step_pass.phase, _parts_of_pass(job), job), job.batch, parts_of)
+    time = _with_ranges(_phase_time(job.step_pass.phase, _parts_of_pass(job), job), job.batch, parts_of)
+    if job.engine.attention is not Attention.MASKED_ROWS:
+        return time
+    return replace(time, ranges=(*time.ranges, _range_of_masks(job, time.seconds)))
+
+
+def _range_of_masks(job: TimedPasses, seconds: float) -> SecondsRange:
+    """What the rate of attention with a mask leaves open, in both directions at once."""
+    slow, fast = (
+        sum(_parts_of_pass(job.computing(layer_compute(job, shares))).values()) - seconds
+        for shares in MASKED_ATTENTION
+    )
+    return SecondsRange(
+        family=SpreadFamily.MASKED,
+        low_s=EIGHT_OF_TEN * min(0.0, fast),
+        high_s=EIGHT_OF_TEN * max(0.0, slow),
+    )
 
 
 def _parts_of_pass(job: TimedPasses) -> Parts:

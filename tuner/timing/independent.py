@@ -181,5 +181,7 @@ def _has(gpu: Gpu, figure: str) -> bool:
 
 
 def _is_of_another_kind(cause: SecondsCause, gpu: Gpu) -> bool:
-    """Whether the card has no tables, nor a measured rate, for what decides a cause."""
-    return not is_measured(cause, gpu) and table_card(gpu.name) != gpu.name
+    """Whether neither it nor a card of the same chip has tables, or it a measured rate, for what decides."""
+    table = table_card(gpu.name)
+    same = table == gpu.name or table.partition("-")[0] == spreads.kind_of(gpu)
+    return not is_measured(cause, gpu) and not same

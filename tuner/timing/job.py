@@ -17,8 +17,9 @@ from tuner.timing.head import head_seconds
 from tuner.timing.host import LayerSeconds, host_of_experts, host_seconds
 from tuner.timing.host_of_libraries import host_of_liger, host_of_megatron
 from tuner.timing.layer import LayerWork, average_layer
+from tuner.timing.row_attention import PairedRows, row_attention_seconds
 from tuner.timing.tokens import MicroBatches, micro_batches_of
-from tuner.workload import Backend, Batch, Checkpointing, Engine, HeadKind, Lora, Phase, StepPass
+from tuner.workload import Attention, Backend, Batch, Checkpointing, Engine, HeadKind, Lora, Phase, StepPass
 
 Parts = Mapping[str, float]  # seconds by cause
 
@@ -66,6 +67,12 @@ class TimedPasses(Struct, frozen=True, kw_only=True, dict=True):
         vars(job).update(micro=self.micro, layer=self.layer, compute=self.compute)
         return job
 
+    def computing(self, compute: "LayerCompute") -> "TimedPasses":
+        """The job on GPUs that take other seconds for a layer's arithmetic."""
+        job = TimedPasses(cluster=self.cluster, batch=self.batch, step_pass=self.step_pass)
+        vars(job).update(micro=self.micro, layer=self.layer, compute=compute)
+        return job
+
     @property
     def fused(self) -> bool:
         """Whether element-wise kernels of a layer are fused; Megatron's always are."""
@@ -105,12 +112,18 @@ class LayerCompute(Struct, frozen=True, kw_only=True):
         return self.forward + self.backward
 
 
-def layer_compute(job: TimedPasses) -> LayerCompute:
+def layer_compute(
+    job: TimedPasses, shares: tuple[float, float] = assume.MASKED_ATTENTION_SHARE
+) -> LayerCompute:
     """Products, attention and element-wise kernels of one layer, forward and backward.
 
     Backward: twice the products (once when only adapters learn, since frozen weights need no
     gradient), 2.5 times the attention, twice the element-wise traffic, plus what is recomputed: the
     forward pass up to the MLP's last product, or the attention alone. Tensor parallelism divides everything.
+
+    Args:
+        job: the pass.
+        shares: of the rate of flash attention, forward and backward, where a mask decides.
     """
     engine, micro, gpu = job.engine, job.micro, job.cluster.gpu
     split = engine.parallel.tensor
@@ -119,7 +132,7 @@ def layer_compute(job: TimedPasses) -> LayerCompute:
     read = per_layer.weight_read_seconds(_weights_held(job), gpu, dtype)
     base = _product_seconds(job, backward=False)
     extra = _adapter_seconds(job)
-    attention = per_layer.attention_seconds(layer, micro.tokens, micro.sequence_tokens, gpu) / split
+    attention = _attention_seconds(job, shares[0], backward=False) / split
     elementwise, back = (
         per_layer.elementwise_seconds(layer, micro.tokens, gpu, dtype, fused=job.fused, backward=is_backward)
         / split
@@ -131,7 +144,7 @@ def layer_compute(job: TimedPasses) -> LayerCompute:
     backward = (
         (1 if engine.lora is not None else 2) * max(_product_seconds(job, backward=True), read)
         + 2 * extra
-        + per_layer.attention_seconds(layer, micro.tokens, micro.sequence_tokens, gpu, backward=True) / split
+        + _attention_seconds(job, shares[1], backward=True) / split
         + back
     )
     recomputed = {
@@ -140,6 +153,25 @@ def layer_compute(job: TimedPasses) -> LayerCompute:
         Checkpointing.FULL: forward - _last_product_seconds(job),
     }[engine.checkpointing]
     return LayerCompute(forward=forward, backward=backward + recomputed)
+
+
+def _attention_seconds(job: TimedPasses, share: float, *, backward: bool) -> float:
+    """One layer's attention: over sequences, or over rows, which packed is the whole micro-batch."""
+    micro, gpu, engine = job.micro, job.cluster.gpu, job.engine
+    of_row = micro.tokens if engine.packed else micro.sequence_tokens
+    if engine.attention is Attention.MASKED_ROWS:
+        rows = PairedRows(
+            tokens=micro.tokens,
+            row_tokens=of_row,
+            heads=job.model.heads,
+            key_heads=job.model.kv_heads,
+            packed=engine.packed,
+        )
+        return row_attention_seconds(
+            job.layer, rows, gpu, engine.compute_dtype, backward=backward, share=share
+        )
+    length = micro.sequence_tokens if engine.attention is Attention.SEQUENCES else of_row
+    return per_layer.attention_seconds(job.layer, micro.tokens, length, gpu, backward=backward)
 
 
 def _product_seconds(job: TimedPasses, *, backward: bool) -> float:

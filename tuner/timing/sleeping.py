@@ -50,6 +50,8 @@ def falling_asleep_parts(workload: Workload) -> dict[str, float]:
 def given_back_seconds(workload: Workload) -> float:
     """Freed blocks of the update, which the trainer gives back while weights are handed over, one by one.
 
+    All trainers of a node do so at the same time, and wait for each other in the driver.
+
     Where its weights move to the host behind the update, most are given back with them. A step has these
     seconds either way, and they stand here, so that moving the weights does not seem to save them.
 
@@ -61,7 +63,8 @@ def given_back_seconds(workload: Workload) -> float:
     if not rollout.colocated:
         return 0.0
     cache_share = 0.0 if rollout.frees_memory else rollout.memory_fraction
-    left = (1 - cache_share) * workload.cluster.gpu.memory_bytes
+    cluster = workload.cluster
+    left = (1 - cache_share) * cluster.gpu.memory_bytes * cluster.gpus_per_node
     return assume.FREED_SHARE * left / assume.GIVEN_BACK_BYTES_PER_S
 
 

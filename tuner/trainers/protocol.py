@@ -148,6 +148,9 @@ class Loaded(Protocol):
     def cluster_size(self) -> tuple[int, int]:
         """The trainer's GPUs per node, and nodes."""
 
+    def cluster_overrides(self, gpus_per_node: int, nodes: int) -> tuple[str, ...]:
+        """What has the trainer take so many GPUs; nothing where it does, or where other settings say it."""
+
     @property
     def card_vendor(self) -> str | None:
         """Whose cards the settings name, as a profile calls them; None where they name those of no vendor."""
@@ -380,11 +383,10 @@ class Trainer(Protocol):
         starts the program and has Python look for modules, as far as it says so. ``package`` is where the
         trainer is installed that would run it, where its release is not bundled; none of it is imported.
         ``requested`` says that the user names the release it is laid on, which decides between copies of it.
-        ``environment`` has what a script surely gives the program of variables that libraries read,
-        ``earlier`` the programs before it that may change a model's configuration, and ``installed`` the
-        packages that it says how to install, in one version each. ``placed`` are the folders that it links,
-        copies or moves to where Python looks for modules, ``checked_out`` the repositories that it brings to
-        a version or a commit.
+        ``environment`` has the variables that a script gives the program, ``earlier`` the programs before it
+        that may change a model's configuration, and ``installed`` the packages that it says how to install,
+        in one version each. ``placed`` are the folders that it links, copies or moves to where Python looks
+        for modules, ``checked_out`` the repositories that it brings to a version or a commit.
 
         Raises:
             InputError: a file that the document names or an argument is malformed.

@@ -20,6 +20,7 @@ from tuner.workload.batch import (
     Travel,
 )
 from tuner.workload.engine import (
+    Attention,
     Backend,
     Checkpointing,
     Dispatcher,
@@ -56,6 +57,7 @@ __all__ = [
     "KEPT_GROUPS_ENDS",
     "P95",
     "Actor",
+    "Attention",
     "Backend",
     "Batch",
     "Batching",

@@ -34,6 +34,14 @@ class Padding(Enum):
     MINI_BATCH = "mini_batch"  # the longest of all that a rank has in a mini-batch, or in a forward-only pass
 
 
+class Attention(Enum):
+    """Which tokens of a row attention pairs under FSDP."""
+
+    SEQUENCES = "sequences"  # those of one sequence, by FlashAttention
+    MASKED_ROWS = "masked_rows"  # all of the row, of which a mask takes out most
+    CAUSAL_ROWS = "causal_rows"  # all of the row, as if it were one sequence
+
+
 class Dispatcher(Enum):
     """How Megatron brings tokens to their experts."""
 
@@ -168,6 +176,7 @@ class Engine(Struct, frozen=True, kw_only=True, cache_hash=True):
     repeats_keys: bool = False  # packed or under Ulysses: keys and values are repeated to all heads
     layers_fusable: bool = True  # False where the release's way to put them in breaks the model
     reads_positions: bool = False  # FSDP: in each layer the host asks the GPU where sequences begin
+    attention: Annotated[Attention, UNPUBLISHED] = Attention.SEQUENCES
     loops_experts: bool = False  # FSDP: routed experts run one after the other, not in grouped products
     lora: Lora | None = None
     second: SecondFsdp | None = None  # None: not under FSDP1, or FSDP2 is not to be had in its place

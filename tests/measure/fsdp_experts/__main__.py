@@ -5,28 +5,47 @@
 ``CONFIG`` is a ``config.json`` of experts, of few layers; weights are random and are written to ``DIR``. Rank
 0 loads them on the host and the others none, as verl 0.9.1 has it (``get_init_weight_context_manager``,
 ``init_fn``). First a trained model is wrapped, then one that is streamed from the host, which makes two
-passes. ``docs/validation/data/fsdp1-experts-2xh200.json`` has readings by a program that this one replaces.
+passes. Last the trained model's weights are handed over: a state dict of shards, each tensor gathered, cut
+into experts and copied into a bucket. ``docs/validation/data/fsdp1-experts-2xh200.json`` has readings by a
+program that this one replaces, ``fsdp1-experts-handed-over-2xh200.json`` by this one.
 """
 
 import argparse
 import ctypes
 import json
 import os
+import platform
+import time
 from collections import Counter
+from datetime import date
 from functools import partial
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
+from measure.fsdp_experts.hand_over import cut_into_experts, fill_buckets
 from measure.readings import hardware
 from torch import nn
-from torch.distributed.fsdp import CPUOffload, MixedPrecision
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import CPUOffload, MixedPrecision, ShardedStateDictConfig, StateDictType
 from torch.distributed.fsdp import FullyShardedDataParallel as Fsdp
 from torch.distributed.fsdp.wrap import transformer_auto_wrap_policy
 
 _LARGE = 1 << 30  # bytes of a block that is listed
 _PINNED = "allocated_bytes.current"
+NOTES = (
+    "wrapped: FSDP1 has cut the weights into shards on the card. emptied: PyTorch gave free memory of the "
+    "card back; blocks: those above 1 GiB that it kept. trimmed: the C library gave free memory of the host "
+    "back.",
+    "streamed wrapped: a second model, whose shards lie on the host. first pass, second pass: of that one, "
+    "64 tokens, without gradients; pinned_bytes: as PyTorch's allocator of pinned memory counts them.",
+    "state dict: of the trained model, in shards. handed over: each of its tensors was gathered, cut into "
+    "single experts and copied into one bucket of 2 GiB, as often as buckets says.",
+    "peak_bytes: at most allocated since the step before. host_bytes: memory of the process that is no file "
+    "and not shared. seconds: from the end of loading what is imported.",
+)
 
 
 class Readings:
@@ -34,6 +53,7 @@ class Readings:
 
     def __init__(self, rank: int) -> None:
         self.rank, self.rows = rank, list[dict[str, Any]]()
+        self._begin = time.monotonic()
 
     def read(self, step: str, **more: Any) -> None:
         torch.cuda.synchronize()
@@ -43,6 +63,8 @@ class Readings:
             {
                 "rank": self.rank,
                 "step": step,
+                "seconds": round(time.monotonic() - self._begin, 1),
+                "peak_bytes": torch.cuda.max_memory_allocated(),
                 "allocated_bytes": torch.cuda.memory_allocated(),
                 "reserved_bytes": torch.cuda.memory_reserved(),
                 "host_bytes": sizes["RssAnon"],
@@ -50,6 +72,7 @@ class Readings:
                 **more,
             }
         )
+        torch.cuda.reset_peak_memory_stats()
 
 
 def main() -> None:
@@ -72,7 +95,20 @@ def main() -> None:
     rows: list[Any] = [None] * dist.get_world_size()
     dist.all_gather_object(rows, readings.rows)
     if rank == 0:
-        document = {"hardware": hardware(), "readings": [row for part in rows for row in part]}
+        document = {
+            "what": "What FSDP1 keeps of each card and of the host with a mixture of experts in float32, "
+            "wrapped and handed over as verl 0.9.1 does.",
+            "model": str(arguments.config),
+            "hardware": hardware(),
+            "software": {
+                "torch": torch.__version__,
+                "python": platform.python_version(),
+                "transformers": metadata.version("transformers"),
+            },
+            "date": date.today().isoformat(),
+            "notes": NOTES,
+            "readings": [row for part in rows for row in part],
+        }
         arguments.output.write_text(json.dumps(document, indent=1) + "\n")
     del kept
     dist.destroy_process_group()
@@ -92,7 +128,18 @@ def _read_all(readings: Readings, folder: Path) -> tuple[nn.Module, nn.Module]:
         with torch.no_grad():
             streamed(input_ids=tokens)
         readings.read(step)
+    _hand_over(readings, trained)
     return trained, streamed
+
+
+def _hand_over(readings: Readings, trained: Fsdp) -> None:
+    """Source: verl 0.9.1 ``workers/engine/fsdp/transformer_impl.py`` (``get_per_tensor_param``)."""
+    Fsdp.set_state_dict_type(trained, StateDictType.SHARDED_STATE_DICT, ShardedStateDictConfig())
+    weights = trained.state_dict()
+    readings.read("state dict")
+    gathered = ((name, weight.full_tensor()) for name, weight in weights.items())
+    filled = fill_buckets(cut_into_experts(gathered), torch.device("cuda", torch.cuda.current_device()))
+    readings.read("handed over", buckets=filled)
 
 
 def _write_weights(values: dict[str, Any], folder: Path) -> None:
@@ -135,6 +182,7 @@ def _wrapped(model: Any, *, streamed: bool) -> Fsdp:
         ),
         sync_module_states=True,
         cpu_offload=CPUOffload(offload_params=True) if streamed else None,
+        device_mesh=init_device_mesh("cuda", (dist.get_world_size(),)),
     )
 
 

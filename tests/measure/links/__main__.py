@@ -1,15 +1,21 @@
 """Measures what moving weights costs beside their bytes, on one GPU; run it by hand, from the repository.
 
-    PYTHONPATH=.:tests python -m measure.links --output links.json
+    PYTHONPATH=.:tests python -m measure.links --output links.json [--parts NAME ...]
 
-Copies to host memory as trainers make them, pages given to the card and taken back, and the host's time of a
-tensor that is cut into shards and put together again. Takes about a minute. ``--dry-run`` moves some bytes on
-the CPU, whose rates mean nothing.
+Copies to host memory as trainers make them, pages given to the card and taken back, blocks of an engine that
+sleeps and wakes, and the host's time of a tensor that is cut into shards and put together again. Takes about
+a minute. ``--dry-run`` moves some bytes on the CPU, whose rates mean nothing.
+
+    PYTHONPATH=.:tests torchrun --nproc-per-node N -m measure.links --output links.json --parts pages segments
+
+N processes take memory and give it back at once, as ranks do, over the cards that there are; what is told is
+of the slowest.
 """
 
 import argparse
 import gc
 import json
+import os
 import time
 from collections.abc import Callable
 from datetime import date
@@ -17,12 +23,14 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
+from measure.links.mapping import Blocks
 from measure.readings import hardware
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import DTensor, Replicate, Shard
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
 _RANKS = 8  # that the host believes in: no byte moves between them
+PARTS = ("host", "copies", "pages", "segments", "sleep")
 _ROUNDS = 4  # the first ones pay for memory that later ones find
 
 
@@ -33,24 +41,40 @@ def main() -> None:
     )
     parser.add_argument("--output", type=Path, required=True, help="the JSON file to write")
     parser.add_argument("--dry-run", action="store_true", help="run without a GPU")
+    parser.add_argument(
+        "--parts", nargs="+", choices=PARTS, metavar="NAME", help=f"of {', '.join(PARTS)}; all"
+    )
     arguments = parser.parse_args()
     device = "cpu" if arguments.dry_run else "cuda"
+    wanted = arguments.parts or PARTS
     document: dict[str, object] = {
         "source": "python -m measure.links",
         "hardware": None if arguments.dry_run else hardware(),
         "versions": {"torch": torch.__version__},
         "date": date.today().isoformat(),
     }
+    ranks = int(os.environ.get("WORLD_SIZE", "1"))
+    cards = torch.cuda.device_count() if device == "cuda" else 1
+    if ranks > 1:
+        if "host" in wanted:
+            parser.error("the host's part believes in ranks of its own")
+        dist.init_process_group("gloo")
+        if device == "cuda":
+            torch.cuda.set_device(dist.get_rank() % cards)
+    document |= {"ranks": ranks, "cards": min(ranks, cards)}
+    room = 40 * 1024 // -(-ranks // cards)  # MiB for each of the ranks of a card
     values = 1000 if arguments.dry_run else 6_500_000
     parts: dict[str, Callable[[], dict[str, object]]] = {
         "host": lambda: host_seconds(device),
         "copies": lambda: copies(device, values),
-        "pages": lambda: pages(device, 1 << 20 if arguments.dry_run else 1 << 30),
-        "segments": lambda: segments(device, arguments.dry_run),
+        "pages": lambda: pages(device, 1 if arguments.dry_run else 1024, room),
+        "segments": lambda: segments(device, (1, 2) if arguments.dry_run else (20, 130, 512, 1024), room),
+        "sleep": lambda: sleep(device, (20, 130, 512, 1024), room),
     }
-    for name, measure in parts.items():
-        document[name] = measure()
-        arguments.output.write_text(json.dumps(document, indent=1) + "\n")
+    for name in wanted:
+        document[name] = parts[name]()
+        if os.environ.get("RANK", "0") == "0":
+            arguments.output.write_text(json.dumps(document, indent=1) + "\n")
         print(name, flush=True)
 
 
@@ -125,9 +149,10 @@ def _replace(tensors: list[torch.Tensor], move: Callable[[torch.Tensor], torch.T
         tensors[index] = move(tensor)
 
 
-def pages(device: str, size: int) -> dict[str, object]:
+def pages(device: str, mebibytes: int, room: int) -> dict[str, object]:
     """GB per second of memory that is mapped and given back, in blocks as large as a layer's KV cache."""
-    count = 40 if device == "cuda" else 2
+    count = room // mebibytes if device == "cuda" else 2
+    size = mebibytes << 20
     ways: dict[str, object] = {}
     for name, setting in (("segments", "False"), ("mapped_pages", "True")):
         if device == "cuda":
@@ -136,34 +161,75 @@ def pages(device: str, size: int) -> dict[str, object]:
         rounds = []
         for _ in range(_ROUNDS):
             blocks: list[torch.Tensor] = []
-            taken = _seconds(
+            taken = _slowest(
                 lambda into=blocks: into.extend(
                     torch.empty(size, dtype=torch.uint8, device=device) for _ in range(count)
                 ),
                 device,
             )
             blocks.clear()
-            given = _seconds(torch.cuda.empty_cache if device == "cuda" else gc.collect, device)
+            given = _slowest(torch.cuda.empty_cache if device == "cuda" else gc.collect, device)
             rounds.append({"taken": count * size / 1e9 / taken, "given_back": count * size / 1e9 / given})
         ways[name] = rounds
     return ways
 
 
-def segments(device: str, dry_run: bool) -> dict[str, object]:
-    """Seconds in which one segment is given back, by its MiB: many in a row, as behind an update."""
+def segments(device: str, sizes: tuple[int, ...], room: int) -> dict[str, object]:
+    """Seconds in which one segment is taken and given back, by its MiB: many in a row, as around an update.
+
+    Each has been written before it is given back.
+    """
     if device == "cuda":
         torch.cuda.memory._set_allocator_settings("expandable_segments:False")
+        torch.cuda.empty_cache()
     once: dict[str, object] = {}
-    for mebibytes in (1, 2) if dry_run else (20, 130, 1024):
-        count = 2 if dry_run else 40 * 1024 // mebibytes
+    for mebibytes in sizes:
+        count = min(2048, room // mebibytes) if device == "cuda" else 2
+        once[str(mebibytes)] = [_of_segments(mebibytes << 20, count, device) for _ in range(_ROUNDS)]
+    return once
+
+
+def _of_segments(size: int, count: int, device: str) -> dict[str, float]:
+    kept: list[torch.Tensor] = []
+    taken = _slowest(
+        lambda: kept.extend(torch.empty(size, dtype=torch.uint8, device=device) for _ in range(count)), device
+    )
+    for block in kept:
+        block.fill_(1)
+    kept.clear()
+    given = _slowest(torch.cuda.empty_cache if device == "cuda" else gc.collect, device)
+    return {"count": count, "taken_s": taken / count, "given_back_s": given / count}
+
+
+def sleep(device: str, sizes: tuple[int, ...], room: int) -> dict[str, object]:
+    """Seconds in which one block gets its memory as an engine wakes up, and loses it as it falls asleep."""
+    once: dict[str, object] = {}
+    if device != "cuda":
+        return once
+    torch.cuda.synchronize()  # there is a context from here on
+    torch.cuda.empty_cache()
+    for mebibytes in sizes:
+        count = min(2048, room // mebibytes)
+        blocks = Blocks(mebibytes << 20, count, torch.cuda.current_device())
         rounds = []
         for _ in range(_ROUNDS):
-            kept = [torch.empty(mebibytes << 20, dtype=torch.uint8, device=device) for _ in range(count)]
-            kept.clear()
-            given = _seconds(torch.cuda.empty_cache if device == "cuda" else gc.collect, device)
-            rounds.append(given / count)
+            woken = _slowest(blocks.wake, device)
+            rounds.append(
+                {"count": count, "woken_s": woken / count, "asleep_s": _slowest(blocks.sleep, device) / count}
+            )
+        blocks.close()
         once[str(mebibytes)] = rounds
     return once
+
+
+def _slowest(work: Callable[[], object], device: str) -> float:
+    """Seconds of the slowest rank, all of which begin together."""
+    if not dist.is_initialized():
+        return _seconds(work, device)
+    dist.barrier()
+    longest = torch.tensor(_seconds(work, device))
+    dist.all_reduce(longest, dist.ReduceOp.MAX)
+    return longest.item()
 
 
 if __name__ == "__main__":

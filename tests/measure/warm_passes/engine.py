@@ -93,6 +93,8 @@ def _passes(plan: EnginePlan, place: Place, *, tiny: bool, profiled: bool) -> An
     passes = plan.passes(ranks=place.ranks, tiny=tiny)
     planned = [(values, pass_settings(values, model)) for values in passes]
     engine = TrainingEngine(model_settings(plan.config(tiny=tiny)), replace(planned[0][1]).built, device)
+    if plan.attention is not None:
+        engine.module.config._attn_implementation = plan.attention  # type: ignore[union-attr]
     engine.meter = clock = StageClock(device)
     engine.module.register_forward_hook(clock.returned)
     for settings in {(one.training, one.entropy): one for _, one in planned}.values():

@@ -37,6 +37,7 @@ class EnginePlan:
     uncheckpointed: int = 8192  # tokens up to which updates that keep their activations run too
     forward_prefetch: bool = False
     ulysses: int = 1  # ranks that share a sequence
+    attention: str | None = None  # of transformers; none: flash attention within sequences
 
     @property
     def name(self) -> str:

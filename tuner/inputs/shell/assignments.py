@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from tuner.errors import Location
-from tuner.inputs.environment import is_kept
 from tuner.inputs.secrets import is_carried, is_secret
 from tuner.inputs.shell.conditions import Status
 from tuner.inputs.shell.either import Value
@@ -36,8 +35,7 @@ class Assignments:
         """``name=value``, ``name+=value``, ``name=(...)``, ``name[key]=value``; gives the name."""
         target, operator = node.children[0], node.children[1]
         name, _bracket, index = source.of(target).partition("[")
-        if is_kept(name):
-            self._shell.scope.assigned_at[name] = source.location(target)
+        self._shell.scope.assigned_at[name] = source.location(target)
         value_node = node.children[2] if len(node.children) > 2 else None
         adds = operator.type == "+="
         variables = self._shell.scope.variables
@@ -151,8 +149,7 @@ class Assignments:
             elif child.type in ("string", "concatenation", "simple_expansion", "expansion"):
                 name, equals, value = str(expander.expand_to_string(child)).partition("=")
                 if equals and name.isidentifier():
-                    if is_kept(name):
-                        self._shell.scope.assigned_at[name] = source.location(child)
+                    self._shell.scope.assigned_at[name] = source.location(child)
                     self._shell.scope.variables[name] = text(value)
                     self._shell.scope.exported.update({name} if exports else ())
         return True

@@ -58,7 +58,7 @@ def python_folders(scope: Scope, environment: Sequence[tuple[str, Text]]) -> tup
     return tuple(dict.fromkeys((*([here] if here else []), *relative)))
 
 
-def spelled(name: str, scope: Scope, place: Location) -> str:
+def folder_spelling(name: str, scope: Scope, place: Location) -> str:
     """A path as every command of a script has it: absolute, or from where the script is started.
 
     Args:
@@ -76,7 +76,7 @@ def spelled(name: str, scope: Scope, place: Location) -> str:
 
 
 def search_path(scope: Scope, environment: Sequence[tuple[str, Text]], place: Location) -> tuple[str, ...]:
-    """Where Python looks for modules, as :func:`spelled` has it: where it runs, then ``PYTHONPATH``.
+    """Where Python looks for modules, as :func:`folder_spelling` has it: where it runs, then ``PYTHONPATH``.
 
     Args:
         scope: of the shell that starts the program.
@@ -85,7 +85,7 @@ def search_path(scope: Scope, environment: Sequence[tuple[str, Text]], place: Lo
     """
     path = dict(environment).get("PYTHONPATH", scope.variables.get("PYTHONPATH"))
     parts = _parts(path) if isinstance(path, Text) else []
-    return tuple(dict.fromkeys(spelled(part, scope, place) for part in (".", *filter(None, parts))))
+    return tuple(dict.fromkeys(folder_spelling(part, scope, place) for part in (".", *filter(None, parts))))
 
 
 def _parts(path: Text) -> list[str]:

@@ -44,7 +44,7 @@ class Launch(Struct, frozen=True, kw_only=True):
     processes: Processes  # as the options of what starts it say
     doubts: tuple[UndecidedPart, ...] = ()  # what is not run that would tell whether such a branch is taken
     folders: tuple[str, ...] = ()  # that it runs in and that Python looks for modules in, as far as is known
-    variables: tuple[EnvironmentVariable, ...] = ()  # of its environment, those which are kept
+    variables: tuple[EnvironmentVariable, ...] = ()  # of its environment, as far as the script sets them
     earlier: "tuple[Launch, ...]" = ()  # Python programs without overrides that were started before it
     servers: tuple[SideServer, ...] = ()  # started before it, and perhaps on its GPUs
     placed: tuple[PlacedPackage, ...] = ()  # that were put where Python looks for modules before

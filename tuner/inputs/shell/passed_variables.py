@@ -1,16 +1,19 @@
-"""The variables of its environment that a script surely gives a program, of those that libraries read."""
+"""The variables of its environment that a script gives a program."""
 
 import json
+import re
 from collections.abc import Callable, Iterator, Sequence
 
 from tuner.errors import Location, TunerError
-from tuner.inputs.environment import EnvironmentVariable, is_kept
+from tuner.inputs.environment import EnvironmentVariable
+from tuner.inputs.secrets import is_secret
 from tuner.inputs.shell.scope import Scope
 from tuner.inputs.shell.values import Field, Text
 
 Read = Callable[[str], tuple[str, bytes] | None]
 """Name and content of a file, None where it is not to be had."""
 
+_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _RUNTIME_ENVIRONMENT, _RUNTIME_FILE = "--runtime-env-json", "--runtime-env"
 
 
@@ -21,7 +24,7 @@ def environment_of(
     place: Location,
     read: Read = lambda name: None,
 ) -> tuple[EnvironmentVariable, ...]:
-    """What a program gets of the shell that starts it; a value that is not wholly known is left out.
+    """What a program gets of the shell that starts it, a value that is not wholly known among it.
 
     Args:
         scope: of that shell.
@@ -32,23 +35,26 @@ def environment_of(
     """
     values: dict[str, EnvironmentVariable] = {}
     for name, value, location in (
-        *_exported(scope),
-        *((name, value.string, place) for name, value in in_front if is_kept(name)),
+        *_exported(scope, place),
+        *((name, value.string, place) for name, value in in_front),
         *_of_env(words),
         *_of_ray(words),
         *_of_ray_file(words, read),
     ):
         values.pop(name, None)
-        if value is not None:
-            values[name] = EnvironmentVariable(name=name, value=value, location=location)
+        known = value is not None and not is_secret(name, value)
+        text = value if known and value is not None else ""
+        values[name] = EnvironmentVariable(name=name, value=text, location=location, known=known)
     return tuple(values.values())
 
 
-def _exported(scope: Scope) -> Iterator[tuple[str, str | None, Location]]:
-    for name, location in scope.assigned_at.items():
-        value = scope.variables.get(name)
-        if isinstance(value, Text) and (scope.exports_all or name in scope.exported):
-            yield name, value.string, location
+def _exported(scope: Scope, place: Location) -> Iterator[tuple[str, str | None, Location]]:
+    names = [name for name in scope.variables if scope.exports_all or name in scope.exported]
+    scope.effort.copy_values(len(names))
+    for name in names:
+        value = scope.variables[name]
+        known = value.string if isinstance(value, Text) else None  # an array is not exported
+        yield name, known, scope.assigned_at.get(name, place)
 
 
 def _of_env(words: Sequence[Field]) -> Iterator[tuple[str, str | None, Location]]:
@@ -57,7 +63,7 @@ def _of_env(words: Sequence[Field]) -> Iterator[tuple[str, str | None, Location]
         if (word.text.string or "").endswith(".py") or word.text.string == "-m":
             return
         name, equals, value = str(word.text).partition("=")
-        if equals and is_kept(name):
+        if equals and _NAME.fullmatch(name):
             yield name, None if word.text.unknowns else value, word.location
 
 
@@ -69,7 +75,7 @@ def _of_ray(words: Sequence[Field]) -> Iterator[tuple[str, str | None, Location]
             pairs = [(str(name), str(value)) for name, value in variables.items()]
         except (ValueError, KeyError, TypeError, AttributeError):
             continue
-        yield from ((name, value, given.location) for name, value in pairs if is_kept(name))
+        yield from ((name, value, given.location) for name, value in pairs)
 
 
 def _of_ray_file(words: Sequence[Field], read: Read) -> Iterator[tuple[str, str | None, Location]]:
@@ -86,7 +92,7 @@ def _of_ray_file(words: Sequence[Field], read: Read) -> Iterator[tuple[str, str 
             continue
         variables = document.tree.get("env_vars")
         for variable, value in variables.items() if isinstance(variables, dict) else ():
-            if is_kept(str(variable)) and value is not None:
+            if value is not None:
                 yield str(variable), str(value), document.location("env_vars", variable)
 
 

@@ -43,7 +43,9 @@ class Scope:
     unset: set[str] = field(default_factory=set)  # names that the script itself has unset
     exported: set[str] = field(default_factory=set)  # names that a process of its own gets
     exports_all: bool = False  # "set -a"
-    assigned_at: dict[str, Location] = field(default_factory=dict)  # of names that libraries read
+    assigned_at: dict[str, Location] = field(
+        default_factory=dict
+    )  # of the names that the script itself assigns
     effort: Effort = field(default_factory=Effort)  # of all copies together
     consulted: list[UndecidedPart] = field(default_factory=list)  # by conditions and sums, of all copies
     machine: TargetMachine = GPUS

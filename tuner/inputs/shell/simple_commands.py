@@ -15,7 +15,7 @@ from tuner.inputs.shell.carriers import PRINTERS, SHELLS, handed_line, is_script
 from tuner.inputs.shell.conditions import Status
 from tuner.inputs.shell.exits import ExitShell, ReturnFromFunction
 from tuner.inputs.shell.expansion import Expander
-from tuner.inputs.shell.folders import python_folders, search_path, spelled
+from tuner.inputs.shell.folders import folder_spelling, python_folders, search_path
 from tuner.inputs.shell.installed_folders import installed_folders
 from tuner.inputs.shell.machine import answer
 from tuner.inputs.shell.passed_variables import environment_of
@@ -216,7 +216,7 @@ class SimpleCommands:
         values = [word.text for word in words]
         if not self._shell.streams.printed_by(values, place) and values[0].string not in PRINTERS:
             typed = [str(value) for value in values]
-            spell = partial(spelled, scope=self._shell.scope, place=place)
+            spell = partial(folder_spelling, scope=self._shell.scope, place=place)
             self._shell.commands.append(
                 StartedProgram(
                     words=tuple(words),

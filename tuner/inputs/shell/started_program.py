@@ -19,7 +19,7 @@ class StartedProgram(Struct, frozen=True, kw_only=True):
     certain: bool  # no branch that nobody knows leads to it
     doubts: tuple[UndecidedPart, ...] = ()  # what is not run that would tell whether such a branch is taken
     folders: tuple[str, ...] = ()  # that it runs in and that Python looks for modules in, as far as is known
-    variables: tuple[EnvironmentVariable, ...] = ()  # that it gets, of those which are kept
+    variables: tuple[EnvironmentVariable, ...] = ()  # that the script gives it
     search: tuple[str, ...] = ()  # where Python looks for modules, unknown folders by their variables
     placing: Placing | None = None  # what it links, copies or moves
     installs: tuple[str, ...] = ()  # folders whose packages pip installs in place

@@ -65,6 +65,7 @@ class PassInput(Struct, frozen=True, kw_only=True):
     patches: Constant | None = None  # of images, that a vision tower sees; None without
     squares: bool = False  # the sum of squared probabilities is computed
     response: PaddedResponse | None = None  # whose logits alone the head computes with; None: all tokens
+    row_tokens: int | None = None  # of a padded sequence; None: the micro-batch is one row
     routes: Routes | None = None  # Megatron, sparse: None where no pass knows another's experts
 
     @property

@@ -97,12 +97,13 @@ def _largest_share(workload: Workload, shortest: float, most: float, *, surely: 
         return estimated.fits_for_certain(), estimated.high_bytes - estimated.capacity_bytes
 
     if surely:
-        step = _largest_step(judged_surely)
+        step = largest_that_fits(judged_surely, _GRID)
     else:
-        step = _largest_step(partial(_fits_with_excess, shortened, _phases_over(shortened(_GRID))))
+        over = _phases_over(shortened(_GRID))
+        step = largest_that_fits(partial(_fits_with_excess, shortened, over), _GRID)
         if step is not None and step < _GRID and not estimate(shortened(step)).fits():
             # A phase is over with short sequences alone, so that all have to be asked at each length.
-            step = _largest_step(partial(_fits_with_excess, shortened, None))
+            step = largest_that_fits(partial(_fits_with_excess, shortened, None), _GRID)
     return None if step is None else most if step == _GRID else share(step)
 
 
@@ -131,16 +132,18 @@ def _fits_with_excess(
     return over <= 0 and not memory.problems, over
 
 
-def _largest_step(judge: Callable[[int], tuple[bool, int]]) -> int | None:
-    """The largest number up to :data:`_GRID` that fits; None where 0 does not.
+def largest_that_fits(judge: Callable[[int], tuple[bool, int]], most: int, *, least: int = 0) -> int | None:
+    """The largest number from ``least`` to ``most`` that fits; None where the least does not.
 
     Between two lengths memory is close to a straight line, which is followed; a guess that does not halve
     what is left is followed by a bisection.
 
     Args:
         judge: whether a number fits, and the bytes by which the worst phase is over the card.
+        most: the largest number that is asked about.
+        least: the smallest one.
     """
-    low, high = 0, _GRID
+    low, high = least, most
     fits, over_high = judge(high)
     if fits:
         return high

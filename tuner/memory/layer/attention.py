@@ -2,14 +2,14 @@
 
 Symbols: :math:`H` hidden, :math:`h` and :math:`k` query and key heads, :math:`d` their width,
 :math:`Q = h d` and :math:`K = k d` the widths of queries and of keys, :math:`b` bytes of the compute
-dtype, :math:`r` the rank of adapters. Attention is flash attention on packed sequences: nothing is
-quadratic in the sequence.
+dtype, :math:`r` the rank of adapters. Attention keeps nothing that is quadratic in the sequence, but for a
+mask, which :mod:`tuner.memory.fsdp.row_masks` has.
 """
 
 from tuner.architectures import layer_traits
 from tuner.dtypes import DType
 from tuner.model_shape import LatentAttention, ModelShape, QueryKeyNorm
-from tuner.workload import Engine
+from tuner.workload import Attention, Engine
 
 _FLOAT32 = DType.FLOAT32.bytes
 
@@ -108,16 +108,20 @@ def redistribution_saved_bytes(model: ModelShape, engine: Engine) -> int:
     Source: verl ``models/transformers/monkey_patch.py`` (``_ulysses_flash_attention_forward``);
     transformers ``modeling_flash_attention_utils.py`` (``_upad_input``).
     """
-    if engine.parallel.ulysses == 1 and engine.packed:
+    masked = engine.attention is Attention.MASKED_ROWS  # padding is computed, and the output lies as it is
+    if engine.parallel.ulysses == 1 and (engine.packed or masked):
         return 0
     return engine.compute_dtype.bytes * model.heads * model.head_dim
 
 
 def _key_copies(model: ModelShape, engine: Engine) -> int:
-    """Ulysses repeats key heads where there are fewer than ranks, and verl's own attention all of them.
+    """Ulysses repeats key heads where there are fewer than ranks; verl's own attention and masks all of them.
 
-    Source: verl 0.9.1 ``models/transformers/qwen2_vl.py`` (``qwen2_vl_attn_forward``, ``repeat_kv``).
+    Source: verl 0.9.1 ``models/transformers/qwen2_vl.py`` (``qwen2_vl_attn_forward``, ``repeat_kv``);
+    transformers 4.57.6 ``integrations/sdpa_attention.py`` (``use_gqa_in_sdpa``).
     """
+    if engine.attention is Attention.MASKED_ROWS:
+        return model.heads // model.kv_heads
     if engine.repeats_keys and (engine.packed or engine.parallel.ulysses > 1):
         return model.heads // model.kv_heads
     return max(1, engine.parallel.ulysses // model.kv_heads)

@@ -4,7 +4,7 @@ r"""Seconds of one step of the rollout engine: the GPU's, those in which it wait
     t &= \max\left(t_{GPU}, t_{launch}\right) + t_{host} \\
     t_{GPU} &= \max\left(t_{weights}, \frac{2 P T}{F_T}\right) + t_{cache} + t_{prompts}
     + t_{sampling} + t_{reductions} + L \, n \, t_{gap} + A \, t_{adapter} \\
-    t_{host} &= t_{step} + N \, t_{sequence}
+    t_{host} &= t_{step} + N \left(t_{sequence} + \max(0, N - N_0) \, t_{crowd}\right)
 
 Weights are read for the T tokens of the step and multiplied with them, at the rate that products of so many
 tokens with such layers reach; the cache is read for the N sequences that decode. Both are read at rates that
@@ -13,6 +13,8 @@ were measured by size, experts at one rate. Between the n other kernels of each 
 launched by the host one after the other, torch's own operators among them, and the step takes no less than
 that. The host's own time comes
 after the GPU's, or beside it where the engine prepares one step while the GPU computes the one before. The
+last term is that of log-probabilities, which an engine in the trainer's process keeps as objects of Python:
+the more sequences beyond :math:`N_0`, the longer for each. The
 reductions are those of tensor parallelism, with the gathering of the N sequences' logits, of which each rank
 has a part. Of adapters there are A pairs of products, each of which takes as long however few its tokens.
 """
@@ -80,6 +82,7 @@ class StepPrices(Struct, frozen=True, kw_only=True):
     operators: float = 0.0  # on the host, torch's own operators between these, all of them
     step: float  # on the host, each step
     sequence: float  # on the host, each sequence
+    crowd: float = 0.0  # on the host, each sequence and each of those beyond the first 64
 
     def parts(
         self, decoding: float, context: float, sampled: float, prompt_tokens: float, earlier: float = 0.0
@@ -118,6 +121,8 @@ class StepPrices(Struct, frozen=True, kw_only=True):
         launch = 0.0 if tokens <= self.largest_graph else self.kernels * self.launched + self.operators
         waiting = launch - gpu if launch > gpu else 0.0
         host = self.step + sampled * self.sequence
+        if self.crowd and sampled > assume.ENGINE_LOG_PROB_SEQUENCES:
+            host += sampled * self.crowd * (sampled - assume.ENGINE_LOG_PROB_SEQUENCES)
         hidden = gpu + waiting - launch if self.overlaps else 0.0
         exposed = host - hidden if host > hidden else 0.0
         return decode, prefill, reductions, gaps, waiting, exposed, gpu, launch, host
@@ -138,7 +143,9 @@ def step_prices(inputs: RolloutInput) -> StepPrices:
     reduction = reduction_seconds(inputs, 0.0)
     samples = inputs.rollout.samples_log_probs
     sequence = assume.FIRST_CORE_SEQUENCE_S if inputs.rollout.first_core else assume.ENGINE_SEQUENCE_S
-    sequence += assume.ENGINE_LOG_PROB_S if samples else 0.0
+    if samples:  # in the trainer's process, whose front end is the first core's own
+        sequence += assume.ENGINE_LOG_PROB_S
+        sequence += 0.0 if inputs.rollout.first_core else assume.ENGINE_OUTPUT_S
     gpu, dense = inputs.cluster.gpu, inputs.model.moe is None
     kernels = engine_kernels(inputs)
     measured_kernels = assume.MEASURED_KERNELS if dense else assume.MEASURED_KERNELS_OF_EXPERTS
@@ -163,6 +170,8 @@ def step_prices(inputs: RolloutInput) -> StepPrices:
         operators=engine_operators(inputs) * assume.BARE_LAUNCH_S / correction(gpu, OperatorFamily.HOST),
         step=assume.ENGINE_STEP_S / correction(gpu, OperatorFamily.ENGINE),
         sequence=sequence / correction(gpu, OperatorFamily.ENGINE_SEQUENCE),
+        crowd=(assume.ENGINE_LOG_PROB_CROWD_S if samples else 0.0)
+        / correction(gpu, OperatorFamily.ENGINE_SEQUENCE),
     )
 
 

@@ -48,7 +48,7 @@ def with_copy_by_keys(
     lacked = () if nearest is None else _lacked(nearest, keys)
     if nearest is None or not lacked:
         return configuration
-    others = [(copy, _lacked(copy, keys)) for copy in configuration.copy.others(BUNDLED[-1], nearest)]
+    others = [(copy, _lacked(copy, keys)) for copy in configuration.copy.further_copies(BUNDLED[-1], nearest)]
     likely = [(copy, missing) for copy, missing in others if _is_as_likely(missing, lacked)]
     beside = _is_beside(nearest, launched_in)
     better = [copy for copy, missing in likely if set(missing) < set(lacked)]

@@ -36,10 +36,17 @@ _OF_ADAPTERS = {
     "target_modules": "{}.model.target_modules",
     "exclude_modules": "{}.model.exclude_modules",
 }
+#: Keys of a filter of groups, by their meanings, as the recipe DAPO has them from 0.4 on.
+_OF_FILTER = {
+    "batch.generated_prompts": "data.gen_batch_size",
+    "filter.enable": "algorithm.filter_groups.enable",
+    "filter.most_rounds": "algorithm.filter_groups.max_num_gen_batches",
+}
 #: The meanings that a copy may have a key for where its release has none.
 _OWN_MEANINGS = (
     *("rollout.max_model_tokens", "rollout.max_sequences", "kl_in_reward"),
     *(f"{role}.{name}" for role in ("model", "critic") for name in _OF_ADAPTERS),
+    *_OF_FILTER,
 )
 
 
@@ -62,6 +69,7 @@ class CopyFacts(Struct, frozen=True, kw_only=True):
     adapts_critic: bool = False
     reference_beside_adapters: bool = False  # it is a model of its own, although the actor has adapters
     limits_sequences: bool = False  # its rollout hands ``max_num_seqs`` to vLLM, as releases do from 0.6 on
+    filters_groups: bool = False  # a trainer of it generates until enough groups are kept, as DAPO's of 0.4
     sync_offloads: bool = False  # the weight sync moves the trainer's weights to the host, whatever is set
     processes_weights: bool | None = None  # vLLM's are made ready after each weight sync; None: no copy
     bounds_pixels: bool = False  # its loader resizes images to ``MAX_PIXELS`` of the environment
@@ -89,6 +97,8 @@ class CopyFacts(Struct, frozen=True, kw_only=True):
             return "actor_rollout_ref.rollout.max_num_seqs"
         if meaning == "kl_in_reward" and self.kl_in_reward:
             return "algorithm.use_kl_in_reward"
+        if meaning in _OF_FILTER and self.filters_groups:
+            return _OF_FILTER[meaning]
         role, _, name = meaning.partition(".")
         if name in _OF_ADAPTERS and (self.adapts_actor if role == "model" else self.adapts_critic):
             return _OF_ADAPTERS[name].format("actor_rollout_ref" if role == "model" else "critic")
@@ -126,6 +136,8 @@ def copy_facts(settings: Settings) -> CopyFacts:
         reference_beside_adapters=has("RefPolicy RayClassWithInitArgs", _TRAINER)
         and not has("ref_in_actor", _TRAINER),
         limits_sequences=has("config max_num_seqs", _VLLM),
+        # verl 0.4.1 ``recipe/dapo/dapo_ray_trainer.py``; copies of verl 0.2 and 0.3 have the recipe already
+        filters_groups=has("filter_groups max_num_gen_batches", _TRAINER),
         sync_offloads=has(_OFFLOADS, _MANAGERS, "offload_param _offload_param _is_offload_param"),
         processes_weights=has("process_weights_after_loading", _VLLM),
         stages_wake_up=has("inference_engine wake_up kv_cache", _MANAGERS),

@@ -130,7 +130,7 @@ class CopyOfLaunch:
         unread = self._unread(version)
         return () if unread is None else unread.candidates
 
-    def others(self, version: str, nearest: PrivateDefaults) -> Iterator[PrivateDefaults]:
+    def further_copies(self, version: str, nearest: PrivateDefaults) -> Iterator[PrivateDefaults]:
         """The other copies in the repository, whatever they are called, as far as they can be read."""
         from tuner.trainers.verl.trainer_code.find import copies_in_tree  # where keys tell of another one
 

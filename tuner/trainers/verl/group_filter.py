@@ -65,6 +65,15 @@ def own_filter(settings: Settings) -> OwnFilter | None:
     return OwnFilter.ROUNDS if rounds and settings.get(_OWN) is True else None
 
 
+def stops_at_limit(settings: Settings) -> bool:
+    """Whether the trainer stops with an error after its most rounds; a copy's may go on with what is there.
+
+    Source: verl 0.4.1 ``recipe/dapo/dapo_ray_trainer.py`` (``raise ValueError(f"{num_gen_batches=}``).
+    """
+    has = settings.has_statement
+    return has is None or has("ValueError max_num_gen_batches", _trainer_of(settings.started))
+
+
 def oversampled(settings: Settings) -> float:
     """The prompts that such a trainer generates at a time, over those of a step."""
     factor = settings.get(_OVERSAMPLED)

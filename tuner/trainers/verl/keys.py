@@ -60,6 +60,9 @@ _MODEL = {
     "model.liger": "use_liger",
     "model.fused_head": "use_fused_kernels >=0.4.0",
     "model.external_library": "external_lib",
+    # before, workers ask for FlashAttention whatever is set: 0.6.1 ``workers/fsdp_workers.py:318``, 0.9.1
+    # ``workers/config/model.py:185``
+    "model.attention": "override_config.attn_implementation >=0.6.1",
     "model.fused_backend": "fused_kernel_options.impl_backend >=0.4.1",
     "model.lora_rank": "lora_rank >=0.4.0",
     "model.target_modules": "target_modules >=0.4.0",
@@ -95,6 +98,7 @@ _ACTOR: Names = {
         f"megatron.router_replay.mode >={ENGINE_PREVIEW}",
     ),
     "actor.loss_aggregation": "loss_agg_mode >=0.4.0",
+    "actor.policy_loss": "policy_loss.loss_mode >=0.4.1",
     "actor.squares": "calculate_sum_pi_squared >=0.7.1",
     "actor.calculate_entropy": "calculate_entropy >=0.7.0",
     "actor.frozen_tower": f"freeze_vision_tower >=0.6.0 <{ENGINE_PREVIEW}",
@@ -136,6 +140,7 @@ _CRITIC: Names = {
     "critic.gradient_checkpointing": "model.enable_gradient_checkpointing",
     "critic.activation_offload": "model.enable_activation_offload >=0.4.0",
     "critic.liger": "model.use_liger >=0.8.0",
+    "critic.attention": "model.override_config.attn_implementation >=0.6.1",
     "critic.lora_rank": "model.lora_rank >=0.4.0",
     "critic.target_modules": "model.target_modules >=0.4.0",
     "critic.exclude_modules": "model.exclude_modules >=0.8.0",

@@ -76,7 +76,7 @@ def parse(
         folders: that the launch starts the program in, and has Python look for modules in.
         package: the folder of the installed verl that would run it, where that release is not bundled.
         requested: whether the user names the release, which decides between copies of verl.
-        environment: variables that a script gives the program, of those that libraries read.
+        environment: variables that a script gives the program.
         earlier: programs before the launch that may change a model's configuration.
         installed: packages that the script says how to install, in one version each.
         placed: folders that it links, copies or moves to where Python looks for modules.

@@ -73,7 +73,7 @@ class LoadedConfiguration(Struct, frozen=True, kw_only=True):
         return planned_steps(self.settings)
 
     def steps_over(self, rows: int) -> int | None:  # noqa: D102
-        return steps_over(self.settings, rows)
+        return steps_over(self.settings, self.version, rows)
 
     @property
     def validating(self) -> "Validating | None":  # noqa: D102
@@ -105,6 +105,11 @@ class LoadedConfiguration(Struct, frozen=True, kw_only=True):
 
     def cluster_size(self) -> tuple[int, int]:  # noqa: D102
         return cluster_size(self.settings)
+
+    def cluster_overrides(self, gpus_per_node: int, nodes: int) -> tuple[str, ...]:  # noqa: D102
+        from tuner.trainers.verl.cluster_keys import cluster_overrides  # a plan alone asks for them
+
+        return cluster_overrides(self.settings, gpus_per_node, nodes)
 
     @property
     def card_vendor(self) -> str | None:  # noqa: D102

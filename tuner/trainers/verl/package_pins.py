@@ -15,10 +15,16 @@ from tuner.versions import numbers
 
 _IMAGE = r"^FROM\s+\S*\bPACKAGE(?:-openai)?[:_-]?v?(\d+(?:\.\d+){1,3}(?:[.-]?post\d+)?)"
 _OF_IMAGES = "Dockerfile*"
+_READMES = "README*"
+#: An item of a list, or a row of a table, that is a package and its version: ``- vLLM 0.11.0``.
+_LISTED = (
+    r"^\s*[-*+|]\s*[*_`]*PACKAGE[*_`]*\s*(?:==?|[:|=])?[*_`]*\s*[*_`]*v?"
+    r"(\d+(?:\.\d+){2}(?:[.-]?post\d+)?)[*_`]*\s*\|?\s*$"
+)
 #: The files of a folder that say how something is installed, those of images by what they start from too.
 _NAMED_IN = (
     _OF_IMAGES,
-    "README*",
+    _READMES,
     "*install*.sh",
     "*setup*.sh",
     "scripts/*install*.sh",
@@ -55,8 +61,11 @@ def pins_in(folder: Path, package: str, *, images: bool = True) -> Iterator[Pack
     for names in _NAMED_IN:
         for file in sorted(folder.glob(names)):
             place = f"{folder.name}/{file.relative_to(folder)}"
-            for version in _versions(_text(file), package, image=images and names == _OF_IMAGES):
-                yield PackagePin(version=version, file=place)
+            text = _text(file)
+            versions = list(_versions(text, package, image=images and names == _OF_IMAGES))
+            if names == _READMES and not versions:  # a command says more than a list of what was used
+                versions = _versions_in(_LISTED, package, text)
+            yield from (PackagePin(version=version, file=place) for version in versions)
 
 
 def checked_out_by(folder: Path) -> Iterator[tuple[str, CheckedOut]]:
@@ -93,9 +102,13 @@ def newest_named(folder: str, installed: Sequence[InstalledPackage], package: st
 def _versions(text: str, package: str, *, image: bool) -> Iterator[str]:
     """The versions of a package that a file names, of an image what it starts from first."""
     if image:
-        form = _IMAGE.replace("PACKAGE", re.escape(package))
-        yield from re.findall(form, text, re.MULTILINE | re.IGNORECASE)
+        yield from _versions_in(_IMAGE, package, text)
     yield from (one.version for one in installed_packages(text, "") if one.name == package)
+
+
+def _versions_in(form: str, package: str, text: str) -> list[str]:
+    """The versions in lines of a form that names a package."""
+    return re.findall(form.replace("PACKAGE", re.escape(package)), text, re.MULTILINE | re.IGNORECASE)
 
 
 def _text(file: Path) -> str:

@@ -10,6 +10,8 @@ no positions), 4.53.0 and 4.53.1 ``masking_utils.py`` (``find_packed_sequence_in
 ``workers/engine/fsdp/transformer_impl.py`` (``attention_mask=None``).
 """
 
+from collections.abc import Callable
+
 from msgspec import Struct
 
 from tuner.inputs.settings import Settings
@@ -49,18 +51,35 @@ def row_attention(settings: Settings, version: str, section: str) -> RowAttentio
         version: the release.
         section: of the model, such as ``actor_rollout_ref.model``.
     """
-    asked = _named_attention(settings, version, section)
+    asked = named_attention(settings, version, section)
     if asked is None or asked[0] not in OTHER:
         return None
     newest = settings.newest_required
-    named = {name: "" if newest is None else newest(name) or "" for name in ("transformers", "torch", "vllm")}
-    transformers = "" if at_least(named["transformers"] or "0", BLOCKS_SINCE) else named["transformers"]
-    torch = "" if at_least(named["torch"] or TORCH_SINCE, TORCH_SINCE) else named["torch"]
-    if not (transformers or torch) and (named["transformers"] or brings_blocks(named["vllm"])):
+    older = libraries_without_blocks(newest)
+    named = {name: "" if newest is None else newest(name) or "" for name in ("transformers", "vllm")}
+    if not any(older) and (named["transformers"] or brings_blocks(named["vllm"])):
         return None
     name, key = asked
+    transformers, torch = older
     of_copy = settings.has_statement is not None
     return RowAttention(name=name, key=key, transformers=transformers, torch=torch, of_copy=of_copy)
+
+
+def libraries_without_blocks(newest: Callable[[str], str | None] | None) -> tuple[str, str]:
+    """The transformers and the torch that tell sequences of a row apart by FlashAttention alone.
+
+    Args:
+        newest: the newest version of a package that the files around the launch ask for.
+
+    Returns:
+        Their versions, each empty where it is new enough or nothing names it.
+    """
+    transformers = "" if newest is None else newest("transformers") or ""
+    torch = "" if newest is None else newest("torch") or ""
+    return (
+        "" if at_least(transformers or "0", BLOCKS_SINCE) else transformers,
+        "" if at_least(torch or TORCH_SINCE, TORCH_SINCE) else torch,
+    )
 
 
 def brings_blocks(vllm: str) -> bool:
@@ -71,7 +90,7 @@ def brings_blocks(vllm: str) -> bool:
     return bool(vllm) and at_least(vllm, "0.10.0")
 
 
-def _named_attention(settings: Settings, version: str, section: str) -> tuple[str, str] | None:
+def named_attention(settings: Settings, version: str, section: str) -> tuple[str, str] | None:
     """The attention that a model is loaded with, and the key that says so; None where no one says another."""
     has = settings.has_statement
     own, overridden = f"{section}.{_NAME}", f"{section}.override_config.{_NAME}"

@@ -22,6 +22,7 @@ from tuner.trainers.verl.example_configs import example_config
 from tuner.trainers.verl.forks.fork import Fork
 from tuner.trainers.verl.imported_copy import program_of_copy
 from tuner.trainers.verl.named_files import CONFIG_FOLDERS, below_clone, beside_launch
+from tuner.trainers.verl.programs import runs_ppo_trainer
 from tuner.trainers.verl.recipes import named as recipe_named
 from tuner.trainers.verl.required_release import RequiredRelease, required_release
 
@@ -104,7 +105,7 @@ def primary_of(
     if primary.document is None and document is not None:
         primary = replace(primary, document=document)
     primary, arguments = _with_named(primary, arguments, fork, start, given)
-    primary = _composed(primary, compose)
+    primary = _composed(primary, compose, start.program)
     if primary.missing is None and arguments.config_name is not None and primary.composition.empty:
         primary = replace(primary, missing=_missing(start, given, arguments.config_name))
     return primary, arguments
@@ -156,15 +157,18 @@ def _with_named(
 
 
 def _composed(
-    primary: Primary, compose: Callable[[Document | None, Sequence[FilePath]], Composition]
+    primary: Primary, compose: Callable[[Document | None, Sequence[FilePath]], Composition], program: str
 ) -> Primary:
     """The configuration with its files on one another.
 
-    A file that only the program's code names is no word of the user: one that cannot be composed is missing.
+    A file may have whatever keys it likes, those of a recipe among them: verl's own program runs its PPO
+    trainer all the same. A file that only the program's code names is no word of the user: one that cannot
+    be composed is missing.
     """
     try:
         composition = compose(primary.document, primary.tops)
-        if primary.is_whole:  # its program is the one that was named, whatever keys it has
+        # Its program is the one that was named, whatever keys it has.
+        if primary.is_whole or (primary.document is not None and runs_ppo_trainer(program)):
             composition = replace(composition, recipes=False)
         return replace(primary, composition=composition)
     except InputError as error:

@@ -23,6 +23,7 @@ from tuner.trainers.verl.trainer_code.find import (
     PackagesBelow,
     code_around,
     code_of_package,
+    has_checkout,
     is_package,
     packages_below,
 )
@@ -42,7 +43,6 @@ _PLACES = (  # below a folder above what is given
     "config",
 )
 _SUBMODULE = _PLACES[1]
-_OF_PROJECTS = (".git", ".gitmodules", "pyproject.toml", "setup.py")  # in the top folder of one
 _KEPT = 8  # copies that are not read again for every change that is tried
 
 
@@ -202,7 +202,7 @@ def _lacks_trainer(package: FilePath) -> str:
     """Why a folder is no whole package; empty where it is none at all, or has a trainer."""
     if not is_package(package) or is_there(package / "trainer", FilePath.is_dir):
         return ""
-    if is_there(package / "__init__.py"):
+    if any(package.iterdir()):
         return _("{folder} has no trainer in it").format(folder=shown_path(str(package)))
     return _("{folder} is empty, a submodule that is not checked out").format(folder=shown_path(str(package)))
 
@@ -295,7 +295,7 @@ def _tree(file: FilePath, config: str) -> tuple[Tree, tuple[Path, ...]]:
 
 def _candidates(folder: FilePath, config: str, below: PackagesBelow) -> Iterator[FilePath]:
     for above in repository_folders(folder):  # what lies above is no part of the user's repository
-        places = [above / place for place in _PLACES if place != _SUBMODULE or _has_submodule(above)]
+        places = [above / place for place in _PLACES if place != _SUBMODULE or has_checkout(above)]
         if above == folder:
             places.insert(0, above)
         for place in places:
@@ -319,10 +319,3 @@ def _is_behind_code(file: FilePath, folder: FilePath, below: PackagesBelow) -> b
 
 def _in_package(package: FilePath, config: str) -> FilePath:
     return package / "trainer" / "config" / f"{file_of(config)[0]}.yaml"
-
-
-def _has_submodule(folder: FilePath) -> bool:
-    """Whether a folder is a project with verl in it, and none beside which a clone of verl lies."""
-    if is_there(folder / "verl" / ".git", FilePath.is_dir):
-        return False
-    return any(is_there(folder / name) for name in _OF_PROJECTS)

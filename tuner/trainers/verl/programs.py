@@ -3,6 +3,8 @@
 from tuner.enumeration import Enum
 from tuner.inputs.tree import Tree, contains
 
+_PPO = "verl.trainer.main_ppo"
+
 
 class Program(Enum):
     """A program of verl that trains, whose configuration has keys of its own."""
@@ -15,6 +17,12 @@ class Program(Enum):
     def fine_tunes(self) -> bool:
         """Whether it learns from given sequences and generates nothing."""
         return self is not Program.PPO
+
+
+def runs_ppo_trainer(started: str) -> bool:
+    """Whether verl's own program of PPO is surely started, which has no GPUs for generation alone."""
+    module = started.removesuffix(".py").replace("/", ".").lstrip(".")
+    return module == _PPO or module.endswith(f".{_PPO}")
 
 
 def program_of(defaults: Tree) -> Program:

@@ -22,6 +22,7 @@ from tuner.trainers.verl.fields.batching import (
     read_batch,
     read_batching,
     talks,
+    trains_on_generated,
 )
 from tuner.trainers.verl.fields.context import ReleaseContext
 from tuner.trainers.verl.fields.engine import read_engine
@@ -36,7 +37,7 @@ from tuner.trainers.verl.fields.services import service_models as models_of_serv
 from tuner.trainers.verl.fields.sync import read_sync
 from tuner.trainers.verl.keys import keys_of
 from tuner.trainers.verl.models_built import built_models
-from tuner.trainers.verl.programs import program_of
+from tuner.trainers.verl.programs import program_of, runs_ppo_trainer
 from tuner.trainers.verl.roles import (
     has_adapters,
     needs_reference,
@@ -262,7 +263,7 @@ def planned_steps(settings: Settings) -> int | None:
     return steps if steps > 0 else None  # -1 in recipes
 
 
-def steps_over(settings: Settings, rows: int) -> int | None:
+def steps_over(settings: Settings, version: str, rows: int) -> int | None:
     """Steps of all epochs over so many rows, of which the last ones that fill no batch are dropped.
 
     None of another project's trainer, which may go through its data otherwise, and where prompts stream in.
@@ -272,6 +273,9 @@ def steps_over(settings: Settings, rows: int) -> int | None:
     ``trainer/sft_trainer.py`` there.
     """
     batch = settings.integer("data.train_batch_size", default=0)
+    source = source_of(settings, version)
+    if not source.program.fine_tunes and trains_on_generated(source):
+        batch = source.integer("batch.generated_prompts", default=batch)
     epochs = settings.integer("trainer.total_epochs", default=0)
     if settings.program is not None or batch <= 0 or epochs <= 0:
         return None
@@ -295,7 +299,7 @@ def _all_gpus(settings: Settings) -> tuple[int, int]:
 def cluster_size(settings: Settings) -> tuple[int, int]:
     """The trainer's GPUs per node, and nodes."""
     apart, apart_nodes = RECIPES["recipe.trainer_gpus_per_node"], RECIPES["recipe.trainer_nodes"]
-    if gpus := settings.integer(apart, default=0, minimum=0):
+    if gpus := 0 if runs_ppo_trainer(settings.started) else settings.integer(apart, default=0, minimum=0):
         return gpus, settings.integer(apart_nodes, default=1, minimum=1)
     pool = built_models(settings).trainer_gpus
     if pool is not None:

@@ -6,6 +6,7 @@ from tuner.trainers.verl.source import ReleaseSettings
 
 _LOSS_KEYS = "actor_rollout_ref.actor.policy_loss."
 _REFERENCE_MODEL = "actor_rollout_ref.ref.model.path"
+_SHARING = "actor_rollout_ref.ref.ulysses_sequence_parallel_size"
 _IN_REWARD_WEIGHT = "algorithm.kl_ctrl.kl_coef"  # which a copy may have before the release it carries
 
 
@@ -84,6 +85,18 @@ def _is_teacher(source: ReleaseSettings) -> bool:
 def _has_own_loss(settings: Settings) -> bool:
     """Whether the user sets something of the policy's loss that no release has."""
     return any(key.startswith(_LOSS_KEYS) and not settings.knows(key) for key in settings.user_keys)
+
+
+def reference_sharing(source: ReleaseSettings) -> str | None:
+    """The key of the reference that has to say how many ranks share a sequence, as the actor's does.
+
+    The legacy workers share by the actor's number, and multiply the reference's budget of tokens by its own.
+    None where the configuration has no such key, or each role has a mesh.
+
+    Source: verl 0.4.0 to 0.7.1 ``workers/actor/dp_actor.py`` (``compute_log_prob``: ``max_token_len =
+    data.meta_info["max_token_len"] * self.ulysses_sequence_parallel_size``), whose configuration is ``ref``.
+    """
+    return None if source.engine_workers or _SHARING not in source.settings else _SHARING
 
 
 def trains_apart(source: ReleaseSettings) -> bool:

@@ -9,12 +9,13 @@ from tuner.trainers.key_table import KeyTable
 from tuner.trainers.settings_by_meaning import SettingsByMeaning
 from tuner.trainers.verl.copy_facts import OF_RELEASE, CopyFacts, copy_facts
 from tuner.trainers.verl.keys import key, table_of
-from tuner.trainers.verl.programs import Program, program_of
+from tuner.trainers.verl.programs import Program, program_of, runs_ppo_trainer
 from tuner.trainers.verl.releases import ENGINE_PREVIEW, PREVIEWS, reaches
 
 _T = TypeVar("_T")
 Role = Literal["actor", "ref", "critic", "reward"]
 ROLES: tuple[Role, ...] = ("actor", "ref", "critic")
+_OF_RECIPE = "recipe."
 _VEOMNI: Path = ("actor_rollout_ref", "actor", "veomni")  # of its configuration alone
 
 
@@ -27,7 +28,12 @@ class ReleaseSettings(SettingsByMeaning, frozen=True, kw_only=True):
     copy: CopyFacts = OF_RELEASE  # what a copy of verl does otherwise
 
     def key(self, meaning: str) -> str | None:
-        """The key of a meaning in this release, or in the copy of it; None where it has none."""
+        """The key of a meaning in this release, or in the copy of it; None where it has none.
+
+        verl's own program reads none of a recipe, whatever configuration it is given.
+        """
+        if meaning.startswith(_OF_RECIPE) and runs_ppo_trainer(self.settings.started):
+            return None
         return self.copy.key(meaning) or self.table.key(meaning, self.version)
 
     def since(self, version: str) -> bool:
@@ -50,7 +56,8 @@ class ReleaseSettings(SettingsByMeaning, frozen=True, kw_only=True):
 
         It is asked again only where these or the values that it looked at are others.
         """
-        given = (self.version, self.v1_trainer, self.program, self.copy, *arguments)
+        own = runs_ppo_trainer(self.settings.started)
+        given = (self.version, self.v1_trainer, self.program, self.copy, own, *arguments)
         return self.settings.part(name, given, lambda: reader(self, *arguments))
 
 

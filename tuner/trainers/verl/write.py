@@ -1,6 +1,7 @@
 """Writes the change of a workload as overrides of verl."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tuner.findings import Written
@@ -10,6 +11,7 @@ from tuner.trainers.proposal_writer import FreeFields, ProposalWriter
 from tuner.trainers.verl.fields import head as heads
 from tuner.trainers.verl.parts import parts
 from tuner.trainers.verl.read import read
+from tuner.trainers.verl.roles import reference_sharing
 from tuner.trainers.verl.source import ReleaseSettings, source_of
 from tuner.workload import Workload
 
@@ -66,7 +68,7 @@ def proposal_writer(
         parts=parts,
         read=read_again,
         free=_following_packing,
-        followers=_followers,
+        followers=partial(_followers, before),
         is_read=_reader(code, settings),
         breaks=breaks,
     )
@@ -86,8 +88,15 @@ def _service_models(workload: Workload) -> dict[str, ModelShape]:
     return {service.name: service.model for service in workload.services if service.model is not None}
 
 
-def _followers(source: ReleaseSettings) -> Mapping[str, str]:
-    """Since 0.8 the actor's flag holds for both, and verl asserts that the other one is equal."""
+def _followers(before: Workload, source: ReleaseSettings) -> Mapping[str, str]:
+    """Keys that have to be set as another one is.
+
+    Since 0.8 the actor's flag holds for both, and verl asserts that the other one is equal. Before, the
+    reference shares sequences as the actor does, and takes its budget by a number of its own.
+    """
+    shared, sharing = source.key("actor.ulysses"), reference_sharing(source)
+    if shared is not None and sharing is not None and before.reference is not None:
+        return {shared: sharing}
     switch, follower = source.key("actor.dynamic"), source.key("log_prob.dynamic")
     if switch is None or follower is None or not source.engine_workers:
         return {}

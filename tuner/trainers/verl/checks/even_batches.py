@@ -6,6 +6,8 @@ from tuner.batching import divisors
 from tuner.inputs.settings import Settings
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.settings import ACTOR, shards_with_fsdp, static_batches
+from tuner.trainers.verl.fields.batching import trains_on_generated
+from tuner.trainers.verl.source import source_of
 from tuner.workload import Workload
 
 MICRO_BATCH = f"{ACTOR}.ppo_micro_batch_size_per_gpu"
@@ -13,6 +15,17 @@ MICRO_BATCH = f"{ACTOR}.ppo_micro_batch_size_per_gpu"
 _ASKS_DYNAMIC_TOO = Releases(until="0.6.0")
 _BALANCES_OVER_GPUS = Releases(until="0.7.0")
 _PADS = Releases(since="0.9.0")
+
+
+def as_asserted(settings: Settings, workload: Workload, version: str) -> Workload:
+    """The job with the prompts that verl's assertions count: those of the training batch, whatever is generated.
+
+    Source: verl 0.4.0 to 0.9.1 ``trainer/ppo/ray_trainer.py``, ``utils/config.py`` (``validate_config``).
+    """
+    if not trains_on_generated(source_of(settings, version)):
+        return workload
+    prompts = settings.integer("data.train_batch_size", minimum=1)
+    return workload if prompts is None else workload.with_batch(prompts=prompts)
 
 
 def step_divisor(settings: Settings, workload: Workload, version: str) -> int | None:

@@ -11,7 +11,7 @@ _READS = Releases(since="0.6.0")
 
 def given_variables(settings: Settings, version: str) -> dict[str, EnvironmentVariable]:
     """The variables by their names; those of the settings win, as Ray lays them on the script's."""
-    variables = {variable.name: variable for variable in settings.environment}
+    variables = {variable.name: variable for variable in settings.environment if variable.known}
     if version in _READS:
         for name in settings.section(_RUNTIME_ENVIRONMENT):
             key = f"{_RUNTIME_ENVIRONMENT}.{name}"

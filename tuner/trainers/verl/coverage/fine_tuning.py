@@ -3,10 +3,11 @@
 from tuner.language import N_
 from tuner.trainers.omission import Omission, OmissionContext, Trigger, changed, switched
 from tuner.trainers.verl.coverage.chosen_keys import CHOSEN_KEYS
+from tuner.trainers.verl.coverage.models import FLASH
 from tuner.trainers.verl.coverage.veomni import experts_apart, other_kernels
 from tuner.trainers.verl.keys import keys_of
 from tuner.trainers.verl.programs import Program
-from tuner.workload import Backend
+from tuner.workload import Attention, Backend
 
 _READ = frozenset(name.key for names in keys_of(Program.SFT_ENGINE).values() for name in names)
 
@@ -41,12 +42,16 @@ def _sequence_parallel(job: OmissionContext) -> str | None:
 
 
 def _other_configuration(job: OmissionContext) -> str | None:
-    """Limits of positions aside, from which no size follows."""
+    """Limits of positions aside, from which no size follows, and attention that is counted."""
     changed_keys = job.all_named("model.hf_config_path", "model.override_config.**")
-    limits = ("max_position_embeddings", "rope_")
-    return next(
-        (key for key in changed_keys if not key.split("override_config.")[-1].startswith(limits)), None
-    )
+    told = ("max_position_embeddings", "rope_", *(("attn_implementation",) if _attends(job) else ()))
+    return next((key for key in changed_keys if not key.split("override_config.")[-1].startswith(told)), None)
+
+
+def _attends(job: OmissionContext) -> bool:
+    """Whether attention is what is counted: FlashAttention, or PyTorch's own where the engine has it."""
+    asked = str(job.settings.get("model.override_config.attn_implementation"))
+    return asked.startswith(FLASH) or job.workload.actor.engine.attention is not Attention.SEQUENCES
 
 
 def _recomputed(job: OmissionContext) -> str | None:

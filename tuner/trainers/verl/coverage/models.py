@@ -8,7 +8,7 @@ from tuner.trainers.omission import Omission, OmissionContext, switched
 from tuner.trainers.verl.coverage.chosen_keys import CHOSEN_KEYS
 from tuner.trainers.verl.coverage.no_effect import LIMITS_OF_POSITIONS
 from tuner.trainers.verl.releases import ENGINE_PREVIEW, OUR_LIBRARY, modules_of, reaches
-from tuner.workload import Backend, RolloutEngine
+from tuner.workload import Attention, Backend, RolloutEngine
 
 _ROLLOUT = "actor_rollout_ref.rollout"
 _ACTOR = "actor_rollout_ref.actor"
@@ -22,7 +22,7 @@ _EXTERNAL_LIBRARY = "{actor_rollout_ref,critic,reward_model}.model.external_lib"
 #: Read by verl's own workers since 0.6.1; before, these ask for FlashAttention whatever is set.
 #: Source: verl 0.6.1 ``workers/fsdp_workers.py:318``, 0.9.1 ``workers/config/model.py:185``.
 _ATTENTION = "{actor_rollout_ref,critic}.model.override_config.attn_implementation >=0.6.1"
-_FLASH = "flash_attention_"  # what each of its versions is called, and what verl asks for by itself
+FLASH = "flash_attention_"  # what each of its versions is called, and what verl asks for by itself
 _OVERRIDES = (
     "{actor_rollout_ref,critic}.model.hf_config_path",
     "{actor_rollout_ref,critic}.model.override_config.**",
@@ -75,9 +75,16 @@ def _loss_over_top_tokens(job: OmissionContext) -> str | None:
 
 
 def _other_attention(job: OmissionContext) -> str | None:
-    """The key of an attention that verl does not ask for by itself."""
-    named = job.all_named(_ATTENTION)
-    return next((key for key in named if not str(job.settings.get(key)).startswith(_FLASH)), None)
+    """The key of an attention that verl does not ask for by itself, where it is not counted."""
+    asked = (key for key in job.all_named(_ATTENTION) if not str(job.settings.get(key)).startswith(FLASH))
+    return next((key for key in asked if not _is_counted(job, key)), None)
+
+
+def _is_counted(job: OmissionContext, key: str) -> bool:
+    critic = job.workload.critic
+    if not key.startswith("critic."):
+        return job.workload.actor.engine.attention is not Attention.SEQUENCES
+    return critic is None or critic.engine.attention is not Attention.SEQUENCES
 
 
 def _overridden(job: OmissionContext) -> str | None:

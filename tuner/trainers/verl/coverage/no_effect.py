@@ -1,5 +1,7 @@
 """Keys that change neither memory nor time, by the reason why."""
 
+from string import ascii_lowercase
+
 from tuner.language import N_
 from tuner.trainers.omission import IdleKeys
 from tuner.trainers.verl.releases import ENGINE_PREVIEW
@@ -8,6 +10,8 @@ _ROLES = "{actor_rollout_ref,critic}.**"
 _ACTOR = "actor_rollout_ref.actor"
 _REFERENCE = "actor_rollout_ref.ref"
 _ROLLOUT = "actor_rollout_ref.rollout"
+#: Every name below ``policy_loss`` but that of the loss, which is read: copies of verl have their own.
+_BESIDE_LOSS_MODE = ",".join(f"{letter}*" for letter in ascii_lowercase if letter != "l")
 #: Keys of ``model.override_config`` that decide how long a sequence may be.
 LIMITS_OF_POSITIONS = (
     "{actor_rollout_ref,critic}.model.override_config.**.{max_position_embeddings,rope_*}.**"
@@ -69,7 +73,7 @@ NO_EFFECT: tuple[IdleKeys, ...] = (
         reason=N_("Enters advantages or the loss, which take a few numbers per token whatever they compute."),
         patterns=(
             f"{_ACTOR}.{{clip_ratio,clip_ratio_*,kl_loss_type,tau_neg,tau_pos}}",
-            f"{_ACTOR}.policy_loss.*",
+            f"{_ACTOR}.policy_loss.{{{_BESIDE_LOSS_MODE}}}",
             f"{_ACTOR}.use_kl_loss <0.4.0",  # there is a reference with or without it
             f"{_ACTOR}.loss_scale_factor",
             "critic.{loss_agg_mode,loss_scale_factor}",

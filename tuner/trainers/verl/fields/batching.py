@@ -14,6 +14,7 @@ from tuner.trainers.fields import (
 )
 from tuner.trainers.verl.batch_factors import factor_of
 from tuner.trainers.verl.fields.context import ReleaseContext
+from tuner.trainers.verl.fields.group_filter import filters
 from tuner.trainers.verl.programs import Program
 from tuner.trainers.verl.roles import trains_apart, weighs_kl_in_reward, weighs_kl_loss
 from tuner.trainers.verl.source import ReleaseSettings
@@ -28,6 +29,7 @@ _GROUP_ESTIMATORS = ("grpo", "grpo_vectorized", "grpo_passk", "rloo", "rloo_vect
 
 _TOOL_AGENT = "tool_agent"  # verl's own loop of turns; by default there is one
 
+_OF_MICRO_BATCHES = "geo_mean"  # a loss that knows of no other micro-batch
 _DEFAULT_BUDGET = {
     "actor": 16384,
     "log_prob": 16384,
@@ -128,11 +130,12 @@ def _averages_micro_batches(source: ReleaseSettings) -> bool:
 
     Source: verl 0.4.0 to 0.7.0 ``trainer/ppo/core_algos.py`` (``agg_loss``: ``torch.sum(seq_losses)``), 0.7.1
     the same function, ``workers/actor/dp_actor.py`` (``update_policy``); 0.9.1 ``workers/utils/losses.py``
-    (``ppo_loss``).
+    (``ppo_loss``). GMPO's loss is a mean over the sequences of a micro-batch, which the engine adds up:
+    0.9.1 ``trainer/ppo/core_algos.py:2000``, ``workers/engine/fsdp/transformer_impl.py`` (``loss.backward``).
     """
-    aggregation = source.value("actor.loss_aggregation")
+    aggregation, loss = source.value("actor.loss_aggregation"), source.value("actor.policy_loss")
     if source.engine_workers:
-        return False
+        return bool(loss == _OF_MICRO_BATCHES)
     if aggregation == "seq-mean-token-sum-norm":
         return not source.since("0.7.1")
     return aggregation in (None, "token-mean")
@@ -193,9 +196,33 @@ def read_batching(source: ReleaseSettings, role: BatchRole, engine: Engine) -> B
 # -- sizes of the step -----------------------------------------------------------------------
 
 
+def trains_on_generated(source: ReleaseSettings) -> bool:
+    """Whether a step has as many prompts as are generated at a time, and not those of the training batch.
+
+    verl's dataloader hands out ``data.gen_batch_size`` prompts, and without a filter of groups all of them
+    are trained on: in its own trainer, and in recipes made of DAPO's. The V1 trainer collects a training
+    batch of such pieces; recipes that train apart, and other projects, have trainers of their own.
+
+    Source: verl 0.4.0 to 0.9.1 ``trainer/ppo/ray_trainer.py`` (``_create_dataloader``, ``fit``); 0.4.1 to
+    0.7.0 ``recipe/dapo/dapo_ray_trainer.py`` (``batch = new_batch``).
+    """
+    apart = source.value("recipe.rollout_nodes") is not None or trains_apart(source)
+    if apart or source.v1_trainer or source.settings.program is not None or filters(source):
+        return False
+    generated = source.integer("batch.generated_prompts", default=0, minimum=0)
+    return generated > 0 and generated != source.value("batch.prompts")
+
+
+def _prompts_key(source: ReleaseSettings) -> str:
+    """What the key means that says how many prompts a step has."""
+    return "batch.generated_prompts" if trains_on_generated(source) else "batch.prompts"
+
+
 def _prompts(context: ReleaseContext) -> int:
     """Prompts of one step; 0 where the asynchronous recipe streams them in mini-batches."""
     source = context.source
+    if trains_on_generated(source):
+        return source.integer("batch.generated_prompts", default=1) * _factor(source, "batch.prompts")
     if source.value("batch.prompts") == 0 and source.value("recipe.rollout_nodes") is not None:
         rounds = source.integer("recipe.mini_batches", default=1)
         return int(_MINI_BATCH.read(context)) * rounds
@@ -203,7 +230,8 @@ def _prompts(context: ReleaseContext) -> int:
 
 
 def _set_prompts(context: ReleaseContext, batch: Batch) -> Assignments:
-    return (("batch.prompts", batch.prompts // _factor(context.source, "batch.prompts")),)
+    source = context.source
+    return ((_prompts_key(source), batch.prompts // _factor(source, "batch.prompts")),)
 
 
 def _factor(source: ReleaseSettings, meaning: str) -> int:

@@ -21,16 +21,20 @@ from tuner.trainers.fields import (
 )
 from tuner.trainers.verl.batch_fields import TOKEN_BYTES
 from tuner.trainers.verl.fields.adapters import casts_adapters, fsdp_lora, lora_rank
-from tuner.trainers.verl.fields.role import (
-    BACKEND,
-    EngineContext,
-    bucket_tokens,
-    names_attention,
-    switches_of,
-)
+from tuner.trainers.verl.fields.attention import attention_of, mixes_sequences, section_of
+from tuner.trainers.verl.fields.role import BACKEND, EngineContext, bucket_tokens, switches_of
 from tuner.trainers.verl.programs import Program
 from tuner.trainers.verl.source import ROLES, ReleaseSettings, Role
-from tuner.workload import Backend, Checkpointing, Engine, HostCopy, Padding, Parallelism, SecondFsdp
+from tuner.workload import (
+    Attention,
+    Backend,
+    Checkpointing,
+    Engine,
+    HostCopy,
+    Padding,
+    Parallelism,
+    SecondFsdp,
+)
 
 FULL_CHECKPOINTING = Form(
     decode=lambda source, meaning, default: (
@@ -65,6 +69,7 @@ def read_fsdp(
         fixed = _fixed_fields(source, role)
     fields = read_fields(fsdp_fields(source, role) if table is None else table, context)
     parallel = _expect_ranks(context, Parallelism(gpus=context.gpus, **fields.pop("parallel")))
+    attention = attention_of(context, ulysses=parallel.ulysses)
     return Engine(
         token_bytes=TOKEN_BYTES,
         **fields,
@@ -73,7 +78,9 @@ def read_fsdp(
         optimizer_dtype=_moment_dtype(context, fields["stored_dtype"]),
         keeps_root=_keeps_root(context),
         keeps_inputs=source.engine_workers and not source.since("0.9.0"),
-        reads_positions=True,  # flash attention of transformers, which gets positions or a mask alone
+        attention=attention,
+        # flash attention of transformers gets positions or a mask alone
+        reads_positions=attention is Attention.SEQUENCES,
         loops_experts=not source.since("0.9.0"),  # which needs transformers 5, and its grouped products
         frees_root=_frees_root(context),
         prefetch_effective=_prefetches(context),
@@ -109,19 +116,10 @@ def _packable(context: EngineContext, parallel: Parallelism) -> bool:
         return parallel.ulysses > 1
     if listed is not None and context.model.architecture not in listed:
         return False
-    section = "critic.model" if context.role == "critic" else "actor_rollout_ref.model"
-    if names_attention(source.settings, section) and _mixes_sequences(source, section):
+    if mixes_sequences(source, section_of(context)):
         return False
     pads = source.flag("actor.shared_prefixes") or source.copy.built.pads_actor
     return context.role == "critic" or not pads
-
-
-def _mixes_sequences(source: ReleaseSettings, section: str) -> bool:
-    """Whether packed sequences of a model would attend to each other, as far as anything says so."""
-    from tuner.trainers.verl.packed_attention import row_attention  # few launches name an attention
-
-    rows = row_attention(source.settings, source.version, section)
-    return rows is not None and (rows.is_sure or rows.of_copy)
 
 
 def liger_keeps_forward(source: ReleaseSettings, architecture: str) -> bool:

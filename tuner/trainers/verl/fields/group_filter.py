@@ -8,6 +8,7 @@ from tuner.trainers.verl.group_filter import (
     oversampled,
     own_filter,
     starts_ppo,
+    stops_at_limit,
 )
 from tuner.trainers.verl.source import ReleaseSettings
 from tuner.workload import KEPT_GROUPS, Batch, GroupFilter
@@ -49,9 +50,10 @@ def read_group_filter(source: ReleaseSettings, batch: Batch) -> GroupFilter:
 
     The recipe DAPO, and those made of it, generate ``data.gen_batch_size`` prompts at a time until
     ``data.train_batch_size`` groups are kept, and raise ``ValueError`` where those are not there after
-    ``max_num_gen_batches``. Rewards are computed of all responses, log-probabilities of those that are kept,
-    unless a KL penalty in the reward needs them before, which is not counted. PPO's V1 trainer sets the batch
-    size of generation to 1, replaces groups one by one and ignores the limit. For filters by accuracy see
+    ``max_num_gen_batches``; the trainer of a copy may go on with fewer, which is not counted. Rewards are
+    computed of all responses, log-probabilities of those that are kept, unless a KL penalty in the reward
+    needs them before, which is not counted. PPO's V1 trainer sets the batch size of generation to 1, replaces
+    groups one by one and ignores the limit. For filters by accuracy see
     :func:`tuner.trainers.verl.group_filter.own_filter`.
 
     Source: verl 0.4.1 to 0.7.0 ``recipe/dapo/dapo_ray_trainer.py`` (``fit``), verl-recipe the same; verl
@@ -79,6 +81,6 @@ def read_group_filter(source: ReleaseSettings, batch: Batch) -> GroupFilter:
         kept_share=kept,
         assumed=share is None,
         round_prompts=source.integer("batch.generated_prompts", default=batch.prompts, minimum=1),
-        most_rounds=limit if limit > 0 and settings.program is None else None,
+        most_rounds=limit if limit > 0 and settings.program is None and stops_at_limit(settings) else None,
         sends_weights=not source.since(_SENT_ONCE_SINCE),
     )

@@ -63,6 +63,6 @@ def _copy_bound(source: ReleaseSettings) -> int | None:
     """
     if not source.copy.bounds_pixels:
         return None
-    given = {variable.name: variable.value for variable in source.settings.environment}
+    given = {variable.name: variable.value for variable in source.settings.environment if variable.known}
     value = given.get(_BOUND, "")
     return int(value) if value.isdecimal() and int(value) > 0 else None

@@ -22,6 +22,7 @@ _MOST_OF_FILE = 4 << 20  # bytes
 _INSTALLED = ("site-packages", "dist-packages")  # what lies beside a package there belongs to anybody
 _NAME = "verl"
 _CONFIGURATIONS = ("trainer", "config")  # the folders of a copy that hold them
+_OF_PROJECT = "setup.py"
 #: Files of which the top of a repository has one of each line.
 _OF_TOP = (
     ("README.md", "README.rst", "README.txt", "README"),
@@ -30,6 +31,7 @@ _OF_TOP = (
 _LEVELS = 3  # below the top of a repository, in which a copy in a subfolder is looked for
 _MOST_FOLDERS = 400  # that are looked into
 _OTHERS = frozenset({*_INSTALLED, "node_modules", "__pycache__"})  # hold what others have published
+_OF_PROJECTS = (".git", ".gitmodules", "pyproject.toml", "setup.py", *_OF_TOP[0])  # the top of one has any
 
 PackagesBelow = Callable[[Path], list[Path]]
 """What finds the copies of the trainer in the subfolders of a repository, such as :func:`packages_below`."""
@@ -70,9 +72,36 @@ def is_package(root: Path) -> bool:
     Configurations that lie in folders named as verl's are none: Python takes the package that is installed,
     and Hydra the configurations beside its program.
     """
-    if not is_there(root, Path.is_dir):
+    if not is_there(root, Path.is_dir) or _is_checkout(root):
         return False
     return holds_code(root) or not any(root.iterdir())
+
+
+def _is_checkout(root: Path) -> bool:
+    """Whether a folder is the trainer's repository, which has the package in it.
+
+    Its ``setup.py`` is no code of a package.
+    """
+    return not is_there(root / "__init__.py", Path.is_file) and is_there(
+        root / _NAME / "trainer", Path.is_dir
+    )
+
+
+def has_checkout(folder: Path) -> bool:
+    """Whether a folder is a project with the trainer's repository in it, and none beside which a clone lies.
+
+    An archive of a project has no ``.git``, and a folder in which somebody keeps clones no ``README``.
+    """
+    if is_there(folder / _NAME / ".git", Path.is_dir):
+        return False
+    return _has(folder, _OF_PROJECTS)
+
+
+def _packages_at(place: Path) -> Iterator[Path]:
+    """Where the package lies in a folder: by its name, or in the repository of its name."""
+    yield place / _NAME
+    if _is_checkout(place / _NAME) and has_checkout(place):
+        yield place / _NAME / _NAME
 
 
 def holds_code(root: Path) -> bool:
@@ -89,7 +118,7 @@ def code_around(folder: Path, below: "PackagesBelow | None" = None) -> "TrainerC
     own = _package_of_configurations(folder)
     if own is not None:
         return code_of_package(own)
-    above = (code_of_package(place / _NAME) for place in repository_folders(folder))
+    above = (code_of_package(root) for place in repository_folders(folder) for root in _packages_at(place))
     code = next((code for code in above if code is not None), None)
     if code is not None:
         return code
@@ -156,7 +185,12 @@ def _top(above: list[Path]) -> Path | None:
 
 
 def _has(folder: Path, names: tuple[str, ...]) -> bool:
-    return any(is_there(folder / name, Path.is_file) for name in names)
+    """Whether a folder has something of one of these names, in letters of whatever size."""
+    try:
+        with os.scandir(folder) as entries:
+            return not {name.lower() for name in names}.isdisjoint(entry.name.lower() for entry in entries)
+    except OSError:
+        return False
 
 
 def _has_configurations(folder: str) -> bool:
@@ -170,8 +204,13 @@ def _has_trainer(folder: str) -> bool:
 
 
 def _has_python(folder: Path) -> bool:
-    """Whether a folder holds a file of Python."""
-    return is_there(folder, Path.is_dir) and any(file.suffix == ".py" for file in folder.iterdir())
+    """Whether a folder holds a file of Python that belongs to a package.
+
+    A ``setup.py`` lies beside the package that it installs, in a project that may bear the package's name.
+    """
+    if not is_there(folder, Path.is_dir):
+        return False
+    return any(file.suffix == ".py" and file.name != _OF_PROJECT for file in folder.iterdir())
 
 
 def _is_own(name: str) -> bool:

@@ -22,7 +22,7 @@ def taken_keys(texts: Iterable[str]) -> frozenset[tuple[str, ...]]:
     taken = set[tuple[str, ...]]()
     for text in texts:
         if _TAKES.search(text) and _CONFIG.search(text) and (tree := parsed(text)) is not None:
-            taken.update(_taken(tree))
+            taken.update(_paths_taken_away(tree))
     return frozenset(taken)
 
 
@@ -31,7 +31,7 @@ def is_taken(path: tuple[str, ...], taken: frozenset[tuple[str, ...]]) -> bool:
     return path[-1:] in taken or path[-2:] in taken
 
 
-def _taken(tree: ast.Module) -> Iterator[tuple[str, ...]]:
+def _paths_taken_away(tree: ast.Module) -> Iterator[tuple[str, ...]]:
     loops = dict(_loops(tree))
     for node in ast.walk(tree):
         match node:

@@ -31,6 +31,7 @@ from tuner.inputs.settings import Settings
 from tuner.language import N_, _
 from tuner.trainers.verl.checks.even_batches import (
     MICRO_BATCH,
+    as_asserted,
     even_micro_batch,
     even_prompts,
     step_divisor,
@@ -67,6 +68,7 @@ _KEY = "data.train_batch_size"
 
 def check(settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:
     """A finding for the batch, or else one per micro-batch size that does not divide it."""
+    workload = as_asserted(settings, workload, version)
     batch = workload.batch
     divisor = step_divisor(settings, workload, version)
     if divisor is not None and batch.sequences % divisor:

@@ -28,7 +28,7 @@ from tuner.batching import divisors
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
 from tuner.language import N_, _
-from tuner.trainers.verl.checks.even_batches import even_prompts
+from tuner.trainers.verl.checks.even_batches import as_asserted, even_prompts
 from tuner.trainers.verl.checks.guards import CodeGuard
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
@@ -53,6 +53,7 @@ _UPDATES = {ACTOR: Phase.UPDATE_ACTOR, CRITIC: Phase.UPDATE_CRITIC}
 
 def check(settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:
     """A finding for the actor, and one for a critic whose own mini-batch is larger still."""
+    workload = as_asserted(settings, workload, version)
     prompts = workload.batch.prompts
     actor = settings.integer(f"{ACTOR}.ppo_mini_batch_size", minimum=1)
     if actor is not None and actor > prompts:

@@ -36,6 +36,8 @@ from tuner.trainers.verl.checks.guards import CodeGuard
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import key_of
 from tuner.trainers.verl.programs import Program
+from tuner.trainers.verl.roles import reference_sharing
+from tuner.trainers.verl.source import source_of
 from tuner.workload import Backend, Engine, Workload
 
 if TYPE_CHECKING:
@@ -90,13 +92,22 @@ def _findings(settings: Settings, workload: Workload, version: str, *, asserts: 
             continue
         reported.add(size)
         legal = [other for other in range(1, engine.parallel.gpus + 1) if _legal(other, engine, model)]
+        fewer = max(other for other in legal if other <= size)
+        names = [name, *(_of_reference(settings, workload, version, size) if role == "actor" else ())]
         yield report(
             RULE,
             settings,
             _message(engine, model, workload, legal, asserts=asserts),
             keys=[name],
-            overrides=[assign(settings, name, max(other for other in legal if other <= size))],
+            overrides=[assign(settings, key, fewer) for key in names],
         )
+
+
+def _of_reference(settings: Settings, workload: Workload, version: str, size: int) -> list[str]:
+    """The key that the user gives the reference the same size by, where it has to follow the actor's."""
+    key = reference_sharing(source_of(settings, version))
+    set_alike = key is not None and settings.is_set(key) and settings.get(key) == size
+    return [key] if key is not None and set_alike and workload.reference is not None else []
 
 
 def _message(

@@ -1,0 +1,89 @@
+"""Programs that are run by hand on GPUs, as far as a CPU runs them, write what was recorded by them."""
+
+import json
+import weakref
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.memory.measured import RECORDED
+
+torch = pytest.importorskip("torch")
+
+
+@pytest.fixture(autouse=True)
+def _measured_from_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).resolve().parents[1]))
+
+
+def recorded(file: str) -> dict[str, Any]:
+    return json.loads((RECORDED / file).read_text())
+
+
+def test_attention_over_a_packed_row_stays_within_sequences_and_is_recorded() -> None:
+    pytest.importorskip("transformers")
+    from measure.packed_attention.layers import TINY, Row, build
+    from measure.packed_attention.reading import Passes, read
+
+    flash, sdpa = (Row(attention=name, tokens=64, layers=1, sizes=TINY) for name in ("flash", "sdpa"))
+    found = read(sdpa, build(sdpa))
+    row = recorded("packed-attention-2xh200.json")["rows"][0]
+    assert {"transformers", *sdpa.told(), *found} == set(row)
+    assert not found["sees_others"]
+    passes = Passes(flash, build(flash))
+    same = Passes(sdpa, build(sdpa))  # of the same seed
+    assert torch.allclose(passes.forward(passes.states), same.forward(passes.states), atol=0.05)
+
+
+def test_a_row_that_is_read_as_one_sequence_sees_the_others() -> None:
+    pytest.importorskip("transformers")
+    from measure.packed_attention.layers import TINY, Row, build
+    from measure.packed_attention.reading import Passes
+
+    row = Row(attention="sdpa", tokens=64, layers=1, sizes=TINY)
+    passes = Passes(row, build(row))
+    passes.positions = torch.arange(64)[None]
+    assert passes.sees_others()
+
+
+def test_experts_are_cut_while_the_next_tensor_is_gathered() -> None:
+    from measure.fsdp_experts.hand_over import cut_into_experts, fill_buckets
+
+    alive: list[list[str]] = []  # what is held as each tensor is gathered
+    made: dict[str, weakref.ref[torch.Tensor]] = {}
+
+    def gathered() -> Iterator[tuple[str, torch.Tensor]]:
+        for layer in range(2):
+            for name, shape in (("gate_up_proj", (4, 6, 8)), ("down_proj", (4, 8, 3))):
+                alive.append([name for name, tensor in made.items() if tensor() is not None])
+                tensor = torch.zeros(shape)
+                made[f"{layer} {name}"] = weakref.ref(tensor)
+                yield f"layers.{layer}.mlp.experts.{name}", tensor
+                del tensor
+
+    pieces = [piece.shape for piece in cut_into_experts(gathered())]
+    assert pieces == 2 * [*8 * [(3, 8)], *4 * [(8, 3)]]
+    first, last = "0 gate_up_proj", "0 down_proj"
+    assert alive == [[], [first], [first, last], ["1 gate_up_proj"]]
+    assert fill_buckets(map(torch.zeros, (100, 100, 100)), torch.device("cpu"), 1000) == 2
+
+
+def test_adamw_on_one_thread_is_recorded() -> None:
+    from measure.host_adamw.__main__ import NOTES, rows
+
+    record = recorded("host-adamw.json")
+    assert record["notes"][: len(NOTES)] == list(NOTES)
+    (plain, fused) = rows(1024, parts=(2,))
+    assert list(plain) == list(record["readings"][0]["rows"][0])
+    assert (plain["fused"], fused["fused"]) == (False, True)
+    assert plain["ns_per_value"] > 0
+
+
+def test_segments_are_taken_and_given_back() -> None:
+    from measure.links.__main__ import segments
+
+    record = recorded("segments-2xh200.json")["runs"][0]
+    found = segments("cpu", (1,), 2)
+    assert found["1"][0].keys() == record["segments"]["20"][0].keys()

@@ -1,0 +1,65 @@
+"""A search of a small space against every setting of it, each priced as advice prices one."""
+
+import pytest
+
+from tests.plan import jobs
+from tests.plan.jobs import JOBS, SmallJob
+
+ALL = pytest.mark.parametrize("job", JOBS, ids=lambda job: job.name)
+
+
+@ALL
+def test_there_is_something_to_choose(job: SmallJob) -> None:
+    settings, size = jobs.priced(job), jobs.space(job).size
+    assert 100 <= size <= 600
+    assert len({round(one.seconds, 6) for one in settings}) > 5
+    assert len(settings) < size
+
+
+@ALL
+def test_the_best_is_the_best(job: SmallJob) -> None:
+    result, _ = jobs.search(job)
+    assert result.whole and result.looked_at == jobs.space(job).size
+    best = min(jobs.priced(job), key=lambda one: one.seconds)
+    assert result.best[0].seconds == best.seconds
+
+
+@ALL
+def test_the_best_of_each_layout_is_the_best_of_it(job: SmallJob) -> None:
+    result, _ = jobs.search(job, most=1000)
+    space = jobs.space(job)
+    least: dict[tuple[int, ...], float] = {}
+    for one in jobs.priced(job):
+        layout = space.layout(one.choice)
+        least[layout] = min(one.seconds, least.get(layout, one.seconds))
+    assert {space.layout(one.choice): one.seconds for one in result.best} == least
+
+
+@ALL
+def test_the_trades_are_the_pareto_set(job: SmallJob) -> None:
+    result, _ = jobs.search(job)
+    points = {(one.seconds, one.peak_bytes) for one in jobs.priced(job)}
+    unbeaten = {
+        (seconds, peak)
+        for seconds, peak in points
+        if not any(s <= seconds and p <= peak and (s, p) != (seconds, peak) for s, p in points)
+    }
+    assert {(one.seconds, one.peak_bytes) for one in result.pareto} == unbeaten
+
+
+@ALL
+def test_nothing_legal_is_left_out(job: SmallJob) -> None:
+    """What a search learns of refusals holds of no setting that the trainer takes."""
+    _, legality = jobs.search(job)
+    wrongly = [choice for choice in jobs.legal_choices(job) if legality.refusal(choice) is not None]
+    assert wrongly == []
+
+
+@ALL
+def test_what_is_shown_is_what_was_judged(job: SmallJob) -> None:
+    result, _ = jobs.search(job)
+    reading = jobs.reading_of(job)
+    for setting in result.best:
+        assert setting.overrides is not None
+        after = reading.adding(setting.overrides) if setting.overrides else reading
+        assert after.workload == setting.workload

@@ -1,0 +1,95 @@
+"""The mask of attention that pairs all tokens of a row, which PyTorch's own does under FSDP."""
+
+from collections.abc import Sequence
+
+from tuner.evidence import Evidence
+from tuner.memory.batch.micro_batch import PassInput
+from tuner.memory.ledger.stated_terms import Size, stated
+from tuner.memory.ledger.terms import Item, Moment, Term
+from tuner.workload import Checkpointing
+
+SYMBOLS = {"R": "tokens of a row, all of which attention pairs", "n_m": "layers whose mask is kept"}
+
+#: Where the model's forward pass holds the mask, and a layer works with one of its own or does not.
+_FORWARD = ("first_layer", "layer_gather", "layer_forward", "head_gather")
+_HELD = (
+    "forward_end",
+    "head_backward",
+    "root_gather",
+    "logits_backward",
+    "projection_backward",
+    "head_reduce",
+)
+_LAYERS = ("last_layer_backward", "layer_backward", "first_layer_backward")
+
+
+def row_mask_bytes(*, T: int, R: int) -> int:
+    """A boolean for each pair of tokens in a row.
+
+    The model makes it once for all layers; layers that are computed again hold it as an argument until the
+    first one has been.
+
+    Source: transformers 4.57.6 ``masking_utils.py`` (``sdpa_mask``); torch ``utils/checkpoint.py``.
+    """
+    return T * R
+
+
+def working_mask_bytes(*, b_c: int, T: int, R: int) -> int:
+    """A layer's mask of numbers to add to scores, and its copy in rows that are aligned.
+
+    Source: torch ``aten/src/ATen/native/transformers/attention.cpp`` (``scaled_dot_product_attention``,
+    ``convert_boolean_attn_mask``, ``pad_bias``).
+    """
+    return 2 * b_c * T * R
+
+
+def saved_masks_bytes(*, n_m: int, b_c: int, T: int, R: int) -> int:
+    """The copies alone, which attention saves for its backward pass, of each layer that keeps what it saves.
+
+    Source: torch ``tools/autograd/derivatives.yaml`` (``_scaled_dot_product_efficient_attention``).
+    """
+    return n_m * b_c * T * R
+
+
+def with_row_masks(moments: Sequence[Moment], pass_input: PassInput, *, training: bool) -> tuple[Moment, ...]:
+    """The moments of a pass with the masks that there are then.
+
+    A layer's backward pass has the largest of its moments with the mask that it has saved, and the forward
+    pass that is computed again before is not a moment of its own.
+
+    Args:
+        moments: as they are without.
+        pass_input: the pass.
+        training: whether it has a backward pass.
+    """
+    whole = _term(pass_input, "row_mask", row_mask_bytes)
+    if not training:
+        working = _term(pass_input, "working_mask", working_mask_bytes)
+        return tuple(
+            _with(at, whole, working if at.name == "layer_forward" else None) if at.name in _FORWARD else at
+            for at in moments
+        )
+    return tuple(_beside_training(at, pass_input, whole) for at in moments)
+
+
+def _beside_training(at: Moment, pass_input: PassInput, whole: Term) -> Moment:
+    """A moment of a training pass: what layers that are computed again were given, or what all have saved."""
+    recomputes, layers = pass_input.engine.checkpointing is Checkpointing.FULL, pass_input.model.layers
+    if at.name in _LAYERS:
+        number = 1 if recomputes or at.name == "first_layer_backward" else layers
+        own = _term(pass_input, "saved_masks", saved_masks_bytes, n_m=number)
+        return _with(at, whole if recomputes else None, own)
+    if at.name not in _HELD:
+        return at
+    return _with(at, whole if recomputes else _term(pass_input, "saved_masks", saved_masks_bytes, n_m=layers))
+
+
+def _term(pass_input: PassInput, name: str, size: Size, **numbers: int) -> Term:
+    tokens = pass_input.tokens
+    rows = tokens if pass_input.row_tokens is None else min(tokens, pass_input.row_tokens)
+    numbers |= {"T": tokens, "R": rows, "b_c": pass_input.engine.compute_dtype.bytes}
+    return stated(Item.ACTIVATIONS, name, size, numbers, evidence=Evidence.MODELLED)
+
+
+def _with(at: Moment, *terms: Term | None) -> Moment:
+    return Moment(name=at.name, terms=(*at.terms, *(term for term in terms if term is not None)))

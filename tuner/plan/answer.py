@@ -1,0 +1,136 @@
+"""What a plan comes to: settings with their price, in the order of their seconds."""
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from tuner.field_marks import Bytes
+from tuner.hardware import Cluster
+from tuner.memory import Estimate
+from tuner.plan.packages import PackageGain
+from tuner.timing import Interval, StepTime, step_interval
+from tuner.workload import Phase, Workload
+
+
+class PhaseRoom(Struct, frozen=True, kw_only=True):
+    """What a phase takes of the card, and leaves of it at least."""
+
+    phase: Phase
+    peak_bytes: Bytes
+    high_bytes: Annotated[int, Meta(description="bytes at the upper end of its interval")]
+    spare_bytes: Annotated[int, Meta(description="bytes of the card that it leaves at the upper end")]
+
+
+class PlannedSetting(Struct, frozen=True, kw_only=True):
+    """A setting that starts and fits for certain, as the trainer reads it from its overrides."""
+
+    rank: Annotated[int, Meta(description="settings whose difference is uncertain share one")]
+    overrides: tuple[str, ...]
+    workload: Workload
+    estimate: Estimate
+    time: StepTime
+    own: bool = False  # the job as it is
+    with_package: PackageGain | None = None  # of the first setting alone
+
+    @property
+    def step(self) -> Interval:
+        """Seconds of the whole step, with their interval."""
+        return step_interval(self.time, self.workload.cluster)
+
+    @property
+    def gpu_hours(self) -> float:
+        """GPU-hours of a step."""
+        return self.time.seconds * self.workload.cluster.gpus / 3600
+
+    @property
+    def phases(self) -> tuple[PhaseRoom, ...]:
+        """What every phase leaves free."""
+        capacity = self.estimate.capacity_bytes
+        return tuple(
+            PhaseRoom(
+                phase=one.phase,
+                peak_bytes=one.peak_bytes,
+                high_bytes=one.interval[1],
+                spare_bytes=capacity - one.interval[1],
+            )
+            for one in self.estimate.phases
+        )
+
+    @property
+    def fullest(self) -> Phase:
+        """The phase that limits what could be larger."""
+        return self.estimate.worst.phase
+
+    @property
+    def longest(self) -> Phase | None:
+        """The phase that most of the step goes into; None of a job without seconds."""
+        phases = self.time.deciding_phases
+        return max(phases, key=lambda one: one.seconds).phase if phases else None
+
+
+class Trade(Struct, frozen=True, kw_only=True):
+    """A setting that no other one beats in seconds and in memory at once."""
+
+    seconds: float
+    peak_bytes: Bytes
+    overrides: tuple[str, ...]
+
+
+class Rejection(Struct, frozen=True, kw_only=True):
+    """How many settings failed a constraint before any other."""
+
+    constraint: str
+    settings: int
+
+
+class RefusedPart(Struct, frozen=True, kw_only=True):
+    """A combination of values that the trainer or an engine refuses."""
+
+    code: str
+    message: str
+    values: tuple[tuple[str, str], ...]
+
+
+class Shortfall(Struct, frozen=True, kw_only=True):
+    """A phase that lacks memory, and the least that it does."""
+
+    phase: Phase
+    missing_bytes: Bytes
+
+
+class Lacking(Struct, frozen=True, kw_only=True):
+    """What the setting that comes nearest lacks, where nothing fits."""
+
+    phase: Phase | None  # None where something else is missing
+    missing_bytes: int
+    problems: tuple[str, ...]
+    estimate: Estimate
+    workload: Workload
+    everywhere: Annotated[
+        tuple[Shortfall, ...], Meta(description="phases that lack memory in every setting that was looked at")
+    ] = ()
+
+
+class ClusterPlan(Struct, frozen=True, kw_only=True):
+    """The best settings of a job on one cluster."""
+
+    cluster: Cluster
+    settings: tuple[PlannedSetting, ...]  # one of each layout, the fastest first; none where nothing fits
+    trades: Annotated[
+        tuple[Trade, ...], Meta(description="settings that none beats in seconds and in memory at once")
+    ] = ()
+    looked_at: int = 0
+    size: Annotated[int, Meta(description="settings that there are, legal or not")] = 0
+    whole: Annotated[bool, Meta(description="all of them were looked at")] = False
+    stopped: Annotated[bool, Meta(description="by the user, before the search had ended")] = False
+    rejected: Annotated[
+        tuple[Rejection, ...], Meta(description="the constraint that settings failed first")
+    ] = ()
+    refused: tuple[RefusedPart, ...] = ()
+    lacking: Lacking | None = None
+    unread: Annotated[str, Meta(description="why the job cannot be read on this cluster; empty: it can")] = ""
+
+    @property
+    def best(self) -> PlannedSetting | None:
+        """The fastest setting; None where nothing fits."""
+        return self.settings[0] if self.settings else None

@@ -1,0 +1,58 @@
+"""The best settings of a search, one of each layout, with ranks that ties share."""
+
+from collections.abc import Sequence
+
+from tuner import timing
+from tuner.plan.judge import Candidate
+from tuner.plan.space import Choice
+
+MOST = 5
+
+
+class Best:
+    """The fastest settings, and the fastest one of every layout."""
+
+    def __init__(self, most: int = MOST) -> None:
+        self._most = most
+        self._of_layout: dict[Choice, Candidate] = {}
+
+    @property
+    def settings(self) -> tuple[Candidate, ...]:
+        """The fastest setting of each layout, the fastest first."""
+        return tuple(sorted(self._of_layout.values(), key=lambda one: one.seconds))[: self._most]
+
+    def passes_over(self, layout: Choice, seconds: float) -> bool:
+        """Whether a setting of a layout is of no interest if it takes so many seconds."""
+        leader = self._of_layout.get(layout)
+        if leader is not None:
+            return seconds >= leader.seconds
+        settings = self.settings
+        return len(settings) == self._most and seconds >= settings[-1].seconds
+
+    def enter(self, layout: Choice, setting: Candidate) -> None:
+        """Take a setting as the leader of its layout, where it is faster than the one before."""
+        leader = self._of_layout.get(layout)
+        if leader is None or setting.seconds < leader.seconds:
+            self._of_layout[layout] = setting
+
+
+def ranks(settings: Sequence[Candidate]) -> tuple[int, ...]:
+    """Ranks of settings in order of their seconds: one whose difference is uncertain shares that before it.
+
+    A tie is with the first of a rank, not with the one just before: else all would share one rank by and by.
+    """
+    given: list[int] = []
+    first: Candidate | None = None
+    for place, setting in enumerate(settings, 1):
+        if first is None or _is_slower(first, setting):
+            first = setting
+            given.append(place)
+        else:
+            given.append(given[-1])
+    return tuple(given)
+
+
+def _is_slower(first: Candidate, other: Candidate) -> bool:
+    """Whether a setting is slower than another one for certain."""
+    cluster, then = first.workload.cluster, other.workload.cluster
+    return timing.change(first.figures.time, other.figures.time, cluster, then=then).is_loss

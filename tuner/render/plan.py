@@ -1,0 +1,169 @@
+"""A plan as a document: the best settings, the fewest GPUs, what each number costs, and the search."""
+
+from collections.abc import Iterator
+
+from tuner.consultation.planning import PlanAnswer
+from tuner.consultation.premises import OPTIONS
+from tuner.counted import counted
+from tuner.hardware import Cluster
+from tuner.language import _
+from tuner.plan.answer import ClusterPlan, PlannedSetting
+from tuner.plan.packages import PackageGain
+from tuner.plan.price import JobTotals, whole_job
+from tuner.render.block import pasted
+from tuner.render.document.marks import strong, user_text
+from tuner.render.document.parts import AnswerDocument, Heading, Paragraph, Part, Paste
+from tuner.render.lengths import assumed_lengths
+from tuner.render.numbers import gib, parameters, seconds
+from tuner.render.plan_table import capacity_table, money, small, variant_table
+from tuner.render.plan_why import nothing_fits, search_facts
+from tuner.render.words import clauses, full_stop, headed, listed, titled, with_note
+from tuner.rules.wording import around, duration
+from tuner.units import BITS, GIB, GIGA
+
+
+def plan_document(answer: PlanAnswer) -> AnswerDocument:
+    """The whole plan."""
+    return AnswerDocument(
+        sections=(
+            tuple(_premises(answer)),
+            *_settings(answer),
+            tuple(_fewest(answer)),
+            tuple(capacity_table(answer)),
+            tuple(variant_table(answer)),
+            tuple(search_facts(answer.plan)),
+        )
+    )
+
+
+def _premises(answer: PlanAnswer) -> Iterator[Part]:
+    """What was planned, and what was taken to be so."""
+    workload, engine = answer.job.reading.workload, answer.job.rollout_engine
+    words = [
+        listed([str(workload.release), workload.actor.engine.name]),
+        *([f"{engine.name} {engine.version}"] if engine is not None else []),
+        with_note(workload.model.name, parameters(workload.model.parameters)),
+    ]
+    yield Paragraph(text=user_text(titled(_("plan"), clauses(words))), further=1)
+    if answer.job.card.assumed:
+        text = _("no GPU was named and none was found; {gpu} is taken. Give --gpu NAME.")
+        yield Paragraph(text=text.format(gpu=workload.cluster.gpu.name), level=1)
+    if lengths := assumed_lengths(workload):
+        yield Paragraph(text=user_text(full_stop(clauses(lengths))), level=1)
+    yield from _networks(answer)
+    if answer.held:
+        yield Paragraph(text=user_text(titled(_("held"), listed(answer.held))), level=1)
+
+
+def _networks(answer: PlanAnswer) -> Iterator[Part]:
+    """The network between nodes, for every card of which several nodes were planned."""
+    rates = {
+        (row.cluster.gpu.name, row.cluster.network_bytes_per_s, row.cluster.network_assumed): None
+        for row in answer.rows
+        if row.cluster.nodes > 1
+    }
+    for card, rate, assumed in rates:
+        known = _("{card}: {rate:,.4g} Gb/s for each GPU between nodes")
+        guess = _("{card}: {rate:,.4g} Gb/s for each GPU between nodes (assumed); give {option}")
+        text = (guess if assumed else known).format(
+            card=card, rate=rate * BITS / GIGA, option=OPTIONS["network"]
+        )
+        yield Paragraph(text=titled(_("network"), text), level=1)
+
+
+def cluster_words(cluster: Cluster) -> str:
+    """The GPUs of a cluster: ``"16 x h100-sxm on 2 nodes"``."""
+    return _("{gpus} x {gpu} on {nodes}").format(
+        gpus=cluster.gpus, gpu=cluster.gpu.name, nodes=counted(cluster.nodes, "node")
+    )
+
+
+def _settings(answer: PlanAnswer) -> Iterator[tuple[Part, ...]]:
+    """The best settings on the cards that there are, each with its block."""
+    where = cluster_words(answer.plan.cluster)
+    if answer.plan.best is None:
+        yield (Heading(text=_("Nothing fits on {where}").format(where=where)), *nothing_fits(answer))
+        return
+    yield (Heading(text=_("Best on {where}").format(where=where)), *_ties(answer.plan))
+    for setting in answer.plan.settings:
+        yield tuple(_setting(setting, answer))
+
+
+def _ties(plan: ClusterPlan) -> Iterator[Part]:
+    tied = sum(setting.rank == 1 for setting in plan.settings)
+    if tied > 1:
+        text = _("{count} settings share rank 1: their difference is smaller than what is uncertain of it.")
+        yield Paragraph(text=text.format(count=tied), level=1)
+
+
+def _setting(setting: PlannedSetting, answer: PlanAnswer) -> Iterator[Part]:
+    text = headed(strong(f"{setting.rank}."), clauses(_figures(setting, answer)))
+    yield Paragraph(text=text, further=1)
+    yield Paragraph(text=_limits(setting), level=1, further=1)
+    if setting.overrides:
+        yield Paste(lines=tuple(pasted(setting.overrides).split("\n")))
+    else:
+        yield Paragraph(text=_("The job as it is."), level=1)
+    if setting.with_package is not None:
+        yield from _with_package(setting.with_package)
+
+
+def _with_package(gain: PackageGain) -> Iterator[Part]:
+    """The lines that need a package, which are no part of the block."""
+    text = _("Where {package} is installed, this line as well makes the step {seconds} s:")
+    yield Paragraph(text=text.format(package=gain.package, seconds=duration(gain.seconds)), level=1)
+    yield Paste(lines=tuple(pasted(gain.overrides).split("\n")))
+
+
+def _figures(setting: PlannedSetting, answer: PlanAnswer) -> Iterator[str]:
+    """Seconds and GPU-hours of a step, then hours and price of the job as far as they are known."""
+    gpu = setting.workload.cluster.gpu.name
+    yield _("step {step}").format(step=seconds(setting.step, gpu))
+    yield _("{hours} GPU-hours a step").format(hours=small(setting.gpu_hours))
+    price = answer.prices.get(gpu)
+    if price is not None:
+        yield _("{price} a step").format(price=money(setting.gpu_hours * price))
+    whole = whole_job(setting, answer.steps, price)
+    if whole is not None:
+        yield whole_words(whole)
+
+
+def whole_words(whole: JobTotals) -> str:
+    """The whole job: ``"500 steps: 21 h (15 to 29), 170 GPU-hours, 425"``."""
+    hours = around(_("{hours} h").format(hours=duration(whole.hours)), *map(duration, whole.ends))
+    words = [hours, _("{hours} GPU-hours").format(hours=duration(whole.gpu_hours))]
+    if whole.price is not None:
+        words.append(_("price {price}").format(price=money(whole.price)))
+    return titled(counted(whole.steps, "step"), listed(words))
+
+
+def _limits(setting: PlannedSetting) -> str:
+    """What every phase leaves free, the fullest first, where most of the step goes, and the host's share."""
+    least = sorted(setting.phases, key=lambda one: one.spare_bytes)
+    free = listed(f"{one.phase.value} {gib(one.spare_bytes)}" for one in least)
+    words = [
+        _("Of {capacity} the phases leave free at least: {free}.").format(
+            capacity=gib(setting.estimate.capacity_bytes), free=free
+        )
+    ]
+    if setting.longest is not None:
+        share = max(one.seconds for one in setting.time.deciding_phases) / setting.time.seconds
+        text = _("{share:.0%} of the step is {phase}.")
+        words.append(text.format(phase=setting.longest.value, share=share))
+    if setting.estimate.host_bytes >= GIB:
+        text = _("A node needs {host} of host memory.")
+        words.append(text.format(host=gib(setting.estimate.host_bytes)))
+    return " ".join(words)
+
+
+def _fewest(answer: PlanAnswer) -> Iterator[Part]:
+    plan = answer.fewest
+    if plan is None or plan.best is None:
+        asked = listed(dict.fromkeys(cluster_words(row.cluster) for row in answer.rows))
+        yield Paragraph(text=_("It fits on none of these for certain: {asked}.").format(asked=asked))
+        return
+    yield Heading(text=_("Fewest GPUs: {where}").format(where=cluster_words(plan.cluster)))
+    if plan is answer.plan:
+        yield Paragraph(text=_("It fits for certain on no smaller number that was looked at."), level=1)
+    else:
+        yield from _setting(plan.best, answer)

@@ -1,0 +1,204 @@
+"""The machine-readable plan: structs, published as a JSON Schema."""
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from tuner import __version__
+from tuner.consultation.planning import PlanAnswer, Variant
+from tuner.field_marks import Bytes
+from tuner.hardware import Cluster
+from tuner.plan.answer import ClusterPlan, Lacking, PlannedSetting
+from tuner.plan.capacity import CapacityRow
+from tuner.plan.packages import PackageGain
+from tuner.plan.price import JobTotals, whole_job
+from tuner.plan.reasons import Relaxation
+from tuner.render.json_text import json_text
+from tuner.render.publication import extended, publish
+from tuner.render.report_values import SCHEMA_VERSION, SchemaVersion
+from tuner.render.time_report import StepTimeReport
+from tuner.workload import Phase
+
+
+class PlanClusterReport(Cluster, frozen=True, kw_only=True):
+    """The GPUs that a plan is for."""
+
+    @property
+    def card(self) -> str:
+        """The name of the card."""
+        return self.gpu.name
+
+
+class SettingReport(PlannedSetting, frozen=True, kw_only=True):
+    """A setting that starts and fits for certain, with what it comes to."""
+
+    whole: Annotated[JobTotals | None, Meta(description="the whole job; null where its steps are not known")]
+    price: Annotated[
+        float | None, Meta(description="of a step; null where nobody says what a GPU-hour costs")
+    ]
+
+    @property
+    def seconds(self) -> Annotated[float, Meta(description="of one step, modelled")]:
+        """Seconds of one step."""
+        return self.time.seconds
+
+    @property
+    def step_time(self) -> StepTimeReport:
+        """The seconds of the step and its phases."""
+        return StepTimeReport.of(self.step, self.time, self.workload)
+
+    @property
+    def capacity_bytes(self) -> Bytes:
+        """Bytes of the card."""
+        return self.estimate.capacity_bytes
+
+    @property
+    def host_bytes(self) -> Annotated[int, Meta(description="bytes of host memory per node")]:
+        """Bytes of a node's host memory."""
+        return self.estimate.host_bytes
+
+
+class LackingReport(Lacking, frozen=True, kw_only=True):
+    """What the setting that comes nearest lacks."""
+
+    @property
+    def capacity_bytes(self) -> Bytes:
+        """Bytes of the card."""
+        return self.estimate.capacity_bytes
+
+
+class ClusterPlanReport(ClusterPlan, frozen=True, kw_only=True):
+    """The best settings on one cluster."""
+
+    cluster: PlanClusterReport
+    settings: Annotated[tuple[SettingReport, ...], Meta(description="one of each layout, the fastest first")]
+    lacking: Annotated[LackingReport | None, Meta(description="null where something fits")] = None
+
+
+class CapacityReport(Struct, frozen=True, kw_only=True):
+    """One number and card, with its efficiency."""
+
+    plan: ClusterPlanReport
+    efficiency: Annotated[
+        float | None,
+        Meta(description="GPU-hours on the fewest of the same card over those here; null where nothing fits"),
+    ]
+
+
+class VariantReport(Variant, frozen=True, kw_only=True):
+    """The plan with other values of settings that a plan leaves alone by itself."""
+
+    plan: ClusterPlanReport
+
+
+class PlanReport(Struct, frozen=True, kw_only=True):
+    """Everything that ``tuner plan`` found out."""
+
+    schema_version: SchemaVersion = SCHEMA_VERSION
+    tuner_version: str
+    source: str
+    trainer: str
+    release: str
+    model: str
+    steps: Annotated[int | None, Meta(description="of the whole job; null where nobody says")]
+    held: tuple[str, ...]
+    prices: Annotated[dict[str, float], Meta(description="of a GPU-hour, by card")]
+    plan: Annotated[ClusterPlanReport, Meta(description="on the GPUs that there are")]
+    fewest: Annotated[
+        PlanClusterReport | None, Meta(description="the fewest GPUs that it fits on; null: none")
+    ]
+    capacity: tuple[CapacityReport, ...]
+    more: Annotated[
+        ClusterPlanReport | None,
+        Meta(description="on more GPUs than were asked about, where it fits on none of these"),
+    ]
+    variants: Annotated[tuple[VariantReport, ...], Meta(description="of --vary, in its order")]
+    relaxations: Annotated[
+        tuple[Relaxation, ...],
+        Meta(description="with each of which the setting that comes nearest would fit, where nothing does"),
+    ]
+
+
+publish(
+    SettingReport,
+    "PlannedSettingReport",
+    *("rank", "own", "overrides", "seconds", "step_time", "gpu_hours", "price", "whole", "capacity_bytes"),
+    *("host_bytes", "phases", "fullest", "longest", "with_package"),
+    types={
+        "fullest": Annotated[Phase, Meta(description="the phase with the highest peak")],
+        "longest": Annotated[Phase | None, Meta(description="the phase that most of the step goes into")],
+        "with_package": Annotated[
+            PackageGain | None, Meta(description="what a package would bring; null but for the first setting")
+        ],
+        "gpu_hours": Annotated[float, Meta(description="of a step")],
+    },
+)
+publish(
+    PlanClusterReport,
+    "PlanClusterReport",
+    *("card", "gpus", "gpus_per_node", "nodes", "network_bytes_per_s", "network_assumed"),
+    types={
+        "gpus": Annotated[int, Meta(description="of the whole job")],
+        "network_bytes_per_s": Annotated[float, Meta(description="for each GPU, one way")],
+        "network_assumed": Annotated[bool, Meta(description="nobody said how fast the network is")],
+    },
+)
+publish(
+    LackingReport,
+    "LackingReport",
+    *("phase", "missing_bytes", "problems", "capacity_bytes", "everywhere"),
+)
+
+
+def plan_json(answer: PlanAnswer) -> str:
+    """The plan as JSON."""
+    return json_text(plan_report(answer))
+
+
+def plan_report(answer: PlanAnswer) -> PlanReport:
+    """The whole plan."""
+    loaded, least = answer.job.loaded, answer.fewest
+    return PlanReport(
+        tuner_version=__version__,
+        source=answer.job.given.source,
+        trainer=loaded.trainer.name,
+        release=loaded.version,
+        model=answer.job.reading.workload.model.name,
+        steps=answer.steps,
+        held=answer.held,
+        prices=dict(answer.prices),
+        plan=_plan(answer.plan, answer),
+        fewest=None if least is None else extended(PlanClusterReport, least.cluster),
+        capacity=tuple(_row(row, answer) for row in answer.rows),
+        more=None if answer.more is None else _plan(answer.more, answer),
+        variants=tuple(
+            extended(VariantReport, one, plan=_plan(one.plan, answer, one.steps)) for one in answer.variants
+        ),
+        relaxations=answer.relaxations,
+    )
+
+
+def _row(row: CapacityRow, answer: PlanAnswer) -> CapacityReport:
+    return CapacityReport(plan=_plan(row.plan, answer), efficiency=row.efficiency)
+
+
+def _plan(plan: ClusterPlan, answer: PlanAnswer, steps: int | None = None) -> ClusterPlanReport:
+    """The plan of a cluster, with the steps of a variant where it has others."""
+    steps = answer.steps if steps is None else steps
+    return extended(
+        ClusterPlanReport,
+        plan,
+        cluster=extended(PlanClusterReport, plan.cluster),
+        settings=tuple(_setting(setting, answer, steps) for setting in plan.settings),
+        lacking=None if plan.lacking is None else extended(LackingReport, plan.lacking),
+    )
+
+
+def _setting(setting: PlannedSetting, answer: PlanAnswer, steps: int | None) -> SettingReport:
+    price = answer.prices.get(setting.workload.cluster.gpu.name)
+    return extended(
+        SettingReport,
+        setting,
+        whole=whole_job(setting, steps, price),
+        price=None if price is None else price * setting.gpu_hours,
+    )

@@ -1,0 +1,96 @@
+"""Why nothing fits, and what of a space a search has looked at."""
+
+from collections.abc import Iterator
+
+from tuner.consultation.planning import PlanAnswer
+from tuner.language import _
+from tuner.plan.answer import ClusterPlan, Lacking
+from tuner.plan.reasons import RelaxationKind
+from tuner.render.document.marks import user_text
+from tuner.render.document.parts import Paragraph, Part
+from tuner.render.numbers import gib
+from tuner.render.words import clauses, full_stop, listed, titled
+from tuner.rules.wording import count, duration
+
+_REFUSALS = 5  # that are told
+
+
+def nothing_fits(answer: PlanAnswer) -> Iterator[Part]:
+    """What fails everywhere, what the setting lacks that comes nearest, and what would have to give."""
+    lacking = answer.plan.lacking
+    if answer.plan.unread:
+        yield Paragraph(text=user_text(full_stop(answer.plan.unread)), level=1)
+    if lacking is None:
+        return
+    yield Paragraph(text=_everywhere(lacking), level=1, further=1)
+    words = [*lacking.problems]
+    if lacking.phase is not None:
+        text = _("{phase} lacks {missing} of {capacity}")
+        missing, capacity = gib(lacking.missing_bytes), gib(lacking.estimate.capacity_bytes)
+        words.insert(0, text.format(phase=lacking.phase.value, missing=missing, capacity=capacity))
+    if words:
+        text = titled(_("The setting that comes nearest"), full_stop(clauses(words)))
+        yield Paragraph(text=text, level=1, further=1)
+    yield from _relaxations(answer)
+
+
+def _everywhere(lacking: Lacking) -> str:
+    """The constraint that fails in all settings; where none does, that it is their sum."""
+    if not lacking.everywhere:
+        return _("Nothing fails in every setting: what makes room in one phase takes it in another.")
+    phases = listed(f"{one.phase.value} {gib(one.missing_bytes)}" for one in lacking.everywhere)
+    return _("In every setting that was looked at these lack memory, at least: {phases}.").format(
+        phases=phases
+    )
+
+
+def _relaxations(answer: PlanAnswer) -> Iterator[Part]:
+    """What would have to give, each with the price of a step then."""
+    words = {
+        RelaxationKind.HEADROOM: _("--headroom {value}"),
+        RelaxationKind.CARD: _("as many {value}"),
+        RelaxationKind.RESPONSE_LENGTH: _("responses of at most {value} tokens"),
+        RelaxationKind.PROMPT_LENGTH: _("prompts of at most {value} tokens"),
+    }
+    forms = [
+        _("{what} ({seconds} s a step, {hours} GPU-hours)").format(
+            what=words[one.kind].format(value=one.value),
+            seconds=duration(one.seconds),
+            hours=duration(one.gpu_hours),
+        )
+        for one in answer.relaxations
+    ]
+    fewest = answer.fewest or answer.more
+    if fewest is not None and fewest.best is not None:
+        forms.insert(
+            0,
+            _("{gpus} x {gpu} ({seconds} s a step, {hours} GPU-hours)").format(
+                gpus=fewest.cluster.gpus,
+                gpu=fewest.cluster.gpu.name,
+                seconds=duration(fewest.best.time.seconds),
+                hours=duration(fewest.best.gpu_hours),
+            ),
+        )
+    if forms:
+        yield Paragraph(text=titled(_("It would fit for certain with"), clauses(forms)), level=1, further=1)
+    elif answer.plan.lacking is not None:
+        text = _(
+            "No shorter responses, no other card and no less headroom alone make it fit: give more GPUs."
+        )
+        yield Paragraph(text=text, level=1)
+
+
+def search_facts(plan: ClusterPlan) -> Iterator[Part]:
+    """How much was looked at, what ruled settings out, and what the trainer refuses."""
+    if plan.stopped:
+        text = _("Stopped after {looked} of {size} settings: this is the best so far.")
+    elif plan.whole:
+        text = _("All {size} settings were looked at.")
+    else:
+        text = _("{looked} of {size} settings were looked at, step by step: a better one may be left.")
+    yield Paragraph(text=text.format(looked=count(plan.looked_at), size=count(plan.size)), further=1)
+    if plan.rejected:
+        failed = listed(f"{one.constraint} {count(one.settings)}" for one in plan.rejected)
+        yield Paragraph(text=titled(_("Ruled out first by"), failed), level=1, further=1)
+    for one in plan.refused[:_REFUSALS]:
+        yield Paragraph(text=user_text(titled(one.code, one.message)), level=1, further=1)
