@@ -134,6 +134,8 @@ def test_a_plan_of_the_first_run_begins_with_the_block_that_was_run() -> None:
     started = read_record(DATA / f"{ADVISED}.jsonl").run
     assert started is not None
     assert list(started.overrides[-len(planned["overrides"]) :]) == planned["overrides"]
+    assert (planned["rank"], planned["sharing_rank"]) == (1, 3)
+    assert "at a rank that it shares with two others" in PAGE
     measured = step_seconds(ADVISED) / step_seconds(PLAIN) - 1
     assert planned["change"]["low_share"] < measured < planned["change"]["high_share"]
     whole = planned["step_seconds"]
