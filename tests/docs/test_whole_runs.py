@@ -21,6 +21,7 @@ DATA = ROOT / "docs" / "validation" / "data" / "whole-runs"
 PAGE = (ROOT / "docs" / "validation" / "whole-runs.rst").read_text(encoding="utf-8")
 RUNS = sorted(DATA.glob("*.jsonl"))
 PLAIN, ADVISED = "qwen3-4b-grpo", "qwen3-4b-grpo-advised"
+PPO, PLANNED = "qwen2.5-1.5b-ppo", "qwen2.5-1.5b-ppo-planned"
 ADAPTERS, ADAPTERS_ADVISED = "qwen3-8b-grpo-lora", "qwen3-8b-grpo-lora-advised"
 EXPERTS, MORE_EXPERTS = "qwen1.5-moe-grpo", "qwen3-30b-a3b-12-layers-grpo-advised"
 UNITS = json.loads((DATA.parent / "fsdp1-experts-2xh200.json").read_text())
@@ -103,6 +104,145 @@ def test_the_page_says_of_the_block_what_the_files_say() -> None:
     started = read_record(DATA / f"{ADVISED}.jsonl").run
     assert started is not None
     assert list(started.overrides[-len(block["overrides"]) :]) == block["overrides"]
+
+
+def in_percent(share: float) -> str:
+    return f"{-share:.0%}".replace("%", " %")
+
+
+def promised_by(planned: dict[str, Any]) -> str:
+    """How much shorter a step is said to be, with the interval of that."""
+    low, high = (in_percent(planned["change"][name]) for name in ("high_share", "low_share"))
+    return f"{in_percent(planned['change']['share'])} ({low.removesuffix(' %')} to {high})"
+
+
+def test_the_page_says_of_the_plan_what_the_files_say() -> None:
+    planned = json.loads((DATA / f"{PLANNED}.predicted.json").read_text())["planned"]
+    started = read_record(DATA / f"{PLANNED}.jsonl").run
+    assert started is not None
+    assert list(started.overrides[-len(planned["overrides"]) :]) == planned["overrides"]
+    then = planned["step_seconds"]["seconds"]
+    assert f"     - {planned['before']['seconds']:.1f} → {then:.1f}\n" in PAGE
+    before, after = step_seconds(PPO), step_seconds(PLANNED)
+    assert f"     - {before:.1f} → {after:.1f}\n" in PAGE
+    assert f"     - {promised_by(planned)}\n     - {in_percent(after / before - 1)}\n" in PAGE
+
+
+def test_a_plan_of_the_first_run_begins_with_the_block_that_was_run() -> None:
+    """It was made after that run; what it says of the gain is held against it all the same."""
+    planned = json.loads((DATA / f"{PLAIN}.planned.json").read_text())
+    started = read_record(DATA / f"{ADVISED}.jsonl").run
+    assert started is not None
+    assert list(started.overrides[-len(planned["overrides"]) :]) == planned["overrides"]
+    assert (planned["rank"], planned["sharing_rank"]) == (1, 3)
+    assert "at a rank that it shares with two others" in PAGE
+    measured = step_seconds(ADVISED) / step_seconds(PLAIN) - 1
+    assert planned["change"]["low_share"] < measured < planned["change"]["high_share"]
+    whole = planned["step_seconds"]
+    interval = f"{whole['seconds']:.1f} s ({whole['low_s']:.1f} to {whole['high_s']:.1f})"
+    assert f"a step of {interval} and {promised_by(planned)} less than before" in PAGE
+    assert f"{step_seconds(ADVISED):.1f} s and {in_percent(measured)} were measured" in PAGE
+
+
+def later_seconds(name: str, timer: str) -> float:
+    """The median of the steps behind the first."""
+    steps = read_record(DATA / f"{name}.jsonl").steps
+    return median(step.values[f"timing_s/{timer}"] for step in steps if step.step > 1)
+
+
+def test_the_page_says_which_phases_a_plan_shortened() -> None:
+    answer = json.loads((DATA / f"{PLANNED}.predicted.json").read_text())
+    phases, planned = answer["phases"], answer["planned"]
+    saved = {name: before - phases[name]["seconds"] for name, before in planned["before"]["phases"].items()}
+    took = {
+        name: later_seconds(PPO, name) - later_seconds(PLANNED, name) for name in saved if name != "rollout"
+    }
+    actor, old, critic, weights = (
+        (took[name], saved[name])
+        for name in ("update_actor", "old_log_prob", "update_critic", "update_weights")
+    )
+    assert f"was {actor[0]:.1f} s shorter than in the run without it ({actor[1]:.1f} s were" in PAGE
+    assert f"``old_log_prob`` {old[0]:.1f} s ({old[1]:.1f} s) and" in PAGE
+    assert f"``update_critic`` {critic[0]:.1f} s ({critic[1]:.1f} s)" in PAGE
+    assert f"took {-weights[0]:.1f} s longer, where it was predicted {weights[1]:.1f} s shorter" in PAGE
+    assert abs(later_seconds(PPO, "gen") - later_seconds(PLANNED, "gen")) < 0.1 > abs(saved["rollout"])
+    first = [
+        max(
+            line.seconds
+            for worker in read_record(DATA / f"{name}.jsonl").workers
+            for line in worker.phases
+            if line.phase is Phase.UPDATE_WEIGHTS and line.step == 0
+        )
+        for name in (PLANNED, PPO)
+    ]
+    assert "took {:.1f} s on this one and {:.1f} s on the other".format(*first) in PAGE
+
+
+def test_later_steps_behind_a_plan_took_seconds_within_their_intervals() -> None:
+    answer = json.loads((DATA / f"{PLANNED}.predicted.json").read_text())
+    steps = [step.values for step in read_record(DATA / f"{PLANNED}.jsonl").steps if step.step > 1]
+    for name, phase in answer["phases"].items():
+        if "seconds" in phase:
+            low, high = phase["interval_s"]
+            timer = f"timing_s/{'gen' if name == 'rollout' else name}"
+            assert all(low <= step[timer] <= high for step in steps), name
+    whole = answer["step_seconds"]
+    first, second = (step["timing_s/step"] for step in steps)
+    interval = f"{whole['low_s']:.1f} to {whole['high_s']:.1f} s"
+    assert f"{first:.1f} and {second:.1f} s of {interval}" in PAGE
+    today = json.loads(run("advise", str(DATA / f"{PLANNED}.jsonl"), "-f", "json").out)["time"]
+    (row,) = [row for row in today if row["phase"] == "update_weights"]
+    assert f"have {row['seconds']:.2f} s ({row['low_s']:.2f} to {row['high_s']:.2f}) for it" in PAGE
+    weights = [step["timing_s/update_weights"] for step in steps]
+    assert min(weights) > row["high_s"]
+    assert "the {:.2f} and {:.2f} s of the later steps are above that".format(*weights) in PAGE
+    more = later_seconds(PLANNED, "step") - whole["seconds"]
+    of_rollout = later_seconds(PLANNED, "gen") - answer["phases"]["rollout"]["seconds"]
+    assert f"accounts for {of_rollout:.1f} s of the {more:.1f} s" in PAGE
+
+
+def test_the_page_says_of_the_memory_behind_a_plan_what_the_files_say() -> None:
+    phases = json.loads((DATA / f"{PLANNED}.predicted.json").read_text())["phases"]
+    peaks = {peak.phase: peak for peak in phase_peaks(read_record(DATA / f"{PLANNED}.jsonl"))}
+    updates = (Phase.UPDATE_CRITIC, Phase.UPDATE_ACTOR)
+    before = [phases[phase.value]["allocated_bytes"] / GIB for phase in updates]
+    took = [peaks[phase].allocated_bytes / GIB for phase in updates]
+    said = "``update_critic`` was predicted at {:.2f} GiB and ``update_actor`` at {:.2f} GiB".format(*before)
+    assert f"{said}, and they took {took[0]:.2f} and {took[1]:.2f} GiB" in PAGE
+    today = {peak["phase"]: peak["modelled_bytes"] / GIB for peak in modelled_peaks(PLANNED)}
+    made = [today[phase.value] for phase in updates]
+    assert made == pytest.approx(took, rel=0.01)
+    assert f"the terms have {made[0]:.2f} and {made[1]:.2f} GiB" in PAGE
+    worst = [
+        max(max(card.used_bytes) for card in read_record(DATA / f"{name}.jsonl").cards) / GIB
+        for name in (PPO, PLANNED)
+    ]
+    assert f"     - {worst[0]:.2f} → {worst[1]:.2f} GiB\n" in PAGE
+    plain = json.loads((DATA / f"{PPO}.predicted.json").read_text())["phases"].values()
+    high = max(phase["card_interval_bytes"][1] for phase in phases.values()) / GIB
+    most = [max(phase["card_bytes"] for phase in rows) / GIB for rows in (plain, phases.values())]
+    assert f"     - {most[0]:.2f} → {most[1]:.2f} GiB, up to {high:.1f}\n" in PAGE
+    actor = peaks[Phase.UPDATE_ACTOR]
+    up_to = phases["update_actor"]["reserved_bytes"][1] - phases["update_actor"]["allocated_bytes"]
+    kept = (actor.reserved_bytes - actor.allocated_bytes) / GIB
+    assert f"it kept {kept:.1f} GiB, where up to {up_to / GIB:.0f} GiB were" in PAGE
+
+
+def test_a_pass_has_the_freed_blocks_of_the_one_before_it() -> None:
+    values = json.loads((DATA / f"{PLANNED}.predicted.json").read_text())["phases"]["values"]
+    peaks = {peak.phase: peak for peak in phase_peaks(read_record(DATA / f"{PLANNED}.jsonl"))}
+    peak, before = peaks[Phase.VALUES], peaks[Phase.OLD_LOG_PROB]
+    assert peak.card_bytes is not None
+    low, high = (size / GIB for size in values["reserved_bytes"])
+    had = f"had {peak.reserved_bytes / GIB:.2f} GiB reserved, where {low:.1f} to {high:.1f} GiB were"
+    assert had in PAGE
+    low, high = (size / GIB for size in values["card_interval_bytes"])
+    assert f"{peak.card_bytes / GIB:.2f} GiB on the card, where {values['card_bytes'] / GIB:.2f} GiB" in PAGE
+    assert (
+        f"GiB ({low:.1f} to {high:.1f}) were.\n  Its tensors took {peak.allocated_bytes / GIB:.2f} GiB"
+        in PAGE
+    )
+    assert f"which reserved {before.reserved_bytes / GIB:.2f} GiB just before" in PAGE
 
 
 def test_the_trainer_looks_every_two_seconds_whether_responses_are_there() -> None:
