@@ -3,7 +3,7 @@
 Symbols: :math:`H` hidden, :math:`h` and :math:`k` query and key heads, :math:`d` their width,
 :math:`Q = h d` and :math:`K = k d` the widths of queries and of keys, :math:`b` bytes of the compute
 dtype, :math:`r` the rank of adapters. Attention keeps nothing that is quadratic in the sequence, but for a
-mask, which :mod:`tuner.memory.fsdp.row_masks` has.
+mask, which ``tuner.memory.fsdp.row_masks`` has.
 """
 
 from tuner.architectures import layer_traits
