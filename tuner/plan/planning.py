@@ -19,7 +19,7 @@ from tuner.plan.axes import Axis
 from tuner.plan.judge import Candidate, Judge
 from tuner.plan.legality import Legality
 from tuner.plan.packages import package_gain
-from tuner.plan.ranking import MOST, ranks
+from tuner.plan.ranking import MOST, ranks, worth_naming
 from tuner.plan.search import LARGEST_WHOLE, SearchResult, SettingSearch, Watch
 from tuner.plan.shortening import shortened
 from tuner.plan.space import Choice, Space, space_of
@@ -98,7 +98,7 @@ def _planned(
     judge = Judge(wanted.headroom)
     short = _unique(shortened(one, space, legality, judge, known) for one in result.best)
     lifted = tuple(text for one in start.refusals for text in one.overrides)
-    confirmed = [one for one in short if _is_confirmed(one, reading, lifted)]
+    confirmed = worth_naming([one for one in short if _is_confirmed(one, reading, lifted)])
     answer = _answer(result, confirmed, (*prefix, *lifted), judge)
     if not confirmed:
         return answer

@@ -7,6 +7,7 @@ from tuner.plan.judge import Candidate
 from tuner.plan.space import Choice
 
 MOST = 5
+MOST_SLOWER = 1.5  # times the fastest: what takes longer is no alternative to it, whatever its layout is
 
 
 class Best:
@@ -34,6 +35,11 @@ class Best:
         leader = self._of_layout.get(layout)
         if leader is None or setting.seconds < leader.seconds:
             self._of_layout[layout] = setting
+
+
+def worth_naming(settings: Sequence[Candidate]) -> list[Candidate]:
+    """The settings, in order of their seconds, that somebody may choose in place of the fastest."""
+    return [one for one in settings if one.seconds <= MOST_SLOWER * settings[0].seconds]
 
 
 def ranks(settings: Sequence[Candidate]) -> tuple[int, ...]:

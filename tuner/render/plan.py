@@ -19,7 +19,7 @@ from tuner.render.lengths import assumed_lengths
 from tuner.render.numbers import gib, parameters, seconds
 from tuner.render.plan_table import capacity_table, money, small, variant_table
 from tuner.render.plan_why import nothing_fits, search_facts
-from tuner.render.words import clauses, full_stop, headed, listed, titled, with_note
+from tuner.render.words import clauses, full_stop, listed, titled, with_note
 from tuner.rules.wording import around, duration
 from tuner.units import BITS, GIB, GIGA
 
@@ -114,7 +114,7 @@ def _ties(plan: ClusterPlan) -> Iterator[Part]:
 
 
 def _setting(setting: PlannedSetting, answer: PlanAnswer) -> Iterator[Part]:
-    text = headed(strong(f"{setting.rank}."), clauses(_figures(setting, answer)))
+    text = f"{strong(f'{setting.rank}.')} {clauses(_figures(setting, answer))}"
     yield Paragraph(text=text, further=1)
     yield Paragraph(text=_limits(setting), level=1, further=1)
     if setting.overrides:
@@ -135,7 +135,7 @@ def _with_package(gain: PackageGain) -> Iterator[Part]:
 def _figures(setting: PlannedSetting, answer: PlanAnswer) -> Iterator[str]:
     """Seconds and GPU-hours of a step, then hours and price of the job as far as they are known."""
     gpu = setting.workload.cluster.gpu.name
-    yield _("step {step}").format(step=seconds(setting.step, gpu))
+    yield _("a step takes {step}").format(step=seconds(setting.step, gpu))
     yield _("{hours} GPU-hours a step").format(hours=small(setting.gpu_hours))
     price = answer.prices.get(gpu)
     if price is not None:

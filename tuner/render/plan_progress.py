@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
 from tuner.language import _
+from tuner.render.columns import columns, left
 from tuner.render.plan_why import constraint_words
 from tuner.render.words import listed
 from tuner.rules.wording import count, duration
@@ -33,7 +34,10 @@ def progress_on(stream: TextIO) -> "Iterator[Watch | None]":
         now = time.monotonic()
         if now - last >= _EVERY_S:
             last = now
-            stream.write(f"\r{progress_line(cluster, progress)[:_WIDTH]:{_WIDTH}}")
+            line = progress_line(cluster, progress)
+            while columns(line) > _WIDTH:
+                line = line[:-1]
+            stream.write(f"\r{left(line, _WIDTH)}")
             stream.flush()
 
     try:
