@@ -215,6 +215,11 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
             if self.fork is None or not self.fork.renames:
                 settings = replace(settings, built_models=models_of_program(code, self.program))
                 settings = replace(settings, generates_only=generates_only(code, self.program))
+        elif not self.started.fine_tunes and self.fork is None and (project := self._project) is not None:
+            from tuner.trainers.verl.batch_factors import batch_factors  # of few programs
+
+            settings = replace(settings, own_code=project.has)
+            settings = replace(settings, batch_factors=batch_factors(settings, version, project))
         if code is not None and code.has_trainer:
             settings = replace(settings, programs_beside=code.programs_beside(self.program, self.python_path))
         return LoadedConfiguration(

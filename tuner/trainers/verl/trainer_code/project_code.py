@@ -4,7 +4,7 @@ Its workers, rollout and trainer may be copies of the trainer's that were change
 a module says nothing of them. Nothing is imported or run.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from tuner.errors import TunerError
 from tuner.files import read_bytes
 from tuner.inputs.program.find import file_of_program
-from tuner.trainers.verl.trainer_code.code_line import CodeLine
 from tuner.trainers.verl.trainer_code.project_imports import ProjectImport, files_of, imports_of
 from tuner.trainers.verl.trainer_code.python_files import PythonFiles
 from tuner.trainers.verl.trainer_code.statements import parsed
@@ -33,13 +32,19 @@ class ProjectCode:
     Args:
         base: the folder below which their paths are told.
         files: by what they import.
+        sure: those that it runs whatever open conditions come to.
     """
 
-    def __init__(self, base: Path, files: dict[Path, tuple[ProjectImport, ...]]) -> None:
-        self.name = base.name
+    def __init__(
+        self, base: Path, files: dict[Path, tuple[ProjectImport, ...]], sure: frozenset[Path]
+    ) -> None:
         self._base = base
-        self._files = files
+        self._files, self._sure = files, sure
         self._read = PythonFiles(map(str, files), base)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Another process reads it for itself."""
+        return type(self), (self._base, self._files, self._sure)
 
     def of_trainer(self) -> Iterator[tuple[Path, ProjectImport]]:
         """What its files import of the trainer's package, what is surely imported first."""
@@ -47,38 +52,44 @@ class ProjectCode:
             (file, one)
             for file, imports in self._files.items()
             for one in imports
-            if not one.level and one.module.partition(".")[0] == _NAME
+            if file in self._sure and one.sure and not one.level and one.module.partition(".")[0] == _NAME
         ]
         yield from (pair for pair in pairs if pair[1].eager)
         yield from (pair for pair in pairs if not pair[1].eager)
 
-    def lines(self, words: Iterable[str], file: str = "", *, stops: bool = False) -> tuple[CodeLine, ...]:
-        """The statements that have all of these words in them or around them.
+    def has(self, words: str, file: str, *, stops: bool = False) -> bool | None:
+        """Whether the project's own module of a kind has a statement with some words; None without such one.
+
+        A module that rests on the trainer's own of the same name is none.
 
         Args:
-            words: names, or words of texts.
-            file: what stands in the path of the file.
-            stops: only assertions and raised errors.
+            words: names, or words of texts, in the statement or around it.
+            file: what stands in the names of such modules.
+            stops: only assertions and raised errors count.
         """
-        wanted = frozenset(words)
-        return tuple(
-            CodeLine(file=name, line=statement.line)
-            for name, text in self._read.texts.items()
-            if file in name and all(word in text for word in wanted)
-            for statement in self._read.statements_of(name)
-            if wanted <= statement.words and (statement.stops or not stops)
-        )
+        wanted, known = frozenset(words.split()), False
+        for path in self._own(file):
+            known = True
+            if any(
+                wanted <= statement.words and (statement.stops or not stops)
+                for statement in self._read.statements_of(path)
+            ):
+                return True
+        return False if known else None
 
-    def trees(self, word: str) -> "Iterator[ast.Module]":
-        """The syntax trees of the files that have a word."""
-        for text in self._read.texts.values():
-            tree = _parsed(text) if word in text else None
-            if tree is not None:
-                yield tree
+    def trees(self, file: str) -> "list[ast.Module]":
+        """The syntax trees of the project's own modules of a kind that are surely run."""
+        sure = {path.relative_to(self._base).as_posix() for path in self._sure}
+        trees = (_parsed(self._read.texts[path]) for path in self._own(file) if path in sure)
+        return [tree for tree in trees if tree is not None]
 
-    def defines(self, name: str) -> bool:
-        """Whether one of the files has a class of a name."""
-        return any(f"class {name}" in text for text in self._read.texts.values())
+    def _own(self, file: str) -> Iterator[str]:
+        for path, imports in self._files.items():
+            name = path.relative_to(self._base).as_posix()
+            if file in path.name and name in self._read.texts:
+                theirs = (one.module.split(".") for one in imports if not one.level)
+                if not any(parts[0] == _NAME and path.stem == parts[-1] for parts in theirs):
+                    yield name
 
 
 def project_code(program: str, starts: Sequence[Path], words: Collection[str]) -> ProjectCode | None:
@@ -92,19 +103,25 @@ def project_code(program: str, starts: Sequence[Path], words: Collection[str]) -
     file = file_of_program(program, starts) if program else None
     if file is None:
         return None
+    base = next((start for start in reversed(starts) if file.is_relative_to(start)), file.parent)
     places = (file.parent, *starts)
     files: dict[Path, tuple[ProjectImport, ...]] = {}
-    waiting = [file]
-    while waiting and len(files) < _MOST_FILES:
-        path = waiting.pop(0)
-        if path in files:
+    sure, waiting, open_ones = {file}, [file], list[Path]()
+    while (waiting or open_ones) and len(files) < _MOST_FILES:
+        path = waiting.pop(0) if waiting else open_ones.pop(0)
+        if path in files or not path.is_relative_to(base):
             continue
-        files[path] = imports = tuple(_imports(path, words, is_program=path == file))
-        for one in imports:
-            if one.level or one.module.partition(".")[0] != _NAME:
-                waiting += files_of(one, path, places)
-    base = next((start for start in reversed(starts) if file.is_relative_to(start)), file.parent)
-    return ProjectCode(base, {path: one for path, one in files.items() if path.is_relative_to(base)})
+        files[path] = tuple(_imports(path, words, is_program=path == file))
+        for one in files[path]:
+            if not one.level and one.module.partition(".")[0] == _NAME:
+                continue
+            imported = list(files_of(one, path, places))
+            if path in sure and one.sure:
+                sure.update(imported)
+                waiting += imported
+            else:
+                open_ones += imported
+    return ProjectCode(base, files, frozenset(sure & set(files)))
 
 
 def _imports(file: Path, words: Collection[str], *, is_program: bool) -> Iterator[ProjectImport]:
