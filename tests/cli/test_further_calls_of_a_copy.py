@@ -121,3 +121,62 @@ def test_keys_that_a_launch_adds_and_the_copy_reads_are_said_not_to_be_modelled(
     loads = "model = AutoModel.from_pretrained(path, torch_dtype=self.torch_dtype)"
     added = "actor_rollout_ref.model.torch_dtype=bfloat16"
     assert advised(tmp_path / "loads", further=loads, added=added)["premises"]["keys_of_copy"] == []
+
+
+HIDDEN = "states = self.actor_rollout_wg.compute_states(batch)"
+NAMED = f"if 'HiddenManager' in str(self.reward_fn.__class__):\n                {HIDDEN}"
+MANAGER = "reward_model.reward_manager"
+
+
+@pytest.mark.parametrize(
+    ("further", "added", "key"),
+    [
+        (HIDDEN, ADDED, "algorithm.adv_estimator"),
+        (NAMED, f"{MANAGER}=hidden", MANAGER),
+    ],
+)
+def test_a_function_of_its_own_that_takes_the_batch_is_named(
+    further: str, added: str, key: str, tmp_path: Path
+) -> None:
+    report = advised(tmp_path, further=further, added=added)
+    (one,) = (one for one in report["left_out"] if one["name"].startswith("a further"))
+    assert (one["name"], one["key"]) == ("a further compute_states of each step", key)
+
+
+@pytest.mark.parametrize(
+    "further",
+    [
+        NAMED,  # of another manager than the launch's
+        "self.actor_rollout_wg.start_notes(self.global_steps)",
+        "self.actor_rollout_wg.update_actor_later(batch)",
+    ],
+)
+def test_an_own_function_that_may_not_run_or_replaces_a_usual_one_is_not(
+    further: str, tmp_path: Path
+) -> None:
+    assert further_passes(advised(tmp_path, further=further)) == []
+
+
+ENGINE = """class vLLMRollout:
+    def generate_sequences(self, prompts):
+        with self.update_sampling_params():
+            outputs = self.inference_engine.generate(prompts)
+            if self.asks_again:
+                self.inference_engine.generate(prompts)
+            {more}
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "passes"),
+    [
+        ("queries = self.inference_engine.generate(prompts)", ["a further generate_sequences of each step"]),
+        ("pass", []),
+    ],
+)
+def test_a_further_generation_in_the_rollout_is_named(more: str, passes: list[str], tmp_path: Path) -> None:
+    folder = tmp_path / "verl" / "workers" / "rollout" / "vllm_rollout"
+    folder.mkdir(parents=True)
+    (folder / "vllm_rollout_spmd.py").write_text(ENGINE.format(more=more))
+    report = advised(tmp_path, further="pass")
+    assert further_passes(report) == passes

@@ -148,6 +148,9 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
             outside files that a word of the fourth stands in the path of;
             None where the release would run. Of a project on a copy that is not here, what is known of that
             one's code.
+        own_code: whether a project's own module that the launch runs in place of one of the trainer's has a
+            statement with some words, by what stands in the module's name; None where it has no such module.
+            None itself where the trainer's modules run, or a copy of them.
         added_parts: what the copy of the trainer that would run adds to the job, and the user switches on.
         further_calls: passes that the loop of that copy makes once more than any release does.
         batch_factors: by what that copy multiplies sizes of the batch, where no release does.
@@ -174,6 +177,7 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
     has_key: Callable[[Path], bool] | None = None
     defaults_of: str = ""
     has_statement: Callable[..., bool] | None = None
+    own_code: Callable[..., bool | None] | None = None
     added_parts: tuple[AddedPart, ...] = ()
     further_calls: tuple[FurtherCall, ...] = ()
     batch_factors: tuple[BatchFactor, ...] = ()

@@ -19,6 +19,7 @@ When it does not apply
 The graphs' pool, about 1 GiB outside the memory fraction, does not fit, and a cache that leaves room for it is too small to be faster.
 It stays allocated while the trainer works, asleep or not.
 With a vLLM before 0.7 verl moves the weights to the host and back in every step, to other addresses than those that the graphs, captured once, read.
+With ``TORCH_COMPILE_DISABLE=1`` or ``TORCHDYNAMO_DISABLE=1`` vLLM 0.8 to 0.10 captures none.
 Where a large model keeps each GPU busy, a fast host launches its kernels before they are due, and nothing may be gained.
 
 Sources

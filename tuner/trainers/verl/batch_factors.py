@@ -14,8 +14,11 @@ from tuner.inputs.tree import dotted
 from tuner.trainers.verl.added_parts import own_sections
 
 if TYPE_CHECKING:
+    import ast
+
     from tuner.trainers.verl.trainer_code.multiplied import Multiplied
     from tuner.trainers.verl.trainer_code.package import TrainerCode
+    from tuner.trainers.verl.trainer_code.project_code import ProjectCode
 
 #: The training batch, which a trainer repeats.
 PROMPTS = "data.train_batch_size"
@@ -26,10 +29,19 @@ _ROLE = (
 _SCALED = ("ppo_mini_batch_size", "micro_batch_size")
 _BY_PROJECT = ("actor_rollout_ref.rollout.n_agent",)  # read where the project is known
 _WORKERS, _TRAINERS = "workers/fsdp_workers.py", "trainer/ppo/"
+_OWN_WORKERS, _OWN_TRAINERS = "fsdp_workers", "trainer"  # what names of a project's own modules have in them
 
 
-def batch_factors(settings: Settings, version: str, code: "TrainerCode") -> tuple[BatchFactor, ...]:
-    """The factors of the batch and of sizes that workers scale, with the keys that make them."""
+def batch_factors(
+    settings: Settings, version: str, code: "TrainerCode | ProjectCode"
+) -> tuple[BatchFactor, ...]:
+    """The factors of the batch and of sizes that workers scale, with the keys that make them.
+
+    Args:
+        settings: of the launch.
+        version: the release.
+        code: the copy of verl, or the modules of a project of its own.
+    """
     own = {dotted(section) for section, _key in own_sections(settings, version)}
     if settings.program is not None:
         own.difference_update(_BY_PROJECT)
@@ -53,19 +65,34 @@ def factor_of(settings: Settings, key: str | None) -> int:
     return next((found.factor for found in settings.batch_factors if found.key == key), 1)
 
 
-def _repeats(settings: Settings, code: "TrainerCode") -> "Iterator[Multiplied]":
+def _repeats(settings: Settings, code: "TrainerCode | ProjectCode") -> "Iterator[Multiplied]":
     from tuner.trainers.verl.trainer_code.multiplied import repeated  # where a launch has keys of its own
 
+    for tree in _trainers(settings, code):
+        yield from repeated(tree, settings.get)
+
+
+def _trainers(settings: Settings, code: "TrainerCode | ProjectCode") -> "Iterator[ast.Module]":
+    from tuner.trainers.verl.trainer_code.project_code import ProjectCode
+
+    if isinstance(code, ProjectCode):
+        yield from code.trees(_OWN_TRAINERS)
+        return
     trainers = code.imports(settings.started, _TRAINERS)
     for name in {line.file for line in code.lines(("repeat_times",), stops=False, file=_TRAINERS)}:
-        tree = code.tree(name) if not trainers or name in trainers else None
-        if tree is not None:
-            yield from repeated(tree, settings.get)
+        trainer = code.tree(name) if not trainers or name in trainers else None
+        if trainer is not None:
+            yield trainer
 
 
-def _scaled(settings: Settings, code: "TrainerCode") -> "Iterator[Multiplied]":
+def _scaled(settings: Settings, code: "TrainerCode | ProjectCode") -> "Iterator[Multiplied]":
     from tuner.trainers.verl.trainer_code.multiplied import scaled, starts_of_workers
+    from tuner.trainers.verl.trainer_code.project_code import ProjectCode
 
+    if isinstance(code, ProjectCode):
+        for workers in code.trees(_OWN_WORKERS):
+            yield from scaled(starts_of_workers(workers), partial(_value_in_role, settings))
+        return
     for name in {line.file for line in code.lines((_SCALED[0],), stops=False, file=_WORKERS)}:
         tree = code.tree(name)
         if tree is not None:

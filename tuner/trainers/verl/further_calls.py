@@ -1,5 +1,7 @@
 """Passes over the batch that the training loop of a copy of verl makes once more than any release does."""
 
+import ast
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from tuner.inputs.settings import FurtherCall, Settings
@@ -20,6 +22,16 @@ _PRICED = frozenset({"REMAX", "remax"})
 #: What releases ask before these calls that is no key: 0.7.0 lines 1360 and 1444.
 _OPEN = frozenset({"async_rollout_mode", "bypass_recomputing_logprobs"})
 _PROGRAM, _TRAINER = "main_ppo", "trainer/ppo/ray_trainer.py"
+#: Of verl 0.4.1 and 0.6.1 ``workers/rollout/vllm_rollout/vllm_rollout_spmd.py:285, 383``.
+_ROLLOUT = "workers/rollout/vllm_rollout/vllm_rollout_spmd.py"
+_ENGINE, _MODE = "actor_rollout_ref.rollout.name", "actor_rollout_ref.rollout.mode"
+#: What releases hand a batch to in the loop, by whatever ending: a copy's own may stand in its place.
+_USUAL = (
+    *("compute_log_prob", "compute_ref_log_prob", "compute_rm_score", "compute_values", "infer_batch"),
+    *("generate_sequences", "update_actor", "update_critic", "train_mini_batch"),
+)
+_GROUP, _BATCH = "_wg", "batch"  # how attributes that are workers end, and what names of batches have in them
+_LEAST_LETTERS = 5  # of a value that tells a condition
 _DECIDES = "algorithm.adv_estimator"  # of a call without a condition: what names the loop
 
 
@@ -27,19 +39,63 @@ def further_calls(settings: Settings, code: "TrainerCode") -> tuple[FurtherCall,
     """The calls that a launch of the copy's own program surely makes beside the usual one."""
     if not settings.defaults_of or settings.started.removesuffix(".py").rpartition(".")[2] != _PROGRAM:
         return ()
-    from tuner.trainers.verl.trainer_code.calls_of_fit import calls_of_fit  # of few launches
+    from tuner.trainers.verl.trainer_code.calls_of_fit import calls_of_fit, named  # of few launches
 
     file = f"{code.root.name}/{_TRAINER}"
     text = code.text(file)
     if text is None:
         return ()
-    found = []
-    for functions in (_LOG_PROBS, _GENERATES):
-        calls = calls_of_fit(text, functions, values_of(settings))
-        for call in _beyond_the_usual(calls):
-            key = next((dotted(key) for key in call.keys if settings.is_set(dotted(key))), _DECIDES)
-            found.append(FurtherCall(function=functions[0], key=key, line=f"{file}:{call.line}"))
-    return tuple(found)
+    usual = (
+        _further(settings, call, functions[0], file)
+        for functions in (_LOG_PROBS, _GENERATES)
+        for call in _beyond_the_usual(calls_of_fit(text, named(*functions), values_of(settings)))
+    )
+    own = (
+        _further(settings, call, call.function, file)
+        for call in calls_of_fit(text, _is_own, values_of(settings))
+        if call.holds or (call.holds is None and all(_word_of(settings, texts) for texts in call.texts))
+    )
+    return (*usual, *own, *_engine_calls(settings, code))
+
+
+def _further(settings: Settings, call: "LoopCall", function: str, file: str) -> FurtherCall:
+    own = (_word_of(settings, texts) for texts in call.texts)
+    keys = (dotted(key) for key in call.keys if settings.is_set(dotted(key)))
+    key = next((key for key in (*keys, *own) if key), _DECIDES)
+    return FurtherCall(function=function, key=key, line=f"{file}:{call.line}")
+
+
+def _is_own(node: ast.Call) -> bool:
+    """Whether a call hands a batch to workers by a function that no release has."""
+    function = node.func
+    if not (isinstance(function, ast.Attribute) and isinstance(function.value, ast.Attribute)):
+        return False
+    batch = any(isinstance(part, ast.Name) and _BATCH in part.id for part in node.args)
+    usual = any(name in function.attr for name in _USUAL)
+    return batch and function.value.attr.endswith(_GROUP) and not usual
+
+
+def _word_of(settings: Settings, texts: Collection[str]) -> str:
+    """The key that the user sets to a word of which one of a condition's texts is made; empty without one."""
+    together = " ".join(texts).lower()
+    for key in settings.user_keys:
+        value = settings.get(key)
+        if isinstance(value, str) and len(value) >= _LEAST_LETTERS and value.lower() in together:
+            return key
+    return ""
+
+
+def _engine_calls(settings: Settings, code: "TrainerCode") -> Iterator[FurtherCall]:
+    """The further generations of the rollout in the trainer's process, which every release has one of."""
+    from tuner.trainers.verl.trainer_code.calls_of_fit import lines_of_method
+
+    if settings.get(_ENGINE) != "vllm" or settings.get(_MODE) == "async":
+        return
+    file = f"{code.root.name}/{_ROLLOUT}"
+    text = code.text(file)
+    lines = () if text is None else lines_of_method(text, "vLLMRollout", _GENERATES[0], "generate")
+    for line in lines[1:]:
+        yield FurtherCall(function=_GENERATES[0], key=_ENGINE, line=f"{file}:{line}")
 
 
 def _beyond_the_usual(calls: "tuple[LoopCall, ...]") -> "tuple[LoopCall, ...]":

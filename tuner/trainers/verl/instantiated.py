@@ -29,6 +29,7 @@ _ROOT = "actor_rollout_ref"
 _SECTIONS = ("rollout", "actor", "model")
 _STRATEGY = "actor_rollout_ref.actor.strategy"
 _MAKES = "omega_conf_to_dataclass"
+_WORKERS = "fsdp_workers"
 
 Fields = Callable[[str], Collection[str] | None]
 
@@ -55,7 +56,7 @@ def no_fields(settings: Settings, version: str, code: "TrainerCode | None") -> I
     """
     if program_of(settings.defaults) is not Program.PPO or settings.program is not None:
         return
-    if code is None and not reaches(version, _SINCE):
+    if code is None and (not reaches(version, _SINCE) or makes_none(settings)):
         return
     fields_of = _fields_of_release(version) if code is None else _fields_of_copy(code)
     sections = _sections(settings)
@@ -74,6 +75,11 @@ def no_fields(settings: Settings, version: str, code: "TrainerCode | None") -> I
             if code is not None and code.takes_away(key, settings.started):
                 continue
             yield NoField(path=path, name=target.rpartition(".")[2])
+
+
+def makes_none(settings: Settings) -> bool:
+    """Whether a project's own workers take the sections as they are."""
+    return settings.own_code is not None and settings.own_code(_MAKES, _WORKERS) is False
 
 
 def _sections(settings: Settings) -> tuple[str, ...]:

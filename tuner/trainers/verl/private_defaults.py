@@ -13,6 +13,7 @@ from msgspec import Struct
 from tuner.errors import InputError, UnsupportedError
 from tuner.file_state import FileState, file_state
 from tuner.files import file_names_read, is_there, note, repository_folders
+from tuner.inputs.program.find import starting_folders
 from tuner.inputs.tree import Path, Tree
 from tuner.language import _
 from tuner.shown_paths import shown_path
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from tuner.trainers.verl.required_release import RequiredRelease
     from tuner.trainers.verl.rollout_engine_versions import EnginePin
     from tuner.trainers.verl.trainer_code.package import TrainerCode
+    from tuner.trainers.verl.trainer_code.project_code import ProjectCode
     from tuner.trainers.verl.unread_copy import UnreadCopy
 
 _PLACES = (  # below a folder above what is given
@@ -56,6 +58,7 @@ class PrivateCopies:
         self._packages_below: dict[FilePath, list[FilePath]] = {}  # each by a walk through a repository
         self._engine_pins: dict[tuple[object, ...], tuple[EnginePin, ...]] = {}
         self._newest: dict[tuple[object, ...], str | None] = {}
+        self._projects: dict[tuple[object, ...], ProjectCode | None] = {}
         self._commits: dict[tuple[object, ...], RequiredRelease | None] = {}
 
     def code(self, package: FilePath) -> "TrainerCode | None":
@@ -94,6 +97,17 @@ class PrivateCopies:
 
             self._commits[folder, checked_out] = commit_asked_for(folder, checked_out)
         return self._commits[folder, checked_out]
+
+    def project(
+        self, program: str, folder: str, folders: tuple[str, ...], words: frozenset[str]
+    ) -> "ProjectCode | None":
+        """The code of a program of the project's own, as far as words of its launch have it run."""
+        if (program, folder, folders, words) not in self._projects:
+            from tuner.trainers.verl.trainer_code.project_code import project_code  # of few launches
+
+            code = project_code(program, starting_folders(folder, folders), words)
+            self._projects[program, folder, folders, words] = code
+        return self._projects[program, folder, folders, words]
 
     def bounded_release(
         self, folder: str, installed: "tuple[InstalledPackage, ...]"

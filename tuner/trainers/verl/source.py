@@ -16,6 +16,8 @@ _T = TypeVar("_T")
 Role = Literal["actor", "ref", "critic", "reward"]
 ROLES: tuple[Role, ...] = ("actor", "ref", "critic")
 _OF_RECIPE = "recipe."
+#: Variables of the environment that decide something of a workload.
+_VARIABLES = frozenset({"MAX_PIXELS", "TORCH_COMPILE_DISABLE", "TORCHDYNAMO_DISABLE", "VLLM_USE_V1"})
 _VEOMNI: Path = ("actor_rollout_ref", "actor", "veomni")  # of its configuration alone
 
 
@@ -57,7 +59,10 @@ class ReleaseSettings(SettingsByMeaning, frozen=True, kw_only=True):
         It is asked again only where these or the values that it looked at are others.
         """
         own = runs_ppo_trainer(self.settings.started)
-        given = (self.version, self.v1_trainer, self.program, self.copy, own, *arguments)
+        variables = tuple(
+            (one.name, one.value) for one in self.settings.environment if one.name in _VARIABLES
+        )
+        given = (self.version, self.v1_trainer, self.program, self.copy, own, variables, *arguments)
         return self.settings.part(name, given, lambda: reader(self, *arguments))
 
 

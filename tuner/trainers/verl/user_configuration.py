@@ -22,7 +22,7 @@ from tuner.inputs.overrides import (
 )
 from tuner.inputs.settings import Settings, UnknownKey
 from tuner.inputs.settings import SettingsReader as Reader
-from tuner.inputs.tree import Path, split_key
+from tuner.inputs.tree import Path, leaves, split_key
 from tuner.inputs.user_input import Remark
 from tuner.trainers.bundled_releases import ReleaseChoice
 from tuner.trainers.layers import Layers
@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from tuner.trainers.verl.required_release import RequiredRelease
     from tuner.trainers.verl.rollout_engine_versions import EnginePin
     from tuner.trainers.verl.trainer_code.package import TrainerCode
+    from tuner.trainers.verl.trainer_code.project_code import ProjectCode
     from tuner.trainers.verl.whole_configuration import WholeConfiguration
 
 
@@ -214,6 +215,11 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
             if self.fork is None or not self.fork.renames:
                 settings = replace(settings, built_models=models_of_program(code, self.program))
                 settings = replace(settings, generates_only=generates_only(code, self.program))
+        elif not self.started.fine_tunes and self.fork is None and (project := self._project) is not None:
+            from tuner.trainers.verl.batch_factors import batch_factors  # of few programs
+
+            settings = replace(settings, own_code=project.has)
+            settings = replace(settings, batch_factors=batch_factors(settings, version, project))
         if code is not None and code.has_trainer:
             settings = replace(settings, programs_beside=code.programs_beside(self.program, self.python_path))
         return LoadedConfiguration(
@@ -334,11 +340,26 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         return self._as_likely((self._bounded if nothing_tells else None) or RELEASES.newest_of(BUNDLED))
 
     def _as_likely(self, guess: ReleaseChoice) -> ReleaseChoice:
-        """A guess among the releases that have the keys of the launch."""
+        """A guess among the releases that have what the program imports and the keys of the launch."""
+        if (project := self._project) is not None:
+            from tuner.trainers.verl.imported_release import bounded_by_imports  # of few programs
+
+            guess = bounded_by_imports(guess, project)
         overrides = self.arguments.overrides
         added = {split_key(one.key) for one in overrides if one.kind is not OverrideKind.CHANGE}
         keys = [path for path in self.keys if path not in added]
         return as_likely(guess, keys, self.configs, self.required_keys)
+
+    @property
+    def _project(self) -> "ProjectCode | None":
+        """The code of a program of the project's own, where no copy of verl lies around it."""
+        around = self.copies.code_around(FilePath(self.folder)) if self.folder else None
+        if not self.program or not self.folder or (around is not None and around.has_trainer):
+            return None
+        values = [value for one in self.composition.documents for _path, value in leaves(one.tree)]
+        values += [one.value for one in self.arguments.overrides]
+        words = frozenset(value for value in values if isinstance(value, str))
+        return self.copies.project(self.program, self.folder, self.python_path, words)
 
     @property
     def required_keys(self) -> tuple[Path, ...]:

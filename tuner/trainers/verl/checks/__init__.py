@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from tuner.findings import Finding, Rule, modules_in_folders
 from tuner.inputs.settings import Settings
-from tuner.trainers.verl.checks.guards import as_of_copy, as_of_release, without_unread
+from tuner.trainers.verl.checks.guards import as_of_copy, as_of_project, as_of_release, without_unread
 from tuner.trainers.verl.checks.keys import unknown_key
 from tuner.trainers.verl.checks.settings import replaces_heads
 from tuner.trainers.verl.checks.whatever_trains import speaks_whatever_trains
@@ -94,7 +94,10 @@ def _findings(
 ) -> Iterator[Finding]:
     """What one check has to say."""
     if code is None:
-        return as_of_release(module.check(settings, workload, version), module, settings, workload, version)
+        of_release = as_of_release(
+            module.check(settings, workload, version), module, settings, workload, version
+        )
+        return as_of_project(of_release, module, settings, workload, version)
     of_copy = getattr(module, "check_of_copy", None)
     findings: Iterator[Finding] = (
         module.check(settings, workload, version)

@@ -56,6 +56,7 @@ class CodeGuard(Struct, frozen=True, kw_only=True):
     lacks: str = ""  # words that are not in it
     unless: str = ""  # words of a statement anywhere that puts it right
     engine: RolloutEngine | None = None  # whose rollout it stops
+    own: tuple[str, str] = ("", "")  # words and kind of the module of a project's own that bears it out
     packaged: Releases = Releases()  # whose wheel has its file; of others only the repository has it
 
     @property
@@ -68,6 +69,16 @@ class CodeGuard(Struct, frozen=True, kw_only=True):
         if self.engine is not None and self.engine is not workload.generator.engine:
             return False
         return self.key is None or any(key.endswith(self.key) for key in finding.keys)
+
+    def in_own_code(self, settings: Settings) -> bool | None:
+        """Whether a project's own module has it that runs in place of the one of the trainer.
+
+        None where there is no such module.
+        """
+        words, kind = self.own if self.own[1] else (self.words, self.file.rpartition("/")[2])
+        if settings.own_code is None or not kind:
+            return None
+        return settings.own_code(words, kind)
 
     def lines(self, code: "TrainerCode") -> "tuple[CodeLine, ...]":
         """Where a copy of the trainer has it.
@@ -131,6 +142,18 @@ def as_of_release(
             yield finding
 
 
+def as_of_project(
+    findings: Iterator[Finding], module: ModuleType, settings: Settings, workload: Workload, version: str
+) -> Iterator[Finding]:
+    """The findings of one check as the workers of a project of its own bear them out."""
+    for finding in findings:
+        rests_on = _guards_of(module, finding, workload, version) if finding.refuses else []
+        if rests_on and all(guard.in_own_code(settings) is False for guard in rests_on):
+            yield _not_found(finding, settings.started)
+        else:
+            yield finding
+
+
 def without_unread(findings: Iterable[Finding], settings: Settings, code: "TrainerCode") -> Iterator[Finding]:
     """The findings without overrides of keys that a copy of the trainer does not read."""
     from tuner.trainers.verl.trainer_code.read_keys import ReadKeys  # few launches lie in a copy
@@ -180,7 +203,11 @@ def _as_of_copy(finding: Finding, lines: "Sequence[CodeLine]", code: "TrainerCod
     if lines:
         note = _("It stops at {line} of this copy.").format(line=lines[0])
         return replace(finding, notes=(*finding.notes, note))
+    return _not_found(finding, code.name)
+
+
+def _not_found(finding: Finding, folder: str) -> Finding:
     message = _("{message}, but the code in {folder} was not found to").format(
-        message=finding.message, folder=code.name
+        message=finding.message, folder=folder
     )
     return replace(finding, severity=Severity.WARNING, message=message, not_in_copy=True)

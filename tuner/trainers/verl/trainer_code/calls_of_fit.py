@@ -1,5 +1,7 @@
 """The calls of the workers in the training loop of a copy of the trainer, with the conditions around them.
 
+The calls of the engine in its rollout stand in a method of a class as well.
+
 Nothing is imported or run.
 """
 
@@ -21,9 +23,11 @@ class LoopCall(Struct, frozen=True, kw_only=True):
     """A call in the loop."""
 
     line: int
+    function: str
     holds: bool | None  # all conditions around it; None where one is open
     keys: tuple[tuple[str, ...], ...]  # of the configuration, that the conditions name
     words: frozenset[str]  # of the conditions
+    texts: tuple[frozenset[str], ...]  # the constants of each condition that is open
 
 
 class _Around(Struct, frozen=True, kw_only=True):
@@ -34,13 +38,13 @@ class _Around(Struct, frozen=True, kw_only=True):
 
 
 def calls_of_fit(
-    text: str, functions: tuple[str, ...], value_of: Callable[[tuple[str, ...], object], object]
+    text: str, wanted: Callable[[ast.Call], bool], value_of: Callable[[tuple[str, ...], object], object]
 ) -> tuple[LoopCall, ...]:
-    """The calls of functions of the workers in the loop of verl's own trainer.
+    """The calls in the loop of verl's own trainer.
 
     Args:
         text: of the trainer's file.
-        functions: by any of these names, as methods.
+        wanted: which of its calls of methods.
         value_of: the values of the launch, by which conditions are decided.
     """
     asked: list[tuple[str, ...]] = []
@@ -51,42 +55,64 @@ def calls_of_fit(
 
     conditions = SureConditions(key_of=_key, value_of=value)
     calls = []
-    for line, around in _calls_of(text, functions):
+    for node, function, around in _calls_of(text, _TRAINER, _LOOP):
+        if not wanted(node):
+            continue
         asked.clear()
         held = [_holds(one, conditions) for one in around]
         calls.append(
             LoopCall(
-                line=line,
+                line=node.lineno,
+                function=function,
                 holds=False if False in held else None if None in held else True,
                 keys=tuple(dict.fromkeys(asked)),
                 words=frozenset().union(*(words(one.test) for one in around if one.test is not None)),
+                texts=tuple(_texts(one) for one, holds in zip(around, held, strict=True) if holds is None),
             )
         )
     return tuple(calls)
 
 
+def named(*functions: str) -> Callable[[ast.Call], bool]:
+    """What tells calls of functions by their names."""
+    return lambda node: isinstance(node.func, ast.Attribute) and node.func.attr in functions
+
+
+def lines_of_method(text: str, owner: str, method: str, function: str) -> tuple[int, ...]:
+    """The lines in a method of a class that call a function under no condition."""
+    calls = _calls_of(text, owner, method)
+    return tuple(node.lineno for node, name, around in calls if name == function and not around)
+
+
 @lru_cache(maxsize=8)  # every proposal asks of the same trainer
-def _calls_of(text: str, functions: tuple[str, ...]) -> tuple[tuple[int, tuple[_Around, ...]], ...]:
-    """The lines of the calls and the conditions around each; none of what is no Python."""
+def _calls_of(text: str, owner: str, method: str) -> tuple[tuple[ast.Call, str, tuple[_Around, ...]], ...]:
+    """The calls of methods, the name of each and the conditions around it; none of what is no Python."""
     tree = parsed(text)
     return tuple(
-        (node.lineno, around)
-        for node, around in _calls([] if tree is None else _body(tree), ())
-        if isinstance(node.func, ast.Attribute) and node.func.attr in functions
+        (node, node.func.attr, around)
+        for node, around in _calls([] if tree is None else _body(tree, owner, method), ())
+        if isinstance(node.func, ast.Attribute)
     )
 
 
-def _body(tree: ast.Module) -> list[ast.stmt]:
-    """The statements of the loop; none where the file has no such trainer."""
+def _body(tree: ast.Module, owner: str, method: str) -> list[ast.stmt]:
+    """The statements of a method; none where the file has no such class."""
     return next(
         (
-            method.body
-            for owner in tree.body
-            if isinstance(owner, ast.ClassDef) and owner.name == _TRAINER
-            for method in owner.body
-            if isinstance(method, ast.FunctionDef) and method.name == _LOOP
+            inside.body
+            for part in tree.body
+            if isinstance(part, ast.ClassDef) and part.name == owner
+            for inside in part.body
+            if isinstance(inside, ast.FunctionDef) and inside.name == method
         ),
         [],
+    )
+
+
+def _texts(one: _Around) -> frozenset[str]:
+    nodes = () if one.test is None or not one.branch else ast.walk(one.test)
+    return frozenset(
+        node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)
     )
 
 

@@ -48,9 +48,9 @@ from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.environment import EnvironmentVariable
 from tuner.inputs.settings import Settings
 from tuner.language import N_, _, ngettext
-from tuner.trainers.verl.checks.given_environment import given_variables
 from tuner.trainers.verl.checks.report import report
 from tuner.trainers.verl.checks.settings import ROLLOUT
+from tuner.trainers.verl.given_environment import given_variables
 from tuner.trainers.verl.programs import Program
 from tuner.trainers.verl.read import validates_only
 from tuner.units import GIGA

@@ -65,7 +65,7 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
     """A finding where graphs and sleep meet."""
     served = settings.text(f"{ROLLOUT}.mode") == "async" and workload.generator.engine is RolloutEngine.VLLM
     eager, free = settings.flag(_EAGER, default=True), settings.flag(_FREE, default=True)
-    if version not in _ASSERTED or served or eager or not free:
+    if served or eager or not free or not _is_asserted(settings, workload, version):
         return
     yield report(
         RULE,
@@ -77,3 +77,12 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
         keys=[_EAGER, _FREE],
         overrides=[assign(settings, _EAGER, True)],
     )
+
+
+def _is_asserted(settings: Settings, workload: Workload, version: str) -> bool:
+    """Whether the release asserts it, or a project's own rollout, whatever the release is."""
+    if version in _ASSERTED:
+        return True
+    engine = workload.generator.engine
+    own = (guard.in_own_code(settings) for guard in GUARDS if guard.engine is engine)
+    return any(own)

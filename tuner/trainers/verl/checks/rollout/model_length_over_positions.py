@@ -37,11 +37,11 @@ from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
 from tuner.language import N_, _
 from tuner.serving.names import NAMES
-from tuner.trainers.verl.checks.given_environment import given_variables
 from tuner.trainers.verl.checks.guards import CodeGuard
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import MODEL, ROLLOUT
+from tuner.trainers.verl.given_environment import given_variables
 from tuner.trainers.verl.rollout_facts import has_own_positions
 from tuner.workload import Backend, RolloutEngine, Workload
 

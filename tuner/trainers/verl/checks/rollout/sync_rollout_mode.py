@@ -43,7 +43,11 @@ RULE = Rule(
 
 _GONE = Releases(since="0.7.0")
 
-GUARDS = (CodeGuard(words="RolloutConfig mode sync", releases=_GONE),)
+GUARDS = (
+    CodeGuard(
+        words="RolloutConfig mode sync", releases=_GONE, own=("omega_conf_to_dataclass", "fsdp_workers")
+    ),
+)
 _KEY = f"{ROLLOUT}.mode"
 
 

@@ -44,11 +44,11 @@ from tuner.inputs.settings import Settings
 from tuner.language import N_, _
 from tuner.serving import vllm_attention
 from tuner.serving.vllm_attention import ServedAttention
-from tuner.trainers.verl.checks.given_environment import given_variables
 from tuner.trainers.verl.checks.guards import RefusedBy
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ROLLOUT
+from tuner.trainers.verl.given_environment import given_variables
 from tuner.workload import RolloutEngine, Workload
 
 RULE = Rule(

@@ -50,6 +50,7 @@ GUARDS = tuple(
         lacks="startswith auto",
         file=file,
         around=f"launch_server {option}",
+        own=(f"launch_server {option}", f"{engine}_rollout"),
         fails=True,
         engine=RolloutEngine(engine),
         releases=_PASSED_ON_ASYNC,

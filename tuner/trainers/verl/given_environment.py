@@ -1,18 +1,18 @@
-"""The variables that a job's processes get: of its script, and of Ray's runtime environment in its settings."""
+"""The variables that a job's processes get: of its script, and those that its settings hand to Ray."""
 
 from tuner.inputs.environment import EnvironmentVariable
 from tuner.inputs.settings import Settings
-from tuner.trainers.verl.checks.releases import Releases
+from tuner.trainers.verl.releases import reaches
 
-#: Read by ``ray.init`` of the trainer: verl 0.6.0 ``trainer/main_ppo.py:61-66``; before, only its own were passed.
+#: Read by ``ray.init`` of the trainer: verl 0.6.0 ``trainer/main_ppo.py:61-66``; before, it passed its own.
 _RUNTIME_ENVIRONMENT = "ray_kwargs.ray_init.runtime_env.env_vars"
-_READS = Releases(since="0.6.0")
+_READ_SINCE = "0.6.0"
 
 
 def given_variables(settings: Settings, version: str) -> dict[str, EnvironmentVariable]:
     """The variables by their names; those of the settings win, as Ray lays them on the script's."""
     variables = {variable.name: variable for variable in settings.environment if variable.known}
-    if version in _READS:
+    if reaches(version, _READ_SINCE):
         for name in settings.section(_RUNTIME_ENVIRONMENT):
             key = f"{_RUNTIME_ENVIRONMENT}.{name}"
             value, origin = settings.get(key), settings.origin(key)

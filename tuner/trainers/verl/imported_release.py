@@ -1,0 +1,43 @@
+"""The releases of verl that have what a project's own program imports of it.
+
+A program outside of verl, and its modules, were written for a release: later ones have renamed and taken away
+what they import, and earlier ones do not have it yet.
+"""
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from tuner.language import _
+from tuner.shown_paths import shown_path
+from tuner.trainers.bundled_releases import ReleaseChoice
+from tuner.trainers.verl.module_names import releases_importing
+from tuner.trainers.verl.releases import BUNDLED
+
+if TYPE_CHECKING:
+    from tuner.trainers.verl.trainer_code.project_code import ProjectCode
+
+
+def bounded_by_imports(guess: ReleaseChoice, code: "ProjectCode") -> ReleaseChoice:
+    """A guess with those of its releases alone that have what a program imports.
+
+    What contradicts the guess, or what is surely imported, counts for nothing: it may be left over.
+
+    Args:
+        guess: a release that nothing names.
+        code: of the program and the modules of its project.
+    """
+    left, bounding = list(guess.plausible), ""
+    for file, one in code.of_trainer():
+        having = releases_importing(one.module, one.name)
+        rest = left if having is None else [release for release in left if release in having]
+        if rest and len(rest) < len(left):
+            left, bounding = rest, shown_path(str(file))
+    if not bounding:
+        return guess
+    guess = replace(guess, plausible=tuple(left), older=guess.older and left[0] == BUNDLED[0])
+    if guess.version in left:
+        return guess
+    nearest = min(left, key=lambda release: abs(BUNDLED.index(release) - BUNDLED.index(guess.version)))
+    reason = _("the nearest that has what {file} imports of verl").format(file=bounding)
+    return replace(guess, version=nearest, reason=reason)
