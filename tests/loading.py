@@ -12,15 +12,19 @@ from tuner.trainers.verl.defaults import CONFIGS
 from tuner.trainers.verl.user_configuration import UserConfiguration
 
 
-def load(path: Path | None, overrides: Sequence[str], *, version: str, program: str = "") -> Loaded:
+def load(
+    path: Path | None, overrides: Sequence[str], *, version: str, program: str = "", folder: str = ""
+) -> Loaded:
     """Read a file, overrides, or both, as the command line does."""
-    return configuration(path, overrides, program=program).on(version)
+    return configuration(path, overrides, program=program, folder=folder).on(version)
 
 
-def configuration(path: Path | None, overrides: Sequence[str], *, program: str = "") -> UserConfiguration:
+def configuration(
+    path: Path | None, overrides: Sequence[str], *, program: str = "", folder: str = ""
+) -> UserConfiguration:
     """Read a file, overrides, or both, not yet on the defaults of a release."""
     document = None if path is None else read_yaml(path)
-    return verl.parse(document, on_command_line(overrides), program=program)
+    return verl.parse(document, on_command_line(overrides), program=program, folder=folder)
 
 
 def launches_with_config() -> Iterator[tuple[str, list[str]]]:

@@ -31,7 +31,7 @@ from tuner.workload import ANY_LENGTHS, Lengths, ServiceRole, Workload
 EXAMPLES = Path(verl.__file__).parent / "examples"
 HEADROOM = 0.1
 _BASE_FIELDS = ("model", "gpu", "gpus_per_node", "nodes", "version")
-_FIELDS = (*_BASE_FIELDS, "engine_version", "zero_advantage_ratio", "program")
+_FIELDS = (*_BASE_FIELDS, "engine_version", "zero_advantage_ratio", "program", "folder")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +48,7 @@ class Base:
     engine_version: str | None = None  # of the rollout engine; None: the newest that the release allows
     zero_advantage_ratio: float | None = None  # what the option says
     program: str = ""  # that a launch starts; empty of settings alone
+    folder: str = ""  # of this repository, in which it lies; empty where nobody says
     model_key: str = "actor_rollout_ref.model.path"  # the key of the model, by the program that reads it
 
 
@@ -117,7 +118,7 @@ def table(rule: str) -> Table:
     """The table of a rule."""
     raw = _read(EXAMPLES / f"{rule}.yaml")
     bad_base = _base(bases()[raw["base"]], raw)
-    base = replace(bad_base, engine_version=None, zero_advantage_ratio=None, program="")
+    base = replace(bad_base, engine_version=None, zero_advantage_ratio=None, program="", folder="")
     known = {"rule", "base", "bad", "cases", "judged_by", "settings", "remedy", "no_remedy", *_FIELDS}
     unknown = set(raw) - known
     assert not unknown, f"{rule}.yaml: {unknown}"
@@ -152,7 +153,8 @@ def scene(base: Base, overrides: Sequence[str] = (), *, lengths: Lengths | None 
 
 @lru_cache(maxsize=1000)  # several laws ask of the same one
 def _scene(base: Base, overrides: tuple[str, ...], lengths: Lengths | None) -> Scene:
-    loaded = load(None, given(base, overrides), version=base.version, program=base.program)
+    folder = str(EXAMPLES.parents[3] / base.folder) if base.folder else ""
+    loaded = load(None, given(base, overrides), version=base.version, program=base.program, folder=folder)
     critic = loaded.critic_model_path()
     per_node, nodes = loaded.cluster_size()
     workload = loaded.workload(

@@ -243,6 +243,24 @@ def test_what_else_says_the_node_stands_before_slurm(
     assert (cluster["gpu"]["name"], cluster["gpus_per_node"]) == (gpu, number)
 
 
+def test_the_host_memory_that_slurm_gives_bounds_the_job(tmp_path: Path) -> None:
+    offloads = " ".join(
+        f"actor_rollout_ref.actor.fsdp_config.{it}_offload=True" for it in ("param", "optimizer")
+    )
+    script = f"{PPO} trainer.n_gpus_per_node=4 {offloads}\n"
+    lines = "#SBATCH --gres=gpu:h100:4\n#SBATCH --mem-per-gpu=1G"
+    answer = of_slurm(tmp_path, lines, script)
+    assert answer["memory"]["host_capacity_bytes"] == 4 * 2**30
+    assert answer["verdict"] == "does_not_fit"
+    (said,) = (one for one in answer["premises"]["project_settings"] if one["option"] == "--host-memory")
+    assert said["location"]["line"] == 3
+    text = " ".join(run("advise", str(tmp_path / "job.sh"), "--verl-version", "0.4.1").out.split())
+    assert f"Slurm gives 4.0 GiB of host memory on a node ({tmp_path / 'job.sh'}:3)" in text
+    larger = of_slurm(tmp_path, lines, script, "--host-memory", "500")
+    assert larger["memory"]["host_capacity_bytes"] == 500 * 2**30
+    assert larger["verdict"] != "does_not_fit"
+
+
 def test_processes_that_torchrun_starts_by_a_count_are_those_of_slurm(tmp_path: Path) -> None:
     script = f"torchrun --nproc_per_node=$(nvidia-smi -L | wc -l) {SFT}\n"
     number, _reason = gpus(of_slurm(tmp_path, "#SBATCH --gpus-per-node=2", script))

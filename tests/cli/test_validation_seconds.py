@@ -2,11 +2,15 @@
 
 import json
 import re
+from copy import deepcopy
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.cli.runner import run
+from tuner.trainers.verl.defaults import read_defaults
 
 JOB = (
     "algorithm.adv_estimator=grpo",
@@ -197,3 +201,39 @@ def test_nothing_is_told_where_the_engine_has_no_cache() -> None:
     """What generation would take there is no figure to go by."""
     none = "actor_rollout_ref.rollout.gpu_memory_utilization=0.05"
     assert reported(EVERY_STEP, none)["validation"] is None
+
+
+OLD_TRAINER = """class RayPPOTrainer:
+    def _create_dataloader(self):
+        self.val_dataloader = DataLoader(self.val_dataset)
+
+    def _validate(self):
+        for batch in self.val_dataloader:
+            batch = batch.repeat(repeat_times=self.config.actor_rollout_ref.rollout.{key})
+
+    def fit(self):
+        if self.global_steps % self.config.trainer.test_freq == 0:
+            self._validate()
+"""
+
+
+def test_rows_are_repeated_as_the_trainer_of_a_copy_does(tmp_path: Path) -> None:
+    for name in (".git", "verl/trainer/ppo", "verl/trainer/config"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "verl/trainer/main_ppo.py").write_text("import verl.trainer.ppo.ray_trainer\n")
+    own: dict[str, Any] = deepcopy(dict(read_defaults("0.3.0.post1", "ppo_trainer").tree))
+    own["actor_rollout_ref"]["rollout"]["n_val"] = 1
+    (tmp_path / "verl/trainer/config/ppo_trainer.yaml").write_text(yaml.safe_dump(own))
+    words = " ".join((*JOB, EVERY_STEP, "actor_rollout_ref.rollout.n_val=16"))
+    (tmp_path / "run.sh").write_text(f"python3 -m verl.trainer.main_ppo {words}\n")
+
+    def told(key: str) -> tuple[float, list[str]]:
+        (tmp_path / "verl/trainer/ppo/ray_trainer.py").write_text(OLD_TRAINER.format(key=key))
+        options = ("--gpu", "h100-sxm", "--verl-version", "0.3.0.post1", *ROWS, "-f", "json")
+        report = json.loads(run("advise", str(tmp_path / "run.sh"), *options).out)
+        return report["validation"]["seconds"]["seconds"], report["premises"]["keys_of_copy"]
+
+    by_its_key, nothing = told("n_val")
+    by_verls, unread = told("val_kwargs.n")
+    assert by_its_key > 8 * by_verls
+    assert (nothing, unread) == ([], ["actor_rollout_ref.rollout.n_val"])

@@ -1,8 +1,9 @@
-"""The GPUs that ``#SBATCH`` lines ask for, by sbatch(1)."""
+"""The GPUs and the host memory that ``#SBATCH`` lines ask for, by sbatch(1)."""
 
 import pytest
 
-from tuner.inputs.slurm import slurm_gpus
+from tuner.inputs.slurm import slurm_gpus, slurm_memory
+from tuner.units import GIB
 
 
 @pytest.mark.parametrize(
@@ -50,3 +51,31 @@ def test_the_line_is_that_of_the_option_that_counts() -> None:
     found = slurm_gpus("#!/bin/bash\n#SBATCH --gres=gpu:2\n#SBATCH --mem=8G\n#SBATCH --gres=gpu:4\n")
     assert found is not None
     assert found.line == 4
+
+
+@pytest.mark.parametrize(
+    ("lines", "gib"),
+    [
+        ("#SBATCH --mem=256G", 256),
+        ("#SBATCH --mem=1T --nodes=2", 1024),
+        ("#SBATCH --mem 65536", 64),
+        ("#SBATCH --mem=64GB  # of a node", 64),
+        ("#SBATCH --mem-per-gpu=60G", 240),
+        ("#SBATCH --mem-per-cpu=4G --cpus-per-task=16", 64),
+        ("#SBATCH --mem-per-cpu=4G -c 8 --ntasks-per-node=4", 128),
+        ("#SBATCH --mem-per-cpu=4G -c8 -n4 -N2", 64),
+        ("#SBATCH --mem-per-cpu=2G --cpus-per-gpu=12", 96),
+        ("#SBATCH --mem=0", None),  # all that the node has
+        ("#SBATCH --mem=$MEM", None),
+        ("#SBATCH --mem-per-cpu=4G", None),
+        ("#SBATCH --mem-per-cpu=4G -c8 -n4", None),  # they may spread
+        ("#SBATCH --mem-per-gpu=60G --exclusive", None),
+        ("#SBATCH --mem-bind=local", None),
+        ("", None),
+    ],
+)
+def test_the_host_memory_that_a_job_gets_on_a_node(lines: str, gib: int | None) -> None:
+    memory = slurm_memory(f"#!/bin/bash\n#SBATCH --gres=gpu:4\n{lines}\nset -x\n#SBATCH --mem=1G\n")
+    assert (None if memory is None else memory.size / GIB) == gib
+    assert memory is None or memory.line == 3
+    assert slurm_memory(f"#!/bin/bash\n{lines}\n") is None  # a job that only starts another

@@ -21,6 +21,7 @@ from tuner.workload import Checkpointing
 GPT2 = {"architecture": "gpt2", "gated_mlp": False}  # writes GELU out
 NEMOTRON = {"architecture": "nemotron", "gated_mlp": False}  # squares ReLU
 PHI3 = {"architecture": "phi3"}  # gate and up are one matrix
+QWEN3_VL = {"architecture": "qwen3_vl"}  # Liger has norms and rotation for it, and no activation
 OLMO2 = {"architecture": "olmo2"}  # norms behind its blocks alone, in float32
 FUSED = {"fused_layers": True}
 NONE = {"checkpointing": Checkpointing.NONE}
@@ -32,6 +33,7 @@ NONE = {"checkpointing": Checkpointing.NONE}
         # The input, and gate, activated gate, up and product.
         ({}, {}, 200 + 4 * 100),
         ({}, FUSED, 200 + 3 * 100),
+        (QWEN3_VL, FUSED, 200 + 4 * 100),
         ({}, {"lora": LORA}, 200 + 4 * 100 + 3 * 6),  # six bytes of each of three adapters
         (PHI3, {"lora": LORA}, 200 + 4 * 100 + 2 * 6),
         (GPT2, {"lora": LORA}, 200 + 18 * 50 + 2 * 6),

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from tests.cli.runner import run
 from tests.tables import HEADROOM, bases, scene
 from tuner.rules.case import Case
@@ -53,3 +55,21 @@ def test_where_nothing_is_to_be_pasted_it_is_no_line_of_the_short_answer(tmp_pat
     assert LIGER not in short
     full = run("advise", str(script), *GIVEN, "--full").out
     assert LIGER in full
+
+
+def test_what_the_package_leaves_of_a_type_is_not_said_to_be_fused_and_brings_less() -> None:
+    it = scene(bases()["tuned"], ["actor_rollout_ref.model.use_liger=False"])
+
+    def told(architecture: str) -> tuple[str, float]:
+        model = replace(it.workload.model, architecture=architecture)
+        workload = replace(it.workload, model=model)
+        finding = fused_layers.check(Case.of(workload, headroom=HEADROOM))
+        assert finding is not None
+        assert finding.proposal is not None
+        before, after = (Case.of(one, headroom=HEADROOM).time.seconds for one in (workload, finding.proposal))
+        return finding.message, before - after
+
+    (whole, more), (part, less) = told("qwen3"), told("qwen3_vl")
+    assert "activations" in whole
+    assert "activations" not in part
+    assert 0 < less < 0.9 * more

@@ -161,3 +161,18 @@ def test_the_fix_without_which_a_job_may_not_fit_is_not_called_a_help_for_others
     ).out
     (line,) = (line for line in text.splitlines() if "CFG168 " in line and "recomputation-unread" not in line)
     assert line.split("CFG168")[0].strip() == "makes it fit"
+
+
+@pytest.mark.parametrize(("dynamic_batches", "told"), [(True, False), (False, True)])
+def test_a_warning_of_the_size_of_gradients_is_left_to_the_full_answer(
+    dynamic_batches: bool, told: bool
+) -> None:
+    """A mini-batch above the batch refuses static batches; under dynamic ones only a divisor is another."""
+    words = (
+        "data.train_batch_size=128",
+        "actor_rollout_ref.actor.ppo_mini_batch_size=256",
+        f"actor_rollout_ref.actor.use_dynamic_bsz={dynamic_batches}",
+    )
+    assert ("CFG111" in advised(*words).out) is told
+    full = advised(*words, "--full").out
+    assert "CFG111" in full

@@ -91,6 +91,14 @@ def test_fused_operators_read_and_write_once() -> None:
     assert elementwise_bytes(LAYER, TOKENS, H100, fused=True, backward=True) == 2 * TOKENS * token
 
 
+def test_a_gate_that_stays_unfused_moves_what_was_measured_of_it() -> None:
+    token = 81_920 + 4_096 + 8_192 + 131_072
+    forward = elementwise_bytes(LAYER, TOKENS, H100, fused=True, fused_gate=False)
+    assert forward == pytest.approx(TOKENS * token + measured("gate", 2**24, "forward"))
+    backward = elementwise_bytes(LAYER, TOKENS, H100, fused=True, backward=True, fused_gate=False)
+    assert backward == pytest.approx(2 * TOKENS * token + measured("gate", 2**24, "backward"))
+
+
 @pytest.mark.parametrize(("dtype", "share"), [(DType.BFLOAT16, 1), (DType.FLOAT32, 2), (DType.FLOAT8, 0.5)])
 def test_bytes_of_another_dtype_are_as_many_more(dtype: DType, share: float) -> None:
     token = 81_920 + 4_096 + 8_192 + 49_152 + 131_072

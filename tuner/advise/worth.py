@@ -134,7 +134,8 @@ def _says_what_is_wrong(item: Recommendation) -> bool:
     """Whether a finding speaks of a job that fails, or is another than its settings say.
 
     A milder one is not worth it where the job stays the same without what it finds, or where the code that
-    runs is not the code that it speaks of.
+    runs is not the code that it speaks of. Neither is one of the size of gradients that costs nothing: the
+    optimizer's step is as large with any.
     """
     finding = item.finding
     if finding.severity is Severity.ERROR or is_uncounted_loss(finding):
@@ -142,7 +143,8 @@ def _says_what_is_wrong(item: Recommendation) -> bool:
     if finding.severity is not Severity.WARNING or finding.rule.goal is not Goal.CORRECTNESS:
         return False
     same = bool(item.overrides) and item.workload is None and finding.numerics is not Numerics.CHANGED
-    return not finding.not_in_copy and not same
+    no_more = finding.rule.scales_gradients and (item.price is None or changes_nothing(item.price))
+    return not finding.not_in_copy and not same and not no_more
 
 
 def _adds(item: Recommendation, advice: Advice) -> bool:

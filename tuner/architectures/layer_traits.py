@@ -29,4 +29,5 @@ class LayerTraits(Struct, frozen=True, kw_only=True):
     shared_first: bool = False  # the shared expert runs before the routed ones
     drops_out: bool = False  # dropout behind each block; its masks are not counted
     fused_experts: bool = True  # Liger has kernels for its experts
+    fused_activation: bool = True  # Liger has a kernel for the activation of its MLP, beside those of norms
     expert_activations: int = 2  # beside gate and up, of an expert's width: activation and product

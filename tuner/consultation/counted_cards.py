@@ -15,9 +15,10 @@ from tuner.counted import counted as counted_noun
 from tuner.errors import InputError, Location
 from tuner.gpus import find_gpu
 from tuner.inputs.machine import TargetMachine, read_for
-from tuner.inputs.slurm import slurm_gpus
+from tuner.inputs.slurm import slurm_gpus, slurm_memory
 from tuner.inputs.user_input import Remark, UserInput
 from tuner.language import _
+from tuner.units import GIB
 
 if TYPE_CHECKING:
     from tuner.consultation.written_cards import WrittenCard
@@ -89,15 +90,24 @@ def _written(given: UserInput) -> "WrittenCard | None":
 
 
 def premises_of_script(given: UserInput, premises: Premises, *, assumed: bool) -> Premises:
-    """The premises with the card that a script asks Slurm for or that is written down, where no other tells.
+    """The premises with the card and the host memory that a script asks for, where no other tells them.
 
     Args:
         given: what was read.
         premises: what is said beside it.
         assumed: whether the card is, with these.
     """
-    if not assumed or premises.gpu_memory is not None or given.record:
+    if given.record:
         return premises
+    memory = slurm_memory(given.text)
+    if memory is not None:
+        place = Location(source=given.source, line=memory.line)
+        premises = premises.with_those_of((("host_memory_gib", memory.size / GIB),), place)
+    return _with_card(given, premises) if assumed and premises.gpu_memory is None else premises
+
+
+def _with_card(given: UserInput, premises: Premises) -> Premises:
+    """The premises with the card that a script asks Slurm for or that is written down."""
     asked = slurm_gpus(given.text)
     if asked is not None and asked.name:
         with suppress(InputError):  # a cluster has names of its own, which may tell no card

@@ -15,6 +15,7 @@ from tuner.render.bars import chart
 from tuner.render.block import block, contributions
 from tuner.render.brief import brief
 from tuner.render.document.parts import AnswerDocument, Drawing, Entry, Heading, Paragraph, Part
+from tuner.render.host_of_script import host_of_script
 from tuner.render.input_notes import side_servers
 from tuner.render.numbers import gib
 from tuner.render.premises import premises, premises_in_short
@@ -45,7 +46,7 @@ def advice_document(answer: Consultation, *, full: bool = False, explain: bool =
             failed_allocation(answer),
             (
                 *judgement(answer),
-                *(Paragraph(text=text, level=1) for text in (*carried(answer), *wanted_host(advice))),
+                *(Paragraph(text=text, level=1) for text in _beside_verdict(answer)),
             ),
             tuple(premises_in_short(answer)),
             bars(advice),
@@ -79,6 +80,7 @@ def _full(answer: Consultation, *, explain: bool) -> Iterator[tuple[Part, ...]]:
         *hours(answer),
         *carried(answer, full=True),
         *memory_aside(advice),
+        *host_of_script(answer),
     )
     yield tuple(Paragraph(text=text, level=1, further=1) for text in beside)
     yield observed_run(answer)
@@ -293,6 +295,13 @@ def not_full(advice: Advice) -> Iterator[str]:
             tokens=counted(expected.tokens, "token"),
             peak=gib(expected.estimate.peak_bytes),
         )
+
+
+def _beside_verdict(answer: Consultation) -> Iterator[str]:
+    """What a reader has to know with the verdict: what fits at all, and what is asked of the host."""
+    yield from carried(answer)
+    yield from wanted_host(answer.advice)
+    yield from host_of_script(answer)
 
 
 def wanted_host(advice: Advice) -> Iterator[str]:

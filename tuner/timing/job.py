@@ -79,6 +79,12 @@ class TimedPasses(Struct, frozen=True, kw_only=True, dict=True):
         return self.engine.fused_layers or self.engine.backend is Backend.MEGATRON
 
     @property
+    def fused_gate(self) -> bool:
+        """Whether that of the activation is, too: Liger has none for some types."""
+        of_type = layer_traits(self.model.architecture).fused_activation
+        return self.fused and (of_type or self.engine.backend is Backend.MEGATRON)
+
+    @property
     def lora(self) -> Lora | None:
         """Adapters that it computes with; the reference is the actor with its own switched off."""
         return None if self.step_pass.phase is Phase.REF_LOG_PROB else self.engine.lora
@@ -134,7 +140,9 @@ def layer_compute(
     extra = _adapter_seconds(job)
     attention = _attention_seconds(job, shares[0], backward=False) / split
     elementwise, back = (
-        per_layer.elementwise_seconds(layer, micro.tokens, gpu, dtype, fused=job.fused, backward=is_backward)
+        per_layer.elementwise_seconds(
+            layer, micro.tokens, gpu, dtype, fused=job.fused, backward=is_backward, fused_gate=job.fused_gate
+        )
         / split
         for is_backward in (False, True)
     )

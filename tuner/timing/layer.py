@@ -168,36 +168,50 @@ def attention_seconds(
 
 
 def elementwise_bytes(
-    layer: LayerWork, tokens: float, gpu: Gpu, *, fused: bool, backward: bool = False
+    layer: LayerWork,
+    tokens: float,
+    gpu: Gpu,
+    *,
+    fused: bool,
+    backward: bool = False,
+    fused_gate: bool = True,
 ) -> float:
     """Bytes that norms, residuals, rotary embedding, activation and routing move for so many tokens, in bf16.
 
     Operators that run one after the other move what was measured of them on as many values; fused ones read
-    their inputs and write their outputs once, and twice as much backward.
+    their inputs and write their outputs once, and twice as much backward. The activation may stay unfused
+    beside them.
     """
+    table = elementwise_of(gpu.name)
+    gate = table.bytes_of(table.gate, tokens * layer.gated_values, backward=backward)
     routed = tokens * layer.routed_copies * layer.hidden
     if fused:
         values: float = layer.hidden * (layer.norms * assume.FUSED_NORM_BYTES + assume.RESIDUAL_BYTES)
         values += layer.normed_query_keys * assume.FUSED_NORM_BYTES
         values += layer.query_key_values * assume.FUSED_ROTARY_BYTES
-        values += layer.gated_values * assume.FUSED_GATE_BYTES
+        values += layer.gated_values * (assume.FUSED_GATE_BYTES if fused_gate else 0)
         moved = tokens * values + routed * assume.FUSED_ROUTING_BYTES
-        return moved * (assume.ELEMENTWISE_BACKWARD if backward else 1)
-    table = elementwise_of(gpu.name)
+        return moved * (assume.ELEMENTWISE_BACKWARD if backward else 1) + (0 if fused_gate else gate)
     hidden = tokens * layer.hidden
     moved = layer.norms * table.bytes_of(table.norm, hidden, backward=backward)
     moved += _RESIDUALS * table.bytes_of(table.residual, hidden, backward=False)
     moved += table.bytes_of(table.norm, tokens * layer.normed_query_keys, backward=backward)
     moved += table.bytes_of(table.rotary, tokens * layer.query_key_values, backward=backward)
-    moved += table.bytes_of(table.gate, tokens * layer.gated_values, backward=backward)
-    return moved + routing_of(gpu.name).bytes_of(routed, backward=backward)
+    return moved + gate + routing_of(gpu.name).bytes_of(routed, backward=backward)
 
 
 def elementwise_seconds(
-    layer: LayerWork, tokens: float, gpu: Gpu, dtype: DType, *, fused: bool, backward: bool = False
+    layer: LayerWork,
+    tokens: float,
+    gpu: Gpu,
+    dtype: DType,
+    *,
+    fused: bool,
+    backward: bool = False,
+    fused_gate: bool = True,
 ) -> float:
     """Element-wise kernels in one direction: bytes over bandwidth."""
-    moved = elementwise_bytes(layer, tokens, gpu, fused=fused, backward=backward)
+    moved = elementwise_bytes(layer, tokens, gpu, fused=fused, backward=backward, fused_gate=fused_gate)
     return moved * dtype.bytes / DType.BFLOAT16.bytes / elementwise_bytes_per_s(gpu)
 
 

@@ -30,6 +30,7 @@ ARCHITECTURE = Architecture(
         copied_heads=True,
         scores_of_chosen=True,
         fused_experts=False,
+        fused_activation=False,
         expert_activations=5,
     ),
     token_classification=True,

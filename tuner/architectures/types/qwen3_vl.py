@@ -2,6 +2,7 @@
 
 from tuner.architectures.architecture import Architecture
 from tuner.architectures.config import Config
+from tuner.architectures.layer_traits import LayerTraits
 from tuner.architectures.towers import (
     attention_parameters,
     linear_parameters,
@@ -51,6 +52,8 @@ def dimensions(vision: Config) -> VisionTower:
 
 ARCHITECTURE = Architecture(
     read=read,
+    # Source: Liger-Kernel 0.8.5 ``transformers/monkey_patch.py``: what it does for this type reads no swiglu.
+    layer=LayerTraits(fused_activation=False),
     tower=tower,
     vision=dimensions,
     bridge_fuses_activation=True,

@@ -96,7 +96,7 @@ class Braced:
         if operator in _CONDITIONAL:
             return self._conditional(named, values, operator, rest[1:])
         if operator == ":":
-            return self._slice(node, values, rest[1:])
+            return self._slice(node, named, values, rest[1:])
         return [
             [
                 Segment(self._changed(node, segment.text, operator, rest[1:]), segment.splits)
@@ -223,18 +223,26 @@ class Braced:
             end = part.end_byte
         return expanded
 
-    def _slice(self, node: Node, values: Expanded, rest: Sequence[Node]) -> Expanded:
-        operands = [child for child in rest if child.type != ":"]
-        numbers = [self._number(child) for child in operands]
-        known = [run[0].text.string for run in values if run]
-        if not numbers or None in numbers or None in known:
-            return _single_segment(self._unknown(node, "", _joined(values).undecided_parts))
+    def _slice(self, node: Node, named: Node, values: Expanded, rest: Sequence[Node]) -> Expanded:
+        """``${name:offset:length}``: characters of one string, or elements of a list, be it of one."""
+        numbers = [self._number(child) for child in rest if child.type != ":"]
+        unknown = _single_segment(self._unknown(node, "", _joined(values).undecided_parts))
+        if not numbers or None in numbers:
+            return unknown
         offset, length = numbers[0] or 0, numbers[1] if len(numbers) > 1 else None
-        if len(values) == 1 and values[0] and values[0][0].splits:
-            return _single_segment(text(parameters.substring(known[0] or "", offset, length)))
-        if node.text.startswith(b"${@"):  # "${@:2}" counts from 1
-            offset -= 1 if offset > 0 else 0
-        return values[offset:] if length is None else values[offset : offset + length]
+        arguments = self._source.of(named) in _SEPARATE
+        if arguments or (named.type == "subscript" and self._index(named) in _SEPARATE):
+            items = [segment.text for run in values for segment in run]
+            several = _several(items) or (len(items) == 1 and items[0].string is None)
+            if several and (offset != (1 if arguments else 0) or length is not None):
+                return unknown  # how many there are decides
+            if arguments:  # they count from 1, as "$0" stands before them
+                values = [*_runs([text(self._scope.script)]), *values]
+            return parameters.elements(values, offset, length)
+        known = _joined(values).string
+        return (
+            unknown if known is None else _single_segment(text(parameters.substring(known, offset, length)))
+        )
 
     def _changed(self, node: Node, value: Text, operator: str, rest: Sequence[Node]) -> Text:
         known = value.string

@@ -4,9 +4,13 @@ Source: GNU Bash manual, "Shell Parameter Expansion".
 """
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
+from typing import TypeVar
 
 from tuner.inputs.shell import globs
+
+_T = TypeVar("_T")
 
 LONGEST = 4_000  # characters of a string that patterns are tried on
 LONGEST_PATTERN = 400
@@ -80,6 +84,14 @@ def in_case(value: str, operator: str) -> str:
         return value.upper() if operator == "^^" else value.lower()
     first = value[:1].upper() if operator == "^" else value[:1].lower()
     return first + value[1:]
+
+
+def elements(values: Sequence[_T], offset: int, length: int | None) -> list[_T]:
+    """``${array[@]:offset:length}``; an offset from the end that is beyond the first leaves none."""
+    if offset < -len(values) or (length is not None and length < 0):
+        return []
+    start = offset if offset >= 0 else len(values) + offset
+    return list(values[start:] if length is None else values[start : start + length])
 
 
 def substring(value: str, offset: int, length: int | None) -> str:

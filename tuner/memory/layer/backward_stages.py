@@ -19,7 +19,7 @@ from tuner.memory.layer.experts import (
     fused_experts_inside_bytes,
 )
 from tuner.memory.layer.fused_experts import fuses_experts
-from tuner.memory.layer.mlp import fused_mlp_backward_bytes, mlp_backward_bytes
+from tuner.memory.layer.mlp import fused_mlp_backward_bytes, fuses_activation, mlp_backward_bytes
 from tuner.memory.layer.norms import (
     input_kept_twice_bytes,
     norm_backward_bytes,
@@ -108,7 +108,7 @@ def _mlp_stages(model: ModelShape, engine: Engine, layer: int, saved: int) -> li
     if model.moe is not None and model.is_sparse(layer):
         return _sparse_stages(model, engine, model.moe, saved)
     compute, matrix = engine.compute_dtype.bytes, model.hidden * model.intermediate
-    if engine.fused_layers and model.gated_mlp:
+    if fuses_activation(model, engine) and model.gated_mlp:
         return _fused_mlp_stages(model, engine, saved)
     stages = [
         BackwardStage(gradients=matrix, activations=saved + mlp_backward_bytes(model, engine, layer)),

@@ -38,11 +38,16 @@ def mlp_saved_bytes(model: ModelShape, engine: Engine, layer: int) -> int:
     return compute * model.hidden + inner * model.intermediate + adapter_bytes(engine, projections)
 
 
+def fuses_activation(model: ModelShape, engine: Engine) -> bool:
+    """Whether Liger's kernel computes the activation of an MLP: it has none for some types."""
+    return engine.fused_layers and layer_traits(model.architecture).fused_activation
+
+
 def _inner_saved_bytes(model: ModelShape, engine: Engine) -> int:
     """Bytes of each entry of the MLP's width, see :func:`mlp_saved_bytes`."""
     compute = engine.compute_dtype.bytes
     if model.gated_mlp:
-        return (3 if engine.fused_layers else 4) * compute
+        return (3 if fuses_activation(model, engine) else 4) * compute
     if not layer_traits(model.architecture).squares_relu:
         return 3 * compute + 3 * _FLOAT32
     return 2 * compute + (0 if engine.fused_layers else _FLOAT32)
@@ -71,7 +76,7 @@ def mlp_forward_bytes(model: ModelShape, engine: Engine, layer: int) -> int:
     compute, traits = engine.compute_dtype.bytes, layer_traits(model.architecture)
     if model.moe is not None and model.is_sparse(layer):
         return experts_forward_bytes(model, engine, model.moe)
-    copies = 2 if engine.fused_layers else 1
+    copies = 2 if fuses_activation(model, engine) else 1
     if not model.gated_mlp:
         tensors = 2
     elif engine.lora is not None:
@@ -100,7 +105,7 @@ def mlp_backward_bytes(model: ModelShape, engine: Engine, layer: int) -> int:
     compute = engine.compute_dtype.bytes
     if model.moe is not None and model.is_sparse(layer):
         return experts_backward_bytes(model, engine, model.moe)
-    if engine.fused_layers and model.gated_mlp:
+    if fuses_activation(model, engine) and model.gated_mlp:
         return fused_mlp_backward_bytes(model, engine)
     if _squares_in_float32(model, engine):
         inner = 4 * _FLOAT32 - compute

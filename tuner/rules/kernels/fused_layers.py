@@ -18,6 +18,7 @@ When it does not apply
 The package has no kernels for the architecture.
 It is no dependency of the trainer, whose workers stop while they load the model where it is missing; a note says so, since what is installed where ``tuner`` runs tells nothing of where the job runs.
 Megatron's layers are fused already.
+Of Qwen3-VL and gpt-oss the package fuses norms and rotary embedding, and leaves the activations as they are.
 On an Ascend card, for which the trainer's documentation says that Liger's kernels are not supported.
 The layers were counted with ``--trace``: the fused ones were not.
 The files around the launch ask for a transformers that the Liger-Kernel beside it refuses when it is imported: before 4.52.0 with 0.7.0 and newer, before 5.0.0 with 0.8.5.
@@ -36,7 +37,7 @@ Liger-Kernel 0.7.0 and 0.8.5, ``transformers/monkey_patch.py`` (``MIN_SUPPORTED_
 verl #5669, #6913.
 """
 
-from tuner.architectures import find_architecture
+from tuner.architectures import find_architecture, layer_traits
 from tuner.counted import counted
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
@@ -76,11 +77,12 @@ def check(case: Case) -> Finding | None:
     proposal = case.workload.with_policy_engines(fused_layers=True)
     if not case.pays(proposal):
         return None
+    text = _("norms, rotary embedding and activations of {layers} run as separate kernels")
+    if not layer_traits(model.architecture).fused_activation:
+        text = _("norms and rotary embedding of {layers} run as separate kernels")
     return Finding(
         rule=RULE,
-        message=_("norms, rotary embedding and activations of {layers} run as separate kernels").format(
-            layers=counted(model.layers, "layer")
-        ),
+        message=text.format(layers=counted(model.layers, "layer")),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,
         phase=case.workload.actor_update.phase,

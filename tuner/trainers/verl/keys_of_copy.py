@@ -12,6 +12,7 @@ from tuner.trainers.verl.coverage.tables import PPO_COVERAGE
 from tuner.trainers.verl.defaults import FINE_TUNING_CONFIGS, PPO_CONFIGS, has_config, read_defaults
 from tuner.trainers.verl.forks import project_named
 from tuner.trainers.verl.recipes import RECIPES
+from tuner.trainers.verl.validation import repeating_key
 
 if TYPE_CHECKING:
     from tuner.trainers.verl.trainer_code.package import TrainerCode
@@ -41,7 +42,7 @@ def keys_of_copy(settings: Settings, version: str, code: "TrainerCode | None" = 
     released += [] if fork is None else [fork.laid_on]  # which a note of the project speaks of
     own = [key for key in keys if not any(contains(tree, split_key(key)) for tree in released)]
     counted = {key for factor in settings.batch_factors for key in factor.keys}
-    counted |= copy_facts(settings).keys
+    counted |= copy_facts(settings).keys | {repeating_key(settings)}
     own = [key for key in own if key not in counted]
     own = [key for key in own if not PPO_COVERAGE.leaves_out(key, version)]
     return tuple(key for key in own if PPO_COVERAGE.classification(key, version).kind not in _KNOWN)

@@ -42,6 +42,7 @@ from tuner.trainers.verl.forks.translate import (
 )
 from tuner.trainers.verl.laid_defaults import laid_defaults, trainer_defaults
 from tuner.trainers.verl.loaded import LoadedConfiguration
+from tuner.trainers.verl.missing_file import is_missing
 from tuner.trainers.verl.number_flags import number_flag_remarks
 from tuner.trainers.verl.oldest_by_code import oldest_by_code
 from tuner.trainers.verl.pinned_release import pinned_release
@@ -184,6 +185,9 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
             defaults_of="" if private is None else private.name,
             has_statement=self._statements_of(code),
             newest_required=partial(self.copies.newest_required, self.folder, self.installed)
+            if self.folder
+            else None,
+            misses_file=partial(is_missing, folder=self.folder, starts=self.python_path)
             if self.folder
             else None,
             environment=self.environment,

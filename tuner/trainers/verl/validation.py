@@ -17,6 +17,7 @@ _DATA = {"gsm8k": ("GSM8K", 1319), "math": ("MATH", 5000), "geo3k": ("Geometry3K
 _MOST_ROWS = "data.val_max_samples"
 _BATCHES = "data.val_batch_size"
 _RESPONSES = "actor_rollout_ref.rollout.val_kwargs.n"
+_OF_COPIES = "actor_rollout_ref.rollout.n_val"  # in whose place copies of verl before 0.3 read it
 _OF_SEARCH = "Search-R1"  # whose trainer draws so many rows of its validation data
 _DRAWN_ROWS = "data.val_data_num"
 _SENT_ONCE_SINCE = "0.7.1"  # before, weights are handed over whenever responses are generated
@@ -35,7 +36,7 @@ def validating(settings: Settings, *, version: str) -> Validating | None:
 
     Source: verl 0.3.0.post1 to 0.9.1 ``trainer/ppo/ray_trainer.py`` (``fit``, ``_validate``,
     ``_create_dataloader``), 0.9.1 ``trainer/ppo/v1/trainer_base.py``; Search-R1 ``verl/trainer/ppo/
-    ray_trainer.py`` (``val_data_num``).
+    ray_trainer.py`` (``val_data_num``); rllm at 2025-02 ``verl/trainer/ppo/ray_trainer.py`` (``n_val``).
     """
     if program_of(settings.defaults).fine_tunes or not _is_verls_own(settings):
         return None
@@ -52,7 +53,7 @@ def validating(settings: Settings, *, version: str) -> Validating | None:
     return Validating(
         every_steps=every,
         before_training=before,
-        responses_per_prompt=_count(settings.get(_RESPONSES)) or 1,
+        responses_per_prompt=_responses(settings),
         prompts_at_a_time=_prompts_at_a_time(settings, version),
         drops_rest=drops,
         most_rows=_count(settings.get(rows_key)) if rows_key else None,
@@ -83,10 +84,21 @@ def validated_batch(settings: Settings, batch: Batch, *, version: str, rows: int
     prompts = min((bound for bound in bounds if bound is not None), default=None)
     if prompts is None:
         return batch
-    responses = _count(settings.get(_RESPONSES)) or 1
+    responses = _responses(settings)
     return replace(
         batch, prompts=prompts, responses_per_prompt=responses, group_filter=None, greedy_baseline=None
     )
+
+
+def repeating_key(settings: Settings) -> str:
+    """The key that says how often the rows are repeated: a copy's trainer may have its own."""
+    has = settings.has_statement
+    own = has is not None and has("rollout n_val", "ray_trainer") and not has("val_kwargs n", "ray_trainer")
+    return _OF_COPIES if own else _RESPONSES
+
+
+def _responses(settings: Settings) -> int:
+    return _count(settings.get(repeating_key(settings))) or 1
 
 
 def _named_data(settings: Settings) -> tuple[tuple[str, ...], int | None]:

@@ -44,6 +44,7 @@ RULE = Rule(
     severity=Severity.WARNING,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.CHANGED,
+    scales_gradients=True,
 )
 
 
