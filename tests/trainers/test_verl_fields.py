@@ -41,7 +41,7 @@ from tuner.trainers.verl.source import ROLES, ReleaseSettings, source_of
 from tuner.trainers.verl.write import proposal_writer
 from tuner.trainers.workload_part import WorkloadPart
 from tuner.units import MIB
-from tuner.workload import Backend, Checkpointing, HeadKind, Workload
+from tuner.workload import Attention, Backend, Checkpointing, HeadKind, Workload
 
 TABLES: tuple[tuple[Field[Any], ...], ...] = (
     *(BATCH, ACTOR, BATCHING, HEAD, ROLLOUT, SYNC),
@@ -81,6 +81,7 @@ OF_RULE: Mapping[str, st.SearchStrategy[Any]] = {
     "micro_batch_sequences": MANY,
     "backend": st.sampled_from(Backend),
     "fused_layers": BOOLEANS,
+    "attention": st.sampled_from(Attention),
     **dict.fromkeys((f"parallel.{size}" for size in ("tensor", "pipeline", "context")), FEW),
     **dict.fromkeys((f"parallel.{size}" for size in ("expert", "expert_tensor")), FEW),
     "parallel.shard": FEW,
@@ -239,7 +240,20 @@ def check_read_back(launch: str, version: str, after: Workload) -> bool:
 
 def other_values(row: Row) -> Iterator[Any]:
     """Values that a field does not have, enough of them that a release that heeds it takes one."""
-    values: tuple[Any, ...] = (True, False, *Backend, *Checkpointing, *HeadKind, *DType, 1, 2, 4, 256, 4000)
+    values: tuple[Any, ...] = (
+        True,
+        False,
+        *Backend,
+        *Checkpointing,
+        *HeadKind,
+        *Attention,
+        *DType,
+        1,
+        2,
+        4,
+        256,
+        4000,
+    )
     now = row.stands
     if row.field.path in ("log_prob", "capture_sizes"):
         values = (None, (1, 2, 4))

@@ -32,6 +32,8 @@ _NAMED_APART: tuple[Path, ...] = (("release",), ("rollout", "engine_version"))
 _OF_ADVICE = frozenset(
     {
         "apart_with",
+        "attention_settable",
+        "flash_brought",
         "fusable",
         "graphs_adjustable",
         "layers_fusable",

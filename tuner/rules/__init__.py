@@ -62,7 +62,7 @@ def of_generation(case: Case) -> list[Finding]:
 
 def finding_of(case: Case, rule: Rule) -> Finding | None:
     """What one rule finds in a case; None of one that is no rule, but a check of a trainer."""
-    module = next((module for module in modules_for(case.workload) if module.RULE is rule), None)
+    module = next((module for module in modules_for(case.workload) if module.RULE.code == rule.code), None)
     return None if module is None else module.check(case)
 
 

@@ -11,6 +11,7 @@ from msgspec import Struct
 from tuner.inputs.settings import BuiltModels, Settings
 from tuner.trainers.verl.liger_requirements import liger_refuses
 from tuner.trainers.verl.models_built import NONE_KNOWN, built_models
+from tuner.trainers.verl.own_recomputation import own_recomputation
 
 _MAIN, _WORKERS, _MANAGERS, _VLLM = "main_ppo", "fsdp_workers", "sharding_manager", "rollout/vllm_rollout"
 _SERVERS = ("vllm_rollout/vllm_async_server", "sglang_rollout/async_sglang_server")
@@ -36,6 +37,9 @@ _OF_ADAPTERS = {
     "target_modules": "{}.model.target_modules",
     "exclude_modules": "{}.model.exclude_modules",
 }
+#: The key of verl's own for what Megatron recomputes, by its meaning in the section of a role.
+_OF_RECOMPUTATION = "megatron_recompute"
+_OWN_GRANULARITY = "{}.model.gradient_checkpointing_kwargs.activations_checkpoint_granularity"
 #: Keys of a filter of groups, by their meanings, as the recipe DAPO has them from 0.4 on.
 _OF_FILTER = {
     "batch.generated_prompts": "data.gen_batch_size",
@@ -45,7 +49,7 @@ _OF_FILTER = {
 #: The meanings that a copy may have a key for where its release has none.
 _OWN_MEANINGS = (
     *("rollout.max_model_tokens", "rollout.max_sequences", "kl_in_reward"),
-    *(f"{role}.{name}" for role in ("model", "critic") for name in _OF_ADAPTERS),
+    *(f"{role}.{name}" for role in ("model", "critic") for name in (*_OF_ADAPTERS, _OF_RECOMPUTATION)),
     *_OF_FILTER,
 )
 
@@ -82,6 +86,9 @@ class CopyFacts(Struct, frozen=True, kw_only=True):
     learns_from_reference: bool = False  # something reads ``ref_log_prob`` that no KL term's switch guards
     actor_saves_model_alone: bool = False  # rank 0 writes the whole model, and nobody the optimizer
     critic_saves_model_alone: bool = False
+    own_recomputation: bool | None = (
+        None  # Megatron's keys are overwritten by verl's own; None: as the release
+    )
     liger_refuses: bool = False  # Liger stops with the transformers that the repository asks for
 
     @property
@@ -100,6 +107,8 @@ class CopyFacts(Struct, frozen=True, kw_only=True):
         if meaning in _OF_FILTER and self.filters_groups:
             return _OF_FILTER[meaning]
         role, _, name = meaning.partition(".")
+        if name == _OF_RECOMPUTATION and self.own_recomputation:
+            return _OWN_GRANULARITY.format("actor_rollout_ref" if role == "model" else "critic")
         if name in _OF_ADAPTERS and (self.adapts_actor if role == "model" else self.adapts_critic):
             return _OF_ADAPTERS[name].format("actor_rollout_ref" if role == "model" else "critic")
         return None
@@ -152,6 +161,7 @@ def copy_facts(settings: Settings) -> CopyFacts:
         learns_from_reference=any(has("ref_log_prob", file, apart) for file, apart in _REFERENCE_READERS),
         actor_saves_model_alone=_saves_model_alone(has, "ActorRolloutRefWorker"),
         critic_saves_model_alone=_saves_model_alone(has, "CriticWorker"),
+        own_recomputation=own_recomputation(settings),
         liger_refuses=refuses,
     )
 

@@ -115,7 +115,7 @@ def _read(item: Any, place: Location) -> Iterator[DefaultsEntry]:
         group = path.strip("/")
         if group.partition("/")[0] == "hydra":
             continue
-        for choice in value if isinstance(value, list) else [value]:
+        for choice in (value or [None]) if isinstance(value, list) else [value]:
             yield DefaultsEntry(
                 group=group,
                 folder=group,

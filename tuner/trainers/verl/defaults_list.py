@@ -82,6 +82,28 @@ def follow(document: Document, tops: Sequence[FilePath] = ()) -> Composition:
     return reader.overridden().below(composition)
 
 
+def follow_choices(
+    document: Document, chosen: Sequence[DefaultsEntry], tops: Sequence[FilePath] = ()
+) -> Composition:
+    """What entries of a configuration's list bring that are chosen from outside, one laid on the other.
+
+    Args:
+        document: the configuration.
+        chosen: its entries, with the names of files that are chosen.
+        tops: further folders in which names begin.
+
+    Raises:
+        InputError: a file is malformed, or there is none of a name.
+    """
+    file = FilePath(document.source)
+    reader = _Reader((file.parent, *tops))
+    listed = _List(document=document, base="", package=(), open_files=(file.resolve(),))
+    result = Composition()
+    for entry in chosen:
+        result = result.below(reader.part(entry, listed))
+    return reader.overridden().below(result)
+
+
 def bundled_engine(group: str, choice: str) -> str | None:
     """The engine that a choice of a config group of verl stands for; None for a choice it does not have.
 
@@ -151,7 +173,7 @@ class _Reader:
         for key, (entry, listed) in list(self._overrides.items()):
             if key not in self._met:
                 self._expect_group(entry, listed)
-                result = result.below(self._part(entry, listed))
+                result = result.below(self.part(entry, listed))
         return result
 
     def _expect_group(self, entry: DefaultsEntry, listed: _List) -> None:
@@ -167,23 +189,23 @@ class _Reader:
 
     def _chosen(self, entry: DefaultsEntry, listed: _List) -> Composition:
         if entry.group is None:
-            return self._part(entry, listed)
+            return self.part(entry, listed)
         key = entry.key(listed.base, listed.package)
         if key in self._overrides:
             self._met.add(key)
             other, _list = self._overrides[key]
             entry = replace(entry, name=other.name, place=other.place, one_of_list=other.one_of_list)
         if entry.one_of_list:
-            return self._part(entry, listed)
+            return self.part(entry, listed)
         self._choices.name(entry, key)
         if entry.name is not None and not self._is_left_out(entry, listed):
             self._choices.make(entry, key)
-        return self._part(entry, listed)
+        return self.part(entry, listed)
 
     def _is_left_out(self, entry: DefaultsEntry, listed: _List) -> bool:
         return entry.optional and self._files.find(entry.file_path(listed.base)) is None
 
-    def _part(self, entry: DefaultsEntry, listed: _List) -> Composition:
+    def part(self, entry: DefaultsEntry, listed: _List) -> Composition:
         """What one entry other than ``_self_`` brings."""
         if entry.name is None:
             return Composition()

@@ -17,6 +17,7 @@ from tuner.inputs.tree import Path, leaves, split_key
 from tuner.inputs.yaml_file import Document
 from tuner.override_text import override_key
 from tuner.trainers.verl.arguments import parsed, user_locations
+from tuner.trainers.verl.chosen_groups import with_chosen_groups
 from tuner.trainers.verl.copy_by_keys import with_copy_by_keys
 from tuner.trainers.verl.defaults_list import Composition, follow
 from tuner.trainers.verl.entry_points import (
@@ -138,6 +139,7 @@ def parse(
     )
     if not folder or composition.release is not None:
         return configuration
+    configuration = with_chosen_groups(configuration)
     told = _is_told(configuration.folder, program, folders) if put is None else put.certain
     return with_copy_by_keys(configuration, launched_in=folder, told=told)
 

@@ -7,10 +7,11 @@ from msgspec import Struct
 from tuner.inputs.settings import Settings
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.settings import ACTOR, CRITIC, MODEL
+from tuner.trainers.verl.own_recomputation import RELEASED_UNTIL, own_recomputation
 from tuner.workload import Backend, Workload
 
 #: The releases that have a switch and keys of their own beside Megatron's.
-OWN_SWITCH = Releases(until="0.5.0")
+OWN_SWITCH = Releases(until=RELEASED_UNTIL)
 
 
 class Recomputation(Struct, frozen=True, kw_only=True):
@@ -35,7 +36,8 @@ def recomputations(settings: Settings, workload: Workload, version: str) -> Iter
 
 def _keys(settings: Settings, model: str, engine: str, version: str) -> Recomputation:
     switch = f"{model}.enable_gradient_checkpointing"
-    if version in OWN_SWITCH and settings.flag(switch):
+    own = own_recomputation(settings)  # of a copy its code decides, whatever release it is like
+    if (version in OWN_SWITCH if own is None else own) and settings.flag(switch):
         section = f"{model}.gradient_checkpointing_kwargs.activations_checkpoint"
         modules = None
     else:

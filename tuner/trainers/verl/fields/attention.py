@@ -6,7 +6,7 @@ from tuner.trainers.verl.programs import Program
 from tuner.trainers.verl.source import ReleaseSettings
 from tuner.workload import Attention
 
-_OF_TORCH = "sdpa"
+_OF_TORCH, _FLASH = "sdpa", "flash_attention_2"
 
 
 def attention_of(context: EngineContext, *, ulysses: int) -> Attention:
@@ -26,6 +26,33 @@ def attention_of(context: EngineContext, *, ulysses: int) -> Attention:
         return Attention.SEQUENCES
     packed = source.flag(f"{context.switches}.packed", default=source.engine_workers)
     return Attention.CAUSAL_ROWS if packed and mixes_sequences(source, section) else Attention.MASKED_ROWS
+
+
+def attention_settable(context: EngineContext) -> bool:
+    """Whether a key of the release's asks for the attention that runs, so that it can ask for another one."""
+    return context.source.text(f"{context.switches}.attention", default="") == _OF_TORCH
+
+
+def attention_name(attention: Attention) -> str:
+    """What a key has to say to get an attention."""
+    return _FLASH if attention is Attention.SEQUENCES else _OF_TORCH
+
+
+def brings_flash(context: EngineContext) -> bool:
+    """Whether flash-attn is there whatever attention is asked for.
+
+    verl up to 0.9.0 takes the functions that pack and unpack a batch from it: where sequences are packed, and
+    in the engine workers always; or a file around the launch asks for a version of it.
+
+    Source: verl 0.6.1 and 0.9.0 ``utils/attention_utils.py``, ``workers/utils/padding.py``; 0.9.1 there
+    (``_fallback_unpad_input``).
+    """
+    source = context.source
+    packs = source.engine_workers or source.flag(f"{context.switches}.packed", default=False)
+    if packs and not source.since("0.9.1"):
+        return True
+    newest = source.settings.newest_required
+    return newest is not None and newest("flash-attn") is not None
 
 
 def section_of(context: EngineContext) -> str:

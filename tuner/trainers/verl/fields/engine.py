@@ -50,6 +50,10 @@ def following(context: EngineContext) -> tuple[str, ...]:
         "separate_embedding_units",
         "prefetch_effective",
         "layers_fusable",
+        "packable",  # older libraries tell packed sequences apart by FlashAttention alone
+        "reads_positions",
+        "attention_settable",
+        "flash_brought",
         "optimizer_dtype",
         "main_weight_bytes",  # with a share of the optimizer on the host
         "second",

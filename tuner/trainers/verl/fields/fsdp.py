@@ -21,7 +21,14 @@ from tuner.trainers.fields import (
 )
 from tuner.trainers.verl.batch_fields import TOKEN_BYTES
 from tuner.trainers.verl.fields.adapters import casts_adapters, fsdp_lora, lora_rank
-from tuner.trainers.verl.fields.attention import attention_of, mixes_sequences, section_of
+from tuner.trainers.verl.fields.attention import (
+    attention_name,
+    attention_of,
+    attention_settable,
+    brings_flash,
+    mixes_sequences,
+    section_of,
+)
 from tuner.trainers.verl.fields.role import BACKEND, EngineContext, bucket_tokens, switches_of
 from tuner.trainers.verl.programs import Program
 from tuner.trainers.verl.source import ROLES, ReleaseSettings, Role
@@ -69,7 +76,8 @@ def read_fsdp(
         fixed = _fixed_fields(source, role)
     fields = read_fields(fsdp_fields(source, role) if table is None else table, context)
     parallel = _expect_ranks(context, Parallelism(gpus=context.gpus, **fields.pop("parallel")))
-    attention = attention_of(context, ulysses=parallel.ulysses)
+    attention = fields.setdefault("attention", Attention.SEQUENCES)  # what has no row has a key of its own
+    settable = attention is not Attention.SEQUENCES and attention_settable(context)
     return Engine(
         token_bytes=TOKEN_BYTES,
         **fields,
@@ -78,7 +86,8 @@ def read_fsdp(
         optimizer_dtype=_moment_dtype(context, fields["stored_dtype"]),
         keeps_root=_keeps_root(context),
         keeps_inputs=source.engine_workers and not source.since("0.9.0"),
-        attention=attention,
+        attention_settable=settable,
+        flash_brought=settable and brings_flash(context),
         # flash attention of transformers gets positions or a mask alone
         reads_positions=attention is Attention.SEQUENCES,
         loops_experts=not source.since("0.9.0"),  # which needs transformers 5, and its grouped products
@@ -347,6 +356,14 @@ def _set_fused_layers(context: EngineContext, engine: Engine) -> Assignments:
     return ((f"{context.switches}.liger", engine.fused_layers),)
 
 
+def _attention(context: EngineContext) -> Attention:
+    return attention_of(context, ulysses=_ulysses(context))
+
+
+def _set_attention(context: EngineContext, engine: Engine) -> Assignments:
+    return ((f"{context.switches}.attention", attention_name(engine.attention)),)
+
+
 def _finds_tower(context: EngineContext) -> bool:
     """Whether verl finds the vision tower that it is asked to freeze."""
     return find_architecture(context.model.architecture).verl_knows_tower
@@ -390,6 +407,7 @@ def _fields(role: Role) -> tuple[Field[EngineContext], ...]:
         BACKEND,
         Plain("packed", f"{switches}.packed", FLAG, lambda context: context.source.engine_workers),
         Ruled("fused_layers", _fuses_layers, _set_fused_layers),
+        Ruled("attention", _attention, _set_attention),
         Plain("param_offload", f"{section}.param_offload", FLAG, False, **offload),
         Plain("optimizer_offload", f"{section}.optimizer_offload", FLAG, False, **offload),
         Plain("activation_offload", f"{switches}.activation_offload", FLAG, False),

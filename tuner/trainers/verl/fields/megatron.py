@@ -17,6 +17,7 @@ from tuner.trainers.verl.batch_fields import TOKEN_BYTES
 from tuner.trainers.verl.fields.adapters import megatron_lora
 from tuner.trainers.verl.fields.megatron_grid import GRID, read_grid
 from tuner.trainers.verl.fields.role import BACKEND, EngineContext, bucket_tokens
+from tuner.trainers.verl.own_recomputation import RELEASED_UNTIL
 from tuner.trainers.verl.source import ROLES, ReleaseSettings, Role
 from tuner.workload import Checkpointing, Dispatcher, Engine, HostCopy, Padding
 
@@ -236,10 +237,12 @@ def _recompute(role: Role) -> str:
 
 
 def _recomputation(context: EngineContext) -> Checkpointing:
-    """What is recomputed; 0.4 has switches of its own that win when enabled."""
+    """What is recomputed; 0.4, and copies of it, have switches of its own that win when enabled."""
     source, legacy = context.source, context.switches
     meaning = f"{_recompute(context.role)}_granularity"
-    if not source.since("0.5.0") and source.flag(f"{legacy}.gradient_checkpointing"):
+    own = source.copy.own_recomputation
+    switched = not source.since(RELEASED_UNTIL) if own is None else own
+    if switched and source.flag(f"{legacy}.gradient_checkpointing"):
         meaning = f"{legacy}.megatron_recompute"
     return Checkpointing(source.choice(meaning, ("full", "selective"), default="none"))
 

@@ -10,6 +10,7 @@ from tuner.trainers.verl.fields.batching import read_batching
 from tuner.trainers.verl.fields.reward_worker import read_reward_engine
 from tuner.trainers.verl.fields.served import ServedSource, read_server, replica_gpus
 from tuner.trainers.verl.models_built import built_models
+from tuner.trainers.verl.own_reward import has_own_reward
 from tuner.trainers.verl.service_keys import ONLY_TEACHER, REWARD_SECTIONS, TEACHERS
 from tuner.trainers.verl.source import ReleaseSettings
 from tuner.workload import Batch, Pass, Rollout, Service, ServiceRole
@@ -86,7 +87,8 @@ def _reward(
         return None
     apart = source.flag(_meaning(source, "own_pool")) or "reward" in built_models(source.settings).apart
     path, shares = _text(source, "path"), not apart
-    reward_model, served = models.get(path), _is_served(source)
+    served = _is_served(source)
+    reward_model = None if not served and has_own_reward(source.settings) else models.get(path)
     # A model that generates its verdict needs a function of the user's; without one its class has one output.
     scalar = not served or not _text(source, "function")
     model = None if reward_model is None else replace(reward_model, value_head=scalar)

@@ -24,7 +24,7 @@ from tuner.trainers.verl.fields.adapters import lora_rank
 from tuner.trainers.verl.fields.fsdp import FSDP, read_fsdp
 from tuner.trainers.verl.fields.role import EngineContext
 from tuner.trainers.verl.source import ROLES, Role
-from tuner.workload import Attention, Backend, Checkpointing, Engine, HostCopy
+from tuner.workload import Backend, Checkpointing, Engine, HostCopy
 
 _LIGER = "liger_kernel"
 _FUSED = ("rms_norm_implementation", "swiglu_mlp_implementation", "rotary_pos_emb_implementation")
@@ -59,8 +59,6 @@ def read_veomni(context: EngineContext) -> Engine:
     return replace(
         engine,
         compute_dtype=DType.BFLOAT16,
-        attention=Attention.SEQUENCES,  # by a key of its own
-        reads_positions=True,
         keeps_root=True,
         frees_root=engine.parallel.shard > engine.parallel.ulysses,
         separate_embedding_units=False,
@@ -180,7 +178,7 @@ def _fields(role: Role) -> tuple[Field[EngineContext], ...]:
         "parallel.ulysses": Ruled("parallel.ulysses", _ulysses, _set_ulysses),
         "fused_layers": Ruled("fused_layers", _fuses_layers, _set_fused_layers),
     }
-    left_out = {"deferred_gradient_sync", "frozen_tower", *(_FROZEN if role == "ref" else ())}
+    left_out = {"attention", "deferred_gradient_sync", "frozen_tower", *(_FROZEN if role == "ref" else ())}
     # the actor's table has what the reference's keys decide under VeOmni as well
     table = FSDP["actor" if role == "ref" else role]
     own = tuple(
