@@ -158,6 +158,7 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
             first, by the package's name; None where nobody says where it lies.
         programs_beside: the modules that the copy of the trainer has where the launch's own is not; None
             where it is there, or where nobody knows.
+        asked_program: the module that the launch starts where another is read in its place; else empty.
         environment: variables that the launch gives the program beside its settings.
         earlier: programs before the launch that may change a model's configuration.
         started: the module or file that the launch starts; empty where nobody says.
@@ -181,6 +182,7 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
     generates_only: bool = False
     newest_required: Callable[[str], str | None] | None = None
     programs_beside: tuple[str, ...] | None = None
+    asked_program: str = ""
     environment: tuple[EnvironmentVariable, ...] = ()
     earlier: tuple[EarlierProgram, ...] = ()
     started: str = ""
