@@ -82,6 +82,7 @@ class CopyFacts(Struct, frozen=True, kw_only=True):
     learns_from_reference: bool = False  # something reads ``ref_log_prob`` that no KL term's switch guards
     actor_saves_model_alone: bool = False  # rank 0 writes the whole model, and nobody the optimizer
     critic_saves_model_alone: bool = False
+    has_own_forward: bool = False  # its workers need the model's own forward pass, which fused ones replace
     liger_refuses: bool = False  # Liger stops with the transformers that the repository asks for
 
     @property
@@ -152,6 +153,7 @@ def copy_facts(settings: Settings) -> CopyFacts:
         learns_from_reference=any(has("ref_log_prob", file, apart) for file, apart in _REFERENCE_READERS),
         actor_saves_model_alone=_saves_model_alone(has, "ActorRolloutRefWorker"),
         critic_saves_model_alone=_saves_model_alone(has, "CriticWorker"),
+        has_own_forward=settings.has_own_forward,
         liger_refuses=refuses,
     )
 

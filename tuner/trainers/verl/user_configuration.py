@@ -218,6 +218,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
             settings = replace(settings, added_parts=added_parts(settings, version, code))
             settings = replace(settings, batch_factors=batch_factors(settings, version, code))
             settings = replace(settings, further_calls=further_calls(settings, code))
+            settings = replace(settings, has_own_forward=code.has_own_forward())
             if self.fork is None or not self.fork.renames:
                 settings = replace(settings, built_models=models_of_program(code, self.program))
                 settings = replace(settings, generates_only=generates_only(code, self.program))
