@@ -61,6 +61,9 @@ class CopyFacts(Struct, frozen=True, kw_only=True):
     reference_by_key: bool = False  # FSDP streams its weights from the host where ``param_offload`` says so
     reference_by_kl: bool = False  # a reference is made only where a KL term asks for it, as 0.4 does
     reference_by_weight: bool = False  # a reference is made only where ``kl_ctrl.kl_coef`` is above zero
+    penalty_beside_loss: bool = (
+        True  # rewards have a penalty by ``kl_coef`` where the loss has a term as well
+    )
     built: BuiltModels = NONE_KNOWN  # the models that its program makes or not, where that is sure
     stores_actor_low: bool = False  # the actor's weights are bfloat16 where ``model_dtype`` is not set
     kl_in_reward: bool = False  # it reads ``algorithm.use_kl_in_reward``, as 0.4 does
@@ -96,6 +99,8 @@ class CopyFacts(Struct, frozen=True, kw_only=True):
             return "actor_rollout_ref.rollout.max_model_len"
         if meaning == "rollout.max_sequences" and self.limits_sequences:
             return "actor_rollout_ref.rollout.max_num_seqs"
+        if meaning == "kl_in_reward_weight" and self.reference_by_weight:
+            return "algorithm.kl_ctrl.kl_coef"
         if meaning == "kl_in_reward" and self.kl_in_reward:
             return "algorithm.use_kl_in_reward"
         if meaning in _OF_FILTER and self.filters_groups:
@@ -124,6 +129,8 @@ def copy_facts(settings: Settings) -> CopyFacts:
         reference_by_kl=has("RefPolicy use_kl_loss", _MAIN) or has("RefPolicy use_ref_policy", _MAIN),
         reference_by_weight=has("RefPolicy kl_coef", _MAIN)
         or has("use_reference_policy RefPolicy kl_coef", _TRAINER),
+        # verl 0.3.0.post1 ``trainer/ppo/ray_trainer.py:882``: not where the loss has the term
+        penalty_beside_loss=not has("apply_kl_penalty use_kl_loss", _TRAINER),
         built=built_models(settings),
         # verl 0.4.1 ``workers/fsdp_workers.py:214``: no default there, and float32 for an actor
         stores_actor_low=has("ActorRolloutRefWorker get fsdp_config model_dtype bfloat16", _WORKERS)
