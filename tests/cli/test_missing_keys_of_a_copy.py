@@ -89,7 +89,8 @@ def test_a_key_that_the_program_reads_on_its_way_ends_the_job(repository: Path) 
         f"self.config.trainer.smoothing = 0.1\n        {SMOOTHS}",
         f"with suppress(AttributeError):\n            {SMOOTHS}",
         "self.loss = self.other.config.trainer.smoothing",
-        "self.loss = self.config.nothing.smoothing",
+        "self.config.nothing = make()\n        self.loss = self.config.nothing.smoothing",
+        "self.loss = self.config.data.train_files.smoothing",
         f"if self.config.trainer.total_epochs == 0:\n            {SMOOTHS}",
         f"self.config.trainer.total_epochs = 7\n        if {EPOCHS}:\n            {SMOOTHS}",
         f"if self.config.trainer.total_epochs in self.epochs:\n            {SMOOTHS}",
@@ -132,3 +133,64 @@ def test_a_key_of_no_section_is_missed_as_well(repository: Path) -> None:
     (message,) = missing(advised(repository, read))
     assert "verl/trainer/fsdp_sft_trainer.py:9 reads smoothing" in message
     assert missing(advised(repository, read, "+smoothing=0.1")) == []
+
+
+def test_a_key_is_missed_with_its_whole_section(repository: Path) -> None:
+    read = "self.loss = self.config.nothing.smoothing"
+    (message,) = missing(advised(repository, read))
+    assert "verl/trainer/fsdp_sft_trainer.py:9 reads nothing.smoothing" in message
+    assert missing(advised(repository, read, "+nothing.smoothing=0.1")) == []
+
+
+OWN_PROGRAM = """import hydra
+from .own_trainer import OwnTrainer
+
+@hydra.main(config_path="config", config_name="own_trainer", version_base=None)
+def main(config):
+    trainer = OwnTrainer(config=config)
+    trainer.fit()
+"""
+OWN_TRAINER = """from verl.trainer.ppo.ray_trainer import RayPPOTrainer
+
+class OwnTrainer(RayPPOTrainer):
+    def fit(self):
+        self.prepare()
+        if self.config.algorithm.get("kept_by_release_alone", self.config.algorithm.gamma):
+            advantages(weight=self.config.algorithm.weight)
+"""
+TRAINER = """class RayPPOTrainer:
+    def __init__(self, config):
+        self.config = config
+
+    def prepare(self):
+        return self.config.trainer.READ
+"""
+
+
+@pytest.mark.parametrize(
+    ("read", "added", "expected"),
+    [
+        ("nnodes", "", ["own_trainer.py:7 reads algorithm.weight"]),
+        ("pace", "+algorithm.weight=1", ["ppo/ray_trainer.py:6 reads trainer.pace"]),
+        ("nnodes", "+algorithm.weight=1", []),
+    ],
+)
+def test_a_program_with_a_configuration_of_its_own_is_followed(
+    repository: Path, read: str, added: str, expected: list[str]
+) -> None:
+    """Through a relative import, a method of a class above, and a file that rests on no other."""
+    trainer = repository / "verl" / "trainer"
+    (trainer / "ppo" / "config").mkdir(parents=True)
+    tree = dict(read_defaults("0.4.1", "ppo_trainer").tree)
+    (trainer / "ppo" / "config" / "own_trainer.yaml").write_text(yaml.safe_dump(tree))
+    (trainer / "ppo" / "main_own.py").write_text(OWN_PROGRAM)
+    (trainer / "ppo" / "own_trainer.py").write_text(OWN_TRAINER)
+    (trainer / "ppo" / "ray_trainer.py").write_text(TRAINER.replace("READ", read))
+    (repository / "run.sh").write_text(
+        "python3 -m verl.trainer.ppo.main_own actor_rollout_ref.model.path=Qwen/Qwen2.5-0.5B "
+        f"algorithm.adv_estimator=grpo {added}\n"
+    )
+    answer = run("advise", str(repository / "run.sh"), "--gpu", "h100-sxm", "-f", "json")
+    messages = missing(json.loads(answer.out))
+    assert len(messages) == len(expected)
+    assert all(part in message for part, message in zip(expected, messages, strict=True))

@@ -97,3 +97,43 @@ def test_what_fine_tuning_loads_is_no_part_of_reinforcement_learning(repository:
     (repository / "verl" / "trainer" / "fsdp_sft_trainer.py").write_text(SFT.replace("model", "judge"))
 
     assert not advice(repository, " +judge.path=Qwen/Qwen2.5-14B-Instruct")["left_out"]
+
+
+DROPS = """def main_task(config):
+    if config.actor_rollout_ref.actor.use_kl_loss == False and config.algorithm.kl_ctrl.kl_coef == 0.0:
+        del role_worker_mapping[Role.RefPolicy]
+"""
+SPARES = """def fit(self):
+    if not self.config.actor_rollout_ref.actor.use_kl_loss:
+        batch = apply_kl_penalty(batch, kl_ctrl=self.kl_ctrl)
+"""
+ALWAYS = """def fit(self):
+    batch = apply_kl_penalty(batch, kl_ctrl=self.kl_ctrl)
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "trainer", "more", "drops"),
+    [
+        (DROPS, SPARES, "", True),
+        (DROPS, SPARES, " actor_rollout_ref.actor.use_kl_loss=False", False),
+        (DROPS, ALWAYS, "", False),
+        ("config.ref.fsdp_config.param_offload\n", SPARES, "", False),
+    ],
+    ids=["dropped", "the rewards have the term", "and the loss", "as the release"],
+)
+def test_a_copy_of_an_old_release_does_without_a_reference_by_its_own_switches(
+    repository: Path, program: str, trainer: str, more: str, drops: bool
+) -> None:
+    (repository / "verl" / "trainer" / "main_ppo.py").write_text(program)
+    (repository / "verl" / "trainer" / "ppo" / "ray_trainer.py").write_text(trainer)
+    (repository / "run.sh").write_text(LAUNCH + more)
+    answer = run(
+        *("advise", str(repository / "run.sh"), "--gpu", "h100-sxm"),
+        *("--verl-version", "0.3.0.post1", "-f", "json"),
+    )
+    findings = {finding["code"]: finding for finding in json.loads(answer.out)["findings"]}
+    assert ("ROL028" in findings) is drops
+    if drops:
+        switches = ["actor_rollout_ref.actor.use_kl_loss=False", "algorithm.kl_ctrl.kl_coef=0.0"]
+        assert findings["ROL028"]["overrides"] == switches

@@ -1,5 +1,8 @@
 """Says in words what is missing of a configuration that a launch names, and where it was looked for."""
 
+from collections.abc import Sequence
+from pathlib import Path
+
 from tuner.inputs.user_input import MissingConfiguration, UserInput
 from tuner.language import _
 from tuner.shown_paths import shown_path
@@ -35,14 +38,19 @@ def unknown_program_text(given: UserInput) -> str:
     starts = starting_folders(given.folder, given.folders)
     program = program_file(given.program, starts)
     if program is None:
-        return _("the program {program}, which may name one, is not here: looked for in {folders}").format(
-            program=given.program, folders=_folders(tuple(map(str, starts)))
-        )
+        return program_missing_text(given.program, starts)
     if program.config is None:
         return _("the program {file} names no configuration that can be told").format(
             file=shown_path(str(program.file))
         )
     return ""
+
+
+def program_missing_text(program: str, starts: Sequence[Path]) -> str:
+    """What is missing of a launch whose program is not in its tree, without a full stop."""
+    return _("the program {program}, which may name one, is not here: looked for in {folders}").format(
+        program=program, folders=_folders(tuple(map(str, starts)))
+    )
 
 
 def _folders(looked_in: tuple[str, ...]) -> str:

@@ -163,6 +163,8 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
             are; None where nobody says where it lies.
         programs_beside: the modules that the copy of the trainer has where the launch's own is not; None
             where it is there, or where nobody knows.
+        asked_program: the module that the launch starts where another is read in its place; else empty.
+        has_own_forward: whether a copy's workers need the forward pass that the model itself has.
         environment: variables that the launch gives the program beside its settings.
         earlier: programs before the launch that may change a model's configuration.
         started: the module or file that the launch starts; empty where nobody says.
@@ -188,6 +190,8 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
     newest_required: Callable[[str], str | None] | None = None
     misses_file: Callable[[str], bool] | None = None
     programs_beside: tuple[str, ...] | None = None
+    asked_program: str = ""
+    has_own_forward: bool = False
     environment: tuple[EnvironmentVariable, ...] = ()
     earlier: tuple[EarlierProgram, ...] = ()
     started: str = ""

@@ -135,11 +135,11 @@ def in_tree(program: Path, path: str, name: str, starts: Sequence[Path]) -> Path
     file = next((file for file in named if is_there(file, Path.is_file)), None)
     if file is not None or not around:
         return file
-    alike = [file for file in _walk(around[0]) if file.name == name]
+    alike = [file for file in files_below(around[0]) if file.name == name]
     return alike[0] if len(alike) == 1 else None
 
 
-def _walk(top: Path) -> Iterator[Path]:
+def files_below(top: Path) -> Iterator[Path]:
     """The files below a folder, without what is hidden; the first some thousands."""
     import os
 

@@ -23,6 +23,7 @@ On an Ascend card, for which the trainer's documentation says that Liger's kerne
 The layers were counted with ``--trace``: the fused ones were not.
 The files around the launch ask for a transformers that the Liger-Kernel beside it refuses when it is imported: before 4.52.0 with 0.7.0 and newer, before 5.0.0 with 0.8.5.
 Together with a fused output head some releases lose gradients; nothing is proposed then.
+The workers of a copy hand arguments of their own to the model, or read outputs of their own from it, which Liger's forward does not know.
 Older releases stop in the first pass of a model with a vision tower, whose forward Liger replaces.
 
 Sources

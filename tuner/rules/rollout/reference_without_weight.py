@@ -16,7 +16,7 @@ When it does not apply
 ----------------------
 
 Either term has a weight.
-verl 0.3.0.post1, which has a reference whatever is set and puts the term into the rewards where the loss has none.
+verl 0.3.0.post1, which has a reference whatever is set and puts the term into the rewards where the loss has none; a copy of it whose program drops the reference for some settings goes by those.
 Something else than the KL term may learn from the reference: a copy's own code reads its log-probabilities, the policy's loss has keys that no release has, or the reference is given a model of its own, as a teacher is.
 The logged number is what the run is watched by.
 

@@ -65,6 +65,9 @@ class CopyFacts(Struct, frozen=True, kw_only=True):
     reference_by_key: bool = False  # FSDP streams its weights from the host where ``param_offload`` says so
     reference_by_kl: bool = False  # a reference is made only where a KL term asks for it, as 0.4 does
     reference_by_weight: bool = False  # a reference is made only where ``kl_ctrl.kl_coef`` is above zero
+    penalty_beside_loss: bool = (
+        True  # rewards have a penalty by ``kl_coef`` where the loss has a term as well
+    )
     built: BuiltModels = NONE_KNOWN  # the models that its program makes or not, where that is sure
     stores_actor_low: bool = False  # the actor's weights are bfloat16 where ``model_dtype`` is not set
     kl_in_reward: bool = False  # it reads ``algorithm.use_kl_in_reward``, as 0.4 does
@@ -86,9 +89,9 @@ class CopyFacts(Struct, frozen=True, kw_only=True):
     learns_from_reference: bool = False  # something reads ``ref_log_prob`` that no KL term's switch guards
     actor_saves_model_alone: bool = False  # rank 0 writes the whole model, and nobody the optimizer
     critic_saves_model_alone: bool = False
-    own_recomputation: bool | None = (
-        None  # Megatron's keys are overwritten by verl's own; None: as the release
-    )
+    #: Whether Megatron's keys are overwritten by verl's own; None: as the release.
+    own_recomputation: bool | None = None
+    has_own_forward: bool = False  # its workers need the model's own forward pass, which fused ones replace
     liger_refuses: bool = False  # Liger stops with the transformers that the repository asks for
 
     @property
@@ -102,6 +105,8 @@ class CopyFacts(Struct, frozen=True, kw_only=True):
             return "actor_rollout_ref.rollout.max_model_len"
         if meaning == "rollout.max_sequences" and self.limits_sequences:
             return "actor_rollout_ref.rollout.max_num_seqs"
+        if meaning == "kl_in_reward_weight" and self.reference_by_weight:
+            return "algorithm.kl_ctrl.kl_coef"
         if meaning == "kl_in_reward" and self.kl_in_reward:
             return "algorithm.use_kl_in_reward"
         if meaning in _OF_FILTER and self.filters_groups:
@@ -132,6 +137,8 @@ def copy_facts(settings: Settings) -> CopyFacts:
         reference_by_kl=has("RefPolicy use_kl_loss", _MAIN) or has("RefPolicy use_ref_policy", _MAIN),
         reference_by_weight=has("RefPolicy kl_coef", _MAIN)
         or has("use_reference_policy RefPolicy kl_coef", _TRAINER),
+        # verl 0.3.0.post1 ``trainer/ppo/ray_trainer.py:882``: not where the loss has the term
+        penalty_beside_loss=not has("apply_kl_penalty use_kl_loss", _TRAINER),
         built=built_models(settings),
         # verl 0.4.1 ``workers/fsdp_workers.py:214``: no default there, and float32 for an actor
         stores_actor_low=has("ActorRolloutRefWorker get fsdp_config model_dtype bfloat16", _WORKERS)
@@ -162,6 +169,7 @@ def copy_facts(settings: Settings) -> CopyFacts:
         actor_saves_model_alone=_saves_model_alone(has, "ActorRolloutRefWorker"),
         critic_saves_model_alone=_saves_model_alone(has, "CriticWorker"),
         own_recomputation=own_recomputation(settings),
+        has_own_forward=settings.has_own_forward,
         liger_refuses=refuses,
     )
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from tuner.inputs.settings import Settings
-from tuner.inputs.tree import dotted
+from tuner.inputs.tree import contains, dotted
 from tuner.trainers.verl.trainer_code.program_values import UNKNOWN
 
 
@@ -12,7 +12,8 @@ def values_of(settings: Settings) -> Callable[[tuple[str, ...], object], object]
 
     def value_of(path: tuple[str, ...], default: object) -> object:
         key = dotted(path)
-        value = settings.get(key) if key in settings else default
+        there = key in settings and (settings.composed is None or contains(settings.composed, path))
+        value = settings.get(key) if there else default
         return UNKNOWN if isinstance(value, str) and "${" in value else value
 
     return value_of

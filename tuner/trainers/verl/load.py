@@ -34,6 +34,7 @@ from tuner.trainers.verl.forks.translate import (
 )
 from tuner.trainers.verl.imported_copy import imported_copy
 from tuner.trainers.verl.limits import expect_few
+from tuner.trainers.verl.moved_program import moved_program, unseen_program
 from tuner.trainers.verl.programs import Program
 from tuner.trainers.verl.recipes import named as recipe_named
 from tuner.trainers.verl.recipes import started_as
@@ -45,7 +46,8 @@ if TYPE_CHECKING:
     from tuner.inputs.environment import EnvironmentVariable
     from tuner.inputs.installed_packages import CheckedOut, InstalledPackage
     from tuner.inputs.placed_packages import PlacedPackage
-    from tuner.inputs.user_input import Processes
+    from tuner.inputs.user_input import MissingConfiguration, Processes
+    from tuner.trainers.verl.primary import Primary
 
 _OWN_MODULES = "verl."
 
@@ -91,6 +93,8 @@ def parse(
     config_name = option_value(given, "config_name")
     trainer = program_started(program, None if config_name is None else config_name.text)
     folders = (*_added_by_program(program, folder, folders), *folders)
+    moved = moved_program(program, folder, folders)
+    program = program if moved is None else moved.read
     put = imported_copy(placed, folder, folders) if placed else None
     package_put = None if put is None else put.package
     fork = None if trainer is not None else _fork_of(document, given, program, folder, package_put)
@@ -130,6 +134,8 @@ def parse(
         requested=requested,
         fork=fork,
         started=trainer or Program.PPO,
+        moved=moved,
+        unseen=_unseen(program, folder, folders, given, primary) if fork is None else None,
         processes=processes,
         primary=primary,
         environment=tuple(environment),
@@ -142,6 +148,23 @@ def parse(
     configuration = with_chosen_groups(configuration)
     told = _is_told(configuration.folder, program, folders) if put is None else put.certain
     return with_copy_by_keys(configuration, launched_in=folder, told=told)
+
+
+def _unseen(
+    program: str,
+    folder: str,
+    folders: Sequence[str],
+    given: Sequence[Argument],
+    primary: "Primary | None",
+) -> "MissingConfiguration | None":
+    """What is not known of a launch whose program is not here; None where its configuration is named."""
+    from tuner.trainers.verl.primary import is_of_verl
+
+    if primary is None or not given or primary.document is not None:
+        return None
+    if program_started(program, None) is not None or is_of_verl(primary.name or ""):
+        return None
+    return unseen_program(program, folder, folders, given[0].location)
 
 
 def _is_told(configurations: str, program: str, folders: Sequence[str]) -> bool:

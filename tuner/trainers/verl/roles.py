@@ -69,11 +69,21 @@ def needs_reference(source: ReleaseSettings) -> bool:
     other places than a release, where the policy's loss has keys that no release has, and where the
     reference is another model, as a teacher is.
     """
-    if not source.since("0.4.0") and not source.copy.reference_by_kl:
+    by_setting = source.copy.reference_by_kl or source.copy.reference_by_weight
+    if not source.since("0.4.0") and not by_setting:
         return True
-    if weighs_kl_loss(source) or weighs_kl_in_reward(source):
+    if weighs_kl_loss(source) or weighs_kl_in_reward(source) or _weighs_by_number(source):
         return True
     return source.copy.learns_from_reference or _is_teacher(source) or _has_own_loss(source.settings)
+
+
+def _weighs_by_number(source: ReleaseSettings) -> bool:
+    """Whether a copy takes a KL penalty from the rewards that the weight alone switches on."""
+    copy = source.copy
+    if not copy.reference_by_weight or source.key("kl_in_reward") is not None:
+        return False
+    spared = source.flag("actor.use_kl_loss") and not copy.penalty_beside_loss
+    return not spared and source.settings.number(_IN_REWARD_WEIGHT, default=0.0) != 0
 
 
 def _is_teacher(source: ReleaseSettings) -> bool:

@@ -68,6 +68,7 @@ from tuner.trainers.verl.visible_gpus import override_of, shown_gpus, visible_gp
 
 if TYPE_CHECKING:
     from tuner.inputs.user_input import Count, MissingConfiguration, Processes
+    from tuner.trainers.verl.moved_program import MovedProgram
     from tuner.trainers.verl.primary import Primary
     from tuner.trainers.verl.required_release import RequiredRelease
     from tuner.trainers.verl.rollout_engine_versions import EnginePin
@@ -95,6 +96,8 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
     installed: tuple[InstalledPackage, ...] = ()  # that the script says how to install, in one version
     checked_out: tuple[CheckedOut, ...] = ()  # repositories that the script brings to a commit
     primary: "Primary | None" = None  # that a launch names; None of a file alone
+    moved: "MovedProgram | None" = None  # the module that the launch starts is not in its tree
+    unseen: "MissingConfiguration | None" = None  # its program is not, and may have another configuration
     doubt: "MissingConfiguration | None" = None  # another copy or release has keys that the copy lacks
     copies: PrivateCopies = field(default_factory=PrivateCopies)  # of the defaults, around the folder
     likenesses: Likenesses = field(default_factory=Likenesses)  # of the documents, whatever is added to them
@@ -174,13 +177,17 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
             layers.add_document(document, declares=self.declares)
         for override in self._overrides:
             layers.add_override(override)
+        # Those of a file that was not to be had would be unknown as well.
+        unknown = () if missing else tuple(self._unknown(layers, version))
+        if self.unseen is not None:
+            missing = missing or (self.unseen if any(key.refused for key in unknown) else None)
+            unknown = ()
         settings = Settings(
             tree=layers.tree,
             defaults=dict(defaults.tree),
             origins=layers.origins,
             default_origin=default_origin(self.fork, private, version),
-            # Those of a file that was not to be had would be unknown as well.
-            unknown=() if missing else tuple(self._unknown(layers, version)),
+            unknown=unknown,
             has_key=partial(has_key, schema, self.started),
             defaults_of="" if private is None else private.name,
             has_statement=self._statements_of(code),
@@ -216,6 +223,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
             settings = replace(settings, added_parts=added_parts(settings, version, code))
             settings = replace(settings, batch_factors=batch_factors(settings, version, code))
             settings = replace(settings, further_calls=further_calls(settings, code))
+            settings = replace(settings, has_own_forward=code.has_own_forward())
             if self.fork is None or not self.fork.renames:
                 settings = replace(settings, built_models=models_of_program(code, self.program))
                 settings = replace(settings, generates_only=generates_only(code, self.program))
@@ -226,6 +234,8 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
             settings = replace(settings, batch_factors=batch_factors(settings, version, project))
         if code is not None and code.has_trainer:
             settings = replace(settings, programs_beside=code.programs_beside(self.program, self.python_path))
+        if self.moved is not None:
+            settings = replace(settings, programs_beside=self.moved.alike, asked_program=self.moved.asked)
         return LoadedConfiguration(
             settings=settings,
             version=version,

@@ -30,8 +30,8 @@ class FurtherGpus(Struct, frozen=True, kw_only=True):
 
 
 def sure_run_of(settings: Settings, code: "TrainerCode") -> "SureRun | None":
-    """What the program does; None where its configuration is not the copy's own, or nobody says what starts."""
-    if not settings.defaults_of or not settings.started:
+    """What the program does; None where its configuration is not its tree's own, or nobody says what starts."""
+    if not (settings.defaults_of or settings.composed is not None) or not settings.started:
         return None
     from tuner.trainers.verl.launch_values import values_of  # where there is a copy
 

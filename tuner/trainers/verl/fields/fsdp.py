@@ -94,6 +94,7 @@ def read_fsdp(
         frees_root=_frees_root(context),
         prefetch_effective=_prefetches(context),
         layers_fusable=not source.copy.liger_refuses
+        and not source.copy.has_own_forward
         and liger_keeps_forward(source, context.model.architecture),
         separate_embedding_units=_separates_embedding(context),
         host_copy=_host_copy(context),

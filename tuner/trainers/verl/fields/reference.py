@@ -11,15 +11,20 @@ def _has_reference(context: ReleaseContext) -> bool:
 
 
 def _set_reference(context: ReleaseContext, workload: Workload) -> Assignments:
-    """Switches off each KL term; which of them a new reference would serve is not for a proposal to say.
+    """Switches off each KL term, and the weight by which a copy makes a reference.
+
+    Which of them a new reference would serve is not for a proposal to say.
 
     Raises:
         ValueError: a reference is asked for.
     """
     if workload.reference is not None:
         raise ValueError("no setting alone asks for a reference")
+    source, weight = context.source, "kl_in_reward_weight"
     terms = ("actor.use_kl_loss", "kl_in_reward")
-    return tuple((term, False) for term in terms if context.source.flag(term))
+    off: Assignments = tuple((term, False) for term in terms if source.flag(term))
+    by_weight = source.copy.reference_by_weight and source.number(weight, default=0.0) != 0
+    return (*off, (weight, 0.0)) if by_weight else off
 
 
 REFERENCE: Ruled[ReleaseContext] = Ruled(

@@ -236,6 +236,16 @@ class TrainerCode:
 
         return self._snapshot.answers.answer(("uses", package, file), find)
 
+    def has_own_forward(self) -> bool:
+        """Whether its workers ask the model for more than releases do, see ``own_forward``."""
+        from tuner.trainers.verl.trainer_code.own_forward import has_own_forward  # where a copy is started
+
+        texts, workers = self._snapshot.files.texts, f"{self.root.name}/workers/"
+        return self.remembered(
+            ("own forward",),
+            lambda: has_own_forward(text for name, text in texts.items() if name.startswith(workers)),
+        )
+
     def programs_beside(self, module: str, starts: Collection[str]) -> tuple[str, ...] | None:
         """The modules of the folder in which a module is not; None where it is there, or may be elsewhere.
 

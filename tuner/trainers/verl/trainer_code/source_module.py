@@ -52,9 +52,9 @@ def source_module(file: str, text: str) -> SourceModule | None:
         functions=_functions(tree.body),
         classes={one.name: one for one in tree.body if isinstance(one, ast.ClassDef)},
         imports={
-            alias.asname or alias.name: (f"{node.module.replace('.', '/')}.py", alias.name)
+            alias.asname or alias.name: (f"{_imported(node, file)}.py", alias.name)
             for node in nodes
-            if isinstance(node, ast.ImportFrom) and node.module and not node.level
+            if isinstance(node, ast.ImportFrom) and node.module
             for alias in node.names
         },
         texts=frozenset(
@@ -68,6 +68,12 @@ def source_module(file: str, text: str) -> SourceModule | None:
         ),
         changes=any(map(_changes, nodes)),
     )
+
+
+def _imported(node: ast.ImportFrom, file: str) -> str:
+    """The path of an imported module without its ending: a dot before it is the folder of the file."""
+    folders = file.split("/")[: -node.level] if node.level else []
+    return "/".join([*folders, *(node.module or "").split(".")])
 
 
 def _last(node: ast.Attribute | ast.Subscript) -> str:

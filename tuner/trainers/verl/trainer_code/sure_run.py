@@ -22,6 +22,7 @@ from tuner.trainers.verl.trainer_code.sure_parts import sure_nodes, sure_stateme
 
 _CONFIG, _SELF = "config", "self"
 _MOST_CALLS = 500
+_MOST_CLASSES = 8  # above one another
 ValueOf = Callable[[tuple[str, ...], object], object]
 """The value of a key of the configuration, or what is handed with it where there is no such key."""
 
@@ -38,6 +39,7 @@ class SureRun(Struct, frozen=True, kw_only=True):
 
     keys: tuple[KeyRead, ...] = ()
     actors: tuple[GpuActor, ...] = ()
+    named: frozenset[str] = frozenset()  # texts on the way, and names that are assigned to
 
 
 class _Call(Struct, frozen=True, kw_only=True):
@@ -46,7 +48,8 @@ class _Call(Struct, frozen=True, kw_only=True):
     module: SourceModule
     function: Function
     roots: frozenset[str]
-    owner: ast.ClassDef | None = None
+    owner: ast.ClassDef | None = None  # of the object, which may have the method from a class above
+    home: SourceModule | None = None  # in which the owner is defined
     holds: bool = False  # ``self.config`` is the whole configuration
 
 
@@ -70,9 +73,8 @@ def sure_run(file: str, text_of: Callable[[str], str | None], value_of: ValueOf)
             break
         assigned |= walk.decided & stored
     known = stored.union(*(one.texts for one in modules))
-    return SureRun(
-        keys=tuple(read for read in reads if read.path[-1] not in known), actors=tuple(walk.actors)
-    )
+    keys = tuple(read for read in reads if read.path[-1] not in known)
+    return SureRun(keys=keys, actors=tuple(walk.actors), named=known)
 
 
 class _Walk:
@@ -87,7 +89,7 @@ class _Walk:
         self.decided: set[str] = set()  # the last words of keys whose values were asked for
         self.modules: dict[str, SourceModule | None] = {}
         self.actors: list[GpuActor] = []
-        self._seen: set[tuple[str, int, frozenset[str], bool]] = set()
+        self._seen: set[tuple[str, int, str, frozenset[str], bool]] = set()
 
     def reads_of_program(self, file: str) -> tuple[KeyRead, ...]:
         main = self.module(file)
@@ -109,7 +111,8 @@ class _Walk:
         return self.modules[file]
 
     def reads(self, call: _Call) -> Iterator[KeyRead]:
-        key = (call.module.file, call.function.lineno, call.roots, call.holds)
+        own = "" if call.owner is None else call.owner.name
+        key = (call.module.file, call.function.lineno, own, call.roots, call.holds)
         if key in self._seen or len(self._seen) >= _MOST_CALLS:
             return
         self._seen.add(key)
@@ -183,21 +186,43 @@ class _Walk:
         owner = module.classes.get(name)
         if owner is None:
             return None
-        made = methods_of(owner).get("__init__")
-        if made is None:
+        defined = self.method(module, owner, "__init__")
+        if defined is None:
             return _of_class(module, owner)
+        above, made = defined
         roots = _handed(call, node, made, skip=1)
         holds = _keeps(made, roots)
-        return _Call(module=module, function=made, roots=roots, owner=owner, holds=holds)
+        return _Call(module=above, function=made, roots=roots, owner=owner, home=module, holds=holds)
 
     def _method(self, call: _Call, of: _Call, name: str, node: ast.Call) -> _Call | None:
-        method = None if of.owner is None else methods_of(of.owner).get(name)
-        if method is None:
+        home = of.home or of.module
+        defined = None if of.owner is None else self.method(home, of.owner, name)
+        if defined is None:
             return None
+        module, method = defined
         roots = _handed(call, node, method, skip=1)
         if not roots and not of.holds:
             return None
-        return _Call(module=of.module, function=method, roots=roots, owner=of.owner, holds=of.holds)
+        return _Call(module=module, function=method, roots=roots, owner=of.owner, home=home, holds=of.holds)
+
+    def method(
+        self, module: SourceModule, owner: ast.ClassDef, name: str
+    ) -> tuple[SourceModule, Function] | None:
+        """A method of a class, its own or that of the one class above it, with the file that defines it.
+
+        None where a class above is not the copy's own, or there are several: nobody knows which comes first.
+        """
+        for _level in range(_MOST_CLASSES):
+            if (own := methods_of(owner).get(name)) is not None:
+                return module, own
+            if len(owner.bases) != 1 or not isinstance(owner.bases[0], ast.Name):
+                return None
+            file, base = module.imports.get(owner.bases[0].id, (module.file, owner.bases[0].id))
+            above = self.module(file)
+            if above is None or base not in above.classes:
+                return None
+            module, owner = above, above.classes[base]
+        return None
 
 
 def _of_class(module: SourceModule, owner: ast.ClassDef) -> _Call | None:
@@ -206,7 +231,7 @@ def _of_class(module: SourceModule, owner: ast.ClassDef) -> _Call | None:
     if not methods or owner.bases:
         return None
     nothing = ast.FunctionDef(name="__init__", args=methods[0].args, body=[], decorator_list=[], lineno=0)
-    return _Call(module=module, function=nothing, roots=frozenset(), owner=owner)
+    return _Call(module=module, function=nothing, roots=frozenset(), owner=owner, home=module)
 
 
 def _note_object(walk: _Walk, call: _Call, statement: ast.stmt, objects: dict[str, _Call]) -> None:

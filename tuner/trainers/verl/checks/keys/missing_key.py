@@ -14,7 +14,7 @@ An author whose own launches all set such a key does not notice that the YAML la
 
 When it does not apply
 ----------------------
-A key below a section that is missing as well, and one that some file on the way names in a text or assigns to.
+A key, or the section that is missing with it, that some file on the way names in a text or assigns to.
 A read under a condition, behind a return, in a ``try`` or in a part that is not followed; a condition on keys of the configuration alone is decided by their values.
 A program that merges another configuration into its own.
 
@@ -77,7 +77,7 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
     if version not in _READS or program_of(settings.defaults) is not Program.SFT:
         return
     for key in _RELEASED:
-        if _is_missing(settings, split_key(key)):
+        if _missing_at(settings, split_key(key)) is not None:
             yield _finding(settings, key, str(workload.release))
 
 
@@ -87,21 +87,22 @@ def check_of_copy(
     """A finding for each key that the program of a copy reads."""
     run, said = sure_run_of(settings, code), set()
     for read in () if run is None else run.keys:
-        if read.path not in said and _is_missing(settings, read.path):
+        missing = None if run is None or read.path in said else _missing_at(settings, read.path)
+        if run is not None and missing is not None and missing not in run.named:
             said.add(read.path)
             yield _finding(settings, dotted(read.path), str(read.line))
 
 
-def _is_missing(settings: Settings, path: tuple[str, ...]) -> bool:
-    """Whether a section that is there lacks the key, or the whole does; one below no section says nothing."""
-    at: object = settings.tree
-    for depth, name in enumerate(path):
+def _missing_at(settings: Settings, path: tuple[str, ...]) -> str | None:
+    """The first part of a key that the configuration lacks, which may be its section; None of one it has."""
+    at: object = settings.tree if settings.composed is None else settings.composed
+    for name in path:
         if not isinstance(at, Mapping):
-            return False  # an attribute of a value
+            return None  # an attribute of a value
         if name not in at:
-            return depth == len(path) - 1
+            return name
         at = at[name]
-    return False
+    return None
 
 
 def _finding(settings: Settings, key: str, reader: str) -> Finding:

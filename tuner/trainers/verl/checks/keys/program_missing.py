@@ -3,6 +3,7 @@
 What it checks
 --------------
 The module of ``verl.trainer`` that a launch starts, in the copy of verl that the launch lies in, and without one in the release.
+A module of a recipe beside it is told where a module of the same last name lies elsewhere below the same folder: the only one is read in its place.
 
 Why it matters
 --------------
@@ -51,7 +52,7 @@ _MOST = 3  # modules that are named
 
 def check(settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:
     """A finding where the module is not there."""
-    module, beside = settings.started, settings.programs_beside
+    module, beside = settings.asked_program or settings.started, settings.programs_beside
     if beside is None:
         known = _OF_RELEASES.get(module)
         if settings.has_statement is None and known is not None and version not in known:
@@ -60,6 +61,11 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
         return
     near = get_close_matches(module, beside, n=_MOST) or beside[:_MOST]
     text = _("the copy of verl that this launch lies in has no module {module}: Python does not find it")
+    if settings.asked_program:
+        text = _("{module} is not there: Python does not find it; there is {names}")
+        names = _(", ").join(beside[:_MOST])
+        yield report(RULE, settings, text.format(module=module, names=names), keys=[])
+        return
     if near:
         text = _("{text}; near it are {names}").format(text=text, names=_(", ").join(near))
     yield report(RULE, settings, text.format(module=module), keys=[])
