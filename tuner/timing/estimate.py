@@ -17,7 +17,7 @@ from tuner.timing.job import Parts, TimedPasses, layer_compute
 from tuner.timing.judging import JudgeInput, judges, judging_parts
 from tuner.timing.records import record_seconds
 from tuner.timing.sleeping import falling_asleep_parts
-from tuner.timing.spreads import EIGHT_OF_TEN, MASKED_ATTENTION, SpreadFamily
+from tuner.timing.spreads import EIGHT_OF_TEN, SpreadFamily
 from tuner.timing.transfers import optimizer_parts, state_transfer_parts
 from tuner.timing.unknowns import SecondsRange, ranges_of
 from tuner.timing.weight_sync import sync_parts
@@ -245,10 +245,12 @@ def _pass_time(job: TimedPasses) -> PhaseTime:
 
 
 def _range_of_masks(job: TimedPasses, seconds: float) -> SecondsRange:
-    """What the rate of attention with a mask leaves open, in both directions at once."""
+    """What the rate of attention with a mask and its kernel leave open, in both directions at once."""
+    kernel = job.mask_kernel
     slow, fast = (
-        sum(_parts_of_pass(job.computing(layer_compute(job, shares))).values()) - seconds
-        for shares in MASKED_ATTENTION
+        sum(_parts_of_pass(job.computing(layer_compute(job, replace(kernel, typical=shares)))).values())
+        - seconds
+        for shares in (kernel.slowest, kernel.fastest)
     )
     return SecondsRange(
         family=SpreadFamily.MASKED,

@@ -177,6 +177,7 @@ class Engine(Struct, frozen=True, kw_only=True, cache_hash=True):
     layers_fusable: bool = True  # False where the release's way to put them in breaks the model
     reads_positions: bool = False  # FSDP: in each layer the host asks the GPU where sequences begin
     attention: Annotated[Attention, UNPUBLISHED] = Attention.SEQUENCES
+    torch: Annotated[str, UNPUBLISHED] = ""  # its version, where rows are paired; empty: nobody says
     loops_experts: bool = False  # FSDP: routed experts run one after the other, not in grouped products
     lora: Lora | None = None
     second: SecondFsdp | None = None  # None: not under FSDP1, or FSDP2 is not to be had in its place
