@@ -5,6 +5,7 @@ from msgspec.structs import replace
 
 from tests import workloads
 from tests.workloads import H100
+from tuner import batching
 from tuner.dtypes import DType
 from tuner.gpus import find_gpu
 from tuner.timing import assumptions as assume
@@ -159,3 +160,25 @@ def test_cards_that_were_not_measured_have_the_published_share() -> None:
     assert (
         mask_kernel(find_gpu("b200"), "2.11.0", head_dim=128, dtype=DType.BFLOAT16).slowest[1] < 0.3
     )  # nobody measured it there
+
+
+def test_a_causal_row_that_reaches_an_idle_window_has_all_pairs() -> None:
+    """Its mask is of numbers from the start: 7 in 8 of such rows are copied, and none is made of booleans."""
+    job = with_attention(workloads.grpo_7b(), Attention.CAUSAL_ROWS, "2.8.0")
+    row = int(batching.micro_batch_tokens(job.batch, job.actor_update))
+    causal, short, dense, masked = (
+        with_attention(job, attention, "2.8.0").with_actor_engine(dense_rows=window)
+        for attention, window in (
+            (Attention.CAUSAL_ROWS, None),
+            (Attention.CAUSAL_ROWS, 10 * row),
+            (Attention.CAUSAL_ROWS, 1024),
+            (Attention.MASKED_ROWS, None),
+        )
+    )
+    assert seconds(causal) == seconds(short) < seconds(dense) < seconds(masked)
+    of_numbers = replace(rows(4096, 4096), of_booleans=False)
+    made, there = (
+        row_attention_seconds(LAYER, one, H100, DType.BFLOAT16, EFFICIENT)
+        for one in (rows(4096, 4096), of_numbers)
+    )
+    assert made - there == pytest.approx(3 * 4096**2 / copy_bytes_per_s(H100))

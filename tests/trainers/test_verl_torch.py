@@ -4,12 +4,14 @@ import json
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.cli.runner import run
 from tests.loading import load
 from tests.trainers.launches import DYNAMIC, MODEL, PPO, SGLANG, workload_of
 from tests.workloads import QWEN25_7B, cluster
 from tuner.trainers.verl.read import read
+from tuner.workload import Attention
 
 ASKED = f"+{MODEL}.override_config.attn_implementation=sdpa"
 CRITIC = "+critic.model.override_config.attn_implementation=sdpa"
@@ -63,3 +65,22 @@ def test_files_around_a_launch_come_first(tmp_path: Path) -> None:
     newer, older = (update_seconds(tmp_path, f"torch=={torch}\n") for torch in ("2.11.0", "2.8.0"))
     assert newer == update_seconds(tmp_path, "")
     assert newer < older
+
+
+@pytest.mark.parametrize(
+    ("transformers", "window"),
+    [("4.48.3", None), ("4.49.0", 4096), ("4.52.4", 4096), ("4.53.0", None), ("4.53.1", None), ("", None)],
+)
+def test_an_idle_window_makes_masks_under_some_transformers(transformers: str, window: int | None) -> None:
+    """Where packed sequences attend to each other, which 4.53.1 keeps them from."""
+    settings = load(None, (*DYNAMIC, ASKED), version="0.6.1").settings
+    named = {"transformers": transformers or None}
+    engine = read(
+        replace(settings, newest_required=named.get),
+        version="0.6.1",
+        model=replace(QWEN25_7B, idle_window=4096),
+        critic_model=None,
+        cluster=cluster(),
+    ).actor.engine
+    assert engine.dense_rows == window
+    assert (engine.attention is Attention.CAUSAL_ROWS) is (transformers not in ("", "4.53.1"))

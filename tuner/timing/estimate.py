@@ -21,7 +21,7 @@ from tuner.timing.spreads import EIGHT_OF_TEN, SpreadFamily
 from tuner.timing.transfers import optimizer_parts, state_transfer_parts
 from tuner.timing.unknowns import SecondsRange, ranges_of
 from tuner.timing.weight_sync import sync_parts
-from tuner.workload import Attention, Backend, Batch, Phase, Workload
+from tuner.workload import Backend, Batch, Phase, Workload
 
 
 class PhaseTime(Struct, frozen=True, kw_only=True, eq=False, dict=True):
@@ -239,7 +239,7 @@ def _pass_time(job: TimedPasses) -> PhaseTime:
         return _parts_of_pass(other)
 
     time = _with_ranges(_phase_time(job.step_pass.phase, _parts_of_pass(job), job), job.batch, parts_of)
-    if job.engine.attention is not Attention.MASKED_ROWS:
+    if not job.masks_rows:
         return time
     return replace(time, ranges=(*time.ranges, _range_of_masks(job, time.seconds)))
 

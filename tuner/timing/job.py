@@ -74,6 +74,16 @@ class TimedPasses(Struct, frozen=True, kw_only=True, dict=True):
         vars(job).update(micro=self.micro, layer=self.layer, compute=compute)
         return job
 
+    @property
+    def row_tokens(self) -> float:
+        """Tokens of a row: of a sequence that is padded, or of the whole micro-batch."""
+        return self.micro.tokens if self.engine.packed else self.micro.sequence_tokens
+
+    @property
+    def masks_rows(self) -> bool:
+        """Whether attention pairs all tokens of its rows, under a mask."""
+        return self.engine.masks_rows(self.row_tokens)
+
     @cached_property
     def mask_kernel(self) -> MaskKernel:
         """What attention with a mask runs, where the engine's has one."""
@@ -165,14 +175,15 @@ def layer_compute(job: TimedPasses, kernel: MaskKernel | None = None) -> LayerCo
 def _attention_seconds(job: TimedPasses, kernel: MaskKernel | None, *, backward: bool) -> float:
     """One layer's attention: over sequences, or over rows, which packed is the whole micro-batch."""
     micro, gpu, engine = job.micro, job.cluster.gpu, job.engine
-    of_row = micro.tokens if engine.packed else micro.sequence_tokens
-    if engine.attention is Attention.MASKED_ROWS:
+    of_row = job.row_tokens
+    if job.masks_rows:
         rows = PairedRows(
             tokens=micro.tokens,
             row_tokens=of_row,
             heads=job.model.heads,
             key_heads=job.model.kv_heads,
             packed=engine.packed,
+            of_booleans=engine.attention is Attention.MASKED_ROWS,
         )
         return row_attention_seconds(
             job.layer, rows, gpu, engine.compute_dtype, kernel or job.mask_kernel, backward=backward

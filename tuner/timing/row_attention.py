@@ -9,7 +9,9 @@ kernel for masks reaches the share s (:mod:`tuner.timing.mask_kernels`), and B t
 micro-batch is one row, and a padded sequence is one. The kernel skips nothing: pairs of different sequences
 and of a token with later ones are computed as well. In each layer the mask of booleans is made one of numbers
 in the compute dtype, which for the memory-efficient kernel is copied where its rows do not begin at multiples
-of 16 bytes, and keys and values are repeated to all heads. Backward has 2.5 times the FLOP.
+of 16 bytes, and keys and values are repeated to all heads. Backward has 2.5 times the FLOP. Of rows that are
+one sequence to the model transformers 4.49 to 4.52 makes such a mask as well, of numbers from the start,
+where they reach the ``sliding_window`` of a Qwen2 or Qwen3, whether a layer uses that or not.
 
 Source: transformers 4.57.6 ``integrations/sdpa_attention.py`` (``repeat_kv``, ``use_gqa_in_sdpa``); torch 2.9
 ``aten/src/ATen/native/transformers/attention.cpp`` (``convert_boolean_attn_mask``, ``preprocess_mask``,
@@ -36,6 +38,7 @@ class PairedRows(Struct, frozen=True, kw_only=True):
     heads: int
     key_heads: int
     packed: bool
+    of_booleans: bool = True  # the mask, which each layer makes numbers of
 
 
 def row_attention_seconds(
@@ -77,10 +80,11 @@ def mask_bytes(rows: PairedRows, *, copies: bool) -> float:
         rows: those of the mask.
         copies: whether the kernel wants rows that are aligned.
     """
+    made = assume.MASK_BYTES if rows.of_booleans else 0
     if not copies:
-        return assume.MASK_BYTES
+        return made
     copied = 1 - 1 / _ALIGNED_TOKENS if rows.packed else float(rows.row_tokens % _ALIGNED_TOKENS > 0)
-    return assume.MASK_BYTES + copied * assume.MASK_COPY_BYTES
+    return made + copied * assume.MASK_COPY_BYTES
 
 
 def repeated_bytes(layer: LayerWork, rows: PairedRows, dtype: DType) -> float:

@@ -28,6 +28,14 @@ def attention_of(context: EngineContext, *, ulysses: int) -> Attention:
     return Attention.CAUSAL_ROWS if packed and mixes_sequences(source, section) else Attention.MASKED_ROWS
 
 
+def dense_rows_of(context: EngineContext) -> int | None:
+    """The length from which rows that are one sequence to attention have a mask of all pairs; None: never."""
+    from tuner.trainers.verl.packed_attention import masks_long_rows  # of few launches
+
+    window = context.model.idle_window
+    return window if window is not None and masks_long_rows(context.source.settings) else None
+
+
 def section_of(context: EngineContext) -> str:
     """Where a role's model is described."""
     return "critic.model" if context.role == "critic" else "actor_rollout_ref.model"

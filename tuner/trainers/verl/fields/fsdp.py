@@ -21,7 +21,7 @@ from tuner.trainers.fields import (
 )
 from tuner.trainers.verl.batch_fields import TOKEN_BYTES
 from tuner.trainers.verl.fields.adapters import casts_adapters, fsdp_lora, lora_rank
-from tuner.trainers.verl.fields.attention import attention_of, mixes_sequences, section_of
+from tuner.trainers.verl.fields.attention import attention_of, dense_rows_of, mixes_sequences, section_of
 from tuner.trainers.verl.fields.role import BACKEND, EngineContext, bucket_tokens, switches_of
 from tuner.trainers.verl.programs import Program
 from tuner.trainers.verl.source import ROLES, ReleaseSettings, Role
@@ -79,6 +79,7 @@ def read_fsdp(
         keeps_root=_keeps_root(context),
         keeps_inputs=source.engine_workers and not source.since("0.9.0"),
         attention=attention,
+        dense_rows=dense_rows_of(context) if attention is Attention.CAUSAL_ROWS else None,
         # flash attention of transformers gets positions or a mask alone
         reads_positions=attention is Attention.SEQUENCES,
         loops_experts=not source.since("0.9.0"),  # which needs transformers 5, and its grouped products
