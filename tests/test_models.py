@@ -464,6 +464,14 @@ def test_stated_kinds_of_layers_decide_over_the_pattern() -> None:
     assert read(use_sliding_window=False, sliding_window=4096, layer_types=kinds).windowed_layers == 0
 
 
+def test_a_window_that_no_layer_uses_is_kept_apart() -> None:
+    idle = read(use_sliding_window=False, sliding_window=4096)
+    assert (idle.idle_window, idle.sliding_window) == (4096, None)
+    assert read(use_sliding_window=True, sliding_window=4096).idle_window is None
+    for window in (None, 0, "4096", True):
+        assert read(sliding_window=window).idle_window is None
+
+
 # -- counts that follow from the dimensions ------------------------------------------------
 
 

@@ -1,10 +1,12 @@
 """Dimensions of a decoder-only language model, and the counts that follow from them."""
 
 from functools import cached_property
+from typing import Annotated
 
 from msgspec import Struct
 
 from tuner.enumeration import Enum
+from tuner.field_marks import UNPUBLISHED
 from tuner.sparse_indexer import SparseIndexer
 from tuner.traced_layers import TracedModel
 from tuner.vision_tower import VisionTower
@@ -112,6 +114,7 @@ class ModelShape(Struct, frozen=True, kw_only=True, cache_hash=True, dict=True):
     linear: LinearAttention | None = None
     sliding_window: int | None = None
     windowed_layers: int = 0  # layers whose attention is limited to the window
+    idle_window: Annotated[int | None, UNPUBLISHED] = None  # that stands in the file, and limits no layer
     logit_copies: LogitCopies = LogitCopies()
     traced: TracedModel | None = None  # counted parameters and activations, in place of the formulas
     source: str = ""

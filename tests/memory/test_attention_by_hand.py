@@ -17,7 +17,7 @@ from tuner.memory.layer.attention import (
     query_key_norm_saved_bytes,
 )
 from tuner.model_shape import LatentAttention, LinearAttention, ModelShape, QueryKeyNorm
-from tuner.workload import Engine, Lora
+from tuner.workload import Attention, Engine, Lora
 
 MODEL = ModelShape(
     name="small",
@@ -66,6 +66,8 @@ OUTPUT = 2 * 60  # of the attention in another layout
         ({}, {"repeats_keys": True, "ulysses": 2}, CORE + INPUT + OUTPUT + 2 * 2 * 40),
         ({}, {"repeats_keys": True, "ulysses": 2, "packed": False}, CORE + INPUT + OUTPUT + 2 * 2 * 40),
         ({}, {"repeats_keys": True, "packed": False}, CORE + INPUT + OUTPUT),  # as transformers attends
+        ({}, {"attention": Attention.MASKED_ROWS}, CORE + INPUT + 2 * 2 * 40),
+        ({}, {"attention": Attention.CAUSAL_ROWS}, CORE + INPUT + 2 * 2 * 40),
     ],
 )
 def test_what_softmax_attention_saves(model: dict[str, Any], changes: dict[str, Any], expected: int) -> None:

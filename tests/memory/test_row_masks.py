@@ -59,3 +59,12 @@ def test_a_padded_sequence_is_a_row_by_itself() -> None:
     job = workload_of((*STATIC, f"{MODEL}.use_remove_padding=False", _ASKED), "0.7.1")
     tokens = batching.micro_batch_tokens(job.batch, job.actor_update)
     assert masks(job, Phase.UPDATE_ACTOR)["row_mask"] == tokens * job.batch.sequence_tokens
+
+
+def test_a_causal_row_that_reaches_an_idle_window_has_a_mask_of_numbers() -> None:
+    job = workloads.grpo_7b().with_actor_engine(attention=Attention.CAUSAL_ROWS)
+    pairs = batching.micro_batch_tokens(job.batch, job.actor_update) ** 2
+    assert not masks(job, Phase.UPDATE_ACTOR)
+    assert not masks(job.with_actor_engine(dense_rows=10**6), Phase.UPDATE_ACTOR)
+    dense = job.with_actor_engine(dense_rows=1024)
+    assert masks(dense, Phase.UPDATE_ACTOR) == {"row_mask": 2 * pairs, "saved_masks": 2 * pairs}

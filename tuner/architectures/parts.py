@@ -150,6 +150,12 @@ def sparse_steps(config: Config, layers: int) -> tuple[int, ...]:
     return tuple(layer for layer in range(layers) if layer in excepted or (layer + 1) % step)
 
 
+def idle_window(config: Config) -> int | None:
+    """The window that stands in a file though nothing uses it; None where it names none."""
+    window = config.values.get("sliding_window")
+    return window if type(window) is int and window > 0 else None
+
+
 def with_windows(
     shape: ModelShape, config: Config, windowed: Callable[[int], bool], *, default: int | None = 4096
 ) -> ModelShape:

@@ -8,10 +8,10 @@ from msgspec.structs import replace
 from tuner.memory.batch.micro_batch import PassInput
 from tuner.memory.batch.padding import reaching
 from tuner.memory.fsdp.one_unit import one_unit
-from tuner.memory.fsdp.row_masks import with_row_masks
+from tuner.memory.fsdp.row_masks import row_tokens_of, with_row_masks
 from tuner.memory.head.squares import holds_squares, squares_term
 from tuner.memory.ledger.terms import Moment
-from tuner.workload import Attention, Backend, Checkpointing
+from tuner.workload import Backend, Checkpointing
 
 _Moments = Callable[[PassInput], tuple[Moment, ...]]
 
@@ -38,7 +38,7 @@ def pass_moments(pass_input: PassInput, *, training: bool) -> tuple[Moment, ...]
     """
     forward, update = _moments_of(pass_input.engine.backend)
     moments = update(pass_input) if training else forward(pass_input)
-    if pass_input.engine.attention is Attention.MASKED_ROWS:
+    if pass_input.engine.masks_rows(row_tokens_of(pass_input)):
         moments = with_row_masks(moments, pass_input, training=training)
     if pass_input.patches is None:
         return moments

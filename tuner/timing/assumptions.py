@@ -36,16 +36,26 @@ DECODE_MEMORY_SHARE = 0.78
 #: FLOP of the attention's backward over its forward: five products instead of two (Dao et al. 2022).
 ATTENTION_BACKWARD = 2.5
 
-#: Rate of the attention kernel that takes a mask over that of flash attention on the same card, forward and
-#: backward. On an A100, bfloat16 and heads of 128, without a mask: 108 TFLOP/s forward over 8,096 tokens
-#: (facebookresearch/xformers #389, from which PyTorch has the kernel) and 57.7 backward over 8,192 (#412),
-#: where FlashAttention-2 reaches 73 % and 63 % of the peak (Dao 2023). Reading the mask, 2 bytes for each
-#: pair and head, takes between nothing, beside the products, and what copies take: 23 % and 5 %.
+#: Rate of the memory-efficient kernel, which takes a mask, over that of flash attention in the tables of a
+#: Hopper, forward and backward, counted over all pairs of the row. Measured on an H200 over rows of 4,096 to
+#: 32,768 tokens, with 28 and 32 heads of 128 (docs/validation/data/packed-attention-2xh200.json, transformers
+#: 5.17 without cuDNN): between 0.36 and 0.40 forward, 0.37 and 0.47 backward.
+MEMORY_EFFICIENT_SHARE = (0.38, 0.42)
+
+#: The same of cuDNN's kernel with a mask, in that file. Between 0.57 and 1.12 forward: up to 0.63 where rows
+#: of the mask do not begin at multiples of 16 bytes (transformers 4.52.4), as in most packed rows, and from
+#: 0.99 on where they do (5.17). Between 0.85 and 1.14 backward.
+CUDNN_MASKED_SHARE = (0.85, 1.0)
+
+#: The same of the memory-efficient kernel on cards that were not measured. On an A100, bfloat16 and heads of
+#: 128, without a mask: 108 TFLOP/s forward over 8,096 tokens (facebookresearch/xformers #389, from which
+#: PyTorch has the kernel) and 57.7 backward over 8,192 (#412), where FlashAttention-2 reaches 73 % and 63 %
+#: of the peak (Dao 2023). Reading the mask, 2 bytes for each pair and head, takes between nothing, beside the
+#: products, and what copies take: 23 % and 5 %.
 #: Between 0.35 and 0.63 forward: the latter is 145 of 230 TFLOP/s over 256 tokens on an H100
 #: (microsoft/onnxruntime #21629), and 0.43 is what NVIDIA/TileGym #49 has over 512 to 8,192. Between 0.20
-#: and 0.43 backward: of 32 heads it makes 256 blocks, which an A100 works off in three rounds of 108. Not
-#: known is what cuDNN makes of a mask on a Hopper, which PyTorch takes there from 2.11 on
-#: (huggingface/transformers #48163).
+#: and 0.47 backward: of 32 heads it makes 256 blocks, which an A100 works off in three rounds of 108; the
+#: latter is a Hopper's most.
 MASKED_ATTENTION_SHARE = (0.43, 0.29)
 
 #: Bytes moved for each pair of a mask of booleans that is made one of 16 bits: read and written. Counted

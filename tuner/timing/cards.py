@@ -57,9 +57,16 @@ def attained(gpu: Gpu) -> Attained:
     Hopper cards were measured, and so was what holds them back: power. A card of that architecture with a
     fraction of its tensor cores and all of its power is not held back.
     """
+    if is_whole_hopper(gpu):
+        return _HOPPER
     if gpu.architecture == "sm_90":
-        return _CUT_HOPPER if gpu.dense_bf16_flop_per_s < _CUT_HOPPER_FLOP_PER_S else _HOPPER
+        return _CUT_HOPPER
     return _BY_ARCHITECTURE.get(gpu.architecture, _OTHERS)
+
+
+def is_whole_hopper(gpu: Gpu) -> bool:
+    """Whether a card computes as the H100 and the H200 do, whose kernels were measured."""
+    return gpu.architecture == "sm_90" and gpu.dense_bf16_flop_per_s >= _CUT_HOPPER_FLOP_PER_S
 
 
 def carried_share(share: float, *, flop_per_s: float, memory_bytes_per_s: float, gpu: Gpu) -> float:

@@ -17,11 +17,11 @@ from tuner.timing.job import Parts, TimedPasses, layer_compute
 from tuner.timing.judging import JudgeInput, judges, judging_parts
 from tuner.timing.records import record_seconds
 from tuner.timing.sleeping import falling_asleep_parts
-from tuner.timing.spreads import EIGHT_OF_TEN, MASKED_ATTENTION, SpreadFamily
+from tuner.timing.spreads import EIGHT_OF_TEN, SpreadFamily
 from tuner.timing.transfers import optimizer_parts, state_transfer_parts
 from tuner.timing.unknowns import SecondsRange, ranges_of
 from tuner.timing.weight_sync import sync_parts
-from tuner.workload import Attention, Backend, Batch, Phase, Workload
+from tuner.workload import Backend, Batch, Phase, Workload
 
 
 class PhaseTime(Struct, frozen=True, kw_only=True, eq=False, dict=True):
@@ -239,16 +239,18 @@ def _pass_time(job: TimedPasses) -> PhaseTime:
         return _parts_of_pass(other)
 
     time = _with_ranges(_phase_time(job.step_pass.phase, _parts_of_pass(job), job), job.batch, parts_of)
-    if job.engine.attention is not Attention.MASKED_ROWS:
+    if not job.masks_rows:
         return time
     return replace(time, ranges=(*time.ranges, _range_of_masks(job, time.seconds)))
 
 
 def _range_of_masks(job: TimedPasses, seconds: float) -> SecondsRange:
-    """What the rate of attention with a mask leaves open, in both directions at once."""
+    """What the rate of attention with a mask and its kernel leave open, in both directions at once."""
+    kernel = job.mask_kernel
     slow, fast = (
-        sum(_parts_of_pass(job.computing(layer_compute(job, shares))).values()) - seconds
-        for shares in MASKED_ATTENTION
+        sum(_parts_of_pass(job.computing(layer_compute(job, replace(kernel, typical=shares)))).values())
+        - seconds
+        for shares in (kernel.slowest, kernel.fastest)
     )
     return SecondsRange(
         family=SpreadFamily.MASKED,

@@ -17,6 +17,7 @@ from tuner.timing.head import head_seconds
 from tuner.timing.host import LayerSeconds, host_of_experts, host_seconds
 from tuner.timing.host_of_libraries import host_of_liger, host_of_megatron
 from tuner.timing.layer import LayerWork, average_layer
+from tuner.timing.mask_kernels import MaskKernel, mask_kernel
 from tuner.timing.row_attention import PairedRows, row_attention_seconds
 from tuner.timing.tokens import MicroBatches, micro_batches_of
 from tuner.workload import Attention, Backend, Batch, Checkpointing, Engine, HeadKind, Lora, Phase, StepPass
@@ -74,6 +75,24 @@ class TimedPasses(Struct, frozen=True, kw_only=True, dict=True):
         return job
 
     @property
+    def row_tokens(self) -> float:
+        """Tokens of a row: of a sequence that is padded, or of the whole micro-batch."""
+        return self.micro.tokens if self.engine.packed else self.micro.sequence_tokens
+
+    @property
+    def masks_rows(self) -> bool:
+        """Whether attention pairs all tokens of its rows, under a mask."""
+        return self.engine.masks_rows(self.row_tokens)
+
+    @cached_property
+    def mask_kernel(self) -> MaskKernel:
+        """What attention with a mask runs, where the engine's has one."""
+        engine = self.engine
+        return mask_kernel(
+            self.cluster.gpu, engine.torch, head_dim=self.layer.head_dim, dtype=engine.compute_dtype
+        )
+
+    @property
     def fused(self) -> bool:
         """Whether element-wise kernels of a layer are fused; Megatron's always are."""
         return self.engine.fused_layers or self.engine.backend is Backend.MEGATRON
@@ -118,9 +137,7 @@ class LayerCompute(Struct, frozen=True, kw_only=True):
         return self.forward + self.backward
 
 
-def layer_compute(
-    job: TimedPasses, shares: tuple[float, float] = assume.MASKED_ATTENTION_SHARE
-) -> LayerCompute:
+def layer_compute(job: TimedPasses, kernel: MaskKernel | None = None) -> LayerCompute:
     """Products, attention and element-wise kernels of one layer, forward and backward.
 
     Backward: twice the products (once when only adapters learn, since frozen weights need no
@@ -129,7 +146,7 @@ def layer_compute(
 
     Args:
         job: the pass.
-        shares: of the rate of flash attention, forward and backward, where a mask decides.
+        kernel: of attention with a mask; None for the job's own.
     """
     engine, micro, gpu = job.engine, job.micro, job.cluster.gpu
     split = engine.parallel.tensor
@@ -138,7 +155,7 @@ def layer_compute(
     read = per_layer.weight_read_seconds(_weights_held(job), gpu, dtype)
     base = _product_seconds(job, backward=False)
     extra = _adapter_seconds(job)
-    attention = _attention_seconds(job, shares[0], backward=False) / split
+    attention = _attention_seconds(job, kernel, backward=False) / split
     elementwise, back = (
         per_layer.elementwise_seconds(
             layer, micro.tokens, gpu, dtype, fused=job.fused, backward=is_backward, fused_gate=job.fused_gate
@@ -152,7 +169,7 @@ def layer_compute(
     backward = (
         (1 if engine.lora is not None else 2) * max(_product_seconds(job, backward=True), read)
         + 2 * extra
-        + _attention_seconds(job, shares[1], backward=True) / split
+        + _attention_seconds(job, kernel, backward=True) / split
         + back
     )
     recomputed = {
@@ -163,20 +180,21 @@ def layer_compute(
     return LayerCompute(forward=forward, backward=backward + recomputed)
 
 
-def _attention_seconds(job: TimedPasses, share: float, *, backward: bool) -> float:
+def _attention_seconds(job: TimedPasses, kernel: MaskKernel | None, *, backward: bool) -> float:
     """One layer's attention: over sequences, or over rows, which packed is the whole micro-batch."""
     micro, gpu, engine = job.micro, job.cluster.gpu, job.engine
-    of_row = micro.tokens if engine.packed else micro.sequence_tokens
-    if engine.attention is Attention.MASKED_ROWS:
+    of_row = job.row_tokens
+    if job.masks_rows:
         rows = PairedRows(
             tokens=micro.tokens,
             row_tokens=of_row,
             heads=job.model.heads,
             key_heads=job.model.kv_heads,
             packed=engine.packed,
+            of_booleans=engine.attention is Attention.MASKED_ROWS,
         )
         return row_attention_seconds(
-            job.layer, rows, gpu, engine.compute_dtype, backward=backward, share=share
+            job.layer, rows, gpu, engine.compute_dtype, kernel or job.mask_kernel, backward=backward
         )
     length = micro.sequence_tokens if engine.attention is Attention.SEQUENCES else of_row
     return per_layer.attention_seconds(job.layer, micro.tokens, length, gpu, backward=backward)

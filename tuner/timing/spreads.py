@@ -184,7 +184,13 @@ QUANTIZING = of_bounds(0.5, 1.1)
 CONTENTION = of_bounds(0.0, 1 + TABLE_ERROR)
 
 #: The least and the most of :data:`~tuner.timing.assumptions.MASKED_ATTENTION_SHARE`, forward and backward.
-MASKED_ATTENTION = ((0.35, 0.20), (0.63, 0.43))
+MASKED_ATTENTION = ((0.35, 0.20), (0.63, 0.47))
+
+#: The same of :data:`~tuner.timing.assumptions.MEMORY_EFFICIENT_SHARE`.
+MEMORY_EFFICIENT = ((0.36, 0.37), (0.40, 0.47))
+
+#: The same of :data:`~tuner.timing.assumptions.CUDNN_MASKED_SHARE`.
+CUDNN_MASKED = ((0.57, 0.85), (1.12, 1.14))
 
 #: Spread of the seconds that a response waits for tools: as given, or nearly all beside other responses.
 WAITING = of_bounds(0.0, 1.0)

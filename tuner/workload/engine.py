@@ -179,6 +179,8 @@ class Engine(Struct, frozen=True, kw_only=True, cache_hash=True):
     attention: Annotated[Attention, UNPUBLISHED] = Attention.SEQUENCES
     attention_settable: Annotated[bool, UNPUBLISHED] = False  # a key asks for the one that runs
     flash_brought: Annotated[bool, UNPUBLISHED] = False  # flash-attn is there for another reason already
+    dense_rows: Annotated[int | None, UNPUBLISHED] = None  # causal rows this long have a mask of all pairs
+    torch: Annotated[str, UNPUBLISHED] = ""  # its version, where rows are paired; empty: nobody says
     loops_experts: bool = False  # FSDP: routed experts run one after the other, not in grouped products
     lora: Lora | None = None
     second: SecondFsdp | None = None  # None: not under FSDP1, or FSDP2 is not to be had in its place
@@ -204,6 +206,12 @@ class Engine(Struct, frozen=True, kw_only=True, cache_hash=True):
     def trains_tower(self) -> bool:
         """Whether a vision tower has gradients of its own, adapters apart."""
         return not (self.frozen_tower or self.idle_tower)
+
+    def masks_rows(self, row_tokens: float) -> bool:
+        """Whether attention pairs all tokens of rows of a length, under a mask."""
+        if self.attention is Attention.CAUSAL_ROWS:
+            return self.dense_rows is not None and row_tokens >= self.dense_rows
+        return self.attention is Attention.MASKED_ROWS
 
     @property
     def trains_all_parameters(self) -> bool:

@@ -6,7 +6,7 @@ from tuner.evidence import Evidence
 from tuner.memory.batch.micro_batch import PassInput
 from tuner.memory.ledger.stated_terms import Size, stated
 from tuner.memory.ledger.terms import Item, Moment, Term
-from tuner.workload import Checkpointing
+from tuner.workload import Attention, Checkpointing
 
 SYMBOLS = {"R": "tokens of a row, all of which attention pairs", "n_m": "layers whose mask is kept"}
 
@@ -32,6 +32,14 @@ def row_mask_bytes(*, T: int, R: int) -> int:
     Source: transformers 4.57.6 ``masking_utils.py`` (``sdpa_mask``); torch ``utils/checkpoint.py``.
     """
     return T * R
+
+
+def whole_mask_bytes(*, b_c: int, T: int, R: int) -> int:
+    """Numbers to add to scores in the place of booleans, of a row that is one sequence to the model.
+
+    Source: transformers 4.52.4 ``models/qwen2/modeling_qwen2.py`` (``_update_causal_mask``).
+    """
+    return b_c * T * R
 
 
 def working_mask_bytes(*, b_c: int, T: int, R: int) -> int:
@@ -62,7 +70,8 @@ def with_row_masks(moments: Sequence[Moment], pass_input: PassInput, *, training
         pass_input: the pass.
         training: whether it has a backward pass.
     """
-    whole = _term(pass_input, "row_mask", row_mask_bytes)
+    of_booleans = pass_input.engine.attention is Attention.MASKED_ROWS
+    whole = _term(pass_input, "row_mask", row_mask_bytes if of_booleans else whole_mask_bytes)
     if not training:
         working = _term(pass_input, "working_mask", working_mask_bytes)
         return tuple(
@@ -84,10 +93,18 @@ def _beside_training(at: Moment, pass_input: PassInput, whole: Term) -> Moment:
     return _with(at, whole if recomputes else _term(pass_input, "saved_masks", saved_masks_bytes, n_m=layers))
 
 
-def _term(pass_input: PassInput, name: str, size: Size, **numbers: int) -> Term:
+def row_tokens_of(pass_input: PassInput) -> int:
+    """Tokens of a row: of a sequence that is padded, or of the whole micro-batch."""
     tokens = pass_input.tokens
-    rows = tokens if pass_input.row_tokens is None else min(tokens, pass_input.row_tokens)
-    numbers |= {"T": tokens, "R": rows, "b_c": pass_input.engine.compute_dtype.bytes}
+    return tokens if pass_input.row_tokens is None else min(tokens, pass_input.row_tokens)
+
+
+def _term(pass_input: PassInput, name: str, size: Size, **numbers: int) -> Term:
+    numbers |= {
+        "T": pass_input.tokens,
+        "R": row_tokens_of(pass_input),
+        "b_c": pass_input.engine.compute_dtype.bytes,
+    }
     return stated(Item.ACTIVATIONS, name, size, numbers, evidence=Evidence.MODELLED)
 
 

@@ -115,12 +115,16 @@ def redistribution_saved_bytes(model: ModelShape, engine: Engine) -> int:
 
 
 def _key_copies(model: ModelShape, engine: Engine) -> int:
-    """Ulysses repeats key heads where there are fewer than ranks; verl's own attention and masks all of them.
+    """Ulysses repeats key heads where there are fewer than ranks; verl's attention and PyTorch's all of them.
+
+    Of rows that are one sequence PyTorch's kept 12,264 bytes more for each token of a layer with 28 heads of
+    queries and 4 of keys, 128 wide in bfloat16, where 12,288 are counted (transformers 4.47.1,
+    docs/validation/data/packed-attention-2xh200.json).
 
     Source: verl 0.9.1 ``models/transformers/qwen2_vl.py`` (``qwen2_vl_attn_forward``, ``repeat_kv``);
-    transformers 4.57.6 ``integrations/sdpa_attention.py`` (``use_gqa_in_sdpa``).
+    transformers 4.52.4 and 4.57.6 ``integrations/sdpa_attention.py`` (``repeat_kv``, ``use_gqa_in_sdpa``).
     """
-    if engine.attention is Attention.MASKED_ROWS:
+    if engine.attention is not Attention.SEQUENCES:
         return model.heads // model.kv_heads
     if engine.repeats_keys and (engine.packed or engine.parallel.ulysses > 1):
         return model.heads // model.kv_heads

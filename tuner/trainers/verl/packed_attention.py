@@ -19,6 +19,7 @@ from tuner.trainers.verl.releases import reaches
 from tuner.versions import at_least
 
 BLOCKS_SINCE, TORCH_SINCE = "4.53.1", "2.6.0"
+_WINDOW_SINCE, _WINDOW_BEFORE = "4.49.0", "4.53.0"
 OTHER = ("sdpa", "eager")  # attention of a whole row
 
 _WORKERS = "fsdp_workers"
@@ -80,6 +81,21 @@ def libraries_without_blocks(newest: Callable[[str], str | None] | None) -> tupl
         "" if at_least(transformers or "0", BLOCKS_SINCE) else transformers,
         "" if at_least(torch or TORCH_SINCE, TORCH_SINCE) else torch,
     )
+
+
+def masks_long_rows(settings: Settings) -> bool:
+    """Whether a row as long as the configuration's sliding window has a mask that says nothing but causal.
+
+    The window that no layer uses is looked at all the same when transformers decides whether it can do
+    without a mask; its configuration keeps it since 4.49.
+
+    Source: transformers 4.49.0 to 4.52.4 ``modeling_attn_mask_utils.py`` (``_ignore_causal_mask_sdpa``) and
+    ``models/qwen2/modeling_qwen2.py``, ``models/qwen3`` there (``_update_causal_mask``), of which 4.48.3 asks
+    for no window; their sparse siblings drop it in ``configuration_qwen2_moe.py``.
+    """
+    newest = settings.newest_required
+    version = "" if newest is None else newest("transformers") or ""
+    return bool(version) and at_least(version, _WINDOW_SINCE) and not at_least(version, _WINDOW_BEFORE)
 
 
 def brings_blocks(vllm: str) -> bool:

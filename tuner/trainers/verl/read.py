@@ -51,6 +51,7 @@ from tuner.trainers.verl.validation import ends_behind_validation
 from tuner.workload import (
     ANY_LENGTHS,
     Actor,
+    Attention,
     Backend,
     Batch,
     Controller,
@@ -132,7 +133,7 @@ def read(
     if validates_only(settings) and rollout.colocated and not _loads_optimizer(settings):
         actor = replace(actor, engine=replace(actor.engine, takes_steps=False))
         critic = None if critic is None else replace(critic, engine=replace(critic.engine, takes_steps=False))
-    return Workload(
+    workload = Workload(
         release=Release(trainer="verl", version=version),
         model=model,
         cluster=cluster,
@@ -146,6 +147,17 @@ def read(
         controller=_controller(source),
         added_models=tuple(part.section for part in settings.added_parts if part.loads),
     )
+    return _with_torch(workload, settings)
+
+
+def _with_torch(workload: Workload, settings: Settings) -> Workload:
+    """The workload with the torch of engines whose attention pairs rows, of which few jobs have any."""
+    models = (workload.actor, workload.reference, workload.critic)
+    if all(one is None or one.engine.attention is Attention.SEQUENCES for one in models):
+        return workload
+    from tuner.trainers.verl.torch_version import with_torch
+
+    return with_torch(workload, settings)
 
 
 def _services(
@@ -168,7 +180,7 @@ def _fine_tuned(source: ReleaseSettings, model: ModelShape, cluster: Cluster, le
     actor = source.part("actor", read_trained_model, model, cluster.gpus)
     if model.tower is not None:
         actor = replace(actor, engine=replace(actor.engine, idle_tower=True))
-    return Workload(
+    workload = Workload(
         release=Release(trainer="verl", version=source.version),
         model=model,
         cluster=cluster,
@@ -179,6 +191,7 @@ def _fine_tuned(source: ReleaseSettings, model: ModelShape, cluster: Cluster, le
         rollout=None,
         sync=None,
     )
+    return _with_torch(workload, source.settings)
 
 
 def choose_rollout_engine(

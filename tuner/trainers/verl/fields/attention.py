@@ -55,6 +55,14 @@ def brings_flash(context: EngineContext) -> bool:
     return newest is not None and newest("flash-attn") is not None
 
 
+def dense_rows_of(context: EngineContext) -> int | None:
+    """The length from which rows that are one sequence to attention have a mask of all pairs; None: never."""
+    from tuner.trainers.verl.packed_attention import masks_long_rows  # of few launches
+
+    window = context.model.idle_window
+    return window if window is not None and masks_long_rows(context.source.settings) else None
+
+
 def section_of(context: EngineContext) -> str:
     """Where a role's model is described."""
     return "critic.model" if context.role == "critic" else "actor_rollout_ref.model"

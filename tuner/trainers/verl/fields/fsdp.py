@@ -26,6 +26,7 @@ from tuner.trainers.verl.fields.attention import (
     attention_of,
     attention_settable,
     brings_flash,
+    dense_rows_of,
     mixes_sequences,
     section_of,
 )
@@ -88,6 +89,7 @@ def read_fsdp(
         keeps_inputs=source.engine_workers and not source.since("0.9.0"),
         attention_settable=settable,
         flash_brought=settable and brings_flash(context),
+        dense_rows=dense_rows_of(context) if attention is Attention.CAUSAL_ROWS else None,
         # flash attention of transformers gets positions or a mask alone
         reads_positions=attention is Attention.SEQUENCES,
         loops_experts=not source.since("0.9.0"),  # which needs transformers 5, and its grouped products
