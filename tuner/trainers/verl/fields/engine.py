@@ -54,6 +54,8 @@ def following(context: EngineContext) -> tuple[str, ...]:
         "reads_positions",
         "attention_settable",
         "flash_brought",
+        "dense_rows",
+        "torch",
         "optimizer_dtype",
         "main_weight_bytes",  # with a share of the optimizer on the host
         "second",
