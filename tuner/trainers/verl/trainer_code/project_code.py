@@ -68,7 +68,7 @@ class ProjectCode:
             stops: only assertions and raised errors count.
         """
         wanted, known = frozenset(words.split()), False
-        for path, rests in self._own(file):
+        for path, rests in self._modules_of(file):
             if rests:
                 return None
             known = True
@@ -82,10 +82,10 @@ class ProjectCode:
     def trees(self, file: str) -> "list[ast.Module]":
         """The syntax trees of the project's own modules of a kind that are surely run."""
         sure = {path.relative_to(self._base).as_posix() for path in self._sure}
-        trees = (_parsed(self._read.texts[path]) for path, _rests in self._own(file) if path in sure)
+        trees = (_parsed(self._read.texts[path]) for path, _rests in self._modules_of(file) if path in sure)
         return [tree for tree in trees if tree is not None]
 
-    def _own(self, file: str) -> Iterator[tuple[str, bool]]:
+    def _modules_of(self, file: str) -> Iterator[tuple[str, bool]]:
         """The modules of a kind, and whether each rests on one of the trainer's of that kind."""
         for path, imports in self._files.items():
             name = path.relative_to(self._base).as_posix()
