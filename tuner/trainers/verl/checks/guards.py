@@ -78,7 +78,7 @@ class CodeGuard(Struct, frozen=True, kw_only=True):
         words, kind = self.own if self.own[1] else (self.words, self.file.rpartition("/")[2])
         if settings.own_code is None or not kind:
             return None
-        return settings.own_code(words, kind)
+        return settings.own_code(words, kind, stops=not (self.fails or self.own[1]))
 
     def lines(self, code: "TrainerCode") -> "tuple[CodeLine, ...]":
         """Where a copy of the trainer has it.

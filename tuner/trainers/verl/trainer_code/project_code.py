@@ -60,7 +60,7 @@ class ProjectCode:
     def has(self, words: str, file: str, *, stops: bool = False) -> bool | None:
         """Whether the project's own module of a kind has a statement with some words; None without such one.
 
-        A module that rests on the trainer's own of the same name is none.
+        A module that rests on one of the trainer's of that kind is none.
 
         Args:
             words: names, or words of texts, in the statement or around it.
@@ -68,7 +68,9 @@ class ProjectCode:
             stops: only assertions and raised errors count.
         """
         wanted, known = frozenset(words.split()), False
-        for path in self._own(file):
+        for path, rests in self._modules_of(file):
+            if rests:
+                return None
             known = True
             if any(
                 wanted <= statement.words and (statement.stops or not stops)
@@ -80,16 +82,16 @@ class ProjectCode:
     def trees(self, file: str) -> "list[ast.Module]":
         """The syntax trees of the project's own modules of a kind that are surely run."""
         sure = {path.relative_to(self._base).as_posix() for path in self._sure}
-        trees = (_parsed(self._read.texts[path]) for path in self._own(file) if path in sure)
+        trees = (_parsed(self._read.texts[path]) for path, _rests in self._modules_of(file) if path in sure)
         return [tree for tree in trees if tree is not None]
 
-    def _own(self, file: str) -> Iterator[str]:
+    def _modules_of(self, file: str) -> Iterator[tuple[str, bool]]:
+        """The modules of a kind, and whether each rests on one of the trainer's of that kind."""
         for path, imports in self._files.items():
             name = path.relative_to(self._base).as_posix()
             if file in path.name and name in self._read.texts:
                 theirs = (one.module.split(".") for one in imports if not one.level)
-                if not any(parts[0] == _NAME and path.stem == parts[-1] for parts in theirs):
-                    yield name
+                yield name, any(parts[0] == _NAME and file in parts[-1] for parts in theirs)
 
 
 def project_code(program: str, starts: Sequence[Path], words: Collection[str]) -> ProjectCode | None:
