@@ -49,7 +49,7 @@ def calls_of_fit(
         asked.append(key)
         return value_of(key, default)
 
-    conditions = SureConditions(key_of=_key, value_of=value)
+    conditions = SureConditions(key_of=key_of, value_of=value)
     calls = []
     for line, around in _calls_of(text, functions):
         asked.clear()
@@ -71,12 +71,12 @@ def _calls_of(text: str, functions: tuple[str, ...]) -> tuple[tuple[int, tuple[_
     tree = parsed(text)
     return tuple(
         (node.lineno, around)
-        for node, around in _calls([] if tree is None else _body(tree), ())
+        for node, around in _calls([] if tree is None else body_of_fit(tree), ())
         if isinstance(node.func, ast.Attribute) and node.func.attr in functions
     )
 
 
-def _body(tree: ast.Module) -> list[ast.stmt]:
+def body_of_fit(tree: ast.Module) -> list[ast.stmt]:
     """The statements of the loop; none where the file has no such trainer."""
     return next(
         (
@@ -135,7 +135,7 @@ def _operands(test: ast.expr) -> Iterator[ast.expr]:
         yield test
 
 
-def _key(node: ast.expr) -> tuple[str, ...]:
+def key_of(node: ast.expr) -> tuple[str, ...]:
     """The key that a chain of attributes of ``self.config`` names."""
     parts: list[str] = []
     while isinstance(node, ast.Attribute):
