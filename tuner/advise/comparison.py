@@ -45,6 +45,7 @@ _OF_ADVICE = frozenset(
         "rounding",
         "second",
         "sequences_adjustable",
+        "sleep_known",
     }
 )
 

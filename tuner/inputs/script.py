@@ -40,6 +40,7 @@ _OVERRIDE = re.compile(r"(?:\+{0,2}[A-Za-z_][\w/@]*(?:\.[\w@/-]+)+=|~[A-Za-z_][\
 _PLAIN_OVERRIDE = re.compile(r"[a-z_][a-z0-9_]*=")  # of a key without sections
 _VARIABLE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 _ARGUMENT = re.compile(rb"\$\{?[#1-9]")
+_BY_SLURM = b"#SBATCH"
 _LARGEST_TRIED = 64 * KIB  # of a script that is followed once for each number of arguments
 _MOST_OPTIONAL = 8
 _FOLDERS_UP = 8  # above the script, in which a file that it names is looked for
@@ -132,6 +133,11 @@ def _read(path: Path, content: bytes, arguments: Sequence[str], find: _Find) -> 
     scope = Scope(
         script=str(path), arguments=given, machine=target_machine()
     )  # its effort is that of all tries
+    if _BY_SLURM in content:
+        from tuner.inputs.slurm import slurm_variables
+
+        of_slurm = slurm_variables(content.decode("utf-8", "replace"))
+        scope.variables.update((name, text(value)) for name, value in of_slurm.items())
     scope.variables.update((match[1], text(match[2])) for match in variables)
     scope.exported.update(scope.variables)
     arguments_taken = arguments_of(str(path), content) if _asks_for_arguments(content) else ScriptArguments()

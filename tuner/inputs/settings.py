@@ -105,6 +105,13 @@ class FurtherCall(Struct, frozen=True, kw_only=True):
     line: str  # of the code, for messages
 
 
+class OwnLoop(Struct, frozen=True, kw_only=True):
+    """A training loop that a copy of the trainer runs in place of the release's."""
+
+    key: str  # that switches it on
+    line: str  # of the code that starts it, for messages
+
+
 class BatchFactor(Struct, frozen=True, kw_only=True):
     """A size of the batch that a copy of the trainer multiplies by keys of its own."""
 
@@ -153,6 +160,7 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
             None itself where the trainer's modules run, or a copy of them.
         added_parts: what the copy of the trainer that would run adds to the job, and the user switches on.
         further_calls: passes that the loop of that copy makes once more than any release does.
+        own_loop: the training loop that the copy runs in place of the one that every release has.
         batch_factors: by what that copy multiplies sizes of the batch, where no release does.
         built_models: which models the program of that copy makes for settings; None where the release would
             run.
@@ -184,6 +192,7 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
     own_code: Callable[..., bool | None] | None = None
     added_parts: tuple[AddedPart, ...] = ()
     further_calls: tuple[FurtherCall, ...] = ()
+    own_loop: OwnLoop | None = None
     batch_factors: tuple[BatchFactor, ...] = ()
     built_models: "Callable[[Settings], BuiltModels] | None" = None
     generates_only: bool = False

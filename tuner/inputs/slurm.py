@@ -25,6 +25,8 @@ _MOST_OF_ONE_NODE = 8  # of a job that names no nodes: a total above spreads, as
 _MEMORY = re.compile(r"(\d{1,9})([KMGT]?)(?:i?B)?", re.IGNORECASE)
 _UNITS = {"K": KIB, "": MIB, "M": MIB, "G": GIB, "T": 1024 * GIB}
 _MOST_MEMORY = 1024**5  # bytes; no node has more
+_NUMBER_OF_NODES = ("SLURM_NNODES", "SLURM_JOB_NUM_NODES")
+_DIGITS = 6  # as many as no cluster has nodes
 _GPUS = re.compile(r"(?:([A-Za-z][\w-]*)(?::|$))?([1-9]\d{0,2})?")
 
 
@@ -103,6 +105,16 @@ def _cpus(asked: Mapping[str, _SbatchOption], gpus: SlurmGpus) -> int | None:
     return None if for_task is None or tasks is None else for_task * tasks
 
 
+def slurm_variables(text: str) -> Mapping[str, str]:
+    """The variables that Slurm gives a script by what its lines ask for: the number of nodes.
+
+    Source: sbatch(1), ``SLURM_JOB_NUM_NODES`` "(and SLURM_NNODES for backwards compatibility)".
+    """
+    nodes = _options(text).get("--nodes")
+    known = nodes is not None and nodes.value.isdecimal() and len(nodes.value) < _DIGITS
+    return dict.fromkeys(_NUMBER_OF_NODES, nodes.value) if nodes is not None and known else {}
+
+
 def _options(text: str) -> Mapping[str, _SbatchOption]:
     """The options of a script's job by their long names."""
     asked = {}
@@ -131,6 +143,6 @@ def _shared_out(total: SlurmGpus, nodes: str | None) -> SlurmGpus:
     if nodes is None:
         per_node = gpus if gpus <= _MOST_OF_ONE_NODE else None
     else:
-        count = int(nodes) if nodes.isdecimal() and len(nodes) < 6 else 0
+        count = int(nodes) if nodes.isdecimal() and len(nodes) < _DIGITS else 0
         per_node = gpus // count if count and gpus % count == 0 else None
     return replace(total, per_node=per_node)

@@ -31,14 +31,16 @@ class StartedInstead(Struct, frozen=True, kw_only=True):
     name: str
     location: Location
     absent: bool  # a script that may start the trainer, and is not here
+    unnamed: bool = False  # it gets overrides, and nothing says that it is a program of Python
 
     def __str__(self) -> str:
         name = cut(without_secrets(self.name), _CHARACTERS)
-        text = (
-            _("{name} ({place}) is not here, neither in the folder of the script nor above it")
-            if self.absent
-            else _("{name} ({place}) gets no key=value")
-        )
+        if self.absent:
+            text = _("{name} ({place}) is not here, neither in the folder of the script nor above it")
+        elif self.unnamed:
+            text = _("{name} ({place}) is not known to start a program of Python")
+        else:
+            text = _("{name} ({place}) gets no key=value")
         return text.format(name=name, place=self.location)
 
 
@@ -65,9 +67,19 @@ def started_instead(
     missing = [
         StartedInstead(name=name, location=place, absent=True) for name, place in reversed(absent.items())
     ]
-    started = [StartedInstead(name=name, location=place, absent=False) for name, place in (*python, *others)]
+    overridden = {place for (_name, place), it in zip(named, commands, strict=True) if _gets_overrides(it)}
+    started = [
+        StartedInstead(name=name, location=place, absent=False, unnamed=not python and place in overridden)
+        for name, place in (*python, *others)
+    ]
     last = list(dict.fromkeys(started))[-_MOST_STARTED:]
     return (*missing[: _MOST - len(last)], *last)
+
+
+def _gets_overrides(command: StartedProgram) -> bool:
+    """Whether a word behind a program sets a key that has a section."""
+    words = (str(word.text).partition("=") for word in command.words[1:])
+    return any(equals and "." in key and not key.startswith("-") for key, equals, _value in words)
 
 
 def _may_start(name: str) -> bool:

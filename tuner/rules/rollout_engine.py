@@ -128,6 +128,8 @@ def with_more_cache(case: Case, workload: Workload, *, than: Workload) -> Worklo
     def pays(value: int) -> bool:
         return case.seconds(raised(value)) < case.seconds(than) * (1 - LEAST_GAIN)
 
+    if not _leaves_room(workload.generator):
+        return None
     if not candidates or step_waits_for_host(workload) or not pays(candidates[-1]):
         return None
     most = case.largest(candidates, raised)
@@ -140,6 +142,11 @@ def with_more_cache(case: Case, workload: Workload, *, than: Workload) -> Worklo
         range(candidates[0], most), lambda value: _running_sequences(raised(value)) >= most_running
     )
     return raised(most if enough is None else enough)
+
+
+def _leaves_room(rollout: Rollout) -> bool:
+    """Whether it is known that what the engine takes more is free again while the trainer works."""
+    return rollout.sleep_known or not (rollout.colocated and rollout.frees_memory)
 
 
 def pays_if_shorter(case: Case, proposal: Workload) -> bool:

@@ -84,7 +84,7 @@ def fewer_graphs(workload: Workload, _phase: Phase) -> Workload:
 def engine_asleep(workload: Workload, _phase: Phase) -> Workload:
     """The rollout engine gives its memory back while the trainer works."""
     rollout = workload.rollout
-    if rollout is None or not rollout.colocated:
+    if rollout is None or not (rollout.colocated and rollout.sleep_known):
         return workload
     # an engine that lets its cache go by a switch of its own keeps it beside CUDA graphs
     return workload.with_rollout(

@@ -1,12 +1,14 @@
 """The engine that generates the responses, and the models beside the policy that judge them."""
 
 from functools import lru_cache
+from typing import Annotated
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from tuner.dtypes import DType
 from tuner.enumeration import Enum
+from tuner.field_marks import UNPUBLISHED
 from tuner.model_shape import ModelShape
 from tuner.workload.batch import Pass
 from tuner.workload.engine import Engine
@@ -68,6 +70,7 @@ class Rollout(Struct, frozen=True, kw_only=True, cache_hash=True):
     )
     prefix_caching: bool = True
     frees_memory: bool = True  # sleeps between generations
+    sleep_known: Annotated[bool, UNPUBLISHED] = True  # False: a loop that is not read decides when it does
     sleep_level: int = 2  # 1 keeps the weights on the host, 2 drops them
     sleeps_with_weights: bool = False  # only the KV cache is freed, the weights stay on the card
     least_unchunked_tokens: int = 0  # of a step that takes prompts whole: the trainer raises the limit

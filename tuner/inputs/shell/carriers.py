@@ -3,13 +3,20 @@
 import re
 from collections.abc import Sequence
 
-from tuner.inputs.shell.values import Field, text
+from tuner.inputs.shell.values import Field, Unknown, text
 
 PYTHON = re.compile(r"(?:.*/)?python[0-9.]*")
 SHELLS = frozenset({"bash", "sh", "zsh", "dash"})
 PRINTERS = frozenset({"echo", "printf", "logger"})  # what they are given is no command
 _TAKES_LINE = frozenset({"ssh", "tmux", "screen", "pdsh"})  # whose last word may be a command line
 _WRAP = "--wrap"  # of sbatch
+
+
+def is_python(word: Field) -> bool:
+    """Whether a word is Python's own name, behind a folder, or behind variables that may be one or empty."""
+    *before, last = word.text.pieces or ("",)
+    named = isinstance(last, str) and all(isinstance(piece, Unknown) for piece in before)
+    return PYTHON.fullmatch(str(word.text)) is not None or (named and PYTHON.fullmatch(str(last)) is not None)
 
 
 def shell_position(words: Sequence[Field]) -> int | None:
@@ -20,7 +27,7 @@ def shell_position(words: Sequence[Field]) -> int | None:
     """
     for position, word in enumerate(words[:-1]):
         written = str(word.text)
-        if PYTHON.fullmatch(written) or _is_override(written):
+        if is_python(word) or _is_override(written):
             return None
         if position and is_shell(word):
             return position

@@ -15,7 +15,7 @@ from tuner.errors import Location
 from tuner.files import is_there, repository_folders
 from tuner.inputs.environment import EnvironmentVariable
 from tuner.inputs.placed_packages import PlacedPackage
-from tuner.inputs.shell.carriers import PYTHON
+from tuner.inputs.shell.carriers import is_python
 from tuner.inputs.shell.placements import Placements, Placing
 from tuner.inputs.shell.side_servers import servers_near, side_server
 from tuner.inputs.shell.started_program import StartedProgram
@@ -125,7 +125,7 @@ def _program(words: Sequence[Field]) -> int | None:
         by_uv = by_uv or name == "uv"
         if by_uv and (argument in ("-m", "--module") or argument.endswith(".py")):  # "uv run -m module"
             return _module_or_file(words, position)
-        if PYTHON.fullmatch(argument) or _is_variable_of_python(word):
+        if is_python(word) or _is_variable_of_python(word):
             return _behind_python(words, position + 1)
         if name in _STARTERS:
             return _module_or_file(words, position + 1)
@@ -156,7 +156,7 @@ def _behind_python(words: Sequence[Field], start: int) -> int | None:
             return _module_or_file(words, position + 2) if module in _DISTRIBUTED else position + 1
         if argument == "-c":
             return None
-        if PYTHON.fullmatch(argument):  # what stood in front only carries it, a container by its name
+        if is_python(words[position]):  # what stood in front only carries it, a container by its name
             position += 1
             continue
         if not argument.startswith("-"):

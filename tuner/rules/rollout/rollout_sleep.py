@@ -15,7 +15,7 @@ When it does not apply
 ----------------------
 
 Everything fits beside the awake engine: then waking up costs time for nothing.
-The engine has GPUs of its own.
+The engine has GPUs of its own, or a training loop of a copy of the trainer runs, and not the release's: nobody knows when that one puts it to sleep.
 The vLLM that verl carries up to 0.4 always gives its weights back, and its cache by a switch that CUDA graphs exclude: beside graphs the cache stays.
 
 Sources

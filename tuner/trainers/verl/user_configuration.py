@@ -219,11 +219,13 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
             from tuner.trainers.verl.batch_factors import batch_factors
             from tuner.trainers.verl.further_calls import further_calls
             from tuner.trainers.verl.models_built import generates_only, models_of_program
+            from tuner.trainers.verl.own_loop import own_loop
 
             settings = replace(settings, added_parts=added_parts(settings, version, code))
             settings = replace(settings, batch_factors=batch_factors(settings, version, code))
             settings = replace(settings, further_calls=further_calls(settings, code))
             settings = replace(settings, has_own_forward=code.has_own_forward())
+            settings = replace(settings, own_loop=own_loop(settings, code))
             if self.fork is None or not self.fork.renames:
                 settings = replace(settings, built_models=models_of_program(code, self.program))
                 settings = replace(settings, generates_only=generates_only(code, self.program))

@@ -82,7 +82,8 @@ def left_out(settings: Settings, workload: Workload, *, version: str) -> tuple[L
     generation = source_of(settings, version).version
     job = OmissionContext(settings=settings, workload=workload, version=generation, reaches=reaches)
     added = map(partial(_added, settings), settings.added_parts)
-    parts = (*_short_episodes(settings), *_own_turns(settings), *_tool_texts(settings))
+    loop = _own_loop(settings, workload)
+    parts = (*loop, *_short_episodes(settings), *_own_turns(settings), *_tool_texts(settings))
     further = map(partial(_further, settings), settings.further_calls)
     apart = _apart(source_of(settings, version)) if built_models(settings).apart else ()
     return (*coverage.left_out(job), *apart, *added, *further, *parts)
@@ -137,6 +138,23 @@ def _further(settings: Settings, call: FurtherCall) -> LeftOut:
         ),
         affects=Affects.SECONDS,
     )
+
+
+def _own_loop(settings: Settings, workload: Workload) -> Iterator[LeftOut]:
+    """A training loop of a copy's own, which may let an engine that sleeps in releases stay awake."""
+    loop, rollout = settings.own_loop, workload.rollout
+    if loop is not None:
+        asleep = rollout is not None and rollout.frees_memory and not rollout.sleep_known
+        yield LeftOut(
+            name=_("the training loop of {key}").format(key=loop.key),
+            key=loop.key,
+            value=settings.get(loop.key),
+            origin=settings.origin(loop.key),
+            reason=_(
+                "{line} of this copy of verl starts it; a step, and when the engine sleeps, are the release's"
+            ).format(line=loop.line),
+            affects=Affects.GPU if asleep else Affects.SECONDS,
+        )
 
 
 def _tool_texts(settings: Settings) -> Iterator[LeftOut]:

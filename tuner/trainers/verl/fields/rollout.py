@@ -24,6 +24,10 @@ from tuner.trainers.verl.rollout_names import ENGINES, engine_of_own_rollout
 from tuner.trainers.verl.source import ReleaseSettings
 from tuner.workload import Batch, Engine, Rollout, RolloutEngine
 
+#: Before, what generates puts the engine to sleep, whatever loop calls it.
+#: Source: verl 0.7.0 ``experimental/agent_loop/agent_loop.py:958``, 0.7.1 ``trainer/ppo/ray_trainer.py``.
+_LOOP_SLEEPS = "0.7.1"
+
 #: What a release makes of the other fields; a proposal need not say it.
 FOLLOWING = (
     "least_unchunked_tokens",
@@ -69,6 +73,7 @@ def read_rollout(
         **fields,
         sequences_adjustable=adjusts_sequences(context),
         least_unchunked_tokens=_least_unchunked_tokens(context, fields["max_model_tokens"], model),
+        sleep_known=source.settings.own_loop is None or not source.since(_LOOP_SLEEPS),
         sleep_level=sleep_level(source, rollout_engine, version, actor),
         colocated=colocated,
         apart_with=_trainers_apart(source, rollout_engine),

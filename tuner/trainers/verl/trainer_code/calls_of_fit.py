@@ -53,7 +53,7 @@ def calls_of_fit(
         asked.append(key)
         return value_of(key, default)
 
-    conditions = SureConditions(key_of=_key, value_of=value)
+    conditions = SureConditions(key_of=key_of, value_of=value)
     calls = []
     for node, function, around in _calls_of(text, _TRAINER, _LOOP):
         if not wanted(node):
@@ -93,6 +93,11 @@ def _calls_of(text: str, owner: str, method: str) -> tuple[tuple[ast.Call, str, 
         for node, around in _calls([] if tree is None else _body(tree, owner, method), ())
         if isinstance(node.func, ast.Attribute)
     )
+
+
+def body_of_fit(tree: ast.Module) -> list[ast.stmt]:
+    """The statements of the loop; none where the file has no such trainer."""
+    return _body(tree, _TRAINER, _LOOP)
 
 
 def _body(tree: ast.Module, owner: str, method: str) -> list[ast.stmt]:
@@ -161,7 +166,7 @@ def _operands(test: ast.expr) -> Iterator[ast.expr]:
         yield test
 
 
-def _key(node: ast.expr) -> tuple[str, ...]:
+def key_of(node: ast.expr) -> tuple[str, ...]:
     """The key that a chain of attributes of ``self.config`` names."""
     parts: list[str] = []
     while isinstance(node, ast.Attribute):
