@@ -140,3 +140,25 @@ def test_what_brings_little_is_named_in_one_line() -> None:
     (line,) = [line for line in findings if "BAT006" in line]
     shorter = re.search(r"step (\d+)% shorter", line)
     assert shorter and int(shorter.group(1)) <= 3  # to a whole percent
+
+
+DYNAMIC = """\
+python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo data.train_batch_size=512 \\
+    actor_rollout_ref.model.path=Qwen/Qwen2.5-7B-Instruct actor_rollout_ref.rollout.name=vllm \\
+    data.max_prompt_length=1024 data.max_response_length=3072 actor_rollout_ref.rollout.n=8 \\
+    actor_rollout_ref.actor.use_dynamic_bsz=True actor_rollout_ref.actor.ppo_mini_batch_size=256 \\
+    actor_rollout_ref.actor.ppo_max_token_len_per_gpu=60000 \\
+    actor_rollout_ref.model.use_remove_padding=True \\
+    actor_rollout_ref.rollout.tensor_model_parallel_size=4 trainer.n_gpus_per_node=8
+"""
+
+
+def test_what_brings_its_share_once_the_job_fits_by_weighing_otherwise_is_not_worth_little() -> None:
+    Path("run.sh").write_text(DYNAMIC)
+    given = ("--gpu", "8xh100-sxm", "--isolated", "--verl-version", "0.4.1")
+    block = run("advise", "run.sh", *given, "--allow", "reweighted").out
+    assert "ROL008 tensor_model_parallel_size" in block  # beside what makes it fit
+    out = run("check", "run.sh", *given).out
+    assert "does-not-fit" in out
+    assert "advice ROL008" in out
+    assert "ROL008" not in out.partition(MINOR)[2]

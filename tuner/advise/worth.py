@@ -61,9 +61,33 @@ def is_worth_a_line(item: Recommendation, advice: Advice) -> bool:
 
 
 def brings(item: Recommendation, advice: Advice) -> bool:
-    """Whether advice brings the share of the step that a line of a block has to, or memory that lacks."""
+    """Whether advice brings the share of the step that a line of a block has to, or memory that lacks.
+
+    Of a job that does not fit as it is, it may be the step of the form that fits once tokens weigh otherwise.
+    """
     cost = item.price
-    return cost is not None and (shortens(cost, advice.least_gain) or makes_room(item, advice))
+    if cost is None:
+        return False
+    return shortens(cost, advice.least_gain) or makes_room(item, advice) or _shortens_fitting(item, advice)
+
+
+def _shortens_fitting(item: Recommendation, advice: Advice) -> bool:
+    """Whether a change takes its share of the step with what makes room by weighing otherwise."""
+    if item.workload is None or advice.combination is not None or advice.estimate.fits_for_certain():
+        return False
+    room = (
+        without_block([other], advice)
+        for other in advice.recommendations
+        if other is not item and other.numerics is Numerics.REWEIGHTED and makes_room(other, advice)
+    )
+    fitting = next((case for case in room if case is not None and case.fits(case.workload)), None)
+    if fitting is None:
+        return False
+    workload = merged(fitting.workload, changes(advice.workload, item.workload))
+    if not goes_together(workload) or not fitting.affords(workload):
+        return False
+    gain = 1 - fitting.seconds(workload) / fitting.time.seconds
+    return gain >= advice.least_gain and fitting.change(workload).is_gain
 
 
 def shortens(cost: Price, least_gain: float, *, at_least: float = 0.0) -> bool:
