@@ -194,3 +194,81 @@ def test_a_program_with_a_configuration_of_its_own_is_followed(
     messages = missing(json.loads(answer.out))
     assert len(messages) == len(expected)
     assert all(part in message for part, message in zip(expected, messages, strict=True))
+
+
+PPO = """import hydra
+import ray
+from omegaconf import OmegaConf
+from verl.trainer.ppo.ray_trainer import RayPPOTrainer, Role
+from verl.workers.fsdp_workers import ActorRolloutRefWorker
+
+@hydra.main(config_path="config", config_name="ppo_trainer", version_base=None)
+def main(config):
+    if usable and OmegaConf.select(config.trainer, "unset.steps") is not None:
+        trainer = None
+    else:
+        mapping = {Role.ActorRollout: ray.remote(ActorRolloutRefWorker)}
+        trainer = RayPPOTrainer(config=config, role_worker_mapping=mapping)
+    trainer.init_workers()
+    trainer.fit()
+"""
+MAKES = """from enum import Enum
+
+class Role(Enum):
+    ActorRollout = 1
+
+class RayPPOTrainer:
+    def __init__(self, config, role_worker_mapping):
+        self.config = config
+        self.role_worker_mapping = role_worker_mapping
+
+    def init_workers(self):
+        options = {}
+        options["steps"] = 1
+        cls = RayClassWithInitArgs(
+            cls=self.role_worker_mapping[Role.ActorRollout], config=self.config.actor_rollout_ref
+        )
+
+    def fit(self):
+        for batch in self.loader:
+            self.actor_rollout_wg.compute_log_prob(batch)
+"""
+WORKER = """class ActorRolloutRefWorker(Worker):
+    def __init__(self, config):
+        self.config = config
+
+    def compute_log_prob(self, data):
+        READ
+"""
+
+
+@pytest.mark.parametrize(
+    ("read", "more", "missed"),
+    [
+        ("return self.config.own.scores", "", True),
+        ("return self.config.own.scores", "+actor_rollout_ref.own.scores=1", False),
+        ("return self.config.own.scores", "+own.scores=1", True),
+        ("return self.config.rollout.n", "", False),
+        ("return self.config.scores if data else 0", "", False),
+        ("self.config = more()\n        return self.config.own.scores", "", False),
+    ],
+)
+def test_a_key_that_a_worker_reads_is_missed_in_the_section_that_it_is_made_with(
+    repository: Path, read: str, more: str, missed: bool
+) -> None:
+    package = repository / "verl"
+    for folder in ("trainer/ppo", "workers"):
+        (package / folder).mkdir(parents=True)
+    tree = dict(read_defaults("0.5.0", "ppo_trainer").tree)
+    (package / "trainer" / "config" / "ppo_trainer.yaml").write_text(yaml.safe_dump(tree))
+    (package / "trainer" / "main_ppo.py").write_text(PPO)
+    (package / "trainer" / "ppo" / "ray_trainer.py").write_text(MAKES)
+    (package / "workers" / "fsdp_workers.py").write_text(WORKER.replace("READ", read))
+    (repository / "run.sh").write_text(
+        "python3 -m verl.trainer.main_ppo actor_rollout_ref.model.path=Qwen/Qwen2.5-0.5B "
+        f"algorithm.adv_estimator=grpo {more}\n"
+    )
+    answer = run("advise", str(repository / "run.sh"), "--gpu", "h100-sxm", "-f", "json")
+    messages = missing(json.loads(answer.out))
+    assert len(messages) == missed
+    assert all("fsdp_workers.py:6 reads actor_rollout_ref.own.scores" in it for it in messages)

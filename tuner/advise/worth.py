@@ -63,7 +63,7 @@ def is_worth_a_line(item: Recommendation, advice: Advice) -> bool:
 def brings(item: Recommendation, advice: Advice) -> bool:
     """Whether advice brings the share of the step that a line of a block has to, or memory that lacks.
 
-    Of a job that does not fit as it is, it may be the step of the form that fits once tokens weigh otherwise.
+    A job that does not fit has no step: that of the form counts which fits once tokens weigh otherwise.
     """
     cost = item.price
     if cost is None:

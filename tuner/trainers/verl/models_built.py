@@ -34,6 +34,16 @@ def models_of_program(code: "TrainerCode", program: str) -> Callable[[Settings],
     return None if file is None else partial(_follow, code, file)
 
 
+def workers_of_program(settings: Settings, code: "TrainerCode") -> dict[Path, tuple[str, str]]:
+    """The file and the class of the workers that a copy's program hands a section, where that is sure."""
+    file = file_of_program(code, settings.started)
+    if file is None:
+        return {}
+    from tuner.trainers.verl.trainer_code.built_models import workers_of_program as follow
+
+    return follow(_modules(code), file, partial(_read, settings))
+
+
 def generates_only(code: "TrainerCode", program: str) -> bool:
     """Whether a program of a copy generates responses and ends, without an update or a validation."""
     file = file_of_program(code, program)

@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from tuner.inputs.settings import Settings
 from tuner.language import _
+from tuner.trainers.verl.programs import Program, program_of
 
 if TYPE_CHECKING:
     from tuner.trainers.verl.trainer_code.gpu_actors import GpuActor
@@ -33,11 +34,16 @@ def sure_run_of(settings: Settings, code: "TrainerCode") -> "SureRun | None":
     """What the program does; None where its configuration is not its tree's own, or nobody says what starts."""
     if not (settings.defaults_of or settings.composed is not None) or not settings.started:
         return None
-    from tuner.trainers.verl.launch_values import values_of  # where there is a copy
+    return settings.part("sure_run", (code, settings.started), lambda: _followed(settings, code))
 
-    return settings.part(
-        "sure_run", (code, settings.started), lambda: code.sure_run(settings.started, values_of(settings))
-    )
+
+def _followed(settings: Settings, code: "TrainerCode") -> "SureRun":
+    from tuner.trainers.verl.launch_values import values_of  # where there is a copy
+    from tuner.trainers.verl.models_built import workers_of_program
+
+    ppo = program_of(settings.defaults) is Program.PPO
+    workers = workers_of_program(settings, code) if ppo else {}
+    return code.sure_run(settings.started, values_of(settings), workers)
 
 
 def further_gpus(settings: Settings, code: "TrainerCode") -> FurtherGpus:

@@ -50,16 +50,51 @@ def built_models(modules: ProgramModules, file: str, read: Callable[[Path], Valu
         file: of the program, below the folder that holds the package.
         read: what the configuration has at a path.
     """
+    try:
+        run = _run_of(modules, file, read)
+        return {} if run is None else {**gpu_pools(run), **dict(_answers(run, modules))}
+    except (NotFollowedError, RecursionError):
+        return {}
+
+
+def workers_of_program(
+    modules: ProgramModules, file: str, read: Callable[[Path], Value]
+) -> dict[Path, tuple[str, str]]:
+    """The file and the class of the workers that a program hands a section, where one class gets it for sure.
+
+    Args:
+        modules: the files of the copy.
+        file: of the program, below the folder that holds the package.
+        read: what the configuration has at a path.
+    """
+    try:
+        run = _run_of(modules, file, read)
+    except (NotFollowedError, RecursionError):
+        return {}
+    classes: dict[Path, set[tuple[str, str]]] = {}
+    for named, section in () if run is None else tuple(run.uses):
+        worker = resolved(named, modules)
+        known = isinstance(worker, DefinedClass)
+        if isinstance(section, Section):
+            classes.setdefault(section.path, set()).add(
+                (worker.module.file, worker.node.name) if known else ("", "")
+            )
+    return {path: next(iter(one)) for path, one in classes.items() if len(one) == 1 and ("", "") not in one}
+
+
+def _run_of(modules: ProgramModules, file: str, read: Callable[[Path], Value]) -> ProgramRun | None:
+    """The way through a program from ``main`` on; None where it has none that gets the configuration.
+
+    Raises:
+        NotFollowedError: the program stops, or it is too long.
+    """
     program = modules.file(file)
     main = None if program is None else program.functions.get(_STARTS)
     if program is None or main is None or not main.args.args:
-        return {}
+        return None
     run = ProgramRun(modules=modules, reads=read)
-    try:
-        run.follow(DefinedFunction(program, main), {main.args.args[0].arg: Section(())})
-        return {**gpu_pools(run), **dict(_answers(run, modules))}
-    except (NotFollowedError, RecursionError):
-        return {}
+    run.follow(DefinedFunction(program, main), {main.args.args[0].arg: Section(())})
+    return run
 
 
 def _answers(run: ProgramRun, modules: ProgramModules) -> Iterator[tuple[str, bool]]:

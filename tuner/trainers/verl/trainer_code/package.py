@@ -24,7 +24,7 @@ from tuner.units import MIB
 if TYPE_CHECKING:
     from tuner.trainers.verl.trainer_code.key_search import KeySearch
     from tuner.trainers.verl.trainer_code.requirements import Requirement
-    from tuner.trainers.verl.trainer_code.sure_run import SureRun, ValueOf
+    from tuner.trainers.verl.trainer_code.sure_run import SureRun, ValueOf, Workers
 
 A = TypeVar("A")
 
@@ -302,18 +302,19 @@ class TrainerCode:
         answer: A = known[question]
         return answer
 
-    def sure_run(self, program: str, value_of: "ValueOf") -> "SureRun":
+    def sure_run(self, program: str, value_of: "ValueOf", workers: "Workers | None" = None) -> "SureRun":
         """What a program surely does: the keys that it reads without a default, the actors that it makes.
 
         Args:
             program: the module or file that is started.
             value_of: the values of the launch, by which conditions on the way are decided.
+            workers: that it makes, by the section of the configuration that they get.
         """
         from tuner.trainers.verl.trainer_code.sure_run import SureRun, sure_run  # where a copy is started
 
         file = program if program.endswith(".py") else f"{program.replace('.', '/')}.py"
         inside = re.search(rf"(?:^|/)({_NAME}/.*)", file)
-        return SureRun() if inside is None else sure_run(inside[1], self.text, value_of)
+        return SureRun() if inside is None else sure_run(inside[1], self.text, value_of, workers)
 
     def text(self, path: str) -> str | None:
         """The text of one file by its path below the base; None where it has no such file."""

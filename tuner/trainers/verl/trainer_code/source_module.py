@@ -5,6 +5,7 @@ Source: OmegaConf 2.3 ``omegaconf.py`` (``merge``, ``unsafe_merge``, ``update``)
 """
 
 import ast
+from collections import Counter
 from functools import lru_cache
 
 from msgspec import Struct
@@ -47,6 +48,7 @@ def source_module(file: str, text: str) -> SourceModule | None:
     if tree is None:
         return None
     nodes = list(ast.walk(tree))
+    dictionaries = _dictionaries(nodes)
     return SourceModule(
         file=file,
         functions=_functions(tree.body),
@@ -64,7 +66,7 @@ def source_module(file: str, text: str) -> SourceModule | None:
             _last(node)
             for node in nodes
             if isinstance(node, ast.Attribute | ast.Subscript) and not isinstance(node.ctx, ast.Load)
-            if not _is_own(node)
+            if not _is_own(node) and getattr(node.value, "id", "") not in dictionaries
         ),
         changes=any(map(_changes, nodes)),
     )
@@ -84,6 +86,22 @@ def _last(node: ast.Attribute | ast.Subscript) -> str:
 def _is_own(node: ast.Attribute | ast.Subscript) -> bool:
     """Whether it is an attribute of the object itself, which is no configuration."""
     return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == _SELF
+
+
+def _dictionaries(nodes: list[ast.AST]) -> frozenset[str]:
+    """The variables that hold nothing but dictionaries that the file itself makes: no configuration."""
+    made = Counter(
+        target.id
+        for node in nodes
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Dict)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    )
+    stores = Counter(
+        node.id for node in nodes if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)
+    )
+    given = {node.arg for node in nodes if isinstance(node, ast.arg)}
+    return frozenset(name for name, times in made.items() if stores[name] == times and name not in given)
 
 
 def _changes(node: ast.AST) -> bool:

@@ -1,7 +1,8 @@
 """The keys of a configuration in the conditions of the trainer's code, with the values of a launch.
 
-Understood are keys that are read as attributes or by ``get`` with a default. Whatever else stands in a
-condition leaves it open, but for what :mod:`tuner.trainers.verl.trainer_code.conditions` follows.
+Understood are keys that are read as attributes, by ``get`` with a default or by ``OmegaConf.select``.
+Whatever else stands in a condition leaves it open, but for what
+:mod:`tuner.trainers.verl.trainer_code.conditions` follows.
 """
 
 import ast
@@ -39,12 +40,21 @@ class SureConditions(Struct, frozen=True, kw_only=True):
             return self.value_of(key, UNKNOWN) if key else UNKNOWN
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
             return UNKNOWN
+        if node.func.attr == "select" and getattr(node.func.value, "id", "") == "OmegaConf":
+            return self._selected(node)
         *section, method = self.key_of(node.func) or ("",)
         words = [value_of(part, self) for part in node.args]
         if method != "get" or node.keywords or not words or not isinstance(words[0], str) or len(words) > 2:
             return UNKNOWN
         default = words[1] if len(words) > 1 else None
         return self.value_of((*section, words[0]), default)
+
+    def _selected(self, node: ast.Call) -> Value:
+        """``OmegaConf.select(config.section, "a.b")``: null where there is nothing."""
+        if len(node.args) != 2 or node.keywords or not (section := self.key_of(node.args[0])):
+            return UNKNOWN
+        word = value_of(node.args[1], self)
+        return self.value_of((*section, *word.split(".")), None) if isinstance(word, str) else UNKNOWN
 
     def has(self, holder: Value, value: Value) -> Value:
         """Sections are mappings: nothing else is looked into."""

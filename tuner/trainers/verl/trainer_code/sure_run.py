@@ -1,17 +1,19 @@
 """What a program of a copy of the trainer surely does: the keys that it reads, the actors that it makes.
 
 Followed are the calls from ``main`` on that hand the whole configuration on, into functions, classes and
-their methods, through the copy's own files. A condition on keys of the configuration is decided by their
+their methods, through the copy's own files, and those that the trainer has its workers run, which have a
+section of it. A condition on keys of the configuration is decided by their
 values. Nothing is imported or run.
 
 Source: OmegaConf 2.1 and later, ``dictconfig.py`` (``__getattr__`` raises ``ConfigAttributeError``).
 """
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tuner.trainers.verl.trainer_code.code_line import CodeLine
 from tuner.trainers.verl.trainer_code.gpu_actors import GpuActor, gpus_of_actor
@@ -23,6 +25,11 @@ from tuner.trainers.verl.trainer_code.sure_parts import sure_nodes, sure_stateme
 _CONFIG, _SELF = "config", "self"
 _MOST_CALLS = 500
 _MOST_CLASSES = 8  # above one another
+_GROUPS = {  # of workers, by the trainer's attribute, and the section that they are made with
+    "actor_rollout_wg": ("actor_rollout_ref",),
+    "ref_policy_wg": ("actor_rollout_ref",),
+    "critic_wg": ("critic",),
+}
 ValueOf = Callable[[tuple[str, ...], object], object]
 """The value of a key of the configuration, or what is handed with it where there is no such key."""
 
@@ -40,6 +47,7 @@ class SureRun(Struct, frozen=True, kw_only=True):
     keys: tuple[KeyRead, ...] = ()
     actors: tuple[GpuActor, ...] = ()
     named: frozenset[str] = frozenset()  # texts on the way, and names that are assigned to
+    with_workers: "SureRun | None" = None  # the same way, through what the trainer has its workers do
 
 
 class _Call(Struct, frozen=True, kw_only=True):
@@ -50,20 +58,35 @@ class _Call(Struct, frozen=True, kw_only=True):
     roots: frozenset[str]
     owner: ast.ClassDef | None = None  # of the object, which may have the method from a class above
     home: SourceModule | None = None  # in which the owner is defined
-    holds: bool = False  # ``self.config`` is the whole configuration
+    holds: bool = False  # ``self.config`` is the whole configuration, or a section
+    section: tuple[str, ...] = ()  # that ``self.config`` is; empty for the whole
 
 
-def sure_run(file: str, text_of: Callable[[str], str | None], value_of: ValueOf) -> SureRun:
+Workers = Mapping[tuple[str, ...], tuple[str, str]]
+"""The file and the class of the workers that are made with a section of the configuration."""
+
+
+def sure_run(
+    file: str, text_of: Callable[[str], str | None], value_of: ValueOf, workers: Workers | None = None
+) -> SureRun:
     """What a program surely does.
 
     Args:
         file: of the program, below the folder that holds the package.
         text_of: the text of a file of the copy; None of one that is not there.
         value_of: the values of the launch, by which conditions are decided.
+        workers: that the program makes; what they read is told apart.
     """
+    run = _followed(file, text_of, value_of, {})
+    return replace(run, with_workers=_followed(file, text_of, value_of, workers)) if workers else run
+
+
+def _followed(
+    file: str, text_of: Callable[[str], str | None], value_of: ValueOf, workers: Workers
+) -> SureRun:
     assigned: frozenset[str] = frozenset()  # keys that decided something and get other values on the way
     while True:
-        walk = _Walk(text_of, value_of, assigned)
+        walk = _Walk(text_of, value_of, assigned, workers)
         reads = walk.reads_of_program(file)
         modules = [one for one in walk.modules.values() if one is not None]
         if any(one.changes for one in modules):
@@ -73,17 +96,21 @@ def sure_run(file: str, text_of: Callable[[str], str | None], value_of: ValueOf)
             break
         assigned |= walk.decided & stored
     known = stored.union(*(one.texts for one in modules))
-    keys = tuple(read for read in reads if read.path[-1] not in known)
-    return SureRun(keys=keys, actors=tuple(walk.actors), named=known)
+    return SureRun(keys=reads, actors=tuple(walk.actors), named=known)
 
 
 class _Walk:
     """The way through the calls; each is followed once."""
 
     def __init__(
-        self, text_of: Callable[[str], str | None], value_of: ValueOf, assigned: frozenset[str]
+        self,
+        text_of: Callable[[str], str | None],
+        value_of: ValueOf,
+        assigned: frozenset[str],
+        workers: Workers,
     ) -> None:
         self._text_of = text_of
+        self._workers = workers
         self._value_of = value_of
         self._assigned = assigned
         self.decided: set[str] = set()  # the last words of keys whose values were asked for
@@ -165,6 +192,10 @@ class _Walk:
             target = target.value
         if isinstance(target, ast.Name):
             return self._named(call, target.id, node)
+        if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Attribute):
+            group = target.value
+            own = isinstance(group.value, ast.Name) and group.value.id == _SELF and call.holds
+            return self._of_worker(group.attr, target.attr) if own and not call.section else None
         if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name):
             holder = target.value.id
             of = call if holder == _SELF else objects.get(holder)
@@ -203,7 +234,39 @@ class _Walk:
         roots = _handed(call, node, method, skip=1)
         if not roots and not of.holds:
             return None
-        return _Call(module=module, function=method, roots=roots, owner=of.owner, home=home, holds=of.holds)
+        return _Call(
+            module=module,
+            function=method,
+            roots=roots,
+            owner=of.owner,
+            home=home,
+            holds=of.holds,
+            section=of.section,
+        )
+
+    def _of_worker(self, group: str, name: str) -> _Call | None:
+        """A method that a group of workers runs, whose ``self.config`` is the section they are made with."""
+        section = _GROUPS.get(group, ())
+        file, of = self._workers.get(section, ("", ""))
+        home = self.module(file) if file else None
+        owner = None if home is None else home.classes.get(of)
+        if home is None or owner is None:
+            return None
+        made, defined = self.method(home, owner, "__init__"), self.method(home, owner, name)
+        if made is None or defined is None or len(made[1].args.args) < 2:
+            return None
+        if not _keeps(made[1], frozenset({made[1].args.args[1].arg})) or _replaces(owner):
+            return None
+        module, method = defined
+        return _Call(
+            module=module,
+            function=method,
+            roots=frozenset(),
+            owner=owner,
+            home=home,
+            holds=True,
+            section=section,
+        )
 
     def method(
         self, module: SourceModule, owner: ast.ClassDef, name: str
@@ -258,7 +321,7 @@ def _path(node: ast.expr, call: _Call) -> tuple[str, ...]:
     if at.id in call.roots:
         return tuple(parts)
     own = call.holds and at.id == _SELF and parts[0] == _CONFIG
-    return tuple(parts[1:]) if own else ()
+    return (*call.section, *parts[1:]) if own and parts[1:] else ()
 
 
 def _handed(call: _Call, node: ast.Call, function: Function, *, skip: int) -> frozenset[str]:
@@ -272,7 +335,17 @@ def _is_whole(value: ast.expr, call: _Call) -> bool:
     if isinstance(value, ast.Name):
         return value.id in call.roots
     own = isinstance(value, ast.Attribute) and isinstance(value.value, ast.Name) and value.value.id == _SELF
-    return own and call.holds and value.attr == _CONFIG  # type: ignore[attr-defined]
+    return own and call.holds and not call.section and value.attr == _CONFIG  # type: ignore[attr-defined]
+
+
+def _replaces(owner: ast.ClassDef) -> bool:
+    """Whether a method of a class other than the one that makes it gives ``self.config`` another value."""
+    return any(
+        isinstance(node, ast.Attribute) and node.attr == _CONFIG and not isinstance(node.ctx, ast.Load)
+        for name, method in methods_of(owner).items()
+        if name != "__init__"
+        for node in ast.walk(method)
+    )
 
 
 def _keeps(made: Function, roots: frozenset[str]) -> bool:

@@ -3,7 +3,7 @@
 What it checks
 --------------
 Keys that the program which is started reads as attributes, without a default and on its way for sure, while neither the YAML nor the launch has them.
-In a copy of verl its own code is followed, from ``main`` on, through everything that gets the whole configuration.
+In a copy of verl its own code is followed, from ``main`` on, through everything that gets the whole configuration, and through what the trainer has its workers do with their section of it.
 Of the released trainer of fine-tuning it is keys that a launch deletes with ``~``.
 There is no override: what the key should be, its author knows.
 
@@ -85,12 +85,13 @@ def check_of_copy(
     settings: Settings, _workload: Workload, _version: str, code: "TrainerCode"
 ) -> Iterator[Finding]:
     """A finding for each key that the program of a copy reads."""
-    run, said = sure_run_of(settings, code), set()
-    for read in () if run is None else run.keys:
-        missing = None if run is None or read.path in said else _missing_at(settings, read.path)
-        if run is not None and missing is not None and missing not in run.named:
-            said.add(read.path)
-            yield _finding(settings, dotted(read.path), str(read.line))
+    whole, said = sure_run_of(settings, code), set()
+    for run in () if whole is None else (whole, whole.with_workers):
+        for read in () if run is None else run.keys:
+            missing = None if read.path in said else _missing_at(settings, read.path)
+            if run is not None and missing is not None and missing not in run.named:
+                said.add(read.path)
+                yield _finding(settings, dotted(read.path), str(read.line))
 
 
 def _missing_at(settings: Settings, path: tuple[str, ...]) -> str | None:
