@@ -42,7 +42,6 @@ from tuner.trainers.verl.forks.translate import (
 )
 from tuner.trainers.verl.laid_defaults import laid_defaults, trainer_defaults
 from tuner.trainers.verl.loaded import LoadedConfiguration
-from tuner.trainers.verl.missing_file import is_missing
 from tuner.trainers.verl.number_flags import number_flag_remarks
 from tuner.trainers.verl.oldest_by_code import oldest_by_code
 from tuner.trainers.verl.pinned_release import pinned_release
@@ -194,7 +193,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
             newest_required=partial(self.copies.newest_required, self.folder, self.installed)
             if self.folder
             else None,
-            misses_file=partial(is_missing, folder=self.folder, starts=self.python_path)
+            misses_file=partial(_is_missing, folder=self.folder, starts=self.python_path)
             if self.folder
             else None,
             environment=self.environment,
@@ -474,3 +473,9 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
                 yield replace(unknown, refused=False)
             else:
                 yield with_reader(unknown, self.fork, self.copy.on(version))
+
+
+def _is_missing(named: str, *, folder: str, starts: Sequence[str]) -> bool:
+    from tuner.trainers.verl.missing_file import is_missing  # few launches name a file that may be
+
+    return is_missing(named, folder=folder, starts=starts)
