@@ -43,7 +43,6 @@ from tuner.trainers.verl.forks.translate import (
 from tuner.trainers.verl.laid_defaults import laid_defaults, trainer_defaults
 from tuner.trainers.verl.loaded import LoadedConfiguration
 from tuner.trainers.verl.number_flags import number_flag_remarks
-from tuner.trainers.verl.oldest_by_code import oldest_by_code
 from tuner.trainers.verl.pinned_release import pinned_release
 from tuner.trainers.verl.plain_sections import reads_section
 from tuner.trainers.verl.private_defaults import PrivateCopies
@@ -127,7 +126,11 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
     def _oldest_by_code(self, config: str) -> str:
         """The oldest release that the copy around the launch can stand for; empty where nothing tells."""
         code = self.copies.code_around(FilePath(self.folder)) if self.folder else None
-        return "" if code is None else oldest_by_code(code.root, config)
+        if code is None:
+            return ""
+        from tuner.trainers.verl.oldest_by_code import oldest_by_code  # most launches lie in no copy
+
+        return oldest_by_code(code.root, config)
 
     @property
     def trainer(self) -> Trainer:
