@@ -105,16 +105,16 @@ def test_few_modules_are_loaded() -> None:
     _, modules = counted()
     asked = re.compile(r"tuner\.(?:(?:rules|trainers\.verl\.checks)\.\w+\.\w+|(?:memory|timing)\..+)")
     machinery = [name for name in modules if name.partition(".")[0] == "tuner" and not asked.fullmatch(name)]
-    assert 0 < len(machinery) <= 330  # 324
+    assert 0 < len(machinery) <= 330  # 327
 
 
 def test_the_whole_run_is_bounded() -> None:
     """Calls of functions, of Python's and C's: a run takes some 0.2 s for a million of them."""
     calls, _ = counted()
-    assert 100_000 < sum(calls.values()) < 1_350_000  # 1,235,000
+    assert 100_000 < sum(calls.values()) < 1_350_000  # 1,326,000
 
 
 def test_a_release_that_nothing_names_is_asked_once() -> None:
     """What is proposed is tried on the farthest release as well: a run is half as long again."""
     calls, _ = counted("--mean-response-length", "512")
-    assert sum(calls.values()) < 2_100_000  # 1,705,000
+    assert sum(calls.values()) < 2_100_000  # 1,740,000

@@ -18,7 +18,6 @@ from tuner.consultation.premises import Premises
 from tuner.errors import TunerError
 from tuner.findings import Finding
 from tuner.inputs.installed_packages import checked_out, installed_packages
-from tuner.inputs.launch_input import with_missing_config
 from tuner.inputs.user_input import AlternativeLaunch, UserInput
 from tuner.language import _
 from tuner.trainers.bundled_releases import ReleaseChoice
@@ -240,7 +239,11 @@ def _with_remarks(given: UserInput, configuration: Configuration, loaded: Loaded
         given = replace(given, settings_file=replace(given.settings_file, settings=unseen))
     if missing is None and given.settings_file is not None:
         return _with_settings_file(given, given.settings_file, loaded)
-    return given if missing is None else with_missing_config(given, missing)
+    if missing is None:
+        return given
+    from tuner.inputs.launch_input import with_missing_config  # of few launches
+
+    return with_missing_config(given, missing)
 
 
 def _with_settings_file(given: UserInput, file: "UnreadFile", loaded: Loaded) -> UserInput:

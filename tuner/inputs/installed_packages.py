@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from tuner.errors import Location
-from tuner.inputs.repository_references import references
 
+_OF_GIT = re.compile(r"git(?:\+|\s+(?:clone|checkout|reset|switch)\b)")
 _COMMAND = re.compile(r"\bpip3?\s+install\b(?P<words>(?:\\\r?\n|[^\n#])*)")
 _PINNED = re.compile(r"(?<![\w.-])([A-Za-z][\w.-]*)(?:\[[\w,\s-]*\])?==v?(\d+(?:\.\d+)*(?:[.-]?post\d+)?)")
 
@@ -34,7 +34,11 @@ def checked_out(text: str, source: str) -> Iterator[CheckedOut]:
         text: of a script or of another file.
         source: names it.
     """
-    for one in references(text) if "git" in text else ():
+    if not _OF_GIT.search(text):
+        return
+    from tuner.inputs.repository_references import references  # of few texts
+
+    for one in references(text):
         if one.version or one.commit:
             yield CheckedOut(
                 name=one.name,

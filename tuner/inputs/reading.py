@@ -12,7 +12,6 @@ from msgspec.structs import replace
 
 from tuner.errors import InputError, Location
 from tuner.files import STANDARD_INPUT, is_there, opened
-from tuner.inputs.launch_input import launched, pasted, with_config
 from tuner.inputs.named_inputs import SHELL_NAMES, YAML_NAMES, is_command, is_shell
 from tuner.inputs.overrides import Argument, on_command_line
 from tuner.inputs.secrets import taken_override
@@ -54,6 +53,8 @@ def read_given(
     """
     file = Path(config)
     if config != STANDARD_INPUT and not is_there(file) and is_command(config):
+        from tuner.inputs.launch_input import pasted  # a file is none
+
         return pasted([config, *words])
     remarks: tuple[Remark, ...] = ()
     record = None
@@ -84,6 +85,7 @@ def read_given(
     if not is_shell(config, text):
         given = replace(_of_yaml(config, text, words, remarks, launch), text=text)
         return given if record is None else _with_record(given, record)
+    from tuner.inputs.launch_input import launched
     from tuner.inputs.script import read_script
 
     inner = None
@@ -187,6 +189,7 @@ def _of_yaml(
 
 def _started_by(config: str, text: str, words: Sequence[str], launch: int | None) -> UserInput | None:
     """What a file for another program has started; None where it starts no program with overrides."""
+    from tuner.inputs.launch_input import launched
     from tuner.inputs.manifest import launching_document, script_in
     from tuner.inputs.script import read_script
 
@@ -212,8 +215,11 @@ def _logged(log: "RunLog", file: Path, words: Sequence[str]) -> UserInput:
         given = UserInput(
             source=str(file), arguments=(*arguments, *typed), log=log, folder=folder_of(str(file))
         )
+        from tuner.inputs.launch_input import with_config  # few logs have overrides alone
+
         return with_config(given, file.parent)
     if log.command:
+        from tuner.inputs.launch_input import launched
         from tuner.inputs.script import read_script
 
         script = read_script(file, log.command.encode(), ())

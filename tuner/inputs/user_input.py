@@ -14,11 +14,11 @@ from tuner.inputs.earlier_programs import EarlierProgram
 from tuner.inputs.environment import EnvironmentVariable
 from tuner.inputs.machine import GPUS, TargetMachine
 from tuner.inputs.overrides import Argument
-from tuner.inputs.placed_packages import PlacedPackage
 from tuner.inputs.yaml_file import Document
 
 if TYPE_CHECKING:
     from tuner.inputs.log.run_log import RunLog
+    from tuner.inputs.placed_packages import PlacedPackage
     from tuner.inputs.record.read import RunRecord
 
 
@@ -130,7 +130,7 @@ class UserInput(Struct, frozen=True, kw_only=True):
     processes: "Processes | None" = None  # that a command or script starts, where it says how many
     folder: str = ""  # where it lies or is typed: what it names is looked for there; empty for standard input
     folders: tuple[str, ...] = ()  # that a script starts the program in, and has Python look for modules in
-    placed: tuple[PlacedPackage, ...] = ()  # that a script puts where Python looks for modules
+    placed: "tuple[PlacedPackage, ...]" = ()  # that a script puts where Python looks for modules
     asked_for: ScriptArguments | None = None  # what a script says of the arguments that it takes
     servers: tuple[SideServer, ...] = ()  # that a script starts before, and that may be on the same GPUs
     environment: tuple[EnvironmentVariable, ...] = ()  # that a script gives the program

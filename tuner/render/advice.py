@@ -15,8 +15,7 @@ from tuner.render.bars import chart
 from tuner.render.block import block, contributions
 from tuner.render.brief import brief
 from tuner.render.document.parts import AnswerDocument, Drawing, Entry, Heading, Paragraph, Part
-from tuner.render.host_of_script import host_of_script
-from tuner.render.input_notes import side_servers
+from tuner.render.input_notes import host_of_script, side_servers
 from tuner.render.numbers import gib
 from tuner.render.premises import premises, premises_in_short
 from tuner.render.recommendations import recommendations

@@ -3,12 +3,15 @@
 import re
 from collections.abc import Iterable, Iterator
 
-from tuner.consultation.result import ProjectOption
+from tuner.consultation.premises import OPTIONS
+from tuner.consultation.result import Consultation, ProjectOption
 from tuner.inputs.user_input import UserInput
 from tuner.language import _
+from tuner.render.numbers import gib
 from tuner.render.words import clauses, listed, place
 
 _POSITIONAL = re.compile(r"\$\{?([1-9]\d?)\}?")  # an argument of the script
+_MUCH = 0.5  # share of the host memory from which on a limit of it bounds what can be proposed
 _WHOLE = 10**6  # up to which a number is written with all of its digits
 
 
@@ -34,6 +37,18 @@ def side_servers(given: UserInput) -> Iterator[str]:
             "The script starts {program} before ({place}): what it takes of the same GPUs is "
             "not in the estimate."
         ).format(program=server.name, place=place(server.location))
+
+
+def host_of_script(answer: Consultation) -> Iterator[str]:
+    """Where a limit of the host memory comes from that nobody gave as one, where it decides anything."""
+    estimate, source = answer.advice.estimate, answer.given.source
+    limit = estimate.host_capacity_bytes
+    if limit is None or estimate.host_high_bytes < _MUCH * limit:
+        return
+    for said in answer.from_project:
+        if said.option == OPTIONS["host_memory_gib"] and said.location.source == source:
+            text = _("Slurm gives {limit} of host memory on a node ({place}); --host-memory says otherwise.")
+            yield text.format(limit=gib(limit), place=said.location)
 
 
 def open_values(given: UserInput, *, most: int | None = None) -> str:

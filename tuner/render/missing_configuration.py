@@ -32,7 +32,6 @@ from collections.abc import Iterator
 
 from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
-from tuner.inputs.missing_configuration import missing_text
 from tuner.inputs.user_input import UserInput
 from tuner.language import N_, _
 
@@ -49,6 +48,8 @@ RULE = Rule(
 def check(given: UserInput) -> Iterator[Finding]:
     """The finding of a launch whose configuration is missing."""
     if given.missing is not None:
+        from tuner.inputs.missing_configuration import missing_text  # of few launches
+
         yield Finding(
             rule=RULE,
             message=_("{what}; the figures are those of the trainer's own configuration").format(

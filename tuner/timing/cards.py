@@ -57,10 +57,8 @@ def attained(gpu: Gpu) -> Attained:
     Hopper cards were measured, and so was what holds them back: power. A card of that architecture with a
     fraction of its tensor cores and all of its power is not held back.
     """
-    if is_whole_hopper(gpu):
-        return _HOPPER
-    if gpu.architecture == "sm_90":
-        return _CUT_HOPPER
+    if gpu.architecture == "sm_90":  # asked thousands of times, so without a further call
+        return _CUT_HOPPER if gpu.dense_bf16_flop_per_s < _CUT_HOPPER_FLOP_PER_S else _HOPPER
     return _BY_ARCHITECTURE.get(gpu.architecture, _OTHERS)
 
 

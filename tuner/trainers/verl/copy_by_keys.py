@@ -27,18 +27,15 @@ _NAME = "verl"
 _NAMED = 3  # keys in one message
 
 
-def with_copy_by_keys(
-    configuration: "UserConfiguration", *, launched_in: str, told: bool
-) -> "UserConfiguration":
+def with_copy_by_keys(configuration: "UserConfiguration", *, launched_in: str) -> "UserConfiguration":
     """The configuration on the copy that has its keys; in doubt where that may not be the one that runs.
 
     Args:
-        configuration: on the copy that lies nearest.
+        configuration: on the copy that lies nearest, where neither the user nor the launch says which runs.
         launched_in: the folder that the launch lies in.
-        told: the launch itself says which copy Python imports.
     """
     keys = configuration.required_keys
-    if told or configuration.requested or not (keys and configuration.folder):
+    if not keys:
         return configuration
     nearest = configuration.copy.nearest(BUNDLED[-1])
     candidates = configuration.copy.undecided(BUNDLED[-1]) if nearest is None else ()

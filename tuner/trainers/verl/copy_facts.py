@@ -11,7 +11,6 @@ from msgspec import Struct
 from tuner.inputs.settings import BuiltModels, Settings
 from tuner.trainers.verl.liger_requirements import liger_refuses
 from tuner.trainers.verl.models_built import NONE_KNOWN, built_models
-from tuner.trainers.verl.own_recomputation import own_recomputation
 
 _MAIN, _WORKERS, _MANAGERS, _VLLM = "main_ppo", "fsdp_workers", "sharding_manager", "rollout/vllm_rollout"
 _SERVERS = ("vllm_rollout/vllm_async_server", "sglang_rollout/async_sglang_server")
@@ -37,6 +36,9 @@ _OF_ADAPTERS = {
     "target_modules": "{}.model.target_modules",
     "exclude_modules": "{}.model.exclude_modules",
 }
+#: From here on the releases have Megatron's keys alone for what it recomputes, and no switch beside them.
+OWN_RECOMPUTATION_UNTIL = "0.5.0"
+_MEGATRON_WORKERS = "single_controller/base/megatron"
 #: The key of verl's own for what Megatron recomputes, by its meaning in the section of a role.
 _OF_RECOMPUTATION = "megatron_recompute"
 _OWN_GRANULARITY = "{}.model.gradient_checkpointing_kwargs.activations_checkpoint_granularity"
@@ -172,6 +174,20 @@ def copy_facts(settings: Settings) -> CopyFacts:
         has_own_forward=settings.has_own_forward,
         liger_refuses=refuses,
     )
+
+
+def own_recomputation(settings: Settings) -> bool | None:
+    """Whether a copy overwrites Megatron's keys with its own; None where no copy's worker is there to see.
+
+    Source: verl 0.4.1 ``single_controller/base/megatron/worker.py:93-99``
+    (``add_optimization_config_to_tf_config``), which 0.5.0 lacks.
+    """
+    has = settings.has_statement
+    if has is None:
+        return None
+    if has("tf_config recompute_granularity activations_checkpoint_granularity"):
+        return True
+    return False if has("hf_to_mcore_config override_transformer_config", _MEGATRON_WORKERS) else None
 
 
 def _streams_by_key(has: Callable[..., bool]) -> bool:

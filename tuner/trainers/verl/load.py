@@ -17,8 +17,6 @@ from tuner.inputs.tree import Path, leaves, split_key
 from tuner.inputs.yaml_file import Document
 from tuner.override_text import override_key
 from tuner.trainers.verl.arguments import parsed, user_locations
-from tuner.trainers.verl.chosen_groups import with_chosen_groups
-from tuner.trainers.verl.copy_by_keys import with_copy_by_keys
 from tuner.trainers.verl.defaults_list import Composition, follow
 from tuner.trainers.verl.entry_points import (
     OWN_SECTIONS,
@@ -32,9 +30,7 @@ from tuner.trainers.verl.forks.fork import Fork
 from tuner.trainers.verl.forks.translate import (
     translated,
 )
-from tuner.trainers.verl.imported_copy import imported_copy
 from tuner.trainers.verl.limits import expect_few
-from tuner.trainers.verl.moved_program import moved_program, unseen_program
 from tuner.trainers.verl.programs import Program
 from tuner.trainers.verl.recipes import named as recipe_named
 from tuner.trainers.verl.recipes import started_as
@@ -47,6 +43,8 @@ if TYPE_CHECKING:
     from tuner.inputs.installed_packages import CheckedOut, InstalledPackage
     from tuner.inputs.placed_packages import PlacedPackage
     from tuner.inputs.user_input import MissingConfiguration, Processes
+    from tuner.trainers.verl.imported_copy import ImportedCopy
+    from tuner.trainers.verl.moved_program import MovedProgram
     from tuner.trainers.verl.primary import Primary
 
 _OWN_MODULES = "verl."
@@ -93,9 +91,9 @@ def parse(
     config_name = option_value(given, "config_name")
     trainer = program_started(program, None if config_name is None else config_name.text)
     folders = (*_added_by_program(program, folder, folders), *folders)
-    moved = moved_program(program, folder, folders)
+    moved = _moved(program, folder, folders)
     program = program if moved is None else moved.read
-    put = imported_copy(placed, folder, folders) if placed else None
+    put = _put(placed, folder, folders)
     package_put = None if put is None else put.package
     fork = None if trainer is not None else _fork_of(document, given, program, folder, package_put)
     if fork is not None and fork.config_argument is not None:
@@ -145,9 +143,34 @@ def parse(
     )
     if not folder or composition.release is not None:
         return configuration
-    configuration = with_chosen_groups(configuration)
+    if configuration.arguments.overrides:
+        from tuner.trainers.verl.chosen_groups import with_chosen_groups  # a file alone chooses none
+
+        configuration = with_chosen_groups(configuration)
     told = _is_told(configuration.folder, program, folders) if put is None else put.certain
-    return with_copy_by_keys(configuration, launched_in=folder, told=told)
+    if told or requested or not configuration.folder:
+        return configuration
+    from tuner.trainers.verl.copy_by_keys import with_copy_by_keys  # no other launch leaves it open
+
+    return with_copy_by_keys(configuration, launched_in=folder)
+
+
+def _moved(program: str, folder: str, folders: Sequence[str]) -> "MovedProgram | None":
+    """Where else in the tree the program of a launch lies; None where it is there, or may be elsewhere."""
+    if not (program and folder) or program.startswith(_OWN_MODULES):
+        return None
+    from tuner.trainers.verl.moved_program import moved_program  # few launches start another
+
+    return moved_program(program, folder, folders)
+
+
+def _put(placed: "Sequence[PlacedPackage]", folder: str, folders: Sequence[str]) -> "ImportedCopy | None":
+    """The copy that the script puts under verl's name for Python to import; None without one."""
+    if not placed:
+        return None
+    from tuner.trainers.verl.imported_copy import imported_copy  # of few launches
+
+    return imported_copy(placed, folder, folders)
 
 
 def _unseen(
@@ -158,10 +181,11 @@ def _unseen(
     primary: "Primary | None",
 ) -> "MissingConfiguration | None":
     """What is not known of a launch whose program is not here; None where its configuration is named."""
+    if not program or primary is None or not given or primary.document is not None:
+        return None
+    from tuner.trainers.verl.moved_program import unseen_program  # of launches that start a program
     from tuner.trainers.verl.primary import is_of_verl
 
-    if primary is None or not given or primary.document is not None:
-        return None
     if program_started(program, None) is not None or is_of_verl(primary.name or ""):
         return None
     return unseen_program(program, folder, folders, given[0].location)

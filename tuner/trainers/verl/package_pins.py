@@ -68,7 +68,25 @@ def pins_in(folder: Path, package: str, *, images: bool = True) -> Iterator[Pack
             yield from (PackagePin(version=version, file=place) for version in versions)
 
 
-def checked_out_by(folder: Path) -> Iterator[tuple[str, CheckedOut]]:
+def commit_asked_for(
+    package: str, folder: str, checked_out: Sequence[CheckedOut] = ()
+) -> tuple[str, CheckedOut] | None:
+    """The commit that a launch checks out, or that the files around it say to, with the name of the file.
+
+    Args:
+        package: whose commit it is.
+        folder: in which the launch lies; empty where nobody says.
+        checked_out: by the launch itself.
+    """
+    around = list(repository_folders(Path(folder).absolute())) if folder else []
+    files = (pair for above in around for pair in _checked_out_by(above))
+    for file, one in (*((one.location.source, one) for one in reversed(checked_out)), *files):
+        if one.name == package and one.commit:
+            return file, one
+    return None
+
+
+def _checked_out_by(folder: Path) -> Iterator[tuple[str, CheckedOut]]:
     """The repositories that a folder's files bring to a version or a commit, with the names of the files."""
     for names in (*_OF_REQUIREMENTS, *_NAMED_IN):
         for file in sorted(folder.glob(names)):

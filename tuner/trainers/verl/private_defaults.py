@@ -19,7 +19,9 @@ from tuner.language import _
 from tuner.shown_paths import shown_path
 from tuner.trainers.verl.defaults import file_of
 from tuner.trainers.verl.fingerprint import Likeness, likest
+from tuner.trainers.verl.package_pins import commit_asked_for
 from tuner.trainers.verl.private_copy import PACKAGED, PrivateDefaults
+from tuner.trainers.verl.releases import RELEASES
 from tuner.trainers.verl.trainer_code.find import (
     PackagesBelow,
     code_around,
@@ -93,9 +95,7 @@ class PrivateCopies:
     ) -> "RequiredRelease | None":
         """The commit of verl that a launch or the files around it check out."""
         if (folder, checked_out) not in self._commits:
-            from tuner.trainers.verl.required_release import commit_asked_for  # of launches without a copy
-
-            self._commits[folder, checked_out] = commit_asked_for(folder, checked_out)
+            self._commits[folder, checked_out] = _commit_asked_for(folder, checked_out)
         return self._commits[folder, checked_out]
 
     def project(
@@ -319,6 +319,16 @@ def _candidates(folder: FilePath, config: str, below: PackagesBelow) -> Iterator
     packages = below(folder)
     if len(packages) == 1 and is_there(file := _in_package(packages[0], config), FilePath.is_file):
         yield file
+
+
+def _commit_asked_for(folder: str, checked_out: "tuple[CheckedOut, ...]") -> "RequiredRelease | None":
+    asked = commit_asked_for(RELEASES.trainer, folder, checked_out)
+    if asked is None:
+        return None
+    from tuner.trainers.verl.required_release import RequiredRelease  # few launches ask for a commit
+
+    file, one = asked
+    return RequiredRelease(file=FilePath(file), tag=None, commit=one.commit, day=one.day)
 
 
 def _is_behind_code(file: FilePath, folder: FilePath, below: PackagesBelow) -> bool:

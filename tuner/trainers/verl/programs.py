@@ -21,6 +21,8 @@ class Program(Enum):
 
 def runs_ppo_trainer(started: str) -> bool:
     """Whether verl's own program of PPO is surely started, which has no GPUs for generation alone."""
+    if not started:
+        return False
     module = started.removesuffix(".py").replace("/", ".").lstrip(".")
     return module == _PPO or module.endswith(f".{_PPO}")
 

@@ -5,18 +5,16 @@ of a release, or ``COMMIT``, ``VERL_COMMIT``, ``REPRODUCTION_COMMIT`` and the li
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from tuner.errors import InputError
-from tuner.files import is_there, read_bytes, repository_folders
-from tuner.inputs.installed_packages import CheckedOut
+from tuner.files import is_there, read_bytes
 from tuner.language import _
 from tuner.trainers.bundled_releases import ReleaseChoice
-from tuner.trainers.verl.package_pins import checked_out_by
 from tuner.trainers.verl.releases import RELEASES
 from tuner.units import KIB
 from tuner.versions import is_version
@@ -79,21 +77,6 @@ class RequiredRelease(Struct, frozen=True, kw_only=True):
 
         place = place_of_commit(self.commit or "")
         return place_of_day(self.day) if place is None and self.day else place
-
-
-def commit_asked_for(folder: str, checked_out: Sequence[CheckedOut] = ()) -> RequiredRelease | None:
-    """The commit of verl that a launch checks out, or that the files around it say to; None without one.
-
-    Args:
-        folder: in which the launch lies; empty where nobody says.
-        checked_out: by the launch itself.
-    """
-    around = list(repository_folders(Path(folder).absolute())) if folder else []
-    files = (pair for above in around for pair in checked_out_by(above))
-    for file, one in (*((one.location.source, one) for one in reversed(checked_out)), *files):
-        if one.name == RELEASES.trainer and one.commit:
-            return RequiredRelease(file=Path(file), tag=None, commit=one.commit, day=one.day)
-    return None
 
 
 def required_release(folders: Iterable[Path]) -> RequiredRelease | None:

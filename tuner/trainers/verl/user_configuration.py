@@ -42,9 +42,7 @@ from tuner.trainers.verl.forks.translate import (
 )
 from tuner.trainers.verl.laid_defaults import laid_defaults, trainer_defaults
 from tuner.trainers.verl.loaded import LoadedConfiguration
-from tuner.trainers.verl.missing_file import is_missing
 from tuner.trainers.verl.number_flags import number_flag_remarks
-from tuner.trainers.verl.oldest_by_code import oldest_by_code
 from tuner.trainers.verl.pinned_release import pinned_release
 from tuner.trainers.verl.plain_sections import reads_section
 from tuner.trainers.verl.private_defaults import PrivateCopies
@@ -128,7 +126,11 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
     def _oldest_by_code(self, config: str) -> str:
         """The oldest release that the copy around the launch can stand for; empty where nothing tells."""
         code = self.copies.code_around(FilePath(self.folder)) if self.folder else None
-        return "" if code is None else oldest_by_code(code.root, config)
+        if code is None:
+            return ""
+        from tuner.trainers.verl.oldest_by_code import oldest_by_code  # most launches lie in no copy
+
+        return oldest_by_code(code.root, config)
 
     @property
     def trainer(self) -> Trainer:
@@ -194,7 +196,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
             newest_required=partial(self.copies.newest_required, self.folder, self.installed)
             if self.folder
             else None,
-            misses_file=partial(is_missing, folder=self.folder, starts=self.python_path)
+            misses_file=partial(_is_missing, folder=self.folder, starts=self.python_path)
             if self.folder
             else None,
             environment=self.environment,
@@ -474,3 +476,9 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
                 yield replace(unknown, refused=False)
             else:
                 yield with_reader(unknown, self.fork, self.copy.on(version))
+
+
+def _is_missing(named: str, *, folder: str, starts: Sequence[str]) -> bool:
+    from tuner.trainers.verl.missing_file import is_missing  # few launches name a file that may be
+
+    return is_missing(named, folder=folder, starts=starts)

@@ -7,11 +7,11 @@ from msgspec import Struct
 from tuner.inputs.settings import Settings
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.settings import ACTOR, CRITIC, MODEL
-from tuner.trainers.verl.own_recomputation import RELEASED_UNTIL, own_recomputation
+from tuner.trainers.verl.copy_facts import OWN_RECOMPUTATION_UNTIL, own_recomputation
 from tuner.workload import Backend, Workload
 
 #: The releases that have a switch and keys of their own beside Megatron's.
-OWN_SWITCH = Releases(until=RELEASED_UNTIL)
+OWN_SWITCH = Releases(until=OWN_RECOMPUTATION_UNTIL)
 
 
 class Recomputation(Struct, frozen=True, kw_only=True):

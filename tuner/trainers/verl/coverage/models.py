@@ -7,7 +7,6 @@ from tuner.trainers.key_pattern import covered
 from tuner.trainers.omission import Omission, OmissionContext, switched
 from tuner.trainers.verl.coverage.chosen_keys import CHOSEN_KEYS
 from tuner.trainers.verl.coverage.no_effect import LIMITS_OF_POSITIONS
-from tuner.trainers.verl.own_reward import STRATEGY, has_own_reward
 from tuner.trainers.verl.releases import ENGINE_PREVIEW, OUR_LIBRARY, modules_of, reaches
 from tuner.workload import Attention, Backend, RolloutEngine
 
@@ -37,14 +36,22 @@ _SERVER_DECIDES = "{engine_kwargs,limit_images,mtp,quantization_config_file}.**"
 def _uncounted_reward(job: OmissionContext) -> str | None:
     """The switch of a reward model whose size is not known, or whose GPUs are its own."""
     reward = job.workload.reward
-    if reward is None or has_own_reward(job.settings) or (reward.shares_gpus and reward.model is not None):
+    if reward is None or (reward.shares_gpus and reward.model is not None):
+        return None
+    from tuner.trainers.verl.own_reward import has_own_reward  # few launches have a reward model
+
+    if has_own_reward(job.settings):
         return None
     return switched("reward_model.enable", "reward.reward_model.enable")(job)
 
 
 def _own_reward(job: OmissionContext) -> str | None:
     """The strategy of a reward model that a copy of verl has a worker for."""
-    return STRATEGY if job.workload.reward is not None and has_own_reward(job.settings) else None
+    if job.workload.reward is None:
+        return None
+    from tuner.trainers.verl.own_reward import STRATEGY, has_own_reward  # few launches have a reward model
+
+    return STRATEGY if has_own_reward(job.settings) else None
 
 
 def _options_of_reward(job: OmissionContext) -> str | None:

@@ -1,7 +1,5 @@
 """Keys that change neither memory nor time, by the reason why."""
 
-from string import ascii_lowercase
-
 from tuner.language import N_
 from tuner.trainers.omission import IdleKeys
 from tuner.trainers.verl.releases import ENGINE_PREVIEW
@@ -11,7 +9,7 @@ _ACTOR = "actor_rollout_ref.actor"
 _REFERENCE = "actor_rollout_ref.ref"
 _ROLLOUT = "actor_rollout_ref.rollout"
 #: Every name below ``policy_loss`` but that of the loss, which is read: copies of verl have their own.
-_BESIDE_LOSS_MODE = ",".join(f"{letter}*" for letter in ascii_lowercase if letter != "l")
+_BESIDE_LOSS_MODE = ",".join(f"{letter}*" for letter in "abcdefghijkmnopqrstuvwxyz")
 #: Keys of ``model.override_config`` that decide how long a sequence may be.
 LIMITS_OF_POSITIONS = (
     "{actor_rollout_ref,critic}.model.override_config.**.{max_position_embeddings,rope_*}.**"

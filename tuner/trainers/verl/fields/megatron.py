@@ -14,10 +14,10 @@ from tuner.trainers.fields import (
     read_fields,
 )
 from tuner.trainers.verl.batch_fields import TOKEN_BYTES
+from tuner.trainers.verl.copy_facts import OWN_RECOMPUTATION_UNTIL
 from tuner.trainers.verl.fields.adapters import megatron_lora
 from tuner.trainers.verl.fields.megatron_grid import GRID, read_grid
 from tuner.trainers.verl.fields.role import BACKEND, EngineContext, bucket_tokens
-from tuner.trainers.verl.own_recomputation import RELEASED_UNTIL
 from tuner.trainers.verl.source import ROLES, ReleaseSettings, Role
 from tuner.workload import Checkpointing, Dispatcher, Engine, HostCopy, Padding
 
@@ -241,7 +241,7 @@ def _recomputation(context: EngineContext) -> Checkpointing:
     source, legacy = context.source, context.switches
     meaning = f"{_recompute(context.role)}_granularity"
     own = source.copy.own_recomputation
-    switched = not source.since(RELEASED_UNTIL) if own is None else own
+    switched = not source.since(OWN_RECOMPUTATION_UNTIL) if own is None else own
     if switched and source.flag(f"{legacy}.gradient_checkpointing"):
         meaning = f"{legacy}.megatron_recompute"
     return Checkpointing(source.choice(meaning, ("full", "selective"), default="none"))

@@ -16,7 +16,6 @@ from tuner.trainers.fields import (
     Ruled,
 )
 from tuner.trainers.verl import sglang_arguments, vllm_arguments
-from tuner.trainers.verl.compiled_graphs import captures_none
 from tuner.trainers.verl.fields.context import ReleaseContext
 from tuner.trainers.verl.rollout_facts import sleeps_with_cache
 from tuner.trainers.verl.sglang_arguments import has_server
@@ -288,7 +287,7 @@ def _set_prefix_caching(context: RolloutContext, rollout: Rollout) -> Assignment
 
 def _cuda_graphs(context: RolloutContext) -> bool:
     """SGLang captures graphs whatever the key says until its server came."""
-    if captures_none(context.source, context.rollout_engine, context.version):
+    if vllm_arguments.captures_none(context.source, context.rollout_engine, context.version):
         return False
     eager = context.source.flag("rollout.enforce_eager")
     if context.rollout_engine is RolloutEngine.SGLANG and not has_server(context.source):

@@ -7,10 +7,8 @@ from msgspec.structs import replace
 from tuner.hardware import Cluster, Gpu
 from tuner.model_shape import ModelShape
 from tuner.trainers.verl.fields.batching import read_batching
-from tuner.trainers.verl.fields.reward_worker import read_reward_engine
 from tuner.trainers.verl.fields.served import ServedSource, read_server, replica_gpus
 from tuner.trainers.verl.models_built import built_models
-from tuner.trainers.verl.own_reward import has_own_reward
 from tuner.trainers.verl.service_keys import ONLY_TEACHER, REWARD_SECTIONS, TEACHERS
 from tuner.trainers.verl.source import ReleaseSettings
 from tuner.workload import Batch, Pass, Rollout, Service, ServiceRole
@@ -85,6 +83,8 @@ def _reward(
 ) -> Service | None:
     if not _uses_reward(source):
         return None
+    from tuner.trainers.verl.own_reward import has_own_reward  # of few launches
+
     apart = source.flag(_meaning(source, "own_pool")) or "reward" in built_models(source.settings).apart
     path, shares = _text(source, "path"), not apart
     served = _is_served(source)
@@ -107,6 +107,8 @@ def _reward(
         engines = reward_source(source)
         server = read_server(engines, model, batch, rollout, cluster.gpu, service.gpus, colocated=shares)
         return replace(service, server=server)
+    from tuner.trainers.verl.fields.reward_worker import read_reward_engine  # of few launches
+
     engine = read_reward_engine(source, model, cluster.gpus)
     return replace(service, engine=engine, scoring=Pass(batching=read_batching(source, "reward", engine)))
 

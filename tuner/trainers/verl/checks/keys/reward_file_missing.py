@@ -25,7 +25,6 @@ from tuner.inputs.settings import Settings
 from tuner.language import N_, _
 from tuner.trainers.verl.checks.guards import RefusedBy
 from tuner.trainers.verl.checks.report import report
-from tuner.trainers.verl.missing_file import is_only_named
 from tuner.workload import Workload
 
 RULE = Rule(
@@ -53,6 +52,8 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
     place = None if origin is None else origin.location
     if not isinstance(path, str) or place is None or not misses(path):
         return
+    from tuner.trainers.verl.missing_file import is_only_named  # of few launches
+
     if is_only_named(PurePosixPath(path).name, place.source):
         text = _("there is no {path} in the repository of this launch: {release} raises FileNotFoundError")
         yield report(RULE, settings, text.format(path=path, release=workload.release), keys=[key])
