@@ -3,6 +3,7 @@
 import shlex
 from collections.abc import Sequence
 from functools import cache
+from pathlib import Path
 from tempfile import NamedTemporaryFile
 
 from msgspec import Struct
@@ -24,6 +25,7 @@ from tuner.rules.case import Case
 from tuner.workload import Phase, Workload
 
 WIDTH = 84
+BUILT = Path(__file__).resolve().parents[1] / "_build"
 _REFUSED = Verdict.WILL_NOT_START
 
 
@@ -51,10 +53,15 @@ class Gain(Struct, frozen=True, kw_only=True):
 
 
 def ask(base: Base, overrides: Sequence[str]) -> Consultation:
-    """The program's answer to a base with overrides: over an empty file, or in a script of its trainer."""
+    """The program's answer to a base with overrides: over an empty file, or in a script of its trainer.
+
+    Where the base lies in this repository, so does the file, where no build looks for its sources.
+    """
     premises = Premises(gpu=base.gpu, verl_version=base.version, engine_version=base.engine_version)
     keys = given(base, overrides)
-    with NamedTemporaryFile("w", suffix=".sh" if base.program else ".yaml") as file:
+    BUILT.mkdir(exist_ok=True)
+    suffix, place = ".sh" if base.program else ".yaml", BUILT if base.folder else None
+    with NamedTemporaryFile("w", suffix=suffix, dir=place) as file:
         if base.program:
             file.write(shlex.join(["python3", "-m", base.program, *keys]))
             file.flush()

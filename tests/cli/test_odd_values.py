@@ -26,7 +26,7 @@ def test_modules_are_names(value: str) -> None:
 @pytest.mark.parametrize("value", ["x", "[1]", "{a: 1}", "null"])
 def test_what_is_no_number_is_no_staleness(value: str) -> None:
     words = (*JOB, f"async_training.staleness_threshold={value}", "async_training.require_batches=1")
-    result = run("check", "/dev/null", *words, "--gpu", "h100-sxm")
+    result = run("check", "/dev/null", *words, "--gpu", "h100-sxm", "-f", "concise")
     assert result.code == 1, result.err
     assert "async_training.staleness_threshold=" in result.out
     assert "CFG172" in result.out

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from tuner.consultation.planning import PlanAnswer
+from tuner.consultation.premises import OPTIONS
 from tuner.language import _
 from tuner.plan.answer import ClusterPlan, Lacking
 from tuner.plan.judge import DOUBT, HOST, START
@@ -49,7 +50,7 @@ def _everywhere(lacking: Lacking) -> str:
 def _relaxations(answer: PlanAnswer) -> Iterator[Part]:
     """What would have to give, each with the price of a step then."""
     words = {
-        RelaxationKind.HEADROOM: _("--headroom {value}"),
+        RelaxationKind.HEADROOM: f"{OPTIONS['headroom']} {{value}}",
         RelaxationKind.CARD: _("as many {value}"),
         RelaxationKind.RESPONSE_LENGTH: _("responses of at most {value} tokens"),
         RelaxationKind.PROMPT_LENGTH: _("prompts of at most {value} tokens"),
