@@ -91,13 +91,15 @@ def test_an_optional_argument_keeps_its_default(tmp_path: Path) -> None:
 
 
 def test_of_many_open_values_a_short_answer_names_four(tmp_path: Path) -> None:
-    keys = ("nnodes", "save_freq", "test_freq", "total_epochs", "critic_warmup", "project_name")
-    further = " ".join(f"trainer.{key}=${number}" for number, key in enumerate(keys, 1))
+    engine = ("max_num_seqs", "max_num_batched_tokens", "max_model_len", "gpu_memory_utilization")
+    keys = ("trainer.nnodes", "trainer.save_freq", *(f"actor_rollout_ref.rollout.{key}" for key in engine))
+    idle = "trainer.project_name=$7"  # no answer waits for it
+    further = " ".join((*(f"{key}=${number}" for number, key in enumerate(keys, 1)), idle))
     file = script(tmp_path, f"{LAUNCH} actor_rollout_ref.model.path=Qwen/Qwen2.5-7B {further}\n")
     short = " ".join(run("advise", str(file), *GPU).out.split())
-    assert "trainer.total_epochs is $4" in short
-    assert "2 more: --full" in short
-    assert "trainer.project_name is $6" in " ".join(run("advise", str(file), *GPU, "--full").out.split())
+    assert "rollout.max_num_batched_tokens is $4" in short
+    assert "2 more: --full" in short and "project_name" not in short
+    assert "trainer.project_name is $7" in " ".join(run("advise", str(file), *GPU, "--full").out.split())
 
 
 def test_an_argument_that_nobody_gives_is_asked_for(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ r"""Attention that pairs all tokens of a row, which PyTorch's own does where a m
     + \frac{2 \, b \, T h d + 2 \, b \, T k d}{B}
 
 for T tokens in rows of R; :math:`F_R` is the rate of flash attention over sequences of R tokens, of which the
-kernel for masks reaches the share s (:mod:`tuner.timing.mask_kernels`), and B that of copies. A packed
+kernel for masks reaches the share s (``tuner.timing.mask_kernels``), and B that of copies. A packed
 micro-batch is one row, and a padded sequence is one. The kernel skips nothing: pairs of different sequences
 and of a token with later ones are computed as well. In each layer the mask of booleans is made one of numbers
 in the compute dtype, which for the memory-efficient kernel is copied where its rows do not begin at multiples
