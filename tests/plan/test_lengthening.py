@@ -80,7 +80,7 @@ def test_no_length_fits_where_the_states_alone_do_not() -> None:
     alone = workloads.grpo_7b(gpus_per_node=1)
     answer = longest(PathReading(alone))
     assert (answer.cap, answer.lengthened) == (None, ())
-    assert list(longest_response(alone, answer)) == ["No length of responses fits for certain."]
+    assert list(longest_response(alone, answer)) == ["No length of responses is sure to fit."]
 
 
 def test_the_words_name_what_lengthens_responses_and_its_price() -> None:

@@ -48,7 +48,8 @@ def test_outside_the_block_its_need_stands_beside_the_override() -> None:
 
 def test_where_nothing_is_to_be_pasted_it_is_no_line_of_the_short_answer(tmp_path: Path) -> None:
     script = tmp_path / "train.sh"
-    overrides = " ".join((*JOB, micro_batches_of(4)))
+    own = "actor_rollout_ref.model.use_liger=False"  # of what only the missing file may set nothing is said
+    overrides = " ".join((*JOB, micro_batches_of(4), own))
     script.write_text(f"python -m verl.trainer.main_ppo --config-name my_own {overrides}\n")
     short = run("advise", str(script), *GIVEN).out
     assert "there is nothing to paste" in " ".join(short.split())

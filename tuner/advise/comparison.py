@@ -39,6 +39,7 @@ _OF_ADVICE = frozenset(
         "layers_fusable",
         "may_chunk",
         "older_core",
+        "optimizer_fusable",
         "packable",
         "packing_tested",
         "quantizes_cache",

@@ -8,6 +8,7 @@ from tuner.advise import Advice, Verdict
 from tuner.consultation.job import JobReading
 from tuner.consultation.premises import Premises
 from tuner.hardware import Cluster
+from tuner.override_text import override_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,7 +59,7 @@ def _is_of_launch(one: "Recommendation", job: JobReading) -> bool:
     settings = job.loaded.settings
     if one.finding.proposal is None:
         return True
-    return any(settings.is_set(text.lstrip("+").partition("=")[0]) for text in one.overrides)
+    return any(settings.is_set(override_key(text)) for text in one.overrides)
 
 
 def _without_proposals(advice: Advice, file: "UnreadFile") -> "Iterator[Recommendation]":

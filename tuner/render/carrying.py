@@ -45,7 +45,7 @@ def carried(answer: Consultation) -> Iterator[str]:
 def longest_response(workload: Workload, answer: Longest) -> Iterator[str]:
     """The longest response that a layout has room for, and what lengthens it next, at which price."""
     if answer.cap is None:
-        yield _("No length of responses fits for certain.")
+        yield _("No length of responses is sure to fit.")
         return
     yield full_stop(_of_cap(workload, answer.cap))
     way = answer.next

@@ -181,7 +181,7 @@ def _fewest(answer: PlanAnswer) -> Iterator[Part]:
         return
     yield Heading(text=_("Fewest GPUs: {where}").format(where=cluster_words(plan.cluster)))
     if plan is answer.plan:
-        yield Paragraph(text=_("It fits for certain on no smaller number that was looked at."), level=1)
+        yield Paragraph(text=_("On no smaller number that was looked at it is sure to fit."), level=1)
     else:
         yield from _setting(plan.best, answer)
     launched = answer.job.configuration.processes_per_node

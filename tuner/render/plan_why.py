@@ -75,7 +75,7 @@ def _relaxations(answer: PlanAnswer) -> Iterator[Part]:
             ),
         )
     if forms:
-        yield Paragraph(text=titled(_("It would fit for certain with"), clauses(forms)), level=1, further=1)
+        yield Paragraph(text=titled(_("It would surely fit with"), clauses(forms)), level=1, further=1)
     elif answer.plan.lacking is not None:
         text = _(
             "No shorter responses, no other card and no less headroom alone make it fit: give more GPUs."

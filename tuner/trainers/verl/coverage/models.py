@@ -176,7 +176,7 @@ MODELS: tuple[Omission, ...] = (
         elsewhere=switched("reward_model.enable_resource_pool", "reward.reward_model.enable_resource_pool"),
     ),
     Omission(
-        name=N_("the reward model"),
+        name=N_("the reward model of a worker of its own"),
         reason=N_("a worker that no release has runs it, and its memory and time are not counted"),
         patterns=(),
         trigger=_own_reward,
