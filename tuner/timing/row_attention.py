@@ -1,7 +1,7 @@
 r"""Attention that pairs all tokens of a row, which PyTorch's own does where a mask says who sees whom.
 
 .. math::
-    t &= \frac{2 \, T R \, h (d_{qk} + d_v)}{s \, F_R} + \frac{b_m T R}{B}
+    t = \frac{2 \, T R \, h (d_{qk} + d_v)}{s \, F_R} + \frac{b_m T R}{B}
     + \frac{2 \, b \, T h d + 2 \, b \, T k d}{B}
 
 for T tokens in rows of R; :math:`F_R` is the rate of flash attention over sequences of R tokens, of which the
