@@ -3,6 +3,7 @@
 import json
 import re
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -51,6 +52,17 @@ def test_each_setting_is_what_advise_says_of_its_overrides() -> None:
         assert judged["step_time"]["seconds"] == pytest.approx(setting["seconds"], rel=1e-9)
         peaks = {phase["phase"]: phase["peak_bytes"] for phase in judged["memory"]["phases"]}
         assert {phase["phase"]: phase["peak_bytes"] for phase in setting["phases"]} == peaks
+
+
+def test_no_setting_is_named_that_takes_half_as_long_again() -> None:
+    """The fifth layout of the README's example takes 1,149 s, the first one 180 s."""
+    example = str(Path(__file__).parents[2] / "docs/examples/qwen2.5-7b-grpo.yaml")
+    given = (example, "trainer.n_gpus_per_node=8", "--gpu", "h100-sxm", "--verl-version", "0.7.1")
+    settings = json.loads(run("plan", *given, "--output-format", "json").out)["plan"]["settings"]
+    seconds = [setting["seconds"] for setting in settings]
+    assert len(seconds) > 1
+    assert seconds == sorted(seconds)
+    assert seconds[-1] <= 1.5 * seconds[0]
 
 
 def test_the_plan_is_no_worse_than_the_block_of_advise() -> None:
