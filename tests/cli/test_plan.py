@@ -55,7 +55,7 @@ def test_each_setting_is_what_advise_says_of_its_overrides() -> None:
 
 
 def test_no_setting_is_named_that_takes_half_as_long_again() -> None:
-    """The fifth layout of the README's example takes 1,149 s, the first one 180 s."""
+    """The README's example has a fifth layout that takes several times as long as the first one."""
     example = str(Path(__file__).parents[2] / "docs/examples/qwen2.5-7b-grpo.yaml")
     given = (example, "trainer.n_gpus_per_node=8", "--gpu", "h100-sxm", "--verl-version", "0.7.1")
     settings = json.loads(run("plan", *given, "--output-format", "json").out)["plan"]["settings"]
