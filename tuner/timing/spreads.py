@@ -81,6 +81,7 @@ ENDS = {
     "FREED_SHARE": (0.1, 0.9),
     "FRESH_BYTES_PER_S": (GIGA, 4 * GIGA),
     "GIVEN_BACK_BYTES_PER_S": (0.25e12, 2.6e12),
+    "GIVEN_BACK_PAGES_BYTES_PER_S": (0.29e12, 0.48e12),
     "GRADIENT_CAST_SHARE": (0.39, 0.70),
     "GRAPH_LAUNCH_S": (1e-6, 2e-6),
     "HOST_LAUNCH_S": (5e-6, 40e-6),
@@ -96,6 +97,7 @@ ENDS = {
     "SENT_BYTES_PER_S": (0.1 * GIGA, GIGA),
     "SERIALIZED_BYTES_PER_S": (0.2 * GIGA, 2.2 * GIGA),
     "STORAGE_BYTES_PER_S": (0.3 * GIGA, 10 * GIGA),
+    "UNMAPPED_BYTES_PER_S": (0.9e12, 2.7e12),
 }
 
 
@@ -254,10 +256,16 @@ CAUSES = {
     "collections": SecondsCause(family=SpreadFamily.HOST, spread=of_constant("COLLECTION_ALONE_S")),
     "tensors": SecondsCause(family=SpreadFamily.HOST, spread=of_constant("JOIN_TENSOR_S")),
     "names": SecondsCause(family=SpreadFamily.HOST, spread=of_constant("OBJECT_COLLECTIVE_S")),
+    "asleep": SecondsCause(family=SpreadFamily.MEMORY, spread=of_rate("UNMAPPED_BYTES_PER_S")),
     "wake_up": SecondsCause(family=SpreadFamily.MEMORY, spread=of_rate("MAPPED_BYTES_PER_S")),
     "given_back": SecondsCause(
         family=SpreadFamily.MEMORY,
         spread=of_rate("GIVEN_BACK_BYTES_PER_S").and_also(of_constant("FREED_SHARE")),
+        evidence=Evidence.HEURISTIC,
+    ),
+    "given_back_pages": SecondsCause(
+        family=SpreadFamily.MEMORY,
+        spread=of_rate("GIVEN_BACK_PAGES_BYTES_PER_S").and_also(of_constant("FREED_SHARE")),
         evidence=Evidence.HEURISTIC,
     ),
     "engine_copies": SecondsCause(family=SpreadFamily.HOST_LINK, spread=ENGINES_AT_ONCE),
