@@ -8,8 +8,8 @@ two minutes. ``--dry-run`` moves some bytes on the CPU, whose rates mean nothing
 
     PYTHONPATH=.:tests torchrun --nproc-per-node N -m measure.links --output links.json --parts pages copies
 
-N processes take memory and give it back, or copy to the host, at once, as ranks do, over the cards that there are; what is told is
-of the slowest.
+N processes take memory and give it back, or copy to the host, at once, as ranks do, over the cards that there
+are; what is told is of the slowest.
 """
 
 import argparse
