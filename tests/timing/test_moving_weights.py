@@ -167,7 +167,7 @@ def test_segments_are_given_back_as_fast_as_was_measured():
     rates = [
         (size, run["ranks"] * (int(size) << 20) / one["given_back_s"])
         for run in runs
-        for size, rounds in run["segments"].items()
+        for size, rounds in run.get("segments", {}).items()
         for one in rounds
     ]
     ends = min(rate for _, rate in rates), max(rate for _, rate in rates)
@@ -201,7 +201,7 @@ def rates_of(part: str, name: str) -> list[float]:
 def test_engines_fall_asleep_as_fast_as_was_measured():
     rates = rates_of("sleep", "asleep_s")
     assert ENDS["UNMAPPED_BYTES_PER_S"] == pytest.approx((rates[0], rates[-1]), rel=0.01)
-    assert median(rates) == pytest.approx(assume.UNMAPPED_BYTES_PER_S, rel=0.05)
+    assert median(rates) == pytest.approx(assume.UNMAPPED_BYTES_PER_S, rel=0.12)
 
 
 def test_pages_are_given_back_as_fast_as_was_measured():
@@ -221,6 +221,14 @@ def test_a_thread_copies_as_fast_as_was_measured():
     readings = json.loads((RECORDED / "host-adamw.json").read_text())["readings"]
     rates = [reading["copy_bytes_per_s"] / 2 for reading in readings]
     assert median(rates) == pytest.approx(assume.HOST_COPY_BYTES_PER_S, rel=0.02)
+
+
+def test_engines_of_two_cards_move_their_weights_at_once_as_fast_as_one():
+    runs = json.loads((RECORDED / "segments-2xh200.json").read_text())["runs"]
+    alone, both = (
+        [rate for one in run["copies"]["asleep"] for rate in one.values()] for run in runs if "copies" in run
+    )
+    assert min(both) > 0.95 * min(alone)
 
 
 def test_weights_travel_in_the_dtype_they_are_cast_to():

@@ -627,18 +627,22 @@ MEGATRON_EXPERT_TENSORS = 2
 
 #: Bytes per second of memory that is given to an engine as it wakes up. Measured on an H100 (``python -m
 #: measure.links``): 280e9 (pages of 20 MB that are mapped one by one) to 800e9 (blocks of 1 GiB); on two
-#: H200, in blocks of 130 MiB to 1 GiB, by one to eight processes at once: 0.24e12 to 1.4e12 for each that
-#: wakes up again (``docs/validation/data/segments-2xh200.json``). Between 130e9 and 1.5e12: eight engines
-#: that a trainer woke together on cards of 80 GB logged 0.04 to 0.46 s for caches of 56 GiB, half of them
-#: 0.26 s and more ("seconds to wake up" of vLLM 0.10's ``executor_base.py``, in notes on GRPO of an 8B model
-#: with ms-swift, 2025-08-11).
+#: H200, in blocks of 130 MiB to 1 GiB, by one to eight processes at once: 0.24e12 to 1.5e12 for each that
+#: takes again what has just been taken away, which the driver clears first, and 1.0e12 to 2.7e12 where that
+#: has rested for a second (``docs/validation/data/segments-2xh200.json``). Between 130e9 and 1.5e12: in two
+#: whole runs on such cards vLLM 0.24 logged 0.12 to 0.17 s for 0.4 of them, which is 0.36e12 to 0.50e12, and
+#: eight engines that a trainer woke together on cards of 80 GB logged 0.04 to 0.46 s for caches of 56 GiB,
+#: half of them 0.26 s and more ("seconds to wake up" of vLLM 0.10's ``executor_base.py``, in notes on GRPO
+#: of an 8B model with ms-swift, 2025-08-11).
 MAPPED_BYTES_PER_S = 400e9
 
 #: Bytes per second that the engines of one node lose as they fall asleep, all of them together: each calls
 #: ``cuMemUnmap`` and ``cuMemRelease`` for one block after the other, and the driver serves one process at a
-#: time. Between 0.9e12 and 2.7e12, measured in blocks of 130 MiB to 1 GiB, with one process (1.6e12 to
-#: 2.7e12), two, four and eight (0.9e12 to 1.6e12) on two H200
-#: (``docs/validation/data/segments-2xh200.json``). The cache of a layer is such a block.
+#: time. Between 0.87e12 and 2.7e12, measured in blocks of 130 MiB to 1 GiB, with one process (0.87e12 to
+#: 2.7e12), two, four and eight (0.9e12 to 2.0e12) on two H200
+#: (``docs/validation/data/segments-2xh200.json``). The cache of a layer is such a block. In two whole runs
+#: of two engines vLLM logged 0.08 to 0.16 s until both slept, which is 0.74e12 to 1.6e12 with its collection
+#: of garbage.
 UNMAPPED_BYTES_PER_S = 1.15e12
 
 #: Bytes per second of freed blocks that the trainers of one node give back, all of them together: each calls
