@@ -23,6 +23,7 @@ EXAMPLES = options.examples(
     "tuner plan config.yaml --gpu 8xh100-sxm",
     "tuner plan config.yaml --gpu h100-sxm,h200-sxm --nodes 1-8 --price h100-sxm=2.5/h --price h200-sxm=3/h",
     "tuner plan run.sh --gpu 8xh100-sxm --hold actor_rollout_ref.rollout.tensor_model_parallel_size=2",
+    "tuner plan config.yaml --gpu 8xh100-sxm --longest",
     "tuner plan config.yaml --gpu 8xh100-sxm --data-rows 7473 --output-format json",
 )
 _SEVERAL = ("gpu", "gpus_per_node", "nodes")  # of which a plan takes more than one
@@ -101,6 +102,16 @@ def plan(
             show_default=False,
         ),
     ] = None,
+    longest: Annotated[
+        bool,
+        typer.Option(
+            "--longest",
+            help=_(
+                "Say how long responses may get on the job's own layout and on the best one, which phase "
+                "binds then, and what lengthens them at which price."
+            ),
+        ),
+    ] = False,
     premises: Premises,
     named: SettingsNamed,
     output_format: Annotated[
@@ -141,6 +152,7 @@ def plan(
             prices=dict(map(_price, price or ())),
             held=tuple(hold or ()),
             varied=tuple(vary or ()),
+            longest=longest,
             watch=watch,
         )
     _write(answer, output_format, color)

@@ -17,6 +17,7 @@ from tuner.render.document.parts import AnswerDocument, Heading, Paragraph, Part
 from tuner.render.left_out import named
 from tuner.render.lengths import assumed_lengths
 from tuner.render.numbers import gib, parameters, seconds
+from tuner.render.plan_longest import longest_responses
 from tuner.render.plan_table import capacity_table, money, small, variant_table
 from tuner.render.plan_why import nothing_fits, search_facts
 from tuner.render.words import clauses, full_stop, listed, titled, with_note
@@ -30,6 +31,7 @@ def plan_document(answer: PlanAnswer) -> AnswerDocument:
         sections=(
             tuple(_premises(answer)),
             *_settings(answer),
+            tuple(longest_responses(answer)),
             tuple(_fewest(answer)),
             tuple(capacity_table(answer)),
             tuple(variant_table(answer)),

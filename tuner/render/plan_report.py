@@ -14,6 +14,7 @@ from tuner.plan.packages import PackageGain
 from tuner.plan.price import JobTotals, whole_job
 from tuner.plan.reasons import Relaxation
 from tuner.render.json_text import json_text
+from tuner.render.plan_longest import LayoutReachReport, layout_reports
 from tuner.render.publication import extended, publish
 from tuner.render.report_values import SCHEMA_VERSION, SchemaVersion
 from tuner.render.time_report import StepTimeReport
@@ -113,6 +114,10 @@ class PlanReport(Struct, frozen=True, kw_only=True):
         Meta(description="on more GPUs than were asked about, where it fits on none of these"),
     ]
     variants: Annotated[tuple[VariantReport, ...], Meta(description="of --vary, in its order")]
+    longest: Annotated[
+        tuple[LayoutReachReport, ...],
+        Meta(description="how long responses may get; empty unless --longest asks for it"),
+    ]
     relaxations: Annotated[
         tuple[Relaxation, ...],
         Meta(description="with each of which the setting that comes nearest would fit, where nothing does"),
@@ -174,6 +179,7 @@ def plan_report(answer: PlanAnswer) -> PlanReport:
         variants=tuple(
             extended(VariantReport, one, plan=_plan(one.plan, answer, one.steps)) for one in answer.variants
         ),
+        longest=layout_reports(answer),
         relaxations=answer.relaxations,
     )
 
