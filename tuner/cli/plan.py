@@ -26,6 +26,7 @@ EXAMPLES = options.examples(
     "tuner plan config.yaml --gpu 8xh100-sxm --longest",
     "tuner plan config.yaml --gpu 8xh100-sxm --data-rows 7473 --output-format json",
 )
+PlanFormat = Literal["text", "json", "html", "markdown", "csv", "svg"]
 _SEVERAL = ("gpu", "gpus_per_node", "nodes")  # of which a plan takes more than one
 _OPTIONS = {name: annotation for name, annotation in ANNOTATIONS.items() if name not in _SEVERAL}
 
@@ -115,9 +116,14 @@ def plan(
     premises: Premises,
     named: SettingsNamed,
     output_format: Annotated[
-        Literal["text", "json", "markdown"],
+        PlanFormat,
         typer.Option(
-            "--output-format", "-f", help=_("Text to read, JSON with everything in bytes, or Markdown.")
+            "--output-format",
+            "-f",
+            help=_(
+                "Text to read, JSON with everything in bytes, an HTML page with pictures, or Markdown; of "
+                "seconds against GPU-hours and prices alone CSV, or an SVG picture."
+            ),
         ),
     ] = "text",
     color: options.Colour = "auto",
@@ -160,18 +166,34 @@ def plan(
         raise typer.Exit(FINDINGS)
 
 
-def _write(
-    answer: "PlanAnswer", output_format: Literal["text", "json", "markdown"], color: options.ColourName
-) -> None:
-    if output_format == "json":
-        from tuner.render.plan_report import plan_json
-        from tuner.render.terminal import write
-
-        write(sys.stdout, plan_json(answer))
-    else:
+def _write(answer: "PlanAnswer", output_format: PlanFormat, color: options.ColourName) -> None:
+    if output_format in ("text", "markdown"):
         from tuner.render.plan import plan_document
 
         write_documents([plan_document(answer)], output_format, color)
+        return
+    from tuner.render.terminal import write
+
+    write(sys.stdout, _page(answer, output_format))
+
+
+def _page(answer: "PlanAnswer", output_format: PlanFormat) -> str:
+    """The plan in a form for other programs."""
+    if output_format == "html":
+        from tuner.render.plan_html import plan_html
+
+        return plan_html(answer)
+    if output_format == "csv":
+        from tuner.render.plan_csv import plan_csv
+
+        return plan_csv(answer)
+    if output_format == "svg":
+        from tuner.render.plan_pictures import plan_svg
+
+        return plan_svg(answer)
+    from tuner.render.plan_report import plan_json
+
+    return plan_json(answer)
 
 
 def _clusters(gpus_per_node: str | None, nodes: str | None) -> "Clusters":

@@ -24,6 +24,7 @@ from tuner.plan.layout_axes import undivided
 from tuner.plan.planning import PlanRequest, plan
 from tuner.plan.reasons import Relaxation, relaxations
 from tuner.plan.search import SearchProgress
+from tuner.plan.trade_off import TradePoint, trade_off
 
 _MOST_VARIANTS = 16
 _DOUBLINGS = 4  # of the nodes, where a job fits on none that were asked about
@@ -66,6 +67,11 @@ class PlanAnswer(Struct, frozen=True, kw_only=True):
     def fewest(self) -> ClusterPlan | None:
         """The plan on the fewest GPUs on which the job fits for certain."""
         return fewest(row.plan for row in self.rows)
+
+    @property
+    def trade_off(self) -> tuple[TradePoint, ...]:
+        """What there is to choose from over numbers and cards, the fastest first."""
+        return trade_off(self.rows, self.prices)
 
 
 def plan_answer(
