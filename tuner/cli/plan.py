@@ -1,6 +1,7 @@
 """``tuner plan``: which layout, on how many GPUs of which card, for how long and at what price."""
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -14,6 +15,7 @@ from tuner.cli.option_groups import with_premises
 from tuner.cli.premise_options import ANNOTATIONS
 from tuner.consultation.premises import OPTIONS, Premises
 from tuner.errors import InputError
+from tuner.files import standard_input_kept
 from tuner.language import _
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ EXAMPLES = options.examples(
     "tuner plan config.yaml --gpu h100-sxm,h200-sxm --nodes 1-8 --price h100-sxm=2.5/h --price h200-sxm=3/h",
     "tuner plan run.sh --gpu 8xh100-sxm --hold actor_rollout_ref.rollout.tensor_model_parallel_size=2",
     "tuner plan config.yaml --gpu 8xh100-sxm --longest",
+    "tuner plan run.sh --gpu 8xh100-sxm --write plans",
     "tuner plan config.yaml --gpu 8xh100-sxm --data-rows 7473 --output-format json",
 )
 PlanFormat = Literal["text", "json", "html", "markdown", "csv", "svg"]
@@ -103,6 +106,21 @@ def plan(
             show_default=False,
         ),
     ] = None,
+    write_to: Annotated[
+        str | None,
+        typer.Option(
+            "--write",
+            metavar="DIR",
+            help=_(
+                "Write each plan into this folder, in the form that the job has: a script, or YAML; tuner "
+                "check and tuner diff read them as they lie there."
+            ),
+            show_default=False,
+        ),
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help=_("Have --write replace plans that are there."))
+    ] = False,
     longest: Annotated[
         bool,
         typer.Option(
@@ -149,19 +167,28 @@ def plan(
     clusters = replace(clusters, cards=cards_named or (premises.gpu,))
     from tuner.consultation.planning import plan_answer
 
-    with progress_on(sys.stderr) as watch:
-        answer = plan_answer(
-            config,
-            tuple(overrides or ()),
-            premises,
-            clusters,
-            prices=dict(map(_price, price or ())),
-            held=tuple(hold or ()),
-            varied=tuple(vary or ()),
-            longest=longest,
-            watch=watch,
-        )
-    _write(answer, output_format, color)
+    words = tuple(overrides or ())
+    with standard_input_kept():  # a job is read for each number of GPUs and each card
+        with progress_on(sys.stderr) as watch:
+            answer = plan_answer(
+                config,
+                words,
+                premises,
+                clusters,
+                prices=dict(map(_price, price or ())),
+                held=tuple(hold or ()),
+                varied=tuple(vary or ()),
+                longest=longest,
+                watch=watch,
+            )
+        _write(answer, output_format, color)
+        if write_to is not None:
+            from tuner.cli.plan_writing import PlanSource, write_plans
+
+            source = PlanSource(
+                config=config, words=words, premises=premises, cards=clusters.cards, named=named
+            )
+            write_plans(Path(write_to), answer, source, force=force)
     if answer.fewest is None:
         raise typer.Exit(FINDINGS)
 
