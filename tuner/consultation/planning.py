@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from tuner.consultation.cluster import choose_card
 from tuner.consultation.consult import job_of, steps_of
 from tuner.consultation.job import JobReading
+from tuner.consultation.longest_responses import LayoutReach, longest_responses
 from tuner.consultation.premises import Premises
 from tuner.errors import InputError, TunerError
 from tuner.gpus import counted, find_gpu, gpu_names
@@ -23,6 +24,7 @@ from tuner.plan.layout_axes import undivided
 from tuner.plan.planning import PlanRequest, plan
 from tuner.plan.reasons import Relaxation, relaxations
 from tuner.plan.search import SearchProgress
+from tuner.plan.trade_off import TradePoint, trade_off
 
 _MOST_VARIANTS = 16
 _DOUBLINGS = 4  # of the nodes, where a job fits on none that were asked about
@@ -59,11 +61,17 @@ class PlanAnswer(Struct, frozen=True, kw_only=True):
     prices: Mapping[str, float]  # of a GPU-hour, by the card's name
     held: tuple[str, ...]
     variants: tuple[Variant, ...] = ()
+    longest: tuple[LayoutReach, ...] = ()  # where it was asked for
 
     @property
     def fewest(self) -> ClusterPlan | None:
         """The plan on the fewest GPUs on which the job fits for certain."""
         return fewest(row.plan for row in self.rows)
+
+    @property
+    def trade_off(self) -> tuple[TradePoint, ...]:
+        """What there is to choose from over numbers and cards, the fastest first."""
+        return trade_off(self.rows, self.prices)
 
 
 def plan_answer(
@@ -75,6 +83,7 @@ def plan_answer(
     prices: Mapping[str, float],
     held: Sequence[str] = (),
     varied: Sequence[str] = (),
+    longest: bool = False,
     watch: Watch | None = None,
 ) -> PlanAnswer:
     """Plan a job on the cards that there are, and on fewer or others.
@@ -87,6 +96,7 @@ def plan_answer(
         prices: of a GPU-hour, by what the option calls the card.
         held: keys that stay, or ``KEY=VALUE`` for those that are set and stay.
         varied: ``KEY=A,B,C`` for keys that a plan leaves alone by itself: every combination is planned.
+        longest: whether to say how long responses may get.
         watch: told how far the search of a cluster is.
 
     Raises:
@@ -115,7 +125,14 @@ def plan_answer(
         prices=priced,
         held=tuple(held),
         variants=() if best.stopped else tuple(_variants(asked, main, before, combinations)),
+        longest=_longest(job, best, premises.headroom, before) if longest else (),
     )
+
+
+def _longest(
+    job: JobReading, best: ClusterPlan, headroom: float, before: tuple[str, ...]
+) -> tuple[LayoutReach, ...]:
+    return () if best.stopped else longest_responses(job.reading, best, headroom=headroom, before=before)
 
 
 def _main_job(

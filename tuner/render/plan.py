@@ -17,7 +17,16 @@ from tuner.render.document.parts import AnswerDocument, Heading, Paragraph, Part
 from tuner.render.left_out import named
 from tuner.render.lengths import assumed_lengths
 from tuner.render.numbers import gib, parameters, seconds
-from tuner.render.plan_table import capacity_table, money, small, variant_table
+from tuner.render.plan_longest import longest_responses
+from tuner.render.plan_table import (
+    capacity_table,
+    job_table,
+    money,
+    price_table,
+    small,
+    trade_off_table,
+    variant_table,
+)
 from tuner.render.plan_why import nothing_fits, search_facts
 from tuner.render.words import clauses, full_stop, listed, titled, with_note
 from tuner.rules.wording import around, duration
@@ -26,15 +35,28 @@ from tuner.units import BITS, GIB, GIGA
 
 def plan_document(answer: PlanAnswer) -> AnswerDocument:
     """The whole plan."""
-    return AnswerDocument(
-        sections=(
-            tuple(_premises(answer)),
-            *_settings(answer),
-            tuple(_fewest(answer)),
-            tuple(capacity_table(answer)),
-            tuple(variant_table(answer)),
-            tuple(search_facts(answer.plan)),
-        )
+    return AnswerDocument(sections=(*choices(answer), *tables(answer)))
+
+
+def choices(answer: PlanAnswer) -> tuple[tuple[Part, ...], ...]:
+    """What was planned, and what to run: the best settings, the longest responses, the fewest GPUs."""
+    return (
+        tuple(_premises(answer)),
+        *_settings(answer),
+        tuple(longest_responses(answer)),
+        tuple(_fewest(answer)),
+    )
+
+
+def tables(answer: PlanAnswer) -> tuple[tuple[Part, ...], ...]:
+    """The same over numbers and cards, and how much was looked at."""
+    return (
+        tuple(capacity_table(answer)),
+        tuple(job_table(answer)),
+        tuple(trade_off_table(answer)),
+        tuple(price_table(answer)),
+        tuple(variant_table(answer)),
+        tuple(search_facts(answer.plan)),
     )
 
 

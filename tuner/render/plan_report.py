@@ -13,7 +13,9 @@ from tuner.plan.capacity import CapacityRow
 from tuner.plan.packages import PackageGain
 from tuner.plan.price import JobTotals, whole_job
 from tuner.plan.reasons import Relaxation
+from tuner.plan.trade_off import TradePoint
 from tuner.render.json_text import json_text
+from tuner.render.plan_longest import LayoutReachReport, layout_reports
 from tuner.render.publication import extended, publish
 from tuner.render.report_values import SCHEMA_VERSION, SchemaVersion
 from tuner.render.time_report import StepTimeReport
@@ -113,6 +115,14 @@ class PlanReport(Struct, frozen=True, kw_only=True):
         Meta(description="on more GPUs than were asked about, where it fits on none of these"),
     ]
     variants: Annotated[tuple[VariantReport, ...], Meta(description="of --vary, in its order")]
+    trade_off: Annotated[
+        tuple[TradePoint, ...],
+        Meta(description="what there is to choose from over numbers and cards, the fastest first"),
+    ]
+    longest: Annotated[
+        tuple[LayoutReachReport, ...],
+        Meta(description="how long responses may get; empty unless --longest asks for it"),
+    ]
     relaxations: Annotated[
         tuple[Relaxation, ...],
         Meta(description="with each of which the setting that comes nearest would fit, where nothing does"),
@@ -142,6 +152,12 @@ publish(
         "network_bytes_per_s": Annotated[float, Meta(description="for each GPU, one way")],
         "network_assumed": Annotated[bool, Meta(description="nobody said how fast the network is")],
     },
+)
+publish(
+    TradePoint,
+    "TradePoint",
+    *("card", "gpus", "gpus_per_node", "nodes", "step", "gpu_hours", "price"),
+    *("unbeaten", "unbeaten_by_price"),
 )
 publish(
     LackingReport,
@@ -174,6 +190,8 @@ def plan_report(answer: PlanAnswer) -> PlanReport:
         variants=tuple(
             extended(VariantReport, one, plan=_plan(one.plan, answer, one.steps)) for one in answer.variants
         ),
+        trade_off=answer.trade_off,
+        longest=layout_reports(answer),
         relaxations=answer.relaxations,
     )
 
