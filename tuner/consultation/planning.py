@@ -11,6 +11,13 @@ from msgspec.structs import replace
 from tuner.consultation.cluster import choose_card
 from tuner.consultation.consult import job_of, steps_of
 from tuner.consultation.job import JobReading
+from tuner.consultation.placement import (
+    PlacementPlan,
+    Planner,
+    expect_colocated,
+    placement_plans,
+    placements_named,
+)
 from tuner.consultation.premises import Premises
 from tuner.errors import InputError, TunerError
 from tuner.gpus import counted, find_gpu, gpu_names
@@ -59,6 +66,7 @@ class PlanAnswer(Struct, frozen=True, kw_only=True):
     prices: Mapping[str, float]  # of a GPU-hour, by the card's name
     held: tuple[str, ...]
     variants: tuple[Variant, ...] = ()
+    placements: tuple[PlacementPlan, ...] = ()
 
     @property
     def fewest(self) -> ClusterPlan | None:
@@ -86,7 +94,8 @@ def plan_answer(
         clusters: the cards and their numbers.
         prices: of a GPU-hour, by what the option calls the card.
         held: keys that stay, or ``KEY=VALUE`` for those that are set and stay.
-        varied: ``KEY=A,B,C`` for keys that a plan leaves alone by itself: every combination is planned.
+        varied: ``KEY=A,B,C`` for keys that a plan leaves alone by itself: every combination is planned. Under
+            the name ``placement`` it has placements, each of which is planned of the job as it is.
         watch: told how far the search of a cluster is.
 
     Raises:
@@ -98,12 +107,23 @@ def plan_answer(
     _expect_plannable(job)
     _expect_keys(job, held)
     priced = _by_card(prices, clusters, job)
+    places, varied = placements_named(varied)
+    expect_colocated(job, places)
     combinations = _combinations(varied)
     wanted = PlanRequest(headroom=premises.headroom, held=frozenset(override_key(text) for text in held))
     best = _planned(job, wanted, watch, (*given, *before))
     asked = _Question(source=source, words=words, premises=premises, wanted=wanted, watch=watch, given=given)
     plans = [best, *(() if best.stopped else _other_plans(asked, clusters, job))]
     fits = any(row.settings for row in plans) or best.stopped
+    planner = Planner(
+        job=job,
+        source=source,
+        words=(*words, *before),
+        before=(*given, *before),
+        undivided=_undivided(job),
+        premises=replace(main, gpu=_uncounted(main.gpu)),
+        plan=partial(_placed_plan, replace(wanted, decides=False), watch),
+    )
     return PlanAnswer(
         job=job,
         premises=main,
@@ -115,6 +135,7 @@ def plan_answer(
         prices=priced,
         held=tuple(held),
         variants=() if best.stopped else tuple(_variants(asked, main, before, combinations)),
+        placements=() if best.stopped else tuple(placement_plans(planner, places, best)),
     )
 
 
@@ -186,6 +207,13 @@ def _planned(
     reading = job.reading.adding(sizes) if sizes else job.reading
     told = None if watch is None else partial(watch, cluster)
     return plan(reading, wanted, prefix=(*before, *sizes), watch=told)
+
+
+def _placed_plan(
+    wanted: PlanRequest, watch: Watch | None, job: JobReading, before: Sequence[str]
+) -> ClusterPlan:
+    """The plan of a job that is placed elsewhere: nothing else of its training may change for that."""
+    return _planned(job, wanted, watch, before)
 
 
 class _Question(Struct, frozen=True, kw_only=True):

@@ -5,7 +5,9 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from tuner import __version__
+from tuner.consultation.placement import PlacementPlan
 from tuner.consultation.planning import PlanAnswer, Variant
+from tuner.consultation.splits import WaitsFor
 from tuner.field_marks import Bytes
 from tuner.hardware import Cluster
 from tuner.plan.answer import ClusterPlan, Lacking, PlannedSetting
@@ -17,6 +19,7 @@ from tuner.render.json_text import json_text
 from tuner.render.publication import extended, publish
 from tuner.render.report_values import SCHEMA_VERSION, SchemaVersion
 from tuner.render.time_report import StepTimeReport
+from tuner.trainers.placement import Split
 from tuner.workload import Phase
 
 
@@ -91,6 +94,12 @@ class VariantReport(Variant, frozen=True, kw_only=True):
     plan: ClusterPlanReport
 
 
+class PlacementReport(PlacementPlan, frozen=True, kw_only=True):
+    """The best setting of one placement, over all divisions of the GPUs."""
+
+    setting: Annotated[SettingReport | None, Meta(description="null where there is none")] = None
+
+
 class PlanReport(Struct, frozen=True, kw_only=True):
     """Everything that ``tuner plan`` found out."""
 
@@ -113,6 +122,9 @@ class PlanReport(Struct, frozen=True, kw_only=True):
         Meta(description="on more GPUs than were asked about, where it fits on none of these"),
     ]
     variants: Annotated[tuple[VariantReport, ...], Meta(description="of --vary, in its order")]
+    placements: Annotated[
+        tuple[PlacementReport, ...], Meta(description="of --vary placement=..., in its order")
+    ]
     relaxations: Annotated[
         tuple[Relaxation, ...],
         Meta(description="with each of which the setting that comes nearest would fit, where nothing does"),
@@ -141,6 +153,23 @@ publish(
         "gpus": Annotated[int, Meta(description="of the whole job")],
         "network_bytes_per_s": Annotated[float, Meta(description="for each GPU, one way")],
         "network_assumed": Annotated[bool, Meta(description="nobody said how fast the network is")],
+    },
+)
+publish(
+    Split,
+    "Split",
+    *("training_gpus", "generating_gpus", "training_nodes", "training_gpus_per_node"),
+    *("generating_nodes", "generating_gpus_per_node"),
+)
+publish(
+    PlacementReport,
+    "PlacementReport",
+    *("placement", "split", "setting", "waits_for", "generation_s", "training_s", "change", "program"),
+    *("launch", "effect", "packaged", "upper", "divisions", "reason"),
+    types={
+        "waits_for": Annotated[
+            WaitsFor | None, Meta(description="the side that a step waits for; null of colocated")
+        ]
     },
 )
 publish(
@@ -174,6 +203,7 @@ def plan_report(answer: PlanAnswer) -> PlanReport:
         variants=tuple(
             extended(VariantReport, one, plan=_plan(one.plan, answer, one.steps)) for one in answer.variants
         ),
+        placements=tuple(_placement(one, answer) for one in answer.placements),
         relaxations=answer.relaxations,
     )
 
@@ -192,6 +222,11 @@ def _plan(plan: ClusterPlan, answer: PlanAnswer, steps: int | None = None) -> Cl
         settings=tuple(_setting(setting, answer, steps) for setting in plan.settings),
         lacking=None if plan.lacking is None else extended(LackingReport, plan.lacking),
     )
+
+
+def _placement(plan: PlacementPlan, answer: PlanAnswer) -> PlacementReport:
+    setting = None if plan.setting is None else _setting(plan.setting, answer, answer.steps)
+    return extended(PlacementReport, plan, setting=setting)
 
 
 def _setting(setting: PlannedSetting, answer: PlanAnswer, steps: int | None) -> SettingReport:
