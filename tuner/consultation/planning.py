@@ -53,10 +53,19 @@ class Variant(Struct, frozen=True, kw_only=True):
     steps: Annotated[int | None, Meta(description="of the whole job then; null where nobody says")]
 
 
+class Asked(Struct, frozen=True, kw_only=True):
+    """What was given, to be given again to another command."""
+
+    source: str
+    words: tuple[str, ...]
+    premises: Premises  # with those of a project
+
+
 class PlanAnswer(Struct, frozen=True, kw_only=True):
     """The plan on the cards that there are, and the same over numbers and cards."""
 
     job: JobReading
+    asked: Asked
     premises: Premises
     plan: ClusterPlan
     rows: tuple[CapacityRow, ...]
@@ -126,6 +135,7 @@ def plan_answer(
     )
     return PlanAnswer(
         job=job,
+        asked=Asked(source=source, words=words, premises=_largest(premises, clusters)),
         premises=main,
         plan=best,
         rows=capacity(plans),
@@ -146,14 +156,21 @@ def _main_job(
 
     Where the layout of the configuration needs more GPUs than that, it is undivided.
     """
-    largest = [None if sizes is None else sizes[-1] for sizes in (clusters.gpus_per_node, clusters.nodes)]
-    wanted = _premises_of(premises, clusters.cards[0], *largest)
+    wanted = _largest(premises, clusters)
     try:
         return *job_of(source, words, wanted), ()
     except TunerError:
         own = replace(premises, gpu=_uncounted(clusters.cards[0]), gpus_per_node=None, nodes=None)
         before = _undivided(job_of(source, words, own)[0])
         return *job_of(source, (*words, *before), wanted), before
+
+
+def _largest(premises: Premises, clusters: Clusters) -> Premises:
+    """The premises with the first card, in the largest number that is asked about."""
+    per_node, nodes = (
+        None if sizes is None else sizes[-1] for sizes in (clusters.gpus_per_node, clusters.nodes)
+    )
+    return _premises_of(premises, clusters.cards[0], per_node, nodes)
 
 
 def _premises_of(premises: Premises, card: str | None, per_node: int | None, nodes: int | None) -> Premises:

@@ -17,6 +17,7 @@ from tuner.render.document.parts import AnswerDocument, Heading, Paragraph, Part
 from tuner.render.left_out import named
 from tuner.render.lengths import assumed_lengths
 from tuner.render.numbers import gib, parameters, seconds
+from tuner.render.plan_measure import deciding_measurements
 from tuner.render.plan_placement import placement_parts
 from tuner.render.plan_table import capacity_table, money, small, variant_table
 from tuner.render.plan_why import nothing_fits, search_facts
@@ -31,6 +32,7 @@ def plan_document(answer: PlanAnswer) -> AnswerDocument:
         sections=(
             tuple(_premises(answer)),
             *_settings(answer),
+            tuple(deciding_measurements(answer)),
             tuple(_fewest(answer)),
             tuple(capacity_table(answer)),
             tuple(variant_table(answer)),

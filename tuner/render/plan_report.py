@@ -16,6 +16,7 @@ from tuner.plan.packages import PackageGain
 from tuner.plan.price import JobTotals, whole_job
 from tuner.plan.reasons import Relaxation
 from tuner.render.json_text import json_text
+from tuner.render.plan_measure import measuring_commands
 from tuner.render.publication import extended, publish
 from tuner.render.report_values import SCHEMA_VERSION, SchemaVersion
 from tuner.render.time_report import StepTimeReport
@@ -113,6 +114,10 @@ class PlanReport(Struct, frozen=True, kw_only=True):
     held: tuple[str, ...]
     prices: Annotated[dict[str, float], Meta(description="of a GPU-hour, by card")]
     plan: Annotated[ClusterPlanReport, Meta(description="on the GPUs that there are")]
+    measure: Annotated[
+        tuple[str, ...],
+        Meta(description="commands that measure the settings of the first rank; none without a tie"),
+    ]
     fewest: Annotated[
         PlanClusterReport | None, Meta(description="the fewest GPUs that it fits on; null: none")
     ]
@@ -197,6 +202,7 @@ def plan_report(answer: PlanAnswer) -> PlanReport:
         held=answer.held,
         prices=dict(answer.prices),
         plan=_plan(answer.plan, answer),
+        measure=measuring_commands(answer),
         fewest=None if least is None else extended(PlanClusterReport, least.cluster),
         capacity=tuple(_row(row, answer) for row in answer.rows),
         more=None if answer.more is None else _plan(answer.more, answer),
