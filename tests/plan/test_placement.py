@@ -52,7 +52,7 @@ def test_the_command_of_another_program_is_what_was_planned(name: str) -> None:
     plan = placed(name)
     options = ("--gpu", "h100-sxm", "--verl-version", "0.9.1", *MODEL, "--output-format", "json")
     read = json.loads(run("advise", *options, *plan["launch"]).out)
-    assert f"-m {plan['program']} --config-name=" in " ".join(plan["launch"])
+    assert f"-m {plan['needs']['program']} --config-name=" in " ".join(plan["launch"])
     assert read["verdict"] == "fits"
     assert read["step_time"]["seconds"] == pytest.approx(plan["setting"]["seconds"], rel=1e-9)
     keys = [word.lstrip("+").partition("=")[0] for word in plan["launch"]]
@@ -115,8 +115,8 @@ def test_a_release_without_it_says_so(version: str, name: str, words: str) -> No
 
 
 def test_what_only_the_repository_has_is_said() -> None:
-    assert not placed("one-step-off", "0.7.1", named="placement=one-step-off")["packaged"]
-    assert placed("one-step-off")["packaged"]
+    assert not placed("one-step-off", "0.7.1", named="placement=one-step-off")["needs"]["packaged"]
+    assert placed("one-step-off")["needs"]["packaged"]
 
 
 def test_a_reward_model_on_the_same_gpus_keeps_generation_there() -> None:
@@ -173,3 +173,28 @@ def test_where_nothing_fits_both_ways_are_gone() -> None:
     (series,) = divisions(8, 1)
     seen = [split.training_gpus for split, _seen in looked_at(series, lambda _split: (0, None))]
     assert sorted(seen) == list(range(1, 8))
+
+
+def generating_s(*words: str, version: str = "0.9.1") -> float:
+    """Seconds of the rollout of a launch of the fully asynchronous trainer."""
+    launch = ("python3", "-m", "verl.experimental.fully_async_policy.fully_async_main")
+    apart = ("actor_rollout_ref.hybrid_engine=False", "rollout.nnodes=1", "async_training.require_batches=8")
+    options = ("--gpu", "h100-sxm", "--verl-version", version, *MODEL, "--output-format", "json")
+    answer = json.loads(run("advise", *options, *launch, *JOB, *apart, *words).out)
+    return float(next(it["seconds"] for it in answer["time"] if it["phase"] == "rollout"))
+
+
+def test_an_engine_has_no_more_prompts_than_the_queue_hands_it() -> None:
+    """16 of them up to verl 0.8, and as many as are set since: more than there are change nothing."""
+    one = ("trainer.n_gpus_per_node=1", "rollout.n_gpus_per_node=2", f"{ROLLOUT}.n=2")
+    key = "async_training.concurrent_samples_per_replica"
+    few, usual, many, all_of_them = (generating_s(*one, f"{key}={number}") for number in (4, 16, 512, 1024))
+    assert few > 1.2 * usual
+    assert usual > 1.2 * many == 1.2 * all_of_them
+    assert generating_s(*one) == usual
+
+
+def test_replicas_stay_in_the_nodes_of_their_own_pool() -> None:
+    sizes = ("rollout.n_gpus_per_node=4", f"{ROLLOUT}.tensor_model_parallel_size=2")
+    alone, beside = (generating_s(*sizes, f"trainer.n_gpus_per_node={gpus}") for gpus in (1, 4))
+    assert alone == beside

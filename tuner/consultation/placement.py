@@ -10,6 +10,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from tuner.advise.combine import one_per_key
+from tuner.consultation.asked import Asked
 from tuner.consultation.consult import job_of
 from tuner.consultation.job import JobReading
 from tuner.consultation.premises import Premises
@@ -29,15 +30,12 @@ _INTERPRETER = "python3"
 _FORCE = "++"  # sets a key that the configuration has, and adds one that it lacks
 
 
-class Planner(Struct, frozen=True, kw_only=True):
+class Planner(Asked, frozen=True, kw_only=True):
     """How the placements of one job are read and planned."""
 
     job: JobReading  # as it is, colocated
-    source: str
-    words: tuple[str, ...]  # with those that the job could not be read without
     before: tuple[str, ...]  # of the words, what the user's own configuration does not have
     undivided: tuple[str, ...]  # have every model lie on as few GPUs as there are
-    premises: Premises
     plan: Callable[[JobReading, Sequence[str]], ClusterPlan]
 
 
@@ -56,13 +54,10 @@ class PlacementPlan(Struct, frozen=True, kw_only=True):
     setting: PlannedSetting | None = None
     generation_s: Seconds | None = None  # of its step, without the transfer of new weights
     training_s: Seconds | None = None
-    program: Annotated[str, Meta(description="that it needs; empty: the one that the launch starts")] = ""
+    needs: Annotated[PlacedLaunch | None, Meta(description="null as the split")] = None
     launch: Annotated[
         tuple[str, ...], Meta(description="the whole command; empty where overrides are enough")
     ] = ()
-    effect: Annotated[str, Meta(description="on the training")] = ""
-    packaged: Annotated[bool, Meta(description="false: the program stands in the repository alone")] = True
-    upper: Annotated[bool, Meta(description="the seconds are a bound from above")] = False
     change: Annotated[
         StepChange | None, Meta(description="of the step, beside colocated; null where that does not fit")
     ] = None
@@ -236,11 +231,8 @@ def _on(planner: Planner, placement: Placement, split: Split) -> PlacementPlan:
         setting=setting,
         generation_s=generation,
         training_s=training,
-        program=placed.program,
+        needs=placed,
         launch=_shown(planner.job, placed, overrides) if launch else (),
-        effect=placed.effect,
-        packaged=placed.packaged,
-        upper=placed.upper,
     )
 
 

@@ -8,6 +8,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
+from tuner.consultation.asked import Asked
 from tuner.consultation.cluster import choose_card
 from tuner.consultation.consult import job_of, steps_of
 from tuner.consultation.job import JobReading
@@ -51,14 +52,6 @@ class Variant(Struct, frozen=True, kw_only=True):
     overrides: tuple[str, ...]
     plan: ClusterPlan
     steps: Annotated[int | None, Meta(description="of the whole job then; null where nobody says")]
-
-
-class Asked(Struct, frozen=True, kw_only=True):
-    """What was given, to be given again to another command."""
-
-    source: str
-    words: tuple[str, ...]
-    premises: Premises  # with those of a project
 
 
 class PlanAnswer(Struct, frozen=True, kw_only=True):
@@ -233,12 +226,9 @@ def _placed_plan(
     return _planned(job, wanted, watch, before)
 
 
-class _Question(Struct, frozen=True, kw_only=True):
+class _Question(Asked, frozen=True, kw_only=True):
     """What is asked of every cluster alike."""
 
-    source: str
-    words: tuple[str, ...]
-    premises: Premises
     wanted: PlanRequest
     watch: Watch | None
     given: tuple[str, ...]  # of the words, what the user's own configuration does not have

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 from msgspec.structs import fields
 
-from tuner.consultation.planning import Asked, PlanAnswer
+from tuner.consultation.asked import Asked
+from tuner.consultation.planning import PlanAnswer
 from tuner.consultation.premises import OPTIONS, Premises
 from tuner.language import _
 from tuner.render.document.parts import Paragraph, Part, Paste

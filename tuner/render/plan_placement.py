@@ -51,23 +51,23 @@ def _placement(plan: PlacementPlan, answer: PlanAnswer) -> Iterator[Part]:
     if plan.setting is None:
         yield Paragraph(text=user_text(full_stop(titled(name, plan.reason))), further=1)
         return
-    if plan.split is None:
+    needs = plan.needs
+    if needs is None:
         return  # the settings of the job as it is stand above
     yield Paragraph(text=titled(name, _brings(plan, plan.setting, answer)), further=1)
     yield Paragraph(text=_waits(plan), level=1, further=1)
-    if plan.effect:
-        yield Paragraph(text=titled(_("The training changes"), full_stop(plan.effect)), level=1, further=1)
-    if plan.upper:
+    yield Paragraph(text=titled(_("The training changes"), full_stop(needs.effect)), level=1, further=1)
+    if needs.upper:
         text = _(
             "Its seconds are a bound: the last responses of a step are waited for in them, and not there."
         )
         yield Paragraph(text=text, level=1, further=1)
     if plan.change is not None and plan.change.is_loss:
         return  # nothing to paste that makes the step longer
-    if not plan.packaged:
+    if not needs.packaged:
         text = _("{program} stands in the repository of {release}, not in what is installed of it.")
         release = plan.setting.workload.release
-        yield Paragraph(text=text.format(program=plan.program, release=release), level=1)
+        yield Paragraph(text=text.format(program=needs.program, release=release), level=1)
     yield Paste(lines=tuple(_lines(plan, plan.setting)))
 
 

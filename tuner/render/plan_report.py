@@ -169,8 +169,8 @@ publish(
 publish(
     PlacementReport,
     "PlacementReport",
-    *("placement", "split", "setting", "waits_for", "generation_s", "training_s", "change", "program"),
-    *("launch", "effect", "packaged", "upper", "divisions", "reason"),
+    *("placement", "split", "setting", "waits_for", "generation_s", "training_s", "change", "needs"),
+    *("launch", "divisions", "reason"),
     types={
         "waits_for": Annotated[
             WaitsFor | None, Meta(description="the side that a step waits for; null of colocated")

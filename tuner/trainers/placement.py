@@ -39,8 +39,10 @@ class PlacedLaunch(Struct, frozen=True, kw_only=True):
     """How a release is told to generate elsewhere."""
 
     overrides: tuple[str, ...]
-    effect: str  # on the training
-    program: str = ""  # the module that does it; empty: the one that the launch starts
-    options: tuple[str, ...] = ()  # of that program, before its overrides
-    packaged: bool = True  # False: it stands in the trainer's repository, and not in what is installed
-    upper: bool = False  # its seconds are a bound: what waits for the last responses is counted
+    effect: Annotated[str, Meta(description="on the training")]
+    program: Annotated[str, Meta(description="that it needs; empty: the one that the launch starts")] = ""
+    options: Annotated[tuple[str, ...], Meta(description="of that program, before its overrides")] = ()
+    packaged: Annotated[bool, Meta(description="false: the program stands in the repository alone")] = True
+    upper: Annotated[
+        bool, Meta(description="its seconds are a bound: a wait for the last responses is counted in them")
+    ] = False
