@@ -27,6 +27,7 @@ EXAMPLES = options.examples(
     "tuner plan run.sh --gpu 8xh100-sxm --hold actor_rollout_ref.rollout.tensor_model_parallel_size=2",
     "tuner plan config.yaml --gpu 8xh100-sxm --longest",
     "tuner plan run.sh --gpu 8xh100-sxm --write plans",
+    "tuner plan config.yaml --gpu 8xh100-sxm --vary placement=colocated,one-step-off",
     "tuner plan config.yaml --gpu 8xh100-sxm --data-rows 7473 --output-format json",
 )
 PlanFormat = Literal["text", "json", "html", "markdown", "csv", "svg"]
@@ -101,7 +102,8 @@ def plan(
             metavar="KEY=A,B,...",
             help=_(
                 "A key that changes the training, which a plan leaves alone by itself, with values to plan "
-                "for. May be repeated: all combinations are planned."
+                "for. May be repeated: all combinations are planned. placement=colocated,one-step-off,"
+                "fully-async,separate plans where responses are generated, over all divisions of the GPUs."
             ),
             show_default=False,
         ),

@@ -8,10 +8,18 @@ from typing import Annotated
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
+from tuner.consultation.asked import Asked
 from tuner.consultation.cluster import choose_card
 from tuner.consultation.consult import job_of, steps_of
 from tuner.consultation.job import JobReading
 from tuner.consultation.longest_responses import LayoutReach, longest_responses
+from tuner.consultation.placement import (
+    PlacementPlan,
+    Planner,
+    expect_colocated,
+    placement_plans,
+    placements_named,
+)
 from tuner.consultation.premises import Premises
 from tuner.errors import InputError, TunerError
 from tuner.gpus import counted, find_gpu, gpu_names
@@ -52,6 +60,7 @@ class PlanAnswer(Struct, frozen=True, kw_only=True):
     """The plan on the cards that there are, and the same over numbers and cards."""
 
     job: JobReading
+    asked: Asked
     premises: Premises
     plan: ClusterPlan
     rows: tuple[CapacityRow, ...]
@@ -62,6 +71,7 @@ class PlanAnswer(Struct, frozen=True, kw_only=True):
     held: tuple[str, ...]
     variants: tuple[Variant, ...] = ()
     longest: tuple[LayoutReach, ...] = ()  # where it was asked for
+    placements: tuple[PlacementPlan, ...] = ()
 
     @property
     def fewest(self) -> ClusterPlan | None:
@@ -95,8 +105,9 @@ def plan_answer(
         clusters: the cards and their numbers.
         prices: of a GPU-hour, by what the option calls the card.
         held: keys that stay, or ``KEY=VALUE`` for those that are set and stay.
-        varied: ``KEY=A,B,C`` for keys that a plan leaves alone by itself: every combination is planned.
         longest: whether to say how long responses may get.
+        varied: ``KEY=A,B,C`` for keys that a plan leaves alone by itself: every combination is planned. Under
+            the name ``placement`` it has placements, each of which is planned of the job as it is.
         watch: told how far the search of a cluster is.
 
     Raises:
@@ -108,14 +119,26 @@ def plan_answer(
     _expect_plannable(job)
     _expect_keys(job, held)
     priced = _by_card(prices, clusters, job)
+    places, varied = placements_named(varied)
+    expect_colocated(job, places)
     combinations = _combinations(varied)
     wanted = PlanRequest(headroom=premises.headroom, held=frozenset(override_key(text) for text in held))
     best = _planned(job, wanted, watch, (*given, *before))
     asked = _Question(source=source, words=words, premises=premises, wanted=wanted, watch=watch, given=given)
     plans = [best, *(() if best.stopped else _other_plans(asked, clusters, job))]
     fits = any(row.settings for row in plans) or best.stopped
+    planner = Planner(
+        job=job,
+        source=source,
+        words=(*words, *before),
+        before=(*given, *before),
+        undivided=_undivided(job),
+        premises=replace(main, gpu=_uncounted(main.gpu)),
+        plan=partial(_placed_plan, replace(wanted, decides=False), watch),
+    )
     return PlanAnswer(
         job=job,
+        asked=Asked(source=source, words=words, premises=_largest(premises, clusters)),
         premises=main,
         plan=best,
         rows=capacity(plans),
@@ -126,6 +149,7 @@ def plan_answer(
         held=tuple(held),
         variants=() if best.stopped else tuple(_variants(asked, main, before, combinations)),
         longest=_longest(job, best, premises.headroom, before) if longest else (),
+        placements=() if best.stopped else tuple(placement_plans(planner, places, best)),
     )
 
 
@@ -142,14 +166,21 @@ def _main_job(
 
     Where the layout of the configuration needs more GPUs than that, it is undivided.
     """
-    largest = [None if sizes is None else sizes[-1] for sizes in (clusters.gpus_per_node, clusters.nodes)]
-    wanted = _premises_of(premises, clusters.cards[0], *largest)
+    wanted = _largest(premises, clusters)
     try:
         return *job_of(source, words, wanted), ()
     except TunerError:
         own = replace(premises, gpu=_uncounted(clusters.cards[0]), gpus_per_node=None, nodes=None)
         before = _undivided(job_of(source, words, own)[0])
         return *job_of(source, (*words, *before), wanted), before
+
+
+def _largest(premises: Premises, clusters: Clusters) -> Premises:
+    """The premises with the first card, in the largest number that is asked about."""
+    per_node, nodes = (
+        None if sizes is None else sizes[-1] for sizes in (clusters.gpus_per_node, clusters.nodes)
+    )
+    return _premises_of(premises, clusters.cards[0], per_node, nodes)
 
 
 def _premises_of(premises: Premises, card: str | None, per_node: int | None, nodes: int | None) -> Premises:
@@ -205,12 +236,16 @@ def _planned(
     return plan(reading, wanted, prefix=(*before, *sizes), watch=told)
 
 
-class _Question(Struct, frozen=True, kw_only=True):
+def _placed_plan(
+    wanted: PlanRequest, watch: Watch | None, job: JobReading, before: Sequence[str]
+) -> ClusterPlan:
+    """The plan of a job that is placed elsewhere: nothing else of its training may change for that."""
+    return _planned(job, wanted, watch, before)
+
+
+class _Question(Asked, frozen=True, kw_only=True):
     """What is asked of every cluster alike."""
 
-    source: str
-    words: tuple[str, ...]
-    premises: Premises
     wanted: PlanRequest
     watch: Watch | None
     given: tuple[str, ...]  # of the words, what the user's own configuration does not have

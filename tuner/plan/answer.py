@@ -9,8 +9,11 @@ from tuner.hardware import Cluster
 from tuner.memory import Estimate
 from tuner.plan.gpus import step_gpu_hours
 from tuner.plan.packages import PackageGain
-from tuner.timing import Interval, StepTime, step_interval
+from tuner.timing import Interval, StepTime, change, step_interval
 from tuner.workload import Phase, Workload
+
+_LEAST_TIED = 2
+_MEASURED = 3  # settings at most: each takes minutes on a GPU
 
 
 class PhaseRoom(Struct, frozen=True, kw_only=True):
@@ -139,3 +142,20 @@ class ClusterPlan(Struct, frozen=True, kw_only=True):
     def best(self) -> PlannedSetting | None:
         """The fastest setting; None where nothing fits."""
         return self.settings[0] if self.settings else None
+
+    @property
+    def undecided(self) -> tuple[PlannedSetting, ...]:
+        """The settings that share the first rank and whose measurement would decide; none without a tie.
+
+        The fastest one, and of the others those that may be ahead of it by most.
+        """
+        tied = [one for one in self.settings if one.rank == 1]
+        if len(tied) < _LEAST_TIED:
+            return ()
+        first, *others = tied
+
+        def ahead(other: PlannedSetting) -> float:
+            return change(first.time, other.time, first.workload.cluster).low_share
+
+        nearest = sorted(others, key=ahead)[: _MEASURED - 1]
+        return (first, *(one for one in others if one in nearest))

@@ -124,9 +124,10 @@ def _expert_grids(
 def _engine_layouts(workload: Workload) -> Iterator[tuple[str, Workload]]:
     """The engine's tensor parallelism; with experts their parallelism as well, where the engine has it."""
     rollout, sparse = workload.generator, workload.model.moe is not None
+    node_gpus = rollout.node_gpus or workload.cluster.gpus_per_node
     for data in _ENGINE_DATA if sparse else (rollout.data_parallel,):
         side_by_side = replace(rollout, data_parallel=data)
-        for tensor in tensor_sizes(workload.model, side_by_side, workload.cluster.gpus_per_node):
+        for tensor in tensor_sizes(workload.model, side_by_side, node_gpus):
             for expert in dict.fromkeys((1, tensor * data)) if sparse else (rollout.expert_parallel,):
                 changes = {"tensor_parallel": tensor, "data_parallel": data, "expert_parallel": expert}
                 yield f"TP {tensor} DP {data} EP {expert}", workload.with_rollout(**changes)

@@ -36,6 +36,7 @@ class PlanRequest(Struct, frozen=True, kw_only=True):
     most: int = MOST  # settings
     largest_whole: int = LARGEST_WHOLE
     block: bool = True  # start from advice as well
+    decides: bool = True  # where nothing fits, take what lifts refusals and is the user's to decide
 
 
 def plan(
@@ -63,6 +64,8 @@ def plan(
         undecided = _planned(reading, without, wanted, prefix, axes, watch)
         if undecided.settings or undecided.stopped:
             return undecided
+        if not wanted.decides:
+            return replace(undecided, decisions=tuple(map(_decision, own)))
     answer = _planned(reading, start, wanted, prefix, axes, watch)
     return replace(answer, decisions=tuple(map(_decision, own)))
 

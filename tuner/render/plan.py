@@ -18,6 +18,8 @@ from tuner.render.left_out import named
 from tuner.render.lengths import assumed_lengths
 from tuner.render.numbers import gib, parameters, seconds
 from tuner.render.plan_longest import longest_responses
+from tuner.render.plan_measure import deciding_measurements
+from tuner.render.plan_placement import placement_parts
 from tuner.render.plan_table import (
     capacity_table,
     job_table,
@@ -43,6 +45,7 @@ def choices(answer: PlanAnswer) -> tuple[tuple[Part, ...], ...]:
     return (
         tuple(_premises(answer)),
         *_settings(answer),
+        tuple(deciding_measurements(answer)),
         tuple(longest_responses(answer)),
         tuple(_fewest(answer)),
     )
@@ -56,6 +59,7 @@ def tables(answer: PlanAnswer) -> tuple[tuple[Part, ...], ...]:
         tuple(trade_off_table(answer)),
         tuple(price_table(answer)),
         tuple(variant_table(answer)),
+        *placement_parts(answer),
         tuple(search_facts(answer.plan)),
     )
 

@@ -5,7 +5,9 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from tuner import __version__
+from tuner.consultation.placement import PlacementPlan
 from tuner.consultation.planning import PlanAnswer, Variant
+from tuner.consultation.splits import WaitsFor
 from tuner.field_marks import Bytes
 from tuner.hardware import Cluster
 from tuner.plan.answer import ClusterPlan, Lacking, PlannedSetting
@@ -16,9 +18,11 @@ from tuner.plan.reasons import Relaxation
 from tuner.plan.trade_off import TradePoint
 from tuner.render.json_text import json_text
 from tuner.render.plan_longest import LayoutReachReport, layout_reports
+from tuner.render.plan_measure import measuring_commands
 from tuner.render.publication import extended, publish
 from tuner.render.report_values import SCHEMA_VERSION, SchemaVersion
 from tuner.render.time_report import StepTimeReport
+from tuner.trainers.placement import Split
 from tuner.workload import Phase
 
 
@@ -93,6 +97,12 @@ class VariantReport(Variant, frozen=True, kw_only=True):
     plan: ClusterPlanReport
 
 
+class PlacementReport(PlacementPlan, frozen=True, kw_only=True):
+    """The best setting of one placement, over all divisions of the GPUs."""
+
+    setting: Annotated[SettingReport | None, Meta(description="null where there is none")] = None
+
+
 class PlanReport(Struct, frozen=True, kw_only=True):
     """Everything that ``tuner plan`` found out."""
 
@@ -106,6 +116,10 @@ class PlanReport(Struct, frozen=True, kw_only=True):
     held: tuple[str, ...]
     prices: Annotated[dict[str, float], Meta(description="of a GPU-hour, by card")]
     plan: Annotated[ClusterPlanReport, Meta(description="on the GPUs that there are")]
+    measure: Annotated[
+        tuple[str, ...],
+        Meta(description="commands that measure the settings of the first rank; none without a tie"),
+    ]
     fewest: Annotated[
         PlanClusterReport | None, Meta(description="the fewest GPUs that it fits on; null: none")
     ]
@@ -122,6 +136,9 @@ class PlanReport(Struct, frozen=True, kw_only=True):
     longest: Annotated[
         tuple[LayoutReachReport, ...],
         Meta(description="how long responses may get; empty unless --longest asks for it"),
+    ]
+    placements: Annotated[
+        tuple[PlacementReport, ...], Meta(description="of --vary placement=..., in its order")
     ]
     relaxations: Annotated[
         tuple[Relaxation, ...],
@@ -160,6 +177,23 @@ publish(
     *("unbeaten", "unbeaten_by_price"),
 )
 publish(
+    Split,
+    "Split",
+    *("training_gpus", "generating_gpus", "training_nodes", "training_gpus_per_node"),
+    *("generating_nodes", "generating_gpus_per_node"),
+)
+publish(
+    PlacementReport,
+    "PlacementReport",
+    *("placement", "split", "setting", "waits_for", "generation_s", "training_s", "change", "needs"),
+    *("launch", "divisions", "reason"),
+    types={
+        "waits_for": Annotated[
+            WaitsFor | None, Meta(description="the side that a step waits for; null of colocated")
+        ]
+    },
+)
+publish(
     LackingReport,
     "LackingReport",
     *("phase", "missing_bytes", "problems", "capacity_bytes", "everywhere"),
@@ -184,6 +218,7 @@ def plan_report(answer: PlanAnswer) -> PlanReport:
         held=answer.held,
         prices=dict(answer.prices),
         plan=_plan(answer.plan, answer),
+        measure=measuring_commands(answer),
         fewest=None if least is None else extended(PlanClusterReport, least.cluster),
         capacity=tuple(_row(row, answer) for row in answer.rows),
         more=None if answer.more is None else _plan(answer.more, answer),
@@ -192,6 +227,7 @@ def plan_report(answer: PlanAnswer) -> PlanReport:
         ),
         trade_off=answer.trade_off,
         longest=layout_reports(answer),
+        placements=tuple(_placement(one, answer) for one in answer.placements),
         relaxations=answer.relaxations,
     )
 
@@ -210,6 +246,11 @@ def _plan(plan: ClusterPlan, answer: PlanAnswer, steps: int | None = None) -> Cl
         settings=tuple(_setting(setting, answer, steps) for setting in plan.settings),
         lacking=None if plan.lacking is None else extended(LackingReport, plan.lacking),
     )
+
+
+def _placement(plan: PlacementPlan, answer: PlanAnswer) -> PlacementReport:
+    setting = None if plan.setting is None else _setting(plan.setting, answer, answer.steps)
+    return extended(PlacementReport, plan, setting=setting)
 
 
 def _setting(setting: PlannedSetting, answer: PlanAnswer, steps: int | None) -> SettingReport:

@@ -19,7 +19,7 @@ def capacity_table(answer: PlanAnswer) -> Iterator[Part]:
     if len(answer.rows) == 1:
         return
     yield Heading(text=_("Over numbers and cards"))
-    yield _table([_cells(row, answer) for row in answer.rows])
+    yield table_of([_cells(row, answer) for row in answer.rows])
 
 
 def job_table(answer: PlanAnswer) -> Iterator[Part]:
@@ -27,7 +27,7 @@ def job_table(answer: PlanAnswer) -> Iterator[Part]:
     rows = [cells for cells in (_cells_of_job(row, answer) for row in answer.rows) if cells]
     if len(answer.rows) > 1 and rows:
         yield Heading(text=_("The whole job on them"))
-        yield _table(rows)
+        yield table_of(rows)
 
 
 def trade_off_table(answer: PlanAnswer) -> Iterator[Part]:
@@ -71,17 +71,17 @@ def _unbeaten(
             cells[_("less time")] = f"{1 - step.seconds / before.step.seconds:.0%}"
             cells[more] = f"{cost(point) / cost(before) - 1:.0%}" if cost(before) else ""
         rows.append(cells)
-    yield _table(rows)
+    yield table_of(rows)
 
 
 def variant_table(answer: PlanAnswer) -> Iterator[Part]:
     """A row for each combination of varied settings; other batches are compared by their sequences."""
     if answer.variants:
         yield Heading(text=_("Varied"))
-        yield _table([_cells_of_variant(variant, answer) for variant in answer.variants])
+        yield table_of([_cells_of_variant(variant, answer) for variant in answer.variants])
 
 
-def _table(rows: Sequence[Mapping[str, str]]) -> Table:
+def table_of(rows: Sequence[Mapping[str, str]]) -> Table:
     """Cells in columns that are as wide as they have to be; those of words lie on the left."""
     titles = list(dict.fromkeys(title for row in rows for title in row))
     words = (_("card"), _("with"))

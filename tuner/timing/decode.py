@@ -3,6 +3,7 @@
 from bisect import bisect
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tuner.dtypes import DType
 from tuner.hardware import Cluster
@@ -44,7 +45,7 @@ class RolloutInput(Struct, frozen=True, kw_only=True):
         itself = rollout.engine is RolloutEngine.TRANSFORMERS
         return cls(
             model=workload.model,
-            cluster=workload.cluster,
+            cluster=_cluster_of(rollout, workload.cluster),
             batch=workload.batch,
             rollout=rollout.unsized,
             agents=0 if controller is None else controller.agent_workers,
@@ -52,6 +53,14 @@ class RolloutInput(Struct, frozen=True, kw_only=True):
             poll_s=0.0 if controller is None else controller.poll_s,
             trained=workload.actor.engine if itself else None,
         )
+
+
+def _cluster_of(rollout: Rollout, cluster: Cluster) -> Cluster:
+    """The GPUs that a rollout runs on: those of the trainer, or as many on a node as its own pool has."""
+    per_node = rollout.node_gpus
+    if per_node is None or per_node == cluster.gpus_per_node:
+        return cluster
+    return replace(cluster, gpus_per_node=per_node, nodes=max(1, rollout.gpus // per_node))
 
 
 def _serves_adapters(workload: Workload) -> bool:

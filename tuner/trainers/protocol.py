@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from tuner.inputs.record.read import RunRecord
     from tuner.inputs.user_input import Count, Processes
     from tuner.out_of_memory.stack import Call
+    from tuner.trainers.placement import PlacedLaunch, Placement, Split
     from tuner.workload.engine import Engine
     from tuner.workload.observed_run import ObservedRun
     from tuner.workload.place import FailurePlace
@@ -395,6 +396,15 @@ class Trainer(Protocol):
 
     def behaviours(self, release: str, nearest: Workload, read: Reader) -> tuple[Behaviour, ...]:
         """The ways in which a job may run under a release that is not bundled, ``nearest`` first."""
+
+    def placed(
+        self, loaded: Loaded, workload: Workload, placement: "Placement", split: "Split"
+    ) -> "PlacedLaunch":
+        """How the release of a colocated job is told to generate elsewhere.
+
+        Raises:
+            UnsupportedError: it has no way to, or none for this job.
+        """
 
     def place_of(self, calls: "Sequence[Call]") -> "FailurePlace":
         """Where a job was when it stopped, as the calls of its stack tell, the innermost last."""

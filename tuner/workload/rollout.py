@@ -96,6 +96,8 @@ class Rollout(Struct, frozen=True, kw_only=True, cache_hash=True):
     colocated: bool = True  # on the same GPUs as the trainer
     apart_with: tuple[str, ...] = ()  # the release's trainers that generate on GPUs of their own, by name
     gpus: int
+    node_gpus: int | None = None  # on each node of a pool of its own; None: as many as the trainer has
+    prompts_at_once: int | None = None  # that a trainer hands to a replica; None: all of a batch
 
     @property
     def unsized(self) -> "Rollout":

@@ -35,6 +35,10 @@ def sequences_of(inputs: RolloutInput) -> int:
 def _most_running(inputs: RolloutInput) -> int:
     """Sequences that an engine may run at a time: its limit, or as many as a trainer lets it have."""
     limit = max(1, min(inputs.rollout.max_sequences, inputs.rollout.step_tokens))
+    handed = inputs.rollout.prompts_at_once
+    if handed is not None:
+        of_replica = handed * inputs.batch.responses_per_prompt
+        limit = max(1, min(limit, ceil(of_replica / inputs.rollout.data_parallel)))
     filtered = inputs.batch.group_filter
     if filtered is None or filtered.at_once is None:
         return limit

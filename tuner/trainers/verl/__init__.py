@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tuner.trainers.protocol import Behaviour, Reader
+from tuner.trainers.protocol import Behaviour, Loaded, Reader
 from tuner.trainers.verl import catalogue, checks, runs
 from tuner.trainers.verl.batch_fields import TOKEN_BYTES
 from tuner.trainers.verl.load import parse, recognises
@@ -13,6 +13,7 @@ from tuner.workload import Workload
 
 if TYPE_CHECKING:
     from tuner.out_of_memory.stack import Call
+    from tuner.trainers.placement import PlacedLaunch, Placement, Split
     from tuner.workload.place import FailurePlace
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "name",
     "parse",
     "place_of",
+    "placed",
     "recognises",
     "rules",
     "runs",
@@ -67,3 +69,10 @@ def place_of(calls: "Sequence[Call]") -> "FailurePlace":
     from tuner.trainers.verl import places
 
     return places.place_of(calls)
+
+
+def placed(loaded: Loaded, workload: Workload, placement: "Placement", split: "Split") -> "PlacedLaunch":
+    """How a job generates elsewhere, see :func:`tuner.trainers.verl.placements.placed`."""
+    from tuner.trainers.verl import placements
+
+    return placements.placed(loaded, workload, placement, split)

@@ -87,6 +87,7 @@ RECIPES = {
     "recipe.rollout_gpus_per_node": "rollout.n_gpus_per_node",
     "recipe.rollout_nodes": "rollout.nnodes",
     "recipe.mini_batches": "async_training.require_batches",
+    "recipe.prompts_per_replica": "async_training.concurrent_samples_per_replica >=0.9.0",
     "recipe.takes_log_probs": "async_training.use_rollout_log_probs >=0.6.0 <0.7.1",
     "recipe.recomputes_log_probs": "async_training.compute_prox_log_prob >=0.6.0 <0.7.1",
 }

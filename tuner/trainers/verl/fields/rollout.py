@@ -28,6 +28,8 @@ from tuner.workload import Batch, Engine, Rollout, RolloutEngine
 #: Source: verl 0.7.0 ``experimental/agent_loop/agent_loop.py:958``, 0.7.1 ``trainer/ppo/ray_trainer.py``.
 _LOOP_SLEEPS = "0.7.1"
 
+_HANDED = 16  # prompts, where no key says how many
+
 #: What a release makes of the other fields; a proposal need not say it.
 FOLLOWING = (
     "least_unchunked_tokens",
@@ -54,7 +56,7 @@ def read_rollout(
     """
     rollout_engine = read_rollout_engine(source)
     version = rollout_engine_version or newest_allowed(rollout_engine, source.version)
-    colocated, gpus = _placement(source, actor.parallel.gpus)
+    colocated, gpus, node_gpus = _placement(source, actor.parallel.gpus)
     context = RolloutContext(
         source=source,
         rollout_engine=rollout_engine,
@@ -78,6 +80,8 @@ def read_rollout(
         colocated=colocated,
         apart_with=_trainers_apart(source, rollout_engine),
         gpus=gpus,
+        node_gpus=node_gpus,
+        prompts_at_once=_prompts_at_once(source),
         **memory_facts(source, rollout_engine, version, model, actor),
     )
 
@@ -174,20 +178,34 @@ def _trainers_apart(source: ReleaseSettings, rollout_engine: RolloutEngine) -> t
 # -- where it runs ----------------------------------------------------------------------------
 
 
-def _placement(source: ReleaseSettings, trainer_gpus: int) -> tuple[bool, int]:
-    """Whether generation shares the trainer's GPUs, and the GPUs it runs on.
+def _placement(source: ReleaseSettings, trainer_gpus: int) -> tuple[bool, int, int | None]:
+    """Whether generation shares the trainer's GPUs, the GPUs it runs on, and those of a node of its own.
 
     The asynchronous trainers name GPUs of their own for it; ``hybrid_engine=False`` leaves it only those. The
     program of a copy may give it a pool of its own.
     """
     if trains_apart(source):
-        return False, source.integer("gpus_per_node", default=8) * source.integer("nodes", default=1)
+        per_node = source.integer("gpus_per_node", default=8)
+        return False, per_node * source.integer("nodes", default=1), per_node
     nodes = source.integer("recipe.rollout_nodes", default=0, minimum=0)
     per_node = source.integer("recipe.rollout_gpus_per_node", default=0, minimum=0)
     if source.v1_trainer and source.text("v1_mode", default="sync") == "separate_async":
         nodes = source.integer("rollout.nodes", default=0, minimum=0)
         per_node = source.integer("rollout.gpus_per_node", default=0, minimum=0)
         if source.flag("hybrid_engine", default=True):
-            return True, trainer_gpus + nodes * per_node
-    own = nodes * per_node or built_models(source.settings).rollout_gpus or 0
-    return (False, own) if own else (True, trainer_gpus)
+            return True, trainer_gpus + nodes * per_node, None
+    if nodes * per_node:
+        return False, nodes * per_node, per_node
+    own = built_models(source.settings).rollout_gpus or 0
+    return (False, own, None) if own else (True, trainer_gpus, None)
+
+
+def _prompts_at_once(source: ReleaseSettings) -> int | None:
+    """Prompts that the fully asynchronous trainer hands to a replica at a time; None of other trainers.
+
+    Source: verl 0.8.0 ``experimental/fully_async_policy/fully_async_rollouter.py:541``, 0.9.0 and 0.9.1
+    ``fully_async_rollouter.py:503`` (``concurrent_samples_per_replica``).
+    """
+    if source.settings.program is not None or source.value("recipe.mini_batches") is None:
+        return None
+    return source.integer("recipe.prompts_per_replica", default=_HANDED, minimum=1)
