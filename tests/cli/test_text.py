@@ -1,5 +1,5 @@
-import shlex
 import re
+import shlex
 
 import pytest
 from msgspec.structs import replace
