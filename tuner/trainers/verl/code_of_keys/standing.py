@@ -1,0 +1,230 @@
+"""Whether a key acts in the code that a launch would run as the release says that it does.
+
+A function that is word for word that of some release does. One that was changed does where it still has the
+words that a proposal rests on, and keeps nothing of the size of a micro-batch besides.
+"""
+
+import ast
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from tuner.evidence import Grounds
+from tuner.trainers.verl.code_of_keys.digest import Function as Node
+from tuner.trainers.verl.code_of_keys.digest import digest, words
+from tuner.trainers.verl.code_of_keys.own_classes import (
+    OwnClass,
+    calls_super,
+    classes_in,
+    helpers,
+    methods,
+    used_files,
+)
+from tuner.trainers.verl.code_of_keys.released import released
+from tuner.trainers.verl.code_of_keys.rows import FUNCTIONS, KEEPS_MORE, Function, Row, row_of
+from tuner.trainers.verl.module_names import is_released
+from tuner.trainers.verl.trainer_code.statements import parsed
+
+if TYPE_CHECKING:
+    from tuner.trainers.verl.trainer_code.package import TrainerCode
+    from tuner.trainers.verl.trainer_code.project_code import ProjectCode
+
+_NAME = "verl"
+_MODELS = frozenset({"actor_module", "critic_module"})  # the attributes that hold the model
+
+
+class RunningCode:
+    """The files that a launch would run, read when something is first asked of them.
+
+    Args:
+        copy: of the trainer; None where the release's own runs.
+        project: a program that is no part of the trainer, with the modules that it imports.
+        program: the module or file that is started.
+    """
+
+    def __init__(self, copy: "TrainerCode | None", project: "ProjectCode | None", program: str) -> None:
+        self._copy, self._project, self._program = copy, project, program
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Another process reads it for itself."""
+        return type(self), (self._copy, self._project, self._program)
+
+    @cached_property
+    def texts(self) -> Mapping[str, str]:
+        """The texts of all files by their paths."""
+        of_copy = {} if self._copy is None else self._copy.texts
+        return {**of_copy, **self.own}
+
+    @cached_property
+    def own(self) -> Mapping[str, str]:
+        """Those of the program that is no part of the trainer."""
+        return {} if self._project is None else self._project.texts
+
+    @property
+    def package(self) -> str:
+        """The folder that stands for the trainer's; empty where that is not here."""
+        return "" if self._copy is None else self._copy.root.name
+
+    @cached_property
+    def start(self) -> tuple[str, ...]:
+        """The file of the program, and those of the trainer that it comes to."""
+        program = self._program.removesuffix(".py").replace(".", "/")
+        if self.package and program.startswith(f"{_NAME}/"):
+            program = f"{self.package}{program[len(_NAME) :]}"
+        files = {f"{self.package}/{function.file}" for function in FUNCTIONS}
+        return (*(file for file in self.texts if file.removesuffix(".py") == program), *files)
+
+
+class _Found(Struct, frozen=True, kw_only=True):
+    """A function of the running code that stands for one of the trainer's."""
+
+    file: str
+    node: Node
+    with_helpers: tuple[Node, ...]
+
+    @property
+    def place(self) -> str:
+        return f"{self.file}:{self.node.lineno} ({self.node.name})"
+
+
+class Standing:
+    """What keys stand on in the code of one launch.
+
+    Args:
+        code: that it would run.
+        version: the release that it is read as.
+        engine_workers: whether the model engines run the models.
+    """
+
+    def __init__(self, code: RunningCode, version: str, *, engine_workers: bool) -> None:
+        self._code, self._version, self._engine = code, version, engine_workers
+        self._trees: dict[str, ast.Module | None] = {}
+        self._known: dict[Row, Grounds | None] = {}
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Another process reads the code for itself."""
+        return _standing, (self._code, self._version, self._engine)
+
+    def lacks(self, key: str) -> Grounds | None:
+        """Where the code does otherwise than the release in what a key rests on; None where it does not."""
+        row = row_of(key)
+        if row is None:
+            return None
+        if row not in self._known:
+            self._known[row] = next(self._changes(row), None)
+        return self._known[row]
+
+    def _changes(self, row: Row) -> Iterator[Grounds]:
+        for function, rests in row.rests:
+            release = released()[function.key]
+            if function.engine not in (None, self._engine) or not release.is_in(self._version):
+                continue
+            for one in self._in_place_of(function):
+                if isinstance(one, str):
+                    yield Grounds(place=one, release=f"verl {self._version}")
+                elif digest(one.node) not in release.digests and self._touches(one, row, function, rests):
+                    yield Grounds(place=one.place, release=f"verl {self._version}")
+
+    def _touches(self, one: _Found, row: Row, function: Function, rests: tuple[str, ...]) -> bool:
+        """Whether a changed function may do otherwise in what a row rests on."""
+        release = released()[function.key]
+        said = frozenset().union(*map(words, one.with_helpers))
+        if row.at_model and any(map(_calls_model, one.with_helpers)):
+            asks = row.words[0]
+            if any(_calls_model(node) and asks not in words(node) for node in one.with_helpers):
+                return True
+        if row.by_size and any(not release.has(word, self._version) for word in said & KEEPS_MORE):
+            return True
+        if calls_super(one.with_helpers, function.name):
+            return False
+        needed = (group for group in rests if release.has(group, self._version))
+        return any(said.isdisjoint(group.split("|")) for group in needed)
+
+    def _in_place_of(self, function: Function) -> Iterator[_Found | str]:
+        """What runs in its place, or the file whose class has none such; nothing where it runs itself."""
+        own = [one for one in self._classes.get(function.owner, ()) if function.name in self._methods(one)]
+        yield from (self._found(one, function.name) for one in own)
+        copied = [
+            one
+            for one in self._classes.get(function.owner, ())
+            if one.name == function.owner and function.owner not in one.bases
+        ]
+        if own:
+            return
+        if copied:
+            if not any(base.strip() and base not in _ROOTS for one in copied for base in one.bases):
+                yield copied[0].file
+            return
+        file = f"{self._code.package}/{function.file}"
+        if not self._code.package or file not in self._code.texts:
+            return
+        tree = self._tree(file)
+        of_class = {} if tree is None else methods(tree, function.owner)
+        if function.name in of_class:
+            node = of_class[function.name]
+            yield _Found(file=file, node=node, with_helpers=tuple(helpers(node, _unnamed(of_class))))
+        elif of_class:
+            yield file
+
+    def _found(self, one: OwnClass, name: str) -> _Found:
+        of_class = self._methods(one)
+        node = of_class[name]
+        return _Found(file=one.file, node=node, with_helpers=tuple(helpers(node, _unnamed(of_class))))
+
+    def _methods(self, one: OwnClass) -> dict[str, Node]:
+        tree = self._tree(one.file)
+        return {} if tree is None else methods(tree, one.name)
+
+    @cached_property
+    def _classes(self) -> dict[str, list[OwnClass]]:
+        """The classes beside the trainer's own files that run in place of its classes, by those."""
+        texts = self._code.texts
+        every: dict[str, list[OwnClass]] = {}
+        for one in classes_in(texts):
+            if not self._is_released(one.file):
+                every.setdefault(one.name, []).append(one)
+        owners = {function.owner for function in FUNCTIONS}
+        standing = {
+            owner: [one for ones in every.values() for one in ones if one.builds_on(owner, every)]
+            for owner in owners
+        }
+        candidates = {one.file for ones in standing.values() for one in ones}
+        start = (*self._code.start, *self._code.own)
+        used = {*self._code.own, *used_files(candidates, texts, start)}
+        return {owner: [one for one in ones if one.file in used] for owner, ones in standing.items()}
+
+    def _is_released(self, file: str) -> bool:
+        """Whether a file is one of the trainer's, which runs in the place of no other of it."""
+        inside = file.removeprefix(f"{self._code.package}/")
+        if not self._code.package or inside == file:
+            return False
+        return is_released(f"{_NAME}/{inside}".removesuffix(".py").replace("/", "."))
+
+    def _tree(self, file: str) -> ast.Module | None:
+        if file not in self._trees:
+            self._trees[file] = parsed(self._code.texts[file])
+        return self._trees[file]
+
+
+def _standing(code: RunningCode, version: str, engine_workers: bool) -> Standing:
+    return Standing(code, version, engine_workers=engine_workers)
+
+
+_ROOTS = frozenset({"object", "ABC", "Worker", "DistProfilerExtension", "BaseRollout", "BasePPOActor"}) | {
+    *("BasePPOCritic", "BaseShardingManager", "BaseEngine", "metaclass=ABCMeta", "AsyncServerBase")
+}
+_NAMED = frozenset(function.name for function in FUNCTIONS)
+
+
+def _unnamed(of_class: Mapping[str, Node]) -> dict[str, Node]:
+    """The methods of a class that no row names: what those do is asked apart."""
+    return {name: node for name, node in of_class.items() if name not in _NAMED}
+
+
+def _calls_model(node: Node) -> bool:
+    return any(
+        isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) and part.func.attr in _MODELS
+        for part in ast.walk(node)
+    )
