@@ -118,16 +118,17 @@ class PrivateCopies:
         project: "ProjectCode | None",
         program: str,
         version: str,
+        engines: frozenset[str],
         engine_workers: bool,
         key: str,
     ) -> "Grounds | None":
         """Where the code that a program runs does otherwise than its release in what a key rests on."""
         from tuner.trainers.verl.code_of_keys.standing import RunningCode, Standing  # where code is here
 
-        place = (copy and copy.root, program, project and id(project), version, engine_workers)
+        place = (copy and copy.root, program, project and id(project), version, engines, engine_workers)
         if place not in self._standings:
             code = RunningCode(copy, project, program)
-            self._standings[place] = Standing(code, version, engine_workers=engine_workers)
+            self._standings[place] = Standing(code, version, engines, engine_workers=engine_workers)
         return self._standings[place].lacks(key)
 
     def bounded_release(

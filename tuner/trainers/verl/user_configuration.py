@@ -262,8 +262,10 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         if self.fork is not None and self.fork.renames:
             return None
         own = None if self.program.startswith(_OF_TRAINER) else self._own_program
-        engines = source_of(settings, version).engine_workers
-        return partial(self.copies.lacks, code, own, self.program, version, engines)
+        strategy = str(settings.get("actor_rollout_ref.actor.strategy", "fsdp")).removesuffix("2")
+        engines = frozenset((strategy, str(settings.get("actor_rollout_ref.rollout.name"))))
+        model_engines = source_of(settings, version).engine_workers
+        return partial(self.copies.lacks, code, own, self.program, version, engines, model_engines)
 
     def _statements_of(self, code: "TrainerCode | None") -> Callable[[str, str], bool] | None:
         """Whether the code that would run has a statement; None where that is the release's."""

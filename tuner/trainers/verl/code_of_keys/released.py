@@ -34,10 +34,24 @@ class ReleasedFunction(Struct, frozen=True, kw_only=True):
         """Whether a release has it."""
         return bool(self.releases & _bit(version))
 
-    def has(self, words: str, version: str) -> bool:
-        """Whether a release's has one of the words ``a|b``; where it has no such function, any release's."""
-        bits = _bit(version) if self.is_in(version) else -1
-        return any(self.words.get(word, 0) & bits for word in words.split("|"))
+    def is_around(self, version: str) -> bool:
+        """Whether a release has it, and its neighbours: a copy may be of a time between them.
+
+        Before the oldest and after the newest nothing is known.
+        """
+        known = version not in (BUNDLED[0], BUNDLED[-1])
+        return known and not _around(version) & ~self.releases
+
+    def keeps(self, words: str, version: str) -> bool:
+        """Whether it has one of the words ``a|b`` in a release and its neighbours, as far as they have it."""
+        having = 0
+        for word in words.split("|"):
+            having |= self.words.get(word, 0)
+        return not _around(version) & self.releases & ~having
+
+    def may_have(self, word: str, version: str) -> bool:
+        """Whether it has a word in a release or one of its neighbours."""
+        return bool(self.words.get(word, 0) & _around(version))
 
 
 def released() -> dict[str, ReleasedFunction]:
@@ -58,6 +72,11 @@ def _read() -> dict[str, ReleasedFunction]:
 
 def _bits(pairs: list[str]) -> dict[str, int]:
     return {name: int(bits, 16) for name, _is, bits in (pair.partition("=") for pair in pairs)}
+
+
+def _around(version: str) -> int:
+    bit = _bit(version)
+    return (bit | bit << 1 | bit >> 1) & ((1 << len(BUNDLED)) - 1)
 
 
 def _bit(version: str) -> int:

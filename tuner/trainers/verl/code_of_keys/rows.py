@@ -9,6 +9,7 @@ from msgspec import Struct
 _ACTOR, _CRITIC = "workers/actor/dp_actor.py", "workers/critic/dp_critic.py"
 _WORKERS, _ENGINE_WORKERS = "workers/fsdp_workers.py", "workers/engine_workers.py"
 _ENGINE = "workers/engine/fsdp/transformer_impl.py"
+_SGLANG = "workers/rollout/sglang_rollout"
 _VLLM, _TRAINER = "workers/rollout/vllm_rollout", "trainer/ppo/ray_trainer.py"
 
 
@@ -24,6 +25,12 @@ class Function(Struct, frozen=True, kw_only=True):
     def key(self) -> str:
         """What tells it from all others."""
         return f"{self.file}:{self.owner}.{self.name}"
+
+    @property
+    def engines(self) -> frozenset[str]:
+        """The engines that it is for, of the trainer and of the rollout; none where it serves any."""
+        words = {"fsdp": ("fsdp", "/dp_"), "vllm": ("vllm",), "sglang": ("sglang",)}
+        return frozenset(name for name, parts in words.items() if any(part in self.file for part in parts))
 
 
 class Row(Struct, frozen=True, kw_only=True):
@@ -82,6 +89,10 @@ _ENGINES = (
     *_functions(f"{_VLLM}/vllm_rollout.py", "vLLMRollout.__init__"),
     *_functions(f"{_VLLM}/vllm_rollout_spmd.py", "vLLMRollout.__init__"),
     *_functions(f"{_VLLM}/vllm_async_server.py", "AsyncvLLMServer.init_engine vLLMHttpServer.launch_server"),
+    *_functions(
+        f"{_SGLANG}/sglang_rollout.py", "SGLangRollout.__init__ SGLangRollout._init_inference_engine"
+    ),
+    *_functions(f"{_SGLANG}/async_sglang_server.py", "SGLangHttpServer.launch_server"),
 )
 _SLEEP = (
     *_functions("workers/sharding_manager/fsdp_vllm.py", "FSDPVLLMShardingManager.__enter__", False),
@@ -106,6 +117,7 @@ _LENGTHS = (
 )
 _SIZES = ("log_prob_micro_batch_size_per_gpu|log_prob_micro_batch_size", "infer_micro_batch_size_per_gpu")
 _LOG_LENGTHS = ("log_prob_max_token_len_per_gpu", "log_prob_use_dynamic_bsz", *_LENGTHS)
+_SLEEPS = ("sleep|offload_model_weights", "wake_up|load_model_weights", "release", "resume")
 
 ROWS = (
     Row(
@@ -199,17 +211,20 @@ ROWS = (
     *(
         Row(keys=(f"rollout.{name}",), functions=_ENGINES, words=(name,))
         for name in (
-            *("gpu_memory_utilization", "enforce_eager", "max_num_batched_tokens", "max_num_seqs"),
+            *("enforce_eager", "max_num_batched_tokens", "max_num_seqs"),
             *("enable_chunked_prefill", "max_model_len", "enable_prefix_caching"),
         )
     ),
     Row(
         keys=("rollout.free_cache_engine",),
         functions=_SLEEP,
-        words=(
-            *("sleep|offload_model_weights", "wake_up|load_model_weights", "release", "resume"),
-            "free_cache_engine",
-        ),
+        words=(*_SLEEPS, "free_cache_engine"),
+        in_loop=("sleep_replicas",),
+    ),
+    Row(  # what the engine keeps in the trainer's phases
+        keys=("rollout.gpu_memory_utilization",),
+        functions=(*_ENGINES, *_SLEEP),
+        words=(*_SLEEPS, "gpu_memory_utilization"),
         in_loop=("sleep_replicas",),
     ),
     Row(keys=("actor.use_kl_loss",), functions=_UPDATE[:1], words=("use_kl_loss",)),

@@ -95,17 +95,20 @@ class Standing:
     Args:
         code: that it would run.
         version: the release that it is read as.
+        engines: that train and generate.
         engine_workers: whether the model engines run the models.
     """
 
-    def __init__(self, code: RunningCode, version: str, *, engine_workers: bool) -> None:
-        self._code, self._version, self._engine = code, version, engine_workers
+    def __init__(
+        self, code: RunningCode, version: str, engines: frozenset[str], *, engine_workers: bool
+    ) -> None:
+        self._code, self._version, self._engines, self._engine = code, version, engines, engine_workers
         self._trees: dict[str, ast.Module | None] = {}
         self._known: dict[Row, Grounds | None] = {}
 
     def __reduce__(self) -> tuple[object, ...]:
         """Another process reads the code for itself."""
-        return _standing, (self._code, self._version, self._engine)
+        return _standing, (self._code, self._version, self._engines, self._engine)
 
     def lacks(self, key: str) -> Grounds | None:
         """Where the code does otherwise than the release in what a key rests on; None where it does not."""
@@ -119,11 +122,14 @@ class Standing:
     def _changes(self, row: Row) -> Iterator[Grounds]:
         for function, rests in row.rests:
             release = released()[function.key]
-            if function.engine not in (None, self._engine) or not release.is_in(self._version):
+            if function.engine not in (None, self._engine) or not function.engines <= self._engines:
+                continue
+            if not release.is_in(self._version):
                 continue
             for one in self._in_place_of(function):
                 if isinstance(one, str):
-                    yield Grounds(place=one, release=f"verl {self._version}")
+                    if release.is_around(self._version):  # else another time's code does it elsewhere
+                        yield Grounds(place=one, release=f"verl {self._version}")
                 elif digest(one.node) not in release.digests and self._touches(one, row, function, rests):
                     yield Grounds(place=one.place, release=f"verl {self._version}")
 
@@ -135,11 +141,11 @@ class Standing:
             asks = row.words[0]
             if any(_calls_model(node) and asks not in words(node) for node in one.with_helpers):
                 return True
-        if row.by_size and any(not release.has(word, self._version) for word in said & KEEPS_MORE):
+        if row.by_size and any(not release.may_have(word, self._version) for word in said & KEEPS_MORE):
             return True
         if calls_super(one.with_helpers, function.name):
             return False
-        needed = (group for group in rests if release.has(group, self._version))
+        needed = (group for group in rests if release.keeps(group, self._version))
         return any(said.isdisjoint(group.split("|")) for group in needed)
 
     def _in_place_of(self, function: Function) -> Iterator[_Found | str]:
@@ -208,8 +214,13 @@ class Standing:
         return self._trees[file]
 
 
-def _standing(code: RunningCode, version: str, engine_workers: bool) -> Standing:
-    return Standing(code, version, engine_workers=engine_workers)
+def _standing(
+    code: RunningCode,
+    version: str,
+    engines: frozenset[str],
+    engine_workers: bool,
+) -> Standing:
+    return Standing(code, version, engines, engine_workers=engine_workers)
 
 
 _ROOTS = frozenset({"object", "ABC", "Worker", "DistProfilerExtension", "BaseRollout", "BasePPOActor"}) | {
