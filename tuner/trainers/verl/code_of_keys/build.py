@@ -9,7 +9,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-from tuner.trainers.verl.code_of_keys.digest import digest, functions, words
+from tuner.trainers.verl.code_of_keys.digest import digest, functions, sizes, words
 from tuner.trainers.verl.code_of_keys.released import FILE
 from tuner.trainers.verl.code_of_keys.rows import FUNCTIONS, WORDS, Function
 from tuner.trainers.verl.releases import BUNDLED
@@ -32,7 +32,10 @@ def _line(folder: Path, function: Function) -> str:
         node = of_file.get(f"{function.owner}.{function.name}")
         if node is None:
             continue
-        for name, bits in ((digest(node), digests), *((word, said) for word in words(node) & WORDS)):
+        for name, bits in (
+            (digest(node), digests),
+            *((word, said) for word in words(node) & WORDS | sizes(node)),
+        ):
             bits[name] = bits.get(name, 0) | 1 << bit
     return " ".join((function.key, *_written(digests), "|", *_written(said)))
 

@@ -5,6 +5,7 @@ every version of Python that runs this, so that one file of digests serves all.
 """
 
 import ast
+import re
 from collections.abc import Iterable, Iterator
 from hashlib import sha256
 
@@ -13,6 +14,9 @@ _NOT_DONE = frozenset(
     {"annotation", "returns", "type_comment", "type_params", "kind", "ctx", "decorator_list"}
 )
 _TOLD = frozenset({"print", "log_gpu_memory_usage", "log_with_rank", "log_print", "print_rank_0"})
+_MODELS = frozenset({"actor_module", "critic_module"})  # the attributes that hold the model
+_PASSES = _MODELS | {"_forward_micro_batch", "forward_step"}
+_WIDE = re.compile(r"logits|hidden_state|softmax|top_?k\b|kl_div|vocab", re.IGNORECASE)
 _TELLERS = frozenset({"logger", "logging", "warnings"})
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -36,17 +40,54 @@ def digest(function: Function) -> str:
 
 
 def words(function: Function) -> frozenset[str]:
-    """The names, attributes and texts in a function."""
+    """What a function reads: names, attributes and texts, not what it sets or hands a value on as."""
     return frozenset(_words(function))
+
+
+def sizes(function: Function) -> frozenset[str]:
+    """What tells the size of what it keeps: words of wide tensors, and how many passes come in a row."""
+    wide = {
+        word for word in {*words(function), *_named(function)} if word.isidentifier() and _WIDE.search(word)
+    }
+    return frozenset(wide | {f"pass-{number + 1}" for number in range(_passes(function.body))})
+
+
+def calls_model(function: Function) -> bool:
+    """Whether a function calls the model itself."""
+    return any(_is_pass(node, _MODELS) for node in ast.walk(function))
 
 
 def _words(function: Function) -> Iterator[str]:
     for node in ast.walk(function):
         match node:
-            case ast.Name(id=word) | ast.Attribute(attr=word) | ast.arg(arg=word):
+            case ast.Name(id=word, ctx=ast.Load()) | ast.Attribute(attr=word, ctx=ast.Load()):
                 yield word
-            case ast.keyword(arg=str(word)) | ast.Constant(value=str(word)):
+            case ast.Constant(value=str(word)):
                 yield word
+
+
+def _named(function: Function) -> Iterator[str]:
+    for node in ast.walk(function):
+        match node:
+            case ast.Name(id=word) | ast.Attribute(attr=word) | ast.keyword(arg=str(word)):
+                yield word
+
+
+def _passes(body: Iterable[ast.AST]) -> int:
+    """How many passes of the model one way through statements has at most."""
+    number = 0
+    for node in body:
+        if isinstance(node, ast.If | ast.IfExp):
+            ways = [node.body, node.orelse]
+            several = (way if isinstance(way, list) else [way] for way in ways)
+            number += _passes([node.test]) + max(map(_passes, several))
+        else:
+            number += _is_pass(node, _PASSES) + _passes(ast.iter_child_nodes(node))
+    return number
+
+
+def _is_pass(node: ast.AST, names: frozenset[str]) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in names
 
 
 def _parts(node: ast.AST) -> Iterator[str]:

@@ -117,7 +117,12 @@ _LENGTHS = (
 )
 _SIZES = ("log_prob_micro_batch_size_per_gpu|log_prob_micro_batch_size", "infer_micro_batch_size_per_gpu")
 _LOG_LENGTHS = ("log_prob_max_token_len_per_gpu", "log_prob_use_dynamic_bsz", *_LENGTHS)
-_SLEEPS = ("sleep|offload_model_weights", "wake_up|load_model_weights", "release", "resume")
+_SLEEPS = (
+    "sleep|offload_model_weights",
+    "wake_up|load_model_weights|sync_model_weights",
+    "release",
+    "resume",
+)
 
 ROWS = (
     Row(
@@ -269,11 +274,6 @@ ROWS = (
     ),
 )
 
-#: What keeps tensors as wide as the vocabulary, or every layer's, beside those that a release has.
-KEEPS_MORE = frozenset(
-    {"log_softmax", "softmax", "topk", "kl_div", "output_hidden_states", "hidden_states", "full_logits"}
-)
-
 SHARED = "actor_rollout_ref."
 
 
@@ -285,4 +285,4 @@ def row_of(key: str) -> Row | None:
 _BY_KEY = {key: row for row in ROWS for key in row.keys}
 FUNCTIONS = tuple(dict.fromkeys(function for row in ROWS for function, _words in row.rests))
 _GROUPS = (group for row in ROWS for group in (*row.words, *row.in_loop))
-WORDS = frozenset(word for group in _GROUPS for word in group.split("|")) | KEEPS_MORE
+WORDS = frozenset(word for group in _GROUPS for word in group.split("|"))

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from tuner.evidence import Grounds
 from tuner.trainers.verl.code_of_keys.digest import Function as Node
-from tuner.trainers.verl.code_of_keys.digest import digest, words
+from tuner.trainers.verl.code_of_keys.digest import calls_model, digest, sizes, words
 from tuner.trainers.verl.code_of_keys.own_classes import (
     OwnClass,
     calls_super,
@@ -23,7 +23,7 @@ from tuner.trainers.verl.code_of_keys.own_classes import (
     used_files,
 )
 from tuner.trainers.verl.code_of_keys.released import released
-from tuner.trainers.verl.code_of_keys.rows import FUNCTIONS, KEEPS_MORE, Function, Row, row_of
+from tuner.trainers.verl.code_of_keys.rows import FUNCTIONS, Function, Row, row_of
 from tuner.trainers.verl.module_names import is_released
 from tuner.trainers.verl.trainer_code.statements import parsed
 
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from tuner.trainers.verl.trainer_code.project_code import ProjectCode
 
 _NAME = "verl"
-_MODELS = frozenset({"actor_module", "critic_module"})  # the attributes that hold the model
 
 
 class RunningCode:
@@ -137,12 +136,14 @@ class Standing:
         """Whether a changed function may do otherwise in what a row rests on."""
         release = released()[function.key]
         said = frozenset().union(*map(words, one.with_helpers))
-        if row.at_model and any(map(_calls_model, one.with_helpers)):
+        if row.at_model:
             asks = row.words[0]
-            if any(_calls_model(node) and asks not in words(node) for node in one.with_helpers):
+            if any(calls_model(node) and asks not in words(node) for node in one.with_helpers):
                 return True
-        if row.by_size and any(not release.may_have(word, self._version) for word in said & KEEPS_MORE):
-            return True
+        if row.by_size:
+            kept = frozenset().union(*map(sizes, one.with_helpers))
+            if any(not release.may_have(word, self._version) for word in kept):
+                return True
         if calls_super(one.with_helpers, function.name):
             return False
         needed = (group for group in rests if release.keeps(group, self._version))
@@ -232,10 +233,3 @@ _NAMED = frozenset(function.name for function in FUNCTIONS)
 def _unnamed(of_class: Mapping[str, Node]) -> dict[str, Node]:
     """The methods of a class that no row names: what those do is asked apart."""
     return {name: node for name, node in of_class.items() if name not in _NAMED}
-
-
-def _calls_model(node: Node) -> bool:
-    return any(
-        isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) and part.func.attr in _MODELS
-        for part in ast.walk(node)
-    )
