@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tuner.trainers.verl.trainer_code.package import TrainerCode
     from tuner.trainers.verl.trainer_code.project_code import ProjectCode
 
-_NAME = "verl"
+_NAME, _WORKER = "verl", "Worker"
 
 
 class RunningCode:
@@ -76,12 +76,18 @@ class RunningCode:
         return (*(file for file in self.texts if file.removesuffix(".py") == program), *files)
 
 
-class _Found(Struct, frozen=True, kw_only=True):
+class _Found(Struct, frozen=True, kw_only=True, dict=True):
     """A function of the running code that stands for one of the trainer's."""
 
     file: str
     node: Node
-    with_helpers: tuple[Node, ...]
+    of_class: Mapping[str, Node]
+
+    @cached_property
+    def with_helpers(self) -> tuple[Node, ...]:
+        """With the methods that it calls and that no row names: what those do is asked apart."""
+        unnamed = {name: node for name, node in self.of_class.items() if name not in _NAMED}
+        return tuple(helpers(self.node, unnamed))
 
     @property
     def place(self) -> str:
@@ -146,8 +152,11 @@ class Standing:
                 return True
         if calls_super(one.with_helpers, function.name):
             return False
-        needed = (group for group in rests if release.keeps(group, self._version))
-        return any(said.isdisjoint(group.split("|")) for group in needed)
+        lost = [group for group in rests if said.isdisjoint(group.split("|"))]
+        lost = [group for group in lost if release.keeps(group, self._version)]
+        if lost and function.owner.endswith(_WORKER):  # which may hand settings on by another method
+            said = frozenset().union(*map(words, one.of_class.values()))
+        return any(said.isdisjoint(group.split("|")) for group in lost)
 
     def _in_place_of(self, function: Function) -> Iterator[_Found | str]:
         """What runs in its place, or the file whose class has none such; nothing where it runs itself."""
@@ -170,15 +179,13 @@ class Standing:
         tree = self._tree(file)
         of_class = {} if tree is None else methods(tree, function.owner)
         if function.name in of_class:
-            node = of_class[function.name]
-            yield _Found(file=file, node=node, with_helpers=tuple(helpers(node, _unnamed(of_class))))
+            yield _Found(file=file, node=of_class[function.name], of_class=of_class)
         elif of_class:
             yield file
 
     def _found(self, one: OwnClass, name: str) -> _Found:
         of_class = self._methods(one)
-        node = of_class[name]
-        return _Found(file=one.file, node=node, with_helpers=tuple(helpers(node, _unnamed(of_class))))
+        return _Found(file=one.file, node=of_class[name], of_class=of_class)
 
     def _methods(self, one: OwnClass) -> dict[str, Node]:
         tree = self._tree(one.file)
@@ -228,8 +235,3 @@ _ROOTS = frozenset({"object", "ABC", "Worker", "DistProfilerExtension", "BaseRol
     *("BasePPOCritic", "BaseShardingManager", "BaseEngine", "metaclass=ABCMeta", "AsyncServerBase")
 }
 _NAMED = frozenset(function.name for function in FUNCTIONS)
-
-
-def _unnamed(of_class: Mapping[str, Node]) -> dict[str, Node]:
-    """The methods of a class that no row names: what those do is asked apart."""
-    return {name: node for name, node in of_class.items() if name not in _NAMED}
