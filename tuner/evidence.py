@@ -15,7 +15,7 @@ class Evidence(Enum):
     HEURISTIC = N_("heuristic")  # a stated assumption that was not derived
 
 
-class Grounds(Struct, frozen=True, kw_only=True):
+class ChangedCode(Struct, frozen=True, kw_only=True):
     """Where a copy of the trainer does otherwise than the release in what a key rests on."""
 
     place: str  # the file, with the function in it

@@ -7,7 +7,7 @@ from msgspec import Meta, Struct
 from tuner.advise.reading import ReleaseRange
 from tuner.advise.refusals import Refusal
 from tuner.advise.verdicts import Condition, Judgement, Verdict, bytes_as_expected
-from tuner.evidence import Grounds
+from tuner.evidence import ChangedCode
 from tuner.findings import Finding, Numerics
 from tuner.memory import Estimate, RolloutMemory
 from tuner.timing import Interval, StepChange, StepTime, step_interval
@@ -155,7 +155,7 @@ class CheapestRun(Struct, frozen=True, kw_only=True):
 class Withheld(Struct, frozen=True, kw_only=True):
     """Keys that nothing is proposed for, and where the code does otherwise than the release."""
 
-    grounds: Grounds
+    grounds: ChangedCode
     keys: tuple[str, ...]
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from tuner.advise.answer import Withheld
 from tuner.advise.pricing import helps, matters
 from tuner.advise.reading import Reading
-from tuner.evidence import Grounds
+from tuner.evidence import ChangedCode
 from tuner.findings import Finding, NotStanding
 from tuner.override_text import override_key
 from tuner.rules.case import Case
@@ -13,7 +13,7 @@ from tuner.rules.case import Case
 
 def withheld(case: Case, findings: Iterable[Finding], reading: Reading) -> tuple[Withheld, ...]:
     """What would be proposed if the copy did as its release, by the place that does not."""
-    by_place: dict[Grounds, list[str]] = {}
+    by_place: dict[ChangedCode, list[str]] = {}
     for finding in findings:
         for grounds, key in _missing(case, finding, reading):
             by_place.setdefault(grounds, []).append(key)
@@ -22,7 +22,7 @@ def withheld(case: Case, findings: Iterable[Finding], reading: Reading) -> tuple
     )
 
 
-def _missing(case: Case, finding: Finding, reading: Reading) -> Iterator[tuple[Grounds, str]]:
+def _missing(case: Case, finding: Finding, reading: Reading) -> Iterator[tuple[ChangedCode, str]]:
     if finding.grounds is not None:
         yield from ((finding.grounds, override_key(text)) for text in finding.overrides)
         return

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from tuner.enumeration import Enum
 from tuner.errors import InputError, Location
-from tuner.evidence import Grounds
+from tuner.evidence import ChangedCode
 from tuner.inputs.convert import as_flag, as_integer, as_number, as_text, as_truth, described, number_expected
 from tuner.inputs.earlier_programs import EarlierProgram
 from tuner.inputs.environment import EnvironmentVariable
@@ -193,7 +193,7 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
     defaults_of: str = ""
     has_statement: Callable[..., bool] | None = None
     own_code: Callable[..., bool | None] | None = None
-    lacks: Callable[[str], Grounds | None] | None = None
+    lacks: Callable[[str], ChangedCode | None] | None = None
     added_parts: tuple[AddedPart, ...] = ()
     further_calls: tuple[FurtherCall, ...] = ()
     own_loop: OwnLoop | None = None

@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 from msgspec.structs import replace
 
 from tuner.errors import TunerError
-from tuner.evidence import Grounds
+from tuner.evidence import ChangedCode
 from tuner.findings import NotStanding, Written
 from tuner.inputs.override_syntax import override
 from tuner.inputs.settings import Settings
@@ -56,7 +56,7 @@ class ProposalWriter(Generic[S]):
         followers: Callable[[S], Mapping[str, str]] = lambda _source: {},
         is_read: Callable[[str], bool] | None = None,
         breaks: Callable[[str, Any], bool] = lambda _key, _value: False,
-        lacks: Callable[[str], Grounds | None] = lambda _key: None,
+        lacks: Callable[[str], ChangedCode | None] = lambda _key: None,
     ) -> None:
         self._before = before
         self._settings = source.settings

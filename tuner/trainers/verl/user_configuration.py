@@ -66,7 +66,7 @@ from tuner.trainers.verl.unmodelled_engines import EngineChoice
 from tuner.trainers.verl.visible_gpus import override_of, shown_gpus, visible_gpus
 
 if TYPE_CHECKING:
-    from tuner.evidence import Grounds
+    from tuner.evidence import ChangedCode
     from tuner.inputs.user_input import Count, MissingConfiguration, Processes
     from tuner.trainers.verl.moved_program import MovedProgram
     from tuner.trainers.verl.primary import Primary
@@ -257,7 +257,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
 
     def _lacks(
         self, code: "TrainerCode | None", version: str, settings: Settings
-    ) -> "Callable[[str], Grounds | None] | None":
+    ) -> "Callable[[str], ChangedCode | None] | None":
         """Where the code that would run does otherwise than a release in what a key rests on."""
         if self.fork is not None and self.fork.renames:
             return None

@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tuner.enumeration import Enum
-from tuner.evidence import Grounds
+from tuner.evidence import ChangedCode
 from tuner.findings import Finding, Severity
 from tuner.inputs.settings import Settings
 from tuner.language import _
@@ -170,7 +170,9 @@ def without_unread(findings: Iterable[Finding], settings: Settings, code: "Train
             yield replace(finding, overrides=(), notes=(*finding.notes, note))
 
 
-def with_grounds(findings: Iterable[Finding], lacks: Callable[[str], Grounds | None]) -> Iterator[Finding]:
+def with_grounds(
+    findings: Iterable[Finding], lacks: Callable[[str], ChangedCode | None]
+) -> Iterator[Finding]:
     """The findings, those marked whose overrides rest on what a copy of the trainer does otherwise.
 
     What stops the launch, and what its keys are called, rests on other code, which is asked for apart.

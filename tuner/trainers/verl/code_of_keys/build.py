@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tuner.trainers.verl.code_of_keys.digest import digest, functions, sizes, words
 from tuner.trainers.verl.code_of_keys.released import FILE
-from tuner.trainers.verl.code_of_keys.rows import FUNCTIONS, WORDS, Function
+from tuner.trainers.verl.code_of_keys.rows import FUNCTIONS, WORDS, TrainerFunction
 from tuner.trainers.verl.releases import BUNDLED
 
 _Bits = dict[str, int]
@@ -22,7 +22,7 @@ def build(folder: Path) -> str:
     return "".join(f"{line}\n" for line in sorted(_line(folder, function) for function in FUNCTIONS))
 
 
-def _line(folder: Path, function: Function) -> str:
+def _line(folder: Path, function: TrainerFunction) -> str:
     digests, said = _Bits(), _Bits()
     for bit, release in enumerate(BUNDLED):
         file = folder / f"verl-{release}" / "verl" / function.file

@@ -55,7 +55,7 @@ class ReleasedFunction(Struct, frozen=True, kw_only=True):
 
 
 def released() -> dict[str, ReleasedFunction]:
-    """The functions by their keys, see :class:`tuner.trainers.verl.code_of_keys.rows.Function`."""
+    """The functions by their keys, see :class:`tuner.trainers.verl.code_of_keys.rows.TrainerFunction`."""
     return _read()
 
 

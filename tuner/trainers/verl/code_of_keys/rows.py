@@ -13,7 +13,7 @@ _SGLANG = "workers/rollout/sglang_rollout"
 _VLLM, _TRAINER = "workers/rollout/vllm_rollout", "trainer/ppo/ray_trainer.py"
 
 
-class Function(Struct, frozen=True, kw_only=True):
+class TrainerFunction(Struct, frozen=True, kw_only=True):
     """A function of a class of the trainer, whatever releases have it."""
 
     file: str  # below the package
@@ -33,26 +33,26 @@ class Function(Struct, frozen=True, kw_only=True):
         return frozenset(name for name, parts in words.items() if any(part in self.file for part in parts))
 
 
-class Row(Struct, frozen=True, kw_only=True):
+class KeyRow(Struct, frozen=True, kw_only=True):
     """Keys that act through the same code, without the section that all workers share."""
 
     keys: tuple[str, ...]
-    functions: tuple[Function, ...]
+    functions: tuple[TrainerFunction, ...]
     words: tuple[str, ...]
     in_loop: tuple[str, ...] = ()  # words of the trainer's loop
     by_size: bool = False  # rests on what a micro-batch takes: what a copy keeps besides would be missing
     at_model: bool = False  # every call of the model asks for it
 
     @property
-    def rests(self) -> tuple[tuple[Function, tuple[str, ...]], ...]:
+    def rests(self) -> tuple[tuple[TrainerFunction, tuple[str, ...]], ...]:
         """The functions, each with the words that count there."""
         loop = _FIT if self.in_loop else ()
         return (*((one, self.words) for one in self.functions), *((one, self.in_loop) for one in loop))
 
 
-def _functions(file: str, names: str, engine: bool | None = None) -> tuple[Function, ...]:
+def _functions(file: str, names: str, engine: bool | None = None) -> tuple[TrainerFunction, ...]:
     pairs = (name.split(".") for name in names.split())
-    return tuple(Function(file=file, owner=owner, name=name, engine=engine) for owner, name in pairs)
+    return tuple(TrainerFunction(file=file, owner=owner, name=name, engine=engine) for owner, name in pairs)
 
 
 _WORKER = "ActorRolloutRefWorker"
@@ -125,133 +125,133 @@ _SLEEPS = (
 )
 
 ROWS = (
-    Row(
+    KeyRow(
         keys=("actor.ppo_micro_batch_size_per_gpu", "actor.ppo_micro_batch_size"),
         functions=(*_UPDATE, *_PASSES, *_FORWARD),
         words=(*_CALLS, *_SPLITS),
         by_size=True,
     ),
-    Row(
+    KeyRow(
         keys=("actor.use_dynamic_bsz", "actor.ppo_max_token_len_per_gpu"),
         functions=(*_UPDATE, *_PASSES, *_FORWARD),
         words=(*_CALLS, *_BUDGETS, *_LENGTHS),
         by_size=True,
     ),
-    Row(
+    KeyRow(
         keys=("rollout.log_prob_micro_batch_size_per_gpu", "rollout.log_prob_micro_batch_size"),
         functions=(*_LOG_PROB, *_PASSES, *_FORWARD, *_OF_ACTOR),
         words=("_forward_micro_batch", "compute_log_prob", "split|chunk", "micro_batch_size", *_SIZES),
         by_size=True,
     ),
-    Row(
+    KeyRow(
         keys=("rollout.log_prob_use_dynamic_bsz", "rollout.log_prob_max_token_len_per_gpu"),
         functions=(*_LOG_PROB, *_PASSES, *_FORWARD, *_OF_ACTOR),
         words=("_forward_micro_batch", "compute_log_prob", *_BUDGETS, *_LOG_LENGTHS),
         by_size=True,
     ),
-    Row(
+    KeyRow(
         keys=("ref.log_prob_micro_batch_size_per_gpu", "ref.log_prob_micro_batch_size"),
         functions=(*_LOG_PROB, *_PASSES, *_FORWARD, *_OF_REFERENCE),
         words=("_forward_micro_batch", "compute_log_prob", "split|chunk", "micro_batch_size", *_SIZES),
         by_size=True,
     ),
-    Row(
+    KeyRow(
         keys=("ref.log_prob_use_dynamic_bsz", "ref.log_prob_max_token_len_per_gpu"),
         functions=(*_LOG_PROB, *_PASSES, *_FORWARD, *_OF_REFERENCE),
         words=("_forward_micro_batch", "compute_log_prob", *_BUDGETS, *_LOG_LENGTHS),
         by_size=True,
     ),
-    Row(
+    KeyRow(
         keys=("model.use_remove_padding",),
         functions=(*_FORWARD, *_UPDATE, *_LOG_PROB, *_BUILD),
         words=("use_remove_padding", "unpad_input"),
         at_model=True,
     ),
-    Row(
+    KeyRow(
         keys=("model.use_fused_kernels",),
         functions=(*_FORWARD, *_UPDATE, *_LOG_PROB, *_BUILD),
         words=("use_fused_kernels", "apply_monkey_patch"),
         at_model=True,
     ),
-    Row(
+    KeyRow(
         keys=("actor.ulysses_sequence_parallel_size", "ref.ulysses_sequence_parallel_size"),
         functions=(*_FORWARD, *_UPDATE, *_LOG_PROB),
         words=("ulysses_pad_and_slice_inputs", "use_ulysses_sp|ulysses_sequence_parallel_size"),
         at_model=True,
     ),
-    Row(keys=("model.use_liger",), functions=_BUILD, words=("use_liger",)),
-    Row(
+    KeyRow(keys=("model.use_liger",), functions=_BUILD, words=("use_liger",)),
+    KeyRow(
         keys=("model.enable_gradient_checkpointing",),
         functions=(*_BUILD, *_FORWARD),
         words=("enable_gradient_checkpointing", "gradient_checkpointing_enable"),
         by_size=True,
     ),
-    Row(keys=("actor.fsdp_config.model_dtype",), functions=_BUILD, words=("model_dtype",)),
-    Row(keys=("ref.fsdp_config.model_dtype",), functions=_BUILD, words=("model_dtype",)),
-    Row(
+    KeyRow(keys=("actor.fsdp_config.model_dtype",), functions=_BUILD, words=("model_dtype",)),
+    KeyRow(keys=("ref.fsdp_config.model_dtype",), functions=_BUILD, words=("model_dtype",)),
+    KeyRow(
         keys=("actor.fsdp_config.forward_prefetch", "ref.fsdp_config.forward_prefetch"),
         functions=_BUILD,
         words=("forward_prefetch",),
     ),
-    Row(
+    KeyRow(
         keys=("actor.fsdp_config.reshard_after_forward", "ref.fsdp_config.reshard_after_forward"),
         functions=_BUILD,
         words=("reshard_after_forward",),
     ),
-    Row(
+    KeyRow(
         keys=("actor.fsdp_config.param_offload",),
         functions=_OFFLOAD,
         words=("param_offload", "_is_offload_param", "load_fsdp_model_to_gpu|load_fsdp_param_and_grad"),
     ),
-    Row(
+    KeyRow(
         keys=("actor.fsdp_config.optimizer_offload",),
         functions=_OFFLOAD,
         words=("optimizer_offload", "_is_offload_optimizer", "load_fsdp_optimizer"),
     ),
-    Row(
+    KeyRow(
         keys=("rollout.tensor_model_parallel_size",),
         functions=_ROLLOUT,
         words=("tensor_model_parallel_size",),
     ),
     *(
-        Row(keys=(f"rollout.{name}",), functions=_ENGINES, words=(name,))
+        KeyRow(keys=(f"rollout.{name}",), functions=_ENGINES, words=(name,))
         for name in (
             *("enforce_eager", "max_num_batched_tokens", "max_num_seqs"),
             *("enable_chunked_prefill", "max_model_len", "enable_prefix_caching"),
         )
     ),
-    Row(
+    KeyRow(
         keys=("rollout.free_cache_engine",),
         functions=_SLEEP,
         words=(*_SLEEPS, "free_cache_engine"),
         in_loop=("sleep_replicas",),
     ),
-    Row(  # what the engine keeps in the trainer's phases
+    KeyRow(  # what the engine keeps in the trainer's phases
         keys=("rollout.gpu_memory_utilization",),
         functions=(*_ENGINES, *_SLEEP),
         words=(*_SLEEPS, "gpu_memory_utilization"),
         in_loop=("sleep_replicas",),
     ),
-    Row(keys=("actor.use_kl_loss",), functions=_UPDATE[:1], words=("use_kl_loss",)),
-    Row(
+    KeyRow(keys=("actor.use_kl_loss",), functions=_UPDATE[:1], words=("use_kl_loss",)),
+    KeyRow(
         keys=("actor.entropy_checkpointing",),
         functions=_FORWARD,
         words=("entropy_checkpointing",),
     ),
-    Row(keys=("trainer.balance_batch",), functions=(), words=(), in_loop=("balance_batch",)),
-    Row(
+    KeyRow(keys=("trainer.balance_batch",), functions=(), words=(), in_loop=("balance_batch",)),
+    KeyRow(
         keys=("critic.ppo_micro_batch_size_per_gpu", "critic.ppo_micro_batch_size"),
         functions=(*_CRITIC_UPDATE, *_CRITIC_FORWARD),
         words=(*_CALLS, *_SPLITS),
         by_size=True,
     ),
-    Row(
+    KeyRow(
         keys=("critic.use_dynamic_bsz", "critic.ppo_max_token_len_per_gpu"),
         functions=(*_CRITIC_UPDATE, *_CRITIC_FORWARD),
         words=(*_CALLS, *_BUDGETS, *_LENGTHS),
         by_size=True,
     ),
-    Row(
+    KeyRow(
         keys=(
             *("critic.forward_micro_batch_size_per_gpu", "critic.forward_micro_batch_size"),
             "critic.forward_max_token_len_per_gpu",
@@ -260,13 +260,13 @@ ROWS = (
         words=("_forward_micro_batch", "split|chunk", "micro_batch_size"),
         by_size=True,
     ),
-    Row(
+    KeyRow(
         keys=("critic.model.use_remove_padding",),
         functions=(*_CRITIC_FORWARD, *_CRITIC_BUILD, *_CRITIC_UPDATE, *_CRITIC_VALUES),
         words=("use_remove_padding", "unpad_input"),
         at_model=True,
     ),
-    Row(
+    KeyRow(
         keys=("critic.model.enable_gradient_checkpointing",),
         functions=(*_CRITIC_BUILD, *_CRITIC_FORWARD),
         words=("enable_gradient_checkpointing", "gradient_checkpointing_enable"),
@@ -277,7 +277,7 @@ ROWS = (
 SHARED = "actor_rollout_ref."
 
 
-def row_of(key: str) -> Row | None:
+def row_of(key: str) -> KeyRow | None:
     """The row of a key; None of one that is held to no code."""
     return _BY_KEY.get(key.removeprefix(SHARED))
 

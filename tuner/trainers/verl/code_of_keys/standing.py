@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from tuner.evidence import Grounds
+from tuner.evidence import ChangedCode
 from tuner.trainers.verl.code_of_keys.digest import Function as Node
 from tuner.trainers.verl.code_of_keys.digest import calls_model, digest, sizes, words
 from tuner.trainers.verl.code_of_keys.own_classes import (
@@ -23,7 +23,7 @@ from tuner.trainers.verl.code_of_keys.own_classes import (
     used_files,
 )
 from tuner.trainers.verl.code_of_keys.released import released
-from tuner.trainers.verl.code_of_keys.rows import FUNCTIONS, Function, Row, row_of
+from tuner.trainers.verl.code_of_keys.rows import FUNCTIONS, KeyRow, TrainerFunction, row_of
 from tuner.trainers.verl.module_names import is_released
 from tuner.trainers.verl.trainer_code.statements import parsed
 
@@ -54,11 +54,11 @@ class RunningCode:
     def texts(self) -> Mapping[str, str]:
         """The texts of all files by their paths."""
         of_copy = {} if self._copy is None else self._copy.texts
-        return {**of_copy, **self.own}
+        return {**of_copy, **self.project_texts}
 
     @cached_property
-    def own(self) -> Mapping[str, str]:
-        """Those of the program that is no part of the trainer."""
+    def project_texts(self) -> Mapping[str, str]:
+        """The texts of the program that is no part of the trainer, by their paths."""
         return {} if self._project is None else self._project.texts
 
     @property
@@ -76,7 +76,7 @@ class RunningCode:
         return (*(file for file in self.texts if file.removesuffix(".py") == program), *files)
 
 
-class _Found(Struct, frozen=True, kw_only=True, dict=True):
+class _RunFunction(Struct, frozen=True, kw_only=True, dict=True):
     """A function of the running code that stands for one of the trainer's."""
 
     file: str
@@ -94,7 +94,7 @@ class _Found(Struct, frozen=True, kw_only=True, dict=True):
         return f"{self.file}:{self.node.lineno} ({self.node.name})"
 
 
-class Standing:
+class CodeOfKeys:
     """What keys stand on in the code of one launch.
 
     Args:
@@ -109,13 +109,13 @@ class Standing:
     ) -> None:
         self._code, self._version, self._engines, self._engine = code, version, engines, engine_workers
         self._trees: dict[str, ast.Module | None] = {}
-        self._known: dict[Row, Grounds | None] = {}
+        self._known: dict[KeyRow, ChangedCode | None] = {}
 
     def __reduce__(self) -> tuple[object, ...]:
         """Another process reads the code for itself."""
-        return _standing, (self._code, self._version, self._engines, self._engine)
+        return _code_of_keys, (self._code, self._version, self._engines, self._engine)
 
-    def lacks(self, key: str) -> Grounds | None:
+    def lacks(self, key: str) -> ChangedCode | None:
         """Where the code does otherwise than the release in what a key rests on; None where it does not."""
         row = row_of(key)
         if row is None:
@@ -124,7 +124,7 @@ class Standing:
             self._known[row] = next(self._changes(row), None)
         return self._known[row]
 
-    def _changes(self, row: Row) -> Iterator[Grounds]:
+    def _changes(self, row: KeyRow) -> Iterator[ChangedCode]:
         for function, rests in row.rests:
             release = released()[function.key]
             if function.engine not in (None, self._engine) or not function.engines <= self._engines:
@@ -134,11 +134,13 @@ class Standing:
             for one in self._in_place_of(function):
                 if isinstance(one, str):
                     if release.is_around(self._version):  # else another time's code does it elsewhere
-                        yield Grounds(place=one, release=f"verl {self._version}")
+                        yield ChangedCode(place=one, release=f"verl {self._version}")
                 elif digest(one.node) not in release.digests and self._touches(one, row, function, rests):
-                    yield Grounds(place=one.place, release=f"verl {self._version}")
+                    yield ChangedCode(place=one.place, release=f"verl {self._version}")
 
-    def _touches(self, one: _Found, row: Row, function: Function, rests: tuple[str, ...]) -> bool:
+    def _touches(
+        self, one: _RunFunction, row: KeyRow, function: TrainerFunction, rests: tuple[str, ...]
+    ) -> bool:
         """Whether a changed function may do otherwise in what a row rests on."""
         release = released()[function.key]
         said = frozenset().union(*map(words, one.with_helpers))
@@ -158,10 +160,10 @@ class Standing:
             said = frozenset().union(*map(words, one.of_class.values()))
         return any(said.isdisjoint(group.split("|")) for group in lost)
 
-    def _in_place_of(self, function: Function) -> Iterator[_Found | str]:
+    def _in_place_of(self, function: TrainerFunction) -> Iterator[_RunFunction | str]:
         """What runs in its place, or the file whose class has none such; nothing where it runs itself."""
         own = [one for one in self._classes.get(function.owner, ()) if function.name in self._methods(one)]
-        yield from (self._found(one, function.name) for one in own)
+        yield from (self._in_own(one, function.name) for one in own)
         copied = [
             one
             for one in self._classes.get(function.owner, ())
@@ -179,13 +181,13 @@ class Standing:
         tree = self._tree(file)
         of_class = {} if tree is None else methods(tree, function.owner)
         if function.name in of_class:
-            yield _Found(file=file, node=of_class[function.name], of_class=of_class)
+            yield _RunFunction(file=file, node=of_class[function.name], of_class=of_class)
         elif of_class:
             yield file
 
-    def _found(self, one: OwnClass, name: str) -> _Found:
+    def _in_own(self, one: OwnClass, name: str) -> _RunFunction:
         of_class = self._methods(one)
-        return _Found(file=one.file, node=of_class[name], of_class=of_class)
+        return _RunFunction(file=one.file, node=of_class[name], of_class=of_class)
 
     def _methods(self, one: OwnClass) -> dict[str, Node]:
         tree = self._tree(one.file)
@@ -205,8 +207,8 @@ class Standing:
             for owner in owners
         }
         candidates = {one.file for ones in standing.values() for one in ones}
-        start = (*self._code.start, *self._code.own)
-        used = {*self._code.own, *used_files(candidates, texts, start)}
+        start = (*self._code.start, *self._code.project_texts)
+        used = {*self._code.project_texts, *used_files(candidates, texts, start)}
         return {owner: [one for one in ones if one.file in used] for owner, ones in standing.items()}
 
     def _is_released(self, file: str) -> bool:
@@ -222,13 +224,13 @@ class Standing:
         return self._trees[file]
 
 
-def _standing(
+def _code_of_keys(
     code: RunningCode,
     version: str,
     engines: frozenset[str],
     engine_workers: bool,
-) -> Standing:
-    return Standing(code, version, engines, engine_workers=engine_workers)
+) -> CodeOfKeys:
+    return CodeOfKeys(code, version, engines, engine_workers=engine_workers)
 
 
 _ROOTS = frozenset({"object", "ABC", "Worker", "DistProfilerExtension", "BaseRollout", "BasePPOActor"}) | {
