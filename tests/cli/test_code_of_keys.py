@@ -152,3 +152,9 @@ def test_every_word_stands_in_a_function_that_it_is_asked_of() -> None:
     said = {word for function in released().values() for word in function.words}
     groups = {group for row in ROWS for group in (*row.words, *row.in_loop)}
     assert [group for group in groups if said.isdisjoint(group.split("|"))] == []
+
+
+def test_an_expression_too_deep_to_be_compared_is_no_error(tmp_path: Path) -> None:
+    deep = USUAL.replace("own_loss(", f"own{'.a' * 3000}(")
+    proposed, _withheld = keys_of(json.loads(advised(tmp_path, deep)))
+    assert SIZE in proposed

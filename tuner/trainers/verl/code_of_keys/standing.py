@@ -121,7 +121,10 @@ class CodeOfKeys:
         if row is None:
             return None
         if row not in self._known:
-            self._known[row] = next(self._changes(row), None)
+            try:
+                self._known[row] = next(self._changes(row), None)
+            except RecursionError:  # an expression that is nested too deep to be compared
+                self._known[row] = None
         return self._known[row]
 
     def _changes(self, row: KeyRow) -> Iterator[ChangedCode]:
