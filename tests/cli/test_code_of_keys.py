@@ -155,6 +155,6 @@ def test_every_word_stands_in_a_function_that_it_is_asked_of() -> None:
 
 
 def test_an_expression_too_deep_to_be_compared_is_no_error(tmp_path: Path) -> None:
-    deep = USUAL.replace("own_loss(", f"own{'.a' * 3000}(")
+    deep = USUAL.replace("own_loss(", f"own{'.a' * 940}(")
     proposed, _withheld = keys_of(json.loads(advised(tmp_path, deep)))
     assert SIZE in proposed
