@@ -12,7 +12,7 @@ from msgspec.structs import astuple
 
 from tuner.enumeration import Enum
 from tuner.errors import Location
-from tuner.evidence import Evidence
+from tuner.evidence import ChangedCode, Evidence
 from tuner.language import N_
 from tuner.workload import Phase, Workload
 
@@ -96,6 +96,9 @@ class Finding(Struct, frozen=True, kw_only=True):
     not_in_copy: bool = False  # what it rests on does not stand in the copy of the trainer that runs
     only_in: str = ""  # the releases in which it holds, where the guessed one may be another
     effect: Numerics | None = None  # on the training, where it is another than the rule's own
+    grounds: ChangedCode | None = (
+        None  # where the trainer's copy does otherwise in what its overrides rest on
+    )
 
     @property
     def code(self) -> str:
@@ -119,6 +122,19 @@ class Finding(Struct, frozen=True, kw_only=True):
         Maybe in some of the releases alone that it may be of: these are ``only_in``.
         """
         return self.rule.refuses and (self.severity is Severity.ERROR or bool(self.only_in))
+
+
+class NotStanding(ValueError):  # noqa: N818 - the name says what the proposal is
+    """A proposal rests on code that the launch does not run.
+
+    Args:
+        key: that it would set.
+        grounds: where the code that runs does otherwise.
+    """
+
+    def __init__(self, key: str, grounds: ChangedCode) -> None:
+        super().__init__(key, grounds)
+        self.key, self.grounds = key, grounds
 
 
 class Written(Struct, frozen=True, kw_only=True):

@@ -30,6 +30,7 @@ LOOP = """class RayPPOTrainer:
             return run_tree_search(self)
         for batch in self.train_dataloader:
             self.actor_rollout_wg.generate_sequences(batch)
+            self.checkpoint_manager.sleep_replicas()
 """
 
 

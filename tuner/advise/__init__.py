@@ -21,6 +21,7 @@ from tuner.advise.answer import (
     Contribution,
     Price,
     Recommendation,
+    Withheld,
     Without,
 )
 from tuner.advise.as_assumed import share_as_assumed
@@ -30,7 +31,7 @@ from tuner.advise.pricing import Cheapest, rank, recommend
 from tuner.advise.reading import Considered, Reading, ReleaseRange, release_range
 from tuner.advise.refusals import Refusal, Started, started, verdict_of_start
 from tuner.advise.verdicts import Condition, Judgement, Verdict, judge_memory, judgement
-from tuner.findings import Numerics, Written
+from tuner.findings import Finding, Numerics, Written
 from tuner.rules.case import LEAST_GAIN, Case
 from tuner.rules.rollout_engine import starts
 
@@ -49,6 +50,7 @@ __all__ = [
     "Refusal",
     "ReleaseRange",
     "Verdict",
+    "Withheld",
     "Without",
     "Written",
     "advise",
@@ -100,6 +102,7 @@ def advise(
     ]
     barred = frozenset(item.finding.code for item in recommendations if item.depends_on_release)
     acceptance = Acceptance(allow=allow, least_gain=least_gain, barred=barred)
+    lacking = any(item is None for item in priced)
     combination = (
         combine(start, case, recommendations, cheapest=cheapest, acceptance=acceptance)
         if block and modelled
@@ -123,6 +126,7 @@ def advise(
             *(with_conflicts(case.workload, recommendations) if block else recommendations),
         ),
         combination=combination,
+        withheld=_withheld(case, standing, job) if lacking else (),
         additions=tuple(additions(start, case, combination, acceptance)) if block and modelled else (),
         if_reweighted=(
             _if_reweighted(
@@ -142,6 +146,12 @@ def advise(
         cheapest=None if cheapest is None else _seconds_of(cheapest),
         releases=job.releases,
     )
+
+
+def _withheld(case: Case, findings: Sequence[Finding], reading: Reading) -> tuple[Withheld, ...]:
+    from tuner.advise.withheld import withheld  # where something cannot be proposed
+
+    return withheld(case, findings, reading)
 
 
 def _share_as_assumed(case: Case, combination: Combination | None, least_gain: float) -> float | None:

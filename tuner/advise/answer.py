@@ -7,6 +7,7 @@ from msgspec import Meta, Struct
 from tuner.advise.reading import ReleaseRange
 from tuner.advise.refusals import Refusal
 from tuner.advise.verdicts import Condition, Judgement, Verdict, bytes_as_expected
+from tuner.evidence import ChangedCode
 from tuner.findings import Finding, Numerics
 from tuner.memory import Estimate, RolloutMemory
 from tuner.timing import Interval, StepChange, StepTime, step_interval
@@ -151,6 +152,13 @@ class CheapestRun(Struct, frozen=True, kw_only=True):
     high_s: float | None = None
 
 
+class Withheld(Struct, frozen=True, kw_only=True):
+    """Keys that nothing is proposed for, and where the code does otherwise than the release."""
+
+    grounds: ChangedCode
+    keys: tuple[str, ...]
+
+
 class Advice(Struct, frozen=True, kw_only=True):
     """The whole answer. Every output format is a rendering of this.
 
@@ -172,6 +180,7 @@ class Advice(Struct, frozen=True, kw_only=True):
     combination: Combination | None
     cheapest: CheapestRun | None  # None where no form of the job is known to run
     additions: tuple[Addition, ...] = ()  # what packages would bring
+    withheld: tuple[Withheld, ...] = ()  # what is not proposed since a copy of the trainer does otherwise
     if_reweighted: Combination | None = None  # what could be pasted if tokens may weigh otherwise
     share_as_assumed: float | None = None  # of the step, that is withheld at lengths nobody gives
     releases: ReleaseRange | None = None  # of a release that is not bundled

@@ -36,7 +36,7 @@ def recommend(
     costs; if the job is worse with it, it is for the user to decide.
     """
     proposal = finding.proposal
-    if proposal is not None and not helps(case, finding, proposal):
+    if finding.grounds is not None or (proposal is not None and not helps(case, finding, proposal)):
         return None
     after = _written(reading, finding)
     if after is None and proposal is not None:
@@ -49,7 +49,7 @@ def recommend(
     workload = None if after is None or after.workload == case.workload else after.workload
     effect = numerics(finding, case.workload, workload)
     elsewhere = ""
-    if proposal is not None and after is not None and _matters(case, after.workload):
+    if proposal is not None and after is not None and matters(case, after.workload):
         elsewhere = _serving_releases(reading, finding, after, case)
     if elsewhere:
         finding = only_in(finding, elsewhere)
@@ -67,7 +67,7 @@ def recommend(
     )
 
 
-def _matters(case: Case, proposal: Workload) -> bool:
+def matters(case: Case, proposal: Workload) -> bool:
     """Whether a proposal may be worth a line: it saves a percent of the step, or memory that is missing."""
     proposed = case.with_workload(proposal)
     if case.short() is not None:

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from tuner.enumeration import Enum
 from tuner.errors import InputError, Location
+from tuner.evidence import ChangedCode
 from tuner.inputs.convert import as_flag, as_integer, as_number, as_text, as_truth, described, number_expected
 from tuner.inputs.earlier_programs import EarlierProgram
 from tuner.inputs.environment import EnvironmentVariable
@@ -158,6 +159,8 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
         own_code: whether a project's own module that the launch runs in place of one of the trainer's has a
             statement with some words, by what stands in the module's name; None where it has no such module.
             None itself where the trainer's modules run, or a copy of them.
+        lacks: where the code that would run does otherwise than the release in what a key rests on; None
+            where the release would run.
         added_parts: what the copy of the trainer that would run adds to the job, and the user switches on.
         further_calls: passes that the loop of that copy makes once more than any release does.
         own_loop: the training loop that the copy runs in place of the one that every release has.
@@ -190,6 +193,7 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
     defaults_of: str = ""
     has_statement: Callable[..., bool] | None = None
     own_code: Callable[..., bool | None] | None = None
+    lacks: Callable[[str], ChangedCode | None] | None = None
     added_parts: tuple[AddedPart, ...] = ()
     further_calls: tuple[FurtherCall, ...] = ()
     own_loop: OwnLoop | None = None

@@ -11,7 +11,7 @@ from tuner.language import _, ngettext
 from tuner.render.document.marks import ARROW, OF_SEVERITY, Medium, either, marked, strong, user_text
 from tuner.render.document.parts import Entry, Heading, Paragraph, Part, Paste
 from tuner.render.numbers import change, gib, same_gib
-from tuner.render.recommendations import Sorted, price, sorted_advice
+from tuner.render.recommendations import Sorted, price, sorted_advice, withheld
 from tuner.render.terminal import plain
 from tuner.render.words import (
     clauses,
@@ -81,7 +81,12 @@ def brief(advice: Advice, *, between: Sequence[Entry] = ()) -> Iterator[tuple[Pa
     named = {lever.finding.rule.code for lever in levers} | {item.finding.rule.code for item in decisions}
     beside = [lever.item for lever in levers if lever.part is None and lever.item is not None]
     yield tuple(_alternatives((*beside, *decisions), advice))
-    yield (*_unread(by_use), *_of_some_releases(of_all, advice), *_rest(advice, outside, named))
+    yield (
+        *_unread(by_use),
+        *withheld(advice),
+        *_of_some_releases(of_all, advice),
+        *_rest(advice, outside, named),
+    )
 
 
 def _among(item: Recommendation, items: Iterable[Recommendation]) -> bool:

@@ -49,6 +49,7 @@ def report(answer: Consultation) -> Report:
         findings=tuple(finding_report(item) for item in advice.recommendations),
         combination=combination_report(advice),
         additions=advice.additions,
+        withheld=advice.withheld,
         symbols=symbols_of(advice),
         failed_allocation=answer.allocation,
         release_range=advice.releases,

@@ -22,6 +22,7 @@ from tuner.render.words import (
     shown_overrides,
     titled,
 )
+from tuner.shown_paths import shown_path
 
 
 class Sorted(Struct, frozen=True, kw_only=True):
@@ -55,6 +56,17 @@ def recommendations(advice: Advice) -> Iterator[tuple[Part, ...]]:
     if by_use.idle:
         names = listed(f"{item.finding.rule.code} {item.finding.rule.name}" for item in by_use.idle)
         yield (Paragraph(text=_("Gains nothing here: {names}.").format(names=names), further=1),)
+    if advice.withheld:
+        yield tuple(withheld(advice))
+
+
+def withheld(advice: Advice) -> Iterator[Paragraph]:
+    """What is not proposed since a copy of the trainer does otherwise, a line for each place."""
+    for one in advice.withheld:
+        text = _("Not proposed, since {place} does otherwise than {release}: {keys}.").format(
+            place=shown_path(one.grounds.place), release=one.grounds.release, keys=listed(one.keys)
+        )
+        yield Paragraph(text=text, further=1)
 
 
 def _list(

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from tuner.advise import Addition, CheapestRun, ReleaseRange, Verdict
+from tuner.advise import Addition, CheapestRun, ReleaseRange, Verdict, Withheld
 from tuner.advise.allocation import Explanation
 from tuner.consultation.head import HeadRow, HeadSizes, TokenRow
 from tuner.memory import RolloutMemory
@@ -68,6 +68,10 @@ class Report(Struct, frozen=True, kw_only=True):
     additions: Annotated[
         tuple[Addition, ...],
         Meta(description="what packages would bring where they are installed, beyond the combination"),
+    ] = ()
+    withheld: Annotated[
+        tuple[Withheld, ...],
+        Meta(description="what is not proposed since a copy of the trainer does otherwise than its release"),
     ] = ()
     symbols: Annotated[
         tuple[Symbol, ...],

@@ -7,7 +7,8 @@ from typing import Any, Generic, TypeVar
 from msgspec.structs import replace
 
 from tuner.errors import TunerError
-from tuner.findings import Written
+from tuner.evidence import ChangedCode
+from tuner.findings import NotStanding, Written
 from tuner.inputs.override_syntax import override
 from tuner.inputs.settings import Settings
 from tuner.language import _
@@ -41,6 +42,7 @@ class ProposalWriter(Generic[S]):
         followers: keys that have to be set as another one is, where that is set.
         is_read: whether the code that would run reads a key, where that is not the release's own.
         breaks: whether that code stops with a value of a key.
+        lacks: where that code does otherwise in what a key rests on.
     """
 
     def __init__(
@@ -54,6 +56,7 @@ class ProposalWriter(Generic[S]):
         followers: Callable[[S], Mapping[str, str]] = lambda _source: {},
         is_read: Callable[[str], bool] | None = None,
         breaks: Callable[[str, Any], bool] = lambda _key, _value: False,
+        lacks: Callable[[str], ChangedCode | None] = lambda _key: None,
     ) -> None:
         self._before = before
         self._settings = source.settings
@@ -62,8 +65,9 @@ class ProposalWriter(Generic[S]):
         self._followers = followers
         self._is_read = is_read
         self._breaks = breaks
+        self._lacks = lacks
         self._original = _Draft(source, before, read, str(before.release), {})
-        self._known: dict[Workload, Written | NotExpressible] = {}
+        self._known: dict[Workload, Written | NotExpressible | NotStanding] = {}
 
     def written(self, after: Workload) -> Written:
         """The fewest overrides that make the release read ``after``, and what it reads from them.
@@ -73,16 +77,17 @@ class ProposalWriter(Generic[S]):
 
         Raises:
             NotExpressible: the release has no key for the change, or reads something else from it.
+            NotStanding: what a key of it does, the code that would run does not.
         """
         known = self._known.get(after)
         if known is None:
             try:
                 known = self._draft(after)
-            except NotExpressible as error:
+            except (NotExpressible, NotStanding) as error:
                 known = error
             self._known[after] = known
-        if isinstance(known, NotExpressible):
-            raise NotExpressible(*known.args)
+        if isinstance(known, NotExpressible | NotStanding):
+            raise type(known)(*known.args)
         return known
 
     def with_release_facts(self, after: Workload, read: Workload, source: S | None = None) -> Workload:
@@ -130,11 +135,15 @@ class ProposalWriter(Generic[S]):
 
         Raises:
             NotExpressible: that program has no such key, or nothing there reads it.
+            NotStanding: the code there does otherwise in what the key rests on.
         """
         if self._is_read is not None and not self._is_read(key):
             raise NotExpressible(_("no code there reads {key}").format(key=key))
         if self._breaks(key, value):
             raise NotExpressible(_("the code there stops with {key}={value}").format(key=key, value=value))
+        grounds = self._lacks(key)
+        if grounds is not None:
+            raise NotStanding(key, grounds)
         sign = "" if self._settings.takes(key) else ADDS
         text = self._settings.as_reader_takes_it(override(key, value, sign))
         if text is None:

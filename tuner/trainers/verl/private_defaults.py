@@ -32,8 +32,10 @@ from tuner.trainers.verl.trainer_code.find import (
 )
 
 if TYPE_CHECKING:
+    from tuner.evidence import ChangedCode
     from tuner.inputs.installed_packages import CheckedOut, InstalledPackage
     from tuner.trainers.bundled_releases import ReleaseChoice
+    from tuner.trainers.verl.code_of_keys.standing import CodeOfKeys
     from tuner.trainers.verl.required_release import RequiredRelease
     from tuner.trainers.verl.rollout_engine_versions import EnginePin
     from tuner.trainers.verl.trainer_code.package import TrainerCode
@@ -61,6 +63,7 @@ class PrivateCopies:
         self._engine_pins: dict[tuple[object, ...], tuple[EnginePin, ...]] = {}
         self._newest: dict[tuple[object, ...], str | None] = {}
         self._projects: dict[tuple[object, ...], ProjectCode | None] = {}
+        self._codes_of_keys: dict[tuple[object, ...], CodeOfKeys] = {}
         self._commits: dict[tuple[object, ...], RequiredRelease | None] = {}
 
     def code(self, package: FilePath) -> "TrainerCode | None":
@@ -108,6 +111,25 @@ class PrivateCopies:
             code = project_code(program, starting_folders(folder, folders), words)
             self._projects[program, folder, folders, words] = code
         return self._projects[program, folder, folders, words]
+
+    def lacks(
+        self,
+        copy: "TrainerCode | None",
+        project: "ProjectCode | None",
+        program: str,
+        version: str,
+        engines: frozenset[str],
+        engine_workers: bool,
+        key: str,
+    ) -> "ChangedCode | None":
+        """Where the code that a program runs does otherwise than its release in what a key rests on."""
+        from tuner.trainers.verl.code_of_keys.standing import CodeOfKeys, RunningCode  # where code is here
+
+        place = (copy and copy.root, program, project and id(project), version, engines, engine_workers)
+        if place not in self._codes_of_keys:
+            code = RunningCode(copy, project, program)
+            self._codes_of_keys[place] = CodeOfKeys(code, version, engines, engine_workers=engine_workers)
+        return self._codes_of_keys[place].lacks(key)
 
     def bounded_release(
         self, folder: str, installed: "tuple[InstalledPackage, ...]"

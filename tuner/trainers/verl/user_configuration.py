@@ -56,6 +56,7 @@ from tuner.trainers.verl.provenance import (
 )
 from tuner.trainers.verl.releases import BUNDLED, RELEASES
 from tuner.trainers.verl.schema import schema_of
+from tuner.trainers.verl.source import source_of
 from tuner.trainers.verl.unmodelled_choice import (
     stands_in_its_section,
     strategy_of_choice,
@@ -65,6 +66,7 @@ from tuner.trainers.verl.unmodelled_engines import EngineChoice
 from tuner.trainers.verl.visible_gpus import override_of, shown_gpus, visible_gpus
 
 if TYPE_CHECKING:
+    from tuner.evidence import ChangedCode
     from tuner.inputs.user_input import Count, MissingConfiguration, Processes
     from tuner.trainers.verl.moved_program import MovedProgram
     from tuner.trainers.verl.primary import Primary
@@ -73,6 +75,9 @@ if TYPE_CHECKING:
     from tuner.trainers.verl.trainer_code.package import TrainerCode
     from tuner.trainers.verl.trainer_code.project_code import ProjectCode
     from tuner.trainers.verl.whole_configuration import WholeConfiguration
+
+
+_OF_TRAINER = "verl."
 
 
 class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
@@ -227,6 +232,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
             settings = replace(settings, batch_factors=batch_factors(settings, version, code))
             settings = replace(settings, further_calls=further_calls(settings, code))
             settings = replace(settings, has_own_forward=code.has_own_forward())
+            settings = replace(settings, lacks=self._lacks(code, version, settings))
             settings = replace(settings, own_loop=own_loop(settings, code))
             if self.fork is None or not self.fork.renames:
                 settings = replace(settings, built_models=models_of_program(code, self.program))
@@ -235,6 +241,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
             from tuner.trainers.verl.batch_factors import batch_factors  # of few programs
 
             settings = replace(settings, own_code=project.has)
+            settings = replace(settings, lacks=self._lacks(None, version, settings))
             settings = replace(settings, batch_factors=batch_factors(settings, version, project))
         if code is not None and code.has_trainer:
             settings = replace(settings, programs_beside=code.programs_beside(self.program, self.python_path))
@@ -247,6 +254,18 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
             code=code,
             engine_pins=self._engine_pins(code),
         )
+
+    def _lacks(
+        self, code: "TrainerCode | None", version: str, settings: Settings
+    ) -> "Callable[[str], ChangedCode | None] | None":
+        """Where the code that would run does otherwise than a release in what a key rests on."""
+        if self.fork is not None and self.fork.renames:
+            return None
+        own = None if self.program.startswith(_OF_TRAINER) else self._own_program
+        strategy = str(settings.get("actor_rollout_ref.actor.strategy", "fsdp")).removesuffix("2")
+        engines = frozenset((strategy, str(settings.get("actor_rollout_ref.rollout.name"))))
+        model_engines = source_of(settings, version).engine_workers
+        return partial(self.copies.lacks, code, own, self.program, version, engines, model_engines)
 
     def _statements_of(self, code: "TrainerCode | None") -> Callable[[str, str], bool] | None:
         """Whether the code that would run has a statement; None where that is the release's."""
@@ -372,7 +391,12 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
     def _project(self) -> "ProjectCode | None":
         """The code of a program of the project's own, where no copy of verl lies around it."""
         around = self.copies.code_around(FilePath(self.folder)) if self.folder else None
-        if not self.program or not self.folder or (around is not None and around.has_trainer):
+        return None if around is not None and around.has_trainer else self._own_program
+
+    @property
+    def _own_program(self) -> "ProjectCode | None":
+        """The code of a program of the project's own."""
+        if not self.program or not self.folder:
             return None
         values = [value for one in self.composition.documents for _path, value in leaves(one.tree)]
         values += [one.value for one in self.arguments.overrides]

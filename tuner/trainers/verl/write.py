@@ -71,6 +71,7 @@ def proposal_writer(
         followers=partial(_followers, before),
         is_read=_reader(code, settings),
         breaks=breaks,
+        **({} if settings.lacks is None else {"lacks": settings.lacks}),
     )
 
 

@@ -15,7 +15,13 @@ from msgspec.structs import replace
 
 from tuner.findings import Finding, Rule, modules_in_folders
 from tuner.inputs.settings import Settings
-from tuner.trainers.verl.checks.guards import as_of_copy, as_of_project, as_of_release, without_unread
+from tuner.trainers.verl.checks.guards import (
+    as_of_copy,
+    as_of_project,
+    as_of_release,
+    with_grounds,
+    without_unread,
+)
 from tuner.trainers.verl.checks.keys import unknown_key
 from tuner.trainers.verl.checks.settings import replaces_heads
 from tuner.trainers.verl.checks.whatever_trains import speaks_whatever_trains
@@ -65,6 +71,8 @@ def run(
             unknown_key.as_read_by(code, finding) if finding.rule is unknown_key.RULE else finding
             for finding in without_unread(findings, settings, code)
         ]
+    if settings.lacks is not None:
+        findings = list(with_grounds(findings, settings.lacks))
     explained = {key for finding in findings if finding.rule is not unknown_key.RULE for key in finding.keys}
     return [
         _in_keys_of_program(finding, settings)

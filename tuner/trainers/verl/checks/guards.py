@@ -1,7 +1,7 @@
 """Where in the trainer's code a check's refusal rests, and whether a copy of the trainer has that code."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -9,6 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tuner.enumeration import Enum
+from tuner.evidence import ChangedCode
 from tuner.findings import Finding, Severity
 from tuner.inputs.settings import Settings
 from tuner.language import _
@@ -167,6 +168,21 @@ def without_unread(findings: Iterable[Finding], settings: Settings, code: "Train
         else:
             note = _("No code in {folder} reads {key}.").format(folder=code.name, key=unread)
             yield replace(finding, overrides=(), notes=(*finding.notes, note))
+
+
+def with_grounds(
+    findings: Iterable[Finding], lacks: Callable[[str], ChangedCode | None]
+) -> Iterator[Finding]:
+    """The findings, those marked whose overrides rest on what a copy of the trainer does otherwise.
+
+    What stops the launch, and what its keys are called, rests on other code, which is asked for apart.
+    """
+    for finding in findings:
+        if not finding.refuses and not finding.rule.about_keys and not finding.rule.unread:
+            places = map(lacks, map(override_key, finding.overrides))
+            grounds = next((place for place in places if place is not None), None)
+            finding = finding if grounds is None else replace(finding, grounds=grounds)
+        yield finding
 
 
 def _guards_of(module: ModuleType, finding: Finding, workload: Workload, version: str) -> list[CodeGuard]:

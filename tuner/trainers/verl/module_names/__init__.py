@@ -36,6 +36,11 @@ def releases_importing(module: str, name: str = "") -> frozenset[str] | None:
     return frozenset(release for bit, release in enumerate(BUNDLED) if having >> bit & 1)
 
 
+def is_released(module: str) -> bool:
+    """Whether some bundled release has a module."""
+    return module in _modules()
+
+
 @cache
 def _modules() -> dict[str, tuple[int, dict[str, int]]]:
     text = Path(__file__).with_name(FILE).read_text(encoding="utf-8")

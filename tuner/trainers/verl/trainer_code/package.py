@@ -8,7 +8,7 @@ is parsed: parsing all files of a release takes a second, and the few that decid
 import ast
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -66,6 +66,11 @@ class TrainerCode:
         from tuner.trainers.verl.trainer_code.requirements import newest_taken  # of few launches
 
         return newest_taken(self.root.parent, package)
+
+    @property
+    def texts(self) -> Mapping[str, str]:
+        """The content of each of its files by its path below the base."""
+        return self._snapshot.files.texts
 
     @property
     def has_trainer(self) -> bool:

@@ -4,7 +4,7 @@ Its workers, rollout and trainer may be copies of the trainer's that were change
 a module says nothing of them. Nothing is imported or run.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -78,6 +78,11 @@ class ProjectCode:
             ):
                 return True
         return False if known else None
+
+    @property
+    def texts(self) -> Mapping[str, str]:
+        """The content of each of its files by its path below the base."""
+        return self._read.texts
 
     def trees(self, file: str) -> "list[ast.Module]":
         """The syntax trees of the project's own modules of a kind that are surely run."""
