@@ -5,7 +5,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec import Struct
 
 from tuner.advise import Advice, Contribution, Recommendation
-from tuner.advise.worth import is_uncounted_loss, is_worth_a_line, makes_room, with_block, without_block
+from tuner.advise.numerics import scales_gradients
+from tuner.advise.worth import (
+    is_fine_print,
+    is_uncounted_loss,
+    is_worth_a_line,
+    makes_room,
+    with_block,
+    without_block,
+)
 from tuner.findings import Finding, Severity
 from tuner.language import _, ngettext
 from tuner.render.document.marks import ARROW, OF_SEVERITY, Medium, either, marked, strong, user_text
@@ -81,7 +89,12 @@ def brief(advice: Advice, *, between: Sequence[Entry] = ()) -> Iterator[tuple[Pa
     named = {lever.finding.rule.code for lever in levers} | {item.finding.rule.code for item in decisions}
     beside = [lever.item for lever in levers if lever.part is None and lever.item is not None]
     yield tuple(_alternatives((*beside, *decisions), advice))
-    yield (*_unread(by_use), *_of_some_releases(of_all, advice), *_rest(advice, outside, named))
+    yield (
+        *_unread(by_use),
+        *_of_some_releases(of_all, advice),
+        *_fine_print(of_all, advice),
+        *_rest(advice, outside, named),
+    )
 
 
 def _among(item: Recommendation, items: Iterable[Recommendation]) -> bool:
@@ -146,6 +159,14 @@ def _of_some_releases(items: Sequence[Recommendation], advice: Advice) -> Iterat
         yield Paragraph(text=text.format(findings=_names(findings)), further=1)
 
 
+def _fine_print(items: Sequence[Recommendation], advice: Advice) -> Iterator[Paragraph]:
+    """What is true of how exactly the job trains, and buys nothing, by code in one line."""
+    findings = [item.finding for item in items if not item.finding.only_in and is_fine_print(item, advice)]
+    if findings:
+        text = _("True, and worth little here: {findings}.").format(findings=_names(findings))
+        yield Paragraph(text=text, further=1)
+
+
 def _share(item: Recommendation | None) -> float:
     """The share of the step that advice takes away by itself; 0 where that is not certain."""
     cost = None if item is None else item.price
@@ -176,7 +197,7 @@ def _entry(lever: _Lever, advice: Advice, *, more: int) -> Entry:
     elif item is not None and lever.part is not None:
         text += _freed(item, lever.part, advice)
     if item is not None and item.yours:
-        effect = numerics(item.numerics)
+        effect = _effect(item, advice)
         text += (
             _(" Yours to decide; numerics: {numerics}.").format(numerics=effect)
             if item.overrides
@@ -220,10 +241,18 @@ def _decision(item: Recommendation, advice: Advice) -> Entry:
     """What it would bring and what it does to the training, then its overrides."""
     rule, cost = item.finding.rule, item.price
     brings = "" if cost is None else price(cost, capacity_bytes=advice.estimate.capacity_bytes)
-    effect = _("numerics: {numerics}").format(numerics=numerics(item.numerics))
+    effect = _("numerics: {numerics}").format(numerics=_effect(item, advice))
     said = clauses(filter(None, (brings, effect, _instead(item, advice))))
     text = titled(f"{rule.code} {strong(rule.name)}", said)
     return Entry(text=text, details=tuple(_pasted(item)))
+
+
+def _effect(item: Recommendation, advice: Advice) -> str:
+    """What a change does to the training, the size of gradients with it where nothing else says so."""
+    effect = numerics(item.numerics)
+    if item.workload is None or not scales_gradients(advice.workload, item.workload):
+        return effect
+    return _("{numerics}, and gradients scale with the number of micro-batches").format(numerics=effect)
 
 
 def _pasted(item: Recommendation) -> list[Paste]:
