@@ -17,7 +17,7 @@ def numerics(finding: Finding, before: Workload, after: Workload | None) -> Nume
     own = finding.numerics
     if own is Numerics.CHANGED or after is None:
         return own
-    if after.batch != before.batch:
+    if after.batch != before.batch and not after.validates_only:
         return Numerics.CHANGED
     if _rounds(after) and not _rounds(before):
         return Numerics.CHANGED

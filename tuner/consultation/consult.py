@@ -159,9 +159,14 @@ def _advised(
     """The advice on a job, with everything that goes with it."""
     advice = advise(job.reading, headroom=premises.headroom, least_gain=least_gain, allow=allow, block=block)
     if job.loaded.validates_only and not advice.time.apart:  # what generates apart does not ask for the key
-        from tuner.consultation.validation_only import advice_on_validation  # few launches do no more
+        from tuner.consultation.validation_only import (
+            advice_on_validation,
+            with_generation,
+        )  # few launches do no more
 
         advice = advice_on_validation(advice, job.loaded, premises.val_rows)
+        if block:
+            advice = with_generation(advice, job.reading, premises.val_rows, allow)
     advice = _although_it_ran(advice, job.given)
     advice = advice_beyond_memory(advice, job, premises)
     ended = _ran_out(job, advice)

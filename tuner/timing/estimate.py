@@ -140,6 +140,8 @@ def _phases(workload: Workload, concurrent_sequences: int) -> Iterator[PhaseTime
         yield _falling_asleep(generated, workload) if sends else generated
     if workload.services and (judge := judges(workload)) is not None:
         yield _judging_time(judge)
+    if workload.validates_only:
+        return  # the weights reach the engine once, whatever is validated
     for step_pass in workload.passes():
         yield _pass_time(TimedPasses(cluster=workload.cluster, batch=workload.batch, step_pass=step_pass))
     if sends:
