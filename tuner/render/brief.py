@@ -62,7 +62,9 @@ class _Lever(Struct, frozen=True, kw_only=True):
         return (2, -_share(self.item))
 
 
-def brief(advice: Advice, *, between: Sequence[Entry] = ()) -> Iterator[tuple[Part, ...]]:
+def brief(
+    advice: Advice, *, between: Sequence[Entry] = (), ending: Sequence[Paragraph] = ()
+) -> Iterator[tuple[Part, ...]]:
     """Three findings in a few lines each, what the user may decide, then the names of the others.
 
     What is no part of the block is told where it is worth that; all of it stands in the full answer.
@@ -70,6 +72,7 @@ def brief(advice: Advice, *, between: Sequence[Entry] = ()) -> Iterator[tuple[Pa
     Args:
         advice: to be told.
         between: what is to be decided beside it, of what comes between steps.
+        ending: what is told at the end, of what nobody says enough about.
     """
     by_use = sorted_advice(advice)
     of_all = [item for item in (*by_use.shown, *by_use.yours) if not _is_unread(item)]
@@ -93,6 +96,7 @@ def brief(advice: Advice, *, between: Sequence[Entry] = ()) -> Iterator[tuple[Pa
         *_unread(by_use),
         *_of_some_releases(of_all, advice),
         *_fine_print(of_all, advice),
+        *ending,
         *_rest(advice, outside, named),
     )
 
