@@ -4,6 +4,8 @@ import ast
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from tuner.inputs.settings import FurtherCall, Settings
 from tuner.inputs.tree import dotted
 from tuner.trainers.verl.launch_values import values_of
@@ -22,6 +24,7 @@ _PRICED = frozenset({"REMAX", "remax"})
 #: What releases ask before these calls that is no key: 0.7.0 lines 1360 and 1444.
 _OPEN = frozenset({"async_rollout_mode", "bypass_recomputing_logprobs"})
 _PROGRAM, _TRAINER = "main_ppo", "trainer/ppo/ray_trainer.py"
+_OWN_TRAINERS = "trainer"  # what names of a project's own modules have in them
 #: Of verl 0.4.1 and 0.6.1 ``workers/rollout/vllm_rollout/vllm_rollout_spmd.py:285, 383``.
 _ROLLOUT = "workers/rollout/vllm_rollout/vllm_rollout_spmd.py"
 _ENGINE, _MODE = "actor_rollout_ref.rollout.name", "actor_rollout_ref.rollout.mode"
@@ -36,26 +39,64 @@ _DECIDES = "algorithm.adv_estimator"  # of a call without a condition: what name
 
 
 def further_calls(settings: Settings, code: "TrainerCode") -> tuple[FurtherCall, ...]:
-    """The calls that a launch of the copy's own program surely makes beside the usual one."""
-    if not settings.defaults_of or settings.started.removesuffix(".py").rpartition(".")[2] != _PROGRAM:
+    """The calls that a launch in the copy surely makes beside the usual one.
+
+    Further log-probabilities are counted as the usual ones. Of a trainer that a program of a project's own
+    starts, only these are looked for: what else it does is its own matter.
+    """
+    if not settings.defaults_of or not settings.started:
         return ()
+    if settings.started.removesuffix(".py").rpartition(".")[2] != _PROGRAM:
+        return tuple(
+            call
+            for file, text, owner in _own_trainers(settings, code)
+            for call in _log_probs(settings, text, file, owner)
+        )
     from tuner.trainers.verl.trainer_code.calls_of_fit import calls_of_fit, named  # of few launches
 
     file = f"{code.root.name}/{_TRAINER}"
     text = code.text(file)
     if text is None:
         return ()
-    usual = (
-        _further(settings, call, functions[0], file)
-        for functions in (_LOG_PROBS, _GENERATES)
-        for call in _beyond_the_usual(calls_of_fit(text, named(*functions), values_of(settings)))
-    )
+    generations = _beyond_the_usual(calls_of_fit(text, named(*_GENERATES), values_of(settings)))
     own = (
         _further(settings, call, call.function, file)
         for call in calls_of_fit(text, _is_own, values_of(settings))
         if call.holds or (call.holds is None and all(_word_of(settings, texts) for texts in call.texts))
     )
-    return (*usual, *own, *_engine_calls(settings, code))
+    return (
+        *_log_probs(settings, text, file),
+        *(_further(settings, call, _GENERATES[0], file) for call in generations),
+        *own,
+        *_engine_calls(settings, code),
+    )
+
+
+def _log_probs(settings: Settings, text: str, file: str, owner: str = "") -> Iterator[FurtherCall]:
+    """The further log-probabilities of the loop of a trainer, verl's own by default."""
+    from tuner.trainers.verl.trainer_code.calls_of_fit import TRAINER, calls_of_fit, named
+
+    calls = calls_of_fit(text, named(*_LOG_PROBS), values_of(settings), owner=owner or TRAINER)
+    for call in _beyond_the_usual(calls):
+        yield replace(_further(settings, call, _LOG_PROBS[0], file), counted=True)
+
+
+def _own_trainers(settings: Settings, code: "TrainerCode") -> Iterator[tuple[str, str, str]]:
+    """The files, texts and classes with a loop that a program of a project's own makes a trainer of."""
+    from tuner.trainers.verl.trainer_code.statements import parsed  # of few launches
+
+    program = f"{settings.started.removesuffix('.py').replace('.', '/')}.py"
+    tree = parsed(code.text(program) or "")
+    if tree is None:
+        return
+    calls = (node.func for node in ast.walk(tree) if isinstance(node, ast.Call))
+    made = {function.id for function in calls if isinstance(function, ast.Name)}
+    for file in code.imports(settings.started, _OWN_TRAINERS):
+        text = code.text(file) or ""
+        module = parsed(text)
+        for part in [] if module is None else module.body:
+            if isinstance(part, ast.ClassDef) and part.name in made:
+                yield file, text, part.name
 
 
 def _further(settings: Settings, call: "LoopCall", function: str, file: str) -> FurtherCall:

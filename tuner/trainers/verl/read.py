@@ -339,7 +339,13 @@ def _actor(source: ReleaseSettings, model: ModelShape, gpus: int) -> Actor:
         entropy=entropy,
         squares=squares and not source.engine_workers,
     )
-    log_prob = Pass(batching=read_batching(source, "log_prob", engine), entropy=True, squares=squares)
+    further = sum(call.counted for call in source.settings.further_calls)
+    log_prob = Pass(
+        batching=read_batching(source, "log_prob", engine),
+        entropy=True,
+        squares=squares,
+        epochs=1 + further if further else None,
+    )
     return Actor(
         engine=engine,
         head=read_head(source, model, engine),
