@@ -118,16 +118,27 @@ def test_further_log_probabilities_take_as_long_as_the_first(tmp_path: Path) -> 
     assert peaks[0] == peaks[1]
 
 
-def test_the_trainer_of_a_project_s_own_program_is_looked_at(tmp_path: Path) -> None:
+def of_own_program(folder: Path, *, further: str, **more: str) -> dict[str, Any]:
     """A recipe's program makes a trainer of a class that is derived from verl's, in a file beside it."""
-    own = tmp_path / "own"
-    (own / "recipe" / "mine").mkdir(parents=True)
+    (folder / "recipe" / "mine").mkdir(parents=True)
     text = TRAINER.replace("RayPPOTrainer", "MyTrainer").replace("{usual}", USUAL)
     program = "from .my_ray_trainer import MyTrainer\n\ntrainer = MyTrainer()\ntrainer.fit()\n"
-    (own / "recipe" / "mine" / "main_mine.py").write_text(program)
-    (own / "recipe" / "mine" / "my_ray_trainer.py").write_text(text.replace("{further}", FURTHER))
-    report = advised(own, further="pass", program="recipe.mine.main_mine")
-    assert further_passes(report) == [AGAIN]
+    (folder / "recipe" / "mine" / "main_mine.py").write_text(program)
+    (folder / "recipe" / "mine" / "my_ray_trainer.py").write_text(text.replace("{further}", further))
+    return advised(folder, further="pass", program="recipe.mine.main_mine", **more)
+
+
+def test_the_trainer_of_a_project_s_own_program_is_looked_at(tmp_path: Path) -> None:
+    assert further_passes(of_own_program(tmp_path / "own", further=FURTHER)) == [AGAIN]
+
+
+def test_the_trainer_of_a_project_s_own_program_repeats_the_batch(tmp_path: Path) -> None:
+    repeats = "batch = batch.repeat(repeat_times=self.config.actor_rollout_ref.rollout.n_each)"
+    added = "actor_rollout_ref.rollout.n_each=4"
+    once = of_own_program(tmp_path / "once", further="pass", added=added)
+    repeated = of_own_program(tmp_path / "repeated", further=repeats, added=added)
+    prompts = [job["workload"]["batch"]["prompts"] for job in (once, repeated)]
+    assert prompts[1] == 4 * prompts[0]
 
 
 def test_branches_that_shut_each_other_out_are_one_call(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tuner.inputs.settings import BatchFactor, Settings
 from tuner.inputs.tree import dotted
 from tuner.trainers.verl.added_parts import own_sections
+from tuner.trainers.verl.own_trainers import own_trainers
 
 if TYPE_CHECKING:
     import ast
@@ -77,6 +78,10 @@ def _trainers(settings: Settings, code: "TrainerCode | ProjectCode") -> "Iterato
 
     if isinstance(code, ProjectCode):
         yield from code.trees(_OWN_TRAINERS)
+        return
+    own = list(dict.fromkeys(file for file, _text, _name in own_trainers(settings.started, code)))
+    if own and not any(_TRAINERS in file for file in own):
+        yield from (tree for file in own if (tree := code.tree(file)) is not None)
         return
     trainers = code.imports(settings.started, _TRAINERS)
     for name in {line.file for line in code.lines(("repeat_times",), stops=False, file=_TRAINERS)}:

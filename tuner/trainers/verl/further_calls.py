@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from tuner.inputs.settings import FurtherCall, Settings
 from tuner.inputs.tree import dotted
 from tuner.trainers.verl.launch_values import values_of
+from tuner.trainers.verl.own_trainers import own_trainers
 
 if TYPE_CHECKING:
     from tuner.trainers.verl.trainer_code.calls_of_fit import LoopCall
@@ -24,7 +25,6 @@ _PRICED = frozenset({"REMAX", "remax"})
 #: What releases ask before these calls that is no key: 0.7.0 lines 1360 and 1444.
 _OPEN = frozenset({"async_rollout_mode", "bypass_recomputing_logprobs"})
 _PROGRAM, _TRAINER = "main_ppo", "trainer/ppo/ray_trainer.py"
-_OWN_TRAINERS = "trainer"  # what names of a project's own modules have in them
 #: Of verl 0.4.1 and 0.6.1 ``workers/rollout/vllm_rollout/vllm_rollout_spmd.py:285, 383``.
 _ROLLOUT = "workers/rollout/vllm_rollout/vllm_rollout_spmd.py"
 _ENGINE, _MODE = "actor_rollout_ref.rollout.name", "actor_rollout_ref.rollout.mode"
@@ -49,7 +49,7 @@ def further_calls(settings: Settings, code: "TrainerCode") -> tuple[FurtherCall,
     if settings.started.removesuffix(".py").rpartition(".")[2] != _PROGRAM:
         return tuple(
             call
-            for file, text, owner in _own_trainers(settings, code)
+            for file, text, owner in own_trainers(settings.started, code)
             for call in _log_probs(settings, text, file, owner)
         )
     from tuner.trainers.verl.trainer_code.calls_of_fit import calls_of_fit, named  # of few launches
@@ -79,24 +79,6 @@ def _log_probs(settings: Settings, text: str, file: str, owner: str = "") -> Ite
     calls = calls_of_fit(text, named(*_LOG_PROBS), values_of(settings), owner=owner or TRAINER)
     for call in _beyond_the_usual(calls):
         yield replace(_further(settings, call, _LOG_PROBS[0], file), counted=True)
-
-
-def _own_trainers(settings: Settings, code: "TrainerCode") -> Iterator[tuple[str, str, str]]:
-    """The files, texts and classes with a loop that a program of a project's own makes a trainer of."""
-    from tuner.trainers.verl.trainer_code.statements import parsed  # of few launches
-
-    program = f"{settings.started.removesuffix('.py').replace('.', '/')}.py"
-    tree = parsed(code.text(program) or "")
-    if tree is None:
-        return
-    calls = (node.func for node in ast.walk(tree) if isinstance(node, ast.Call))
-    made = {function.id for function in calls if isinstance(function, ast.Name)}
-    for file in code.imports(settings.started, _OWN_TRAINERS):
-        text = code.text(file) or ""
-        module = parsed(text)
-        for part in [] if module is None else module.body:
-            if isinstance(part, ast.ClassDef) and part.name in made:
-                yield file, text, part.name
 
 
 def _further(settings: Settings, call: "LoopCall", function: str, file: str) -> FurtherCall:
