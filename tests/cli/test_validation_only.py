@@ -178,6 +178,18 @@ def test_main_weights_of_megatron_are_there_before_the_first_step() -> None:
     assert validated["actor_gradients"] == trained["actor_gradients"]
 
 
+@pytest.mark.parametrize(
+    ("words", "only"),
+    [
+        (("trainer.total_epochs=0",), True),
+        (("trainer.total_epochs=0", "trainer.val_before_train=False"), False),
+        (("trainer.total_training_steps=0",), False),  # the first step is the last one, and trains
+    ],
+)
+def test_no_epoch_is_no_training(words: tuple[str, ...], only: bool) -> None:
+    assert answer(*words)["validates_only"] is only
+
+
 SMALL = (
     *("python3", "-m", "verl.trainer.main_ppo", "algorithm.adv_estimator=grpo"),
     *("actor_rollout_ref.model.path=Qwen/Qwen2.5-1.5B-Instruct", "actor_rollout_ref.rollout.name=vllm"),

@@ -248,10 +248,17 @@ def service_paths(settings: Settings, *, version: str) -> tuple[tuple[ServiceRol
 
 
 def validates_only(settings: Settings) -> bool:
-    """Whether the launch ends before its first update: behind a validation, or with what it generates."""
+    """Whether the launch ends before its first update: behind a validation, or with what it generates.
+
+    With no epoch the loop over them has nothing to do; with no step the first one is the last.
+
+    Source: verl 0.3.0.post1 to 0.9.1 ``trainer/ppo/ray_trainer.py`` (``fit``: ``range(total_epochs)``,
+    ``is_last_step``), 0.9.1 ``trainer/ppo/v1/trainer_base.py:467``.
+    """
     if program_of(settings.defaults).fine_tunes:
         return False
-    returns = settings.flag("trainer.val_only") and settings.flag("trainer.val_before_train", default=True)
+    ends = settings.flag("trainer.val_only") or settings.get("trainer.total_epochs") == 0
+    returns = ends and settings.flag("trainer.val_before_train", default=True)
     return returns or settings.generates_only or ends_behind_validation(settings)
 
 
