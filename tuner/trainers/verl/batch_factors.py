@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from tuner.inputs.settings import BatchFactor, Settings
 from tuner.inputs.tree import dotted
 from tuner.trainers.verl.added_parts import own_sections
-from tuner.trainers.verl.own_trainers import own_trainers
 
 if TYPE_CHECKING:
     import ast
@@ -79,6 +78,8 @@ def _trainers(settings: Settings, code: "TrainerCode | ProjectCode") -> "Iterato
     if isinstance(code, ProjectCode):
         yield from code.trees(_OWN_TRAINERS)
         return
+    from tuner.trainers.verl.own_trainers import own_trainers  # where a launch has keys of its own
+
     own = list(dict.fromkeys(file for file, _text, _name in own_trainers(settings.started, code)))
     if own and not any(_TRAINERS in file for file in own):
         yield from (tree for file in own if (tree := code.tree(file)) is not None)

@@ -5,7 +5,6 @@ from typing import Any
 from msgspec.structs import replace
 
 from tuner.inputs.settings import Settings
-from tuner.trainers.verl.known_test_sets import known_test_set
 from tuner.trainers.verl.programs import program_of
 from tuner.trainers.verl.releases import reaches
 from tuner.workload import Batch
@@ -121,8 +120,12 @@ def _named_data(settings: Settings) -> tuple[tuple[str, ...], int | None]:
     """The validation data and their rows, where each of their files has the name of a known test set."""
     files = settings.get(_FILES) if settings.is_set(_FILES) else None
     paths = [str(file) for file in (files if isinstance(files, list) else [files]) if file]
+    if not paths:
+        return (), None
+    from tuner.trainers.verl.known_test_sets import known_test_set  # where somebody names the data
+
     sets = [known for known in map(known_test_set, paths) if known is not None]
-    if not paths or len(sets) < len(paths):
+    if len(sets) < len(paths):
         return (), None
     return tuple(name for name, _rows in sets), sum(rows for _name, rows in sets)
 
