@@ -247,6 +247,9 @@ def service_paths(settings: Settings, *, version: str) -> tuple[tuple[ServiceRol
     return () if source.program.fine_tunes else models_of_services(source)
 
 
+_EPOCHS = "trainer.total_epochs"
+
+
 def validates_only(settings: Settings) -> bool:
     """Whether the launch ends before its first update: behind a validation, or with what it generates.
 
@@ -257,7 +260,8 @@ def validates_only(settings: Settings) -> bool:
     """
     if program_of(settings.defaults).fine_tunes:
         return False
-    ends = settings.flag("trainer.val_only") or settings.get("trainer.total_epochs") == 0
+    none = settings.is_set(_EPOCHS) and settings.get(_EPOCHS) == 0
+    ends = none or settings.flag("trainer.val_only")
     returns = ends and settings.flag("trainer.val_before_train", default=True)
     return returns or settings.generates_only or ends_behind_validation(settings)
 

@@ -43,14 +43,14 @@ def validating(settings: Settings, *, version: str) -> Validating | None:
         return None
     if ends_behind_validation(settings):
         return None
-    return _how(settings, version, every, before=before)
+    return _validating_of(settings, version, every, before=before)
 
 
 def validating_alone(settings: Settings, *, version: str) -> Validating | None:
     """How a job validates that does no more; None where nobody knows how, as where it only generates."""
     if settings.generates_only or not _is_verls_own(settings):
         return None
-    return _how(settings, version, None, before=True)
+    return _validating_of(settings, version, None, before=True)
 
 
 def batch_override(settings: Settings, prompts: int) -> str:
@@ -58,7 +58,7 @@ def batch_override(settings: Settings, prompts: int) -> str:
     return f"{'' if settings.takes(_BATCHES) else '+'}{_BATCHES}={prompts}"
 
 
-def _how(settings: Settings, version: str, every: int | None, *, before: bool) -> Validating | None:
+def _validating_of(settings: Settings, version: str, every: int | None, *, before: bool) -> Validating | None:
     """The batches of a validation, whenever there is one; None where rewards of a model end it."""
     sends = not reaches(version, _SENT_ONCE_SINCE)
     if sends and settings.get("reward_model.enable") is True:

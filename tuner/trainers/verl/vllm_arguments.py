@@ -54,7 +54,7 @@ def captures_none(source: ReleaseSettings, engine: RolloutEngine, version: str) 
         return False
     if not at_least(version, _PIECES_SINCE) or at_least(version, _PIECES_UNTIL):
         return False
-    given = _given(source)
+    given = _variables(source)
     return given.get(_CORE) != _OLDER and any(given.get(name) == "1" for name in _SWITCHES)
 
 
@@ -70,7 +70,7 @@ def runs_older_core(source: ReleaseSettings, version: str) -> bool | None:
     """
     if not at_least(version, _PIECES_SINCE) or at_least(version, _PIECES_UNTIL):
         return None
-    given = _given(source)
+    given = _variables(source)
     backend, name = _BACKEND
     lacks = given.get(backend) == name
     if given.get(_CORE) == _OLDER or (lacks and _CORE not in given):
@@ -78,7 +78,7 @@ def runs_older_core(source: ReleaseSettings, version: str) -> bool | None:
     return False if given.get(_CORE) == _NEWER and not lacks else None
 
 
-def _given(source: ReleaseSettings) -> dict[str, str]:
+def _variables(source: ReleaseSettings) -> dict[str, str]:
     """The variables that the job's processes get."""
     return {name: one.value for name, one in given_variables(source.settings, source.version).items()}
 
