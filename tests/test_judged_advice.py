@@ -1,8 +1,8 @@
 """Advice that a reader with verl's code open called wrong or harmful does not come back.
 
 ``tests/data/judged-advice.jsonl`` has a job for each piece, as overrides of our own making, with the file and
-line of the release that it was judged by; a ``gpu`` of null is a card that nobody names. A piece that may be
-said and not pasted is ``pasted_only``.
+line of the release that it was judged by; a ``gpu`` of null is a card that nobody names, and ``host_memory``
+the GiB of a node that a batch system gives. A piece that may be said and not pasted is ``pasted_only``.
 """
 
 import json
@@ -27,6 +27,7 @@ def advised(judged: dict[str, Any]) -> Advice:
         gpu=judged.get("gpu", "h100-sxm"),
         verl_version=judged["release"],
         engine_version=judged.get("engine_version"),
+        host_memory_gib=judged.get("host_memory"),
     )
     return consult(source, words, premises).advice
 

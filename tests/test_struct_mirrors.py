@@ -91,6 +91,7 @@ ARGUED: dict[str, tuple[tuple[str, str], ...]] = {
         ("CacheSizing", "Rollout"),
         ("Engine", "SecondFsdp"),
         ("JudgeInput", "RolloutInput"),
+        ("JudgeInput", "ValidationWorkload"),
         ("JudgeInput", "Workload"),
         (STANDS, "FindingLine"),
     ),

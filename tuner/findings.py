@@ -56,8 +56,8 @@ class Rule(Struct, frozen=True, kw_only=True):
     yours: bool = False  # following it changes the training: listed apart, never part of what is to be pasted
     package: str = ""  # that following it needs where the job runs, and that the trainer does not depend on
     unread: bool = False  # speaks of keys that do nothing: where nothing is wrong, one line names them all
-    scales_gradients: bool = (
-        False  # a warning of it is of their size alone, which AdamW divides out of its step
+    fine_print: bool = (
+        False  # a warning of it is of the size of gradients or of rounding: what is trained is what was asked
     )
     about_keys: bool = (
         False  # rests on which keys a release has, of which those that are not bundled have others

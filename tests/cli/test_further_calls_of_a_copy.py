@@ -59,15 +59,18 @@ def advised(
     return report
 
 
+AGAIN = "what a further compute_log_prob of each step takes otherwise than the first"
+
+
 def further_passes(report: dict[str, Any]) -> list[str]:
-    return [one["name"] for one in report["left_out"] if one["name"].startswith("a further")]
+    return [one["name"] for one in report["left_out"] if "a further" in one["name"]]
 
 
 def test_a_call_under_a_key_of_the_launch_is_named(tmp_path: Path) -> None:
     further = f"if self.config.algorithm.adv_estimator == 'grpo':\n                {FURTHER}"
     report = advised(tmp_path, further=further)
-    (one,) = (one for one in report["left_out"] if one["name"].startswith("a further"))
-    assert one["name"] == "a further compute_log_prob of each step"
+    (one,) = (one for one in report["left_out"] if "a further" in one["name"])
+    assert one["name"] == AGAIN
     assert one["key"] == "algorithm.adv_estimator"
     assert "verl/trainer/ppo/ray_trainer.py:12 of this copy" in one["reason"]
 
@@ -81,7 +84,7 @@ def test_a_call_under_a_key_of_the_launch_is_named(tmp_path: Path) -> None:
     ],
 )
 def test_a_call_without_a_condition_is_named(usual: str, tmp_path: Path) -> None:
-    assert further_passes(advised(tmp_path, usual=usual)) == ["a further compute_log_prob of each step"]
+    assert further_passes(advised(tmp_path, usual=usual)) == [AGAIN]
 
 
 def test_a_further_generation_is_named(tmp_path: Path) -> None:
@@ -102,6 +105,40 @@ def test_a_further_generation_is_named(tmp_path: Path) -> None:
 )
 def test_a_call_that_is_not_sure_is_not_named(further: str, tmp_path: Path) -> None:
     assert further_passes(advised(tmp_path, further=further)) == []
+
+
+def log_prob_seconds(report: dict[str, Any]) -> float:
+    return next(float(phase["seconds"]) for phase in report["time"] if phase["phase"] == "old_log_prob")
+
+
+def test_further_log_probabilities_take_as_long_as_the_first(tmp_path: Path) -> None:
+    once, twice = advised(tmp_path / "once", further="pass"), advised(tmp_path / "twice")
+    assert log_prob_seconds(twice) == pytest.approx(2 * log_prob_seconds(once))
+    peaks = [[phase["peak_bytes"] for phase in job["memory"]["phases"]] for job in (once, twice)]
+    assert peaks[0] == peaks[1]
+
+
+def of_own_program(folder: Path, *, further: str, **more: str) -> dict[str, Any]:
+    """A recipe's program makes a trainer of a class that is derived from verl's, in a file beside it."""
+    (folder / "recipe" / "mine").mkdir(parents=True)
+    text = TRAINER.replace("RayPPOTrainer", "MyTrainer").replace("{usual}", USUAL)
+    program = "from .my_ray_trainer import MyTrainer\n\ntrainer = MyTrainer()\ntrainer.fit()\n"
+    (folder / "recipe" / "mine" / "main_mine.py").write_text(program)
+    (folder / "recipe" / "mine" / "my_ray_trainer.py").write_text(text.replace("{further}", further))
+    return advised(folder, further="pass", program="recipe.mine.main_mine", **more)
+
+
+def test_the_trainer_of_a_project_s_own_program_is_looked_at(tmp_path: Path) -> None:
+    assert further_passes(of_own_program(tmp_path / "own", further=FURTHER)) == [AGAIN]
+
+
+def test_the_trainer_of_a_project_s_own_program_repeats_the_batch(tmp_path: Path) -> None:
+    repeats = "batch = batch.repeat(repeat_times=self.config.actor_rollout_ref.rollout.n_each)"
+    added = "actor_rollout_ref.rollout.n_each=4"
+    once = of_own_program(tmp_path / "once", further="pass", added=added)
+    repeated = of_own_program(tmp_path / "repeated", further=repeats, added=added)
+    prompts = [job["workload"]["batch"]["prompts"] for job in (once, repeated)]
+    assert prompts[1] == 4 * prompts[0]
 
 
 def test_branches_that_shut_each_other_out_are_one_call(tmp_path: Path) -> None:

@@ -297,3 +297,16 @@ def test_a_number_that_stays_open_is_the_one_that_the_script_has(
     answer = of_slurm(tmp_path, comment, script)
     assert gpus(answer) == (4, f"{tmp_path / 'job.sh'}:2")
     assert gpus(of_slurm(tmp_path, comment, script, "--gpus-per-node", "2"))[0] == 2
+
+
+@pytest.mark.parametrize(("gpus", "told"), [("8xh100-sxm", True), ("4xh100-sxm", False), ("h100-sxm", False)])
+def test_more_gpus_than_the_launch_asks_for_are_told(gpus: str, told: bool, tmp_path: Path) -> None:
+    """A job of a part of the cards that are there is another one with all of them."""
+    script = tmp_path / "run.sh"
+    script.write_text(
+        "python3 -m verl.trainer.main_ppo actor_rollout_ref.model.path=Qwen/Qwen2.5-0.5B-Instruct "
+        "algorithm.adv_estimator=grpo actor_rollout_ref.rollout.name=vllm trainer.n_gpus_per_node=4 "
+        "actor_rollout_ref.actor.use_dynamic_bsz=True\n"
+    )
+    text = " ".join(run("advise", str(script), "--gpu", gpus, "--verl-version", "0.7.1").out.split())
+    assert ("8 of a node, as --gpu says; the launch itself asks for 4" in text) is told

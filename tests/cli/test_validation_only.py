@@ -28,7 +28,7 @@ def answer(*words: str) -> dict[str, Any]:
 def test_it_is_said_under_the_verdict_and_there_is_nothing_to_paste() -> None:
     shown = run("advise", *LAUNCH, ONLY, "--gpu", "h100-sxm").out
     assert shown.splitlines()[1] == "  validates only: no update runs"
-    assert "Nothing to paste: no update runs." in shown
+    assert "Nothing to paste: no update runs, and no line would bring 3% of the validation." in shown
     assert "Paste this" not in shown
     assert "Yours to decide" not in shown
 
@@ -176,3 +176,48 @@ def test_main_weights_of_megatron_are_there_before_the_first_step() -> None:
     trained, validated = terms_of("rollout", *megatron), terms_of("rollout", ONLY, *megatron)
     assert validated["actor_optimizer"] == pytest.approx(trained["actor_optimizer"] / 3, rel=0.01)
     assert validated["actor_gradients"] == trained["actor_gradients"]
+
+
+@pytest.mark.parametrize(
+    ("words", "only"),
+    [
+        (("trainer.total_epochs=0",), True),
+        (("trainer.total_epochs=0", "trainer.val_before_train=False"), False),
+        (("trainer.total_training_steps=0",), False),  # the first step is the last one, and trains
+    ],
+)
+def test_no_epoch_is_no_training(words: tuple[str, ...], only: bool) -> None:
+    assert answer(*words)["validates_only"] is only
+
+
+SMALL = (
+    *("python3", "-m", "verl.trainer.main_ppo", "algorithm.adv_estimator=grpo"),
+    *("actor_rollout_ref.model.path=Qwen/Qwen2.5-1.5B-Instruct", "actor_rollout_ref.rollout.name=vllm"),
+    *("data.max_response_length=4096", "data.val_batch_size=64"),
+    "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=8",
+    "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=8",
+    *("actor_rollout_ref.rollout.tensor_model_parallel_size=4", "trainer.n_gpus_per_node=8"),
+    *("--verl-version", "0.8.0", "--gpu", "h100-sxm"),
+)
+
+
+def test_generation_alone_is_priced_and_made_shorter() -> None:
+    """Batches of 64 rows leave most of a cache empty, and four GPUs share what one has room for."""
+    result = run("advise", *SMALL, ONLY, "--output-format", "json")
+    block = json.loads(result.out)["combination"]
+    keys = {override.partition("=")[0] for override in block["overrides"]}
+    assert keys == {"actor_rollout_ref.rollout.tensor_model_parallel_size", "data.val_batch_size"}
+    phases = [phase["phase"] for phase in block["memory"]["phases"]]
+    assert phases == ["rollout", "update_weights", "wake_up"]
+    assert run("advise", *SMALL, ONLY, *block["overrides"]).out.count("Nothing to paste") == 1
+
+
+def test_the_rows_of_a_validation_alone_are_said() -> None:
+    example = " ".join(run("advise", *SMALL, ONLY).out.split())
+    said = " ".join(run("advise", *SMALL, ONLY, "--val-rows", "640").out.split())
+    assert "The step is the validation of 1,024 rows, an example (--val-rows says" in example
+    assert "The step is the validation of 640 rows, without rewards." in said
+
+
+def test_a_job_that_goes_on_to_train_keeps_its_batches_of_validation() -> None:
+    assert "data.val_batch_size" not in run("advise", *SMALL).out

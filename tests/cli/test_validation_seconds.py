@@ -114,21 +114,21 @@ def test_a_bound_of_the_rows_counts_since_0_6_1() -> None:
     assert reported(EVERY_STEP, "--val-rows", "50", few)["validation"]["rows"] == 50
 
 
-def test_rows_that_nobody_says_are_asked_for() -> None:
+def test_rows_that_nobody_says_are_asked_for_in_the_line_at_the_end() -> None:
     said = short(EVERY_STEP)
-    assert "every step, of rows that nobody counts; each 1,000 rows take" in said
-    assert "--val-rows says how many there are" in said
-    assert "leaves" not in said
+    assert "Validation every step: 100 rows would take" in said
+    assert "--val-rows says how many there are." in said.partition("Validation every step")[2]
+    assert "Yours to decide Validation" not in said
     assert reported(EVERY_STEP)["validation"]["rows_known"] == "unknown"
 
 
-def test_rows_that_nobody_says_are_told_where_a_thousand_are_a_part_of_the_step() -> None:
+def test_rows_that_nobody_says_are_told_where_a_hundred_are_a_part_of_the_step() -> None:
     taken = reported("trainer.test_freq=1")["validation"]["seconds"]["seconds"]
     step_s = reported()["step_time"]["seconds"]
     frequencies = range(1, 60)
-    seldom = next(every for every in frequencies if taken / every < 0.03 * (taken / every + step_s))
-    assert "Validation:" in short(f"trainer.test_freq={seldom - 1}")
-    assert "Validation:" not in short(f"trainer.test_freq={seldom}")
+    seldom = next(every for every in frequencies if taken / every < 0.01 * (taken / every + step_s))
+    assert "Validation every" in short(f"trainer.test_freq={seldom - 1}")
+    assert "Validation every" not in short(f"trainer.test_freq={seldom}")
 
 
 @pytest.mark.parametrize(
@@ -137,19 +137,25 @@ def test_rows_that_nobody_says_are_told_where_a_thousand_are_a_part_of_the_step(
         ("$HOME/data/gsm8k/test.parquet", 1319, "GSM8K"),
         ("['/d/gsm8k/test.parquet','/d/math/test.parquet']", 6319, "GSM8K, MATH"),
         ("/d/gsm8k/train.parquet", None, ""),
+        ("/d/gsm8k_in_turns/test.parquet", 1319, "GSM8K"),
+        ("/d/aime.parquet", 30, "AIME"),
+        ("/d/AIME_2025/train.parquet", 30, "AIME 2025"),
+        ("['/d/test_aime24.parquet','/d/math-500.parquet']", 530, "AIME 2024, MATH-500"),
+        ("/d/aime-2024.parquet", 960, "AIME 2024 (each row 32 times)"),
+        ("/d/aime_and_amc.parquet", None, ""),
         ("['/d/gsm8k/test.parquet','/d/mine/test.parquet']", None, ""),
     ],
 )
 def test_rows_of_data_that_their_file_names(files: str, rows: int | None, data: str) -> None:
     named = f"data.val_files={files}"
     validation = reported(EVERY_STEP, named)["validation"]
-    known = ("unknown", 1000) if rows is None else ("named", rows)
+    known = ("unknown", 100) if rows is None else ("named", rows)
     assert (validation["rows_known"], validation["rows"]) == known
     if rows is not None:
         assert f"if their file is the test set of {data} as its name says" in short(EVERY_STEP, named)
         assert reported(EVERY_STEP, named, *ROWS[:1], "50")["validation"]["rows"] == 50
         few = reported(EVERY_STEP, named, "data.val_max_samples=200")["validation"]
-        assert (few["rows"], few["rows_known"]) == (200, "at_most")
+        assert (few["rows"], few["rows_known"]) == ((200, "at_most") if rows > 200 else (rows, "named"))
 
 
 def test_hours_count_validations_of_known_rows_with_the_one_before_training() -> None:

@@ -43,6 +43,13 @@ def advised(folder: Path, comments: str, script: str = SETS, readme: str = "", *
         ("# 4x4090", 2, "rtx-4090", 4),
         ("# on a single node with 8 A100-80GB GPUs.", 2, "a100-sxm-80g", 8),
         ("# 4 NVIDIA H100 cards", 2, "h100-sxm", 4),
+        ("# 8x80GB A100", 2, "a100-sxm-80g", 8),
+        ("# trained with 4x 40GB A100", 2, "a100-sxm-40g", 4),
+        ("# two H20", 2, "h20-sxm", 2),
+        ("# a pair of two NVIDIA H20 140GB GPUs", 2, "h20-3e-sxm", 2),
+        ("# A100-80G*4", 2, "a100-sxm-80g", 4),
+        ("# 8 * H100", 2, "h100-sxm", 8),
+        ("# H100 (80GB) x 8", 2, "h100-sxm", 8),
     ],
 )
 def test_a_card_that_comments_count_is_the_premise(
@@ -67,6 +74,8 @@ def test_a_card_that_comments_count_is_the_premise(
         "# 2x RTX 4090 Ti",
         "# 2x RTX 4090 (48 GB)",  # not the card that is known by this name
         "# 8xH100s1",
+        "# one H100",  # whichever of them
+        "# H100 x 4.5",
         "# stage 2 H100",
         "# 2024 H100 GPUs",
         "# version 8: an A100, and more GPUs",

@@ -13,7 +13,7 @@ from tests.rules.test_advise import finding, too_large
 from tests.workloads import ALL, dynamic, grpo_7b
 from tuner.advise.acceptance import MOST_LINES
 from tuner.advise.worth import is_worth_a_line
-from tuner.findings import Finding, Goal, Numerics
+from tuner.findings import Finding, Goal, Numerics, Severity
 from tuner.timing import StepChange
 
 pytestmark = pytest.mark.sampled(3)
@@ -165,16 +165,45 @@ def test_the_fix_without_which_a_job_may_not_fit_is_not_called_a_help_for_others
     assert line.split("CFG168")[0].strip() == "makes it fit"
 
 
-@pytest.mark.parametrize(("dynamic_batches", "told"), [(True, False), (False, True)])
-def test_a_warning_of_the_size_of_gradients_is_left_to_the_full_answer(
-    dynamic_batches: bool, told: bool
+LINE = "True, and worth little here: "
+
+
+LARGER = ("data.train_batch_size=128", "actor_rollout_ref.actor.ppo_mini_batch_size=256")
+FUSED = ("actor_rollout_ref.model.use_fused_kernels=True",)
+LONG = (
+    *("data.max_response_length=8192", "actor_rollout_ref.rollout.enforce_eager=True"),
+    *("data.train_batch_size=32", "actor_rollout_ref.actor.ppo_mini_batch_size=32"),
+)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "fine"),
+    [
+        ((*LARGER, "actor_rollout_ref.actor.use_dynamic_bsz=True"), "CFG111", True),
+        ((*LARGER, "actor_rollout_ref.actor.use_dynamic_bsz=False"), "CFG111", False),  # which refuses it
+        ((*FUSED, *LONG), "CFG169", True),
+        (FUSED, "CFG169", False),  # 8 % of the step
+    ],
+)
+def test_what_is_true_and_buys_nothing_has_its_code_in_one_line(
+    words: tuple[str, ...], code: str, fine: bool
 ) -> None:
-    """A mini-batch above the batch refuses static batches; under dynamic ones only a divisor is another."""
-    words = (
-        "data.train_batch_size=128",
-        "actor_rollout_ref.actor.ppo_mini_batch_size=256",
-        f"actor_rollout_ref.actor.use_dynamic_bsz={dynamic_batches}",
-    )
-    assert ("CFG111" in advised(*words).out) is told
-    full = advised(*words, "--full").out
-    assert "CFG111" in full
+    """A divisor of the loss is hidden by the optimizer, and what a release rounds it rounds for everybody."""
+    before, _line, after = " ".join(advised(*words).out.split()).partition(LINE)
+    assert (code in after) is fine
+    assert (code in before) is not fine
+    assert code in advised(*words, "--full").out
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+def test_a_block_that_makes_other_micro_batches_of_a_loss_nothing_divides_says_so(scaled: bool) -> None:
+    """What the user lives with is not what the block brings: gradients of another size."""
+    workload = too_large().with_batch(budgets_scale_loss=True)
+    smaller = finding("fits", workload.with_actor(update=dynamic(16384)), goal=Goal.MEMORY)
+    warning = finding("scale", None, goal=Goal.CORRECTNESS, severity=Severity.WARNING)
+    warning = replace(warning, rule=replace(warning.rule, fine_print=True))
+    allow = (Numerics.REWEIGHTED,) if scaled else ()
+    advice = advice_of(workload, [smaller, warning], allow=allow)
+    assert (advice.combination is not None) is scaled
+    (item,) = (item for item in advice.recommendations if item.finding.rule.name == "scale")
+    assert is_worth_a_line(item, advice) is scaled

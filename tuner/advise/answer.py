@@ -12,6 +12,7 @@ from tuner.findings import Finding, Numerics
 from tuner.memory import Estimate, RolloutMemory
 from tuner.timing import Interval, StepChange, StepTime, step_interval
 from tuner.workload import Phase, Workload
+from tuner.workload.validation import KnownRows
 
 if TYPE_CHECKING:
     from tuner.timing.saving import SavingTime
@@ -186,6 +187,7 @@ class Advice(Struct, frozen=True, kw_only=True):
     releases: ReleaseRange | None = None  # of a release that is not bundled
     validates_only: bool = False  # the launch ends before its first update: phases of training are left out
     generates_only: bool = False  # and it is no validation either
+    validated_rows: tuple[int, KnownRows] | None = None  # that the seconds of a validation alone are of
 
     @property
     def step(self) -> Interval:

@@ -17,7 +17,7 @@ def numerics(finding: Finding, before: Workload, after: Workload | None) -> Nume
     own = finding.numerics
     if own is Numerics.CHANGED or after is None:
         return own
-    if after.batch != before.batch:
+    if after.batch != before.batch and not after.validates_only:
         return Numerics.CHANGED
     if _rounds(after) and not _rounds(before):
         return Numerics.CHANGED
@@ -25,8 +25,18 @@ def numerics(finding: Finding, before: Workload, after: Workload | None) -> Nume
 
 
 def weighs_alike(before: Workload, after: Workload) -> bool:
-    """Whether tokens weigh as much in the loss: sequences are cut alike where each micro-batch averages."""
-    return not before.batch.loss_averages_micro_batches or list(_cuts(before)) == list(_cuts(after))
+    """Whether tokens weigh as much in the loss: sequences are cut alike where the cut decides that."""
+    batch = before.batch
+    return not (batch.loss_averages_micro_batches or batch.budgets_scale_loss) or _cut_alike(before, after)
+
+
+def scales_gradients(before: Workload, after: Workload) -> bool:
+    """Whether a change makes gradients larger or smaller, because nothing divides by the micro-batches."""
+    return before.batch.budgets_scale_loss and not _cut_alike(before, after)
+
+
+def _cut_alike(before: Workload, after: Workload) -> bool:
+    return list(_cuts(before)) == list(_cuts(after))
 
 
 def _rounds(workload: Workload) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from tuner.advise.answer import Advice, Price, Recommendation
 from tuner.advise.differences import changes, merged
 from tuner.advise.merge import goes_together
-from tuner.advise.numerics import is_allowed
+from tuner.advise.numerics import is_allowed, scales_gradients
 from tuner.advise.usual_host import may_lack_host
 from tuner.findings import Finding, Goal, Numerics, Severity
 from tuner.memory import PhaseEstimate
@@ -47,6 +47,8 @@ def is_worth_a_line(item: Recommendation, advice: Advice) -> bool:
     """
     if item.finding.only_in and not item.finding.refuses:
         return False
+    if is_fine_print(item, advice):
+        return False
     if _says_what_is_wrong(item) or (item.finding.rule.yours and not item.overrides):
         return True  # what no setting does is priced by its rule, which speaks of large gains alone
     if item.workload is None or item.price is None or (advice.combination is not None and not item.yours):
@@ -58,6 +60,20 @@ def is_worth_a_line(item: Recommendation, advice: Advice) -> bool:
     changes_training = not is_allowed(item.numerics, ())
     shorter = shortens(item.price, advice.least_gain, at_least=LEAST_GAIN if changes_training else 0.0)
     return shorter and (advice.combination is None or _adds(item, advice))
+
+
+def is_fine_print(item: Recommendation, advice: Advice) -> bool:
+    """Whether a finding is true of how exactly the job trains, and buys neither time nor memory that lacks.
+
+    The optimizer's step is as large with gradients of any size, and what a release rounds it rounds for
+    everybody. Where the block makes other micro-batches of a loss that nothing divides by their number, the
+    job is not the one that the user knows any more.
+    """
+    finding, block = item.finding, advice.combination
+    if not finding.rule.fine_print or finding.severity is not Severity.WARNING or finding.refuses:
+        return False
+    other = block is not None and scales_gradients(advice.workload, block.workload)
+    return not other and not brings(item, advice)
 
 
 def brings(item: Recommendation, advice: Advice) -> bool:
@@ -158,8 +174,7 @@ def _says_what_is_wrong(item: Recommendation) -> bool:
     """Whether a finding speaks of a job that fails, or is another than its settings say.
 
     A milder one is not worth it where the job stays the same without what it finds, or where the code that
-    runs is not the code that it speaks of. Neither is one of the size of gradients that costs nothing: the
-    optimizer's step is as large with any.
+    runs is not the code that it speaks of.
     """
     finding = item.finding
     if finding.severity is Severity.ERROR or is_uncounted_loss(finding):
@@ -167,8 +182,7 @@ def _says_what_is_wrong(item: Recommendation) -> bool:
     if finding.severity is not Severity.WARNING or finding.rule.goal is not Goal.CORRECTNESS:
         return False
     same = bool(item.overrides) and item.workload is None and finding.numerics is not Numerics.CHANGED
-    no_more = finding.rule.scales_gradients and (item.price is None or changes_nothing(item.price))
-    return not finding.not_in_copy and not same and not no_more
+    return not finding.not_in_copy and not same
 
 
 def _adds(item: Recommendation, advice: Advice) -> bool:

@@ -49,6 +49,11 @@ class ConfigurationReading:
         self._loaded = loaded
         self._further: dict[tuple[str, ...], ConfigurationReading] = {}
 
+    @property
+    def loaded(self) -> Loaded:
+        """The configuration on its release."""
+        return self._loaded
+
     @cached_property
     def workload(self) -> Workload:
         """What the release makes of it."""

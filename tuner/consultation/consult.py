@@ -159,9 +159,14 @@ def _advised(
     """The advice on a job, with everything that goes with it."""
     advice = advise(job.reading, headroom=premises.headroom, least_gain=least_gain, allow=allow, block=block)
     if job.loaded.validates_only and not advice.time.apart:  # what generates apart does not ask for the key
-        from tuner.consultation.validation_only import advice_on_validation  # few launches do no more
+        from tuner.consultation.validation_only import (
+            advice_on_validation,
+            with_generation,
+        )  # few launches do no more
 
         advice = advice_on_validation(advice, job.loaded, premises.val_rows)
+        if block:
+            advice = with_generation(advice, job.reading, premises.val_rows, allow)
     advice = _although_it_ran(advice, job.given)
     advice = advice_beyond_memory(advice, job, premises)
     ended = _ran_out(job, advice)
@@ -273,6 +278,10 @@ def _number_note(job: JobReading, premises: Premises) -> str:
     if job.open_gpus is not None and cluster.gpus_per_node != default:
         text = _("{gpus} of a node assumed, since nothing refuses the job on them as it does on {default}")
         return text.format(gpus=cluster.gpus_per_node, default=default)
+    said = "gpu" if job.card.per_node else "gpus_per_node" if premises.gpus_per_node else ""
+    if said and cluster.gpus_per_node > default and not launched:
+        text = _("{gpus} of a node, as {option} says; the launch itself asks for {default}")
+        return text.format(gpus=cluster.gpus_per_node, option=premises.source_of(said), default=default)
     return number_note(premises, job.card, launched, job.given.processes, cluster)
 
 

@@ -1,9 +1,13 @@
 """The advice on a launch that validates and ends: what of it runs, and nothing on training."""
 
+from collections.abc import Collection
+
 from msgspec.structs import replace
 
-from tuner.advise import Advice, Condition, Recommendation, Verdict
-from tuner.findings import Severity
+from tuner.advise import Advice, Condition, Recommendation, Verdict, advise
+from tuner.consultation.configuration_reading import ConfigurationReading
+from tuner.consultation.validation_reading import ValidationReading
+from tuner.findings import Goal, Numerics, Severity
 from tuner.memory import Estimate, rollout_memory
 from tuner.memory import estimate as estimate_of
 from tuner.timing import StepTime
@@ -47,6 +51,43 @@ def advice_on_validation(advice: Advice, loaded: Loaded, rows: int | None) -> Ad
         additions=(),
         if_reweighted=None,
     )
+
+
+def with_generation(
+    advice: Advice, reading: ConfigurationReading, rows: int | None, allow: Collection[Numerics]
+) -> Advice:
+    """The advice on a validation with what makes its generation shorter, where it surely starts and fits.
+
+    Its seconds are of all rows that are validated, and its memory is that of the validation's phases.
+
+    Args:
+        advice: on a launch that only validates.
+        reading: its configuration.
+        rows: of the validation data; None where nobody says.
+        allow: effects on the training that may be part of what is to be pasted.
+    """
+    how = reading.loaded.validating_alone
+    if how is None or advice.verdict is not Verdict.FITS or advice.refusals or advice.workload.added_models:
+        return advice
+    validation = ValidationReading(reading, how, rows, advice.headroom)
+    shorter = advise(validation, headroom=advice.headroom, least_gain=advice.least_gain, allow=allow)
+    if shorter.verdict is not Verdict.FITS:
+        return advice
+    generation = tuple(filter(_of_generation, shorter.recommendations))
+    return replace(
+        advice,
+        recommendations=(*advice.recommendations, *generation),
+        combination=shorter.combination,
+        cheapest=shorter.cheapest,
+        validated_rows=validation.rows,
+    )
+
+
+def _of_generation(item: Recommendation) -> bool:
+    """Whether advice makes what is validated shorter, and not another model's answers of it."""
+    finding = item.finding
+    shortens = finding.proposal is not None and finding.rule.goal is Goal.TIME
+    return shortens and finding.rule.numerics is not Numerics.CHANGED
 
 
 def _of_memory(advice: Advice, estimate: Estimate) -> tuple[Verdict, Condition | None]:

@@ -1,8 +1,8 @@
 """The card that people write down for a launch: in the comments of its script, or in the README beside it.
 
 Both also speak of other cards: of those that others have measured on, or that a reader may have. So a card
-counts only with its number in front of it, ``8xH100`` or ``8 H100 GPUs``, and where nothing else that is
-written names another.
+counts only with its number in front of it, ``8xH100``, ``8x80GB H100``, ``8 H100 GPUs`` or ``two H100``, or
+behind it, ``H100-80G*8``, and where nothing else that is written names another.
 """
 
 import re
@@ -27,12 +27,17 @@ _LIKE = 0.1  # share by which the memory that is written and the driver's may di
 _COMMENT = re.compile(r"\s*#(?!!|SBATCH\b)(.*)")
 _LINK = re.compile(r"\]\([^)\s]*\)|<?\bhttps?://\S+")
 _FENCE = re.compile(r"\s*(?:```|~~~)")
-_TIMES = re.compile(r"(?<![\w.])(\d{1,3})\s*[x\u00d7*]\s*(?=[A-Za-z]|\d{4}\b)", re.IGNORECASE)
+_TIMES = re.compile(r"(?<![\w.])(\d{1,3})\s*[x\u00d7*]\s*(?=[A-Za-z]|\d{4}\b|\d{2,3} ?G)", re.IGNORECASE)
+_TIMES_BEHIND = re.compile(r"(?<=[A-Za-z\d)])\s*(?:[x\u00d7*]\s*|[*\u00d7])(\d{1,2})(?![\w.])", re.IGNORECASE)
 _WORD = re.compile(r"\d+x\b|[A-Za-z0-9]+")
+_BEHIND = re.compile(r"x(\d{1,2})", re.IGNORECASE)
+_NUMBERS = {"two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8}
+_ONE = {"one": 1, "single": 1}  # of a card that is called a GPU: else it is any
 _MEMORY = re.compile(r"(\d{1,3}) ?Gi?B?\b", re.IGNORECASE)
 _MAKERS = frozenset({"nvidia", "geforce", "tesla", "amd", "instinct", "huawei"})
 _MODEL = re.compile(r"(?:rtx|gtx)|[a-z]{1,4}\d{1,3}[a-z]{0,2}|\d{4}d?|\d{3}[a-z]", re.IGNORECASE)
 _SEVERAL = frozenset({"gpus", "cards"})
+_CALLED = _SEVERAL | {"gpu", "card"}
 _DIGITS = 3  # of a number of cards
 _OTHER_CARD = frozenset({"ti", "super", "d", "laptop", "mobile", "mobil", "pcie", "nvl", "mig", "max", "ada"})
 #: What is said of others' runs, of a choice, or of the least that would do.
@@ -128,41 +133,65 @@ def _prose(text: str) -> Iterator[_Line]:
 def _mentions(lines: Iterable[_Line]) -> Iterator[_Mention]:
     """Every card that lines name, with its number where that counts."""
     for line in lines:
-        words = _WORD.findall(_MEMORY.sub(r"\1GB", _TIMES.sub(r" \1x ", line.text)))
+        text = _TIMES_BEHIND.sub(r" x\1 ", _TIMES.sub(r" \1x ", line.text))
+        words = _WORD.findall(_MEMORY.sub(r"\1GB", text))
         place = 0
         while place < len(words):
-            gpu, taken = _card_at(words[place : place + _LONGEST_NAME + 1])
+            gpu, taken = _card_at(words[place : place + _LONGEST_NAME + 1], words[:place])
             if gpu is not None:
-                count = _count(words[:place], words[place : place + taken + 2]) if line.counts else None
+                behind = words[place + taken : place + taken + 2]
+                count = _count(words[:place], words[place : place + taken], behind) if line.counts else None
                 yield _Mention(gpu, count, line.number)
             place += taken
 
 
-def _card_at(words: list[str]) -> tuple[Gpu | None, int]:
-    """The card whose name begins a list of words, and how many of them it takes: the longest name."""
+def _card_at(words: list[str], before: list[str]) -> tuple[Gpu | None, int]:
+    """The card whose name begins a list of words, and how many of them it takes: the longest name.
+
+    Args:
+        words: from the first of the name on.
+        before: the words in front of it, of which the last may be its memory.
+    """
     if not _MODEL.fullmatch(words[0]):
         return None, 1
     for taken in range(min(_LONGEST_NAME, len(words)), 0, -1):
-        gpu = profile_named("-".join(words[:taken])) or profile_named(
-            "-".join(words[:taken]).removesuffix("s")
-        )
+        name = "-".join(words[:taken])
+        gpu = profile_named(name) or profile_named(name.removesuffix("s"))
         if gpu is None:
             continue
         behind = words[taken] if taken < len(words) else ""
-        memory = _MEMORY.fullmatch(behind)
-        known = abs(int(memory[1]) * GIB - gpu.memory_bytes) <= _LIKE * gpu.memory_bytes if memory else True
-        return (gpu if known and behind.lower() not in _OTHER_CARD else None), taken
+        memory = _MEMORY.fullmatch(behind) or (_MEMORY.fullmatch(before[-1]) if before else None)
+        if memory is not None:
+            gpu = _with_memory(gpu, name, int(memory[1]))
+        return (gpu if behind.lower() not in _OTHER_CARD else None), taken
     return None, 1
 
 
-def _count(before: list[str], card: list[str]) -> int | None:
-    """The number in front of a card, with the maker between them or not: ``8x``, or ``8`` of several GPUs.
+def _with_memory(gpu: Gpu, name: str, gib: int) -> Gpu | None:
+    """The card of a name that has so much memory, give or take what makers round."""
+    if abs(gib * GIB - gpu.memory_bytes) <= _LIKE * gpu.memory_bytes:
+        return gpu
+    return profile_named(f"{name}-{gib}GB") or profile_named(f"{name}-{gib + 1}GB")
+
+
+def _count(before: list[str], card: list[str], behind: list[str]) -> int | None:
+    """The number of a card, with its maker or memory between them or not.
+
+    It is ``8x``, ``8`` of several GPUs, or a word in front of it, or ``x8`` behind it.
 
     Args:
         before: the words in front of the card.
-        card: those of the card, and the next two.
+        card: its own.
+        behind: the next two.
     """
-    named = [word for word in before if word.lower() not in _MAKERS]
-    last = named[-1] if named else ""
-    number = last[:-1] if last.endswith("x") else last if _SEVERAL.intersection(map(str.lower, card)) else ""
+    after = next((word for word in behind if not _MEMORY.fullmatch(word)), "")
+    times = _BEHIND.fullmatch(after)
+    if times is not None:
+        return int(times[1]) or None
+    named = [word for word in before if word.lower() not in _MAKERS and not _MEMORY.fullmatch(word)]
+    last = named[-1].lower() if named else ""
+    words = {word.lower() for word in (*card, *behind)}
+    if last in _NUMBERS or (last in _ONE and _CALLED & words):
+        return (_NUMBERS | _ONE)[last]
+    number = last[:-1] if last.endswith("x") else last if _SEVERAL & words else ""
     return int(number) if number.isdecimal() and len(number) <= _DIGITS and int(number) else None

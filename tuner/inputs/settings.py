@@ -104,6 +104,7 @@ class FurtherCall(Struct, frozen=True, kw_only=True):
     function: str  # of the workers
     key: str  # that decides it
     line: str  # of the code, for messages
+    counted: bool = False  # as the usual one, over the same sequences
 
 
 class OwnLoop(Struct, frozen=True, kw_only=True):

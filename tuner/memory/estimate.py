@@ -77,6 +77,8 @@ class _Step:
             return (*passes, *saved)
         handing = () if workload.rollout.is_trainer else (Phase.UPDATE_WEIGHTS,)
         waking = (Phase.WAKE_UP,) if handing and workload.rollout.colocated else ()
+        if workload.validates_only:
+            return (Phase.ROLLOUT, *judging_phases, *handing, *waking)
         phases = (Phase.ROLLOUT, *judging_phases, *passes, *saved, *handing, *waking)
         return tuple(dict.fromkeys(phases))
 

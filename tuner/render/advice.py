@@ -61,7 +61,7 @@ def advice_document(answer: Consultation, *, full: bool = False, explain: bool =
             ),
             observed_run(answer),
             *to_paste(answer),
-            *brief(advice, between=between_steps(answer)),
+            *brief(advice, between=between_steps(answer), ending=rows_nobody_says(answer)),
         )
     )
 
@@ -245,6 +245,15 @@ def between_steps(answer: Consultation) -> tuple[Entry, ...]:
     from tuner.render.between_steps import frequent_validation
 
     return frequent_validation(answer)
+
+
+def rows_nobody_says(answer: Consultation) -> tuple[Paragraph, ...]:
+    """What a validation takes of rows that nobody counts; empty for a job without one."""
+    if answer.validation is None or answer.given.missing is not None:
+        return ()
+    from tuner.render.between_steps import validation_of_unknown_rows
+
+    return validation_of_unknown_rows(answer)
 
 
 def checkpoints(advice: Advice) -> Iterator[str]:

@@ -4,6 +4,7 @@ from functools import cache
 from types import ModuleType
 
 from tuner import rules
+from tuner.consultation import validation_rounds
 from tuner.findings import Rule
 from tuner.render import does_not_fit, lost_override, missing_configuration, not_modelled
 from tuner.review import budget
@@ -12,7 +13,7 @@ from tuner.review.suppression import unused
 from tuner.trainers.protocol import Trainer
 from tuner.trainers.registry import DEFAULT, trainers
 
-_OWN = (does_not_fit, not_modelled, lost_override, missing_configuration, unused, budget)
+_OWN = (does_not_fit, not_modelled, lost_override, missing_configuration, unused, budget, validation_rounds)
 
 
 def rules_and_modules() -> tuple[tuple[Rule, ModuleType], ...]:

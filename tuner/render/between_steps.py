@@ -6,7 +6,7 @@ from tuner.consultation.result import Consultation
 from tuner.counted import counted
 from tuner.language import N_, _
 from tuner.render.document.marks import strong
-from tuner.render.document.parts import Entry, Paste
+from tuner.render.document.parts import Entry, Paragraph, Paste
 from tuner.render.numbers import seconds
 from tuner.render.words import clauses, full_stop, listed, titled
 from tuner.rules.wording import duration
@@ -16,8 +16,8 @@ from tuner.workload.validation import KnownRows
 FREQUENT = 0.05
 """Share of a step from which what comes between steps is told in the short answer."""
 
-FREQUENT_PER_THOUSAND = 0.03
-"""The same for 1,000 rows where nobody says how many there are."""
+FREQUENT_PER_HUNDRED = 0.01
+"""The same for 100 rows where nobody says how many there are, in the line at the end."""
 
 _LESS_OFTEN = (2, 5, 10, 20, 50, 100, 200, 500)  # steps between two validations that are proposed
 _ROWS = {
@@ -53,12 +53,9 @@ def frequent_validation(answer: Consultation) -> tuple[Entry, ...]:
     priced, step_s = answer.validation, answer.advice.time.seconds
     if priced is None or priced.time.step_seconds is None:
         return ()
-    unknown = priced.time.rows_known is KnownRows.UNKNOWN
-    if priced.share(step_s) < (FREQUENT_PER_THOUSAND if unknown else FREQUENT):
+    if priced.time.rows_known is KnownRows.UNKNOWN or priced.share(step_s) < FREQUENT:
         return ()
     title = strong(_("Validation"))
-    if unknown:
-        return (Entry(text=titled(title, full_stop(_of_unknown_rows(priced, step_s)))),)
     text = _(
         "{every}, {seconds} s of generation for {rows}, rewards not counted: {share} of the step with it"
     )
@@ -73,18 +70,18 @@ def frequent_validation(answer: Consultation) -> tuple[Entry, ...]:
     return (Entry(text=said, details=(Paste(lines=(shown,), level=2),)),)
 
 
-def _of_unknown_rows(priced: PricedValidation, step_s: float) -> str:
-    """What an example would take, and what says more."""
-    return _(
-        "{every}, of rows that nobody counts; each {rows} take {seconds} s of generation, rewards not "
-        "counted: {share} of the step with it; {option} says how many there are, a larger {key} makes it "
-        "less and trains the same"
-    ).format(
-        rows=counted(priced.time.rows, "row"),
-        option=OPTIONS["val_rows"],
-        key=priced.how.key,
-        **_figures(priced, step_s),
-    )
+def validation_of_unknown_rows(answer: Consultation) -> tuple[Paragraph, ...]:
+    """What an example takes where nobody says how many rows there are, in one line; none of a small part."""
+    priced, step_s = answer.validation, answer.advice.time.seconds
+    if priced is None or priced.time.rows_known is not KnownRows.UNKNOWN:
+        return ()
+    if priced.share(step_s) < FREQUENT_PER_HUNDRED:
+        return ()
+    text = _(
+        "Validation {every}: {rows} would take {seconds} s of generation, {share} of the step with it; "
+        "{option} says how many there are."
+    ).format(rows=counted(priced.time.rows, "row"), option=OPTIONS["val_rows"], **_figures(priced, step_s))
+    return (Paragraph(text=text, further=1),)
 
 
 def _figures(priced: PricedValidation, step_s: float) -> dict[str, str]:

@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Sequence
 
 from tuner.advise import Advice, Combination, Contribution, Verdict
+from tuner.consultation.premises import OPTIONS
+from tuner.counted import counted
 from tuner.findings import Severity
 from tuner.language import _
 from tuner.render.block_lines import block_lines, needs, shares_alone, with_packages
@@ -16,6 +18,7 @@ from tuner.render.words import clauses, listed, pasteable, titled
 from tuner.timing import StepChange
 from tuner.trainers.protocol import LeftOut
 from tuner.units import GIB
+from tuner.workload.validation import KnownRows
 
 _LEAST_BYTES = 0.05 * GIB  # a smaller change of the worst phase is not shown
 
@@ -30,9 +33,23 @@ def block(advice: Advice, left_out: Sequence[LeftOut] = ()) -> Iterator[tuple[Pa
     yield (Paragraph(text=text, further=1),)
     yield (Paste(lines=tuple(pasted(together.overrides).split("\n"))),)
     lines = block_lines(together, fitted=advice.memory_verdict is Verdict.FITS)
-    yield (*needs(advice), lines, *shares_alone(advice), *_withheld(advice))
+    yield (*_of_validation(advice), *needs(advice), lines, *shares_alone(advice), *_withheld(advice))
     if advice.additions:
         yield tuple(with_packages(advice.additions))
+
+
+def _of_validation(advice: Advice) -> Iterator[Part]:
+    """What a step is in the block of a launch that only validates."""
+    if advice.validated_rows is None:
+        return
+    rows, known = advice.validated_rows
+    text = _("The step is the validation of {rows}, without rewards.")
+    if known is KnownRows.UNKNOWN:
+        text = _(
+            "The step is the validation of {rows}, an example ({option} says how many there are), without "
+            "rewards."
+        )
+    yield Paragraph(text=text.format(rows=counted(rows, "row"), option=OPTIONS["val_rows"]), further=1)
 
 
 def pasted(overrides: Sequence[str]) -> str:
@@ -132,6 +149,9 @@ def _none(advice: Advice) -> str:
     other, engine = advice.if_reweighted, advice.workload.unmodelled_engine
     if advice.validates_only:
         text = _("Nothing to paste: no update runs.")
+        if advice.validated_rows is not None:
+            text = _("Nothing to paste: no update runs, and no line would bring {share} of the validation.")
+            text = text.format(share=percent(advice.least_gain))
     elif engine:
         text = _("Nothing to paste: what a change brings is not known where {engine} trains.").format(
             engine=engine

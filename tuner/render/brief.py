@@ -5,7 +5,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec import Struct
 
 from tuner.advise import Advice, Contribution, Recommendation
-from tuner.advise.worth import is_uncounted_loss, is_worth_a_line, makes_room, with_block, without_block
+from tuner.advise.numerics import scales_gradients
+from tuner.advise.worth import (
+    is_fine_print,
+    is_uncounted_loss,
+    is_worth_a_line,
+    makes_room,
+    with_block,
+    without_block,
+)
 from tuner.findings import Finding, Severity
 from tuner.language import _, ngettext
 from tuner.render.document.marks import ARROW, OF_SEVERITY, Medium, either, marked, strong, user_text
@@ -54,7 +62,9 @@ class _Lever(Struct, frozen=True, kw_only=True):
         return (2, -_share(self.item))
 
 
-def brief(advice: Advice, *, between: Sequence[Entry] = ()) -> Iterator[tuple[Part, ...]]:
+def brief(
+    advice: Advice, *, between: Sequence[Entry] = (), ending: Sequence[Paragraph] = ()
+) -> Iterator[tuple[Part, ...]]:
     """Three findings in a few lines each, what the user may decide, then the names of the others.
 
     What is no part of the block is told where it is worth that; all of it stands in the full answer.
@@ -62,6 +72,7 @@ def brief(advice: Advice, *, between: Sequence[Entry] = ()) -> Iterator[tuple[Pa
     Args:
         advice: to be told.
         between: what is to be decided beside it, of what comes between steps.
+        ending: what is told at the end, of what nobody says enough about.
     """
     by_use = sorted_advice(advice)
     of_all = [item for item in (*by_use.shown, *by_use.yours) if not _is_unread(item)]
@@ -85,6 +96,8 @@ def brief(advice: Advice, *, between: Sequence[Entry] = ()) -> Iterator[tuple[Pa
         *_unread(by_use),
         *withheld(advice),
         *_of_some_releases(of_all, advice),
+        *_fine_print(of_all, advice),
+        *ending,
         *_rest(advice, outside, named),
     )
 
@@ -151,6 +164,14 @@ def _of_some_releases(items: Sequence[Recommendation], advice: Advice) -> Iterat
         yield Paragraph(text=text.format(findings=_names(findings)), further=1)
 
 
+def _fine_print(items: Sequence[Recommendation], advice: Advice) -> Iterator[Paragraph]:
+    """What is true of how exactly the job trains, and buys nothing, by code in one line."""
+    findings = [item.finding for item in items if not item.finding.only_in and is_fine_print(item, advice)]
+    if findings:
+        text = _("True, and worth little here: {findings}.").format(findings=_names(findings))
+        yield Paragraph(text=text, further=1)
+
+
 def _share(item: Recommendation | None) -> float:
     """The share of the step that advice takes away by itself; 0 where that is not certain."""
     cost = None if item is None else item.price
@@ -181,7 +202,7 @@ def _entry(lever: _Lever, advice: Advice, *, more: int) -> Entry:
     elif item is not None and lever.part is not None:
         text += _freed(item, lever.part, advice)
     if item is not None and item.yours:
-        effect = numerics(item.numerics)
+        effect = _effect(item, advice)
         text += (
             _(" Yours to decide; numerics: {numerics}.").format(numerics=effect)
             if item.overrides
@@ -225,10 +246,18 @@ def _decision(item: Recommendation, advice: Advice) -> Entry:
     """What it would bring and what it does to the training, then its overrides."""
     rule, cost = item.finding.rule, item.price
     brings = "" if cost is None else price(cost, capacity_bytes=advice.estimate.capacity_bytes)
-    effect = _("numerics: {numerics}").format(numerics=numerics(item.numerics))
+    effect = _("numerics: {numerics}").format(numerics=_effect(item, advice))
     said = clauses(filter(None, (brings, effect, _instead(item, advice))))
     text = titled(f"{rule.code} {strong(rule.name)}", said)
     return Entry(text=text, details=tuple(_pasted(item)))
+
+
+def _effect(item: Recommendation, advice: Advice) -> str:
+    """What a change does to the training, the size of gradients with it where nothing else says so."""
+    effect = numerics(item.numerics)
+    if item.workload is None or not scales_gradients(advice.workload, item.workload):
+        return effect
+    return _("{numerics}, and gradients scale with the number of micro-batches").format(numerics=effect)
 
 
 def _pasted(item: Recommendation) -> list[Paste]:

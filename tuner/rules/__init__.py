@@ -32,6 +32,11 @@ def _without_generation() -> tuple[ModuleType, ...]:
 
 
 @cache
+def _of_generation() -> tuple[ModuleType, ...]:
+    return tuple(module for module in modules() if module.__name__.startswith(_OF_GENERATION))
+
+
+@cache
 def _refusing() -> tuple[ModuleType, ...]:
     """What says that a launch is refused: all other advice is priced with bytes and seconds of the trainer."""
     return tuple(module for module in modules() if module.RULE.refuses)
@@ -42,6 +47,8 @@ def modules_for(workload: Workload) -> tuple[ModuleType, ...]:
     if workload.unmodelled_engine:
         refusing = _refusing()
         return refusing if workload.rollout is not None else ()
+    if workload.validates_only:
+        return _of_generation()
     served = workload.rollout is not None and not workload.rollout.is_trainer
     return modules() if served else _without_generation()
 

@@ -60,6 +60,8 @@ _GRAPHS_OF_V0 = (1, 2, 4, *range(8, _FEW + 1, 8))
 
 CHUNKS_AS_ASKED = "0.11.1"  # since then the core of 0.8 computes prompts whole where it is asked to
 
+LAST_WITH_OLDER_CORE = "0.7.3"  # by default; later versions run it where their environment asks for it
+
 _V0 = CacheSizing(fraction_of=FractionOf.OWN, max_sequences=_FEW, sampler_bytes=_SUMMING_SAMPLER)
 
 
@@ -95,6 +97,14 @@ def memory_facts(version: str, model: ModelShape) -> dict[str, Any]:
         "staged_wake_up": at_least(version, "0.8.3"),  # since then wake_up() takes tags
         "swap_bytes": _SWAP if older else 0,
     }
+
+
+def facts_of_core(*, older: bool) -> dict[str, Any]:
+    """What is known beside :func:`memory_facts` where the environment picks one of two cores."""
+    if not older:
+        return {"older_core": None}
+    sizing = {"fraction_of": _V0.fraction_of, "sampler_bytes": _V0.sampler_bytes}
+    return sizing | {"older_core": None, "first_core": True, "frees_windows": False}
 
 
 def norms_by_operators(version: str, architecture: str) -> bool:

@@ -140,6 +140,8 @@ def _phases(workload: Workload, concurrent_sequences: int) -> Iterator[PhaseTime
         yield _falling_asleep(generated, workload) if sends else generated
     if workload.services and (judge := judges(workload)) is not None:
         yield _judging_time(judge)
+    if workload.validates_only:
+        return  # the weights reach the engine once, whatever is validated
     for step_pass in workload.passes():
         yield _pass_time(TimedPasses(cluster=workload.cluster, batch=workload.batch, step_pass=step_pass))
     if sends:
@@ -286,7 +288,9 @@ def _seeing(job: TimedPasses) -> dict[str, float]:
 def _forward(job: TimedPasses) -> Parts:
     """One forward pass over all sequences, with the weights fetched and put away."""
     states = state_transfer_parts(job.model, job.engine, job.cluster.gpu, trains=False)
-    return {**_pass_parts(job), **states, **_way_of_batch(job, mini_batches=1)}
+    parts = {**_pass_parts(job), **states, **_way_of_batch(job, mini_batches=1)}
+    times = job.step_pass.settings.epochs or 1  # of which a copy's own loop may make more than one
+    return parts if times == 1 else {cause: times * seconds for cause, seconds in parts.items()}
 
 
 def _way_of_batch(job: TimedPasses, *, mini_batches: int) -> dict[str, float]:

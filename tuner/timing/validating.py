@@ -27,7 +27,7 @@ from tuner.timing.weight_sync import sync_parts
 from tuner.workload import Phase, Workload
 from tuner.workload.validation import KnownRows, Validating
 
-_EXAMPLE_ROWS = 1000  # that are priced where nobody says how many there are
+_EXAMPLE_ROWS = 100  # that are priced where nobody says how many there are
 
 
 class ValidationTime(Struct, frozen=True, kw_only=True):

@@ -123,6 +123,13 @@ class Loaded(Protocol):
         """The batch that a validation generates at a time, of so many rows of its data; a step's if None."""
 
     @property
+    def validating_alone(self) -> "Validating | None":
+        """How a launch validates that does no more; None where nobody knows how."""
+
+    def validation_batch_override(self, prompts: int) -> str:
+        """The override with which a validation generates so many rows at a time."""
+
+    @property
     def generates_only(self) -> bool:
         """Whether such a launch does not even validate: what it generates is all that it is for."""
 

@@ -34,7 +34,7 @@ from tuner.workload.engine import (
 )
 from tuner.workload.group_filter import KEPT_GROUPS, KEPT_GROUPS_ENDS, GroupFilter
 from tuner.workload.head import ENTROPY_CHUNK_TOKENS, HeadKind, OutputHead, Scaling
-from tuner.workload.job import Quantity, Release, Workload
+from tuner.workload.job import Quantity, Release, ValidationWorkload, Workload
 from tuner.workload.passes import Role, StepPass
 from tuner.workload.rollout import CacheSizing, FractionOf, Rollout, RolloutEngine, Service, ServiceRole
 from tuner.workload.step import (
@@ -98,6 +98,7 @@ __all__ = [
     "StepPass",
     "TokenBytes",
     "Travel",
+    "ValidationWorkload",
     "WeightSync",
     "Workload",
 ]

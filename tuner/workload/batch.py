@@ -282,4 +282,4 @@ class Pass(Struct, frozen=True, kw_only=True):
     entropy: bool = False
     squares: bool = False  # the sum of squared probabilities as well
     mini_batch_sequences: int | None = None  # of an optimizer step, over all GPUs; None: the batch's own
-    epochs: int | None = None  # None: the batch's own
+    epochs: int | None = None  # None: the batch's own; one where nothing is trained

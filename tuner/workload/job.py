@@ -1,7 +1,7 @@
 """A whole training job: reinforcement learning, or supervised fine-tuning."""
 
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -46,6 +46,7 @@ class Workload(Struct, frozen=True, kw_only=True, cache_hash=True):
     its step is one training pass.
     """
 
+    validates_only: ClassVar[bool] = False  # it ends behind a validation: none of its passes runs
     release: Release
     model: ModelShape
     cluster: Cluster
@@ -185,6 +186,27 @@ class Workload(Struct, frozen=True, kw_only=True, cache_hash=True):
         return replace(
             self, services=tuple(changed if service is reward else service for service in self.services)
         )
+
+
+class ValidationWorkload(Workload, frozen=True, kw_only=True, cache_hash=True):
+    """A job that ends behind a validation, whose batch is all that is validated.
+
+    Its passes are told like those of any job, since states of theirs are there, but none of them runs.
+    """
+
+    validates_only: ClassVar[bool] = True
+    drops_rest: bool = False  # rows that fill no batch are left out, and at least one batch has to be there
+
+    @classmethod
+    def of(cls, workload: Workload, batch: Batch, *, drops_rest: bool) -> "ValidationWorkload":
+        """The validation of a job."""
+        fields = {name: getattr(workload, name) for name in workload.__struct_fields__}
+        return cls(**fields | {"batch": batch}, drops_rest=drops_rest)
+
+    def training(self, batch: Batch) -> Workload:
+        """The job that goes on to train, with the batch of its steps."""
+        fields = {name: getattr(self, name) for name in Workload.__struct_fields__}
+        return Workload(**fields | {"batch": batch})
 
 
 _ANY_PASS = Pass(batching=Batching(dynamic=False, token_budget=1, micro_batch_sequences=1))

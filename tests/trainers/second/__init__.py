@@ -148,6 +148,13 @@ class LoadedMinirl(Struct, frozen=True, kw_only=True):
     def validates_only(self) -> bool:
         return False
 
+    @property
+    def validating_alone(self) -> None:
+        return None
+
+    def validation_batch_override(self, prompts: int) -> str:
+        return f"prompts={prompts}"
+
     def validated_batch(self, batch: Batch, rows: int | None) -> Batch:
         return batch
 

@@ -17,7 +17,7 @@ When it does not apply
 ----------------------
 
 Some models and attention back ends cannot chunk; the engine says so when it starts.
-vLLM 0.8.0 to 0.11.0 chunks whatever it is asked, unless ``VLLM_USE_V1=0`` picks its older core, which no configuration tells.
+vLLM 0.8.0 to 0.11.0 chunks whatever it is asked, unless ``VLLM_USE_V1=0`` picks its older core, which only a launch script can tell.
 Where only the newest version is known that may run, and older ones that chunk are allowed as well, a limit that is too small is a warning and no refusal.
 The servers that verl 0.6.0 to 0.9.0 start are not told when the switch is off, and chunk.
 

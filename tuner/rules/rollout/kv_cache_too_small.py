@@ -12,7 +12,7 @@ Why it matters
 The engine refuses to start: "No available memory for the cache blocks", or "max seq len is larger than the maximum number of tokens that can be stored in KV cache".
 
 It is an error where the engine starts at no size that is possible, and a warning where it may: contexts and communicators are smaller on some systems, and vLLM 0.8 and 0.9.0 have an older core that takes less.
-Which core runs no configuration tells: ``VLLM_USE_V1=0`` picks the older one, and so does ``VLLM_ATTENTION_BACKEND=XFORMERS``, which many scripts of that time export.
+Which core runs only a launch script can tell: ``VLLM_USE_V1=0`` picks the older one, and so does ``VLLM_ATTENTION_BACKEND=XFORMERS``, which many scripts of that time export.
 
 When it does not apply
 ----------------------

@@ -78,6 +78,12 @@ def _trainers(settings: Settings, code: "TrainerCode | ProjectCode") -> "Iterato
     if isinstance(code, ProjectCode):
         yield from code.trees(_OWN_TRAINERS)
         return
+    from tuner.trainers.verl.own_trainers import own_trainers  # where a launch has keys of its own
+
+    own = list(dict.fromkeys(file for file, _text, _name in own_trainers(settings.started, code)))
+    if own and not any(_TRAINERS in file for file in own):
+        yield from (tree for file in own if (tree := code.tree(file)) is not None)
+        return
     trainers = code.imports(settings.started, _TRAINERS)
     for name in {line.file for line in code.lines(("repeat_times",), stops=False, file=_TRAINERS)}:
         trainer = code.tree(name) if not trainers or name in trainers else None

@@ -4,9 +4,12 @@ import ast
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from tuner.inputs.settings import FurtherCall, Settings
 from tuner.inputs.tree import dotted
 from tuner.trainers.verl.launch_values import values_of
+from tuner.trainers.verl.own_trainers import own_trainers
 
 if TYPE_CHECKING:
     from tuner.trainers.verl.trainer_code.calls_of_fit import LoopCall
@@ -36,26 +39,46 @@ _DECIDES = "algorithm.adv_estimator"  # of a call without a condition: what name
 
 
 def further_calls(settings: Settings, code: "TrainerCode") -> tuple[FurtherCall, ...]:
-    """The calls that a launch of the copy's own program surely makes beside the usual one."""
-    if not settings.defaults_of or settings.started.removesuffix(".py").rpartition(".")[2] != _PROGRAM:
+    """The calls that a launch in the copy surely makes beside the usual one.
+
+    Further log-probabilities are counted as the usual ones. Of a trainer that a program of a project's own
+    starts, only these are looked for: what else it does is its own matter.
+    """
+    if not settings.defaults_of or not settings.started:
         return ()
+    if settings.started.removesuffix(".py").rpartition(".")[2] != _PROGRAM:
+        return tuple(
+            call
+            for file, text, owner in own_trainers(settings.started, code)
+            for call in _log_probs(settings, text, file, owner)
+        )
     from tuner.trainers.verl.trainer_code.calls_of_fit import calls_of_fit, named  # of few launches
 
     file = f"{code.root.name}/{_TRAINER}"
     text = code.text(file)
     if text is None:
         return ()
-    usual = (
-        _further(settings, call, functions[0], file)
-        for functions in (_LOG_PROBS, _GENERATES)
-        for call in _beyond_the_usual(calls_of_fit(text, named(*functions), values_of(settings)))
-    )
+    generations = _beyond_the_usual(calls_of_fit(text, named(*_GENERATES), values_of(settings)))
     own = (
         _further(settings, call, call.function, file)
         for call in calls_of_fit(text, _is_own, values_of(settings))
         if call.holds or (call.holds is None and all(_word_of(settings, texts) for texts in call.texts))
     )
-    return (*usual, *own, *_engine_calls(settings, code))
+    return (
+        *_log_probs(settings, text, file),
+        *(_further(settings, call, _GENERATES[0], file) for call in generations),
+        *own,
+        *_engine_calls(settings, code),
+    )
+
+
+def _log_probs(settings: Settings, text: str, file: str, owner: str = "") -> Iterator[FurtherCall]:
+    """The further log-probabilities of the loop of a trainer, verl's own by default."""
+    from tuner.trainers.verl.trainer_code.calls_of_fit import TRAINER, calls_of_fit, named
+
+    calls = calls_of_fit(text, named(*_LOG_PROBS), values_of(settings), owner=owner or TRAINER)
+    for call in _beyond_the_usual(calls):
+        yield replace(_further(settings, call, _LOG_PROBS[0], file), counted=True)
 
 
 def _further(settings: Settings, call: "LoopCall", function: str, file: str) -> FurtherCall:

@@ -91,6 +91,17 @@ class LoadedConfiguration(Struct, frozen=True, kw_only=True):
         return validated_batch(self.settings, batch, version=self.version, rows=rows)
 
     @property
+    def validating_alone(self) -> "Validating | None":  # noqa: D102
+        from tuner.trainers.verl.validation import validating_alone
+
+        return validating_alone(self.settings, version=self.version)
+
+    def validation_batch_override(self, prompts: int) -> str:  # noqa: D102
+        from tuner.trainers.verl.validation import batch_override
+
+        return batch_override(self.settings, prompts)
+
+    @property
     def generates_only(self) -> bool:  # noqa: D102
         return self.settings.generates_only
 

@@ -247,11 +247,22 @@ def service_paths(settings: Settings, *, version: str) -> tuple[tuple[ServiceRol
     return () if source.program.fine_tunes else models_of_services(source)
 
 
+_EPOCHS = "trainer.total_epochs"
+
+
 def validates_only(settings: Settings) -> bool:
-    """Whether the launch ends before its first update: behind a validation, or with what it generates."""
+    """Whether the launch ends before its first update: behind a validation, or with what it generates.
+
+    With no epoch the loop over them has nothing to do; with no step the first one is the last.
+
+    Source: verl 0.3.0.post1 to 0.9.1 ``trainer/ppo/ray_trainer.py`` (``fit``: ``range(total_epochs)``,
+    ``is_last_step``), 0.9.1 ``trainer/ppo/v1/trainer_base.py:467``.
+    """
     if program_of(settings.defaults).fine_tunes:
         return False
-    returns = settings.flag("trainer.val_only") and settings.flag("trainer.val_before_train", default=True)
+    none = settings.is_set(_EPOCHS) and settings.get(_EPOCHS) == 0
+    ends = none or settings.flag("trainer.val_only")
+    returns = ends and settings.flag("trainer.val_before_train", default=True)
     return returns or settings.generates_only or ends_behind_validation(settings)
 
 
@@ -339,7 +350,13 @@ def _actor(source: ReleaseSettings, model: ModelShape, gpus: int) -> Actor:
         entropy=entropy,
         squares=squares and not source.engine_workers,
     )
-    log_prob = Pass(batching=read_batching(source, "log_prob", engine), entropy=True, squares=squares)
+    further = sum(call.counted for call in source.settings.further_calls)
+    log_prob = Pass(
+        batching=read_batching(source, "log_prob", engine),
+        entropy=True,
+        squares=squares,
+        epochs=1 + further if further else None,
+    )
     return Actor(
         engine=engine,
         head=read_head(source, model, engine),

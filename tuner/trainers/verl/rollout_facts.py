@@ -11,6 +11,7 @@ from tuner.inputs.settings import Settings
 from tuner.language import _
 from tuner.model_shape import ModelShape
 from tuner.serving import sglang, tensorrt_llm, vllm
+from tuner.trainers.verl import vllm_arguments
 from tuner.trainers.verl.carriers import read_carrier
 from tuner.trainers.verl.rollout_engine_versions import OLDEST_SERVED
 from tuner.trainers.verl.sglang_arguments import hands_on_arguments
@@ -56,6 +57,9 @@ def memory_facts(
 
 def _vllm(source: ReleaseSettings, version: str, model: ModelShape, actor: Engine) -> dict[str, Any]:
     facts = vllm.memory_facts(version, model)
+    older = vllm_arguments.runs_older_core(source, version)
+    if older is not None:
+        facts |= vllm.facts_of_core(older=older)
     if _serves_adapters(actor) and not at_least(version, "0.7.3"):
         raise UnsupportedError(
             _("verl cannot hand LoRA adapters to vLLM {version}").format(version=version),

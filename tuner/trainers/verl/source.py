@@ -17,7 +17,12 @@ Role = Literal["actor", "ref", "critic", "reward"]
 ROLES: tuple[Role, ...] = ("actor", "ref", "critic")
 _OF_RECIPE = "recipe."
 #: Variables of the environment that decide something of a workload.
-_VARIABLES = frozenset({"MAX_PIXELS", "TORCH_COMPILE_DISABLE", "TORCHDYNAMO_DISABLE", "VLLM_USE_V1"})
+_VARIABLES = frozenset(
+    {
+        *("MAX_PIXELS", "TORCH_COMPILE_DISABLE", "TORCHDYNAMO_DISABLE"),
+        *("VLLM_ATTENTION_BACKEND", "VLLM_USE_V1"),
+    }
+)
 _VEOMNI: Path = ("actor_rollout_ref", "actor", "veomni")  # of its configuration alone
 
 

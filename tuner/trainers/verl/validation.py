@@ -1,6 +1,5 @@
 """How verl validates between steps: how often, how many responses, and in which batches."""
 
-from pathlib import PurePosixPath
 from typing import Any
 
 from msgspec.structs import replace
@@ -12,8 +11,7 @@ from tuner.workload import Batch
 from tuner.workload.validation import Validating
 
 _FREQUENCY = "trainer.test_freq"
-_FILES, _TEST = "data.val_files", "test.parquet"
-_DATA = {"gsm8k": ("GSM8K", 1319), "math": ("MATH", 5000), "geo3k": ("Geometry3K", 601)}
+_FILES = "data.val_files"
 _MOST_ROWS = "data.val_max_samples"
 _BATCHES = "data.val_batch_size"
 _RESPONSES = "actor_rollout_ref.rollout.val_kwargs.n"
@@ -45,6 +43,23 @@ def validating(settings: Settings, *, version: str) -> Validating | None:
         return None
     if ends_behind_validation(settings):
         return None
+    return _validating_of(settings, version, every, before=before)
+
+
+def validating_alone(settings: Settings, *, version: str) -> Validating | None:
+    """How a job validates that does no more; None where nobody knows how, as where it only generates."""
+    if settings.generates_only or not _is_verls_own(settings):
+        return None
+    return _validating_of(settings, version, None, before=True)
+
+
+def batch_override(settings: Settings, prompts: int) -> str:
+    """The override with which so many rows are generated at a time."""
+    return f"{'' if settings.takes(_BATCHES) else '+'}{_BATCHES}={prompts}"
+
+
+def _validating_of(settings: Settings, version: str, every: int | None, *, before: bool) -> Validating | None:
+    """The batches of a validation, whenever there is one; None where rewards of a model end it."""
     sends = not reaches(version, _SENT_ONCE_SINCE)
     if sends and settings.get("reward_model.enable") is True:
         return None
@@ -102,21 +117,17 @@ def _responses(settings: Settings) -> int:
 
 
 def _named_data(settings: Settings) -> tuple[tuple[str, ...], int | None]:
-    """The validation data and their rows, where verl's own preparation names each of their files so.
-
-    Its programs write ``test.parquet`` into a folder of the data's name, with every row of the split. A file
-    of that name may have other rows: what is said of it names the data.
-
-    Source: verl 0.3.0 to 0.9.1 ``examples/data_preprocess/gsm8k.py``, ``math_dataset.py`` and ``geo3k.py``
-    (``load_dataset``, ``map``, ``to_parquet``); the data's cards on huggingface.co: openai/gsm8k,
-    DigitalLearningGmbH/MATH-lighteval, hiyouga/geometry3k.
-    """
+    """The validation data and their rows, where each of their files has the name of a known test set."""
     files = settings.get(_FILES) if settings.is_set(_FILES) else None
-    paths = [PurePosixPath(str(file)) for file in (files if isinstance(files, list) else [files]) if file]
-    folders = [path.parent.name.lower() for path in paths if path.name == _TEST]
-    if not paths or len(folders) < len(paths) or not _DATA.keys() >= set(folders):
+    paths = [str(file) for file in (files if isinstance(files, list) else [files]) if file]
+    if not paths:
         return (), None
-    return tuple(_DATA[folder][0] for folder in folders), sum(_DATA[folder][1] for folder in folders)
+    from tuner.trainers.verl.known_test_sets import known_test_set  # where somebody names the data
+
+    sets = [known for known in map(known_test_set, paths) if known is not None]
+    if len(sets) < len(paths):
+        return (), None
+    return tuple(name for name, _rows in sets), sum(rows for _name, rows in sets)
 
 
 def _prompts_at_a_time(settings: Settings, version: str) -> int | None:

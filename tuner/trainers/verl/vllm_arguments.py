@@ -18,7 +18,8 @@ _SIZES = "cudagraph_capture_sizes"
 
 _PIECES_SINCE, _PIECES_UNTIL = "0.8.0", "0.11.0"  # of vLLM: with its newer core, and graphs of pieces alone
 _SWITCHES = ("TORCH_COMPILE_DISABLE", "TORCHDYNAMO_DISABLE")
-_OLDER_CORE = ("VLLM_USE_V1", "0")
+_CORE, _OLDER, _NEWER = "VLLM_USE_V1", "0", "1"
+_BACKEND = ("VLLM_ATTENTION_BACKEND", "XFORMERS")  # which the newer core has under no such name
 
 
 def capture_sizes(source: ReleaseSettings, engine: RolloutEngine) -> tuple[int, ...] | None:
@@ -53,9 +54,33 @@ def captures_none(source: ReleaseSettings, engine: RolloutEngine, version: str) 
         return False
     if not at_least(version, _PIECES_SINCE) or at_least(version, _PIECES_UNTIL):
         return False
-    given = {name: one.value for name, one in given_variables(source.settings, source.version).items()}
-    older, value = _OLDER_CORE
-    return given.get(older) != value and any(given.get(name) == "1" for name in _SWITCHES)
+    given = _variables(source)
+    return given.get(_CORE) != _OLDER and any(given.get(name) == "1" for name in _SWITCHES)
+
+
+def runs_older_core(source: ReleaseSettings, version: str) -> bool | None:
+    """Whether vLLM runs the older one of its two cores; None where the environment leaves that open.
+
+    Source: vLLM 0.8.5 ``engine/arg_utils.py:1444-1460, 1649`` (``_is_v1_supported_oracle``): the variable
+    decides, and a backend that the newer core lacks has the older one run. 0.11.0 has one core.
+
+    Args:
+        source: the settings as the release reads them.
+        version: of the engine.
+    """
+    if not at_least(version, _PIECES_SINCE) or at_least(version, _PIECES_UNTIL):
+        return None
+    given = _variables(source)
+    backend, name = _BACKEND
+    lacks = given.get(backend) == name
+    if given.get(_CORE) == _OLDER or (lacks and _CORE not in given):
+        return True
+    return False if given.get(_CORE) == _NEWER and not lacks else None
+
+
+def _variables(source: ReleaseSettings) -> dict[str, str]:
+    """The variables that the job's processes get."""
+    return {name: one.value for name, one in given_variables(source.settings, source.version).items()}
 
 
 def _decoded(text: str) -> dict[str, Any]:

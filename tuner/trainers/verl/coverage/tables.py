@@ -128,14 +128,20 @@ def _added(settings: Settings, part: AddedPart) -> LeftOut:
 
 def _further(settings: Settings, call: FurtherCall) -> LeftOut:
     """A pass over the batch that the loop of a copy of verl makes once more."""
+    name = _("a further {function} of each step")
+    reason = _("{line} of this copy of verl calls it once more than any release does")
+    if call.counted:
+        name = _("what a further {function} of each step takes otherwise than the first")
+        reason = _(
+            "{line} of this copy of verl calls it once more than any release does; it is counted as the "
+            "first is, over the same sequences"
+        )
     return LeftOut(
-        name=_("a further {function} of each step").format(function=call.function),
+        name=name.format(function=call.function),
         key=call.key,
         value=settings.get(call.key),
         origin=settings.origin(call.key),
-        reason=_("{line} of this copy of verl calls it once more than any release does").format(
-            line=call.line
-        ),
+        reason=reason.format(line=call.line),
         affects=Affects.SECONDS,
     )
 

@@ -259,10 +259,16 @@ def _switch_told(context: RolloutContext, meaning: str) -> bool | None:
     return is_on if said else None
 
 
+def _core(context: RolloutContext) -> str:
+    """The version of vLLM whose core runs: the older one of two does what the last does that had no other."""
+    older = vllm_arguments.runs_older_core(context.source, context.version)
+    return vllm.LAST_WITH_OLDER_CORE if older else context.version
+
+
 def _chunked_prefill(context: RolloutContext) -> bool:
     meaning = "rollout.chunked_prefill"
     if context.rollout_engine is RolloutEngine.VLLM:
-        return vllm.chunks_prefill(context.version, _switch_told(context, meaning))
+        return vllm.chunks_prefill(_core(context), _switch_told(context, meaning))
     if context.rollout_engine is RolloutEngine.SGLANG:
         return sglang_arguments.divides_prompts(context.source)
     return context.source.flag(meaning, default=True)
@@ -275,7 +281,7 @@ def _set_chunked_prefill(context: RolloutContext, rollout: Rollout) -> Assignmen
 def _prefix_caching(context: RolloutContext) -> bool:
     meaning = "rollout.prefix_caching"
     if context.rollout_engine is RolloutEngine.VLLM:
-        return vllm.caches_prefixes(context.version, context.model, _switch_told(context, meaning))
+        return vllm.caches_prefixes(_core(context), context.model, _switch_told(context, meaning))
     if context.rollout_engine is RolloutEngine.SGLANG:
         return sglang_arguments.keeps_prefixes(context.source, context.version, context.model)
     return context.source.flag(meaning, default=True)

@@ -14,7 +14,7 @@ from msgspec import Struct
 from tuner.trainers.verl.trainer_code.statements import parsed, words
 from tuner.trainers.verl.trainer_code.sure_conditions import SureConditions
 
-_TRAINER, _LOOP = "RayPPOTrainer", "fit"
+TRAINER, _LOOP = "RayPPOTrainer", "fit"
 _SELF, _CONFIG = "self", "config"
 _OWN_SCOPE = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 
@@ -38,7 +38,11 @@ class _Around(Struct, frozen=True, kw_only=True):
 
 
 def calls_of_fit(
-    text: str, wanted: Callable[[ast.Call], bool], value_of: Callable[[tuple[str, ...], object], object]
+    text: str,
+    wanted: Callable[[ast.Call], bool],
+    value_of: Callable[[tuple[str, ...], object], object],
+    *,
+    owner: str = TRAINER,
 ) -> tuple[LoopCall, ...]:
     """The calls in the loop of verl's own trainer.
 
@@ -46,6 +50,7 @@ def calls_of_fit(
         text: of the trainer's file.
         wanted: which of its calls of methods.
         value_of: the values of the launch, by which conditions are decided.
+        owner: the class that has the loop.
     """
     asked: list[tuple[str, ...]] = []
 
@@ -55,7 +60,7 @@ def calls_of_fit(
 
     conditions = SureConditions(key_of=key_of, value_of=value)
     calls = []
-    for node, function, around in _calls_of(text, _TRAINER, _LOOP):
+    for node, function, around in _calls_of(text, owner, _LOOP):
         if not wanted(node):
             continue
         asked.clear()
@@ -97,7 +102,7 @@ def _calls_of(text: str, owner: str, method: str) -> tuple[tuple[ast.Call, str, 
 
 def body_of_fit(tree: ast.Module) -> list[ast.stmt]:
     """The statements of the loop; none where the file has no such trainer."""
-    return _body(tree, _TRAINER, _LOOP)
+    return _body(tree, TRAINER, _LOOP)
 
 
 def _body(tree: ast.Module, owner: str, method: str) -> list[ast.stmt]:

@@ -44,7 +44,7 @@ RULE = Rule(
     severity=Severity.WARNING,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.CHANGED,
-    scales_gradients=True,
+    fine_print=True,
 )
 
 

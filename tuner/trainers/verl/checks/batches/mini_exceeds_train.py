@@ -44,7 +44,7 @@ RULE = Rule(
     goal=Goal.CORRECTNESS,
     numerics=Numerics.CHANGED,
     refuses=True,
-    scales_gradients=True,
+    fine_print=True,
 )
 
 GUARDS = (CodeGuard(words="train_batch_size ppo_mini_batch_size"),)

@@ -45,6 +45,7 @@ RULE = Rule(
     severity=Severity.WARNING,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.CHANGED,
+    fine_print=True,
 )
 
 OF_VERLS_HEAD = True
