@@ -4,8 +4,11 @@ import json
 from functools import cache
 from typing import Any
 
+import jsonschema
+
 from tests.cli.runner import run
 from tests.cli.test_plan import ACTOR, JOB, SMALL
+from tuner.render.schemas import schema
 
 # Static micro-batches of whole sequences: the longer these, the more memory a pass takes.
 STATIC = (
@@ -70,6 +73,12 @@ def test_the_words_name_what_binds_and_the_price_of_more() -> None:
     assert f"at {own['cap']['tokens']:,} tokens step " in words
 
 
+def test_the_report_is_what_its_schema_says() -> None:
+    whole = answer()
+    assert whole["longest"] and whole["trade_off"]
+    jsonschema.validate(whole, schema("plan"), cls=jsonschema.Draft202012Validator)
+
+
 def test_nobody_is_told_of_lengths_who_did_not_ask() -> None:
     result = run("plan", *SMALL, "--gpus-per-node", "2", "--", *STATIC)
     assert "The longest responses" not in result.out
@@ -80,3 +89,9 @@ def test_where_nothing_fits_the_job_tells_its_own_longest_response() -> None:
     result = run("plan", *given, "--longest", "--", *JOB)
     assert result.code == 1, result.err
     assert "No length of responses is sure to fit." in " ".join(result.out.split())
+
+
+def test_fine_tuning_has_sequences_and_no_responses() -> None:
+    launch = ("torchrun", "--nproc_per_node=1", "-m", "verl.trainer.sft_trainer", "data.train_batch_size=64")
+    result = run("plan", "--gpu", "1xh100-sxm", "--longest", *launch, "model.path=Qwen/Qwen2.5-0.5B")
+    assert "The longest sequences" in result.out and "--hold data.max_length=" in " ".join(result.out.split())

@@ -152,7 +152,8 @@ def plan(
     """Plan one job: the best settings on the GPUs that there are, and the fewest GPUs that it fits on.
 
     Layout, offloading, recomputation, micro-batches, head and rollout engine are chosen; what changes the
-    training stays as it is. Every setting is judged as its overrides are read back.
+    training stays as it is. Every setting is judged as its overrides are read back. Of several numbers and
+    cards it says which ones no other beats in seconds and in GPU-hours or price at once.
     """
     from tuner.render.plan_progress import progress_on
 

@@ -55,7 +55,8 @@ def longest_responses(answer: PlanAnswer) -> Iterator[Part]:
     """For each layout its longest responses, what binds then, what lifts that, and at which price."""
     if not answer.longest:
         return
-    yield Heading(text=_("The longest responses"))
+    generates = answer.job.reading.workload.rollout is not None
+    yield Heading(text=_("The longest responses") if generates else _("The longest sequences"))
     for layout in answer.longest:
         yield Paragraph(text=strong(user_text(_layout_words(layout))), level=1)
         for text in longest_response(layout.workload, layout.longest):
