@@ -7,7 +7,7 @@ import typer
 from msgspec.structs import replace
 
 from tuner.check.project_settings import SettingsNamed, project_for, with_project_settings
-from tuner.cli import FINDINGS, options
+from tuner.cli import FINDINGS, options, validate_options
 from tuner.cli.completion import cards
 from tuner.cli.documents import write_documents
 from tuner.cli.option_groups import with_premises
@@ -18,12 +18,14 @@ from tuner.language import _
 
 if TYPE_CHECKING:
     from tuner.consultation.planning import Clusters, PlanAnswer
+    from tuner.plan.measured import MeasuredPlan
 
 EXAMPLES = options.examples(
     "tuner plan config.yaml --gpu 8xh100-sxm",
     "tuner plan config.yaml --gpu h100-sxm,h200-sxm --nodes 1-8 --price h100-sxm=2.5/h --price h200-sxm=3/h",
     "tuner plan run.sh --gpu 8xh100-sxm --hold actor_rollout_ref.rollout.tensor_model_parallel_size=2",
     "tuner plan config.yaml --gpu 8xh100-sxm --vary placement=colocated,one-step-off",
+    "tuner plan config.yaml --validate 10m",
     "tuner plan config.yaml --gpu 8xh100-sxm --data-rows 7473 --output-format json",
 )
 _SEVERAL = ("gpu", "gpus_per_node", "nodes")  # of which a plan takes more than one
@@ -103,6 +105,19 @@ def plan(
             show_default=False,
         ),
     ] = None,
+    validate: Annotated[
+        str | None,
+        typer.Option(
+            "--validate",
+            metavar="TIME",
+            help=_(
+                "Measure the first settings on the GPUs here, for so long in all, such as 10m, and rank all "
+                "of them by what that shows."
+            ),
+            show_default=False,
+        ),
+    ] = None,
+    ray: validate_options.Ray = None,
     premises: Premises,
     named: SettingsNamed,
     output_format: Annotated[
@@ -134,6 +149,7 @@ def plan(
     clusters = replace(clusters, cards=cards_named or (premises.gpu,))
     from tuner.consultation.planning import plan_answer
 
+    budget_s = _measuring_seconds(validate, config, ray)
     with progress_on(sys.stderr) as watch:
         answer = plan_answer(
             config,
@@ -145,23 +161,49 @@ def plan(
             varied=tuple(vary or ()),
             watch=watch,
         )
-    _write(answer, output_format, color)
+    measured = None
+    if budget_s is not None and answer.plan.settings:
+        from tuner.cli.plan_validation import measured as measured_of
+
+        measured = measured_of(answer, budget_s, ray)
+        if measured is None:
+            return  # the first node prints
+    _write(answer, measured, output_format, color)
     if answer.fewest is None:
         raise typer.Exit(FINDINGS)
 
 
+def _measuring_seconds(validate: str | None, config: str, ray: str | None) -> float | None:
+    """How long settings are measured; None where none are.
+
+    Raises:
+        InputError: it is no time, or nothing can be measured here.
+    """
+    if validate is None:
+        return None
+    from tuner.cli.plan_validation import expect_measurable
+    from tuner.units import parse_seconds
+
+    seconds = parse_seconds(validate)
+    expect_measurable(config, ray)
+    return seconds
+
+
 def _write(
-    answer: "PlanAnswer", output_format: Literal["text", "json", "markdown"], color: options.ColourName
+    answer: "PlanAnswer",
+    measured: "MeasuredPlan | None",
+    output_format: Literal["text", "json", "markdown"],
+    color: options.ColourName,
 ) -> None:
     if output_format == "json":
         from tuner.render.plan_report import plan_json
         from tuner.render.terminal import write
 
-        write(sys.stdout, plan_json(answer))
+        write(sys.stdout, plan_json(answer, measured))
     else:
         from tuner.render.plan import plan_document
 
-        write_documents([plan_document(answer)], output_format, color)
+        write_documents([plan_document(answer, measured)], output_format, color)
 
 
 def _clusters(gpus_per_node: str | None, nodes: str | None) -> "Clusters":

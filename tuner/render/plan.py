@@ -9,6 +9,7 @@ from tuner.hardware import Cluster
 from tuner.language import _
 from tuner.plan.answer import ClusterPlan, PlannedSetting
 from tuner.plan.gpus import apart_gpus
+from tuner.plan.measured import MeasuredPlan
 from tuner.plan.packages import PackageGain
 from tuner.plan.price import JobTotals, whole_job
 from tuner.render.block import pasted
@@ -26,13 +27,13 @@ from tuner.rules.wording import around, duration
 from tuner.units import BITS, GIB, GIGA
 
 
-def plan_document(answer: PlanAnswer) -> AnswerDocument:
-    """The whole plan."""
+def plan_document(answer: PlanAnswer, measured: MeasuredPlan | None = None) -> AnswerDocument:
+    """The whole plan, and what measuring its first settings showed where that was asked for."""
     return AnswerDocument(
         sections=(
             tuple(_premises(answer)),
             *_settings(answer),
-            tuple(deciding_measurements(answer)),
+            *_measured(answer, measured),
             tuple(_fewest(answer)),
             tuple(capacity_table(answer)),
             tuple(variant_table(answer)),
@@ -40,6 +41,16 @@ def plan_document(answer: PlanAnswer) -> AnswerDocument:
             tuple(search_facts(answer.plan)),
         )
     )
+
+
+def _measured(answer: PlanAnswer, measured: MeasuredPlan | None) -> Iterator[tuple[Part, ...]]:
+    """What was measured, or what could be."""
+    if measured is None:
+        yield tuple(deciding_measurements(answer))
+        return
+    from tuner.render.plan_measured import measured_parts  # few plans are
+
+    yield tuple(measured_parts(measured))
 
 
 def _premises(answer: PlanAnswer) -> Iterator[Part]:

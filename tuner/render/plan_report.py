@@ -12,6 +12,7 @@ from tuner.field_marks import Bytes
 from tuner.hardware import Cluster
 from tuner.plan.answer import ClusterPlan, Lacking, PlannedSetting
 from tuner.plan.capacity import CapacityRow
+from tuner.plan.measured import MeasuredPlan
 from tuner.plan.packages import PackageGain
 from tuner.plan.price import JobTotals, whole_job
 from tuner.plan.reasons import Relaxation
@@ -118,6 +119,9 @@ class PlanReport(Struct, frozen=True, kw_only=True):
         tuple[str, ...],
         Meta(description="commands that measure the settings of the first rank; none without a tie"),
     ]
+    measured: Annotated[
+        MeasuredPlan | None, Meta(description="of --validate: the settings ranked anew; null without it")
+    ]
     fewest: Annotated[
         PlanClusterReport | None, Meta(description="the fewest GPUs that it fits on; null: none")
     ]
@@ -184,12 +188,12 @@ publish(
 )
 
 
-def plan_json(answer: PlanAnswer) -> str:
+def plan_json(answer: PlanAnswer, measured: MeasuredPlan | None = None) -> str:
     """The plan as JSON."""
-    return json_text(plan_report(answer))
+    return json_text(plan_report(answer, measured))
 
 
-def plan_report(answer: PlanAnswer) -> PlanReport:
+def plan_report(answer: PlanAnswer, measured: MeasuredPlan | None = None) -> PlanReport:
     """The whole plan."""
     loaded, least = answer.job.loaded, answer.fewest
     return PlanReport(
@@ -203,6 +207,7 @@ def plan_report(answer: PlanAnswer) -> PlanReport:
         prices=dict(answer.prices),
         plan=_plan(answer.plan, answer),
         measure=measuring_commands(answer),
+        measured=measured,
         fewest=None if least is None else extended(PlanClusterReport, least.cluster),
         capacity=tuple(_row(row, answer) for row in answer.rows),
         more=None if answer.more is None else _plan(answer.more, answer),
