@@ -18,7 +18,7 @@ from tuner.language import _
 
 if TYPE_CHECKING:
     from tuner.consultation.planning import Clusters, PlanAnswer
-    from tuner.plan.measured import MeasuredPlan
+    from tuner.plan.corrections import MeasuredPlan
 
 EXAMPLES = options.examples(
     "tuner plan config.yaml --gpu 8xh100-sxm",
@@ -163,9 +163,9 @@ def plan(
         )
     measured = None
     if budget_s is not None and answer.plan.settings:
-        from tuner.cli.plan_validation import measured as measured_of
+        from tuner.cli.plan_validation import corrected
 
-        measured = measured_of(answer, budget_s, ray)
+        measured = corrected(answer, budget_s, ray)
         if measured is None:
             return  # the first node prints
     _write(answer, measured, output_format, color)

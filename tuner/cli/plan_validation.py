@@ -7,7 +7,7 @@ from tuner.consultation.planning import PlanAnswer
 from tuner.errors import InputError
 from tuner.files import STANDARD_INPUT
 from tuner.language import _
-from tuner.plan.measured import MeasuredPlan
+from tuner.plan.corrections import MeasuredPlan
 from tuner.validate.children import here
 from tuner.validate.children.call import Setup
 from tuner.validate.finalists import measured_plan
@@ -37,7 +37,7 @@ def expect_measurable(source: str, ray: str | None) -> None:
         )
 
 
-def measured(answer: PlanAnswer, budget_s: float, ray: str | None) -> MeasuredPlan | None:
+def corrected(answer: PlanAnswer, budget_s: float, ray: str | None) -> MeasuredPlan | None:
     """The settings ranked by what their passes and engines took; None on nodes that print nothing.
 
     Raises:

@@ -8,9 +8,9 @@ from typing import Annotated
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from tuner.consultation.asked import Asked
 from tuner.consultation.cluster import choose_card
 from tuner.consultation.consult import job_of, steps_of
+from tuner.consultation.given_words import GivenWords
 from tuner.consultation.job import JobReading
 from tuner.consultation.placement import (
     PlacementPlan,
@@ -58,7 +58,7 @@ class PlanAnswer(Struct, frozen=True, kw_only=True):
     """The plan on the cards that there are, and the same over numbers and cards."""
 
     job: JobReading
-    asked: Asked
+    asked: GivenWords
     premises: Premises
     plan: ClusterPlan
     rows: tuple[CapacityRow, ...]
@@ -128,7 +128,7 @@ def plan_answer(
     )
     return PlanAnswer(
         job=job,
-        asked=Asked(source=source, words=words, premises=_largest(premises, clusters)),
+        asked=GivenWords(source=source, words=words, premises=_largest(premises, clusters)),
         premises=main,
         plan=best,
         rows=capacity(plans),
@@ -226,7 +226,7 @@ def _placed_plan(
     return _planned(job, wanted, watch, before)
 
 
-class _Question(Asked, frozen=True, kw_only=True):
+class _Question(GivenWords, frozen=True, kw_only=True):
     """What is asked of every cluster alike."""
 
     wanted: PlanRequest

@@ -8,8 +8,8 @@ from tuner.counted import counted
 from tuner.hardware import Cluster
 from tuner.language import _
 from tuner.plan.answer import ClusterPlan, PlannedSetting
+from tuner.plan.corrections import MeasuredPlan
 from tuner.plan.gpus import apart_gpus
-from tuner.plan.measured import MeasuredPlan
 from tuner.plan.packages import PackageGain
 from tuner.plan.price import JobTotals, whole_job
 from tuner.render.block import pasted
@@ -33,7 +33,7 @@ def plan_document(answer: PlanAnswer, measured: MeasuredPlan | None = None) -> A
         sections=(
             tuple(_premises(answer)),
             *_settings(answer),
-            *_measured(answer, measured),
+            *_measurements(answer, measured),
             tuple(_fewest(answer)),
             tuple(capacity_table(answer)),
             tuple(variant_table(answer)),
@@ -43,7 +43,7 @@ def plan_document(answer: PlanAnswer, measured: MeasuredPlan | None = None) -> A
     )
 
 
-def _measured(answer: PlanAnswer, measured: MeasuredPlan | None) -> Iterator[tuple[Part, ...]]:
+def _measurements(answer: PlanAnswer, measured: MeasuredPlan | None) -> Iterator[tuple[Part, ...]]:
     """What was measured, or what could be."""
     if measured is None:
         yield tuple(deciding_measurements(answer))

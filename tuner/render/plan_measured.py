@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from tuner.language import _
-from tuner.plan.measured import CorrectedSetting, MeasuredPlan
+from tuner.plan.corrections import CorrectedSetting, MeasuredPlan
 from tuner.render.document.marks import user_text
 from tuner.render.document.parts import Heading, Paragraph, Part
 from tuner.render.plan_table import table_of

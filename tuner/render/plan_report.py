@@ -12,7 +12,7 @@ from tuner.field_marks import Bytes
 from tuner.hardware import Cluster
 from tuner.plan.answer import ClusterPlan, Lacking, PlannedSetting
 from tuner.plan.capacity import CapacityRow
-from tuner.plan.measured import MeasuredPlan
+from tuner.plan.corrections import MeasuredPlan
 from tuner.plan.packages import PackageGain
 from tuner.plan.price import JobTotals, whole_job
 from tuner.plan.reasons import Relaxation
@@ -21,7 +21,7 @@ from tuner.render.plan_measure import measuring_commands
 from tuner.render.publication import extended, publish
 from tuner.render.report_values import SCHEMA_VERSION, SchemaVersion
 from tuner.render.time_report import StepTimeReport
-from tuner.trainers.placement import Split
+from tuner.trainers.placement import PoolSplit
 from tuner.workload import Phase
 
 
@@ -165,8 +165,8 @@ publish(
     },
 )
 publish(
-    Split,
-    "Split",
+    PoolSplit,
+    "PoolSplit",
     *("training_gpus", "generating_gpus", "training_nodes", "training_gpus_per_node"),
     *("generating_nodes", "generating_gpus_per_node"),
 )

@@ -13,7 +13,7 @@ from math import exp, log
 from msgspec.structs import replace
 
 from tuner.plan.answer import PlannedSetting
-from tuner.plan.measured import CorrectedSetting, MeasuredPlan, PhaseRatio
+from tuner.plan.corrections import CorrectedSetting, MeasuredPlan, PhaseRatio
 from tuner.plan.ranking import ranks_of
 from tuner.timing import PhaseTime, StepTime, step_interval
 from tuner.validate.report.schema import Measurement, ValidationFile
