@@ -9,6 +9,8 @@ from tests.cli.runner import run
 from tuner.errors import InputError
 from tuner.models import find_model, model_names, named_within
 
+pytestmark = pytest.mark.sampled(3)
+
 JOB = (
     "algorithm.adv_estimator=grpo",
     "actor_rollout_ref.actor.use_dynamic_bsz=True",

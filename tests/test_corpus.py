@@ -34,7 +34,7 @@ def test_all_launches_are_tried() -> None:
     assert len(launches()) == 403
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("part", range(SLICES))
 def test_each_launch_ends_in_advice_or_one_message(part: int) -> None:
     results = [(launch, _advise(launch)) for launch in launches()[part::SLICES]]

@@ -54,6 +54,7 @@ def test_forms_that_take_no_s_are_named() -> None:
     assert (agreeing(1, "fits", "fit"), agreeing(2, "fits", "fit")) == ("fits", "fit")
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("overrides", _JOBS.values(), ids=_JOBS)
 def test_no_answer_says_one_of_several(overrides: tuple[str, ...]) -> None:
     result = run(

@@ -56,7 +56,7 @@ def set_keys_without_effect(result: Result) -> set[tuple[str, str]]:
     }
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("part", range(SLICES))
 def test_a_fix_changes_the_estimate_by_what_it_mends_alone(
     part: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

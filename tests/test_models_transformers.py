@@ -67,7 +67,7 @@ def test_only_models_with_code_of_their_own_are_left_out() -> None:
     assert len(KNOWN) >= 45
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("model_type", ONE_PER_TYPE)
 def test_a_key_left_out_means_what_transformers_takes_it_for(model_type: str) -> None:
     """Where the reader does not insist on a key, its absence must not be a guess."""

@@ -34,7 +34,7 @@ def _named(job: Job) -> str:
     return job.record
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("job", FIT, ids=_named)
 def test_what_is_documented_to_run_is_not_refused(job: Job) -> None:
     found = report(job)

@@ -238,7 +238,7 @@ def missing(case: Case) -> list[str]:
     return [name for name in case.names if name not in text]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.record)
 def test_an_error_is_explained_as_its_record_does(case: Case) -> None:
     assert missing(case) == []

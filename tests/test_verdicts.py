@@ -14,6 +14,8 @@ from tests.corpus import launches
 from tuner.advise import Condition, Verdict
 from tuner.render.verdict_words import word
 
+pytestmark = pytest.mark.sampled(3)
+
 ROOT = Path(__file__).parents[1]
 CATALOGUES = ROOT / "locale" / "zh_CN" / "LC_MESSAGES"
 #: Words that other verdicts had, or that said with other words what one of the five says.

@@ -1,5 +1,6 @@
 """Reads a user's file as bytes: within a limit, and without waiting for what never comes."""
 
+import io
 import os
 import select
 import stat
@@ -8,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from tuner.errors import InputError, Location
 from tuner.language import _
@@ -128,11 +129,48 @@ def read_bytes(file: Path, *, most: int, of_folder: str | None = None, too_large
         return data
 
 
+_kept: bytearray | None = None  # what has been read of standard input; None: it is not kept
+
+
+@contextmanager
+def standard_input_kept() -> Iterator[None]:
+    """While it lasts, what is read of standard input is kept, and read again by whoever opens it next."""
+    global _kept
+    before, _kept = _kept, bytearray()
+    try:
+        yield
+    finally:
+        _kept = before
+
+
+class _Repeated(io.RawIOBase):
+    """Standard input from its beginning: what is kept of it, then what comes, which is kept as well."""
+
+    def __init__(self, kept: bytearray, rest: BinaryIO) -> None:
+        self._kept, self._rest, self._at = kept, rest, 0
+
+    def readable(self) -> bool:
+        """It is only read."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill a buffer as far as there is something."""
+        if self._at == len(self._kept):
+            self._kept += self._rest.read(len(buffer))
+        piece = self._kept[self._at : self._at + len(buffer)]
+        buffer[: len(piece)] = piece
+        self._at += len(piece)
+        return len(piece)
+
+
 @contextmanager
 def _standard_input() -> Iterator[tuple[bytes, BinaryIO]]:
     if sys.stdin is None:  # the shell has closed it: <&-
         raise ValueError(_("standard input is closed"))
-    yield b"", sys.stdin.buffer
+    if _kept is None:
+        yield b"", sys.stdin.buffer
+    else:
+        yield b"", io.BufferedReader(_Repeated(_kept, sys.stdin.buffer))
 
 
 @contextmanager

@@ -1,6 +1,21 @@
-"""What a terminal says of itself must not change what is tested; tests that are about it say so."""
+"""What a terminal says of itself must not change what is tested; tests that are about it say so.
+
+Most tests here answer a launch or several: a quarter of those that say nothing else runs on a day.
+"""
+
+from pathlib import Path
 
 import pytest
+
+FOLDER = Path(__file__).parent
+SHARE = 4
+
+
+@pytest.hookimpl(tryfirst=True)  # before those are left out whose turn is another day
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if FOLDER in item.path.parents and item.get_closest_marker("sampled") is None:
+            item.add_marker(pytest.mark.sampled(SHARE))
 
 
 @pytest.fixture(autouse=True)

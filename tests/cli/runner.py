@@ -12,8 +12,12 @@ from unittest.mock import patch
 from tuner.cli import main
 from tuner.cli.application import application
 from tuner.language import using
+from tuner.trainers.verl.releases import BUNDLED
 
 ROOT = Path(__file__).parents[2]
+
+#: For launches whose release a test does not ask about: else they are read on other releases as well.
+RELEASE = ("--verl-version", BUNDLED[-1])
 
 application()  # help is worded where commands are imported: in English, whatever a test asks for first
 

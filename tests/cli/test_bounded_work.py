@@ -180,7 +180,7 @@ def test_a_long_word_in_a_loop_is_no_single_step(tmp_path: Path) -> None:
     assert (result.code, "takes more than 8,000 steps" in result.err) == (2, True)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     ("line", "most"),
     [

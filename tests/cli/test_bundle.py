@@ -101,7 +101,7 @@ def test_nothing_that_names_somebody_is_in_a_bundle(tmp_path: Path) -> None:
         assert [name for name in (*NAMES, "hunter2") if name in text] == []
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(("text", "secret"), SHAPED)
 def test_no_credential_is_in_a_bundle(text: str, secret: str, tmp_path: Path) -> None:
     if "'" in text or "\n" in text:
@@ -113,7 +113,7 @@ def test_no_credential_is_in_a_bundle(text: str, secret: str, tmp_path: Path) ->
     assert secret not in out
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("word", BARE)
 def test_no_value_of_a_made_up_name_is_in_a_bundle(word: str, tmp_path: Path) -> None:
     script, log = written(

@@ -11,7 +11,7 @@ from tests.cli.runner import run
 from tuner.gpus import find_gpu
 from tuner.units import GIB, TERA
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(6)
 
 CONFIG = """\
 algorithm: {adv_estimator: grpo}
@@ -97,7 +97,7 @@ def test_figures_are_those_of_data_sheets(name: str, gib: float, tflop: float, b
     assert gpu.memory_bytes_per_s == pytest.approx(bandwidth)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", ["v100-sxm2-32g", "v100-sxm2-16g", "v100-pcie-32g", "v100-pcie-16g", "t4"])
 def test_a_card_without_bfloat16_refuses_it(config: str, name: str) -> None:
     assert not find_gpu(name).bfloat16
@@ -110,7 +110,7 @@ def test_a_card_without_bfloat16_refuses_it(config: str, name: str) -> None:
     assert "CFG187" not in run("check", config, "--gpu", "a30").out
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("amount", ["24GiB", "24 GiB", "24GB", "24576MiB", "24G"])
 def test_an_amount_alone_names_the_card_that_stands_for_speed(config: str, amount: str) -> None:
     report = advised(config, "--gpu-memory", amount)

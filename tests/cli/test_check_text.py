@@ -50,7 +50,7 @@ def rows(lines: list[str]) -> int:
     return sum(max(1, -(-columns(line) // WIDTH)) for line in lines)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("part", range(12))
 def test_a_finding_takes_five_lines_and_no_word_is_broken_that_a_line_can_hold(part: int) -> None:
     findings = 0

@@ -115,7 +115,7 @@ def test_advice_names_what_it_rests_on() -> None:
         assert words.lower() in result.out.lower()
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("arguments", [ADVISE, (*ADVISE, "-f", "json"), (*CHECK, "-f", "sarif")])
 def test_two_runs_give_the_same_bytes(arguments: tuple[str, ...]) -> None:
     one, other = (process(*arguments, env={"PYTHONHASHSEED": seed}) for seed in ("1", "2"))

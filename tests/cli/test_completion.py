@@ -71,7 +71,7 @@ def scripts(path: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> d
     }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("words", OFFERED)
 def test_bash_offers_it(words: str, path: dict[str, str], scripts: dict[str, str], tmp_path: Path) -> None:
     script = tmp_path / "offer.sh"
@@ -87,7 +87,7 @@ def _hold(words: str, offered: set[str]) -> None:
     assert all(name.lower().startswith(begun.lower()) for name in offered)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("words", [*OFFERED][5:-2])
 @pytest.mark.parametrize("shell", SHELLS[1:])
 def test_the_scripts_of_other_shells_offer_it_with_its_help(

@@ -122,7 +122,7 @@ def test_every_command_has_examples() -> None:
     assert shown >= set(commands)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("example", [one for one in EXAMPLES if not one.startswith(NOT_RUN)])
 def test_an_example_does_what_it_says(example: str, folder: Path) -> None:
     if example == "tuner watch runs/record":

@@ -10,7 +10,7 @@ import pytest
 
 from tests.cli.runner import Result, run
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(6)
 
 EXAMPLE = "docs/examples/qwen2.5-7b-grpo.yaml"
 JOB = (EXAMPLE, "trainer.n_gpus_per_node=8", "--gpu", "h100-sxm", "--verl-version", "0.9.1")
@@ -208,7 +208,7 @@ def test_memory_of_a_node_is_not_that_of_a_gpu() -> None:
     assert all(remedy["measure"] == "host" for remedy in found["remedies"])
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     "message", [STACK + line(), "CUDA error: out of memory", *START, "SIGKILL by OOM killer"]
 )

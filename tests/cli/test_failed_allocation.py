@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.runner import run
+from tests.cli.runner import RELEASE, run
 
 GRPO = (
     "algorithm.adv_estimator=grpo",
@@ -26,7 +26,16 @@ LINE = (
 
 def advise(size: str, *options: str) -> str:
     result = run(
-        "advise", "/dev/null", "--gpu", "h100-sxm", "--failed-allocation", size, *options, "--", *GRPO
+        "advise",
+        *RELEASE,
+        "/dev/null",
+        "--gpu",
+        "h100-sxm",
+        "--failed-allocation",
+        size,
+        *options,
+        "--",
+        *GRPO,
     )
     assert result.code == 0, result.err
     return result.out
@@ -68,7 +77,7 @@ def test_json_holds_every_candidate_and_none_unasked() -> None:
     ranks = ["exact", "likely", "possible", "overfull", "too_long"]
     confidences = [ranks.index(candidate["confidence"]) for candidate in report["candidates"]]
     assert confidences == sorted(confidences) and len(confidences) > 1
-    result = run("advise", "/dev/null", "--output-format", "json", "--", *GRPO)
+    result = run("advise", *RELEASE, "/dev/null", "--output-format", "json", "--", *GRPO)
     assert json.loads(result.out)["failed_allocation"] is None
 
 

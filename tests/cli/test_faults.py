@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.cli.runner import ROOT, Result
+from tests.cli.runner import RELEASE, ROOT, Result
 from tests.memory.measured import VERL_FSDP
 from tuner.inputs.record.form import Begin, RecordProcess
 from tuner.workload import Phase
@@ -26,7 +26,7 @@ GRPO = Path(__file__).parent / "configs" / "grpo.yaml"
 OFFLOADED = (
     GRPO.read_text() + "  ref:\n    fsdp_config:\n      param_offload: true\n"
 )  # which changes nothing
-ON = ("--gpu", "h100-sxm", "--isolated")
+ON = ("--gpu", "h100-sxm", "--isolated", *RELEASE)
 MESSAGE = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 18.54 GiB."
 COMMANDS: dict[str, tuple[str, ...]] = {
     "help": ("--help",),
@@ -115,7 +115,7 @@ def expect_told(result: Result, *parts: str) -> None:
     assert all(part in told[0] for part in parts)
 
 
-@pytest.mark.sampled(16)
+@pytest.mark.sampled(32)
 @pytest.mark.parametrize("name", COMMANDS)
 @pytest.mark.parametrize(
     ("behind", "said"),
@@ -132,7 +132,7 @@ def test_standard_output_takes_nothing(name: str, behind: str, said: str, given:
         assert result == ever
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("name", COMMANDS)
 @pytest.mark.parametrize("behind", ["2>/dev/full", "2>&-"], ids=["full", "closed"])
 def test_standard_error_takes_nothing(name: str, behind: str, given: dict[str, str]) -> None:
@@ -144,13 +144,13 @@ def test_standard_error_takes_nothing(name: str, behind: str, given: dict[str, s
     assert is_same(name, result, Result(code=result.code, out=ever.out, err=""))
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_both_take_nothing(name: str, given: dict[str, str]) -> None:
     assert shell(command(name, given), ">/dev/full 2>&1") == Result(code=2, out="", err="")
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_reader_who_has_gone_is_no_error(name: str, given: dict[str, str]) -> None:
     words = command(name, given)
@@ -159,7 +159,7 @@ def test_a_reader_who_has_gone_is_no_error(name: str, given: dict[str, str]) -> 
     assert "error: standard" not in result.err
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_working_directory_that_is_gone(name: str, given: dict[str, str], tmp_path: Path) -> None:
     words = command(name, given)
@@ -193,7 +193,7 @@ def python(script: str, *words: str) -> Result:
     return Result(code=done.returncode, out=done.stdout, err=done.stderr)
 
 
-@pytest.mark.sampled(18)
+@pytest.mark.sampled(36)
 @pytest.mark.parametrize("name", COMMANDS)
 @pytest.mark.parametrize("files", [3, 4, 6])
 def test_too_many_open_files(name: str, files: int, given: dict[str, str]) -> None:
@@ -255,7 +255,7 @@ def laid_out(folder: Path, name: str) -> None:
         (folder / "known.json").write_text(known.replace("KRN006", "KRN001"), encoding="utf-8")
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", WRITTEN)
 def test_a_file_is_larger_than_the_limit(name: str, tmp_path: Path) -> None:
     laid_out(tmp_path, name)
@@ -303,7 +303,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(folder)], check=True)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", WRITTEN)
 def test_no_space_is_left(name: str, disk: Path) -> None:
     laid_out(disk, name)
@@ -313,7 +313,7 @@ def test_no_space_is_left(name: str, disk: Path) -> None:
     expect_not_written(words, file, disk, FULL)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", WRITTEN)
 def test_the_disk_is_read_only(name: str, disk: Path) -> None:
     laid_out(disk, name)
@@ -324,7 +324,7 @@ def test_the_disk_is_read_only(name: str, disk: Path) -> None:
     assert "Read-only file system" in result.err or "write-protected" in result.err
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 def test_a_report_of_a_validation_is_not_printed(given: dict[str, str]) -> None:
     words = ("validate", given["grpo"], "--device", "cpu", "--gpu", "h100-sxm", "--parts", "machine")
     for behind, said in ((">/dev/full", f"cannot be written: {FULL}"), (">&-", "is closed")):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.runner import Result, run
+from tests.cli.runner import RELEASE, Result, run
 
 GRPO = Path(__file__).parent / "configs" / "grpo.yaml"
 SCRIPT = """\
@@ -42,7 +42,7 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def check(*words: str) -> Result:
-    return run("check", *words, "--gpu", "h100-sxm", "--isolated")
+    return run("check", *RELEASE, *words, "--gpu", "h100-sxm", "--isolated")
 
 
 def fixed_codes(result: Result) -> list[str]:
@@ -92,7 +92,9 @@ def test_what_is_no_file_of_the_users_stays(config: Path) -> None:
         (("grpo.yaml", f"{OFFLOAD}=True", "--fix"), "comes from the command line"),
         (("grpo.yaml", str(config.resolve()), "--fix"), "named twice"),
     ):
-        result = run("check", *words, "--gpu", "h100-sxm", "--select", "CFG106", "--isolated", stdin=text)
+        result = run(
+            "check", *RELEASE, *words, "--gpu", "h100-sxm", "--select", "CFG106", "--isolated", stdin=text
+        )
         assert reason in result.err
         assert config.read_text() == text
     record = config.parent / ".hydra" / "config.yaml"

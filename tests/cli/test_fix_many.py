@@ -11,7 +11,7 @@ from tuner.check import judging_many
 from tuner.cli import fix_report
 from tuner.review import many, result_store
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(6)
 
 CONFIG = Path(__file__).parent / "configs" / "grpo.yaml"
 JOB = """\
@@ -88,7 +88,7 @@ def in_two_processes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return started
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("options", [("--fix",), ("--diff",)])
 def test_processes_mend_what_one_mends_in_the_same_order(
     options: tuple[str, ...], monkeypatch: pytest.MonkeyPatch

@@ -117,7 +117,7 @@ def test_what_a_baseline_knows_is_neither_mended_nor_in_the_way(script: Path) ->
     assert codes(result, marked=False) == set()
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("number", [7, 11, 26, 58, 119, 187])
 def test_of_recorded_launches_just_what_is_marked_is_gone_after_fix(number: int, script: Path) -> None:
     """Launches of which ``--fix`` leaves something, for all the reasons that it has."""

@@ -8,7 +8,7 @@ import pytest
 
 from tests.cli.runner import run
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(6)
 
 SFT = (
     "-m verl.trainer.fsdp_sft_trainer data.micro_batch_size_per_gpu=2 data.train_batch_size=4 "
@@ -97,11 +97,13 @@ def test_a_ray_of_its_own_that_sees_too_few_gpus_stops_the_job(shown: str, tmp_p
     assert refusals(tmp_path, f"{shown}{ASKING}\n") == ["trainer.n_gpus_per_node=2"]
 
 
-@pytest.mark.parametrize(("batch", "mini_batch", "tensor"), [(512, 448, 1), (448, 4, 1), (448, 448, 2)])
+@pytest.mark.parametrize(
+    ("batch", "mini_batch", "tensor"), [(512, 448, 1), (448, 4, 1), (448, 448, 2), (448, 448, 8)]
+)
 def test_as_many_gpus_as_are_shown_are_offered_where_the_job_starts_on_them(
     batch: int, mini_batch: int, tensor: int, tmp_path: Path
 ) -> None:
-    """Seven do not divide 512 sequences, are more than a mini-batch of 4, and are no whole engines of 2."""
+    """Seven do not divide 512 sequences, are more than a mini-batch of 4, and no whole engines of 2 or 8."""
 
     def job(batch: int, mini_batch: int, tensor: int) -> str:
         return (

@@ -12,7 +12,7 @@ from tuner.inputs.tree import merged
 from tuner.trainers.verl.defaults import CONFIGS, read_defaults
 from tuner.trainers.verl.releases import BUNDLED
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(6)
 
 MODEL = "Qwen/Qwen2.5-7B-Instruct"
 LAUNCH = " ".join(

@@ -15,7 +15,7 @@ from tests.cli.test_documents import NAMES, documents, said, squeezed, without_t
 from tests.cli.test_left_out import REWARD_MODEL
 from tests.cli.test_logs import GPU, log, steps
 from tests.cli.test_logs import JOB as LOGGED
-from tuner.render import html
+from tuner.render import html_page
 from tuner.render.document.html import html_text
 from tuner.render.html import advice_html
 from tuner.render.html_style import STYLE
@@ -99,8 +99,8 @@ def test_packed_data_that_looks_like_a_credential_is_packed_otherwise(
 ) -> None:
     text = '{"phases": [1, 2, 3]}'
     tightest = b64encode(compress(text.encode(), 9, mtime=0)).decode()
-    monkeypatch.setattr(html, "without_shapes", lambda shown, word: shown.replace(tightest, word))
-    (packed,) = re.findall(r"base64,([^\"]+)", html._attached(text))
+    monkeypatch.setattr(html_page, "without_shapes", lambda shown, word: shown.replace(tightest, word))
+    (packed,) = re.findall(r"base64,([^\"]+)", html_page.attached(text))
     assert packed != tightest
     assert decompress(b64decode(packed)).decode() == text
 

@@ -11,7 +11,7 @@ from tests.cli.test_logs import GPU, log, steps
 from tests.cli.test_logs import JOB as LOGGED
 from tests.docs.built import browser_program
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(6)
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed")
@@ -34,11 +34,12 @@ def browser() -> Iterator["playwright.Browser"]:
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The page of a configuration in both languages, and that of a log, which has tables."""
+    """The page of a configuration in both languages, that of a log, which has tables, and that of a plan."""
     folder = tmp_path_factory.mktemp("pages")
     pages = {
         "en": run("advise", *JOB, "-f", "html"),
         "zh": run("--lang", "zh", "advise", *JOB, "-f", "html"),
+        "plan": run("plan", *JOB, "--gpus-per-node", "8", "--nodes", "1,2", "-f", "html"),
         "log": run("advise", "-", *GPU, "-f", "html", stdin=log("0.9.1", LOGGED, steps())),
     }
     for name, result in pages.items():
@@ -47,7 +48,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("name", ["en", "zh", "log"])
+@pytest.mark.parametrize("name", ["en", "zh", "log", "plan"])
 def test_a_narrow_screen_shows_the_page_to_everybody(
     browser: "playwright.Browser", files: dict[str, Path], name: str, scheme: str
 ) -> None:

@@ -23,7 +23,7 @@ def schema(version: str) -> jsonschema.Draft202012Validator:
     return jsonschema.Draft202012Validator(content)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("version", BUNDLED)
 def test_every_release_takes_its_own_configurations(version: str) -> None:
     validator = schema(version)

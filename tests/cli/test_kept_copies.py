@@ -16,7 +16,7 @@ from tests.cli.test_copies_of_the_trainer import LAUNCH, REFUSES
 from tuner.cache_files import keep, sealed
 from tuner.trainers.verl.defaults import CONFIGS, read_defaults
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(6)
 
 TOKEN = "hf_" + "aB3dE5fG7hJ9kL2mN4pQ6rS8tU"
 
@@ -143,7 +143,7 @@ def test_a_file_that_appears_where_one_was_looked_for_in_vain_is_read(repository
     assert "adds house.trial" in answer["premises"]["release_reason"]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "damage",
     [

@@ -13,7 +13,7 @@ from tests.cli.test_ran_out import ENDS
 from tests.inputs.logs import TIMED, log
 from tuner.render.schemas import schema
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(6)
 
 GPU = ("--gpu", "h100-sxm", "--verl-version", "0.7.1")
 SCRIPT = """\
@@ -75,7 +75,7 @@ def test_a_tail_gives_lengths_seconds_and_the_peak(folder: Path) -> None:
     assert "mean response 3,301 (the run)" in said
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("before", ["", "(TaskRunner pid=4242) ", "\x1b[36m(TaskRunner pid=4242)\x1b[0m "])
 @pytest.mark.parametrize("mark", [" - ", "- ", ""])
 def test_metrics_over_several_lines_are_read_as_one_step(folder: Path, before: str, mark: str) -> None:

@@ -18,7 +18,7 @@ from tuner.inputs.tree import merged, nested, split_key
 from tuner.render.schemas import schema
 from tuner.units import GIB
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(6)
 
 GPU = ("--gpu", "h100-sxm")
 JOB = (*DYNAMIC, "trainer.n_gpus_per_node=8")
@@ -161,7 +161,7 @@ def test_since_0_8_the_name_begins_with_the_actor() -> None:
     assert (memory["allocated_bytes"], memory["reserved_bytes"]) == (60 * GIB, 66 * GIB)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     ("changed", "sign"),
     [

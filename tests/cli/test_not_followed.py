@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.runner import run
+from tests.cli.runner import RELEASE, run
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(6)
 
 LAUNCH = (
     "python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo "
@@ -26,13 +26,13 @@ def said(folder: Path, before: str, further: str = "", *, within: str = "{}") ->
     """The lines and sentences of the premises of a script, which all forms of the answer agree on."""
     script = folder / "run.sh"
     script.write_text(f"{before}\n{within.format(f'{LAUNCH} {further}')}\n")
-    answer = json.loads(run("advise", str(script), *GPU, "-f", "json").out)
+    answer = json.loads(run("advise", *RELEASE, str(script), *GPU, "-f", "json").out)
     remarks = answer["premises"]["not_followed"]
     settings = json.loads(run("config", str(script), "-f", "json").out)
     # An answer takes a number of cards where nobody says it; settings that are run again do not.
     assumed = [{**one, "text": one["text"].removesuffix(CARDS)} for one in remarks]
     assert settings["not_followed"] == assumed
-    full = " ".join(run("advise", str(script), *GPU, "--full").out.split())
+    full = " ".join(run("advise", *RELEASE, str(script), *GPU, "--full").out.split())
     listed = " ".join(run("config", str(script)).out.split())
     for remark, known in zip(remarks, assumed, strict=True):
         place = f" ({script}:{remark['location']['line']}:"
@@ -163,7 +163,7 @@ def test_a_short_answer_names_three_and_counts_the_others(tmp_path: Path) -> Non
     short = " ".join(run("advise", str(script), *GPU).out.split())
     assert short.count(PRINTS) == 3
     assert "script: 1 more of that kind: --full" in short
-    assert " ".join(run("advise", str(script), *GPU, "--full").out.split()).count(PRINTS) == 4
+    assert " ".join(run("advise", *RELEASE, str(script), *GPU, "--full").out.split()).count(PRINTS) == 4
 
 
 def test_a_script_without_a_launch_names_what_may_start_one(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.cli.runner import run
+from tests.cli.runner import RELEASE, run
 from tests.inputs.logs import log
 
 JOB = (
@@ -18,7 +18,7 @@ MODULES = "actor_rollout_ref.actor.megatron.override_transformer_config.recomput
 
 @pytest.mark.parametrize("value", ["1", "True", "[1]", "{a: 1}"])
 def test_modules_are_names(value: str) -> None:
-    result = run("advise", "/dev/null", *JOB, *MEGATRON, f"{MODULES}={value}", "--gpu", "h100-sxm")
+    result = run("advise", *RELEASE, "/dev/null", *JOB, *MEGATRON, f"{MODULES}={value}", "--gpu", "h100-sxm")
     assert (result.code, result.err.count("\n")) == (2, 1)
     assert f"{MODULES}: expected names of modules" in result.err
 
@@ -26,7 +26,7 @@ def test_modules_are_names(value: str) -> None:
 @pytest.mark.parametrize("value", ["x", "[1]", "{a: 1}", "null"])
 def test_what_is_no_number_is_no_staleness(value: str) -> None:
     words = (*JOB, f"async_training.staleness_threshold={value}", "async_training.require_batches=1")
-    result = run("check", "/dev/null", *words, "--gpu", "h100-sxm", "-f", "concise")
+    result = run("check", *RELEASE, "/dev/null", *words, "--gpu", "h100-sxm", "-f", "concise")
     assert result.code == 1, result.err
     assert "async_training.staleness_threshold=" in result.out
     assert "CFG172" in result.out
@@ -35,7 +35,7 @@ def test_what_is_no_number_is_no_staleness(value: str) -> None:
 def test_a_metric_beyond_all_numbers_is_none() -> None:
     metrics = {"timing_s/step": 10.0, "perf/cpu_memory_used_gb": 1e300}
     text = log("0.9.1", JOB, [metrics] * 4)
-    result = run("advise", "-", "--gpu", "h100-sxm", stdin=text)
+    result = run("advise", *RELEASE, "-", "--gpu", "h100-sxm", stdin=text)
     assert result.code == 0, result.err
 
 
@@ -65,7 +65,7 @@ def test_an_error_of_an_engine_in_a_job_that_generates_nothing() -> None:
 
 def test_a_token_that_is_glued_to_a_word_is_hidden() -> None:
     token = "hf_" + "aB3" * 11
-    result = run("advise", "/dev/null", *JOB, f"actor_rollout_ref.actor.strategy=sglang{token}")
+    result = run("advise", *RELEASE, "/dev/null", *JOB, f"actor_rollout_ref.actor.strategy=sglang{token}")
     assert result.code == 2
     assert token not in result.out + result.err
 
@@ -73,7 +73,7 @@ def test_a_token_that_is_glued_to_a_word_is_hidden() -> None:
 @pytest.mark.parametrize("value", ["True", "'True'", "yes", "1", "on"])
 def test_what_the_trainer_takes_for_true_is_true(value: str) -> None:
     words = [*JOB, f"actor_rollout_ref.actor.fsdp_config.param_offload={value}"]
-    result = run("advise", *words, "--gpu", "h100-sxm", "--output-format", "json")
+    result = run("advise", *RELEASE, *words, "--gpu", "h100-sxm", "--output-format", "json")
     assert result.code == 0, result.err
     assert json.loads(result.out)["workload"]["actor"]["engine"]["param_offload"] is True
 
@@ -81,6 +81,6 @@ def test_what_the_trainer_takes_for_true_is_true(value: str) -> None:
 @pytest.mark.parametrize("value", ["'False'", "no", "off", "Flase"])
 def test_text_that_reads_as_false_and_counts_as_true_is_an_error(value: str) -> None:
     words = [*JOB, f"actor_rollout_ref.actor.fsdp_config.param_offload={value}"]
-    result = run("advise", *words, "--gpu", "h100-sxm")
+    result = run("advise", *RELEASE, *words, "--gpu", "h100-sxm")
     assert result.code == 2
     assert "expected true or false, without quotes" in result.err

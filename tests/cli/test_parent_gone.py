@@ -119,7 +119,7 @@ def run(running: list[Running], *command: str) -> Running:
 several = pytest.mark.skipif(JUDGING < 2, reason="one core judges in one process")
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @several
 @pytest.mark.slow
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_processes_that_judge(
     assert command.end_alone(sent, within_s) == (b"", b"")
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @several
 @pytest.mark.slow
 @pytest.mark.parametrize("sent", SIGNALS)
@@ -148,7 +148,7 @@ def test_processes_that_mend(sent: signal.Signals, many: Path, running: list[Run
     assert command.end_alone(sent) == (b"", b"")
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.slow
 @pytest.mark.parametrize("sent", SIGNALS)
 def test_servers_that_load_torch_for_a_validation(sent: signal.Signals, running: list[Running]) -> None:

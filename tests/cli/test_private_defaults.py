@@ -19,7 +19,7 @@ from tuner.trainers.verl.fingerprint import likest
 from tuner.trainers.verl.private_defaults import private_defaults
 from tuner.trainers.verl.releases import BUNDLED
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(6)
 
 SCRIPT = """python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo \\
     actor_rollout_ref.model.path=Qwen/Qwen2.5-7B-Instruct actor_rollout_ref.rollout.name=vllm \\
@@ -234,7 +234,7 @@ def test_a_file_of_ones_own_that_a_launch_names_is_found(repository: Path) -> No
     assert answer(str(script))["workload"]["batch"]["prompts"] == 64
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("version", BUNDLED)
 def test_all_settings_of_a_run_tell_its_release(version: str, tmp_path: Path) -> None:
     file = tmp_path / "config.yaml"

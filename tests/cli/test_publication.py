@@ -55,7 +55,7 @@ def kinds(hint: Any) -> Iterator[type]:
             yield from kinds(fact.hint)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", STRUCTS)
 def test_a_report_alone_knows_how_its_structs_are_published(name: str) -> None:
     """In a process that loads no other report, as each command is."""

@@ -11,7 +11,7 @@ from tests.cli.runner import run
 from tests.inputs.logs import TIMED as METRICS
 from tests.inputs.logs import log
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(6)
 
 MEANS = ("--mean-prompt-length", "200", "--mean-response-length", "1000")
 JOB = (
@@ -47,7 +47,7 @@ def seconds(report: dict[str, Any], phase: str = "rollout") -> float:
 
 def falling_asleep(report: dict[str, Any]) -> float:
     rollout = next(one for one in report["time"] if one["phase"] == "rollout")
-    return float(next(part["seconds"] for part in rollout["parts"] if part["name"] == "wake_up"))
+    return float(next(part["seconds"] for part in rollout["parts"] if part["name"] == "asleep"))
 
 
 def peaks(report: dict[str, Any]) -> list[Any]:

@@ -9,7 +9,7 @@ import pytest
 from tests.cli.runner import run
 from tests.corpus import launches
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(6)
 
 SCRIPT = """#!/bin/bash
 set -x

@@ -64,7 +64,7 @@ def hides(result: Result, code: tuple[int, ...] = (0, 1)) -> None:
     assert leaks(result.out + result.err) == []
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("place", PLACES)
 def test_no_command_shows_a_credential_of_a_file(place: str, tmp_path: Path) -> None:
     file, other = tmp_path / "config.yaml", tmp_path / "other.yaml"

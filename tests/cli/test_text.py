@@ -1,3 +1,4 @@
+import shlex
 import re
 
 import pytest
@@ -406,6 +407,8 @@ def test_overrides_are_pasteable() -> None:
     assert pasteable("a.b=1e-6") == "a.b=1e-6"
     assert pasteable("a.b=[x,y]") == "'a.b=[x,y]'"
     assert pasteable("~a.b") == "'~a.b'"
+    assert pasteable("a.b='~/c d'") == "\"a.b='~/c d'\""
+    assert shlex.split(pasteable("a.b='$HOME'")) == ["a.b='$HOME'"]
 
 
 def test_text_of_the_user_is_shown_as_it_is_written() -> None:

@@ -70,7 +70,7 @@ def test_what_transformers_does_not_know_is_not_promised(tmp_path: Path) -> None
     assert "does not implement models of type 'made_up'" in traced.err
 
 
-@pytest.mark.sampled(16)
+@pytest.mark.sampled(32)
 def test_an_unknown_architecture_gets_an_estimate(tmp_path: Path) -> None:
     folder = granite(tmp_path / "mine")
     result = advise(folder, "--trace", "--full")
@@ -130,7 +130,7 @@ def test_a_job_beyond_the_trace_is_refused(tmp_path: Path) -> None:
     assert "Liger's kernels replace the layers that were counted" in result.err
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("name", ["Qwen2.5-0.5B", "Qwen3-0.6B", "gemma-2-2b", "Qwen3-30B-A3B"])
 def test_a_known_job_is_estimated_alike(name: str) -> None:
     """The whole job, in which parameters, layers, norm and logits are counted instead of derived."""
@@ -147,7 +147,7 @@ def test_a_known_job_is_estimated_alike(name: str) -> None:
         assert traced == pytest.approx(derived, rel=2e-4)
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 def test_own_code_is_never_run(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
     marker = tmp_path / "ran"
@@ -172,7 +172,7 @@ def timed(*arguments: str, cache: Path) -> tuple[Result, set[str]]:
     return result, set(IMPORTED.findall(result.err))
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 def test_torch_is_imported_for_the_first_trace_alone(tmp_path: Path, cache: Path) -> None:
     folder = str(granite(tmp_path / "mine"))
     arguments = ("advise", CONFIG, "--model", folder, "--gpu", "h200", "--trace")

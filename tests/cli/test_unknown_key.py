@@ -9,7 +9,7 @@ import pytest
 
 from tests.cli.runner import ROOT, Result, run
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(6)
 
 #: Has ``rollot`` for ``rollout``.
 MISSPELLED = ROOT / "tests/cli/configs/grpo.yaml"

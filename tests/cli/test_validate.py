@@ -154,7 +154,7 @@ main()
 """
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.slow
 def test_control_c_while_the_servers_import_says_nothing_of_them(tmp_path: Path) -> None:
     """A terminal sends it to all of them."""

@@ -72,7 +72,7 @@ def test_generation_is_that_of_a_step_with_as_many_sequences() -> None:
             job["validation"]["phases"][0],
         )
     )
-    assert rollout.pop("wake_up") > 0
+    assert rollout.pop("asleep") > 0
     assert rollout.pop("collections") > 0
     assert validation == rollout
 

@@ -74,7 +74,7 @@ OUTPUT = ("check", "grpo.yaml", *CHECK, "-f", "json:out.json")
 WRITE = ("advise", "grpo.yaml", "--gpu", "h100-sxm", "--isolated", "--write", "grpo.yaml")
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.skipif(os.name != "posix", reason="processes are told to end by a signal of POSIX")
 @pytest.mark.parametrize("words", [FIX, WRITE, BASELINE, OUTPUT], ids=["fix", "write", "baseline", "output"])
 def test_the_next_run_removes_what_a_killed_one_left(config: Path, words: tuple[str, ...]) -> None:

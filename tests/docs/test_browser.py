@@ -7,7 +7,7 @@ import pytest
 from docs.tools.check_site import SITES
 from tests.docs.built import browser_program, pages, site
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(6)
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed")
@@ -18,7 +18,7 @@ FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-backgroun
 LOOKED_AT = ("index", "guide/packing", "rules/fused-head", "search")
 LOOKS = [("en", "light", NARROW), ("en", "dark", WIDE), ("zh-cn", "dark", NARROW), ("zh-cn", "light", WIDE)]
 OPTIONS = {"preload": False, "resultTypes": ["violations"]}  # nothing is fetched to be looked at
-_PARTS = 12  # of the pages, one of which is opened on a day
+_PARTS = 24  # of the pages, one of which is opened on a day
 SEARCHES = [
     ("sequence packing", "guide/packing"),
     ("ulysses", "guide/long-context"),

@@ -21,6 +21,7 @@ def traced() -> Iterator[tuple[ModuleType, list[str]]]:
         yield module, list(module.lines(module.trace_calls(EXAMPLE, [], Premises(gpu="8xh100-sxm"))))
 
 
+@pytest.mark.sampled(3)
 def test_every_call_leads_to_a_lower_floor(traced: tuple[ModuleType, list[str]]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(ROOT / "docs" / "_ext"))

@@ -103,7 +103,7 @@ def test_missing_and_fuzzy_translations_are_found(tmp_path: Path) -> None:
     assert [problem.rsplit(": ", 1)[1] for problem in lint(path)] == ["not translated", "fuzzy"]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("path", CATALOGUES, ids=lambda path: path.stem)
 def test_every_catalogue_is_sound(path: Path) -> None:
     assert lint(path) == []

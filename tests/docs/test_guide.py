@@ -43,7 +43,7 @@ def test_a_typed_number_is_found() -> None:
     assert typed_numbers("It takes 12.5 GiB and 3 s, :now:`worst` and ``0.5 GiB``.") == ["12.5 GiB", "3 s"]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda path: path.stem)
 def test_what_a_chapter_asks_for_can_be_computed(chapter: Path) -> None:
     asked = re.findall(r":now:`([^`]*)`", chapter.read_text(encoding="utf-8"))
@@ -59,7 +59,7 @@ def test_numbers_follow_the_job() -> None:
         computed.computed("weather")
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("asked", ["worst", "step", "kv-tokens", "batch prompts", "skipped 50"])
 def test_a_job_that_does_not_start_has_no_numbers(asked: str) -> None:
     """What the advice shows instead is the least change that starts: another job."""
@@ -106,7 +106,7 @@ def test_a_picture_is_svg_in_the_readers_language(drawn: tuple[str, Drawing, dic
     assert "http" not in re.sub(r'xmlns(?::\w+)?="[^"]*"|xlink:href="#[^"]*"', "", drawing.svg)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 def test_a_picture_has_its_numbers_as_a_table(drawn: tuple[str, Drawing, dict[str, str]]) -> None:
     _, drawing, _ = drawn
     assert len(drawing.rows) > 1

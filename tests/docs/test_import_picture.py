@@ -15,6 +15,8 @@ import pytest
 
 from tests.cli.runner import ROOT
 
+pytestmark = pytest.mark.sampled(3)
+
 SVG = "{http://www.w3.org/2000/svg}"
 PACKAGES = ["tuner", "tuner.memory", "tuner.validate"]
 

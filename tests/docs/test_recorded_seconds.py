@@ -13,6 +13,8 @@ from tests.memory.measured import STEPS_OF_RUNS
 from tuner.accuracy import RunsFile
 from tuner.accuracy.seconds import TimedFile
 
+pytestmark = pytest.mark.sampled(3)
+
 FILES = tuple(
     f"warm-passes-{run}.json"
     for run in ("h100-another", "h100-third", "2xh100-another", "h200-another", "2xh200")

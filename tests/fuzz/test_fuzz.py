@@ -51,7 +51,7 @@ def in_another_process(cases: list[Case]) -> list[Outcome]:
         return pool.submit(watched, cases).result(timeout=120)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_a_hostile_script_is_read_at_once_and_nothing_of_it_is_executed() -> None:
     victim = {"victim/file": b"kept", "victim/other.sh": b"touch witness\n"}
     cases = [
@@ -110,6 +110,7 @@ def test_an_input_is_the_same_again() -> None:
     assert case(7, 3) != case(7, 4)
 
 
+@pytest.mark.sampled(3)
 def test_the_watch_sees_what_it_is_there_for(tmp_path: Path) -> None:
     expected = {
         "writes": "to write", "deletes": "os.remove", "starts": "subprocess.Popen", "fails": "exit code KeyError",

@@ -53,7 +53,7 @@ def composed(folder: Path) -> dict[str, Any]:
     return {dotted(path): value for path, value in leaves(tree) if value != {}}
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     "entries",
     [

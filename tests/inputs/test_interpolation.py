@@ -81,7 +81,7 @@ PIECES = [
 ]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @given(st.lists(st.sampled_from(PIECES), min_size=1, max_size=5).map("".join))
 @example("checkpoints/${a.text}/${a.none}")
 @example("${oc.select:a.zz,{}}")

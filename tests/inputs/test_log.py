@@ -33,7 +33,7 @@ def document(text: str) -> Document:
     return Document(source="run.log", tree=mapping.tree, locations=mapping.locations, printed=True)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("version", BUNDLED)
 @pytest.mark.parametrize("config", ["ppo_trainer", "ppo_megatron_trainer"])
 def test_a_printed_configuration_tells_its_release_and_what_was_set(version: str, config: str) -> None:
@@ -87,7 +87,7 @@ def test_keys_know_their_lines() -> None:
         assert f"'{path[-1]}'" in lines[place.line - 1]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("dressed", "what"),
     [
@@ -313,7 +313,7 @@ def test_a_log_takes_no_more_work_than_it_has_lines() -> None:
     assert all_of_it - half < 1.1 * (half - nothing)  # 27 calls of each line in both
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_steps_behind_the_cut_are_read() -> None:
     metrics = {"timing_s/step": 10.0, "response_length/mean": 5.0}
     text = log("0.5.0", DYNAMIC) + ("noise of a library " * 20 + "\n") * (40 * MIB // 381)

@@ -51,6 +51,7 @@ def test_spelling(value: object, text: str) -> None:
     assert same(read(text), value)
 
 
+@pytest.mark.sampled(3)
 @settings(max_examples=60, deadline=None)
 @given(_VALUES)
 def test_hydra_reads_what_was_written(value: object) -> None:

@@ -214,7 +214,7 @@ def test_a_changed_value_reads_as_in_settings_made_anew(
         assert [reading(now, key) for key in ALL_KEYS] == [reading(fresh, key) for key in ALL_KEYS]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @example(tree={"a": 1, "b": "${a}"}, changes=[(0, "a", 2), (0, "a", True), (0, "a", 1)])
 @example(tree={"a": {"b": 1}}, changes=[(0, "a.b", 2), (0, "a", 3), (1, "a.b", 1), (2, "a.b", 2)])
 @example(tree={"a": 1}, changes=[(0, "a", {"b": 2}), (0, "a", 3), (1, "a.b", 2), (1, "a.c", 2)])
@@ -237,6 +237,7 @@ def test_settings_that_were_made_from_the_same_ones_read_as_if_made_anew(
         assert [repr(got(now, key)) for key in ALL_KEYS] == [repr(got(fresh, key)) for key in ALL_KEYS]
 
 
+@pytest.mark.sampled(4)
 @example(trees=[{"a": {"b": 1, "c": "${a.b}"}}, {"a": {"c": "${a.b}"}}, {"a": {"b": 1, "c": "${a.b}"}}])
 @example(trees=[{"a": {}}, {"a": {"b": 1}}, {"a": {}}])
 @example(trees=[{"a": 1}, {"a": True}, {"a": 1.0}])

@@ -140,7 +140,7 @@ def test_a_command_line_for_another_shell_is_followed(line: str, tmp_path: Path)
     )
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("overrides", ["trainer.nnodes=2", 'trainer.nnodes=$N "data.train_files=${DATA:-x}"'])
 def test_a_script_that_was_followed_leaves_no_garbage(overrides: str, tmp_path: Path) -> None:
     content = f"N=2\npython3 -m verl.trainer.main_ppo {overrides}\n"

@@ -45,7 +45,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("override", OVERRIDES)
 def test_what_hydra_refuses_is_said_to_be_refused(override: str, folder: Path) -> None:
     with initialize_config_dir(str(folder), version_base=None):

@@ -126,7 +126,7 @@ def check(model: Any, call: Callable[..., Any], shown: dict[str, Tensor]) -> Non
     )
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("setting", ["recompute", "saved"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_model_gives_what_verl_computes_from_its_logits(
@@ -176,6 +176,7 @@ def test_a_forward_pass_on_the_model_itself_gets_the_head(worker: Any) -> None:
     check(model, model, tokens())
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.filterwarnings("ignore:The .grad attribute")  # asked for by the compiler
 def test_a_compiled_model_gives_the_same(worker: Any) -> None:
     torch.manual_seed(3)

@@ -137,7 +137,7 @@ def assert_as_recomputed(verl: Any, monkeypatch: Any, whole: Model, *step: Any, 
     torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("changes", [{}, {"calculate_entropy": True}, {"tokens": 44}], ids=str)
 def test_an_engine_has_the_same_gradients(
     verl: Any, said: Any, made: Any, monkeypatch: Any, changes: Any
@@ -183,7 +183,7 @@ NOT_COVERED: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("setting", NOT_COVERED)
 def test_what_is_not_covered_is_named(
     verl: Any, said: Any, made: Any, monkeypatch: Any, setting: str

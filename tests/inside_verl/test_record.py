@@ -26,6 +26,8 @@ from tuner.inside_verl.record.worker import VerlWorker
 from tuner.units import GIB
 from tuner.workload import Phase
 
+pytestmark = pytest.mark.sampled(3)
+
 GOLDEN = Path(__file__).parent / "golden"
 METRICS = {
     "prompt_length/mean": 125.0,

@@ -16,6 +16,8 @@ from tuner.inside_verl.skip import exchange
 from tuner.inside_verl.skip.exact import check_batch, check_loss
 from tuner.inside_verl.skip.patches import PATCHES
 
+pytestmark = pytest.mark.sampled(3)
+
 PROMPT, RESPONSE, SEQUENCES = 2, 4, 12
 
 

@@ -98,7 +98,7 @@ def test_the_logits_are_those_of_the_case(name: str) -> None:
         assert logits[label].unique().tolist() == [case.offset + 7 + case.margin]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("temperature", [1e-6, 1e-3, 1e3, 1e6])
 @pytest.mark.parametrize("path", [Path.PORTABLE, Path.REFERENCE], ids=str)
 def test_any_temperature_is_finite(path: Path, temperature: float) -> None:
@@ -114,7 +114,7 @@ def test_any_temperature_is_finite(path: Path, temperature: float) -> None:
     assert float((entropy.detach() - exact[1]).abs().max()) <= 1e-3
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("path", [Path.PORTABLE, Path.REFERENCE], ids=str)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)
 def test_filtered_entries_have_probability_zero(path: Path, dtype: torch.dtype) -> None:

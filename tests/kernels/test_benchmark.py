@@ -95,7 +95,7 @@ def run(*arguments: str) -> int:
     return main(["--device", "cpu", "--shapes", str(SHAPE), "--rounds", "3", *arguments])
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.slow
 @pytest.mark.usefixtures("_interpreted")
 def test_the_whole_flow_on_a_cpu(

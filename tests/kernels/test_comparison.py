@@ -18,7 +18,7 @@ Outputs = tuple[Tensor, Tensor]
 EAGER = OutputHead(kind=HeadKind.LOGITS, compiled=False)
 FUSED = OutputHead(kind=HeadKind.FUSED_TORCH)
 # What torch's compiler says of itself.
-COMPILES = (pytest.mark.slow, pytest.mark.filterwarnings("ignore"), pytest.mark.sampled(8))
+COMPILES = (pytest.mark.slow, pytest.mark.filterwarnings("ignore"), pytest.mark.sampled(16))
 NAMES = [
     pytest.param(name, marks=COMPILES if head.compiled and head.kind is HeadKind.LOGITS else ())
     for name, head in HEADS.items()
@@ -77,7 +77,7 @@ def exact(case: Case, logits: Tensor) -> list[Tensor]:
     ]
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
 @pytest.mark.parametrize("name", NAMES)
 def test_float32_against_float64(name: str, sizes: tuple[int, int, int]) -> None:

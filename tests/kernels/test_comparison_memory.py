@@ -86,7 +86,7 @@ def priced(head: OutputHead, *, training: bool) -> int:
 
 
 # 512 tokens: chunks without a rest, then with one of 12, 112 and 32 tokens.
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("chunk", [None, 512, 256, 128, 64, 32, 500, 200, 60])
 @pytest.mark.parametrize("checkpointed", [False, True], ids=["kept", "checkpointed"])
 @pytest.mark.parametrize("scaling", Scaling, ids=lambda scaling: scaling.value)

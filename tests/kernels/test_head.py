@@ -59,7 +59,7 @@ def assert_exact(case: Case, results: tuple[Tensor, Tensor, Tensor, Tensor]) -> 
     assert not results[2][(case.d_log_probs == 0) & (case.d_entropy == 0)].any()
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("dtype", GRADIENT_LIMITS, ids=str)
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
 @pytest.mark.parametrize("path", PATHS)
@@ -81,7 +81,7 @@ def test_recomputed_with_rows_that_are_no_multiple_of_16_bytes(
         assert_exact(case, run(case))
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("width", [7, 64, 69, 999])
 @pytest.mark.parametrize("mode", Mode, ids=str)
 @pytest.mark.parametrize("path", PATHS)
@@ -93,7 +93,7 @@ def test_any_slice_width_gives_the_same_gradients(path: Path, mode: Mode, width:
     assert torch.equal(sliced[0], whole[0])
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("sizes", [(21, 40, 1100), (45, 24, 700), (200, 320, 3000)], ids=str)
 @pytest.mark.parametrize("mode", Mode, ids=str)
 @pytest.mark.parametrize("path", PATHS)
@@ -115,7 +115,7 @@ def test_slices_in_the_unwritten_gradient_of_the_weight(
     assert torch.equal(sliced[0], whole[0])
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("dtype", GRADIENT_LIMITS, ids=str)
 @pytest.mark.parametrize("path", PATHS)
 def test_saved_logits_have_the_statistics_and_gradients_of_what_is_saved(

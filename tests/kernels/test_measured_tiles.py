@@ -97,6 +97,7 @@ def test_steps_of_32_are_the_fastest_on_an_h200_or_nearly_so() -> None:
             assert times[0] <= 1.04 * candidates[0]["milliseconds"]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.triton
 def test_tiles_that_are_timed_are_those_that_are_right(tmp_path: FilePath) -> None:
     plans, ticks = tiles.candidates("cpu"), itertools.count(1)

@@ -13,6 +13,8 @@ from tests.kernels.policy_runs import PATHS, assert_same, loss_of, run
 from tuner.kernels import linear_cross_entropy, linear_policy_loss, policy_ops, tiles
 from tuner.kernels.tiles import Path
 
+pytestmark = pytest.mark.sampled(3)
+
 
 @pytest.mark.parametrize("path", PATHS)
 def test_without_gradients_it_is_the_other_head(path: Path) -> None:

@@ -44,7 +44,7 @@ class Model(nn.Module):
         )
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_a_compiled_model_is_the_same_model(dynamic: bool) -> None:
     torch.manual_seed(0)

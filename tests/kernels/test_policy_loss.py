@@ -21,6 +21,8 @@ from tuner.kernels.backward import converting
 from tuner.kernels.head_statistics import Parts
 from tuner.kernels.tiles import Path
 
+pytestmark = pytest.mark.sampled(3)
+
 # Rows, hidden size, vocabulary, rows of a chunk. Of odd hidden sizes the copy engine takes none.
 SIZES = [(1, 8, 1, 0), (26, 8, 33, 7), (45, 72, 203, 0), (45, 72, 203, 16), (1, 24, 1000, 1)]
 ODD_SIZES = [(3, 1, 2, 2), (17, 17, 65, 0), (35, 9, 257, 11)]
@@ -224,7 +226,7 @@ def test_what_nobody_wants_is_not_computed(
     assert computed == [wanted, (False, False)]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("chunk_tokens", [0, 6])
 @pytest.mark.parametrize("wanted", ["hidden", "weight"])

@@ -11,7 +11,7 @@ from tuner.units import KIB
 LIMITS = {"hopper": 227, "hopper, half lines": 227, "ampere": 163, "blackwell": 227, "mi300": 64}
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 @pytest.mark.slow
 @pytest.mark.triton
 @pytest.mark.parametrize("target", LIMITS)

@@ -42,6 +42,7 @@ def test_the_package_is_imported_without_torch() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+@pytest.mark.sampled(3)
 def test_names_are_found_whatever_was_imported_first() -> None:
     code = (
         "import tuner.kernels.head, tuner.kernels.entropy, tuner.kernels as kernels;"

@@ -119,11 +119,12 @@ def test_english_loads_no_catalogue() -> None:
     assert not {"polib", "tuner.catalogues"} & set(done.stdout.split())
 
 
+@pytest.mark.sampled(3)
 def test_the_catalogue_is_fresh_and_whole(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--check"]) == 0, capsys.readouterr().out
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_no_text_is_hidden_from_the_extraction() -> None:
     """One inside an f-string is found by some versions of Python only."""
     marked = {

@@ -185,7 +185,7 @@ class TestMeasurement:
             ("raise in a batch", 1, "RuntimeError: no memory"),
         ],
     )
-    @pytest.mark.sampled(3)
+    @pytest.mark.sampled(6)
     def test_what_hangs_or_dies_is_ended_and_what_was_read_is_kept(
         self, act: str, cases: int, error: str, folder: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -198,7 +198,7 @@ class TestMeasurement:
         assert [each["model"] for each in recorded["errors"]] == models
         assert all(error in each["error"] for each in recorded["errors"])
 
-    @pytest.mark.sampled(6)
+    @pytest.mark.sampled(12)
     def test_no_batch_outlasts_the_time_by_more_than_its_grace(
         self, folder: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

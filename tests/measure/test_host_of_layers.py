@@ -95,6 +95,7 @@ def test_operators_and_launches_of_a_layer_are_counted() -> None:
     assert found["triton_launches"] == [0, 0, 0]
 
 
+@pytest.mark.sampled(4)
 def test_calls_of_the_host_are_the_records() -> None:
     pytest.importorskip("transformers")
     from measure.host_calls.calls import read_calls

@@ -34,6 +34,8 @@ from tuner.trainers.verl.batch_fields import FIELDS, LOSS
 from tuner.units import GIB
 from tuner.workload import Backend
 
+pytestmark = pytest.mark.sampled(3)
+
 WORST_PEAK_ERROR = 0.03
 WORST_ADDED_ERROR = 0.03
 

@@ -110,7 +110,7 @@ def shape_and_engine(architecture: str, checkpointing: Checkpointing) -> tuple[M
     return shape, replace(engine, fused_layers=True)
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(20)
 @pytest.mark.usefixtures("fused")
 @pytest.mark.parametrize(("architecture", "layer"), COUNTED)
 def test_a_layer_needs_what_is_counted(architecture: str, layer: int) -> None:
@@ -135,7 +135,7 @@ def _numbers(shape: ModelShape, layer: int) -> tuple[int, int]:
     return 0, most - least
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(20)
 @pytest.mark.usefixtures("fused")
 @pytest.mark.parametrize(("architecture", "layer"), RECOMPUTED)
 def test_a_layer_that_is_computed_again_needs_what_is_counted(architecture: str, layer: int) -> None:
@@ -147,7 +147,7 @@ def test_a_layer_that_is_computed_again_needs_what_is_counted(architecture: str,
     assert 0 <= found_bytes - predicted <= _numbers(shape, layer)[1]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.usefixtures("fused")
 @pytest.mark.parametrize(
     ("architecture", "layer", "checkpointed"),

@@ -161,7 +161,7 @@ COUNTED = {name: kinds_of_layers(name) for name in sorted(configs().keys() - NOT
 CASES = [(architecture, layer) for architecture, layers in COUNTED.items() for layer in layers]
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize(("architecture", "layer"), CASES)
 def test_a_layer_saves_what_is_counted(architecture: str, layer: int) -> None:
     shape, engine = shape_and_engine(architecture)
@@ -171,7 +171,7 @@ def test_a_layer_saves_what_is_counted(architecture: str, layer: int) -> None:
     assert least <= beyond <= most
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize(("architecture", "layer"), CASES)
 def test_a_forward_pass_needs_what_is_counted(architecture: str, layer: int) -> None:
     if architecture == "olmo3":
@@ -181,7 +181,7 @@ def test_a_forward_pass_needs_what_is_counted(architecture: str, layer: int) -> 
     assert slope(architecture, layer).forward - expected == routing_numbers(shape, layer)[0]
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(("architecture", "layer"), CASES)
 def test_a_backward_pass_needs_what_is_counted(architecture: str, layer: int) -> None:
     shape, engine = shape_and_engine(architecture)
@@ -189,7 +189,7 @@ def test_a_backward_pass_needs_what_is_counted(architecture: str, layer: int) ->
     assert slope(architecture, layer).backward == expected
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("architecture", RECOMPUTED)
 def test_a_layer_that_is_computed_again_needs_no_more(architecture: str) -> None:
     layer = COUNTED[architecture][-1]
@@ -199,7 +199,7 @@ def test_a_layer_that_is_computed_again_needs_no_more(architecture: str) -> None
 
 
 # In GLM-4.5's dense layers 96 heads need more than the MLP; the sparse ones need the most of all.
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize(("architecture", "layer"), [case for case in CASES if case != ("glm4_moe", 0)])
 def test_adapters_leave_what_is_counted(architecture: str, layer: int) -> None:
     shape, engine = shape_and_engine(architecture, RANK)
@@ -212,7 +212,7 @@ def test_adapters_leave_what_is_counted(architecture: str, layer: int) -> None:
         assert counted.forward - activations.layer_inside_bytes(shape, engine, layer) == least
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize(("architecture", "layer"), CASES)
 def test_what_does_not_grow_with_the_tokens_is_small(architecture: str, layer: int) -> None:
     """Float32 copies of norms' weights, a router's weight for autocast, offsets of experts."""

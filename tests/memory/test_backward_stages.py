@@ -75,7 +75,7 @@ def counted(architecture: str, layer: int, *, checkpointed: bool) -> tuple[tuple
     return tuple(most.items())
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("checkpointed", [False, True])
 @pytest.mark.parametrize(("architecture", "layer"), CASES)
 def test_the_largest_stage_is_what_the_layer_needs(architecture: str, layer: int, checkpointed: bool) -> None:

@@ -202,7 +202,7 @@ def test_the_cases_peak_at_many_moments() -> None:
     assert len({predicted(run)[0] for run in CASES}) >= 7
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("number", [1, 2])
 @pytest.mark.parametrize("stored", [FULL, HALF])
 def test_the_modules_of_one_gpu_hold_weights_that_are_not_cast(stored: DType, number: int) -> None:

@@ -143,7 +143,7 @@ def test_log_probabilities_take_what_is_counted(scaling: Scaling, training: bool
     assert_as_counted(OutputHead(kind=HeadKind.LOGITS, scaling=scaling), entropy=False, training=training)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.slow
 def test_without_flash_attention_the_rows_are_saved() -> None:
     head = OutputHead(kind=HeadKind.LOGITS, fused_cross_entropy=False)

@@ -19,6 +19,8 @@ from tuner.model_shape import ModelShape
 from tuner.models import find_model
 from tuner.workload import Backend, Batching, Checkpointing, Engine, Pass, Phase, Scaling, Workload
 
+pytestmark = pytest.mark.sampled(3)
+
 PASSES = (Phase.OLD_LOG_PROB, Phase.REF_LOG_PROB, Phase.VALUES, Phase.UPDATE_CRITIC, Phase.UPDATE_ACTOR)
 
 
@@ -325,7 +327,7 @@ COSTLY: dict[str, Callable[[Workload], Workload]] = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @law
 @given(job=jobs)
 @pytest.mark.parametrize("name", COSTLY)

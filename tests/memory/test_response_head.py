@@ -17,6 +17,8 @@ from tuner.memory.head.terms import head_peak_bytes
 from tuner.memory.ledger.terms import Term
 from tuner.workload import HeadKind, OutputHead, Phase, Scaling
 
+pytestmark = pytest.mark.sampled(3)
+
 HEAD = OutputHead(kind=HeadKind.LOGITS, compiled=False, scaling=Scaling.IN_PLACE, slices_response=True)
 L, V, H = 128, 4096, 64
 _ONE_NUMBER_PER_TOKEN = 64

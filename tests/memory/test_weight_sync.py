@@ -190,8 +190,11 @@ def test_the_output_matrix_comes_behind_the_last_experts():
     assert gathered_tensor(tied, engine(), BUCKET).bytes == 4 * GATE_AND_UP  # two layers' halves
 
 
-def test_the_shards_of_the_root_are_cut_when_its_layers_are_done():
-    """Twelve layers of Qwen3-30B-A3B over two ranks: a layer is more than the embedding."""
+def test_the_shards_of_what_comes_later_are_not_there_beside_a_layer():
+    """Twelve layers of Qwen3-30B-A3B over two ranks, a layer of which is more than the embedding.
+
+    The root's are cut when its layers are done, and those of down projections behind gate and up.
+    """
     model = replace(find_model("Qwen3-30B-A3B"), layers=12)
     parallel = replace(SEVEN.actor.engine.parallel, shard=2)
     states = states_of(model, engine(Backend.FSDP, parallel=parallel), "actor")
@@ -199,11 +202,24 @@ def test_the_shards_of_the_root_are_cut_when_its_layers_are_done():
     root = 2 * 151_936 * 2_048 + 2_048
     attention = 2_048 * (2 * 4_096 + 2 * 512) + 2 * 128
     layer = attention + GATE_AND_UP * 3 // 2 + 128 * 2_048 + 2 * 2_048
-    assert _sizes(gather.terms)["sync_units"] == 4 * (root + layer + GATE_AND_UP - root // 2)
+    assert _sizes(gather.terms)["sync_units"] == 4 * (
+        root + layer + GATE_AND_UP - (root + GATE_AND_UP // 2) // 2
+    )
+
+
+def test_nothing_comes_behind_the_last_matrix_of_a_dense_layer():
+    parallel = replace(SEVEN.actor.engine.parallel, shard=2)
+    first = engine(Backend.FSDP, parallel=parallel)
+    gather = sync_moments(replace(SEVEN, sync=BUCKET), states_of(SEVEN.model, first, "actor"))[0]
+    model = SEVEN.model
+    root = 2 * model.embedding_parameters + model.hidden
+    layer, matrix = model.largest_layer_parameters, model.hidden * model.intermediate
+    beside = max(layer + matrix - root // 2, model.embedding_parameters)
+    assert _sizes(gather.terms)["sync_units"] == 4 * (root + beside)
 
 
 def test_a_hand_over_of_four_layers_took_what_is_predicted():
-    """What it holds beside the trained shards; making its state dict is predicted higher by some shards."""
+    """What it holds beside the trained shards, while its state dict is made and while that is handed over."""
     readings = json.loads((RECORDED / "fsdp1-experts-handed-over-2xh200.json").read_text())["readings"]
     model = replace(find_model("Qwen3-30B-A3B"), layers=4)
     first = engine(Backend.FSDP, parallel=replace(SEVEN.actor.engine.parallel, shard=2))
@@ -217,9 +233,8 @@ def test_a_hand_over_of_four_layers_took_what_is_predicted():
         steps = {row["step"]: row for row in readings if row["rank"] == rank}
         before = steps["second pass"]["allocated_bytes"]
         assert steps["handed over"]["peak_bytes"] - before == pytest.approx(travelling, rel=1e-6)
-        behind = 4 * (GATE_AND_UP // 2) // 2  # the shards of down projections, of the last layer
         made = steps["state dict"]["peak_bytes"] - before
-        assert made == pytest.approx(gathering - behind, rel=1e-4)
+        assert made == pytest.approx(gathering, rel=1e-4)
 
 
 def test_megatron_gathers_the_parts_of_a_tensor_and_joins_them():

@@ -138,7 +138,7 @@ def answered(*words: str, stdin: str = "") -> list[str]:
     return list(lines(json.loads(result.out), left_out=ELSEWHERE)) if result.out else [result.err]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", JOBS)
 def test_errors(name: str) -> None:
     overrides, gpu, release = JOBS[name]
@@ -206,7 +206,7 @@ RUNS = {
 }
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("job", ["static", "lora", "megatron", "tight"])
 def test_runs(job: str) -> None:
     overrides, gpu, release = JOBS[job]

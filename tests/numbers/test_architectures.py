@@ -40,7 +40,7 @@ MODELS = first_of_each_type()
 SPARSE = ("_moe", "deepseek", "kimi", "mixtral", "gpt_oss", "minimax", "mimo", "qwen3_next", "glm4v")
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("kind", MODELS)
 def test_under_fsdp(kind: str) -> None:
     number = list(MODELS).index(kind)

@@ -19,6 +19,8 @@ from tuner.memory.failed_allocation.engine_tensors import engine_tensors
 from tuner.timing.saving import saving_time
 from tuner.workload import Workload
 
+pytestmark = pytest.mark.sampled(3)
+
 WRITING = ("saved-", "fine-tuning-lora", "megatron-offloaded-lora", "fsdp2-one-gpu")
 GENERATING = ("rollout-", "images-", "megatron-latent", "reward-of-experts", "pcie")
 RATES: dict[str, Any] = {

@@ -57,7 +57,7 @@ def sizes(workload: Workload) -> Iterator[str]:
         )
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", JOBS)
 def test_jobs(name: str) -> None:
     workload = job(**JOBS[name])

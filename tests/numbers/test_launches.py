@@ -21,7 +21,7 @@ TRAINING = [launch for launch in launches() if launch["entry"].endswith(TRAINERS
 CHOSEN = range(5, len(TRAINING), 25)  # scripts of all releases, FSDP and Megatron
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("number", CHOSEN)
 def test_launches(number: int) -> None:
     launch = TRAINING[number]

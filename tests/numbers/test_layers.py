@@ -134,7 +134,7 @@ def lines(model: ModelShape, engines: dict[str, Engine], modules: tuple[ModuleTy
                 yield f"{name} {layer} units: " + " ".join(order(model, engine, layer))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("kind", MODELS)
 def test_layers(kind: str) -> None:
     model = find_model(MODELS[kind])

@@ -33,6 +33,7 @@ def text(named: Iterator[tuple[str, Workload]]) -> str:
     return "\n".join(line for name, workload in named for line in (f"# {name}", *listing(workload), ""))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("topic", TOPICS)
 def test_bad_examples(topic: str) -> None:
     expect(f"{topic}.txt", text(jobs(topic)), folder=FOLDER)

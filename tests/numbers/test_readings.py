@@ -92,7 +92,7 @@ def changes(before: dict[str, str], after: dict[str, str]) -> str:
     return " ".join(gone + [f"{name}={value}" for name, value in after.items() if before.get(name) != value])
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("number", range(len(LAUNCHES)))
 def test_every_release(number: int) -> None:
     lines, before = [" ".join(LAUNCHES[number])], dict[str, str]()

@@ -121,9 +121,11 @@ def _thinned(whole: Space, job: SmallJob) -> Iterator[RealAxis]:
             yield RealAxis(name=axis.name, options=options, layout=axis.layout)
 
 
+@cache
 def search(
     job: SmallJob, *, most: int = 5, watch: Callable[..., None] | None = None
 ) -> tuple[SearchResult, Legality]:
+    """A search of a small space and what it learned of refusals, once for all laws of a job."""
     legality = Legality(reading_of(job), space(job))
     seeker = SettingSearch(space(job), legality, headroom=HEADROOM, most=most, watch=watch)
     return seeker.run(), legality

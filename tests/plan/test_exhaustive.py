@@ -5,6 +5,8 @@ import pytest
 from tests.plan import jobs
 from tests.plan.jobs import JOBS, SmallJob
 
+pytestmark = pytest.mark.sampled(3)
+
 ALL = pytest.mark.parametrize("job", JOBS, ids=lambda job: job.name)
 
 

@@ -104,12 +104,6 @@ def test_without_a_gpu_one_message_says_so_before_anything_is_planned(
     assert not planned
 
 
-def test_standard_input_is_read_once_only() -> None:
-    result = run("plan", "-", "--validate", "2m", stdin="a: 1\n")
-    assert result.code == 2
-    assert "--validate reads the input again: give it as a file" in result.err
-
-
 def test_a_time_that_is_none_is_refused(tmp_path: Path) -> None:
     result = run("plan", str(tmp_path), "--validate", "soon")
     assert result.code == 2

@@ -11,6 +11,8 @@ from tuner.plan.planning import PlanRequest, plan
 from tuner.plan.search import SearchProgress, SettingSearch
 from tuner.plan.space import Choice
 
+pytestmark = pytest.mark.sampled(3)
+
 ALL = pytest.mark.parametrize("job", JOBS, ids=lambda job: job.name)
 
 

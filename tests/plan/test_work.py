@@ -2,7 +2,6 @@
 
 import cProfile
 import pstats
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -33,14 +32,13 @@ SPARSE = SmallJob(
 )
 # Calls for each setting that is looked at.
 BOUNDS = {
-    "memory/estimate._make": 3.0,  # phases, of which a job has five to seven
-    "timing/estimate.step_time": 0.5,  # steps: most settings are ruled out before
+    "memory/estimate._make": 1.6,  # phases, of which a job has five to seven
+    "timing/estimate.step_time": 0.6,  # steps: what is slower than the best is not asked for its memory
     "generation/rollout.rollout_seconds": 0.05,  # rollouts: one for each engine
     "trainers/proposal_writer.written": 0.05,  # overrides: of settings that are better than those before
 }
 
 
-@cache
 def calls_of(job: SmallJob) -> tuple[dict[str, int], int]:
     """Calls by folder, module and function in a search of all settings, and how many these are."""
     search = SettingSearch(
@@ -56,9 +54,11 @@ def calls_of(job: SmallJob) -> tuple[dict[str, int], int]:
     return calls, result.looked_at
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("job", [DENSE, SPARSE], ids=lambda job: job.name)
-@pytest.mark.parametrize("function", BOUNDS)
-def test_the_work_for_a_setting_is_bounded(job: SmallJob, function: str) -> None:
+def test_the_work_for_a_setting_is_bounded(job: SmallJob) -> None:
     calls, settings = calls_of(job)
     assert settings == jobs.space(job).size > 3_000
-    assert 0 < calls[function] / settings <= BOUNDS[function]
+    for_a_setting = {function: calls[function] / settings for function in BOUNDS}
+    assert all(for_a_setting.values())
+    assert {name: rate for name, rate in for_a_setting.items() if rate > BOUNDS[name]} == {}

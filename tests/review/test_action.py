@@ -10,7 +10,7 @@ import pytest
 from tests.cli.golden import expect
 from tests.review.action import ACTION, ROOT, Run, git, run_action
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(6)
 
 PULL_REQUEST = ROOT / "docs" / "examples" / "pull-request"
 CONFIG = "configs/grpo.yaml"
@@ -56,7 +56,7 @@ def act(repository: Path, tmp_path: Path) -> Callable[..., Run]:
     return lambda **inputs: run_action(repository, tmp_path / "runner", **inputs)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     ("name", "code", "annotated", "summed"),
     [

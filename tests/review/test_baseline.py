@@ -8,6 +8,8 @@ import pytest
 from tests.cli.runner import Result, run
 from tests.cli.test_commands import CONFIG, GIVEN
 
+pytestmark = pytest.mark.sampled(3)
+
 TEXT = Path(CONFIG).read_text()
 
 

@@ -25,6 +25,8 @@ from tuner.review import many
 from tuner.review.input_findings import InputFindings
 from tuner.review.likeness import by_likeness
 
+pytestmark = pytest.mark.sampled(3)
+
 CONFIG = Path(__file__).parents[1] / "cli/configs/grpo.yaml"
 
 
@@ -40,7 +42,7 @@ def inputs(tmp_path: Path) -> list[str]:
     return [str(file) for file in files]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_processes_find_what_one_finds_in_the_same_order(
     inputs: list[str], language: str, monkeypatch: pytest.MonkeyPatch

@@ -24,7 +24,7 @@ from tuner.review.likeness import by_likeness
 from tuner.review.result_store import ResultStore, packed
 from tuner.review.spool import Spool
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(6)
 
 CONFIG = Path(__file__).parents[1] / "cli/configs/grpo.yaml"
 GIVEN = ("--gpu", "h100-sxm", "--verl-version", "0.9.1", "--isolated")
@@ -66,7 +66,7 @@ def test_formats_read_the_same_from_what_is_packed(folder: Path, request: pytest
     assert (run(*command), written()) == before
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_one_format_after_another_reads_it_again(folder: Path, as_many: None) -> None:
     run("check", "jobs", *GIVEN, *ALL_FORMATS)
     together = written()
@@ -96,7 +96,7 @@ def states(folder: Path) -> list[object]:
     ]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_baselines_and_fixes_do_the_same_to_what_is_packed(
     folder: Path, request: pytest.FixtureRequest
 ) -> None:
@@ -141,7 +141,7 @@ def full(**_options: object) -> IO[bytes]:
     return Path("/dev/full").open("r+b", buffering=0)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("temporary", [refused, full])
 def test_without_room_for_a_file_it_stays_in_memory(
     temporary: object, folder: Path, as_many: None, monkeypatch: pytest.MonkeyPatch
@@ -236,7 +236,7 @@ def _leads_into(folder: Path, link: Path) -> bool:
         return False
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs Linux's list of open files")
 @pytest.mark.parametrize("options", [(), ("--fix",)], ids=["judged", "fixed"])
 def test_an_interrupt_leaves_no_file(options: tuple[str, ...], tmp_path: Path) -> None:

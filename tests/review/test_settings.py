@@ -19,6 +19,8 @@ from tuner.review.project.project import Named, project_of
 from tuner.review.project.schema import PREMISES
 from tuner.review.project.toml import place_of
 
+pytestmark = pytest.mark.sampled(3)
+
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

@@ -15,6 +15,8 @@ from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.workload import Checkpointing, Phase, Workload
 
+pytestmark = pytest.mark.sampled(3)
+
 Change = Callable[[Workload], Workload]
 
 

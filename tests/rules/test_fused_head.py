@@ -8,6 +8,8 @@ from tests.tables import Base, SceneReading, bases, check_findings, rule_finding
 from tuner.advise import Advice, advise
 from tuner.findings import Finding, Numerics
 
+pytestmark = pytest.mark.sampled(3)
+
 STATIC = (  # of the base, but with micro-batches that are too large
     "actor_rollout_ref.actor.use_dynamic_bsz=False",
     "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=16",

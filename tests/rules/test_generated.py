@@ -83,7 +83,7 @@ def spent(case: Case) -> float:
     return sum(phase.seconds for phase in case.time.phases)
 
 
-@pytest.mark.sampled(20)
+@pytest.mark.sampled(40)
 def test_no_proposal_makes_its_own_goal_worse(judged: Judged) -> None:
     for case, findings in judged:
         for finding in findings:
@@ -99,7 +99,7 @@ def test_no_proposal_makes_its_own_goal_worse(judged: Judged) -> None:
                 assert proposed.peak_bytes(finding.phase) <= case.peak_bytes(finding.phase), finding.message
 
 
-@pytest.mark.sampled(20)
+@pytest.mark.sampled(40)
 def test_every_rule_is_silent_on_its_own_proposal(judged: Judged) -> None:
     for case, findings in judged:
         for finding in findings:
@@ -108,7 +108,7 @@ def test_every_rule_is_silent_on_its_own_proposal(judged: Judged) -> None:
                 assert again is None, f"{finding.message}, then {again and again.message}"
 
 
-@pytest.mark.sampled(20)
+@pytest.mark.sampled(40)
 def test_a_combination_breaks_nothing(judged: Judged) -> None:
     for case, _ in judged[: SIZE // 5]:
         combination = advice_of(case.workload).combination
@@ -123,7 +123,7 @@ def test_a_combination_breaks_nothing(judged: Judged) -> None:
             assert combination.time.seconds <= case.time.seconds
 
 
-@pytest.mark.sampled(20)
+@pytest.mark.sampled(40)
 def test_a_combination_leaves_nothing_to_combine(judged: Judged) -> None:
     for case, _ in judged[: SIZE // 10]:
         first = advice_of(case.workload)
@@ -135,7 +135,7 @@ def test_a_combination_leaves_nothing_to_combine(judged: Judged) -> None:
         assert more is None or len(more.contributions[0].overrides) > left
 
 
-@pytest.mark.sampled(20)
+@pytest.mark.sampled(40)
 def test_a_combination_makes_most_of_what_can_fit_fit(judged: Judged) -> None:
     helped: Counter[bool] = Counter()
     for case, _ in judged:

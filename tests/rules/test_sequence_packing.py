@@ -11,6 +11,8 @@ from tuner.rules.case import Case
 from tuner.rules.packing import packed
 from tuner.rules.sequence import sequence_packing
 
+pytestmark = pytest.mark.sampled(3)
+
 
 def advised(**engine: object) -> Finding | None:
     return sequence_packing.check(Case.of(grpo_7b().with_actor_engine(packed=False, **engine), headroom=0.1))

@@ -8,6 +8,8 @@ from tuner.consultation.consult import consult
 from tuner.consultation.premises import Premises
 from tuner.workload import ServiceRole
 
+pytestmark = pytest.mark.sampled(3)
+
 JOB = (
     "algorithm.adv_estimator=grpo",
     "actor_rollout_ref.model.path=Qwen/Qwen2.5-3B-Instruct",

@@ -9,6 +9,8 @@ each place is one where the rule ought to speak.
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from tests.cli.golden import expect
 from tests.tables import bases, check_findings, combined, rule_findings, scene, table
 from tuner import rules
@@ -36,6 +38,7 @@ def places() -> Iterator[tuple[str, list[Finding]]]:
         yield f"example {rule.name}", check_findings(scene(table(rule.name).bad_base, table(rule.name).bad))
 
 
+@pytest.mark.sampled(3)
 def test_who_speaks_where() -> None:
     known = sorted([*RULES, *CHECKS], key=lambda rule: rule.code)
     speaks: dict[str, list[str]] = {rule.name: [] for rule in known}

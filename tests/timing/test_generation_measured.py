@@ -14,6 +14,8 @@ from tuner.timing import assumptions
 from tuner.timing.generation.simulation import simulate
 from tuner.timing.spreads import ENDS, ENGINE_ERROR, ENGINE_ERROR_OF_ONE_FACTOR, of_rate
 
+pytestmark = pytest.mark.sampled(3)
+
 Batch = dict[str, Any]
 
 DOCS = Path(__file__).parents[2] / "docs"

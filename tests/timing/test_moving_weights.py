@@ -1,7 +1,7 @@
 """Seconds of weights on their way: to the host, to the rollout engine, and what each tensor adds."""
 
 import json
-from statistics import mean
+from statistics import mean, median
 
 import pytest
 from msgspec.structs import replace
@@ -167,13 +167,68 @@ def test_segments_are_given_back_as_fast_as_was_measured():
     rates = [
         (size, run["ranks"] * (int(size) << 20) / one["given_back_s"])
         for run in runs
-        for size, rounds in run["segments"].items()
+        for size, rounds in run.get("segments", {}).items()
         for one in rounds
     ]
     ends = min(rate for _, rate in rates), max(rate for _, rate in rates)
     assert ENDS["GIVEN_BACK_BYTES_PER_S"] == pytest.approx(ends, rel=0.01)
     usual = sorted(rate for size, rate in rates if size == "130")
     assert usual[len(usual) // 2] == pytest.approx(assume.GIVEN_BACK_BYTES_PER_S, rel=0.1)
+
+
+def test_pages_are_given_back_more_slowly_than_blocks():
+    """Expandable segments, which verl has since 0.6: every page of 20 MiB is a call."""
+    asleep = GRPO.with_rollout(frees_memory=True)
+    blocks, pages = (
+        sync_parts(replace(asleep, sync=replace(asleep.sync, maps_pages=maps))) for maps in (False, True)
+    )
+    assert pages["given_back_pages"] == pytest.approx(blocks["given_back"] * 1.1e12 / 0.40e12)
+    assert pages["given_back"] == 0
+
+
+def rates_of(part: str, name: str) -> list[float]:
+    """Bytes per second of all processes of a reading together, blocks of 130 MiB and more."""
+    runs = json.loads((RECORDED / "segments-2xh200.json").read_text())["runs"]
+    return sorted(
+        run["ranks"] * (int(size) << 20) / one[name]
+        for run in runs
+        for size, rounds in run.get(part, {}).items()
+        for one in rounds
+        if int(size) >= 130
+    )
+
+
+def test_engines_fall_asleep_as_fast_as_was_measured():
+    rates = rates_of("sleep", "asleep_s")
+    assert ENDS["UNMAPPED_BYTES_PER_S"] == pytest.approx((rates[0], rates[-1]), rel=0.01)
+    assert median(rates) == pytest.approx(assume.UNMAPPED_BYTES_PER_S, rel=0.12)
+
+
+def test_pages_are_given_back_as_fast_as_was_measured():
+    runs = json.loads((RECORDED / "segments-2xh200.json").read_text())["runs"]
+    rates = sorted(
+        1e9 * run["ranks"] * one["given_back"]
+        for run in runs
+        if "pages" in run
+        for one in run["pages"]["mapped_pages"]
+    )
+    assert ENDS["GIVEN_BACK_PAGES_BYTES_PER_S"] == pytest.approx((rates[0], rates[-1]), rel=0.02)
+    assert median(rates) == pytest.approx(assume.GIVEN_BACK_PAGES_BYTES_PER_S, rel=0.05)
+
+
+def test_a_thread_copies_as_fast_as_was_measured():
+    """The program counts what is read and what is written."""
+    readings = json.loads((RECORDED / "host-adamw.json").read_text())["readings"]
+    rates = [reading["copy_bytes_per_s"] / 2 for reading in readings]
+    assert median(rates) == pytest.approx(assume.HOST_COPY_BYTES_PER_S, rel=0.02)
+
+
+def test_engines_of_two_cards_move_their_weights_at_once_as_fast_as_one():
+    runs = json.loads((RECORDED / "segments-2xh200.json").read_text())["runs"]
+    alone, both = (
+        [rate for one in run["copies"]["asleep"] for rate in one.values()] for run in runs if "copies" in run
+    )
+    assert min(both) > 0.95 * min(alone)
 
 
 def test_weights_travel_in_the_dtype_they_are_cast_to():
@@ -204,21 +259,28 @@ def test_calls_of_the_host_are_those_that_were_recorded():
 
 
 def test_an_engine_falls_asleep_while_generation_is_timed():
-    """As much is unmapped there as the weight sync maps, and vLLM collects garbage."""
-    awake, sleeping = (
-        {
-            time.phase: (time.seconds, dict(time.parts).get("wake_up", 0.0))
-            for time in step_time(GRPO.with_rollout(frees_memory=on), concurrent_sequences=64).phases
+    """As much is unmapped there as the weight sync maps, and vLLM collects garbage.
+
+    All engines of a node fall asleep at once, and what they unmap adds up.
+    """
+
+    def times(**rollout: bool) -> dict[Phase, tuple[float, dict[str, float]]]:
+        job = GRPO.with_rollout(**rollout)
+        return {
+            time.phase: (time.seconds, dict(time.parts))
+            for time in step_time(job, concurrent_sequences=64).phases
         }
-        for on in (False, True)
-    )
-    mapped = sleeping[Phase.UPDATE_WEIGHTS][1]
-    assert mapped == pytest.approx(
-        GRPO.generator.memory_fraction * GRPO.cluster.gpu.memory_bytes / assume.MAPPED_BYTES_PER_S
-    )
+
+    awake, sleeping = times(frees_memory=False), times(frees_memory=True)
+    mapped = GRPO.generator.memory_fraction * GRPO.cluster.gpu.memory_bytes
+    woken = sleeping[Phase.UPDATE_WEIGHTS][1]["wake_up"]
+    assert woken == pytest.approx(mapped / assume.MAPPED_BYTES_PER_S)
     longer = sleeping[Phase.ROLLOUT][0] - awake[Phase.ROLLOUT][0]
-    assert longer == pytest.approx(mapped + assume.COLLECTION_S)
-    assert awake[Phase.ROLLOUT][1] == awake[Phase.UPDATE_WEIGHTS][1] == 0
+    unmapped = GRPO.cluster.gpus_per_node * mapped / assume.UNMAPPED_BYTES_PER_S
+    assert sleeping[Phase.ROLLOUT][1]["asleep"] == pytest.approx(unmapped)
+    assert longer == pytest.approx(unmapped + assume.COLLECTION_S)
+    assert awake[Phase.UPDATE_WEIGHTS][1]["wake_up"] == 0
+    assert "asleep" not in awake[Phase.ROLLOUT][1]
 
 
 def test_weights_that_an_engine_keeps_on_the_host_leave_behind_generation():

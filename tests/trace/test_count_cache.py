@@ -47,7 +47,7 @@ def files(folder: Path) -> list[Path]:
     return sorted(path for path in folder.rglob("*") if path.is_file())
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_a_count_is_kept(tmp_path: Path, cache: Path, counted: list[str]) -> None:
     config = find_config(str(write(tmp_path / "first", "granite")))
     first, second = trace_model(config), trace_model(config)
@@ -56,7 +56,7 @@ def test_a_count_is_kept(tmp_path: Path, cache: Path, counted: list[str]) -> Non
     assert len(files(cache)) == 1
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_a_kept_count_is_that_of_the_configuration_not_of_its_name(
     tmp_path: Path, cache: Path, counted: list[str]
 ) -> None:

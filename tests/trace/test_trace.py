@@ -79,7 +79,7 @@ def built_parameters(model_type: str, **changes: Any) -> int:
 # -- unknown types -------------------------------------------------------------------------
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("model_type", UNKNOWN)
 def test_an_unknown_type_has_the_parameters_that_transformers_builds(
     model_type: str, uncounted: Trace
@@ -93,7 +93,7 @@ def test_an_unknown_type_has_the_parameters_that_transformers_builds(
     )
 
 
-@pytest.mark.sampled(14)
+@pytest.mark.sampled(28)
 @pytest.mark.parametrize("model_type", [*UNKNOWN, *KNOWN])
 def test_the_activations_of_every_type_are_counted(model_type: str, trace: Trace) -> None:
     for kind in counts(trace(model_type)).kinds:
@@ -111,7 +111,7 @@ def test_units_are_counted_apart(uncounted: Trace) -> None:
     assert tied.layer_parameters(0) == attention + mlp + 4 * 256
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 def test_saved_bytes_are_those_of_the_layer_by_hand(trace: Trace) -> None:
     """StarCoder2, whose LayerNorm and biases no formula knows."""
     norms = 2 * (4 * 256 + 4 + 4)  # inputs in float32, means and deviations
@@ -123,7 +123,7 @@ def test_saved_bytes_are_those_of_the_layer_by_hand(trace: Trace) -> None:
     assert saved == norms + inputs + attention + mlp + ceil(constant / 4096)
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 def test_layers_that_differ_are_counted_apart(trace: Trace) -> None:
     shape = trace("cohere2")
     assert counts(shape).kind_of_layer == (0, 0, 0, 1)
@@ -155,7 +155,7 @@ def test_what_the_model_makes_of_its_logits(uncounted: Trace) -> None:
 # -- types that the formulas know ----------------------------------------------------------
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("model_type", KNOWN)
 def test_a_known_type_has_the_parameters_of_the_formulas(
     model_type: str, uncounted: Trace, tmp_path: Path
@@ -174,7 +174,7 @@ def test_a_known_type_has_the_parameters_of_the_formulas(
     assert traced.kv_values_per_token == derived.kv_values_per_token
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("model_type", ["llama", "qwen2", "qwen3", "gemma2"])
 def test_a_known_type_has_the_activations_of_the_formulas(
     model_type: str, trace: Trace, tmp_path: Path
@@ -249,7 +249,7 @@ def test_adapters_sit_on_the_linear_layers_that_were_found(trace: Trace, tmp_pat
 # -- what cannot be traced -----------------------------------------------------------------
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     ("model_type", "changes", "says"),
     [
@@ -349,7 +349,7 @@ def test_own_code_of_a_type_that_transformers_has_is_left_alone(uncounted: Trace
     assert not marker.exists()
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 def test_kernels_and_formats_of_the_file_are_left_alone(trace: Trace) -> None:
     plain = trace("granite")
     foreign = {

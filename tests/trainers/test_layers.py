@@ -17,7 +17,7 @@ TREE = {
 }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     "overrides",
     [

@@ -42,7 +42,7 @@ def read_keys(version: str) -> frozenset[str]:
     return leaf_keys(version) & looked
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("version", VERSIONS)
 def test_every_key_has_one_class(version: str) -> None:
     assert len(leaf_keys(version)) > 200
@@ -59,7 +59,7 @@ def test_the_documentation_is_given_every_key_once(version: str) -> None:
     assert set(listed) == leaf_keys(version)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.slow
 @pytest.mark.parametrize("version", VERSIONS)
 def test_what_is_modelled_is_what_reading_looks_at(version: str) -> None:

@@ -43,6 +43,8 @@ from tuner.trainers.workload_part import WorkloadPart
 from tuner.units import MIB
 from tuner.workload import Attention, Backend, Checkpointing, HeadKind, Workload
 
+pytestmark = pytest.mark.sampled(3)
+
 TABLES: tuple[tuple[Field[Any], ...], ...] = (
     *(BATCH, ACTOR, BATCHING, HEAD, ROLLOUT, SYNC),
     *(table[role] for table in (FSDP, MEGATRON_FIELDS) for role in ROLES),

@@ -803,6 +803,11 @@ def test_how_weights_travel_to_vllm(
     assert sync.engine_buckets == theirs
 
 
+@pytest.mark.parametrize(("version", "pages"), by_release(False, ("0.6.0", True)))
+def test_since_when_freed_memory_is_given_back_in_pages(version: str, pages: bool) -> None:
+    assert workload_of(DYNAMIC, version).sync.maps_pages is pages
+
+
 _NEW_WORKERS = "trainer.use_legacy_worker_impl=disable"
 
 

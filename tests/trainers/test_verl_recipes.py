@@ -14,6 +14,8 @@ from tuner.trainers.verl.recipes import RECIPES, started_as, started_by
 from tuner.trainers.verl.roles import uses_critic
 from tuner.workload import Backend
 
+pytestmark = pytest.mark.sampled(3)
+
 #: Hydra refuses these in the scripts that set them, which have them below ``policy_loss`` as well.
 MISTAKEN = {
     f"actor_rollout_ref.actor.{key}" for key in ("loss_mode", "clip_cov_ratio", "clip_cov_lb", "clip_cov_ub")

@@ -69,7 +69,7 @@ def check_round_trip(launch: Sequence[str], version: str, names: Sequence[str]) 
     return True
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("launch", "version"),
     [

@@ -1,6 +1,7 @@
 """``tuner plan``: which layout, on how many GPUs of which card, for how long and at what price."""
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -14,20 +15,23 @@ from tuner.cli.option_groups import with_premises
 from tuner.cli.premise_options import ANNOTATIONS
 from tuner.consultation.premises import OPTIONS, Premises
 from tuner.errors import InputError
+from tuner.files import standard_input_kept
 from tuner.language import _
 
 if TYPE_CHECKING:
     from tuner.consultation.planning import Clusters, PlanAnswer
-    from tuner.plan.corrections import MeasuredPlan
 
 EXAMPLES = options.examples(
     "tuner plan config.yaml --gpu 8xh100-sxm",
     "tuner plan config.yaml --gpu h100-sxm,h200-sxm --nodes 1-8 --price h100-sxm=2.5/h --price h200-sxm=3/h",
     "tuner plan run.sh --gpu 8xh100-sxm --hold actor_rollout_ref.rollout.tensor_model_parallel_size=2",
+    "tuner plan config.yaml --gpu 8xh100-sxm --longest",
+    "tuner plan run.sh --gpu 8xh100-sxm --write plans",
     "tuner plan config.yaml --gpu 8xh100-sxm --vary placement=colocated,one-step-off",
     "tuner plan config.yaml --validate 10m",
     "tuner plan config.yaml --gpu 8xh100-sxm --data-rows 7473 --output-format json",
 )
+PlanFormat = Literal["text", "json", "html", "markdown", "csv", "svg"]
 _SEVERAL = ("gpu", "gpus_per_node", "nodes")  # of which a plan takes more than one
 _OPTIONS = {name: annotation for name, annotation in ANNOTATIONS.items() if name not in _SEVERAL}
 
@@ -118,12 +122,42 @@ def plan(
         ),
     ] = None,
     ray: validate_options.Ray = None,
+    write_to: Annotated[
+        str | None,
+        typer.Option(
+            "--write",
+            metavar="DIR",
+            help=_(
+                "Write each plan into this folder, in the form that the job has: a script, or YAML; tuner "
+                "check and tuner diff read them as they lie there."
+            ),
+            show_default=False,
+        ),
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help=_("Have --write replace plans that are there."))
+    ] = False,
+    longest: Annotated[
+        bool,
+        typer.Option(
+            "--longest",
+            help=_(
+                "Say how long responses may get on the job's own layout and on the best one, which phase "
+                "binds then, and what lengthens them at which price."
+            ),
+        ),
+    ] = False,
     premises: Premises,
     named: SettingsNamed,
     output_format: Annotated[
-        Literal["text", "json", "markdown"],
+        PlanFormat,
         typer.Option(
-            "--output-format", "-f", help=_("Text to read, JSON with everything in bytes, or Markdown.")
+            "--output-format",
+            "-f",
+            help=_(
+                "Text to read, JSON with everything in bytes, an HTML page with pictures, or Markdown; of "
+                "seconds against GPU-hours and prices alone CSV, or an SVG picture."
+            ),
         ),
     ] = "text",
     color: options.Colour = "auto",
@@ -149,31 +183,41 @@ def plan(
     clusters = replace(clusters, cards=cards_named or (premises.gpu,))
     from tuner.consultation.planning import plan_answer
 
-    budget_s = _measuring_seconds(validate, config, ray)
-    with progress_on(sys.stderr) as watch:
-        answer = plan_answer(
-            config,
-            tuple(overrides or ()),
-            premises,
-            clusters,
-            prices=dict(map(_price, price or ())),
-            held=tuple(hold or ()),
-            varied=tuple(vary or ()),
-            watch=watch,
-        )
-    measured = None
-    if budget_s is not None and answer.plan.settings:
-        from tuner.cli.plan_validation import corrected
+    words = tuple(overrides or ())
+    budget_s = _measuring_seconds(validate, ray)
+    with standard_input_kept():  # a job is read for each number of GPUs and each card
+        with progress_on(sys.stderr) as watch:
+            answer = plan_answer(
+                config,
+                words,
+                premises,
+                clusters,
+                prices=dict(map(_price, price or ())),
+                held=tuple(hold or ()),
+                varied=tuple(vary or ()),
+                longest=longest,
+                watch=watch,
+            )
+        if budget_s is not None and answer.plan.settings:
+            from tuner.cli.plan_validation import corrected
 
-        measured = corrected(answer, budget_s, ray)
-        if measured is None:
-            return  # the first node prints
-    _write(answer, measured, output_format, color)
+            corrections = corrected(answer, budget_s, ray)
+            if corrections is None:
+                return  # the first node prints
+            answer = replace(answer, corrections=corrections)
+        _write(answer, output_format, color)
+        if write_to is not None:
+            from tuner.cli.plan_writing import PlanSource, write_plans
+
+            source = PlanSource(
+                config=config, words=words, premises=premises, cards=clusters.cards, named=named
+            )
+            write_plans(Path(write_to), answer, source, force=force)
     if answer.fewest is None:
         raise typer.Exit(FINDINGS)
 
 
-def _measuring_seconds(validate: str | None, config: str, ray: str | None) -> float | None:
+def _measuring_seconds(validate: str | None, ray: str | None) -> float | None:
     """How long settings are measured; None where none are.
 
     Raises:
@@ -185,25 +229,38 @@ def _measuring_seconds(validate: str | None, config: str, ray: str | None) -> fl
     from tuner.units import parse_seconds
 
     seconds = parse_seconds(validate)
-    expect_measurable(config, ray)
+    expect_measurable(ray)
     return seconds
 
 
-def _write(
-    answer: "PlanAnswer",
-    measured: "MeasuredPlan | None",
-    output_format: Literal["text", "json", "markdown"],
-    color: options.ColourName,
-) -> None:
-    if output_format == "json":
-        from tuner.render.plan_report import plan_json
-        from tuner.render.terminal import write
-
-        write(sys.stdout, plan_json(answer, measured))
-    else:
+def _write(answer: "PlanAnswer", output_format: PlanFormat, color: options.ColourName) -> None:
+    if output_format in ("text", "markdown"):
         from tuner.render.plan import plan_document
 
-        write_documents([plan_document(answer, measured)], output_format, color)
+        write_documents([plan_document(answer)], output_format, color)
+        return
+    from tuner.render.terminal import write
+
+    write(sys.stdout, _page(answer, output_format))
+
+
+def _page(answer: "PlanAnswer", output_format: PlanFormat) -> str:
+    """The plan in a form for other programs."""
+    if output_format == "html":
+        from tuner.render.plan_html import plan_html
+
+        return plan_html(answer)
+    if output_format == "csv":
+        from tuner.render.plan_csv import plan_csv
+
+        return plan_csv(answer)
+    if output_format == "svg":
+        from tuner.render.plan_pictures import plan_svg
+
+        return plan_svg(answer)
+    from tuner.render.plan_report import plan_json
+
+    return plan_json(answer)
 
 
 def _clusters(gpus_per_node: str | None, nodes: str | None) -> "Clusters":

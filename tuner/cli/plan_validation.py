@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from tuner.cli.validation import Request, on_all_nodes
 from tuner.consultation.planning import PlanAnswer
 from tuner.errors import InputError
-from tuner.files import STANDARD_INPUT
 from tuner.language import _
 from tuner.plan.corrections import MeasuredPlan
 from tuner.validate.children import here
@@ -20,14 +19,12 @@ _MOST = 3  # settings: each has a share of the budget
 _PARTS = (ValidationPart.TRAINING_STEP, ValidationPart.ROLLOUT)
 
 
-def expect_measurable(source: str, ray: str | None) -> None:
+def expect_measurable(ray: str | None) -> None:
     """Refuse what cannot be measured, before a plan is made.
 
     Raises:
-        InputError: there is no GPU here, or the input can be read once only.
+        InputError: there is no GPU here.
     """
-    if source == STANDARD_INPUT:
-        raise InputError(_("--validate reads the input again: give it as a file"))
     if ray is not None:
         return  # the nodes of the cluster are asked
     missing = here.look(Setup(device=DEVICE), workers()).missing

@@ -12,6 +12,7 @@ from tuner.consultation.cluster import choose_card
 from tuner.consultation.consult import job_of, steps_of
 from tuner.consultation.given_words import GivenWords
 from tuner.consultation.job import JobReading
+from tuner.consultation.longest_responses import LayoutReach, longest_responses
 from tuner.consultation.placement import (
     PlacementPlan,
     Planner,
@@ -27,10 +28,12 @@ from tuner.language import _
 from tuner.override_text import override_key
 from tuner.plan.answer import ClusterPlan
 from tuner.plan.capacity import CapacityRow, capacity, fewest
+from tuner.plan.corrections import MeasuredPlan
 from tuner.plan.layout_axes import undivided
 from tuner.plan.planning import PlanRequest, plan
 from tuner.plan.reasons import Relaxation, relaxations
 from tuner.plan.search import SearchProgress
+from tuner.plan.trade_off import TradePoint, trade_off
 
 _MOST_VARIANTS = 16
 _DOUBLINGS = 4  # of the nodes, where a job fits on none that were asked about
@@ -68,12 +71,19 @@ class PlanAnswer(Struct, frozen=True, kw_only=True):
     prices: Mapping[str, float]  # of a GPU-hour, by the card's name
     held: tuple[str, ...]
     variants: tuple[Variant, ...] = ()
+    longest: tuple[LayoutReach, ...] = ()  # where it was asked for
     placements: tuple[PlacementPlan, ...] = ()
+    corrections: MeasuredPlan | None = None  # by what was measured, where that was asked for
 
     @property
     def fewest(self) -> ClusterPlan | None:
         """The plan on the fewest GPUs on which the job fits for certain."""
         return fewest(row.plan for row in self.rows)
+
+    @property
+    def trade_off(self) -> tuple[TradePoint, ...]:
+        """What there is to choose from over numbers and cards, the fastest first."""
+        return trade_off(self.rows, self.prices)
 
 
 def plan_answer(
@@ -85,6 +95,7 @@ def plan_answer(
     prices: Mapping[str, float],
     held: Sequence[str] = (),
     varied: Sequence[str] = (),
+    longest: bool = False,
     watch: Watch | None = None,
 ) -> PlanAnswer:
     """Plan a job on the cards that there are, and on fewer or others.
@@ -96,6 +107,7 @@ def plan_answer(
         clusters: the cards and their numbers.
         prices: of a GPU-hour, by what the option calls the card.
         held: keys that stay, or ``KEY=VALUE`` for those that are set and stay.
+        longest: whether to say how long responses may get.
         varied: ``KEY=A,B,C`` for keys that a plan leaves alone by itself: every combination is planned. Under
             the name ``placement`` it has placements, each of which is planned of the job as it is.
         watch: told how far the search of a cluster is.
@@ -138,8 +150,15 @@ def plan_answer(
         prices=priced,
         held=tuple(held),
         variants=() if best.stopped else tuple(_variants(asked, main, before, combinations)),
+        longest=_longest(job, best, premises.headroom, before) if longest else (),
         placements=() if best.stopped else tuple(placement_plans(planner, places, best)),
     )
+
+
+def _longest(
+    job: JobReading, best: ClusterPlan, headroom: float, before: tuple[str, ...]
+) -> tuple[LayoutReach, ...]:
+    return () if best.stopped else longest_responses(job.reading, best, headroom=headroom, before=before)
 
 
 def _main_job(

@@ -200,9 +200,13 @@ class Caps:
         """What the trainer makes of it with a cap."""
         return self._at(cap).workload
 
+    def overrides(self, cap: int) -> tuple[str, ...]:
+        """What sets a cap; nothing for the one that is configured."""
+        return self._at(cap).overrides
+
     def reading(self, cap: int) -> Reading:
         """The configuration with a cap, for the trainer to check."""
-        overrides = self._at(cap).overrides
+        overrides = self.overrides(cap)
         return self._reading.adding(overrides) if overrides else self._reading
 
     def _at(self, cap: int) -> Written:

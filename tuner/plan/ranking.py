@@ -17,11 +17,12 @@ class Best:
     def __init__(self, most: int = MOST) -> None:
         self._most = most
         self._of_layout: dict[Choice, Candidate] = {}
+        self._settings: tuple[Candidate, ...] = ()
 
     @property
     def settings(self) -> tuple[Candidate, ...]:
         """The fastest setting of each layout, the fastest first."""
-        return tuple(sorted(self._of_layout.values(), key=lambda one: one.seconds))[: self._most]
+        return self._settings
 
     def passes_over(self, layout: Choice, seconds: float) -> bool:
         """Whether a setting of a layout is of no interest if it takes so many seconds."""
@@ -36,6 +37,8 @@ class Best:
         leader = self._of_layout.get(layout)
         if leader is None or setting.seconds < leader.seconds:
             self._of_layout[layout] = setting
+            leaders = sorted(self._of_layout.values(), key=lambda one: one.seconds)
+            self._settings = tuple(leaders[: self._most])
 
 
 def worth_naming(settings: Sequence[Candidate]) -> list[Candidate]:

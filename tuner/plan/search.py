@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import product
+from math import inf
 
 from msgspec import Struct
 
@@ -123,20 +124,20 @@ class SettingSearch:
                 self._reject(failing)
 
     def _failing(self, choice: Choice) -> str | None:
-        """The constraint that a setting fails; None where it is taken in, or of no interest."""
+        """The constraint that a setting fails first; None where it is taken in, or of no interest."""
         if self._legality.refusal(choice) is not None:
             return REFUSED
         in_passes = self._space.in_passes(choice)
         if known := self._judge.known_to_fail(in_passes):
             return known
         workload = self._space.workload(choice)
-        figures = CaseFigures(workload)
-        failing = self._judge.failing(workload, figures, in_passes)
+        setting = Candidate(choice=choice, workload=workload, figures=CaseFigures(workload))
+        if self._is_beaten(setting):
+            return None
+        failing = self._judge.failing(workload, setting.figures, in_passes)
         if failing is not None:
             return failing
-        setting = Candidate(choice=choice, workload=workload, figures=figures)
-        passed_over = self._passes_over(setting, least_seconds(workload))
-        if passed_over or self._passes_over(setting, setting.seconds):
+        if self._passes_over(setting, setting.seconds):
             return None
         return self._as_read(setting)
 
@@ -151,6 +152,24 @@ class SettingSearch:
         if failing is None:
             self.hold(read)
         return failing
+
+    def _is_beaten(self, setting: Candidate) -> bool:
+        """Whether a setting is of no interest even if it fits, as its seconds and one phase alone show.
+
+        What generates takes the same with many settings of the trainer, so that both are mostly known.
+        """
+        layout, workload = self._space.layout(setting.choice), setting.workload
+        if not self._best.passes_over(layout, inf):
+            return False
+        seconds = least_seconds(workload)
+        if not self._best.passes_over(layout, seconds):
+            if workload.rollout is not None and setting.figures.rollout.concurrent_sequences <= 0:
+                return False
+            seconds = setting.seconds
+        if not self._best.passes_over(layout, seconds):
+            return False
+        peaks = (phase.peak_bytes for phase in setting.figures.memory.phases())
+        return self._pareto.beats(seconds, next(peaks, 0))
 
     def _passes_over(self, setting: Candidate, seconds: float) -> bool:
         """Whether a setting is of no interest if it takes so many seconds at least."""

@@ -34,6 +34,7 @@ _WORDS = {
     "cluster": N_("GPUs"),
     "collections": N_("collections of garbage around a weight sync"),
     "collects_again": N_("garbage is collected once more where much is freed"),
+    "maps_pages": N_("freed memory of the trainer is given back in pages, not in whole blocks"),
     "collects_garbage": N_("garbage is collected each time weights or states move to the host or back"),
     "compiled": N_("the entropy is computed by compiled kernels"),
     "controller": N_("processes that hold a step's batch"),

@@ -3,16 +3,12 @@
 It asks for nothing from outside, has no script, prints as it stands, and carries the JSON report with it.
 """
 
-from base64 import b64encode
 from collections.abc import Iterable
-from gzip import compress
 from html import escape
 
 from tuner.advise import Advice
 from tuner.consultation.result import Consultation
-from tuner.inputs.secrets import HIDDEN
-from tuner.inputs.secrets.shapes import without_shapes
-from tuner.language import _, chosen
+from tuner.language import _
 from tuner.render.advice import (
     batches,
     carried,
@@ -30,7 +26,7 @@ from tuner.render.block import contributions
 from tuner.render.document.html import html_text
 from tuner.render.document.marks import Medium, words
 from tuner.render.document.parts import AnswerDocument, Paragraph, Part
-from tuner.render.html_style import STYLE
+from tuner.render.html_page import attached, html_page
 from tuner.render.json import advice_json
 from tuner.render.picture import phase_picture
 from tuner.render.premises import premises
@@ -41,7 +37,7 @@ from tuner.render.verdict import subject
 def advice_html(answer: Consultation) -> str:
     """The whole answer as a page."""
     advice = answer.advice
-    title, language = escape(words(subject(advice), Medium.PAGE)), chosen().replace("_", "-")
+    title = words(subject(advice), Medium.PAGE)
     said = judgement(answer)
     texts = (*engine_memory(advice), *carried(answer, full=True), *memory_aside(advice))
     beside = tuple(Paragraph(text=text) for text in texts)
@@ -58,14 +54,9 @@ def advice_html(answer: Consultation) -> str:
         _folded(_("What was taken to be so"), tuple(premises(answer))),
         _folded(_("Batch sizes, in sequences"), (batches(advice),)),
         _folded(_("The sum of every phase"), (sums(advice),)),
-        _attached(advice_json(answer)),
+        attached(advice_json(answer)),
     ]
-    content = "\n".join(filter(None, sections))
-    return (
-        f'<!doctype html>\n<html lang="{language}"><head><meta charset="utf-8"><title>{title}</title>'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<style>{STYLE}</style></head>\n<body>\n<main>\n{content}\n</main>\n</body></html>\n"
-    )
+    return html_page(title, sections)
 
 
 def _pictures(advice: Advice) -> str:
@@ -100,15 +91,3 @@ def _section(title: str, sections: Iterable[tuple[Part, ...]]) -> str:
 
 def _folded(title: str, parts: tuple[Part, ...]) -> str:
     return f"<details><summary>{title}</summary>\n{_written([parts])}\n</details>"
-
-
-def _attached(json: str) -> str:
-    """The JSON report as a file to save: packed, since it is ten times the page, and without a script."""
-    shown = without_shapes(json, HIDDEN).encode()
-    # What is printed loses whatever has the shape of a credential, as packed letters may have by chance:
-    # packed less tightly they are others. No time stamp: the same answer gives the same page.
-    packings = (b64encode(compress(shown, level, mtime=0)).decode() for level in range(9, 0, -1))
-    packed = next(text for text in packings if without_shapes(text, HIDDEN) == text)
-    title = _("This report as JSON")
-    link = f'download="tuner-report.json.gz" href="data:application/gzip;base64,{packed}"'
-    return f'<p class="data"><a {link}>{title}</a></p>'

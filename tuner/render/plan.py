@@ -8,7 +8,6 @@ from tuner.counted import counted
 from tuner.hardware import Cluster
 from tuner.language import _
 from tuner.plan.answer import ClusterPlan, PlannedSetting
-from tuner.plan.corrections import MeasuredPlan
 from tuner.plan.gpus import apart_gpus
 from tuner.plan.packages import PackageGain
 from tuner.plan.price import JobTotals, whole_job
@@ -18,39 +17,61 @@ from tuner.render.document.parts import AnswerDocument, Heading, Paragraph, Part
 from tuner.render.left_out import named
 from tuner.render.lengths import assumed_lengths
 from tuner.render.numbers import gib, parameters, seconds
+from tuner.render.plan_longest import longest_responses
 from tuner.render.plan_measure import deciding_measurements
 from tuner.render.plan_placement import placement_parts
-from tuner.render.plan_table import capacity_table, money, small, variant_table
+from tuner.render.plan_table import (
+    capacity_table,
+    job_table,
+    money,
+    price_table,
+    small,
+    trade_off_table,
+    variant_table,
+)
 from tuner.render.plan_why import nothing_fits, search_facts
 from tuner.render.words import clauses, full_stop, listed, titled, with_note
 from tuner.rules.wording import around, duration
 from tuner.units import BITS, GIB, GIGA
 
 
-def plan_document(answer: PlanAnswer, measured: MeasuredPlan | None = None) -> AnswerDocument:
-    """The whole plan, and what measuring its first settings showed where that was asked for."""
-    return AnswerDocument(
-        sections=(
-            tuple(_premises(answer)),
-            *_settings(answer),
-            *_measurements(answer, measured),
-            tuple(_fewest(answer)),
-            tuple(capacity_table(answer)),
-            tuple(variant_table(answer)),
-            *placement_parts(answer),
-            tuple(search_facts(answer.plan)),
-        )
+def plan_document(answer: PlanAnswer) -> AnswerDocument:
+    """The whole plan."""
+    return AnswerDocument(sections=(*choices(answer), *tables(answer)))
+
+
+def choices(answer: PlanAnswer) -> tuple[tuple[Part, ...], ...]:
+    """What was planned, and what to run: the best settings, the longest responses, the fewest GPUs."""
+    return (
+        tuple(_premises(answer)),
+        *_settings(answer),
+        *_measurements(answer),
+        tuple(longest_responses(answer)),
+        tuple(_fewest(answer)),
     )
 
 
-def _measurements(answer: PlanAnswer, measured: MeasuredPlan | None) -> Iterator[tuple[Part, ...]]:
+def tables(answer: PlanAnswer) -> tuple[tuple[Part, ...], ...]:
+    """The same over numbers and cards, and how much was looked at."""
+    return (
+        tuple(capacity_table(answer)),
+        tuple(job_table(answer)),
+        tuple(trade_off_table(answer)),
+        tuple(price_table(answer)),
+        tuple(variant_table(answer)),
+        *placement_parts(answer),
+        tuple(search_facts(answer.plan)),
+    )
+
+
+def _measurements(answer: PlanAnswer) -> Iterator[tuple[Part, ...]]:
     """What was measured, or what could be."""
-    if measured is None:
+    if answer.corrections is None:
         yield tuple(deciding_measurements(answer))
         return
     from tuner.render.plan_measured import measured_parts  # few plans are
 
-    yield tuple(measured_parts(measured))
+    yield tuple(measured_parts(answer.corrections))
 
 
 def _premises(answer: PlanAnswer) -> Iterator[Part]:

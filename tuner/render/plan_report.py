@@ -16,7 +16,9 @@ from tuner.plan.corrections import MeasuredPlan
 from tuner.plan.packages import PackageGain
 from tuner.plan.price import JobTotals, whole_job
 from tuner.plan.reasons import Relaxation
+from tuner.plan.trade_off import TradePoint
 from tuner.render.json_text import json_text
+from tuner.render.plan_longest import LayoutReachReport, layout_reports
 from tuner.render.plan_measure import measuring_commands
 from tuner.render.publication import extended, publish
 from tuner.render.report_values import SCHEMA_VERSION, SchemaVersion
@@ -131,6 +133,14 @@ class PlanReport(Struct, frozen=True, kw_only=True):
         Meta(description="on more GPUs than were asked about, where it fits on none of these"),
     ]
     variants: Annotated[tuple[VariantReport, ...], Meta(description="of --vary, in its order")]
+    trade_off: Annotated[
+        tuple[TradePoint, ...],
+        Meta(description="what there is to choose from over numbers and cards, the fastest first"),
+    ]
+    longest: Annotated[
+        tuple[LayoutReachReport, ...],
+        Meta(description="how long responses may get; empty unless --longest asks for it"),
+    ]
     placements: Annotated[
         tuple[PlacementReport, ...], Meta(description="of --vary placement=..., in its order")
     ]
@@ -165,6 +175,12 @@ publish(
     },
 )
 publish(
+    TradePoint,
+    "TradePoint",
+    *("card", "gpus", "gpus_per_node", "nodes", "step", "gpu_hours", "price"),
+    *("unbeaten", "unbeaten_by_price"),
+)
+publish(
     PoolSplit,
     "PoolSplit",
     *("training_gpus", "generating_gpus", "training_nodes", "training_gpus_per_node"),
@@ -188,12 +204,12 @@ publish(
 )
 
 
-def plan_json(answer: PlanAnswer, measured: MeasuredPlan | None = None) -> str:
+def plan_json(answer: PlanAnswer) -> str:
     """The plan as JSON."""
-    return json_text(plan_report(answer, measured))
+    return json_text(plan_report(answer))
 
 
-def plan_report(answer: PlanAnswer, measured: MeasuredPlan | None = None) -> PlanReport:
+def plan_report(answer: PlanAnswer) -> PlanReport:
     """The whole plan."""
     loaded, least = answer.job.loaded, answer.fewest
     return PlanReport(
@@ -207,13 +223,15 @@ def plan_report(answer: PlanAnswer, measured: MeasuredPlan | None = None) -> Pla
         prices=dict(answer.prices),
         plan=_plan(answer.plan, answer),
         measure=measuring_commands(answer),
-        measured=measured,
+        measured=answer.corrections,
         fewest=None if least is None else extended(PlanClusterReport, least.cluster),
         capacity=tuple(_row(row, answer) for row in answer.rows),
         more=None if answer.more is None else _plan(answer.more, answer),
         variants=tuple(
             extended(VariantReport, one, plan=_plan(one.plan, answer, one.steps)) for one in answer.variants
         ),
+        trade_off=answer.trade_off,
+        longest=layout_reports(answer),
         placements=tuple(_placement(one, answer) for one in answer.placements),
         relaxations=answer.relaxations,
     )

@@ -1,13 +1,14 @@
 """The table of a plan over numbers of GPUs and cards."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from tuner.consultation.planning import PlanAnswer, Variant
 from tuner.language import _
 from tuner.plan.capacity import CapacityRow
 from tuner.plan.price import whole_job
+from tuner.plan.trade_off import TradePoint
 from tuner.render.columns import columns
-from tuner.render.document.parts import Column, Heading, Part, Row, Table
+from tuner.render.document.parts import Column, Heading, Paragraph, Part, Row, Table
 from tuner.rules.wording import around, duration
 
 _CENTS_BELOW = 100  # of an amount that is told with them
@@ -19,6 +20,58 @@ def capacity_table(answer: PlanAnswer) -> Iterator[Part]:
         return
     yield Heading(text=_("Over numbers and cards"))
     yield table_of([_cells(row, answer) for row in answer.rows])
+
+
+def job_table(answer: PlanAnswer) -> Iterator[Part]:
+    """What all steps take on each number and card; nothing where nobody says how many there are."""
+    rows = [cells for cells in (_cells_of_job(row, answer) for row in answer.rows) if cells]
+    if len(answer.rows) > 1 and rows:
+        yield Heading(text=_("The whole job on them"))
+        yield table_of(rows)
+
+
+def trade_off_table(answer: PlanAnswer) -> Iterator[Part]:
+    """What no other number and card beats in seconds and GPU-hours at once, from the fewest hours on."""
+    kept = [point for point in reversed(answer.trade_off) if point.unbeaten]
+    if len(answer.trade_off) > 1:
+        yield Heading(text=_("Seconds against GPU-hours"))
+        yield from _unbeaten(kept, _("GPU-hours"), _("more GPU-hours"), lambda point: point.gpu_hours, small)
+
+
+def price_table(answer: PlanAnswer) -> Iterator[Part]:
+    """What no other number and card with a price beats in seconds and price at once, the cheapest first."""
+    priced = [point for point in reversed(answer.trade_off) if point.price is not None]
+    kept = [point for point in priced if point.unbeaten_by_price]
+    if len(priced) > 1:
+        yield Heading(text=_("Seconds against the price"))
+        yield from _unbeaten(kept, _("price"), _("higher price"), lambda point: point.price or 0.0, money)
+
+
+def _unbeaten(
+    points: Sequence[TradePoint],
+    title: str,
+    more: str,
+    cost: Callable[[TradePoint], float],
+    written: Callable[[float], str],
+) -> Iterator[Part]:
+    """A row for each, with what it saves and costs beside the one above it."""
+    text = _("None of the others beats these in both at once; each row is compared with the one above it.")
+    yield Paragraph(text=text, level=1, further=1)
+    rows = []
+    for place, point in enumerate(points):
+        step = point.step
+        cells = {
+            _("card"): point.card,
+            _("GPUs"): str(point.gpus),
+            _("step, s"): around(duration(step.seconds), duration(step.low_s), duration(step.high_s)),
+            title: written(cost(point)),
+        }
+        if place:
+            before = points[place - 1]
+            cells[_("less time")] = f"{1 - step.seconds / before.step.seconds:.0%}"
+            cells[more] = f"{cost(point) / cost(before) - 1:.0%}" if cost(before) else ""
+        rows.append(cells)
+    yield table_of(rows)
 
 
 def variant_table(answer: PlanAnswer) -> Iterator[Part]:
@@ -57,11 +110,24 @@ def _cells(row: CapacityRow, answer: PlanAnswer) -> Mapping[str, str]:
     cells[_("efficiency")] = "" if row.efficiency is None else f"{row.efficiency:.0%}"
     if price is not None:
         cells[_("price")] = money(best.gpu_hours * price)
-    whole = whole_job(best, answer.steps, price)
-    if whole is not None:
-        cells[_("hours in all")] = duration(whole.hours)
-        if whole.price is not None:
-            cells[_("price in all")] = money(whole.price)
+    return cells
+
+
+def _cells_of_job(row: CapacityRow, answer: PlanAnswer) -> Mapping[str, str]:
+    """Hours, GPU-hours and price of all steps; nothing where nobody says how many there are."""
+    cluster, best = row.cluster, row.best
+    price = answer.prices.get(cluster.gpu.name)
+    whole = None if best is None else whole_job(best, answer.steps, price)
+    if whole is None:
+        return {}
+    cells = {
+        _("card"): cluster.gpu.name,
+        _("GPUs"): str(cluster.gpus),
+        _("hours in all"): around(duration(whole.hours), *map(duration, whole.ends)),
+        _("GPU-hours"): duration(whole.gpu_hours),
+    }
+    if whole.price is not None:
+        cells[_("price in all")] = money(whole.price)
     return cells
 
 

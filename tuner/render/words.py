@@ -108,5 +108,9 @@ def shown_overrides(finding: Finding, overrides: Iterable[str]) -> tuple[str, ..
 
 
 def pasteable(override: str) -> str:
-    """An override as a POSIX shell takes it, quoted only where it must be."""
-    return shlex.quote(plain(override))
+    """An override as a POSIX shell takes it, quoted only where it must be.
+
+    A word with single quotes of its own stands in double ones, unless a shell reads something else there.
+    """
+    word = plain(override)
+    return f'"{word}"' if "'" in word and not set(word) & set('"$`\\!') else shlex.quote(word)

@@ -473,8 +473,10 @@ PAGEABLE_BYTES_PER_S = 6.5e9
 #: 0.5 us for each page of 4 KiB, and the staging buffer.
 FRESH_BYTES_PER_S = 2.5e9
 
-#: Bytes per second of a copy from memory to memory of the host by one thread. Between 5e9 and 12e9.
-HOST_COPY_BYTES_PER_S = 8e9
+#: Bytes per second that one thread of the host copies from memory to memory, each read and written once.
+#: Between 4.8e9 and 6.7e9, measured in a virtual machine with other work and on the hosts of two H200
+#: (``copy_bytes_per_s`` of ``docs/validation/data/host-adamw.json``, which counts both).
+HOST_COPY_BYTES_PER_S = 6.4e9
 
 #: Bytes per second that one thread of the host reads and writes. A worker has one: Ray sets
 #: ``OMP_NUM_THREADS`` to the CPUs of an actor, 1 where it asks for none (``ray/_private/utils.py``,
@@ -623,15 +625,25 @@ MEGATRON_TENSORS = 0.6
 #: Tensors of an expert under Megatron, where gate and up are one.
 MEGATRON_EXPERT_TENSORS = 2
 
-#: Bytes per second of memory that is given to an engine as it wakes up, page by page, or taken as it falls
-#: asleep. Measured on an H100 (``python -m measure.links``): 280e9 (pages of 20 MB that are mapped one by
-#: one) to 800e9 (blocks of 1 GiB); on two H200, in blocks of 130 MiB to 1 GiB, by one to eight processes at
-#: once: 0.24e12 to 1.4e12 for each that wakes up again, and 0.11e12 to 2.7e12 that falls asleep
-#: (``docs/validation/data/segments-2xh200.json``). Between 130e9 and 1.5e12: eight engines that a trainer
-#: woke together on cards of 80 GB logged 0.04 to 0.46 s for caches of 56 GiB, half of them 0.26 s and more
-#: ("seconds to wake up" of vLLM 0.10's ``executor_base.py``, in notes on GRPO of an 8B model with ms-swift,
-#: 2025-08-11).
+#: Bytes per second of memory that is given to an engine as it wakes up. Measured on an H100 (``python -m
+#: measure.links``): 280e9 (pages of 20 MB that are mapped one by one) to 800e9 (blocks of 1 GiB); on two
+#: H200, in blocks of 130 MiB to 1 GiB, by one to eight processes at once: 0.24e12 to 1.5e12 for each that
+#: takes again what has just been taken away, which the driver clears first, and 1.0e12 to 2.7e12 where that
+#: has rested for a second (``docs/validation/data/segments-2xh200.json``). Between 130e9 and 1.5e12: in two
+#: whole runs on such cards vLLM 0.24 logged 0.12 to 0.17 s for 0.4 of them, which is 0.36e12 to 0.50e12, and
+#: eight engines that a trainer woke together on cards of 80 GB logged 0.04 to 0.46 s for caches of 56 GiB,
+#: half of them 0.26 s and more ("seconds to wake up" of vLLM 0.10's ``executor_base.py``, in notes on GRPO
+#: of an 8B model with ms-swift, 2025-08-11).
 MAPPED_BYTES_PER_S = 400e9
+
+#: Bytes per second that the engines of one node lose as they fall asleep, all of them together: each calls
+#: ``cuMemUnmap`` and ``cuMemRelease`` for one block after the other, and the driver serves one process at a
+#: time. Between 0.87e12 and 2.7e12, measured in blocks of 130 MiB to 1 GiB, with one process (0.87e12 to
+#: 2.7e12), two, four and eight (0.9e12 to 2.0e12) on two H200
+#: (``docs/validation/data/segments-2xh200.json``). The cache of a layer is such a block. In two whole runs
+#: of two engines vLLM logged 0.08 to 0.16 s until both slept, which is 0.74e12 to 1.6e12 with its collection
+#: of garbage.
+UNMAPPED_BYTES_PER_S = 1.15e12
 
 #: Bytes per second of freed blocks that the trainers of one node give back, all of them together: each calls
 #: ``cudaFree`` for one after the other, and the driver serves one process at a time, whatever its card.
@@ -641,6 +653,11 @@ MAPPED_BYTES_PER_S = 400e9
 #: took 0.4 ms on an RTX 4090 and 1.1 ms on an A10 in the median (ingero, "Tracing torch.cuda.empty_cache()",
 #: and an investigation of a training).
 GIVEN_BACK_BYTES_PER_S = 1.1e12
+
+#: The same where they are expandable segments, as verl has them since 0.6 from its first weight sync on:
+#: each of their pages of 20 MiB is unmapped by a call of its own. Between 0.29e12 and 0.48e12, measured with
+#: one, two, four and eight processes on two H200, together (``mapped_pages`` in the same file).
+GIVEN_BACK_PAGES_BYTES_PER_S = 0.40e12
 
 #: Share of the card, without what an engine keeps of it, that are freed blocks when an update has ended.
 #: Between 0.1 and 0.9: that hangs on activations and on the order in which they came and went, which seconds

@@ -7,19 +7,27 @@ from tuner.workload import Workload
 
 
 def wake_up_seconds(workload: Workload) -> float:
-    """Memory that is mapped as the engine wakes up: its share of the card, for its weights and its cache.
+    """Memory that is mapped as the engine wakes up: its share of the card, for its weights and its cache."""
+    return _mapped_bytes(workload) / assume.MAPPED_BYTES_PER_S
 
-    As much is unmapped as it falls asleep, when generation ends.
 
-    Source: verl 0.7.1 to 0.9.1 ``trainer/ppo/ray_trainer.py`` (``sleep_replicas`` within the timer ``gen``).
+def unmapping_seconds(workload: Workload) -> float:
+    """As much is unmapped as the engine falls asleep: all engines of a node do at once, and take turns.
+
+    Source: verl 0.7.1 to 0.9.1 ``trainer/ppo/ray_trainer.py`` and ``trainer/ppo/v1/trainer_base.py``
+    (``sleep_replicas`` within the timer ``gen``), ``checkpoint_engine/base.py``; vLLM
+    ``csrc/cumem_allocator.cpp`` (``unmap_and_release``).
     """
-    rollout, gpu = workload.generator, workload.cluster.gpu
+    return _mapped_bytes(workload) * workload.cluster.gpus_per_node / assume.UNMAPPED_BYTES_PER_S
+
+
+def _mapped_bytes(workload: Workload) -> float:
+    """Memory of one GPU that the engine has while it is awake alone."""
+    rollout = workload.generator
     if not (rollout.colocated and rollout.frees_memory):
         return 0.0
-    mapped = rollout.memory_fraction * gpu.memory_bytes
-    if rollout.sleeps_with_weights:
-        mapped = max(0.0, mapped - _engine_weights(workload))
-    return mapped / assume.MAPPED_BYTES_PER_S
+    mapped = rollout.memory_fraction * workload.cluster.gpu.memory_bytes
+    return max(0.0, mapped - _engine_weights(workload)) if rollout.sleeps_with_weights else mapped
 
 
 def moved_weights_seconds(workload: Workload) -> float:
@@ -40,7 +48,7 @@ def falling_asleep_parts(workload: Workload) -> dict[str, float]:
     Source: vLLM ``device_allocator/cumem.py`` (``CuMemAllocator.sleep``).
     """
     parts = {
-        "wake_up": wake_up_seconds(workload),
+        "asleep": unmapping_seconds(workload),
         "engine_copies": moved_weights_seconds(workload),
         "collections": sleep_collection_seconds(workload),
     }
@@ -50,14 +58,16 @@ def falling_asleep_parts(workload: Workload) -> dict[str, float]:
 def given_back_seconds(workload: Workload) -> float:
     """Freed blocks of the update, which the trainer gives back while weights are handed over, one by one.
 
-    All trainers of a node do so at the same time, and wait for each other in the driver.
+    All trainers of a node do so at the same time, and wait for each other in the driver. Since verl 0.6 they
+    are no blocks but the pages of expandable segments, and go more slowly.
 
     Where its weights move to the host behind the update, most are given back with them. A step has these
     seconds either way, and they stand here, so that moving the weights does not seem to save them.
 
     Source: verl 0.4.1 and 0.5.0 ``workers/sharding_manager/fsdp_vllm.py`` (``empty_cache``), 0.6.0 to 0.9.1
     ``utils/memory_utils.py`` (``aggressive_empty_cache``), ``utils/fsdp_utils.py``
-    (``offload_fsdp_model_to_cpu``); PyTorch ``c10/cuda/CUDACachingAllocator.cpp`` (``release_block``).
+    (``offload_fsdp_model_to_cpu``), ``utils/device.py`` (``set_expandable_segments``); PyTorch
+    ``c10/cuda/CUDACachingAllocator.cpp`` (``release_block``, ``unmap_block``).
     """
     rollout = workload.generator
     if not rollout.colocated:
@@ -65,7 +75,9 @@ def given_back_seconds(workload: Workload) -> float:
     cache_share = 0.0 if rollout.frees_memory else rollout.memory_fraction
     cluster = workload.cluster
     left = (1 - cache_share) * cluster.gpu.memory_bytes * cluster.gpus_per_node
-    return assume.FREED_SHARE * left / assume.GIVEN_BACK_BYTES_PER_S
+    pages = workload.weight_sync.maps_pages
+    rate = assume.GIVEN_BACK_PAGES_BYTES_PER_S if pages else assume.GIVEN_BACK_BYTES_PER_S
+    return assume.FREED_SHARE * left / rate
 
 
 def _engine_weights(workload: Workload) -> float:

@@ -81,6 +81,7 @@ ENDS = {
     "FREED_SHARE": (0.1, 0.9),
     "FRESH_BYTES_PER_S": (GIGA, 4 * GIGA),
     "GIVEN_BACK_BYTES_PER_S": (0.25e12, 2.6e12),
+    "GIVEN_BACK_PAGES_BYTES_PER_S": (0.29e12, 0.48e12),
     "GRADIENT_CAST_SHARE": (0.39, 0.70),
     "GRAPH_LAUNCH_S": (1e-6, 2e-6),
     "HOST_LAUNCH_S": (5e-6, 40e-6),
@@ -96,6 +97,7 @@ ENDS = {
     "SENT_BYTES_PER_S": (0.1 * GIGA, GIGA),
     "SERIALIZED_BYTES_PER_S": (0.2 * GIGA, 2.2 * GIGA),
     "STORAGE_BYTES_PER_S": (0.3 * GIGA, 10 * GIGA),
+    "UNMAPPED_BYTES_PER_S": (0.87e12, 2.7e12),
 }
 
 
@@ -216,7 +218,8 @@ RUNS = SecondsSpread(RUNS_MFU[1] / RUNS_MFU[2], RUNS_MFU[1] / RUNS_MFU[0])
 
 #: Weights of an engine on their way to the host and back, while all engines of a machine move theirs. Eight
 #: that woke together brought 16 GB back in 1.8 s, behind an update in 3.5 s, and 4 GB in 0.4 s, where the
-#: link of an A100 alone takes 0.76 and 0.19 s (the log behind ``MAPPED_BYTES_PER_S``).
+#: link of an A100 alone takes 0.76 and 0.19 s (the log behind ``MAPPED_BYTES_PER_S``). Two of two H200 did not
+#: slow each other down: 51 to 55 GB/s each, as one alone (``docs/validation/data/segments-2xh200.json``).
 ENGINES_AT_ONCE = of_bounds(0.94, 4.6)
 
 # What seconds are spent on, by the names that phases give them.
@@ -254,10 +257,16 @@ CAUSES = {
     "collections": SecondsCause(family=SpreadFamily.HOST, spread=of_constant("COLLECTION_ALONE_S")),
     "tensors": SecondsCause(family=SpreadFamily.HOST, spread=of_constant("JOIN_TENSOR_S")),
     "names": SecondsCause(family=SpreadFamily.HOST, spread=of_constant("OBJECT_COLLECTIVE_S")),
+    "asleep": SecondsCause(family=SpreadFamily.MEMORY, spread=of_rate("UNMAPPED_BYTES_PER_S")),
     "wake_up": SecondsCause(family=SpreadFamily.MEMORY, spread=of_rate("MAPPED_BYTES_PER_S")),
     "given_back": SecondsCause(
         family=SpreadFamily.MEMORY,
         spread=of_rate("GIVEN_BACK_BYTES_PER_S").and_also(of_constant("FREED_SHARE")),
+        evidence=Evidence.HEURISTIC,
+    ),
+    "given_back_pages": SecondsCause(
+        family=SpreadFamily.MEMORY,
+        spread=of_rate("GIVEN_BACK_PAGES_BYTES_PER_S").and_also(of_constant("FREED_SHARE")),
         evidence=Evidence.HEURISTIC,
     ),
     "engine_copies": SecondsCause(family=SpreadFamily.HOST_LINK, spread=ENGINES_AT_ONCE),

@@ -90,7 +90,7 @@ def _phases(
         return (generation,)
     parts = sync_parts(job.at_rest)
     for cause, seconds in falling_asleep_parts(job).items():
-        parts[cause] += seconds
+        parts[cause] = parts.get(cause, 0.0) + seconds
     whole = tuple((cause, batches * seconds) for cause, seconds in parts.items())
     return generation, PhaseTime(
         phase=Phase.UPDATE_WEIGHTS, seconds=sum(seconds for _, seconds in whole), parts=whole

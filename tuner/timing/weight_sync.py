@@ -216,8 +216,9 @@ def sync_parts(workload: Workload) -> dict[str, float]:
 
     Where greedy responses are generated behind the others as if for a step of their own, there are two.
     """
+    pages = workload.generator.colocated and workload.weight_sync.maps_pages
     parts = _moving_parts(workload.standing) | {
-        "given_back": given_back_seconds(workload),
+        "given_back_pages" if pages else "given_back": given_back_seconds(workload),
         "wake_up": wake_up_seconds(workload),
     }
     if workload.batch.greedy_baseline is GreedyBaseline.AFTER_NEW_WEIGHTS:

@@ -139,6 +139,7 @@ class WeightSync(Struct, frozen=True, kw_only=True, cache_hash=True):
     keeps_loaded: bool = False  # offloaded weights stay on the card after the transfer
     collections: int = 0  # of garbage, each of which goes through all objects of a worker's process
     collects_again: bool = False  # and once more where the first one frees what the update has left
+    maps_pages: bool = False  # what the trainer frees are pages that are mapped one by one, no whole blocks
     receiver_collects: bool = False  # and once more, beside the engine's worker, once that has the weights
     experts_apart: bool = False  # each expert's weights are tensors of their own
     quantizes_in_one_kernel: bool = True  # weights made 8-bit on their way; False: by operators

@@ -4,12 +4,12 @@
 
 Copies to host memory as trainers make them, pages given to the card and taken back, blocks of an engine that
 sleeps and wakes, and the host's time of a tensor that is cut into shards and put together again. Takes about
-a minute. ``--dry-run`` moves some bytes on the CPU, whose rates mean nothing.
+two minutes. ``--dry-run`` moves some bytes on the CPU, whose rates mean nothing.
 
-    PYTHONPATH=.:tests torchrun --nproc-per-node N -m measure.links --output links.json --parts pages segments
+    PYTHONPATH=.:tests torchrun --nproc-per-node N -m measure.links --output links.json --parts pages copies
 
-N processes take memory and give it back at once, as ranks do, over the cards that there are; what is told is
-of the slowest.
+N processes take memory and give it back, or copy to the host, at once, as ranks do, over the cards that there
+are; what is told is of the slowest.
 """
 
 import argparse
@@ -31,6 +31,7 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 
 _RANKS = 8  # that the host believes in: no byte moves between them
 PARTS = ("host", "copies", "pages", "segments", "sleep")
+_REST_S = 1.0
 _ROUNDS = 4  # the first ones pay for memory that later ones find
 
 
@@ -120,13 +121,17 @@ def host_seconds(device: str) -> dict[str, object]:
 def copies(device: str, values: int) -> dict[str, object]:
     """GB per second of 160 tensors that leave the card and come back, round after round, by how they leave.
 
-    What has come back lets its host memory go, as a trainer's states do.
+    What has come back lets its host memory go, as a trainer's states do. ``asleep`` leaves as vLLM's weights
+    do at sleep level 1: into page-locked memory that is asked for each time, and each copy is waited for.
     """
     ways: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
         "non_blocking": lambda tensor: tensor.to("cpu", non_blocking=True),
         "blocking": lambda tensor: tensor.cpu(),
         "blocking_then_pinned": lambda tensor: (
             tensor.cpu().pin_memory() if device == "cuda" else tensor.cpu()
+        ),
+        "asleep": lambda tensor: torch.empty_like(tensor, device="cpu", pin_memory=device == "cuda").copy_(
+            tensor
         ),
     }
     size = 4 * 160 * values / 1e9
@@ -135,8 +140,8 @@ def copies(device: str, values: int) -> dict[str, object]:
         kept = [torch.zeros(values, device=device) for _ in range(160)]
         rounds = []
         for _ in range(_ROUNDS):
-            out = _seconds(lambda leave=leave, of=kept: _replace(of, leave), device)
-            back = _seconds(
+            out = _slowest(lambda leave=leave, of=kept: _replace(of, leave), device)
+            back = _slowest(
                 lambda of=kept: _replace(of, lambda tensor: tensor.to(device, non_blocking=True)), device
             )
             rounds.append({"to_host": size / out, "from_host": size / back})
@@ -202,7 +207,11 @@ def _of_segments(size: int, count: int, device: str) -> dict[str, float]:
 
 
 def sleep(device: str, sizes: tuple[int, ...], room: int) -> dict[str, object]:
-    """Seconds in which one block gets its memory as an engine wakes up, and loses it as it falls asleep."""
+    """Seconds in which one block gets its memory as an engine wakes up, and loses it as it falls asleep.
+
+    In the last rounds the memory has rested before it is given again, as it has where an engine sleeps while
+    a trainer computes: the driver clears it meanwhile.
+    """
     once: dict[str, object] = {}
     if device != "cuda":
         return once
@@ -212,11 +221,13 @@ def sleep(device: str, sizes: tuple[int, ...], room: int) -> dict[str, object]:
         count = min(2048, room // mebibytes)
         blocks = Blocks(mebibytes << 20, count, torch.cuda.current_device())
         rounds = []
-        for _ in range(_ROUNDS):
+        for index in range(2 * _ROUNDS):
+            rested = index >= _ROUNDS
+            time.sleep(_REST_S if rested else 0.0)
             woken = _slowest(blocks.wake, device)
-            rounds.append(
-                {"count": count, "woken_s": woken / count, "asleep_s": _slowest(blocks.sleep, device) / count}
-            )
+            asleep = _slowest(blocks.sleep, device)
+            reading = {"count": count, "woken_s": woken / count, "asleep_s": asleep / count}
+            rounds.append(reading | {"rested_s": _REST_S} if rested else reading)
         blocks.close()
         once[str(mebibytes)] = rounds
     return once

@@ -177,6 +177,14 @@ def test_json_stays_json() -> None:
     assert yaml.safe_load(after)["e"] == {"f": True}
 
 
+@pytest.mark.parametrize(
+    "overrides", [("a.x=2", "a.b.y=3"), ("a.b.y=3", "a.x=2"), ("z=1", "a.x=2", "a.b.y=3")]
+)
+def test_keys_of_sections_that_end_together_each_go_into_their_own(overrides: tuple[str, ...]) -> None:
+    after = yaml.safe_load(edited("a:\n  b:\n    c: 1\n", *overrides))
+    assert after["a"] == {"b": {"c": 1, "y": 3}, "x": 2}
+
+
 def test_edits_that_touch_become_one_and_those_that_overlap_are_refused() -> None:
     first, second = Edit(start=2, end=4, text="x"), Edit(start=4, end=4, text="y")
     assert joined([second, first]) == (Edit(start=2, end=4, text="xy"),)

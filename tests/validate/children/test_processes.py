@@ -12,6 +12,8 @@ from tests.validate.called import called
 from tuner.validate.children import here, processes
 from tuner.validate.children.call import CallFailure, Failed, Setup
 
+pytestmark = pytest.mark.sampled(3)
+
 CPU = Setup(device="cpu")
 LONG = 120.0
 
@@ -185,7 +187,7 @@ def test_the_traceback_goes_to_the_log_only(tmp_path: Path) -> None:
     assert "second line" in log.read_text()
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.slow
 def test_a_timeout_leaves_nobody(tmp_path: Path) -> None:
     file = tmp_path / "pids"
@@ -195,7 +197,7 @@ def test_a_timeout_leaves_nobody(tmp_path: Path) -> None:
     wait_until(lambda: gone(own) and gone(child), 5)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.slow
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_nobody_outlives_the_parent(sent: signal.Signals, tmp_path: Path) -> None:
@@ -217,7 +219,7 @@ def test_nobody_outlives_the_parent(sent: signal.Signals, tmp_path: Path) -> Non
 COMPILER = "torch._inductor.compile_fx"
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("device", "driver", "server", "modules"),

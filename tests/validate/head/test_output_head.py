@@ -453,6 +453,7 @@ def test_every_implementation_is_right_on_a_cpu() -> None:
         assert all(not one.peak_bytes and not one.seconds for one in each.sizes)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.slow
 def test_without_time_what_is_configured_is_measured_and_no_other_package_imported() -> None:
     way = HeadUse.of(EAGER, entropy=True)

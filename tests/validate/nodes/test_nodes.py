@@ -81,7 +81,7 @@ def test_a_silent_node_is_named() -> None:
     assert file.notes[-1] == "No report of node 10.0.0.7: CUDA error."
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.slow
 def test_two_nodes_hand_their_reports_to_the_first() -> None:
     port = str(processes._free_port())

@@ -19,6 +19,8 @@ from tuner.validate.parts import ValidationPart
 from tuner.validate.report.profile import MARK, PROFILE_FIGURES, TOTAL, profile_file, write_profile
 from tuner.validate.report.schema import Measurement, PartReport, Status, Validation, ValidationFile
 
+pytestmark = pytest.mark.sampled(3)
+
 BASE = find_gpu("h200")
 FIGURES = {
     "usable_bytes": 143156.5 * MIB,

@@ -683,7 +683,7 @@ def test_a_worker_that_runs_out_of_memory_says_where(monkeypatch: pytest.MonkeyP
     assert figures == RolloutFigures(missing=work.residents[0][0])
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_a_worker_without_time_runs_the_first_alone() -> None:
     work = tiny(planned_rollout(long_responses().workload, AS_PROFILE, CPU).work())
     assert len(worker.measure((work, work), -1.0, device="cpu")) == 1

@@ -388,6 +388,7 @@ def tiny_subject(folder: Path, config: dict[str, Any]) -> Subject:
     )
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.slow
 def test_one_try_in_its_own_process(tmp_path: Path) -> None:
     here = tiny_subject(tmp_path, TINY)

@@ -45,7 +45,7 @@ def passes(name: str, **changes: Any) -> tuple[PlannedPass, ...]:
     return planned_passes(workload_of(case), processes=1)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("head", HEADS)
 def test_half_of_the_layers_predict_the_peak_of_all(name: str, head: dict[str, Any]) -> None:

@@ -27,6 +27,7 @@ from tuner.validate.training.worker.engine import TrainingEngine, switch_checkpo
 layers = pytest.importorskip("transformers.modeling_layers")
 
 pytestmark = [
+    pytest.mark.sampled(3),
     pytest.mark.filterwarnings("ignore::FutureWarning"),
     pytest.mark.filterwarnings("ignore::UserWarning"),
 ]

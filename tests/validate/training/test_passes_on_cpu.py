@@ -97,7 +97,7 @@ def test_every_pass_comes_to_an_end(backend: Backend) -> None:
         assert found.seconds[0] > found.once_seconds[0] >= 0
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_a_critic_and_a_reference_under_a_cpu_offload_policy() -> None:
     (critic,) = measured([settings(head=OutputHead(kind=HeadKind.VALUE))], critic=True)
     assert isinstance(critic, PassFigures)

@@ -29,6 +29,8 @@ from tuner.validate.training.settings import ModelSettings, PassFailed, PassFigu
 from tuner.validate.training.verdicts import MeasuredPass, judge
 from tuner.workload import Backend, Checkpointing, HeadKind, HostCopy, Phase, Scaling, Workload
 
+pytestmark = pytest.mark.sampled(3)
+
 CONFIG = str(ROOT / "tests/cli/configs/grpo.yaml")
 HERE = machine().free_bytes
 

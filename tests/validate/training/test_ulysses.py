@@ -64,7 +64,7 @@ def rounding(config: dict[str, Any]) -> float:
     return (2 * one_way + tokens) * torch.finfo(torch.float32).eps / 2
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 @pytest.mark.slow
 @pytest.mark.parametrize("key_heads", [2, 1])
 def test_a_shared_step_computes_what_one_without_does(key_heads: int) -> None:
@@ -84,7 +84,7 @@ def test_a_shared_step_computes_what_one_without_does(key_heads: int) -> None:
         assert each.gradients <= rounding(config)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.slow
 def test_a_shared_critic_computes_what_one_without_does() -> None:
     (found,) = differences(ModelSettings(config=CONFIG, critic=True), [exact(head=VALUE, entropy=False)])
@@ -99,7 +99,7 @@ def differences(model: ModelSettings, cases: list[PassSettings]) -> list[Differe
     return found
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 @pytest.mark.slow
 def test_every_pass_comes_to_an_end_where_sequences_are_shared() -> None:
     """As a part runs them: whole passes with clipping and step, offload and smaller first micro-batches."""
@@ -156,7 +156,7 @@ def test_peaks_on_two_gpus_are_as_predicted() -> None:
         assert abs(compared.error) <= 0.03, (one.phase, compared.measured_peak, terms)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.slow
 def test_the_command_runs_shared_steps_on_a_cpu(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps(CONFIG), encoding="utf-8")

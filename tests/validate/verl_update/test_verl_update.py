@@ -42,6 +42,8 @@ from tuner.validate.verl_update.settings import (
 from tuner.versions import installed_version
 from tuner.workload import Backend, HeadKind
 
+pytestmark = pytest.mark.sampled(3)
+
 LOGITS = "actor_rollout_ref.model.use_fused_kernels=False"
 FUSED = "actor_rollout_ref.model.use_fused_kernels=True"
 FSDP2 = "actor_rollout_ref.actor.strategy=fsdp2"

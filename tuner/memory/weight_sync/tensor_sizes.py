@@ -25,6 +25,19 @@ def largest_layer_tensor_parameters(model: ModelShape) -> int:
     return max(model.hidden * model.intermediate, gate_and_up_parameters(model))
 
 
+def parameters_behind_largest(model: ModelShape) -> int:
+    """What comes behind the largest tensor of a layer: the down projections of its experts, if it has any.
+
+    The three matrices of a dense layer are alike, and the last of them has norms alone behind it. A router is
+    small.
+
+    Source: transformers 5.10 ``models/qwen3_moe/modeling_qwen3_moe.py`` (``Qwen3MoeExperts``).
+    """
+    gate_and_up = gate_and_up_parameters(model)
+    dense = model.hidden * model.intermediate
+    return model.expert_parameters - gate_and_up if gate_and_up > dense else 0
+
+
 def largest_dense_tensor(model: ModelShape) -> int:
     r"""The largest tensor of Megatron's that is no routed expert's, :math:`E_m`.
 

@@ -20,12 +20,14 @@ from tuner.memory.weight_sync.tensor_sizes import (
     gate_and_up_parameters,
     largest_layer_tensor_parameters,
     largest_tensor_parameters,
+    parameters_behind_largest,
 )
 from tuner.model_shape import ModelShape
 from tuner.workload import Backend, Engine, WeightSync, Workload
 
 SYMBOLS = {
     "B": "bytes of one bucket",
+    "D_l": "parameters behind the largest tensor of a layer: down projections of its experts",
     "E": "elements of the largest tensor",
     "E_l": "elements of the largest tensor of a layer",
     "E_o": "elements of the output matrix; 0 where it is the embedding",
@@ -165,17 +167,18 @@ def shards_of_state_dict(model: ModelShape, engine: Engine) -> tuple[Term, ...]:
     return (copied, stated(Item.SYNC, "sync_tied_shard", tied_shard_bytes, numbers))
 
 
-def unsharded_unit_bytes(*, b_s: int, U_r: int, U_l: int, E_l: int, E_v: int, W: int) -> int:
+def unsharded_unit_bytes(*, b_s: int, U_r: int, U_l: int, E_l: int, D_l: int, E_v: int, W: int) -> int:
     """Units that FSDP1 gathers for its state dict, in full precision.
 
     Each unit is gathered while its own part of the state dict is made, the root all the while; every
-    tensor is copied whole before its shard is cut out (:math:`E_l` the largest tensor of a layer). The root's
-    own part is made last, so that its shards are not there beside a layer.
+    tensor is copied whole before its shard is cut out (:math:`E_l` the largest tensor of a layer). Shards of
+    what comes later are not there yet: those of the root, whose own part is made last, and those of the
+    :math:`D_l` parameters behind that tensor in the last layer.
 
     Source: torch ``distributed/fsdp/_state_dict_utils.py`` (``_common_unshard_pre_state_dict_hook``),
     ``_flat_param.py`` (``_force_full_precision``).
     """
-    return b_s * (U_r + largest(U_l + E_l - U_r // W, E_v))
+    return b_s * (U_r + largest(U_l + E_l - (U_r + D_l) // W, E_v))
 
 
 def unit_numbers(model: ModelShape, engine: Engine) -> dict[str, float]:
@@ -191,7 +194,8 @@ def unit_numbers(model: ModelShape, engine: Engine) -> dict[str, float]:
 
 def unsharded_units(model: ModelShape, engine: Engine) -> Term:
     """The units that exist at once when the state dict of an engine is made."""
-    numbers = unit_numbers(model, engine) | {"W": engine.parallel.shard}
+    later = {"D_l": parameters_behind_largest(model), "W": engine.parallel.shard}
+    numbers = unit_numbers(model, engine) | later
     return stated(Item.SYNC, "sync_units", unsharded_unit_bytes, numbers)
 
 

@@ -228,7 +228,8 @@ def _changed(text: str, top: Node, changes: Sequence[KeyEdit]) -> Iterator[Splic
             added[key] = list(place.entries), tree
     growing = [entries[-1].value if entries else top for entries, _tree in added.values()]
     yield from removed(text, leaving, growing=growing)
-    for entries, tree in added.values():
+    # A section may end where the one around it does: what is added to the inner one comes first there.
+    for entries, tree in sorted(added.values(), key=lambda item: -len(item[0])):
         yield added_to(text, top, entries, tree)
 
 

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from tuner.counted import counted
+from tuner.errors import TunerError
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
 from tuner.inputs.user_input import Count
@@ -127,7 +128,7 @@ def _starts_on(
             lengths=workload.batch.lengths,
         )
         then = checks.refusals_beside(RULE, after, job, version, code)
-    except ValueError:  # parallel sizes that so few GPUs do not have
+    except (TunerError, ValueError):  # parallel sizes that so few GPUs do not have
         return False
     return then <= checks.refusals_beside(RULE, settings, workload, version, code)
 

@@ -1,0 +1,1 @@
+"""Plans of launches beside what advice says of them and beside the layouts that they were published with."""

@@ -1,0 +1,107 @@
+"""Holds plans of launches to what advice says of them; run it by hand.
+
+    python -m tests.measure.plans [--layouts] [--tuned] [--every N] [--card CARD] [--output FILE] [FILES ...]
+
+A line of JSON for each launch: verl's own example scripts, or the scripts and YAML that are named, and at the
+end how many of the plans were no slower than advice on the same cards, and the same when they are read again.
+``--layouts`` asks for the best setting of the published layout too, which takes as long again; ``--tuned``
+takes verl's folder of scripts that were tuned for the cards in their names. No file is executed.
+"""
+
+import argparse
+import sys
+import traceback
+from collections import Counter
+from collections.abc import Sequence
+from datetime import date
+from itertools import islice
+from pathlib import Path
+from typing import TextIO
+
+import msgspec
+
+from tests.measure.plans.compare import Row, compared
+from tests.measure.plans.launches import Launch, of_files, verl_launches
+from tuner import __version__
+
+CLOSE, FAR = 0.10, 0.15  # shares of the plan's seconds
+
+
+def main() -> None:
+    """Print a line for each launch, then the summary."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("files", nargs="*", type=Path)
+    parser.add_argument("--layouts", action="store_true")
+    parser.add_argument("--tuned", action="store_true")
+    parser.add_argument("--every", type=int, default=1)
+    parser.add_argument("--skip", type=int, default=0)
+    parser.add_argument("--card")
+    parser.add_argument("--output", type=argparse.FileType("w"), default=sys.stdout)
+    options = parser.parse_args()
+    launches = of_files(options.files, options.card) if options.files else verl_launches()
+    chosen = (one for one in launches if one.tuned or not options.tuned)
+    rows = []
+    for launch in islice(chosen, options.skip, None, options.every):
+        row = _row(launch, layouts=options.layouts)
+        rows.append(row)
+        _write(options.output, row)
+    _write(options.output, summary(rows))
+
+
+def _row(launch: Launch, *, layouts: bool) -> Row:
+    try:
+        return compared(launch, layouts=layouts)
+    except Exception as error:  # a defect of the planner is what is looked for
+        traceback.print_exc()
+        return Row(launch=launch.name, failures=(f"raises {type(error).__name__}: {error}",))
+
+
+def _write(stream: TextIO, row: object) -> None:
+    stream.write(msgspec.json.encode(row).decode() + "\n")
+    stream.flush()
+
+
+def summary(rows: Sequence[Row]) -> dict[str, object]:
+    """What all rows come to."""
+    read = [row for row in rows if not row.unread]
+    beside = [row for row in read if row.block_s is not None or row.own_s is not None]
+    slower = [one.published.slower for one in read if one.published and one.published.slower is not None]
+    told: dict[str, object] = {
+        "date": date.today().isoformat(),
+        "tuner": __version__,
+        "launches": len(rows),
+        "planned": len(read),
+        "fit": sum(row.plan_s is not None for row in read),
+        "beside advice that fits": len(beside),
+        "faster than advice by more than 1 %": sum(_gain(row) > 0.01 for row in beside),
+        "failures": dict(Counter(failure for row in rows for failure in row.failures)),
+        "seconds of one core": round(sum(row.took_s for row in rows), 1),
+    }
+    if slower:
+        far = [row for row in read if row.published and (row.published.slower or 0.0) > FAR]
+        told["layouts"] = {
+            "published layouts that fit": len(slower),
+            "published layouts on which nothing fits": sum(
+                row.published is not None and row.published.slower is None for row in read
+            ),
+            f"within {CLOSE:.0%} of the plan": sum(one <= CLOSE for one in slower),
+            f"slower by more than {FAR:.0%}": len(far),
+            "first reason of these": dict(Counter(_first_reason(row) for row in far).most_common()),
+        }
+    return told
+
+
+def _gain(row: Row) -> float:
+    advised = [one for one in (row.own_s, row.block_s) if one is not None]
+    return 1 - row.plan_s / min(advised) if row.plan_s is not None and advised else 0.0
+
+
+def _first_reason(row: Row) -> str:
+    layouts = [] if row.published is None else [one for one in row.published.reasons if "layout" in one.axis]
+    return layouts[0].axis if layouts else "several together"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,59 @@
+"""The launches that plans are held to: verl's own example scripts, or files of whoever runs the program."""
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from tests.corpus import launches
+from tuner.consultation.premises import Premises
+
+_TRAIN_NOTHING = ("generation", "eval")  # words of entry points
+_BUNDLED = "ppo_"  # how configurations of the releases themselves are called
+_CARDS = {"h100": "h100-sxm", "h800": "h800-sxm", "h20": "h20-sxm", "npu": "ascend-910b"}
+_CARD = "h100-sxm"  # where the name of a launch has none
+
+
+class Launch(Struct, frozen=True, kw_only=True):
+    """One launch, as ``tuner advise`` would be given it."""
+
+    name: str
+    source: str
+    words: tuple[str, ...] = ()
+    premises: Premises
+
+    @property
+    def tuned(self) -> bool:
+        """Whether it is of a folder of launches that were tuned for the cards in their names."""
+        return "/tuning/" in self.name
+
+
+def verl_launches() -> Iterator[Launch]:
+    """Every launch of verl's own example scripts that trains."""
+    for launch in launches():
+        if not any(word in launch["entry"] for word in _TRAIN_NOTHING):
+            yield _of_record(launch)
+
+
+def _of_record(launch: dict[str, Any]) -> Launch:
+    config = launch.get("config_name") or ""
+    chosen = (f"--config-name={config}",) if config.startswith(_BUNDLED) else ()
+    words = (*chosen, *launch["overrides"])
+    release = launch["tags"][0].removeprefix("v")
+    premises = Premises(gpu=_card(launch["path"]), verl_version=release)
+    return Launch(name=f"{launch['path']} {release}", source="/dev/null", words=words, premises=premises)
+
+
+def _card(path: str) -> str:
+    """The card that the name of a script has, which is written as ``2_h100`` or ``npu``."""
+    named = re.findall(r"[a-z]+\d*", path.lower().replace("_", " "))
+    return next((_CARDS[word] for word in named if word in _CARDS), _CARD)
+
+
+def of_files(files: Sequence[Path], card: str | None) -> Iterator[Launch]:
+    """Scripts and YAML, each with the card that is said."""
+    for file in files:
+        premises = Premises(gpu=card or _CARD)
+        yield Launch(name="/".join(file.parts[-4:]), source=str(file), premises=premises)
