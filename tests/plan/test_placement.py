@@ -8,7 +8,7 @@ import pytest
 
 from tests.cli.runner import run
 from tuner.consultation.splits import WaitsFor, divisions, looked_at
-from tuner.trainers.placement import Split
+from tuner.trainers.placement import PoolSplit
 
 ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
 MODEL = ("--model", "qwen2.5-0.5b")
@@ -145,7 +145,7 @@ def test_a_placement_that_there_is_not_is_refused() -> None:
     assert "there is no placement 'far'; the placements are colocated, one-step-off" in result.err
 
 
-def sizes(series: tuple[Split, ...]) -> list[tuple[int, int]]:
+def sizes(series: tuple[PoolSplit, ...]) -> list[tuple[int, int]]:
     return [(split.training_gpus, split.generating_gpus) for split in series]
 
 
@@ -160,7 +160,7 @@ def test_the_best_division_is_among_those_that_are_looked_at(best: int) -> None:
     """Where fewer GPUs train the step waits for training, and elsewhere for generation."""
     (series,) = divisions(8, 1)
 
-    def look(split: Split) -> tuple[int, WaitsFor | None]:
+    def look(split: PoolSplit) -> tuple[int, WaitsFor | None]:
         trains = split.training_gpus
         return trains, WaitsFor.TRAINING if trains < best else WaitsFor.GENERATION
 

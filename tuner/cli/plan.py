@@ -8,7 +8,7 @@ import typer
 from msgspec.structs import replace
 
 from tuner.check.project_settings import SettingsNamed, project_for, with_project_settings
-from tuner.cli import FINDINGS, options
+from tuner.cli import FINDINGS, options, validate_options
 from tuner.cli.completion import cards
 from tuner.cli.documents import write_documents
 from tuner.cli.option_groups import with_premises
@@ -28,6 +28,7 @@ EXAMPLES = options.examples(
     "tuner plan config.yaml --gpu 8xh100-sxm --longest",
     "tuner plan run.sh --gpu 8xh100-sxm --write plans",
     "tuner plan config.yaml --gpu 8xh100-sxm --vary placement=colocated,one-step-off",
+    "tuner plan config.yaml --validate 10m",
     "tuner plan config.yaml --gpu 8xh100-sxm --data-rows 7473 --output-format json",
 )
 PlanFormat = Literal["text", "json", "html", "markdown", "csv", "svg"]
@@ -108,6 +109,19 @@ def plan(
             show_default=False,
         ),
     ] = None,
+    validate: Annotated[
+        str | None,
+        typer.Option(
+            "--validate",
+            metavar="TIME",
+            help=_(
+                "Measure the first settings on the GPUs here, for so long in all, such as 10m, and rank all "
+                "of them by what that shows."
+            ),
+            show_default=False,
+        ),
+    ] = None,
+    ray: validate_options.Ray = None,
     write_to: Annotated[
         str | None,
         typer.Option(
@@ -171,6 +185,7 @@ def plan(
     from tuner.consultation.planning import plan_answer
 
     words = tuple(overrides or ())
+    budget_s = _measuring_seconds(validate, ray)
     with standard_input_kept():  # a job is read for each number of GPUs and each card
         with progress_on(sys.stderr) as watch:
             answer = plan_answer(
@@ -184,6 +199,13 @@ def plan(
                 longest=longest,
                 watch=watch,
             )
+        if budget_s is not None and answer.plan.settings:
+            from tuner.cli.plan_validation import corrected
+
+            corrections = corrected(answer, budget_s, ray)
+            if corrections is None:
+                return  # the first node prints
+            answer = replace(answer, corrections=corrections)
         _write(answer, output_format, color)
         if write_to is not None:
             from tuner.cli.plan_writing import PlanSource, write_plans
@@ -194,6 +216,22 @@ def plan(
             write_plans(Path(write_to), answer, source, force=force)
     if answer.fewest is None:
         raise typer.Exit(FINDINGS)
+
+
+def _measuring_seconds(validate: str | None, ray: str | None) -> float | None:
+    """How long settings are measured; None where none are.
+
+    Raises:
+        InputError: it is no time, or nothing can be measured here.
+    """
+    if validate is None:
+        return None
+    from tuner.cli.plan_validation import expect_measurable
+    from tuner.units import parse_seconds
+
+    seconds = parse_seconds(validate)
+    expect_measurable(ray)
+    return seconds
 
 
 def _write(answer: "PlanAnswer", output_format: PlanFormat, color: options.ColourName) -> None:

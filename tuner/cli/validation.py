@@ -42,6 +42,7 @@ class Request(Struct, frozen=True, kw_only=True):
     memory_limit_bytes: int | None
     device: str
     verbose: bool
+    turn: int = 0  # of several requests of one launch
 
 
 class CannotRunError(InputError):
@@ -70,7 +71,7 @@ def on_all_nodes(request: Request, ray: str | None) -> tuple[ValidationFile, ...
     if launch.local_rank > 0:
         return ()
     file = on_this_node(request, progress_on(sys.stderr))
-    return torchrun.gathered(launch, file, wait_s=request.budget_s)
+    return torchrun.gathered(replace(launch, turn=request.turn), file, wait_s=request.budget_s)
 
 
 def answer(request: Request) -> str:

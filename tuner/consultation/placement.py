@@ -10,8 +10,8 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from tuner.advise.combine import one_per_key
-from tuner.consultation.asked import Asked
 from tuner.consultation.consult import job_of
+from tuner.consultation.given_words import GivenWords
 from tuner.consultation.job import JobReading
 from tuner.consultation.premises import Premises
 from tuner.consultation.splits import WaitsFor, divisions, looked_at
@@ -22,7 +22,7 @@ from tuner.inputs.tree import contains, dotted, lookup
 from tuner.language import _
 from tuner.plan.answer import ClusterPlan, PlannedSetting
 from tuner.timing import StepChange, StepTime, change
-from tuner.trainers.placement import PlacedLaunch, Placement, Split
+from tuner.trainers.placement import PlacedLaunch, Placement, PoolSplit
 from tuner.workload import Phase
 
 KEY = "placement"  # of --vary
@@ -30,7 +30,7 @@ _INTERPRETER = "python3"
 _FORCE = "++"  # sets a key that the configuration has, and adds one that it lacks
 
 
-class Planner(Asked, frozen=True, kw_only=True):
+class Planner(GivenWords, frozen=True, kw_only=True):
     """How the placements of one job are read and planned."""
 
     job: JobReading  # as it is, colocated
@@ -42,7 +42,7 @@ class Planner(Asked, frozen=True, kw_only=True):
 class DivisionSeconds(Struct, frozen=True, kw_only=True):
     """One division of the GPUs that was planned."""
 
-    split: Split
+    split: PoolSplit
     seconds: Annotated[float | None, Meta(description="of its best step; null where nothing fits")]
 
 
@@ -50,7 +50,7 @@ class PlacementPlan(Struct, frozen=True, kw_only=True):
     """The best setting of one placement, over all divisions of the GPUs."""
 
     placement: Placement
-    split: Annotated[Split | None, Meta(description="null of colocated, and where nothing fits")] = None
+    split: Annotated[PoolSplit | None, Meta(description="null of colocated, and where nothing fits")] = None
     setting: PlannedSetting | None = None
     generation_s: Seconds | None = None  # of its step, without the transfer of new weights
     training_s: Seconds | None = None
@@ -152,7 +152,7 @@ def _best(planner: Planner, placement: Placement) -> PlacementPlan:
     seen: list[DivisionSeconds] = []
     reasons: list[str] = []
 
-    def look(split: Split) -> tuple[PlacementPlan | str, WaitsFor | None]:
+    def look(split: PoolSplit) -> tuple[PlacementPlan | str, WaitsFor | None]:
         try:
             one = _on(planner, placement, split)
         except UnsupportedError as error:
@@ -187,7 +187,7 @@ def _seconds(plan: PlacementPlan) -> float:
     return float("inf") if plan.setting is None else plan.setting.time.seconds
 
 
-def _on(planner: Planner, placement: Placement, split: Split) -> PlacementPlan:
+def _on(planner: Planner, placement: Placement, split: PoolSplit) -> PlacementPlan:
     """The plan of a placement on one division, read back from what is shown of it.
 
     Raises:

@@ -8,9 +8,9 @@ from typing import Annotated
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from tuner.consultation.asked import Asked
 from tuner.consultation.cluster import choose_card
 from tuner.consultation.consult import job_of, steps_of
+from tuner.consultation.given_words import GivenWords
 from tuner.consultation.job import JobReading
 from tuner.consultation.longest_responses import LayoutReach, longest_responses
 from tuner.consultation.placement import (
@@ -28,6 +28,7 @@ from tuner.language import _
 from tuner.override_text import override_key
 from tuner.plan.answer import ClusterPlan
 from tuner.plan.capacity import CapacityRow, capacity, fewest
+from tuner.plan.corrections import MeasuredPlan
 from tuner.plan.layout_axes import undivided
 from tuner.plan.planning import PlanRequest, plan
 from tuner.plan.reasons import Relaxation, relaxations
@@ -60,7 +61,7 @@ class PlanAnswer(Struct, frozen=True, kw_only=True):
     """The plan on the cards that there are, and the same over numbers and cards."""
 
     job: JobReading
-    asked: Asked
+    asked: GivenWords
     premises: Premises
     plan: ClusterPlan
     rows: tuple[CapacityRow, ...]
@@ -72,6 +73,7 @@ class PlanAnswer(Struct, frozen=True, kw_only=True):
     variants: tuple[Variant, ...] = ()
     longest: tuple[LayoutReach, ...] = ()  # where it was asked for
     placements: tuple[PlacementPlan, ...] = ()
+    corrections: MeasuredPlan | None = None  # by what was measured, where that was asked for
 
     @property
     def fewest(self) -> ClusterPlan | None:
@@ -138,7 +140,7 @@ def plan_answer(
     )
     return PlanAnswer(
         job=job,
-        asked=Asked(source=source, words=words, premises=_largest(premises, clusters)),
+        asked=GivenWords(source=source, words=words, premises=_largest(premises, clusters)),
         premises=main,
         plan=best,
         rows=capacity(plans),
@@ -243,7 +245,7 @@ def _placed_plan(
     return _planned(job, wanted, watch, before)
 
 
-class _Question(Asked, frozen=True, kw_only=True):
+class _Question(GivenWords, frozen=True, kw_only=True):
     """What is asked of every cluster alike."""
 
     wanted: PlanRequest

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 from tuner.enumeration import Enum
-from tuner.trainers.placement import Split
+from tuner.trainers.placement import PoolSplit
 
 _T = TypeVar("_T")
 
@@ -16,14 +16,14 @@ class WaitsFor(Enum):
     GENERATION = "generation"
 
 
-def divisions(gpus_per_node: int, nodes: int) -> Iterator[tuple[Split, ...]]:
+def divisions(gpus_per_node: int, nodes: int) -> Iterator[tuple[PoolSplit, ...]]:
     """The divisions of a cluster as series, in each of which ever more GPUs train.
 
     Whole nodes go to one pool or to the other, or every node is divided alike: no other division is one of
     two pools with as many GPUs on each of their nodes.
     """
     whole = tuple(
-        Split(
+        PoolSplit(
             training_nodes=training,
             training_gpus_per_node=gpus_per_node,
             generating_nodes=nodes - training,
@@ -32,7 +32,7 @@ def divisions(gpus_per_node: int, nodes: int) -> Iterator[tuple[Split, ...]]:
         for training in range(1, nodes)
     )
     within = tuple(
-        Split(
+        PoolSplit(
             training_nodes=nodes,
             training_gpus_per_node=training,
             generating_nodes=nodes,
@@ -44,8 +44,8 @@ def divisions(gpus_per_node: int, nodes: int) -> Iterator[tuple[Split, ...]]:
 
 
 def looked_at(
-    series: Sequence[Split], look: Callable[[Split], tuple[_T, WaitsFor | None]]
-) -> Iterator[tuple[Split, _T]]:
+    series: Sequence[PoolSplit], look: Callable[[PoolSplit], tuple[_T, WaitsFor | None]]
+) -> Iterator[tuple[PoolSplit, _T]]:
     """The divisions of a series that may be the best, from its middle on, with what was seen of each.
 
     Where a step waits for training, fewer GPUs that train make it no shorter, and where it waits for

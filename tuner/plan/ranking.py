@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from tuner import timing
+from tuner.hardware import Cluster
 from tuner.plan.judge import Candidate
 from tuner.plan.space import Choice
 
@@ -46,22 +47,21 @@ def worth_naming(settings: Sequence[Candidate]) -> list[Candidate]:
 
 
 def ranks(settings: Sequence[Candidate]) -> tuple[int, ...]:
-    """Ranks of settings in order of their seconds: one whose difference is uncertain shares that before it.
+    """Ranks of settings in order of their seconds, see :func:`ranks_of`."""
+    return ranks_of([(one.figures.time, one.workload.cluster) for one in settings])
+
+
+def ranks_of(steps: Sequence[tuple[timing.StepTime, Cluster]]) -> tuple[int, ...]:
+    """Ranks of steps in order of their seconds: one whose difference is uncertain shares that before it.
 
     A tie is with the first of a rank, not with the one just before: else all would share one rank by and by.
     """
     given: list[int] = []
-    first: Candidate | None = None
-    for place, setting in enumerate(settings, 1):
-        if first is None or _is_slower(first, setting):
-            first = setting
+    first: tuple[timing.StepTime, Cluster] | None = None
+    for place, (time, cluster) in enumerate(steps, 1):
+        if first is None or timing.change(first[0], time, first[1], then=cluster).is_loss:
+            first = time, cluster
             given.append(place)
         else:
             given.append(given[-1])
     return tuple(given)
-
-
-def _is_slower(first: Candidate, other: Candidate) -> bool:
-    """Whether a setting is slower than another one for certain."""
-    cluster, then = first.workload.cluster, other.workload.cluster
-    return timing.change(first.figures.time, other.figures.time, cluster, then=then).is_loss

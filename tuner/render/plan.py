@@ -45,7 +45,7 @@ def choices(answer: PlanAnswer) -> tuple[tuple[Part, ...], ...]:
     return (
         tuple(_premises(answer)),
         *_settings(answer),
-        tuple(deciding_measurements(answer)),
+        *_measurements(answer),
         tuple(longest_responses(answer)),
         tuple(_fewest(answer)),
     )
@@ -62,6 +62,16 @@ def tables(answer: PlanAnswer) -> tuple[tuple[Part, ...], ...]:
         *placement_parts(answer),
         tuple(search_facts(answer.plan)),
     )
+
+
+def _measurements(answer: PlanAnswer) -> Iterator[tuple[Part, ...]]:
+    """What was measured, or what could be."""
+    if answer.corrections is None:
+        yield tuple(deciding_measurements(answer))
+        return
+    from tuner.render.plan_measured import measured_parts  # few plans are
+
+    yield tuple(measured_parts(answer.corrections))
 
 
 def _premises(answer: PlanAnswer) -> Iterator[Part]:

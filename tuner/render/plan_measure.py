@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from msgspec.structs import fields
 
-from tuner.consultation.asked import Asked
+from tuner.consultation.given_words import GivenWords
 from tuner.consultation.planning import PlanAnswer
 from tuner.consultation.premises import OPTIONS, Premises
 from tuner.language import _
@@ -33,7 +33,7 @@ def measuring_commands(answer: PlanAnswer) -> tuple[str, ...]:
     )
 
 
-def measuring_words(asked: Asked, overrides: tuple[str, ...]) -> tuple[str, ...]:
+def measuring_words(asked: GivenWords, overrides: tuple[str, ...]) -> tuple[str, ...]:
     """The words of the command that measures one setting, with everything that was said of the job."""
     source, *words = (asked.source, *asked.words)
     given = [text for text in words if text not in overrides]

@@ -12,6 +12,7 @@ from tuner.field_marks import Bytes
 from tuner.hardware import Cluster
 from tuner.plan.answer import ClusterPlan, Lacking, PlannedSetting
 from tuner.plan.capacity import CapacityRow
+from tuner.plan.corrections import MeasuredPlan
 from tuner.plan.packages import PackageGain
 from tuner.plan.price import JobTotals, whole_job
 from tuner.plan.reasons import Relaxation
@@ -22,7 +23,7 @@ from tuner.render.plan_measure import measuring_commands
 from tuner.render.publication import extended, publish
 from tuner.render.report_values import SCHEMA_VERSION, SchemaVersion
 from tuner.render.time_report import StepTimeReport
-from tuner.trainers.placement import Split
+from tuner.trainers.placement import PoolSplit
 from tuner.workload import Phase
 
 
@@ -120,6 +121,9 @@ class PlanReport(Struct, frozen=True, kw_only=True):
         tuple[str, ...],
         Meta(description="commands that measure the settings of the first rank; none without a tie"),
     ]
+    measured: Annotated[
+        MeasuredPlan | None, Meta(description="of --validate: the settings ranked anew; null without it")
+    ]
     fewest: Annotated[
         PlanClusterReport | None, Meta(description="the fewest GPUs that it fits on; null: none")
     ]
@@ -177,8 +181,8 @@ publish(
     *("unbeaten", "unbeaten_by_price"),
 )
 publish(
-    Split,
-    "Split",
+    PoolSplit,
+    "PoolSplit",
     *("training_gpus", "generating_gpus", "training_nodes", "training_gpus_per_node"),
     *("generating_nodes", "generating_gpus_per_node"),
 )
@@ -219,6 +223,7 @@ def plan_report(answer: PlanAnswer) -> PlanReport:
         prices=dict(answer.prices),
         plan=_plan(answer.plan, answer),
         measure=measuring_commands(answer),
+        measured=answer.corrections,
         fewest=None if least is None else extended(PlanClusterReport, least.cluster),
         capacity=tuple(_row(row, answer) for row in answer.rows),
         more=None if answer.more is None else _plan(answer.more, answer),

@@ -16,7 +16,7 @@ class Placement(Enum):
     SEPARATE = "separate"  # the trainer's own asynchronous mode, with a pool of its own for generation
 
 
-class Split(Struct, frozen=True, kw_only=True):
+class PoolSplit(Struct, frozen=True, kw_only=True):
     """GPUs divided into a pool that trains and a pool that generates."""
 
     training_nodes: int

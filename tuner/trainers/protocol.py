@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tuner.inputs.record.read import RunRecord
     from tuner.inputs.user_input import Count, Processes
     from tuner.out_of_memory.stack import Call
-    from tuner.trainers.placement import PlacedLaunch, Placement, Split
+    from tuner.trainers.placement import PlacedLaunch, Placement, PoolSplit
     from tuner.workload.engine import Engine
     from tuner.workload.observed_run import ObservedRun
     from tuner.workload.place import FailurePlace
@@ -405,7 +405,7 @@ class Trainer(Protocol):
         """The ways in which a job may run under a release that is not bundled, ``nearest`` first."""
 
     def placed(
-        self, loaded: Loaded, workload: Workload, placement: "Placement", split: "Split"
+        self, loaded: Loaded, workload: Workload, placement: "Placement", split: "PoolSplit"
     ) -> "PlacedLaunch":
         """How the release of a colocated job is told to generate elsewhere.
 

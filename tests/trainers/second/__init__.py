@@ -30,7 +30,7 @@ from tuner.trainers.key_facts import KeyChange, KeyState
 from tuner.trainers.key_table import KeyTable, keys_by_meaning
 from tuner.trainers.layers import Layers
 from tuner.trainers.omission import IdleKeys, Omission, OmissionContext
-from tuner.trainers.placement import PlacedLaunch, Placement, Split
+from tuner.trainers.placement import PlacedLaunch, Placement, PoolSplit
 from tuner.trainers.proposal_writer import ProposalWriter
 from tuner.trainers.protocol import Base, Behaviour, LeftOut, Loaded, Reader, RolloutEngineChoice
 from tuner.trainers.schema import Schema
@@ -375,7 +375,9 @@ class Minirl(Struct, frozen=True, kw_only=True):
     def behaviours(self, asked: str, nearest: Workload, read: Reader) -> tuple[Behaviour, ...]:
         return (Behaviour(name=f"as {nearest.release}", workload=nearest),)
 
-    def placed(self, loaded: Loaded, workload: Workload, placement: Placement, split: Split) -> PlacedLaunch:
+    def placed(
+        self, loaded: Loaded, workload: Workload, placement: Placement, split: PoolSplit
+    ) -> PlacedLaunch:
         raise UnsupportedError("minirl generates where it trains")
 
     def place_of(self, calls: object) -> FailurePlace:

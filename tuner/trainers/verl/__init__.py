@@ -13,7 +13,7 @@ from tuner.workload import Workload
 
 if TYPE_CHECKING:
     from tuner.out_of_memory.stack import Call
-    from tuner.trainers.placement import PlacedLaunch, Placement, Split
+    from tuner.trainers.placement import PlacedLaunch, Placement, PoolSplit
     from tuner.workload.place import FailurePlace
 
 __all__ = [
@@ -71,7 +71,7 @@ def place_of(calls: "Sequence[Call]") -> "FailurePlace":
     return places.place_of(calls)
 
 
-def placed(loaded: Loaded, workload: Workload, placement: "Placement", split: "Split") -> "PlacedLaunch":
+def placed(loaded: Loaded, workload: Workload, placement: "Placement", split: "PoolSplit") -> "PlacedLaunch":
     """How a job generates elsewhere, see :func:`tuner.trainers.verl.placements.placed`."""
     from tuner.trainers.verl import placements
 

@@ -14,7 +14,7 @@ from tuner.errors import UnsupportedError
 from tuner.inputs.override_syntax import override
 from tuner.inputs.tree import Path, dotted, leaves
 from tuner.language import N_, _
-from tuner.trainers.placement import PlacedLaunch, Placement, Split
+from tuner.trainers.placement import PlacedLaunch, Placement, PoolSplit
 from tuner.trainers.protocol import Loaded
 from tuner.trainers.verl.defaults import CONFIGS
 from tuner.trainers.verl.recipe import Recipe
@@ -45,7 +45,7 @@ _EFFECTS = {
 }
 
 
-def placed(loaded: Loaded, workload: Workload, placement: Placement, split: Split) -> PlacedLaunch:
+def placed(loaded: Loaded, workload: Workload, placement: Placement, split: PoolSplit) -> PlacedLaunch:
     """How a colocated job generates elsewhere, see :meth:`tuner.trainers.protocol.Trainer.placed`."""
     _expect_movable(loaded, workload)
     if placement is Placement.SEPARATE:
@@ -154,7 +154,7 @@ def _mini_batches(workload: Workload) -> int:
     return batch.prompts // mini
 
 
-def _separate(loaded: Loaded, workload: Workload, split: Split) -> PlacedLaunch:
+def _separate(loaded: Loaded, workload: Workload, split: PoolSplit) -> PlacedLaunch:
     """The mode of verl's own trainer, with no engine on the trainer's GPUs.
 
     Raises:

@@ -25,6 +25,7 @@ class TorchrunProcess:
     address: str
     port: int
     hosted: bool  # torchrun keeps the store; else the first node does
+    turn: int = 0  # of several validations of one launch, one after the other
 
 
 def launched(environment: Mapping[str, str]) -> TorchrunProcess | None:

@@ -18,19 +18,21 @@ def share(launch: TorchrunProcess, report: str, wait_s: float, *, device: str) -
         wait_for_workers=False,
         timeout=timedelta(seconds=wait_s),
     )
-    store.set(_key(launch.node), report)
+    store.set(_key(launch, launch.node), report)
     if launch.node > 0:
         return []  # what was set is sent; an answer may never come, the first node ends when it has all
-    return [_report(store, node, end - time.monotonic()) for node in range(launch.nodes)]
+    keys = [_key(launch, node) for node in range(launch.nodes)]
+    return [_report(store, key, end - time.monotonic()) for key in keys]
 
 
-def _key(node: int) -> str:
-    return f"tuner.validate/{node}"
+def _key(launch: TorchrunProcess, node: int) -> str:
+    """Where a node leaves its report of a turn: a store that torchrun keeps has those of earlier ones."""
+    return f"tuner.validate/{launch.turn}/{node}"
 
 
-def _report(store: TCPStore, node: int, left_s: float) -> str | None:
+def _report(store: TCPStore, key: str, left_s: float) -> str | None:
     try:
-        store.wait([_key(node)], timedelta(seconds=max(1.0, left_s)))
-        return store.get(_key(node)).decode()
+        store.wait([key], timedelta(seconds=max(1.0, left_s)))
+        return store.get(key).decode()
     except DistStoreError:
         return None

@@ -5,7 +5,7 @@ from msgspec import Struct
 from tuner.consultation.premises import Premises
 
 
-class Asked(Struct, frozen=True, kw_only=True):
+class GivenWords(Struct, frozen=True, kw_only=True):
     """A source, the words behind it, and what was said beside them."""
 
     source: str

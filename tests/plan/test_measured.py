@@ -1,0 +1,110 @@
+"""A plan whose first settings are measured: what is run, what it corrects, and how it ranks."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.runner import run
+from tests.plan.test_measuring import ACTOR, APART, JOB, OPTIONS, PASTED
+from tests.validate.parts import FakePart, figure, only
+from tuner.cli import plan_validation
+from tuner.validate import plans
+from tuner.validate.children import here
+from tuner.validate.parts import ValidationPart
+from tuner.validate.report.schema import Measurement
+from tuner.validate.session import Session
+
+GIVEN = ("plan", *OPTIONS, "--gpus-per-node", "2", "--validate", "2m")
+
+
+@pytest.fixture
+def passes(monkeypatch: pytest.MonkeyPatch) -> list[Session]:
+    """The sessions of a machine without a GPU, on which sharing sequences takes longer than is modelled."""
+    sessions: list[Session] = []
+
+    def ratio(session: Session, alone: float, shared: float) -> float:
+        return shared if session.subject.workload.actor.engine.parallel.ulysses > 1 else alone
+
+    def training(session: Session) -> None:
+        sessions.append(session)
+        session.add(seconds("update_actor.seconds", ratio(session, 0.9, 40.0)))
+        session.add(figure(name="update_actor.peak"))
+
+    def rollout(session: Session) -> None:
+        session.add(seconds("rollout.engine_step", ratio(session, 0.4, 0.9)))
+
+    parts = {
+        ValidationPart.TRAINING_STEP: FakePart(training),
+        ValidationPart.ROLLOUT: FakePart(rollout),
+        ValidationPart.MACHINE: FakePart(training),
+    }
+    monkeypatch.setattr(plans, "PARTS", only(parts))
+    monkeypatch.setattr(plan_validation, "DEVICE", "cpu")
+    return sessions
+
+
+def seconds(name: str, ratio: float) -> Measurement:
+    return figure(name=name, unit="seconds", measured=3.0 * ratio, predicted=3.0, tolerance=None)
+
+
+def answer_of(*words: str) -> dict[str, Any]:
+    result = run(*GIVEN, "--output-format", "json", *words)
+    assert result.code == 0, result.err
+    answer: dict[str, Any] = json.loads(result.out)
+    return answer
+
+
+def test_finalists_are_measured_and_all_are_ranked_anew(passes: list[Session]) -> None:
+    answer = answer_of(*PASTED, *JOB, *APART)
+    settings, measured = answer["plan"]["settings"], answer["measured"]
+    assert len(passes) == len(answer["measure"])
+    assert sum(session.options.budget_s for session in passes) == pytest.approx(120)
+    assert sorted(one["place"] for one in measured["settings"]) == list(range(1, len(settings) + 1))
+    seconds = [one["step"]["seconds"] for one in measured["settings"]]
+    assert seconds == sorted(seconds)
+    assert measured["settings"][-1]["rank"] > measured["settings"][0]["rank"] == 1
+    for one in measured["settings"]:
+        setting = settings[one["place"] - 1]
+        assert one["modelled_s"] == setting["seconds"]
+        finalist = setting["rank"] == 1
+        of_phase = {it["phase"]: it for it in one["ratios"]}
+        assert of_phase["rollout"]["ratio"] == pytest.approx(0.6)  # the same engine in all of them
+        assert of_phase["rollout"]["own"] == finalist
+        shares = f"{ACTOR}.ulysses_sequence_parallel_size=2" in setting["overrides"]
+        assert of_phase.get("update_actor", {}).get("ratio") == pytest.approx(
+            (40.0 if shares else 0.9) if finalist else None
+        )
+        if not shares:
+            assert one["step"]["seconds"] < setting["seconds"]
+
+
+def test_what_was_measured_stands_beside_each(passes: list[Session]) -> None:
+    result = run(*GIVEN, *PASTED, *JOB, *APART)
+    words = " ".join(result.out.split())
+    assert result.code == 0, result.err
+    assert "Measured on 1 x cpu" in words
+    assert "update_actor " in result.out.partition("Measured on")[2]
+    assert "in every setting whose phase has the same shape" in words
+    assert "On a machine with such GPUs" not in words  # they have been
+
+
+def test_without_a_gpu_one_message_says_so_before_anything_is_planned(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    planned: list[object] = []
+    nothing = here.Here(versions={}, missing=("torch sees no GPU",))
+    monkeypatch.setattr(here, "look", lambda *_: nothing)
+    monkeypatch.setattr("tuner.consultation.planning.plan_answer", lambda *_, **__: planned.append(1))
+    result = run(*GIVEN, *PASTED, *JOB, *APART)
+    assert result.code == 2
+    assert result.out == ""
+    assert "--validate: nothing can be measured here: torch sees no GPU" in result.err
+    assert not planned
+
+
+def test_a_time_that_is_none_is_refused(tmp_path: Path) -> None:
+    result = run("plan", str(tmp_path), "--validate", "soon")
+    assert result.code == 2
+    assert "'soon' is no time" in result.err
