@@ -62,13 +62,16 @@ JOBS = (
         name="fsdp-moe",
         model="qwen3-30b-a3b",
         gpu="8xh200-sxm",
-        options=(("layout", 4), ("strategy", 2), ("states", 5), ("fraction", 4), ("engine-layout", 3)),
+        options=(
+            *(("layout", 4), ("strategy", 2), ("states", 3), ("fraction", 3), ("engine-layout", 2)),
+            *(("sleep", 2), ("bucket", 2)),
+        ),
     ),
     SmallJob(
         name="megatron",
         model="qwen2.5-7b",
         overrides=(*MEGATRON, f"{ACTOR}.megatron.tensor_model_parallel_size=2"),
-        options=(("layout", 10), ("states", 4), ("recomputation", 3), ("batch-of-update_actor", 4)),
+        options=(("layout", 10), ("states", 3), ("recomputation", 6), ("batch-of-update_actor", 3)),
     ),
     SmallJob(
         name="megatron-moe",

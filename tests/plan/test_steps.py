@@ -49,11 +49,16 @@ def test_a_search_that_is_stopped_has_what_it_knew() -> None:
     assert result.best[0].seconds == told[0].best_s
 
 
-def test_what_the_passes_lack_is_asked_once_for_all_sizes_of_the_cache() -> None:
+def test_what_the_passes_lack_is_asked_once_for_all_sizes_of_a_cache_that_leaves_the_card() -> None:
     job = next(job for job in JOBS if job.name == "fsdp-moe")
     space = jobs.space(job)
-    place = [axis.name for axis in space.axes].index("fraction")
-    choice: Choice = tuple(1 for _ in space.axes)
-    other = (*choice[:place], 2, *choice[place + 1 :])
-    layout = (2, *choice[1:])
-    assert space.in_passes(choice) == space.in_passes(other) != space.in_passes(layout)
+    names = [axis.name for axis in space.axes]
+    fraction, sleep = names.index("fraction"), names.index("sleep")
+
+    def choice(**numbers: int) -> Choice:
+        return tuple(numbers.get(name, 1) for name in names)
+
+    asleep, other, layout = choice(sleep=0), choice(sleep=0, fraction=2), choice(sleep=0, layout=2)
+    assert space.in_passes(asleep) == space.in_passes(other) != space.in_passes(layout)
+    assert space.axes[fraction].options[2].changes and space.axes[sleep].options[1].changes
+    assert space.in_passes(choice()) != space.in_passes(choice(fraction=2))

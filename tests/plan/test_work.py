@@ -32,7 +32,7 @@ SPARSE = SmallJob(
 )
 # Calls for each setting that is looked at.
 BOUNDS = {
-    "memory/estimate._make": 1.6,  # phases, of which a job has five to seven
+    "memory/estimate._make": 3.0,  # phases, of which a job has five to seven
     "timing/estimate.step_time": 0.6,  # steps: what is slower than the best is not asked for its memory
     "generation/rollout.rollout_seconds": 0.05,  # rollouts: one for each engine
     "trainers/proposal_writer.written": 0.05,  # overrides: of settings that are better than those before

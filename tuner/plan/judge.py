@@ -76,6 +76,12 @@ class Judge:
         """The pass that lacks memory in all settings that share their passes; None where none is known to."""
         return self._in_passes.get(in_passes)
 
+    @staticmethod
+    def seconds(workload: Workload, figures: CaseFigures, least: float) -> float:
+        """Seconds of a setting whose memory is not known yet; the least where its cache holds no sequence."""
+        idle = workload.rollout is not None and figures.rollout.concurrent_sequences <= 0
+        return least if idle else figures.time.seconds
+
     def _failing_phase(
         self, workload: Workload, figures: CaseFigures, phases: Collection[Phase]
     ) -> str | None:

@@ -12,6 +12,7 @@ from tuner.workload import Backend, Engine, Parallelism, Workload
 
 _MOST_PIPELINE = 16
 _MOST_CONTEXT = 8
+_PIECES = (1, 2)  # of a pipeline stage
 _ENGINE_DATA = (1, 2, 4, 8)  # ranks of an engine that share experts
 
 
@@ -56,7 +57,24 @@ def _policy_layouts(workload: Workload) -> Iterator[tuple[str, Workload]]:
             if alike and (role == "reference" or engine.backend is Backend.MEGATRON):
                 laid = replace(other.engine, parallel=parallel)
                 changed = replace(changed, **{role: replace(other, engine=laid)})
-        yield _text(parallel, engine.backend), changed
+        if parallel.virtual_pipeline == 1 or parallel == engine.parallel or _interleaves(changed):
+            yield _text(parallel, engine.backend), changed
+
+
+def _interleaves(workload: Workload) -> bool:
+    """Whether the micro-batches of every pass are a multiple of the stages, as interleaved ones have to be.
+
+    Where a budget makes them, verl rounds their number up, for which a rank needs as many sequences.
+
+    Source: verl 0.4.0 to 0.9.1 ``utils/seqlen_balancing.py`` (``rearrange_micro_batches``:
+    ``num_batches_divided_by``).
+    """
+    batch = workload.batch
+    laid = [one for one in workload.passes() if one.engine.backend is Backend.MEGATRON]
+    return all(
+        one.batching.dynamic and one.rank_mini_batch_sequences(batch) >= one.engine.parallel.pipeline
+        for one in laid
+    )
 
 
 def _critic_layouts(workload: Workload) -> Iterator[tuple[str, Workload]]:
@@ -109,20 +127,32 @@ def _grids(workload: Workload, now: Parallelism, model: ModelShape) -> Iterator[
 def _expert_grids(
     now: Parallelism, model: ModelShape, tensor: int, pipeline: int, context: int, *, follows: bool
 ) -> Iterator[Parallelism]:
-    grid = replace(now, tensor=tensor, pipeline=pipeline, context=context)
-    if pipeline == 1 or model.layers % (pipeline * now.virtual_pipeline):
-        grid = replace(grid, virtual_pipeline=1)
-    if model.moe is None:
-        yield replace(grid, expert_tensor=tensor) if follows else grid
-        return
-    for expert_tensor in dict.fromkeys((1, now.expert_tensor, tensor)):
-        for expert in divisors(model.moe.experts):
-            if now.gpus % (expert * expert_tensor * pipeline) == 0:
-                yield replace(grid, expert=expert, expert_tensor=expert_tensor)
+    for pieces in _pieces(now, model, pipeline):
+        grid = replace(now, tensor=tensor, pipeline=pipeline, context=context, virtual_pipeline=pieces)
+        if model.moe is None:
+            yield replace(grid, expert_tensor=tensor) if follows else grid
+            continue
+        tensors = (
+            (1, now.expert_tensor, tensor) if pieces == 1 else (tensor if follows else now.expert_tensor,)
+        )
+        for expert_tensor in dict.fromkeys(tensors):
+            for expert in divisors(model.moe.experts):
+                if now.gpus % (expert * expert_tensor * pipeline) == 0:
+                    yield replace(grid, expert=expert, expert_tensor=expert_tensor)
+
+
+def _pieces(now: Parallelism, model: ModelShape, pipeline: int) -> list[int]:
+    """Pieces of as many layers that each stage may be cut into, which its pipeline goes through in turn."""
+    sizes = sorted({*_PIECES, now.virtual_pipeline}) if pipeline > 1 else [1]
+    whole = [size for size in sizes if model.layers % (pipeline * size) == 0]
+    return whole or [1]
 
 
 def _engine_layouts(workload: Workload) -> Iterator[tuple[str, Workload]]:
-    """The engine's tensor parallelism; with experts their parallelism as well, where the engine has it."""
+    """The engine's tensor parallelism; with experts their parallelism as well, where the engine has it.
+
+    Not its stages: verl refuses more than one with every engine.
+    """
     rollout, sparse = workload.generator, workload.model.moe is not None
     node_gpus = rollout.node_gpus or workload.cluster.gpus_per_node
     for data in _ENGINE_DATA if sparse else (rollout.data_parallel,):
@@ -138,6 +168,7 @@ def _text(parallel: Parallelism, backend: Backend) -> str:
         sizes = {
             "TP": parallel.tensor,
             "PP": parallel.pipeline,
+            "VPP": parallel.virtual_pipeline,
             "CP": parallel.context,
             "EP": parallel.expert,
         }

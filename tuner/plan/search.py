@@ -163,9 +163,7 @@ class SettingSearch:
             return False
         seconds = least_seconds(workload)
         if not self._best.passes_over(layout, seconds):
-            if workload.rollout is not None and setting.figures.rollout.concurrent_sequences <= 0:
-                return False
-            seconds = setting.seconds
+            seconds = self._judge.seconds(workload, setting.figures, seconds)
         if not self._best.passes_over(layout, seconds):
             return False
         peaks = (phase.peak_bytes for phase in setting.figures.memory.phases())

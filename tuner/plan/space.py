@@ -66,10 +66,9 @@ class Space(Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def _cache_axes(self) -> frozenset[int]:
-        """The axes that decide the size of a KV cache alone, where it leaves the card in the passes."""
+        """The axes that decide the size of a KV cache alone, where that leaves the card in the passes."""
         rollout = self.base.rollout
-        changed = {path for one in self.axes for option in one.options for path in option.changes}
-        if rollout is None or rollout.keeps_cache or changed & _SLEEP:
+        if rollout is None or rollout.keeps_cache:
             return frozenset()
         return frozenset(
             place
@@ -77,8 +76,19 @@ class Space(Struct, frozen=True, kw_only=True, dict=True):
             if all(set(option.changes) <= _FRACTION for option in one.options)
         )
 
+    @cached_property
+    def _sleep_axes(self) -> tuple[int, ...]:
+        """The axes that decide whether the engine frees memory in the passes."""
+        return tuple(
+            place
+            for place, one in enumerate(self.axes)
+            if any(_SLEEP & set(option.changes) for option in one.options)
+        )
+
     def in_passes(self, choice: Choice) -> Choice:
         """The part of a choice that decides what the trainer's passes take of the card."""
+        if any(choice[place] for place in self._sleep_axes):
+            return choice
         cache = self._cache_axes
         return tuple(0 if place in cache else number for place, number in enumerate(choice))
 

@@ -1,6 +1,7 @@
 """Axes of the trainer's engines: where states wait, what is computed again, how the head is computed."""
 
 from collections.abc import Callable, Iterator
+from math import ceil
 
 from msgspec.structs import replace
 
@@ -19,6 +20,7 @@ from tuner.workload import (
 )
 
 _SHARES_ON_HOST = (0.5, 1.0)  # of a Megatron optimizer
+_SHARES_RECOMPUTED = (0.25, 0.5, 0.75)  # of the layers of a stage
 
 
 def state_axes(workload: Workload) -> Iterator[Axis]:
@@ -100,13 +102,26 @@ def _reference_states(workload: Workload, engine: Engine) -> Iterator[tuple[str,
 
 
 def _recomputation(workload: Workload, engine: Engine, put: _With) -> Iterator[tuple[str, Workload]]:
+    """What is recomputed: nothing, attention, all layers, or under Megatron the first of each stage."""
     megatron = engine.backend is Backend.MEGATRON
     kinds = tuple(Checkpointing) if megatron else (Checkpointing.NONE, Checkpointing.FULL)
     for kind in kinds:
         for offload in (False,) if megatron else (False, True):
-            changed = replace(engine, checkpointing=kind, activation_offload=offload)
             text = f"{kind.value}, offloaded" if offload else kind.value
-            yield text, put(workload, changed)
+            yield text, put(workload, _recomputing(engine, kind, activation_offload=offload))
+    if megatron:
+        parallel = engine.parallel
+        of_piece = ceil(int(workload.model.layers) / (parallel.pipeline * parallel.virtual_pipeline))
+        for first in dict.fromkeys(ceil(share * of_piece) for share in _SHARES_RECOMPUTED):
+            if 0 < first < of_piece:
+                changed = _recomputing(engine, Checkpointing.FULL, recompute_first_layers=first)
+                yield f"{first} layers of a stage", put(workload, changed)
+
+
+def _recomputing(engine: Engine, kind: Checkpointing, **changes: object) -> Engine:
+    """An engine that recomputes something else, each layer for itself."""
+    every = {"recompute_first_layers": None, "recompute_layers": 1}
+    return replace(engine, checkpointing=kind, **{**every, **changes})
 
 
 def _gathering(workload: Workload) -> Iterator[tuple[str, Workload]]:

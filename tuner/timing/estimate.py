@@ -21,7 +21,7 @@ from tuner.timing.spreads import EIGHT_OF_TEN, SpreadFamily
 from tuner.timing.transfers import optimizer_parts, state_transfer_parts
 from tuner.timing.unknowns import SecondsRange, ranges_of
 from tuner.timing.weight_sync import sync_parts
-from tuner.workload import Backend, Batch, Phase, Workload
+from tuner.workload import Backend, Batch, Checkpointing, Phase, Workload
 
 
 class PhaseTime(Struct, frozen=True, kw_only=True, eq=False, dict=True):
@@ -262,7 +262,18 @@ def _range_of_masks(job: TimedPasses, seconds: float) -> SecondsRange:
 
 
 def _parts_of_pass(job: TimedPasses) -> Parts:
-    return _update(job) if job.trains else _forward(job)
+    if not job.trains:
+        return _forward(job)
+    share = job.recomputed_share
+    return _update(job) if share is None else _mixed(job, share)
+
+
+def _mixed(job: TimedPasses, share: float) -> Parts:
+    """An update that recomputes a share of its layers: between one that does all and one that does none."""
+    full = _update(job.recomputing(Checkpointing.FULL))
+    none = _update(job.recomputing(Checkpointing.NONE))
+    names = dict.fromkeys((*full, *none))
+    return {name: share * full.get(name, 0.0) + (1 - share) * none.get(name, 0.0) for name in names}
 
 
 def _phase_time(phase: Phase, parts: Parts, job: TimedPasses | None = None) -> PhaseTime:

@@ -2,8 +2,10 @@
 
 from collections.abc import Mapping
 from functools import cached_property
+from math import ceil
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tuner.architectures import layer_traits
 from tuner.hardware import Cluster
@@ -61,6 +63,27 @@ class TimedPasses(Struct, frozen=True, kw_only=True, dict=True):
     def compute(self) -> "LayerCompute":
         """Seconds of one layer's arithmetic for one micro-batch."""
         return layer_compute(self)
+
+    @property
+    def recomputed_share(self) -> float | None:
+        """The share of a stage's layers that full checkpointing covers; None where it is all of them.
+
+        Source: Megatron-Core ``transformer/transformer_block.py`` (``_checkpointed_forward``, ``block``).
+        """
+        engine = self.engine
+        first, parallel = engine.recompute_first_layers, engine.parallel
+        if first is None or engine.checkpointing is not Checkpointing.FULL:
+            return None
+        of_piece = ceil(int(self.model.layers) / (parallel.pipeline * parallel.virtual_pipeline))
+        return min(1.0, first / of_piece)
+
+    def recomputing(self, checkpointing: Checkpointing) -> "TimedPasses":
+        """The job with all of its layers recomputed, or none."""
+        engine = replace(self.engine, checkpointing=checkpointing, recompute_first_layers=None)
+        step_pass = replace(self.step_pass, engine=engine)
+        job = TimedPasses(cluster=self.cluster, batch=self.batch, step_pass=step_pass)
+        vars(job).update(micro=self.micro, layer=self.layer)
+        return job
 
     def on_cluster(self, cluster: Cluster) -> "TimedPasses":
         """The job on GPUs that differ in their host alone, and compute as long."""

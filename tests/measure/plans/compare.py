@@ -109,9 +109,10 @@ def _seconds_of_advice(advice: Advice) -> Iterator[float]:
     if own is not None:
         yield own
     block = advice.combination
-    if block is not None and block.estimate.fits_for_certain() and block.verdict in _STARTING:
-        if not may_lack_host(block.estimate, block.workload.cluster.gpus_per_node):
-            yield block.time.seconds
+    if block is None or not block.estimate.fits_for_certain() or block.verdict not in _STARTING:
+        return
+    if not may_lack_host(block.estimate, block.workload.cluster.gpus_per_node):
+        yield block.time.seconds
 
 
 def _read_again(reading: Reading, setting: PlannedSetting, advice: Advice) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The layout that a launch was published with beside the best one of its plan, and what makes the difference."""
+"""The layout that a launch was published with beside that of its plan, and what makes the difference."""
 
 from collections.abc import Iterator
 

@@ -58,11 +58,11 @@ def kept_per_token(micro_batch: PassInput) -> int:
 
 
 def covered_layers(engine: Engine, layers: int) -> int:
-    """Layers of a stage that are recomputed in full, the first of it."""
+    """Layers of a stage that are recomputed in full, the first of each of its pieces."""
     if engine.checkpointing is not Checkpointing.FULL:
         return 0
     first = engine.recompute_first_layers
-    return layers if first is None else min(first, layers)
+    return layers if first is None else min(first * engine.parallel.virtual_pipeline, layers)
 
 
 def imbalance_per_token(micro_batch: PassInput) -> int:

@@ -61,7 +61,7 @@ def read_megatron(context: EngineContext) -> Engine:
         stacks_experts=_stacks_experts(context),
         dispatcher=_dispatcher(context),
         **_further_token(source, role),
-        **(_FROZEN if role in _NEVER_TRAINED else _trained(context, dtype, fields["checkpointing"])),
+        **(_FROZEN if role in _NEVER_TRAINED else _trained(context, dtype)),
     )
 
 
@@ -94,7 +94,7 @@ _FROZEN: Mapping[str, Any] = {
 }
 
 
-def _trained(context: EngineContext, dtype: DType, checkpointing: Checkpointing) -> dict[str, Any]:
+def _trained(context: EngineContext, dtype: DType) -> dict[str, Any]:
     """What only an engine with an optimizer and a backward pass has."""
     source, section = context.source, f"{context.role}.megatron.override_transformer_config"
     bridge = _through_bridge(source, context.role)
@@ -104,7 +104,6 @@ def _trained(context: EngineContext, dtype: DType, checkpointing: Checkpointing)
         "fused_weight_gradients": source.flag(f"{section}.gradient_accumulation_fusion", default=bridge),
         "lora": megatron_lora(context),
         **_optimizer(source, context.role, dtype),
-        **_recomputed_layers(source, context.role, checkpointing),
     }
 
 
@@ -260,14 +259,32 @@ def _set_recomputation(context: EngineContext, engine: Engine) -> Assignments:
             return written
 
 
-def _recomputed_layers(source: ReleaseSettings, role: Role, checkpointing: Checkpointing) -> dict[str, int]:
-    """Which layers are recomputed: all of a stage in groups (uniform), or the first ones (block)."""
-    recompute = _recompute(role)
-    if checkpointing is not Checkpointing.FULL or source.key(f"{recompute}_method") is None:
-        return {}
+def _first_layers(context: EngineContext) -> int | None:
+    """How many of a stage's first layers are recomputed (block); None where all are, or none (uniform)."""
+    return _layer_count(context, "block")
+
+
+def _layers_at_once(context: EngineContext) -> int:
+    """How many layers are recomputed together (uniform)."""
+    return max(1, _layer_count(context, "uniform") or 1)
+
+
+def _layer_count(context: EngineContext, wanted: str) -> int | None:
+    source, recompute = context.source, _recompute(context.role)
+    full = _recomputation(context) is Checkpointing.FULL
+    if not full or source.key(f"{recompute}_method") is None:
+        return None
     method = source.choice(f"{recompute}_method", ("uniform", "block"), default="uniform")
     count = source.integer(f"{recompute}_num_layers", default=1, minimum=0)
-    return {"recompute_first_layers": count} if method == "block" else {"recompute_layers": max(1, count)}
+    return count if method == wanted else None
+
+
+def _set_layers(context: EngineContext, engine: Engine) -> Assignments:
+    if engine.checkpointing is not Checkpointing.FULL:
+        return ()
+    recompute, first = _recompute(context.role), engine.recompute_first_layers
+    method, count = ("uniform", engine.recompute_layers) if first is None else ("block", first)
+    return ((f"{recompute}_method", method), (f"{recompute}_num_layers", count))
 
 
 # -- the table --------------------------------------------------------------------------------
@@ -317,11 +334,16 @@ def _fields(role: Role) -> tuple[Field[EngineContext], ...]:
         Plain("distributed_optimizer", f"{section}.use_distributed_optimizer", FLAG, True),
         Ruled("optimizer_offload_fraction", _host_share, _set_host_share),
         Ruled("checkpointing", _recomputation, _set_recomputation),
+        Ruled("recompute_first_layers", _first_layers, _set_layers),
+        Ruled("recompute_layers", _layers_at_once, _set_layers),
         Ruled("fused_rotary", _rotates_at_once, _set_rotation),
     )
 
 
+_OF_TRAINED = (*_FROZEN, "recompute_first_layers", "recompute_layers")
 MEGATRON = {
-    role: tuple(field for field in _fields(role) if role not in _NEVER_TRAINED or field.path not in _FROZEN)
+    role: tuple(
+        field for field in _fields(role) if role not in _NEVER_TRAINED or field.path not in _OF_TRAINED
+    )
     for role in (*ROLES, _REWARD)
 }

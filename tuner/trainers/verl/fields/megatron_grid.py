@@ -7,16 +7,26 @@ from tuner.trainers.verl.source import Role
 from tuner.workload import Engine, Parallelism
 
 
-def _size(path: str, leaf: str, *, default_of: str | None = None) -> Ruled[EngineContext]:
+def _size(
+    path: str, leaf: str, *, default_of: str | None = None, within: str | None = None
+) -> Ruled[EngineContext]:
     """A size of the grid; the legacy workers put the reference and the critic on the actor's.
 
     Models that share a process have one grid: a size that is set for one of them is set for all.
+
+    Args:
+        path: its field.
+        leaf: its key in a model's section.
+        default_of: another key, whose value it has where nothing is said.
+        within: another key, without whose division it is 1.
     """
 
     def read(context: EngineContext) -> int:
         source, section = context.source, f"{context.grid_role}.megatron"
         default = 1 if default_of is None else source.integer(f"{section}.{default_of}", default=1)
-        return source.integer(f"{section}.{leaf}", default=default)
+        size = source.integer(f"{section}.{leaf}", default=default)
+        divided = within is None or source.integer(f"{section}.{within}", default=1) > 1
+        return size if divided else 1
 
     def assignments(context: EngineContext, engine: Engine) -> Assignments:
         source, size = context.source, getattr(engine.parallel, path)
@@ -31,11 +41,12 @@ def _size(path: str, leaf: str, *, default_of: str | None = None) -> Ruled[Engin
 
 
 _SHARING: tuple[Role, ...] = ("ref", "critic")  # beside the actor
-_TENSOR = "tensor_model_parallel_size"
+_TENSOR, _PIPELINE = "tensor_model_parallel_size", "pipeline_model_parallel_size"
 
 GRID: tuple[Field[EngineContext], ...] = (
     _size("tensor", _TENSOR),
-    _size("pipeline", "pipeline_model_parallel_size"),
+    _size("pipeline", _PIPELINE),
+    _size("virtual_pipeline", "virtual_pipeline_model_parallel_size", within=_PIPELINE),
     _size("context", "context_parallel_size"),
     _size("expert", "expert_model_parallel_size"),
     _size("expert_tensor", "expert_tensor_parallel_size", default_of=_TENSOR),
@@ -48,17 +59,9 @@ def read_grid(context: EngineContext, sizes: dict[str, int]) -> Parallelism:
     Raises:
         InputError: they exceed the GPUs that are named beside the settings, but not those of the settings.
     """
-    source, role, pipeline = context.source, context.grid_role, sizes["pipeline"]
     _expect_named_gpus(context, sizes)
-    first, last = _end_stages(context, pipeline)
-    virtual = source.integer(f"{role}.megatron.virtual_pipeline_model_parallel_size", default=1)
-    return Parallelism(
-        gpus=context.gpus,
-        **sizes,
-        virtual_pipeline=virtual if pipeline > 1 else 1,
-        first_stage_layers=first,
-        last_stage_layers=last,
-    )
+    first, last = _end_stages(context, sizes["pipeline"])
+    return Parallelism(gpus=context.gpus, **sizes, first_stage_layers=first, last_stage_layers=last)
 
 
 def _expect_named_gpus(context: EngineContext, sizes: dict[str, int]) -> None:
