@@ -222,14 +222,14 @@ class PhaseEstimate(Struct, frozen=True, kw_only=True, dict=True):
 
         Those of passes before are among them, see :attr:`reserved_interval`.
         """
-        beside = [
+        foreign_terms = [
             [term for term in moment.terms if not term.of_allocator and term.item is not Item.FREED]
             for moment in self.moments
         ]
         least, most = self.reserved_interval
         return (
-            max(self.interval[0], min(sum(term.low for term in terms) for terms in beside) + least),
-            max(self.interval[1], max(sum(term.high for term in terms) for terms in beside) + most),
+            max(self.interval[0], min(sum(term.low for term in terms) for terms in foreign_terms) + least),
+            max(self.interval[1], max(sum(term.high for term in terms) for terms in foreign_terms) + most),
         )
 
 

@@ -64,15 +64,15 @@ def with_blocks_before(
     Source: verl 0.5.0 to 0.9.1 ``single_controller/ray/base.py`` (``create_colocated_worker_cls``),
     ``workers/fsdp_workers.py``, ``workers/engine_workers.py``, ``workers/engine/fsdp/transformer_impl.py``.
     """
-    held: PhaseEstimate | None = None
+    pass_before: PhaseEstimate | None = None
     for phase in phases:
         step_pass = passes.get(phase.phase)
         if step_pass is None:
             yield phase
             continue
-        behind = phase if held is None else replace(phase, before=held)
+        behind = phase if pass_before is None else replace(phase, before=pass_before)
         yield behind
-        held = None if _empties(step_pass) else behind
+        pass_before = None if _empties(step_pass) else behind
 
 
 def _empties(step_pass: StepPass) -> bool:
