@@ -25,7 +25,8 @@ PPO, PLANNED = "qwen2.5-1.5b-ppo", "qwen2.5-1.5b-ppo-planned"
 ADAPTERS, ADAPTERS_ADVISED = "qwen3-8b-grpo-lora", "qwen3-8b-grpo-lora-advised"
 EXPERTS, MORE_EXPERTS = "qwen1.5-moe-grpo", "qwen3-30b-a3b-12-layers-grpo-advised"
 UNITS = json.loads((DATA.parent / "fsdp1-experts-2xh200.json").read_text())
-BEYOND_INTERVAL = {MORE_EXPERTS: 3 * GIB}  # of the card, as the page says
+SIX_LAYERS, SIX_LAYERS_ADVISED = "qwen3-30b-a3b-6-layers-grpo", "qwen3-30b-a3b-6-layers-grpo-advised"
+BEYOND_INTERVAL = {MORE_EXPERTS: 3 * GIB, SIX_LAYERS_ADVISED: 0.1 * GIB}  # of the card, as the page says
 LEFT_OUT = {  # shares of the measured tensors that the page says were not predicted
     (ADAPTERS, Phase.UPDATE_WEIGHTS): 0.23,
     (ADAPTERS_ADVISED, Phase.UPDATE_WEIGHTS): 0.23,
@@ -194,8 +195,8 @@ def test_later_steps_behind_a_plan_took_seconds_within_their_intervals() -> None
     (row,) = [row for row in today if row["phase"] == "update_weights"]
     assert f"have {row['seconds']:.2f} s ({row['low_s']:.2f} to {row['high_s']:.2f}) for it" in PAGE
     weights = [step["timing_s/update_weights"] for step in steps]
-    assert min(weights) > row["high_s"]
-    assert "the {:.2f} and {:.2f} s of the later steps are above that".format(*weights) in PAGE
+    assert row["low_s"] < min(weights) <= max(weights) < row["high_s"]
+    assert "the {:.2f} and {:.2f} s of the later steps lie within".format(*weights) in PAGE
     more = later_seconds(PLANNED, "step") - whole["seconds"]
     of_rollout = later_seconds(PLANNED, "gen") - answer["phases"]["rollout"]["seconds"]
     assert f"accounts for {of_rollout:.1f} s of the {more:.1f} s" in PAGE
@@ -243,14 +244,25 @@ def test_a_pass_has_the_freed_blocks_of_the_one_before_it() -> None:
         in PAGE
     )
     assert f"which reserved {before.reserved_bytes / GIB:.2f} GiB just before" in PAGE
+    (today,) = [peak for peak in modelled_peaks(PLANNED) if peak["phase"] == Phase.VALUES.value]
+    low, high = today["modelled_reserved_bytes"]
+    assert peak.reserved_bytes is not None
+    assert low <= peak.reserved_bytes <= high
+    answer = json.loads(run("advise", str(DATA / f"{PLANNED}.jsonl"), "-f", "json").out)
+    (row,) = [row for row in answer["memory"]["phases"] if row["phase"] == Phase.VALUES.value]
+    least, most = row["shown_interval_bytes"]
+    assert least <= peak.card_bytes <= most
+    ends = [low / GIB, high / GIB, least / GIB, most / GIB]
+    said = "{:.1f} to {:.1f} GiB for ``values``, and {:.1f} to {:.1f} GiB on the card".format(*ends)
+    assert said in PAGE
 
 
 def test_the_trainer_looks_every_two_seconds_whether_responses_are_there() -> None:
     for file in RUNS:
-        later = 0.4 if file.stem in (ADAPTERS, ADAPTERS_ADVISED) else 0.15
+        low, high = (0.35, 0.45) if file.stem in (ADAPTERS, ADAPTERS_ADVISED) else (0.1, 0.3)
         for step in read_record(file).steps:
-            assert abs(step.values["timing_s/gen"] % 2 - later) < 0.05
-    assert "0.1 to 0.2 s above an even number in every step of every run without adapters" in PAGE
+            assert low < step.values["timing_s/gen"] % 2 < high
+    assert "0.1 to 0.3 s above an even number in every step of every run without adapters" in PAGE
     assert "and 0.4 s with them" in PAGE
 
 
@@ -490,3 +502,78 @@ def test_the_page_says_of_the_host_what_the_files_say() -> None:
     words = (f"{engine}.param_offload=True", f"{engine}.optimizer_offload=True", "-f", "json")
     answer = json.loads(run("advise", str(DATA / f"{MORE_EXPERTS}.jsonl"), *words).out)
     assert f"have both: {answer['memory']['host_bytes'] / GIB:.1f} GiB of the host for such a run" in PAGE
+
+
+def test_the_page_says_of_the_block_of_six_layers_what_the_files_say() -> None:
+    names = (SIX_LAYERS, SIX_LAYERS_ADVISED)
+    answers = [json.loads((DATA / f"{name}.predicted.json").read_text()) for name in names]
+    block = answers[0]["block"]
+    started = read_record(DATA / f"{SIX_LAYERS_ADVISED}.jsonl").run
+    assert started is not None
+    assert list(started.overrides[-len(block["overrides"]) :]) == block["overrides"]
+    promised = [answer["step_seconds"]["seconds"] for answer in answers]
+    took = [step_seconds(name) for name in names]
+    for before, after in (promised, took):
+        assert f"     - {before:.1f} → {after:.1f}\n" in PAGE
+    assert f"     - {promised_by(block)}\n     - {in_percent(took[1] / took[0] - 1)}\n" in PAGE
+    assert block["change"]["low_share"] < took[1] / took[0] - 1 < block["change"]["high_share"]
+    longer = [one / other for one, other in zip(took, promised, strict=True)]
+    said = "took {:.1f} times what was predicted in the plain run and {:.1f} times behind the block"
+    assert said.format(*longer) in PAGE
+    more = [
+        later_seconds(name, "gen") - answer["phases"]["rollout"]["seconds"]
+        for name, answer in zip(names, answers, strict=True)
+    ]
+    assert "Generation took {:.1f} and {:.1f} s more than predicted".format(*more) in PAGE
+
+
+def test_the_page_says_of_the_cards_of_six_layers_what_the_files_say() -> None:
+    names = (SIX_LAYERS, SIX_LAYERS_ADVISED)
+    answers = [json.loads((DATA / f"{name}.predicted.json").read_text())["phases"] for name in names]
+    most = [max(phase["card_bytes"] for phase in rows.values()) / GIB for rows in answers]
+    high = max(phase["card_interval_bytes"][1] for phase in answers[1].values()) / GIB
+    assert f"     - {most[0]:.2f} → {most[1]:.2f} GiB, up to {high:.1f}\n" in PAGE
+    worst = [
+        max(max(card.used_bytes) for card in read_record(DATA / f"{name}.jsonl").cards) / GIB
+        for name in names
+    ]
+    assert f"     - {worst[0]:.2f} → {worst[1]:.2f} GiB\n" in PAGE
+    assert f"had {worst[1]:.2f} GiB, of which up to {high:.2f} GiB were predicted" in PAGE
+
+
+def test_engines_slept_and_woke_as_the_page_says() -> None:
+    said, asleep, woken = [], [], []
+    for name in (SIX_LAYERS, SIX_LAYERS_ADVISED):
+        record = read_record(DATA / f"{name}.jsonl")
+        assert record.run is not None
+        (note,) = [note for note in record.run.notes if note.startswith("vLLM logged")]
+        numbers = [float(number) for number in re.findall(r"\d\.\d+", note)]
+        asleep, woken = [*asleep, *numbers[:3]], [*woken, *numbers[3:]]
+        parts = {
+            part["name"]: part["seconds"]
+            for row in json.loads(run("advise", str(DATA / f"{name}.jsonl"), "-f", "json").out)["time"]
+            for part in row["parts"]
+        }
+        said.append((parts["asleep"], parts["wake_up"]))
+    assert said[0] == said[1]
+    ends = f"{min(asleep):.2f} to {max(asleep):.2f} s until both engines slept, where the terms have"
+    assert f"{ends} {said[0][0]:.2f} s" in PAGE
+    assert f"{min(woken):.2f} to {max(woken):.2f} s in which they woke, where they have" in PAGE
+    assert f"woke, where they have {said[0][1]:.2f} s" in PAGE
+
+
+def test_page_locked_memory_is_as_predicted() -> None:
+    pinned, other = [], []
+    for name in (SIX_LAYERS, SIX_LAYERS_ADVISED):
+        record = read_record(DATA / f"{name}.jsonl")
+        assert record.run is not None
+        (note,) = [note for note in record.run.notes if note.startswith("The host had")]
+        used, locked = (int(number) for number in re.findall(r"(\d+) GiB", note))
+        answer = json.loads(run("advise", str(DATA / f"{name}.jsonl"), "-f", "json").out)["memory"]
+        terms = {term["name"]: term["bytes"] / GIB for term in answer["host_terms"]}
+        states = sum(size for term, size in terms.items() if not term.startswith("controller"))
+        assert states == pytest.approx(locked, abs=0.5)
+        pinned, other = [*pinned, locked], [*other, used - locked]
+        assert f"of which the terms have {sum(terms.values()) - states:.1f} GiB" in PAGE
+    assert "had {} GiB of it and the one behind the block {} GiB".format(*pinned) in PAGE
+    assert "Beside that {} and {} GiB were in use".format(*other) in PAGE

@@ -4,12 +4,15 @@ A job is judged with full micro-batches, because one batch whose tokens just fil
 out of memory, and over many steps there is one. What a step is seen to take is less.
 """
 
+from collections.abc import Iterable, Mapping
+
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tuner.batching import micro_batch_tokens
-from tuner.memory import PhaseEstimate, StepMemory
+from tuner.memory import PhaseEstimate, StepMemory, with_blocks_before
 from tuner.timing import largest_micro_batch_tokens
-from tuner.workload import Phase, Workload
+from tuner.workload import Phase, StepPass, Workload
 
 
 class ExpectedPass(Struct, frozen=True, kw_only=True):
@@ -23,11 +26,21 @@ class ExpectedPass(Struct, frozen=True, kw_only=True):
 
 
 def expected_passes(workload: Workload) -> dict[Phase, ExpectedPass]:
-    """The passes whose largest micro-batch is expected to be smaller than a full one."""
+    """The passes whose largest micro-batch is expected to be smaller than a full one.
+
+    Each begins with the blocks that the one before it has left, with a micro-batch as expected as well.
+    """
     if workload.unmodelled_engine:
         return {}
-    memory, batch, expected = StepMemory(workload), workload.batch, {}
-    for one in workload.passes():
+    passes = {one.phase: one for one in workload.passes()}
+    memory = StepMemory(workload)
+    expected = _smaller(workload, memory, passes.values())
+    return _behind(expected, memory, passes) if expected else {}
+
+
+def _smaller(workload: Workload, memory: StepMemory, passes: Iterable[StepPass]) -> dict[Phase, ExpectedPass]:
+    batch, expected = workload.batch, {}
+    for one in passes:
         tokens, full = largest_micro_batch_tokens(batch, one), micro_batch_tokens(batch, one)
         judged = memory.phase(one.phase) if tokens < full else None
         if judged is not None:
@@ -39,6 +52,15 @@ def expected_passes(workload: Workload) -> dict[Phase, ExpectedPass]:
                 kept_bytes=memory.kept_with_micro_batch(one.phase, tokens),
             )
     return expected
+
+
+def _behind(
+    expected: Mapping[Phase, ExpectedPass], memory: StepMemory, passes: Mapping[Phase, StepPass]
+) -> dict[Phase, ExpectedPass]:
+    made = (expected[phase].estimate if phase in expected else memory.phase(phase) for phase in passes)
+    phases = (phase for phase in made if phase is not None)
+    behind = {phase.phase: phase for phase in with_blocks_before(phases, passes)}
+    return {phase: replace(one, estimate=behind[phase]) for phase, one in expected.items()}
 
 
 def peak_as_expected(workload: Workload) -> int | None:

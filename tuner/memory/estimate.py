@@ -14,7 +14,7 @@ from tuner.memory.ledger.terms import Estimate, Moment, PhaseEstimate, Term
 from tuner.memory.megatron import stages
 from tuner.memory.passes import as_counted, pass_moments, with_upper_ends
 from tuner.memory.process.constant import Constant
-from tuner.memory.process.freed_blocks import freed_blocks
+from tuner.memory.process.freed_blocks import freed_blocks, with_blocks_before
 from tuner.memory.residents import Residents, States
 from tuner.memory.rollout.capacity import cache_share, start_doubt, start_problems
 from tuner.memory.rollout.services import services_at_rest, services_judging
@@ -325,8 +325,8 @@ class StepMemory:
 
     @cached_property
     def all_phases(self) -> tuple[PhaseEstimate, ...]:
-        """Every phase in order."""
-        return tuple(self.phases())
+        """Every phase in order, each with the blocks that the one before it has left."""
+        return tuple(with_blocks_before(self.phases(), self._steps[0][1]))
 
     @cached_property
     def host_terms(self) -> tuple[Term, ...]:

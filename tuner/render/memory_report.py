@@ -37,6 +37,16 @@ class PhaseReport(PhaseEstimate, frozen=True, kw_only=True):
         return self.reserved_interval
 
     @property
+    def shown_interval_bytes(
+        self,
+    ) -> Annotated[
+        tuple[int, int],
+        Meta(description="the least and the most bytes that the card shows by the end, freed blocks counted"),
+    ]:
+        """The interval of what the driver reports."""
+        return self.shown_interval
+
+    @property
     def peak_moment(self) -> str:
         """The name of the moment with the most bytes."""
         return self.peak.name
@@ -78,6 +88,7 @@ publish(
     PhaseReport,
     "PhaseReport",
     *("phase", "peak_bytes", "interval_bytes", "allocated_bytes", "reserved_interval_bytes"),
+    "shown_interval_bytes",
     *("peak_moment", "moments", "seconds"),
     text="One phase of the step.",
 )

@@ -147,6 +147,7 @@ class PhaseEstimate(Struct, frozen=True, kw_only=True, dict=True):
     phase: Phase
     own: tuple[Moment, ...]  # the moments, without what is resident throughout
     resident: Moment = _NOTHING
+    before: "PhaseEstimate | None" = None  # the pass whose freed blocks its trainer still has
 
     @cached_property
     def moments(self) -> tuple[Moment, ...]:
@@ -188,8 +189,16 @@ class PhaseEstimate(Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def reserved_interval(self) -> tuple[int, int]:
-        """The least and the most that PyTorch's allocator may hold by the end, see :func:`reserved_bytes`."""
-        return reserved_bytes(self.moments)
+        """The least and the most that PyTorch's allocator may hold by the end, see :func:`reserved_bytes`.
+
+        Where the pass before has left its freed blocks, it is no less than that pass had. That one's blocks
+        are taken to serve this pass too, as those of expandable segments do, which merge.
+        """
+        low, high = reserved_bytes(self.moments)
+        if self.before is None:
+            return low, high
+        least, most = self.before.reserved_interval
+        return max(low, least), max(high, most)
 
     @cached_property
     def kept_bytes(self) -> int:
@@ -205,11 +214,23 @@ class PhaseEstimate(Struct, frozen=True, kw_only=True, dict=True):
 
         Source: torch ``c10/cuda/CUDACachingAllocator.cpp`` (``release_cached_blocks``).
         """
-        foreign = [
-            sum(term.high for term in moment.terms if not term.of_allocator and term.item is not Item.FREED)
+        return self.shown_interval[1]
+
+    @cached_property
+    def shown_interval(self) -> tuple[int, int]:
+        """The least and the most that ``nvidia-smi`` shows by the end, blocks that the trainer keeps counted.
+
+        Those of passes before are among them, see :attr:`reserved_interval`.
+        """
+        foreign_terms = [
+            [term for term in moment.terms if not term.of_allocator and term.item is not Item.FREED]
             for moment in self.moments
         ]
-        return max(self.interval[1], max(foreign) + self.reserved_interval[1])
+        least, most = self.reserved_interval
+        return (
+            max(self.interval[0], min(sum(term.low for term in terms) for terms in foreign_terms) + least),
+            max(self.interval[1], max(sum(term.high for term in terms) for terms in foreign_terms) + most),
+        )
 
 
 _NOT_COUNTED = PhaseEstimate(phase=Phase.TRAIN, own=(_NOTHING,))  # where no phase is known

@@ -1,4 +1,4 @@
-"""Blocks that PyTorch keeps after the update, while another process wants the card.
+"""Blocks that PyTorch keeps when a pass has ended, for the next one or while another process wants the card.
 
 PyTorch gives freed blocks back to the driver only when a request of its own would fail. The rollout
 engine is another process: what the trainer's allocator still holds is missing when the engine maps
@@ -6,11 +6,14 @@ its weights again. A release that empties the cache first leaves nothing; verl 0
 engines of 0.7.1, map the weights and empty the cache afterwards.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from msgspec.structs import replace
 
 from tuner.evidence import Evidence
 from tuner.memory.ledger.stated_terms import stated
 from tuner.memory.ledger.terms import Item, PhaseEstimate, Term
+from tuner.workload import Backend, Phase, Role, StepPass
 
 SYMBOLS = {
     "M_u": "peak of the trainer's allocator in the update",
@@ -48,3 +51,41 @@ def freed_blocks(update: PhaseEstimate, resident_terms: Sequence[Term]) -> Term:
         evidence=Evidence.MODELLED,
         interval=(size, max(size, update.reserved_interval[1] - resident_bytes)),
     )
+
+
+def with_blocks_before(
+    phases: Iterable[PhaseEstimate], passes: Mapping[Phase, StepPass]
+) -> Iterator[PhaseEstimate]:
+    """Phases in order, each pass behind the one whose freed blocks are still there.
+
+    Actor, reference and critic are in one process of a GPU. Under FSDP none of their passes empties PyTorch's
+    cache; the first one of a step finds it empty, since the weight sync has emptied it.
+
+    Source: verl 0.5.0 to 0.9.1 ``single_controller/ray/base.py`` (``create_colocated_worker_cls``),
+    ``workers/fsdp_workers.py``, ``workers/engine_workers.py``, ``workers/engine/fsdp/transformer_impl.py``.
+    """
+    pass_before: PhaseEstimate | None = None
+    for phase in phases:
+        step_pass = passes.get(phase.phase)
+        if step_pass is None:
+            yield phase
+            continue
+        behind = phase if pass_before is None else replace(phase, before=pass_before)
+        yield behind
+        pass_before = None if _empties(step_pass) else behind
+
+
+def _empties(step_pass: StepPass) -> bool:
+    """Whether PyTorch's cache is empty when a pass has ended: where its weights go to the host.
+
+    A reference's are streamed. Not looked at one by one: Megatron's workers, which empty it after most passes
+    up to verl 0.7.
+
+    Source: verl 0.5.0 to 0.9.1 ``utils/fsdp_utils.py`` (``offload_fsdp_model_to_cpu``),
+    ``workers/megatron_workers.py``.
+    """
+    engine = step_pass.engine
+    if engine.backend is Backend.MEGATRON:
+        return True
+    moves = engine.param_offload and not engine.streamed_offload
+    return moves and step_pass.role in (Role.ACTOR, Role.CRITIC)
