@@ -35,7 +35,7 @@ def errors(advice: Advice) -> set[str]:
     }
 
 
-@pytest.mark.sampled(24)
+@pytest.mark.sampled(48)
 @pytest.mark.parametrize("part", range(SLICES))
 def test_a_block_reads_back_as_it_was_judged(part: int) -> None:
     blocks = 0
@@ -61,7 +61,7 @@ def test_a_block_reads_back_as_it_was_judged(part: int) -> None:
 FINE_TUNING_SIZES = {"data.max_token_len_per_gpu", "data.micro_batch_size_per_gpu", "data.use_dynamic_bsz"}
 
 
-@pytest.mark.sampled(24)
+@pytest.mark.sampled(48)
 @pytest.mark.parametrize("part", range(SLICES))
 def test_what_a_block_may_hold(part: int) -> None:
     for launch in launches()[part::SLICES]:

@@ -199,7 +199,7 @@ def _by_power(*, T: int, V: int) -> int:  # noqa: N803
     return int(V**0.5) * T
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize(
     ("room", "name", "formula"),
     [
@@ -217,7 +217,7 @@ def test_a_formula_that_cannot_be_written_stops_the_build(
         samples.expect_equal(questions.ask())
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(24)
 def test_another_dependence_on_the_layers_stops_the_build(monkeypatch: pytest.MonkeyPatch) -> None:
     plain = order.UnitOrder.waiting
     monkeypatch.setattr(order.UnitOrder, "waiting", lambda own, layer: plain(own, layer) * ((layer + 2) // 3))
@@ -225,7 +225,7 @@ def test_another_dependence_on_the_layers_stops_the_build(monkeypatch: pytest.Mo
         questions.ask()
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(24)
 def test_the_model_is_as_it_was_after_it_was_traced() -> None:
     answers = form.start()
     before = estimate(reading.read(answers))

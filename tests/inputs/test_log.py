@@ -22,6 +22,8 @@ from tuner.trainers.verl.printed_configuration import as_set, printed_by
 from tuner.trainers.verl.releases import BUNDLED
 from tuner.units import MIB
 
+pytestmark = pytest.mark.sampled(3)
+
 
 def read(text: str) -> RunLog:
     return read_log("run.log", read_ends(b"", io.BytesIO(text.encode())))

@@ -15,6 +15,8 @@ from tuner.inputs.shell.scope import Scope
 from tuner.inputs.shell.source import parse_to_follow
 from tuner.inputs.shell.values import text
 
+pytestmark = pytest.mark.sampled(3)
+
 BASH = shutil.which("bash")
 
 # Each calls "show", whose arguments are compared with those that bash gives it.

@@ -17,6 +17,8 @@ from tuner.render.columns import columns
 from tuner.render.wrapping import wrapped
 from tuner.rules.case import Case
 
+pytestmark = pytest.mark.sampled(3)
+
 GOLDEN = Path(__file__).parent / "golden"
 EXAMPLE = "docs/examples/qwen2.5-7b-grpo.yaml"
 H100 = ("--gpu", "h100-sxm")

@@ -16,6 +16,8 @@ from tests.numbers.leaves import lines
 from tests.numbers.test_numbers import FOLDER
 from tests.trainers.launches import ACTOR, ALL, MODEL, ROLLOUT
 
+pytestmark = pytest.mark.sampled(3)
+
 TUNING = (
     "--config-name=sft_trainer_engine",
     "model.path=Qwen/Qwen2.5-7B-Instruct",
