@@ -150,7 +150,7 @@ class _Repeated(io.RawIOBase):
         self._kept, self._rest, self._at = kept, rest, 0
 
     def readable(self) -> bool:
-        """It is only read."""
+        """Whether bytes can be taken from it: always."""
         return True
 
     def readinto(self, buffer: Any) -> int:

@@ -87,7 +87,7 @@ def _seconds(point: TradePoint) -> float:
 
 
 def unbeaten(points: Sequence[tuple[float, float]]) -> list[bool]:
-    """Of each point whether no other one is as small in both numbers and smaller in one."""
+    """Whether a point is beaten by none: no other one is as small in both numbers and smaller in one."""
 
     def beats(other: tuple[float, float], one: tuple[float, float]) -> bool:
         return other != one and other[0] <= one[0] and other[1] <= one[1]

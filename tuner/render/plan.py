@@ -52,7 +52,7 @@ def choices(answer: PlanAnswer) -> tuple[tuple[Part, ...], ...]:
 
 
 def tables(answer: PlanAnswer) -> tuple[tuple[Part, ...], ...]:
-    """The same over numbers and cards, and how much was looked at."""
+    """What other numbers and cards bring, and how many settings were looked at."""
     return (
         tuple(capacity_table(answer)),
         tuple(job_table(answer)),

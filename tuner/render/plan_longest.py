@@ -93,7 +93,7 @@ def _layout_words(layout: LayoutReach) -> str:
 
 
 def layout_reports(answer: PlanAnswer) -> tuple[LayoutReachReport, ...]:
-    """The same for a program."""
+    """How long responses may get on each layout, as a program reads it."""
     return tuple(
         LayoutReachReport(
             place=layout.place,
