@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from docs.tools.messages import CATALOGUE, extracted, main
-from tests.cli.runner import ROOT, process, run
+from tests.cli.runner import RELEASE, ROOT, process, run
 from tuner.catalogues import catalogue
 from tuner.errors import InputError
 from tuner.language import N_, _, chosen, ngettext, using
@@ -52,20 +52,20 @@ def test_an_unknown_language_is_refused() -> None:
     ids=["before", "with =", "behind"],
 )
 def test_the_option_may_stand_anywhere(arguments: tuple[str, ...]) -> None:
-    result = run(*arguments, "--gpu", "h100-sxm")
+    result = run(*arguments, "--gpu", "h100-sxm", *RELEASE)
     assert "已检查 1 个文件" in result.err
 
 
 def test_the_variable_is_read_and_the_option_wins(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TUNER_LANG", "zh")
-    assert "已检查 1 个文件" in run("check", EXAMPLE, "--gpu", "h100-sxm").err
-    assert "1 file checked" in run("--lang", "en", "check", EXAMPLE, "--gpu", "h100-sxm").err
+    assert "已检查 1 个文件" in run("check", EXAMPLE, "--gpu", "h100-sxm", *RELEASE).err
+    assert "1 file checked" in run("--lang", "en", "check", EXAMPLE, "--gpu", "h100-sxm", *RELEASE).err
 
 
 def test_the_locale_of_the_system_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LANG", "zh_CN.UTF-8")
     monkeypatch.setenv("LC_ALL", "zh_CN.UTF-8")
-    assert "1 file checked" in run("check", EXAMPLE, "--gpu", "h100-sxm").err
+    assert "1 file checked" in run("check", EXAMPLE, "--gpu", "h100-sxm", *RELEASE).err
 
 
 @pytest.mark.parametrize(
