@@ -145,6 +145,22 @@ def test_a_placement_that_there_is_not_is_refused() -> None:
     assert "there is no placement 'far'; the placements are colocated, one-step-off" in result.err
 
 
+def test_divisions_that_would_need_another_batch_have_no_setting() -> None:
+    """Three GPUs of four cannot share 64 prompts of 4 responses, and two can."""
+    given = ("/dev/null", *MODEL, "--verl-version", "0.9.1", "--gpu", "4xh100-sxm", "--gpus-per-node", "4")
+    options = ("--vary", "placement=one-step-off", "--mean-response-length", "20")
+    result = run("plan", *given, *options, "--output-format", "json", "--", *JOB)
+    (plan,) = json.loads(result.out)["placements"]
+    seen = {one["split"]["training_gpus"]: one for one in plan["divisions"]}
+    assert plan["waits_for"] == "training"  # so that more GPUs were tried for it
+    assert seen[3]["seconds"] is None
+    assert "CFG1" in seen[3]["reason"]
+    assert plan["split"]["training_gpus"] == 2
+    words = " ".join(run("plan", *given, *options, "--", *JOB).out.split())
+    assert "Divisions planned, training + generating: 2 + 2" in words
+    assert "3 + 1 none" in words
+
+
 def sizes(series: tuple[PoolSplit, ...]) -> list[tuple[int, int]]:
     return [(split.training_gpus, split.generating_gpus) for split in series]
 

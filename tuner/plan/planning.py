@@ -17,6 +17,7 @@ from tuner.override_text import override_key, value_text
 from tuner.plan.answer import ClusterPlan, Lacking, PlannedSetting, RefusedPart, Rejection, Shortfall, Trade
 from tuner.plan.axes import Axis
 from tuner.plan.judge import Candidate, Judge
+from tuner.plan.layout_axes import layout_axes
 from tuner.plan.legality import Legality
 from tuner.plan.packages import package_gain
 from tuner.plan.ranking import MOST, ranks, worth_naming
@@ -61,6 +62,9 @@ def plan(
     if own:
         # A layout may lift what nothing else does without another training.
         without = _undecided(reading, start)
+        if not wanted.decides and not _is_lifted(without.reading, own):
+            cluster = reading.workload.cluster
+            return ClusterPlan(cluster=cluster, settings=(), decisions=tuple(map(_decision, own)))
         undecided = _planned(reading, without, wanted, prefix, axes, watch)
         if undecided.settings or undecided.stopped:
             return undecided
@@ -75,6 +79,20 @@ def _undecided(reading: Reading, start: Started) -> Started:
     overrides = start.overrides
     lifted = tuple(one for one in start.refusals if not one.yours)
     return Started(reading=reading.adding(overrides) if overrides else reading, refusals=lifted, starts=False)
+
+
+def _is_lifted(reading: Reading, refusals: Sequence[Refusal]) -> bool:
+    """Whether a layout lifts what refuses a job: a search among layouts that do not is for nothing."""
+    codes = {one.finding.rule.code for one in refusals}
+    for values in (one.values for one in layout_axes(reading.workload)):
+        for value in values:
+            try:
+                after = reading.adding(reading.write(value.workload).overrides)
+            except ValueError:
+                continue
+            if not codes & {one.rule.code for one in after.findings if one.refuses}:
+                return True
+    return False
 
 
 def _decision(refusal: Refusal) -> RefusedPart:
