@@ -4,10 +4,12 @@ import json
 from functools import cache
 from typing import Any
 
+import jsonschema
 import pytest
 
 from tests.cli.runner import run
 from tuner.consultation.splits import WaitsFor, divisions, looked_at
+from tuner.render.schemas import schema
 from tuner.trainers.placement import PoolSplit
 
 ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
@@ -33,8 +35,9 @@ def placements(version: str = "0.9.1", *, named: str = ALL, more: tuple[str, ...
     given = ("/dev/null", *MODEL, "--verl-version", version, "--gpu", "2xh100-sxm", "--gpus-per-node", "2")
     result = run("plan", *given, "--vary", named, "--output-format", "json", "--", *JOB, *more)
     assert result.code == 0, result.err
-    answer: list[Any] = json.loads(result.out)["placements"]
-    return answer
+    answer = json.loads(result.out)
+    jsonschema.validate(answer, schema("plan"), cls=jsonschema.Draft202012Validator)
+    return list(answer["placements"])
 
 
 def placed(name: str, version: str = "0.9.1", **job: Any) -> Any:

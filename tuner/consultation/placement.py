@@ -206,7 +206,7 @@ def _on(planner: Planner, placement: Placement, split: PoolSplit) -> PlacementPl
         gpus_per_node=split.training_gpus_per_node,
         nodes=split.training_nodes,
         launch=None if placed.program else planner.premises.launch,
-        verl_version=planner.premises.verl_version or loaded.version,
+        verl_version=planner.premises.verl_version or planner.job.release.unbundled or loaded.version,
     )
     source, words = planner.source, planner.words
     if placed.program:
