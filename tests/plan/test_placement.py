@@ -164,6 +164,20 @@ def test_divisions_that_would_need_another_batch_have_no_setting() -> None:
     assert "3 + 1 none" in words
 
 
+def test_a_micro_batch_that_a_pool_cannot_have_is_another_one_there() -> None:
+    """120 sequences divide the share of one GPU of four and of two, and not the 160 of one of three."""
+    given = ("/dev/null", *MODEL, "--verl-version", "0.9.1", "--gpu", "4xh100-sxm", "--gpus-per-node", "4")
+    options = ("--vary", "placement=one-step-off", "--mean-response-length", "20")
+    static = ("data.train_batch_size=240", f"{ACTOR}.ppo_mini_batch_size=240", f"{ROLLOUT}.n=2")
+    static = (*static, f"{ACTOR}.ppo_epochs=8")  # so that more GPUs are tried for training
+    static = (*static, f"{ACTOR}.use_dynamic_bsz=False", f"{ACTOR}.ppo_micro_batch_size_per_gpu=8")
+    sized = (f"{ROLLOUT}.log_prob_use_dynamic_bsz=False", f"{ROLLOUT}.log_prob_micro_batch_size_per_gpu=120")
+    result = run("plan", *given, *options, "--output-format", "json", "--", *JOB, *static, *sized)
+    (plan,) = json.loads(result.out)["placements"]
+    seen = {one["split"]["training_gpus"]: one for one in plan["divisions"]}
+    assert seen[3]["seconds"] is not None, seen[3]["reason"]
+
+
 def sizes(series: tuple[PoolSplit, ...]) -> list[tuple[int, int]]:
     return [(split.training_gpus, split.generating_gpus) for split in series]
 
