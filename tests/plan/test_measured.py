@@ -4,12 +4,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 
 from tests.cli.runner import run
 from tests.plan.test_measuring import ACTOR, APART, JOB, OPTIONS, PASTED
 from tests.validate.parts import FakePart, figure, only
 from tuner.cli import plan_validation
+from tuner.render.schemas import schema
 from tuner.validate import plans
 from tuner.validate.children import here
 from tuner.validate.parts import ValidationPart
@@ -53,6 +55,7 @@ def answer_of(*words: str) -> dict[str, Any]:
     result = run(*GIVEN, "--output-format", "json", *words)
     assert result.code == 0, result.err
     answer: dict[str, Any] = json.loads(result.out)
+    jsonschema.validate(answer, schema("plan"), cls=jsonschema.Draft202012Validator)
     return answer
 
 

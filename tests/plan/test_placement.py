@@ -4,10 +4,12 @@ import json
 from functools import cache
 from typing import Any
 
+import jsonschema
 import pytest
 
 from tests.cli.runner import run
 from tuner.consultation.splits import WaitsFor, divisions, looked_at
+from tuner.render.schemas import schema
 from tuner.trainers.placement import PoolSplit
 
 ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
@@ -33,8 +35,9 @@ def placements(version: str = "0.9.1", *, named: str = ALL, more: tuple[str, ...
     given = ("/dev/null", *MODEL, "--verl-version", version, "--gpu", "2xh100-sxm", "--gpus-per-node", "2")
     result = run("plan", *given, "--vary", named, "--output-format", "json", "--", *JOB, *more)
     assert result.code == 0, result.err
-    answer: list[Any] = json.loads(result.out)["placements"]
-    return answer
+    answer = json.loads(result.out)
+    jsonschema.validate(answer, schema("plan"), cls=jsonschema.Draft202012Validator)
+    return list(answer["placements"])
 
 
 def placed(name: str, version: str = "0.9.1", **job: Any) -> Any:
@@ -143,6 +146,36 @@ def test_a_placement_that_there_is_not_is_refused() -> None:
     result = run("plan", "/dev/null", *MODEL, "--gpu", "2xh100-sxm", "--vary", "placement=far", "--", *JOB)
     assert result.code == 2
     assert "there is no placement 'far'; the placements are colocated, one-step-off" in result.err
+
+
+def test_divisions_that_would_need_another_batch_have_no_setting() -> None:
+    """Three GPUs of four cannot share 64 prompts of 4 responses, and two can."""
+    given = ("/dev/null", *MODEL, "--verl-version", "0.9.1", "--gpu", "4xh100-sxm", "--gpus-per-node", "4")
+    options = ("--vary", "placement=one-step-off", "--mean-response-length", "20")
+    result = run("plan", *given, *options, "--output-format", "json", "--", *JOB)
+    (plan,) = json.loads(result.out)["placements"]
+    seen = {one["split"]["training_gpus"]: one for one in plan["divisions"]}
+    assert plan["waits_for"] == "training"  # so that more GPUs were tried for it
+    assert seen[3]["seconds"] is None
+    assert "CFG1" in seen[3]["reason"]
+    assert plan["split"]["training_gpus"] == 2
+    words = " ".join(run("plan", *given, *options, "--", *JOB).out.split())
+    assert "Divisions planned, training + generating: 2 + 2" in words
+    assert "3 + 1 none" in words
+
+
+def test_a_micro_batch_that_a_pool_cannot_have_is_another_one_there() -> None:
+    """120 sequences divide the share of one GPU of four and of two, and not the 160 of one of three."""
+    given = ("/dev/null", *MODEL, "--verl-version", "0.9.1", "--gpu", "4xh100-sxm", "--gpus-per-node", "4")
+    options = ("--vary", "placement=one-step-off", "--mean-response-length", "20")
+    static = ("data.train_batch_size=240", f"{ACTOR}.ppo_mini_batch_size=240", f"{ROLLOUT}.n=2")
+    static = (*static, f"{ACTOR}.ppo_epochs=8")  # so that more GPUs are tried for training
+    static = (*static, f"{ACTOR}.use_dynamic_bsz=False", f"{ACTOR}.ppo_micro_batch_size_per_gpu=8")
+    sized = (f"{ROLLOUT}.log_prob_use_dynamic_bsz=False", f"{ROLLOUT}.log_prob_micro_batch_size_per_gpu=120")
+    result = run("plan", *given, *options, "--output-format", "json", "--", *JOB, *static, *sized)
+    (plan,) = json.loads(result.out)["placements"]
+    seen = {one["split"]["training_gpus"]: one for one in plan["divisions"]}
+    assert seen[3]["seconds"] is not None, seen[3]["reason"]
 
 
 def sizes(series: tuple[PoolSplit, ...]) -> list[tuple[int, int]]:

@@ -43,7 +43,8 @@ class DivisionSeconds(Struct, frozen=True, kw_only=True):
     """One division of the GPUs that was planned."""
 
     split: PoolSplit
-    seconds: Annotated[float | None, Meta(description="of its best step; null where nothing fits")]
+    seconds: Annotated[float | None, Meta(description="of its best step; null where there is none")]
+    reason: Annotated[str, Meta(description="why there is none; empty: there is one")] = ""
 
 
 class PlacementPlan(Struct, frozen=True, kw_only=True):
@@ -150,7 +151,6 @@ def _best(planner: Planner, placement: Placement) -> PlacementPlan:
     cluster = planner.job.reading.workload.cluster
     best: PlacementPlan | None = None
     seen: list[DivisionSeconds] = []
-    reasons: list[str] = []
 
     def look(split: PoolSplit) -> tuple[PlacementPlan | str, WaitsFor | None]:
         try:
@@ -164,27 +164,33 @@ def _best(planner: Planner, placement: Placement) -> PlacementPlan:
     try:
         for series in divisions(cluster.gpus_per_node, cluster.nodes):
             for split, one in looked_at(series, look):
-                setting = None if isinstance(one, str) else one.setting
-                seconds = None if setting is None else setting.time.seconds
-                seen.append(DivisionSeconds(split=split, seconds=seconds))
-                if isinstance(one, str) or one.setting is None:
-                    reasons.append(one if isinstance(one, str) else one.reason)
-                elif best is None or one.setting.time.seconds < _seconds(best):
+                seen.append(_of_division(split, one))
+                if not isinstance(one, str) and _seconds(one) < (
+                    float("inf") if best is None else _seconds(best)
+                ):
                     best = one
     except _NotOfferedError as error:
         return PlacementPlan(placement=placement, reason=str(error))
     if best is None:
-        reason = reasons[0] if reasons else _("there is one GPU, and two pools need two")
+        reason = seen[0].reason if seen else _("there is one GPU, and two pools need two")
         return PlacementPlan(placement=placement, divisions=tuple(seen), reason=reason)
     return replace(best, divisions=tuple(seen))
+
+
+def _of_division(split: PoolSplit, plan: PlacementPlan | str) -> DivisionSeconds:
+    """What a division came to."""
+    if isinstance(plan, str):
+        return DivisionSeconds(split=split, seconds=None, reason=plan)
+    seconds = None if plan.setting is None else plan.setting.time.seconds
+    return DivisionSeconds(split=split, seconds=seconds, reason=plan.reason)
 
 
 class _NotOfferedError(Exception):
     """The release has no such placement, or none for this job, however the GPUs are divided."""
 
 
-def _seconds(plan: PlacementPlan) -> float:
-    return float("inf") if plan.setting is None else plan.setting.time.seconds
+def _seconds(plan: PlacementPlan | None) -> float:
+    return float("inf") if plan is None or plan.setting is None else plan.setting.time.seconds
 
 
 def _on(planner: Planner, placement: Placement, split: PoolSplit) -> PlacementPlan:
@@ -200,7 +206,7 @@ def _on(planner: Planner, placement: Placement, split: PoolSplit) -> PlacementPl
         gpus_per_node=split.training_gpus_per_node,
         nodes=split.training_nodes,
         launch=None if placed.program else planner.premises.launch,
-        verl_version=planner.premises.verl_version or loaded.version,
+        verl_version=planner.premises.verl_version or planner.job.release.unbundled or loaded.version,
     )
     source, words = planner.source, planner.words
     if placed.program:

@@ -17,12 +17,13 @@ from tuner.override_text import override_key, value_text
 from tuner.plan.answer import ClusterPlan, Lacking, PlannedSetting, RefusedPart, Rejection, Shortfall, Trade
 from tuner.plan.axes import Axis
 from tuner.plan.judge import Candidate, Judge
+from tuner.plan.layout_axes import layout_axes
 from tuner.plan.legality import Legality
 from tuner.plan.packages import package_gain
 from tuner.plan.ranking import MOST, ranks, worth_naming
 from tuner.plan.search import LARGEST_WHOLE, SearchResult, SettingSearch, Watch
 from tuner.plan.shortening import shortened
-from tuner.plan.space import Choice, Space, space_of
+from tuner.plan.space import Choice, Space, same_training, space_of
 from tuner.rules.case import Case, CaseFigures, figures
 from tuner.rules.rollout_engine import starts
 from tuner.workload import Workload
@@ -57,10 +58,13 @@ def plan(
         watch: told how far the search is.
     """
     start = started(reading, headroom=wanted.headroom, allow=())
-    own = [one for one in start.refusals if one.yours and one.overrides]
+    own = [one for one in start.refusals if one.yours and _changes_training(reading, one.overrides)]
     if own:
         # A layout may lift what nothing else does without another training.
-        without = _undecided(reading, start)
+        without = _undecided(reading, start, own)
+        if not wanted.decides and not _is_lifted(without.reading, own):
+            cluster = reading.workload.cluster
+            return ClusterPlan(cluster=cluster, settings=(), decisions=tuple(map(_decision, own)))
         undecided = _planned(reading, without, wanted, prefix, axes, watch)
         if undecided.settings or undecided.stopped:
             return undecided
@@ -70,11 +74,39 @@ def plan(
     return replace(answer, decisions=tuple(map(_decision, own)))
 
 
-def _undecided(reading: Reading, start: Started) -> Started:
+def _undecided(reading: Reading, start: Started, own: Sequence[Refusal]) -> Started:
     """A configuration with what lifts refusals but for that which is the user's to decide."""
-    overrides = start.overrides
-    lifted = tuple(one for one in start.refusals if not one.yours)
+    lifted = tuple(one for one in start.refusals if one not in own)
+    overrides = tuple(text for one in lifted for text in one.overrides)
     return Started(reading=reading.adding(overrides) if overrides else reading, refusals=lifted, starts=False)
+
+
+def _is_lifted(reading: Reading, refusals: Sequence[Refusal]) -> bool:
+    """Whether a layout lifts what refuses a job and only another training would lift beside it.
+
+    Where none does, a search among layouts is for nothing.
+    """
+    codes = {one.finding.rule.code for one in refusals}
+    for value in (value for one in layout_axes(reading.workload) for value in one.values):
+        try:
+            after = reading.adding(reading.write(value.workload).overrides)
+        except ValueError:
+            continue
+        left = (one for one in after.findings if one.refuses and one.rule.code in codes)
+        if not any(_changes_training(after, one.overrides) for one in left):
+            return True
+    return False
+
+
+def _changes_training(reading: Reading, overrides: Sequence[str]) -> bool:
+    """Whether overrides make another training, and not only other passes over the same."""
+    if not overrides:
+        return False
+    try:
+        after = reading.adding(overrides)
+    except ValueError:
+        return True
+    return not same_training(reading.workload, after.workload)
 
 
 def _decision(refusal: Refusal) -> RefusedPart:

@@ -13,8 +13,9 @@ from tuner.render.document.marks import strong, user_text
 from tuner.render.document.parts import Heading, Paragraph, Part, Paste
 from tuner.render.numbers import seconds_change
 from tuner.render.plan_table import small, table_of
-from tuner.render.words import full_stop, pasteable, titled
+from tuner.render.words import full_stop, listed, pasteable, titled
 from tuner.rules.wording import around, duration
+from tuner.trainers.placement import PoolSplit
 
 _OPTION = "--"
 
@@ -35,12 +36,7 @@ def _cells(plan: PlacementPlan) -> Mapping[str, str]:
     if plan.setting is None:
         return {**cells, _("step, s"): "-"}
     step, split = plan.setting.step, plan.split
-    gpus = str(plan.setting.workload.cluster.gpus)
-    if split is not None:
-        gpus = _("{training} + {generating}").format(
-            training=split.training_gpus, generating=split.generating_gpus
-        )
-    cells[_("GPUs")] = gpus
+    cells[_("GPUs")] = str(plan.setting.workload.cluster.gpus) if split is None else _pools(split)
     cells[_("step, s")] = around(duration(step.seconds), duration(step.low_s), duration(step.high_s))
     cells[_("GPU-hours")] = small(plan.setting.gpu_hours)
     return cells
@@ -56,6 +52,8 @@ def _placement(plan: PlacementPlan, answer: PlanAnswer) -> Iterator[Part]:
         return  # the settings of the job as it is stand above
     yield Paragraph(text=titled(name, _brings(plan, plan.setting, answer)), further=1)
     yield Paragraph(text=_waits(plan), level=1, further=1)
+    if len(plan.divisions) > 1:
+        yield Paragraph(text=_divisions(plan), level=1, further=1)
     yield Paragraph(text=titled(_("The training changes"), full_stop(needs.effect)), level=1, further=1)
     if needs.upper:
         text = _(
@@ -106,6 +104,24 @@ def _waits(plan: PlacementPlan) -> str:
         trains=counted(split.training_gpus, "GPU"),
         generates=counted(split.generating_gpus, "GPU"),
     )
+
+
+def _pools(split: PoolSplit) -> str:
+    return _("{training} + {generating}").format(
+        training=split.training_gpus, generating=split.generating_gpus
+    )
+
+
+def _divisions(plan: PlacementPlan) -> str:
+    """The divisions that were planned, by the GPUs that train."""
+    planned = sorted(plan.divisions, key=lambda one: (one.split.training_gpus, one.split.training_nodes))
+    forms = [
+        _("{pools} {seconds} s").format(pools=_pools(one.split), seconds=duration(one.seconds))
+        if one.seconds is not None
+        else _("{pools} none").format(pools=_pools(one.split))
+        for one in planned
+    ]
+    return full_stop(titled(_("Divisions planned, training + generating"), listed(forms)))
 
 
 def _lines(plan: PlacementPlan, setting: PlannedSetting) -> Iterator[str]:

@@ -43,6 +43,7 @@ _APART = {recipe.modules: recipe for recipe in APART}  # one of each program, wh
 
 _ROUNDS = N_("it generates rounds of its own size until enough groups are left")
 _WHILE_IT_TRAINS = N_("it generates while it trains; the seconds are those of one after the other")
+_WITHOUT_WAITING = N_("it generates while it trains; responses that are too old and wait are not counted")
 
 OF_RECIPES: tuple[Omission, ...] = (
     Omission(
@@ -69,7 +70,7 @@ OF_RECIPES: tuple[Omission, ...] = (
     *(
         _omission(
             recipe,
-            _WHILE_IT_TRAINS,
+            _WITHOUT_WAITING,
             Affects.SECONDS,
         )
         for recipe in _APART.values()
