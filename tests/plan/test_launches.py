@@ -5,7 +5,7 @@ import pytest
 from tests.measure.plans.compare import compared
 from tests.measure.plans.launches import verl_launches
 
-SLICES = 134
+SLICES = 202
 
 
 @pytest.mark.sampled(SLICES)
