@@ -1,36 +1,120 @@
 """How many settings a search goes through in a second; run it by hand, on a quiet machine.
 
-    python tests/benchmarks/plan.py
+    python tests/benchmarks/plan.py [--progress]
 
-The processor's seconds of one core, in which the turns of other processes do not count, for all settings of
-the two spaces whose work ``tests/plan/test_work.py`` bounds, with nothing remembered from earlier searches.
+All settings of a dense and of a sparse job on one, two and four nodes of two cards, 228,000 in all, with
+nothing remembered from earlier searches, in one process. A line of JSON for each cluster and one for all:
+the processor's seconds, in which the turns of other processes do not count, those of the clock, and the most
+memory that the process has had by then.
 """
 
+import argparse
 import gc
+import json
+import os
+import platform
+import resource
 import sys
 import time
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import date
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
+from tests.conftest import COLLECT_AFTER  # noqa: E402
 from tests.plan import jobs  # noqa: E402
+from tests.plan.jobs import SmallJob  # noqa: E402
 from tests.plan.test_work import DENSE, SPARSE  # noqa: E402
+from tuner import __version__  # noqa: E402
 from tuner.plan.legality import Legality  # noqa: E402
-from tuner.plan.search import SettingSearch  # noqa: E402
+from tuner.plan.search import SearchProgress, SettingSearch  # noqa: E402
+
+_MIB = 1 << 20
+_CARDS, _NODES = ("8xh100-sxm", "8xh200-sxm"), (1, 2, 4)
+_OPTIONS = (
+    *(("layout", 8), ("engine-layout", 3), ("states", 4), ("recomputation", 3), ("sleep", 2)),
+    *(("fraction", 6), ("sequences", 2), ("batch-of-update_actor", 4)),
+)
 
 
 def main() -> None:
-    """Print a line for each space."""
-    gc.disable()
-    for job in (DENSE, SPARSE):
-        reading, space = jobs.reading_of(job), jobs.space(job)
-        search = SettingSearch(space, Legality(reading, space), headroom=jobs.HEADROOM)
-        begun = time.process_time()
-        result = search.run()
-        seconds = time.process_time() - begun
-        rate = result.looked_at / seconds
-        print(f"{job.name}: {result.looked_at} settings in {seconds:.2f} s, {rate:,.0f} a second")
+    """Print a line for each cluster, and one for all."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--progress", action="store_true")
+    options = parser.parse_args()
+    gc.set_threshold(COLLECT_AFTER)
+    clock, processor, settings = time.perf_counter(), time.process_time(), 0
+    for job in _clusters():
+        settings += _searched(job, progress=options.progress)
+        jobs.space.cache_clear()
+        jobs.reading_of.cache_clear()
+    seconds = time.process_time() - processor
+    told = {
+        "settings": settings,
+        "processor_s": round(seconds, 1),
+        "clock_s": round(time.perf_counter() - clock, 1),
+        "a second": round(settings / seconds),
+        "peak_mib": _peak_mib(),
+        "tuner": __version__,
+        "python": platform.python_version(),
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "date": date.today().isoformat(),
+    }
+    print(json.dumps(told))
+
+
+def _clusters() -> Iterator[SmallJob]:
+    for nodes in _NODES:
+        for card in _CARDS:
+            for job in (DENSE, SPARSE):
+                yield replace(job, name=f"{job.name}", gpu=card, nodes=nodes, options=_OPTIONS)
+
+
+def _searched(job: SmallJob, *, progress: bool) -> int:
+    """Search the whole space of a job on its cluster, and tell of it; how many settings that were."""
+    reading, space = jobs.reading_of(job), jobs.space(job)
+
+    def watch(told: SearchProgress) -> None:
+        if progress and told.looked_at % 5_000 == 0:
+            best = "none" if told.best_s is None else f"{told.best_s:.1f} s"
+            print(f"{told.looked_at} of {told.size}, best {best}, {_peak_mib()} MiB", file=sys.stderr)
+
+    search = SettingSearch(space, Legality(reading, space), headroom=jobs.HEADROOM, watch=watch)
+    begun = time.process_time()
+    result = search.run(largest_whole=space.size)
+    seconds = time.process_time() - begun
+    told = {
+        "job": job.name,
+        "cluster": f"{job.nodes} x {job.gpu}",
+        "settings": result.looked_at,
+        "of": space.size,
+        "processor_s": round(seconds, 2),
+        "a second": round(result.looked_at / seconds),
+        "best_s": round(result.best[0].seconds, 2) if result.best else None,
+        "peak_mib": _peak_mib(),
+    }
+    print(json.dumps(told), flush=True)
+    return result.looked_at
+
+
+def _peak_mib() -> int:
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak // _MIB if sys.platform == "darwin" else peak * 1024 // _MIB
+
+
+def _processor() -> str:
+    """The processor's name where Linux tells it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line.partition(": ")[2] for line in lines if line.startswith("model name")), "")
 
 
 if __name__ == "__main__":

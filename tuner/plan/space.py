@@ -59,10 +59,35 @@ class Space(Struct, frozen=True, kw_only=True, dict=True):
 
     def workload(self, choice: Choice) -> Workload:
         """The job with a choice, as far as its options go together."""
+        if not self._last_is_apart:
+            return merged(self.base, self._changes(choice))
+        before = self._before_last.get(choice[:-1])
+        if before is None:  # a search of all settings goes through those of the last axis one after the other
+            before = merged(self.base, self._changes(choice[:-1]))
+            self._before_last.clear()
+            self._before_last[choice[:-1]] = before
+        return merged(before, self.axes[-1].options[choice[-1]].changes)
+
+    def _changes(self, choice: Choice) -> Changes:
+        """The fields that a choice, or the first numbers of one, changes together."""
         together: dict[tuple[str, ...], object] = {}
-        for one, number in zip(self.axes, choice, strict=True):
+        for one, number in zip(self.axes, choice, strict=False):
             together.update(one.options[number].changes)
-        return merged(self.base, together)
+        return together
+
+    @cached_property
+    def _before_last(self) -> dict[Choice, Workload]:
+        """The job with the last choice that was asked for, all but its last number."""
+        return {}
+
+    @cached_property
+    def _last_is_apart(self) -> bool:
+        """Whether no other axis changes what the last one does, or a part that it is in."""
+        if not self.axes:
+            return False
+        *others, last = [{path for option in one.options for path in option.changes} for one in self.axes]
+        paths = set().union(*others)
+        return not any(path[: len(mine)] == mine[: len(path)] for path in paths for mine in last)
 
     @cached_property
     def _cache_axes(self) -> frozenset[int]:

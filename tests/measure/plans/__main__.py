@@ -1,11 +1,14 @@
 """Holds plans of launches to what advice says of them; run it by hand.
 
-    python -m tests.measure.plans [--layouts] [--tuned] [--every N] [--card CARD] [--output FILE] [FILES ...]
+    python -m tests.measure.plans [--layouts] [--tuned] [--every N] [--card CARD] [--brief] [--output FILE]
+        [FILES ...]
 
 A line of JSON for each launch: verl's own example scripts, or the scripts and YAML that are named, and at the
 end how many of the plans were no slower than advice on the same cards, and the same when they are read again.
 ``--layouts`` asks for the best setting of the published layout too, which takes as long again; ``--tuned``
-takes verl's folder of scripts that were tuned for the cards in their names. No file is executed.
+takes verl's folder of scripts that were tuned for the cards in their names; ``--brief`` leaves out the lines
+to paste. No file is executed. ``docs/validation/data/plans-of-verl-launches.jsonl`` is what
+``--layouts --brief`` printed on the day that it says.
 """
 
 import argparse
@@ -19,6 +22,7 @@ from pathlib import Path
 from typing import TextIO
 
 import msgspec
+from msgspec.structs import replace
 
 from tests.measure.plans.compare import Row, compared
 from tests.measure.plans.launches import Launch, of_files, verl_launches
@@ -38,6 +42,7 @@ def main() -> None:
     parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--skip", type=int, default=0)
     parser.add_argument("--card")
+    parser.add_argument("--brief", action="store_true")
     parser.add_argument("--output", type=argparse.FileType("w"), default=sys.stdout)
     options = parser.parse_args()
     launches = of_files(options.files, options.card) if options.files else verl_launches()
@@ -46,7 +51,7 @@ def main() -> None:
     for launch in islice(chosen, options.skip, None, options.every):
         row = _row(launch, layouts=options.layouts)
         rows.append(row)
-        _write(options.output, row)
+        _write(options.output, brief(row) if options.brief else row)
     _write(options.output, summary(rows))
 
 
@@ -61,6 +66,19 @@ def _row(launch: Launch, *, layouts: bool) -> Row:
 def _write(stream: TextIO, row: object) -> None:
     stream.write(msgspec.json.encode(row).decode() + "\n")
     stream.flush()
+
+
+def brief(row: Row) -> Row:
+    """A row without the lines to paste, and with the three largest reasons."""
+    shown = row.published
+    if shown is not None:
+        shown = replace(shown, reasons=shown.reasons[:3])
+    rounded = {name: _rounded(getattr(row, name)) for name in ("own_s", "block_s", "plan_s")}
+    return replace(row, block=(), plan=(), published=shown, **rounded)
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 2)
 
 
 def summary(rows: Sequence[Row]) -> dict[str, object]:

@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterator
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tests.measure.plans.launches import Launch
 from tests.measure.plans.published import Published, published
@@ -12,10 +13,13 @@ from tuner.advise.reading import Reading
 from tuner.advise.usual_host import may_lack_host
 from tuner.advise.verdicts import Verdict
 from tuner.consultation.consult import job_of
+from tuner.consultation.job import JobReading
+from tuner.consultation.premises import Premises
 from tuner.errors import TunerError
 from tuner.plan.answer import ClusterPlan, PlannedSetting
 from tuner.plan.planning import PlanRequest, plan
 
+_MODEL = "model.path"  # in what is said of a model that is not here
 _STARTING = (Verdict.FITS, Verdict.WILL_NOT_START)  # the latter for what no override lifts
 SAME = 1e-6  # share of seconds that two sums of the same may differ by
 
@@ -25,6 +29,7 @@ class Row(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     launch: str
     release: str = ""
+    model: str = ""  # in place of a folder of whoever runs the launch
     gpus: str = ""
     unread: str = ""  # why it cannot be planned
     verdict: str = ""  # of advice
@@ -49,13 +54,13 @@ def compared(launch: Launch, *, layouts: bool = False) -> Row:
         layouts: whether the best of the published layout is asked for as well.
     """
     try:
-        job, premises = job_of(launch.source, launch.words, launch.premises)
+        job, premises, model = _read(launch)
     except TunerError as error:
         return Row(launch=launch.name, unread=str(error))
     reading = job.reading
-    workload, release = reading.workload, getattr(job.loaded, "release", "")
+    workload, release = reading.workload, reading.workload.release.version
     if workload.unmodelled_engine or job.given.missing is not None or job.loaded.validates_only:
-        return Row(launch=launch.name, release=str(release), unread="no plan can be made")
+        return Row(launch=launch.name, release=release, unread="no plan can be made")
     begun = time.process_time()
     wanted = PlanRequest(headroom=premises.headroom)
     planned = plan(reading, wanted)
@@ -65,7 +70,8 @@ def compared(launch: Launch, *, layouts: bool = False) -> Row:
     cluster = workload.cluster
     return Row(
         launch=launch.name,
-        release=str(release),
+        release=release,
+        model=model,
         gpus=f"{cluster.gpus} x {cluster.gpu.name}",
         verdict=advice.verdict.value,
         own_s=_own_seconds(advice),
@@ -80,6 +86,21 @@ def compared(launch: Launch, *, layouts: bool = False) -> Row:
         failures=tuple(_failures(reading, advice, planned)),
         published=published(reading, planned, wanted) if layouts else None,
     )
+
+
+def _read(launch: Launch) -> tuple[JobReading, Premises, str]:
+    """The job of a launch, and the model that it has where its own is a folder that is not here.
+
+    Raises:
+        TunerError: it cannot be read with that either.
+    """
+    try:
+        return *job_of(launch.source, launch.words, launch.premises), ""
+    except TunerError as error:
+        if _MODEL not in str(error):
+            raise
+        usual = replace(launch.premises, model=launch.usual_model)
+        return *job_of(launch.source, launch.words, usual), launch.usual_model
 
 
 def _own_seconds(advice: Advice) -> float | None:

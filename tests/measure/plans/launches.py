@@ -14,6 +14,8 @@ _TRAIN_NOTHING = ("generation", "eval")  # words of entry points
 _BUNDLED = "ppo_"  # how configurations of the releases themselves are called
 _CARDS = {"h100": "h100-sxm", "h800": "h800-sxm", "h20": "h20-sxm", "npu": "ascend-910b"}
 _CARD = "h100-sxm"  # where the name of a launch has none
+_SIZES = {0.5: "0.5b", 1.5: "1.5b", 3: "3b", 7: "7b", 14: "14b", 32: "32b", 72: "72b"}  # of Qwen2.5
+_USUAL = 7
 
 
 class Launch(Struct, frozen=True, kw_only=True):
@@ -23,6 +25,13 @@ class Launch(Struct, frozen=True, kw_only=True):
     source: str
     words: tuple[str, ...] = ()
     premises: Premises
+
+    @property
+    def usual_model(self) -> str:
+        """A model of the size in its name, for one whose own is a folder of whoever runs it."""
+        sizes = re.findall(r"(?<![\w.])(\d+(?:\.\d+)?)b(?![a-z])", self.name.lower().replace("_", " "))
+        size = float(sizes[0]) if sizes else _USUAL
+        return f"qwen2.5-{_SIZES[min(_SIZES, key=lambda one: abs(one - size))]}"
 
     @property
     def tuned(self) -> bool:
