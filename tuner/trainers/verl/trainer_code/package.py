@@ -122,6 +122,17 @@ class TrainerCode:
         texts = self._snapshot.files.texts
         return next((line for line in self.lines(words, stops=False) if read.search(texts[line.file])), None)
 
+    def takes_from(self, owners: Collection[str], name: str) -> bool:
+        """Whether some file takes a name from an owner: ``owner.name``, ``owner["name"]``, ``owner.get()``.
+
+        Args:
+            owners: names of what it is taken from, each of them as a whole or as a last part.
+            name: what is taken.
+        """
+        owned = "|".join(map(re.escape, owners))
+        taken = re.compile(rf"(?:{owned})\s*(?:\.\s*|(?:\.\s*get\s*\(|\[)\s*[\"']){re.escape(name)}\b")
+        return any(name in text and taken.search(text) for text in self._snapshot.files.texts.values())
+
     def has_statement(self, words: str, file: str = "", lacks: str = "", outside: str = "") -> bool:
         """Whether some statement has these words in it or around it, see :meth:`lines`."""
         return bool(
