@@ -218,8 +218,8 @@ RUNS = SecondsSpread(RUNS_MFU[1] / RUNS_MFU[2], RUNS_MFU[1] / RUNS_MFU[0])
 
 #: Weights of an engine on their way to the host and back, while all engines of a machine move theirs. Eight
 #: that woke together brought 16 GB back in 1.8 s, behind an update in 3.5 s, and 4 GB in 0.4 s, where the
-#: link of an A100 alone takes 0.76 and 0.19 s (the log behind ``MAPPED_BYTES_PER_S``). Two of two H200 did not
-#: slow each other down: 51 to 55 GB/s each, as one alone (``docs/validation/data/segments-2xh200.json``).
+#: link of an A100 alone takes 0.76 and 0.19 s (the log behind ``MAPPED_BYTES_PER_S``). Two of two H200 did
+#: not slow each other down: 51 to 55 GB/s each, as one (``docs/validation/data/segments-2xh200.json``).
 ENGINES_AT_ONCE = of_bounds(0.94, 4.6)
 
 # What seconds are spent on, by the names that phases give them.
