@@ -248,3 +248,19 @@ def test_the_short_answer_names_what_the_release_decides_in_a_line() -> None:
     assert "Only with some of the releases that it may be of: " in text
     assert "BAT004 micro-batch-size. --verl-version decides." in text
     assert "Only with some" not in answered(EAGER, "--verl-version", NEWEST)
+
+
+RETURNED = (
+    "python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo data.train_batch_size=256 "
+    "data.max_prompt_length=2048 data.max_response_length=512 actor_rollout_ref.model.path=Qwen/Qwen3-4B "
+    "actor_rollout_ref.rollout.name=vllm actor_rollout_ref.rollout.n=8 trainer.n_gpus_per_node=1 "
+    "actor_rollout_ref.actor.ppo_mini_batch_size=256 actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=4 "
+    "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=4 actor_rollout_ref.actor.use_kl_loss=False "
+    "actor_rollout_ref.rollout.checkpoint_engine.update_weights_bucket_megabytes=4096"  # since 0.7.1
+)
+
+
+def test_log_probabilities_that_older_engines_do_not_return_are_taken_in_newer_releases_alone() -> None:
+    findings = reported(RETURNED, "--mean-response-length", "200")["findings"]
+    (message,) = (item["message"] for item in findings if item["code"] == "ROL018")
+    assert message.startswith("only if the release is verl 0.9.0 or newer: ")

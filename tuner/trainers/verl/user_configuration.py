@@ -377,11 +377,15 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         return self._as_likely((self._bounded if nothing_tells else None) or RELEASES.newest_of(BUNDLED))
 
     def _as_likely(self, guess: ReleaseChoice) -> ReleaseChoice:
-        """A guess among the releases that have what the program imports and the keys of the launch."""
+        """A guess among the releases that have the program, what it imports and the keys of the launch."""
         if (project := self._project) is not None:
             from tuner.trainers.verl.imported_release import bounded_by_imports  # of few programs
 
             guess = bounded_by_imports(guess, project)
+        if self.program.startswith(_OF_TRAINER):
+            from tuner.trainers.verl.imported_release import bounded_by_program
+
+            guess = bounded_by_program(guess, self.program)
         overrides = self.arguments.overrides
         added = {split_key(one.key) for one in overrides if one.kind is not OverrideKind.CHANGE}
         keys = [path for path in self.keys if path not in added]
