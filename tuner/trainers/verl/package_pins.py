@@ -16,9 +16,11 @@ from tuner.versions import numbers
 _IMAGE = r"^FROM\s+\S*\bPACKAGE(?:-openai)?[:_-]?v?(\d+(?:\.\d+){1,3}(?:[.-]?post\d+)?)"
 _OF_IMAGES = "Dockerfile*"
 _READMES = "README*"
-#: An item of a list, or a row of a table, that is a package and its version: ``- vLLM 0.11.0``.
+#: An item of a list, or a row of a table, that is a package and its version: ``- vLLM 0.11.0``, behind a label
+#: too: ``- **framework**: verl 0.8.0``.
 _LISTED = (
-    r"^\s*[-*+|]\s*[*_`]*PACKAGE[*_`]*\s*(?:==?|[:|=])?[*_`]*\s*[*_`]*v?"
+    r"^\s*[-*+|]\s*(?:[*_`]*[^\W\d]{1,20}[*_`]*\s*[:|\uff1a][*_`]*\s*)?"
+    r"[*_`]*PACKAGE[*_`]*\s*(?:==?|[:|=])?[*_`]*\s*[*_`]*v?"
     r"(\d+(?:\.\d+){2}(?:[.-]?post\d+)?)[*_`]*\s*\|?\s*$"
 )
 #: The files of a folder that say how something is installed, those of images by what they start from too.

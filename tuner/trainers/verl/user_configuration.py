@@ -33,7 +33,7 @@ from tuner.trainers.verl.backend import choose_config
 from tuner.trainers.verl.copy_of_launch import CopyOfLaunch
 from tuner.trainers.verl.defaults import FINE_TUNING_CONFIGS, PPO_CONFIGS, Defaults, read_defaults
 from tuner.trainers.verl.defaults_list import Composition
-from tuner.trainers.verl.fingerprint import Likeness, Likenesses, as_likely, in_doubt
+from tuner.trainers.verl.fingerprint import Likeness, Likenesses, as_likely, having_keys, in_doubt
 from tuner.trainers.verl.forks.fork import Fork
 from tuner.trainers.verl.forks.translate import (
     completed,
@@ -423,7 +423,11 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         """The release that what the repository asks for of other packages bounds, as a guess."""
         if not self.folder and not self.installed:
             return None
-        return self.copies.bounded_release(self.folder, self.installed)
+        guess = self.copies.bounded_release(self.folder, self.installed, BUNDLED)
+        if guess is None or not (having := having_keys(guess, self.required_keys, self.configs)):
+            return guess
+        bounded = self.copies.bounded_release(self.folder, self.installed, having)
+        return bounded or RELEASES.newest_of(having)
 
     def _engine_pins(self, code: "TrainerCode | None") -> "tuple[EnginePin, ...]":
         """The rollout engines that the launch or its repository pins, as far as the code takes them."""
