@@ -167,7 +167,7 @@ def test_keys_of_the_launch_choose_among_the_releases_that_go_with_what_is_asked
 
 
 def test_several_keys_that_a_release_lacks_weigh_more_than_what_is_installed(tmp_path: Path) -> None:
-    """No release that trains by ``reward.custom_reward_function`` goes with this numpy and this transformers."""
+    """No release with ``reward.custom_reward_function`` goes with this numpy and this transformers."""
     (tmp_path / ".git").mkdir()
     freeze = "numpy==2.2.6\ntransformers==4.57.6\nvllm==0.11.0\n"
     (tmp_path / "requirements.txt").write_text(freeze)
