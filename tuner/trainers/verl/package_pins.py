@@ -16,9 +16,11 @@ from tuner.versions import numbers
 _IMAGE = r"^FROM\s+\S*\bPACKAGE(?:-openai)?[:_-]?v?(\d+(?:\.\d+){1,3}(?:[.-]?post\d+)?)"
 _OF_IMAGES = "Dockerfile*"
 _READMES = "README*"
-#: An item of a list, or a row of a table, that is a package and its version: ``- vLLM 0.11.0``.
+#: An item of a list, or a row of a table, that is a package and its version: ``- vLLM 0.11.0``, behind a
+#: label too: ``- **framework**: verl 0.8.0``.
 _LISTED = (
-    r"^\s*[-*+|]\s*[*_`]*PACKAGE[*_`]*\s*(?:==?|[:|=])?[*_`]*\s*[*_`]*v?"
+    r"^\s*[-*+|]\s*(?:[*_`]*[^\W\d]{1,20}[*_`]*\s*[:|\uff1a][*_`]*\s*)?"
+    r"[*_`]*PACKAGE[*_`]*\s*(?:==?|[:|=])?[*_`]*\s*[*_`]*v?"
     r"(\d+(?:\.\d+){2}(?:[.-]?post\d+)?)[*_`]*\s*\|?\s*$"
 )
 #: The files of a folder that say how something is installed, those of images by what they start from too.
@@ -44,6 +46,8 @@ _ENVIRONMENT = re.compile(
 #: In the name of an environment that generates for something other than the training.
 _OF_OTHER_PURPOSE = re.compile(r"serv|eval|infer|deploy|judge", re.IGNORECASE)
 
+#: One of which the environment has that trains.
+_OF_TRAINING = ("verl", "vllm", "sglang")
 _OF_REQUIREMENTS = ("requirements*.txt", "pyproject.toml", "setup.py")
 
 
@@ -129,7 +133,9 @@ def _checked_out_by(folder: Path) -> Iterator[tuple[str, CheckedOut]]:
 def newest_named(folder: str, installed: Sequence[InstalledPackage], package: str) -> str | None:
     """The version that a launch has installed; else the newest that the nearest folder names, or allows.
 
-    Where files of one folder differ nobody knows which of them was followed, so that the newest counts.
+    Where files of one folder differ nobody knows which of them was followed, so that the newest counts. A
+    script without the trainer and the engines makes another environment where requirements further up, with
+    one of them, pin the package.
 
     Args:
         folder: in which the launch lies.
@@ -139,14 +145,30 @@ def newest_named(folder: str, installed: Sequence[InstalledPackage], package: st
     own = [one.version for one in installed if one.name == package]
     if own:
         return own[-1]
+    aside = ""
     for above in repository_folders(Path(folder).absolute()):
-        pinned = [pin.version for pin in pins_in(above, package)]
-        allowed = newest_required(above, package)
-        if pinned:
-            return max(pinned, key=numbers)
-        if allowed is not None:
+        pins, allowed = list(pins_in(above, package)), newest_required(above, package)
+        if aside and (allowed is None or not allowed.pinned or not _trains(above)):
+            continue
+        if pins:
+            newest = max((pin.version for pin in pins), key=numbers)
+            if aside or not all(_is_of_other_environment(above, pin) for pin in pins):
+                return newest
+            aside = newest
+        elif allowed is not None:
             return allowed.version
-    return None
+    return aside or None
+
+
+def _trains(folder: Path) -> bool:
+    """Whether what a folder's files need has the trainer or a rollout engine in it."""
+    return any(newest_required(folder, package) is not None for package in _OF_TRAINING)
+
+
+def _is_of_other_environment(folder: Path, pin: PackagePin) -> bool:
+    """Whether a script that installs neither the trainer nor a rollout engine pins it."""
+    file = folder.parent / pin.file
+    return file.suffix == ".sh" and not any(package in _text(file) for package in _OF_TRAINING)
 
 
 def _versions(text: str, package: str, *, image: bool) -> Iterator[str]:
