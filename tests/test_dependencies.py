@@ -38,7 +38,6 @@ def imported() -> Iterator[tuple[str, str]]:
                     yield top, path.relative_to(ROOT).as_posix()
 
 
-@pytest.mark.sampled(3)
 def test_every_import_is_declared() -> None:
     extras = PROJECT["optional-dependencies"]
     known = declared(PROJECT["dependencies"])
@@ -49,7 +48,6 @@ def test_every_import_is_declared() -> None:
     assert {(name, file) for name, file in used - job if name not in known} == set()
 
 
-@pytest.mark.sampled(3)
 def test_every_dependency_of_all_is_imported() -> None:
     assert declared(PROJECT["dependencies"]) - {name for name, _ in imported()} == set()
 

@@ -224,7 +224,6 @@ def argued() -> set[frozenset[str]]:
     return {frozenset(pair) for pairs in ARGUED.values() for pair in pairs}
 
 
-@pytest.mark.sampled(3)
 def test_no_two_classes_say_the_same() -> None:
     assert {tuple(sorted(pair)): names for pair, names in mirrors().items() if pair not in argued()} == {}
 

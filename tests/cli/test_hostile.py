@@ -11,6 +11,8 @@ import pytest
 from tests.cli.runner import Result, run
 from tuner.cli.formats import FORMATS
 
+pytestmark = pytest.mark.sampled(1)  # every day: what is shown by mistake cannot be taken back
+
 JOB = (
     "actor_rollout_ref.model.path=Qwen/Qwen3-8B",
     "actor_rollout_ref.rollout.name=vllm",

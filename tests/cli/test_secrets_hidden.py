@@ -10,6 +10,8 @@ from tests.cli.runner import Result, run
 from tests.credentials import BARE, READABLE, SHAPED, VARIABLES
 from tuner.cli.formats import FORMATS
 
+pytestmark = pytest.mark.sampled(1)  # every day: what is shown by mistake cannot be taken back
+
 ON = ("--gpu", "h100-sxm", "--verl-version", "0.9.1")
 JOB = {
     "actor_rollout_ref": {
