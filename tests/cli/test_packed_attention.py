@@ -104,3 +104,26 @@ def test_a_copy_that_reads_a_key_of_its_own(tmp_path: Path) -> None:
     assert any("use_remove_padding=False keeps sdpa" in note for note in found["notes"])
     assert finding_in(answer_to(tmp_path, PACKS, f"+{key}=flash_attention_2", requires=old)) is None
     assert finding_in(answer_to(tmp_path, PACKS, requires=old)) is None
+
+
+@pytest.mark.parametrize(
+    ("needed", "also", "older"),
+    [
+        ("vllm==0.10.2\ntransformers==4.57.6\n", "trl==0.19.1", False),
+        ("vllm==0.10.2\ntransformers==4.57.6\n", "verl==0.7.1", True),  # the environment that trains
+        ("transformers==4.57.6\n", "trl==0.19.1", True),  # nothing says which of them trains
+    ],
+)
+def test_a_script_that_makes_another_environment_says_nothing_of_transformers(
+    tmp_path: Path, needed: str, also: str, *, older: bool
+) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "requirements.txt").write_text(needed)
+    script = tmp_path / "scripts" / "run.sh"
+    script.parent.mkdir()
+    (script.parent / "setup_node.sh").write_text(f"pip install transformers==4.52.3 {also}\n")
+    key = f"+{ROLE}.model.override_config.attn_implementation=sdpa"
+    script.write_text(" ".join((LAUNCH, PACKS, key)))
+    given = ("--gpu", "h100-sxm", "--verl-version", "0.7.1", "-f", "json")
+    found = finding_in(json.loads(run("advise", str(script), *given).out))
+    assert (found is not None) is older

@@ -33,6 +33,7 @@ def premises(folder: Path, *options: str) -> dict[str, Any]:
         ("setup_env.sh", 'conda run pip install vllm==0.9.0\npip install verl==0.7.1 "numpy<2.0"\n'),
         ("README.md", "```bash\npip install verl==0.7.1\n```\n"),
         ("Dockerfile", "FROM ubuntu\nRUN pip install verl==0.7.1\n"),
+        ("README.md", "- **Framework**: veRL 0.7.1\n- Model: Qwen3-8B\n"),
     ],
 )
 def test_a_pin_tells_the_release(tmp_path: Path, file: str, text: str) -> None:
@@ -163,6 +164,19 @@ def test_keys_of_the_launch_choose_among_the_releases_that_go_with_what_is_asked
     (finding,) = (one for one in told["findings"] if one["code"] == "CFG001")
     assert (told["premises"]["release"], finding["refuses"]) == ("0.5.0", False)
     assert "0.4.0" in told["premises"]["release_likely"]
+
+
+def test_several_keys_that_a_release_lacks_weigh_more_than_what_is_installed(tmp_path: Path) -> None:
+    """No release with ``reward.custom_reward_function`` goes with this numpy and this transformers."""
+    (tmp_path / ".git").mkdir()
+    freeze = "numpy==2.2.6\ntransformers==4.57.6\nvllm==0.11.0\n"
+    (tmp_path / "requirements.txt").write_text(freeze)
+    script = tmp_path / "run.sh"
+    keys = "reward.custom_reward_function.path=/r.py reward.custom_reward_function.name=score"
+    script.write_text(f"{PPO} {keys}")
+    told = json.loads(run("advise", str(script), "--gpu", "h100-sxm", "-f", "json").out)
+    assert told["premises"]["release_likely"] == ["0.7.1", "0.8.0"]
+    assert "CFG001" not in {one["code"] for one in told["findings"]}
 
 
 def test_a_launch_of_an_early_release_is_not_refused_for_what_a_late_one_lacks(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ def likely(
     folder: Path, files: dict[str, str], *, program: str = "agent.src.main_agent", more: str = ""
 ) -> Any:
     """The releases that a launch may be of whose project has some files."""
-    (folder / ".git").mkdir()
+    (folder / ".git").mkdir(parents=True)
     for name, text in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
@@ -72,3 +72,10 @@ def test_an_import_under_a_condition_counts_where_the_launch_has_its_word(
 def test_what_may_fail_or_is_of_no_release_bounds_nothing(text: str, tmp_path: Path) -> None:
     files = {"agent/src/main_agent.py": MAIN, "agent/src/loop.py": text}
     assert len(likely(tmp_path, files)) > 3
+
+
+def test_a_program_of_verl_bounds_the_release_by_those_that_have_it(tmp_path: Path) -> None:
+    assert likely(tmp_path / "one", {}, program="verl.trainer.main_ppo_sync") == ["0.8.0"]
+    assert likely(tmp_path / "two", {}, program="verl.trainer.main_ppo_v0") == ["0.9.0", "0.9.1"]
+    numbers = {"requirements.txt": "numpy==2.2.6\n"}  # which 0.5.0 to 0.8.0 do not allow
+    assert likely(tmp_path / "three", numbers, program="verl.trainer.main_ppo_sync") == ["0.8.0"]

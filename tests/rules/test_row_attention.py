@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.cli.runner import run
 from tuner.advise import Advice
 from tuner.consultation.consult import consult
 from tuner.consultation.premises import Premises
@@ -48,3 +49,39 @@ def test_cards_without_bfloat16_keep_what_they_have() -> None:
     assert all(
         item.finding.rule.code != "KRN010" for item in advised("0.8.0", gpu="v100-sxm2-32g").recommendations
     )
+
+
+@pytest.mark.parametrize("release", ["0.7.1", "0.9.1"])
+def test_packing_by_flash_attn_needs_it_where_the_job_asks_for_another_attention(release: str) -> None:
+    advice = advised(release, f"{MODEL}.use_remove_padding=False")
+    packing = next(item for item in advice.recommendations if item.finding.rule.code == "SEQ001")
+    needs = release == "0.7.1"
+    assert packing.finding.rule.package == ("flash-attn" if needs else "")
+    block = () if advice.combination is None else advice.combination.overrides
+    assert needs is (f"{MODEL}.use_remove_padding=True" not in block)
+
+
+def test_packing_of_a_job_that_has_flash_attention_needs_no_word() -> None:
+    words = [*JOB, f"{MODEL}.use_remove_padding=False"]
+    advice = consult("/dev/null", words, Premises(gpu="h100-sxm", verl_version="0.7.1")).advice
+    packing = next(item for item in advice.recommendations if item.finding.rule.code == "SEQ001")
+    assert not packing.finding.rule.package
+
+
+def test_packing_of_the_newest_release_is_no_part_of_the_block_where_an_older_one_may_run() -> None:
+    words = [
+        *JOB,
+        "actor_rollout_ref.rollout.checkpoint_engine.update_weights_bucket_megabytes=4096",  # since 0.7.1
+        f"+{KEY}=sdpa",
+        f"{MODEL}.use_remove_padding=False",
+    ]
+    advice = consult("/dev/null", words, Premises(gpu="h100-sxm")).advice
+    block = () if advice.combination is None else advice.combination.overrides
+    assert f"{MODEL}.use_remove_padding=True" not in block
+
+
+def test_check_says_which_package_a_line_needs() -> None:
+    words = [*JOB, f"+{KEY}=sdpa", f"{MODEL}.use_remove_padding=False"]
+    given = ("--gpu", "h100-sxm", "--verl-version", "0.7.1")
+    said = " ".join(run("check", "/dev/null", *given, "--", *words).out.split())
+    assert "with flash-attn installed" in said

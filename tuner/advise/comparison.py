@@ -42,6 +42,7 @@ _OF_ADVICE = frozenset(
         "optimizer_fusable",
         "packable",
         "packing_tested",
+        "packs_by_flash",
         "quantizes_cache",
         "rounding",
         "second",

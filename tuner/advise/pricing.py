@@ -11,6 +11,7 @@ from tuner.advise.reading import Reading
 from tuner.advise.refusals import only_in
 from tuner.findings import Finding, Goal, Numerics, Severity, Written
 from tuner.rules.case import LEAST_GAIN, Case
+from tuner.rules.packing import needs_flash
 from tuner.rules.rollout_engine import starts
 from tuner.workload import Workload
 
@@ -80,6 +81,8 @@ def _serving_releases(reading: Reading, finding: Finding, after: Written, case: 
 
     def serves(before: Workload, changed: Workload) -> bool:
         other = Case.of(before, headroom=case.headroom)
+        if not finding.rule.package and needs_flash(before, changed):
+            return False
         return changed != before and helps(other, finding, changed)
 
     return reading.serving_releases(after.overrides, serves)

@@ -35,15 +35,15 @@ def ways_to_fit(
     if base.short() is None or base.problems:
         return
     proposed = [finding for finding in findings if finding.proposal is not None and not finding.rule.yours]
-    ways = [way for finding in proposed if (way := _way(base, finding, acceptance, realise)) is not None]
+    ways = [way for finding in proposed if (way := _way_by(base, finding, acceptance, realise)) is not None]
     yield from ways[:_MOST_FINDINGS]
     for finding in _fewer_at_once(base):
-        way = _way(base, finding, acceptance, realise)
+        way = _way_by(base, finding, acceptance, realise)
         if way is not None and all(way.case.workload != other.case.workload for other in ways):
             yield way
 
 
-def _way(base: Case, finding: Finding, acceptance: Acceptance, realise: Realise) -> Merged | None:
+def _way_by(base: Case, finding: Finding, acceptance: Acceptance, realise: Realise) -> Merged | None:
     """The job with what a finding proposes; None where it then does not fit, or that is not accepted."""
     workload = None if finding.proposal is None else realise(finding.proposal)
     if workload is None or workload == base.workload or not _fits(base, workload):

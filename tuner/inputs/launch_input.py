@@ -44,6 +44,11 @@ _UNFILLED_PART = re.compile(r"(?<!\$)\{([A-Za-z_]\w*)\}")  # of a name or a path
 def with_config(given: UserInput, folder: Path) -> UserInput:
     """The input laid on the user's own file that ``--config-name`` names, where it can be found."""
     name = option_value(given.arguments, "config_name")
+    if name is not None and "$" in name.text:
+        from tuner.inputs.unset_config import with_own_config  # few names are left open
+
+        given = with_own_config(given, name)
+        name = option_value(given.arguments, "config_name")
     path = option_value(given.arguments, "config_path") or option_value(given.arguments, "config_dir")
     if name is None or path is None or _is_beside_program(given):
         return given

@@ -16,6 +16,14 @@ def packed(workload: Workload) -> Workload:
     return changed
 
 
+def needs_flash(before: Workload, after: Workload) -> bool:
+    """Whether sequences are packed by a package that nothing shows to be there."""
+    return any(
+        one.engine.packed and one.engine.packs_by_flash and not other.engine.packed
+        for one, other in zip(after.passes(), before.passes(), strict=False)
+    )
+
+
 def sequences_packed(workload: Workload, phase: Phase) -> Workload:
     """The workload with packed sequences, where a token budget of the phase leaves padding out of account."""
     site = site_of(workload, phase)

@@ -179,6 +179,9 @@ class Engine(Struct, frozen=True, kw_only=True, cache_hash=True):
     attention: Annotated[Attention, UNPUBLISHED] = Attention.SEQUENCES
     attention_settable: Annotated[bool, UNPUBLISHED] = False  # a key asks for the one that runs
     flash_brought: Annotated[bool, UNPUBLISHED] = False  # flash-attn is there for another reason already
+    packs_by_flash: Annotated[bool, UNPUBLISHED] = (
+        False  # packing takes flash-attn, which nothing shows is there
+    )
     dense_rows: Annotated[int | None, UNPUBLISHED] = None  # causal rows this long have a mask of all pairs
     torch: Annotated[str, UNPUBLISHED] = ""  # its version, where rows are paired; empty: nobody says
     loops_experts: bool = False  # FSDP: routed experts run one after the other, not in grouped products

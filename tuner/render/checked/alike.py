@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from tuner.findings import Finding
 from tuner.language import _, ngettext
+from tuner.render.checked.wording import premise
 from tuner.render.terminal import plain
 from tuner.render.words import clauses, listed
 from tuner.review.input_findings import FindingLine, InputFindings
@@ -30,7 +31,7 @@ class AlikeFindings(Struct, frozen=True, kw_only=True):
         """What following it costs or gains and does to the training, or what else there is to do."""
         if self._are_unknown:
             return _("a fork? give its configuration")
-        return clauses(filter(None, (self.lines[0].gain, self.lines[0].effect)))
+        return clauses(filter(None, (self.lines[0].gain, self.lines[0].effect, premise(self.lines[0]))))
 
     @property
     def message(self) -> str:
@@ -38,7 +39,7 @@ class AlikeFindings(Struct, frozen=True, kw_only=True):
         line, keys = self.lines[0], [line.key for line in self.lines]
         if self._are_unknown:
             return _unknown(keys, self.release)
-        message = _without_release(plain(line.finding.message), self.release)
+        message = _without_release(line.finding, self.release)
         if line.section and not line.overrides:
             message += _(" (not set: {key})").format(key=plain(line.key))
         others = [_("the same of {keys}").format(keys=listed(map(plain, keys[1:])))] if keys[1:] else []
@@ -80,7 +81,13 @@ def _unknown(keys: list[str], release: str) -> str:
     ).format(count=len(keys), release=release, keys=listed(map(plain, keys)))
 
 
-def _without_release(message: str, release: str) -> str:
-    """A message without the number of the release, which the last line of the command says of all."""
-    trainer = release.partition(" ")[0]
-    return re.sub(rf"{re.escape(release)}(?![.\w]*\w)", trainer, message) if release else message
+def _without_release(finding: Finding, release: str) -> str:
+    """A message without the number of the release, which the last line of the command says of all.
+
+    The releases that it holds in alone stay as they are: the number is what they say.
+    """
+    message, trainer = plain(finding.message), release.partition(" ")[0]
+    if not release:
+        return message
+    condition, only_in, rest = message.rpartition(finding.only_in) if finding.only_in else ("", "", message)
+    return condition + only_in + re.sub(rf"{re.escape(release)}(?![.\w]*\w)", trainer, rest)

@@ -51,8 +51,14 @@ def help_text(line: FindingLine) -> str:
 
 def priced(line: FindingLine) -> str:
     """The message, and what following it costs or gains where that is known."""
-    message = plain(line.finding.message)
-    return clauses([message, line.gain]) if line.gain else message
+    parts = (plain(line.finding.message), line.gain, premise(line))
+    return clauses([part for part in parts if part])
+
+
+def premise(line: FindingLine) -> str:
+    """The package without which what a finding sets does not run; empty where it needs none."""
+    package = line.finding.rule.package
+    return _("with {package} installed").format(package=package) if package and line.overrides else ""
 
 
 def stated(line: FindingLine) -> str:

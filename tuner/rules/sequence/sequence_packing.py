@@ -24,6 +24,7 @@ In a copy of the trainer, the worker that the program makes has an actor with a 
 A family that verl's guide does not name (Llama, Mistral, the first Gemma and Qwen are) is advised with the word to compare one step first.
 Attention other than FlashAttention under a transformers that would let packed sequences attend to each other.
 Nearly all sequences are equally long.
+The package flash-attn is missing where the job runs: where a release packs by its functions and the job asks for another attention, the line stands apart as one that needs the package.
 
 Sources
 -------
@@ -32,8 +33,11 @@ verl documentation, performance tuning guide, "Enable remove padding (sequence p
 verl 0.7.1, ``workers/actor/dp_actor.py:128-135`` (``can_use_pg``).
 verl 0.8.0, ``workers/engine/fsdp/transformer_impl.py:1009-1034`` (``max_seq_len`` of the micro-batch); 0.5.0, ``models/mcore/util.py`` (``remove_left_padding``).
 verl 0.9.0, ``workers/engine/megatron/transformer_impl.py`` (``pad_bshd_to_minibatch_max``); 0.3.0.post1 to 0.9.1, ``utils/seqlen_balancing.py`` (``rearrange_micro_batches``: real lengths).
+verl 0.6.0 to 0.9.0, ``utils/attention_utils.py`` (``flash_attn.bert_padding``, imported in the first packed pass); 0.9.1 there (``_fallback_unpad_input``).
 verl 0.7.0 and later pack by default; earlier releases do not.
 """
+
+from msgspec.structs import replace
 
 from tuner.batching import micro_batch_tokens
 from tuner.counted import counted
@@ -42,7 +46,7 @@ from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.rules.ladder import due
-from tuner.rules.packing import packed, sequences_packed
+from tuner.rules.packing import needs_flash, packed, sequences_packed
 from tuner.rules.wording import count
 from tuner.timing.tokens import micro_batches_of
 from tuner.workload import Batch, Padding, StepPass
@@ -56,6 +60,7 @@ RULE = Rule(
     numerics=Numerics.REORDERED,
 )
 
+_WITH_PACKAGE = replace(RULE, package="flash-attn")
 _UNTESTED = N_(
     "The trainer's documentation does not name this model's family for packing; compare "
     "the log-probabilities of one step with padding before relying on it."
@@ -71,7 +76,7 @@ def check(case: Case) -> Finding | None:
     batch, tested = case.workload.batch, case.workload.actor.engine.packing_tested
     padded = _named_pass(case)
     return Finding(
-        rule=RULE,
+        rule=_WITH_PACKAGE if needs_flash(case.workload, proposal) else RULE,
         message=_padding(case.workload.batch, padded),
         severity=RULE.severity,
         evidence=Evidence.HEURISTIC if batch.known_mean_tokens is None else Evidence.MODELLED,

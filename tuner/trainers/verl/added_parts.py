@@ -120,6 +120,8 @@ def _part(section: Path, key: str, code: "TrainerCode") -> AddedPart | None:
     name = section[-1]
     if len(name) < _LEAST_LETTERS or name in HOW_IT_LOADS:
         return None
+    if len(section) > 1 and split_key(key) == section and not _is_read(section, code):
+        return None
     find = partial(code.line_of_name, name, outside=_OTHER_PROGRAMS)
     is_option = section[:-1] in _OF_WORKERS and split_key(key) == section
     models = _FILLS_WORKERS if is_option else (*_MAKES_WORKERS, *_FILLS_WORKERS)
@@ -128,3 +130,9 @@ def _part(section: Path, key: str, code: "TrainerCode") -> AddedPart | None:
     if line is None:
         return None
     return AddedPart(section=dotted(section), key=key, loads=loads is not None, line=str(line))
+
+
+def _is_read(option: Path, code: "TrainerCode") -> bool:
+    """Whether code reads an option of its section: a parameter of a function may have its name as well."""
+    *_above, section, name = option
+    return code.takes_from((section, "config"), name)

@@ -17,6 +17,7 @@ from tuner.versions import at_least
 
 _COMPLETE = 0.9  # share of a release's keys that a composed configuration has at least
 _MOST = 0.5  # share that a copy of them has, which may be much older
+_OF_ANOTHER = 2  # keys that a commit between two releases hardly has, so that they are of another release
 _NAMED = 3  # keys in one message
 _FEWEST = 120  # settings of a composed configuration; verl 0.3 has 170
 _FEWEST_OF_FINE_TUNING = 40  # verl 0.4.1 has 56
@@ -164,6 +165,26 @@ def as_likely(
         reason = reason.format(reason=guess.reason)
         guess = replace(guess, version=_nearest(guess, fewest), reason=reason)
     return _narrowed(guess, lacks, needs)
+
+
+def having_keys(guess: ReleaseChoice, required: Iterable[Path], configs: tuple[str, ...]) -> tuple[str, ...]:
+    """The releases with all keys of a launch, where those that go with other packages lack several of them.
+
+    Keys weigh more than what is installed: Hydra refuses them, and a release may run with other versions than
+    it asks for.
+
+    Args:
+        guess: among the releases that go with other packages.
+        required: the keys without which Hydra refuses to start.
+        configs: of verl, any of which may have them.
+
+    Returns:
+        Oldest first; empty where one of the guess may have them.
+    """
+    lacks = _lacked(BUNDLED, required, configs)
+    if min(lacks[version] for version in guess.plausible or (guess.version,)) < _OF_ANOTHER:
+        return ()
+    return tuple(version for version, count in lacks.items() if not count)
 
 
 def _narrowed(guess: ReleaseChoice, lacks: Mapping[str, int], needs: Mapping[str, int]) -> ReleaseChoice:

@@ -1,9 +1,10 @@
-"""The releases of verl that have what a project's own program imports of it.
+"""The releases of verl that have the program of a launch, or what a project's own program imports of verl.
 
 A program outside of verl, and its modules, were written for a release: later ones have renamed and taken away
-what they import, and earlier ones do not have it yet.
+what they import, and earlier ones do not have it yet. A program of verl's own is no less of its releases.
 """
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -16,6 +17,23 @@ from tuner.trainers.verl.releases import BUNDLED
 
 if TYPE_CHECKING:
     from tuner.trainers.verl.trainer_code.project_code import ProjectCode
+
+
+def bounded_by_program(guess: ReleaseChoice, program: str) -> ReleaseChoice:
+    """A guess among the releases that have the program: the launch ends at once in every other one.
+
+    Where none of the guess has it, those that do are taken: what bounds the guess is said of other packages.
+
+    Args:
+        guess: a release that nothing names.
+        program: the module that the launch starts.
+    """
+    having = releases_importing(program)
+    if having is None or (guess.plausible and having.issuperset(guess.plausible)):
+        return guess
+    left = [release for release in guess.plausible if release in having]
+    left = left or [release for release in BUNDLED if release in having]
+    return _among(guess, left, _("the nearest that has {program}").format(program=program))
 
 
 def bounded_by_imports(guess: ReleaseChoice, code: "ProjectCode") -> ReleaseChoice:
@@ -35,9 +53,14 @@ def bounded_by_imports(guess: ReleaseChoice, code: "ProjectCode") -> ReleaseChoi
             left, bounding = rest, shown_path(str(file))
     if not bounding:
         return guess
+    reason = _("the nearest that has what {file} imports of verl").format(file=bounding)
+    return _among(guess, left, reason)
+
+
+def _among(guess: ReleaseChoice, left: Sequence[str], reason: str) -> ReleaseChoice:
+    """The guess among fewer releases, and for this reason another one where it is none of them."""
     guess = replace(guess, plausible=tuple(left), older=guess.older and left[0] == BUNDLED[0])
     if guess.version in left:
         return guess
     nearest = min(left, key=lambda release: abs(BUNDLED.index(release) - BUNDLED.index(guess.version)))
-    reason = _("the nearest that has what {file} imports of verl").format(file=bounding)
     return replace(guess, version=nearest, reason=reason)

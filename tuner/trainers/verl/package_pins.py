@@ -16,9 +16,11 @@ from tuner.versions import numbers
 _IMAGE = r"^FROM\s+\S*\bPACKAGE(?:-openai)?[:_-]?v?(\d+(?:\.\d+){1,3}(?:[.-]?post\d+)?)"
 _OF_IMAGES = "Dockerfile*"
 _READMES = "README*"
-#: An item of a list, or a row of a table, that is a package and its version: ``- vLLM 0.11.0``.
+#: An item of a list, or a row of a table, that is a package and its version: ``- vLLM 0.11.0``, behind a
+#: label too: ``- **framework**: verl 0.8.0``.
 _LISTED = (
-    r"^\s*[-*+|]\s*[*_`]*PACKAGE[*_`]*\s*(?:==?|[:|=])?[*_`]*\s*[*_`]*v?"
+    r"^\s*[-*+|]\s*(?:[*_`]*[^\W\d]{1,20}[*_`]*\s*[:|\uff1a][*_`]*\s*)?"
+    r"[*_`]*PACKAGE[*_`]*\s*(?:==?|[:|=])?[*_`]*\s*[*_`]*v?"
     r"(\d+(?:\.\d+){2}(?:[.-]?post\d+)?)[*_`]*\s*\|?\s*$"
 )
 #: The files of a folder that say how something is installed, those of images by what they start from too.
@@ -32,6 +34,20 @@ _NAMED_IN = (
 )
 
 
+#: What is installed for an Ascend card, by the name of a file or by what it installs: no CUDA card runs that.
+_OF_OTHER_CARDS = re.compile(r"npu|ascend", re.IGNORECASE)
+_FOR_OTHER_CARDS = re.compile(r"vllm[-_]ascend|torch[-_]npu")
+#: Makes or enters an environment, from which on commands install into it.
+_ENVIRONMENT = re.compile(
+    r"^.*?\b(?:(?:conda|mamba|micromamba)\s+(?:create\b.*?(?:-n|--name)|activate)[ =]"
+    r"|(?:uv|python3?\s+-m)\s+venv\s|source\s(?=\s*\S*/bin/activate))\s*(?P<name>\S+?)(?:/bin/activate)?(?=\s|$)",
+    re.MULTILINE,
+)
+#: In the name of an environment that generates for something other than the training.
+_OF_OTHER_PURPOSE = re.compile(r"serv|eval|infer|deploy|judge", re.IGNORECASE)
+
+#: One of which the environment has that trains.
+_OF_TRAINING = ("verl", "vllm", "sglang")
 _OF_REQUIREMENTS = ("requirements*.txt", "pyproject.toml", "setup.py")
 
 
@@ -61,11 +77,31 @@ def pins_in(folder: Path, package: str, *, images: bool = True) -> Iterator[Pack
     for names in _NAMED_IN:
         for file in sorted(folder.glob(names)):
             place = f"{folder.name}/{file.relative_to(folder)}"
-            text = _text(file)
+            text = _for_training(file)
             versions = list(_versions(text, package, image=images and names == _OF_IMAGES))
             if names == _READMES and not versions:  # a command says more than a list of what was used
                 versions = _versions_in(_LISTED, package, text)
             yield from (PackagePin(version=version, file=place) for version in versions)
+
+
+def _for_training(file: Path) -> str:
+    """What a file says of the environment that trains on CUDA cards: nothing of another card or purpose."""
+    text = _text(file)
+    if not file.match(_READMES) and (
+        _OF_OTHER_CARDS.search(file.name) is not None or _FOR_OTHER_CARDS.search(text) is not None
+    ):
+        return ""
+    entered = list(_ENVIRONMENT.finditer(text))
+    other = [_OF_OTHER_PURPOSE.search(Path(one["name"]).name) is not None for one in entered]
+    if all(other):  # the only environment trains, whatever it is called
+        return text
+    ends = [one.start() for one in entered[1:]] + [len(text)]
+    parts = [
+        text[one.start() : end]
+        for one, end, elsewhere in zip(entered, ends, other, strict=True)
+        if not elsewhere
+    ]
+    return text[: entered[0].start()] + "".join(parts)
 
 
 def commit_asked_for(
@@ -97,7 +133,9 @@ def _checked_out_by(folder: Path) -> Iterator[tuple[str, CheckedOut]]:
 def newest_named(folder: str, installed: Sequence[InstalledPackage], package: str) -> str | None:
     """The version that a launch has installed; else the newest that the nearest folder names, or allows.
 
-    Where files of one folder differ nobody knows which of them was followed, so that the newest counts.
+    Where files of one folder differ nobody knows which of them was followed, so that the newest counts. A
+    script without the trainer and the engines makes another environment where requirements further up, with
+    one of them, pin the package.
 
     Args:
         folder: in which the launch lies.
@@ -107,14 +145,30 @@ def newest_named(folder: str, installed: Sequence[InstalledPackage], package: st
     own = [one.version for one in installed if one.name == package]
     if own:
         return own[-1]
+    aside = ""
     for above in repository_folders(Path(folder).absolute()):
-        pinned = [pin.version for pin in pins_in(above, package)]
-        allowed = newest_required(above, package)
-        if pinned:
-            return max(pinned, key=numbers)
-        if allowed is not None:
+        pins, allowed = list(pins_in(above, package)), newest_required(above, package)
+        if aside and (allowed is None or not allowed.pinned or not _trains(above)):
+            continue
+        if pins:
+            newest = max((pin.version for pin in pins), key=numbers)
+            if aside or not all(_is_of_other_environment(above, pin) for pin in pins):
+                return newest
+            aside = newest
+        elif allowed is not None:
             return allowed.version
-    return None
+    return aside or None
+
+
+def _trains(folder: Path) -> bool:
+    """Whether what a folder's files need has the trainer or a rollout engine in it."""
+    return any(newest_required(folder, package) is not None for package in _OF_TRAINING)
+
+
+def _is_of_other_environment(folder: Path, pin: PackagePin) -> bool:
+    """Whether a script that installs neither the trainer nor a rollout engine pins it."""
+    file = folder.parent / pin.file
+    return file.suffix == ".sh" and not any(package in _text(file) for package in _OF_TRAINING)
 
 
 def _versions(text: str, package: str, *, image: bool) -> Iterator[str]:

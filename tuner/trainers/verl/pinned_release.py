@@ -86,7 +86,10 @@ class _Bound(Struct, frozen=True, kw_only=True):
 
 
 def bounded_release(
-    folder: str, installed: Sequence[InstalledPackage], pins: Sequence[EnginePin]
+    folder: str,
+    installed: Sequence[InstalledPackage],
+    pins: Sequence[EnginePin],
+    among: Sequence[str] = BUNDLED,
 ) -> ReleaseChoice | None:
     """A guess among the releases that go with what is pinned and asked for; None where nothing bounds them.
 
@@ -94,10 +97,11 @@ def bounded_release(
         folder: in which the launch lies; empty where nobody says.
         installed: what the launch itself has pip install, or had.
         pins: the rollout engines that it or its repository pins, the nearest first.
+        among: the releases that it may be of whatever goes with them, oldest first.
     """
     pins = [pin for pin in pins if pin.exact]
     bounds = list(_bounds(folder, {one.name for one in installed} | {PACKAGES[pin.engine] for pin in pins}))
-    left, newest, likest = list(BUNDLED), "", dict[str, str]()
+    left, newest, likest = list(among), "", dict[str, str]()
     for bound in bounds:
         rest = [release for release in left if release in bound.releases]
         if not rest:
@@ -113,7 +117,7 @@ def bounded_release(
         left = rest
     if pins and (allowing := releases_with(pins[0].engine, pins[0].version, left)):
         return _pinned(pins[0], allowing)
-    if len(left) == len(BUNDLED):
+    if len(left) == len(among):
         return None
     version = next((one for one in likest if one in left), left[-1])
     reason = likest.get(version, newest)

@@ -33,7 +33,7 @@ from tuner.trainers.verl.backend import choose_config
 from tuner.trainers.verl.copy_of_launch import CopyOfLaunch
 from tuner.trainers.verl.defaults import FINE_TUNING_CONFIGS, PPO_CONFIGS, Defaults, read_defaults
 from tuner.trainers.verl.defaults_list import Composition
-from tuner.trainers.verl.fingerprint import Likeness, Likenesses, as_likely, in_doubt
+from tuner.trainers.verl.fingerprint import Likeness, Likenesses, as_likely, having_keys, in_doubt
 from tuner.trainers.verl.forks.fork import Fork
 from tuner.trainers.verl.forks.translate import (
     completed,
@@ -377,11 +377,15 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         return self._as_likely((self._bounded if nothing_tells else None) or RELEASES.newest_of(BUNDLED))
 
     def _as_likely(self, guess: ReleaseChoice) -> ReleaseChoice:
-        """A guess among the releases that have what the program imports and the keys of the launch."""
+        """A guess among the releases that have the program, what it imports and the keys of the launch."""
         if (project := self._project) is not None:
             from tuner.trainers.verl.imported_release import bounded_by_imports  # of few programs
 
             guess = bounded_by_imports(guess, project)
+        if self.program.startswith(_OF_TRAINER):
+            from tuner.trainers.verl.imported_release import bounded_by_program
+
+            guess = bounded_by_program(guess, self.program)
         overrides = self.arguments.overrides
         added = {split_key(one.key) for one in overrides if one.kind is not OverrideKind.CHANGE}
         keys = [path for path in self.keys if path not in added]
@@ -419,7 +423,11 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         """The release that what the repository asks for of other packages bounds, as a guess."""
         if not self.folder and not self.installed:
             return None
-        return self.copies.bounded_release(self.folder, self.installed)
+        guess = self.copies.bounded_release(self.folder, self.installed, BUNDLED)
+        if guess is None or not (having := having_keys(guess, self.required_keys, self.configs)):
+            return guess
+        bounded = self.copies.bounded_release(self.folder, self.installed, having)
+        return bounded or RELEASES.newest_of(having)
 
     def _engine_pins(self, code: "TrainerCode | None") -> "tuple[EnginePin, ...]":
         """The rollout engines that the launch or its repository pins, as far as the code takes them."""

@@ -7,6 +7,7 @@ from tuner.trainers.verl.source import ReleaseSettings
 from tuner.workload import Attention
 
 _OF_TORCH, _FLASH = "sdpa", "flash_attention_2"
+_EAGER = "eager"
 
 
 def attention_of(context: EngineContext, *, ulysses: int) -> Attention:
@@ -38,6 +39,22 @@ def attention_name(attention: Attention) -> str:
     return _FLASH if attention is Attention.SEQUENCES else _OF_TORCH
 
 
+def packs_by_flash(context: EngineContext) -> bool:
+    """Whether sequences would be packed by functions of flash-attn, and nothing shows that it is there.
+
+    Without a word on attention verl asks for FlashAttention, which needs the package whatever is packed. A
+    job that asks for another one may run where there is none.
+
+    Source: verl 0.6.0 and 0.7.1 ``workers/actor/dp_actor.py`` (``unpad_input``), which imports it in the
+    first packed pass; 0.5.0 there, which imports it at once.
+    """
+    source = context.source
+    if source.engine_workers or not source.since("0.6.0") or source.since("0.9.1"):
+        return False
+    asked = _attention_name(source, f"{context.switches}.attention", section_of(context))
+    return asked in (_OF_TORCH, _EAGER) and not _is_required(source)
+
+
 def brings_flash(context: EngineContext) -> bool:
     """Whether flash-attn is there whatever attention is asked for.
 
@@ -51,6 +68,11 @@ def brings_flash(context: EngineContext) -> bool:
     packs = source.engine_workers or source.flag(f"{context.switches}.packed", default=False)
     if packs and not source.since("0.9.1"):
         return True
+    return _is_required(source)
+
+
+def _is_required(source: ReleaseSettings) -> bool:
+    """Whether a file around the launch asks for a version of flash-attn."""
     newest = source.settings.newest_required
     return newest is not None and newest("flash-attn") is not None
 

@@ -54,6 +54,7 @@ def following(context: EngineContext) -> tuple[str, ...]:
         "reads_positions",
         "attention_settable",
         "flash_brought",
+        "packs_by_flash",
         "dense_rows",
         "torch",
         "optimizer_dtype",

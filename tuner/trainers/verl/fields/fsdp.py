@@ -28,6 +28,7 @@ from tuner.trainers.verl.fields.attention import (
     brings_flash,
     dense_rows_of,
     mixes_sequences,
+    packs_by_flash,
     section_of,
 )
 from tuner.trainers.verl.fields.role import BACKEND, EngineContext, bucket_tokens, switches_of
@@ -89,6 +90,7 @@ def read_fsdp(
         keeps_inputs=source.engine_workers and not source.since("0.9.0"),
         attention_settable=settable,
         flash_brought=settable and brings_flash(context),
+        packs_by_flash=packs_by_flash(context),
         dense_rows=dense_rows_of(context) if attention is Attention.CAUSAL_ROWS else None,
         # flash attention of transformers gets positions or a mask alone
         reads_positions=attention is Attention.SEQUENCES,
