@@ -43,6 +43,6 @@ def test_no_remedy_is_tried_where_memory_is_not_short(monkeypatch: pytest.Monkey
     def none(*_: object) -> None:
         raise AssertionError
 
-    monkeypatch.setattr("tuner.advise.ways_to_fit._way", none)
+    monkeypatch.setattr("tuner.advise.ways_to_fit._way_by", none)
     words = (*JOB, "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=1")
     assert consult("/dev/null", words, Premises(gpu="h100-sxm", verl_version="0.8.0")).advice.combination

@@ -84,7 +84,8 @@ def test_what_needs_a_package_stands_apart() -> None:
     assert followed["step_time"]["seconds"] == pytest.approx(addition["seconds"])
 
 
-def test_a_block_needs_a_package_only_where_nothing_fits_without() -> None:
+def test_a_block_needs_a_package_only_where_nothing_fits_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tuner.advise.ways_to_fit._fewer_at_once", lambda base: ())
     workload = too_large()
     smaller = finding("fits", workload.with_actor(update=dynamic(16384)), goal=Goal.MEMORY)
     needed = advice_of(workload, [with_package(smaller)]).combination

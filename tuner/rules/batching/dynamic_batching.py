@@ -5,6 +5,7 @@ What it checks
 
 Micro-batches hold a fixed number of sequences, and filling them up to the same worst-case number of tokens shortens the step.
 The proposal keeps every pass's worst case, so the peak stays where it is.
+Where a larger micro-batch of the update fits, and any other cut weighs tokens otherwise, the budget is as large as that one where it fits.
 
 Why it matters
 --------------
@@ -16,7 +17,7 @@ A token budget packs short sequences together and balances ranks by their tokens
 When it does not apply
 ----------------------
 
-A larger fixed micro-batch of the update pays, or the present one does not fit: those are named first.
+A larger fixed micro-batch of the update pays and leaves the loss as it is, or the present one does not fit: those are named first.
 All sequences are about equally long, or each rank has one micro-batch already.
 An update that takes a rank's whole mini-batch at a time stays as it is, and passes that take less get their budgets alone.
 The prompts hold images and the release cannot fill a budget with them.
@@ -29,6 +30,8 @@ Sources
 verl documentation, performance tuning guide, "Tuning for Dynamic Batch Size".
 verl 0.9.1, ``utils/seqlen_balancing.py``, ``rearrange_micro_batches``.
 """
+
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 
@@ -66,29 +69,57 @@ def check(case: Case) -> Finding | None:
     ]
     if not static or case.short() is not None:
         return None
-    if not update.dynamic and larger(case, update) is not None:
+    size = None if update.dynamic else larger(case, update)
+    averages = workload.batch.loss_averages_micro_batches
+    if size is not None and not (averages and any(site.phase is update.phase for site in static)):
         return None
-    proposal = workload
-    for site in static:
-        proposal = _budgeted(proposal, site)
+    if size is not None:
+        size = _largest(case, static, update, size)
+    proposal = _all_budgeted(workload, static, update, size)
     if not case.pays(proposal):
         return None
-    site = next((site for site in static if site.phase is case.workload.actor_update.phase), static[0])
+    site = next((site for site in static if site.phase is update.phase), static[0])
     return Finding(
         rule=RULE,
-        message=_(
-            "{phase} takes {sequences} at a time; as a budget of {tokens:,} tokens the same memory "
-            "holds more of the shorter ones"
-        ).format(
-            phase=site.phase.value,
-            sequences=counted(site.one_pass.batching.micro_batch_sequences, "sequence"),
-            tokens=_tokens(workload, site),
-        ),
+        message=_message(workload, site, size),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,
         phase=site.phase,
         proposal=proposal,
     )
+
+
+def _largest(case: Case, static: Sequence[Site], update: Site, most: int) -> int | None:
+    """The largest budget of the update in longest sequences: it may be exceeded, so one of ``most`` may not fit."""
+    workload = case.workload
+    sizes = [size for size in update.sizes(workload) if update.size(workload) < size <= most]
+    return case.largest(sizes, lambda size: _all_budgeted(workload, static, update, size))
+
+
+def _all_budgeted(workload: Workload, static: Sequence[Site], update: Site, size: int | None) -> Workload:
+    """The workload with a budget in each of the passes, the update's of ``size`` longest sequences if told."""
+    proposal = workload
+    for site in static:
+        proposal = _budgeted(proposal, site, size if site.phase is update.phase else None)
+    return proposal
+
+
+def _message(workload: Workload, site: Site, size: int | None) -> str:
+    """What a pass takes at a time, and what a budget of the same memory holds, or of ``size`` sequences."""
+    if size is None:
+        tokens = _tokens(workload, site)
+        text = _(
+            "{phase} takes {sequences} at a time; as a budget of {tokens:,} tokens the same memory "
+            "holds more of the shorter ones"
+        )
+    else:
+        tokens = size * site.share(workload)
+        text = _(
+            "{phase} takes {sequences} at a time; a budget of {tokens:,} tokens fits, and holds more of the "
+            "shorter ones"
+        )
+    sequences = counted(site.one_pass.batching.micro_batch_sequences, "sequence")
+    return text.format(phase=site.phase.value, sequences=sequences, tokens=tokens)
 
 
 def _takes_all(workload: Workload, site: Site) -> bool:
@@ -101,6 +132,8 @@ def _tokens(workload: Workload, site: Site) -> int:
     return sequences * site.share(workload)
 
 
-def _budgeted(workload: Workload, site: Site) -> Workload:
-    batching = replace(site.one_pass.batching, dynamic=True, token_budget=_tokens(workload, site))
+def _budgeted(workload: Workload, site: Site, sequences: int | None = None) -> Workload:
+    """The workload with a budget in one pass, of as many longest sequences as it takes now or of so many."""
+    budget = _tokens(workload, site) if sequences is None else sequences * site.share(workload)
+    batching = replace(site.one_pass.batching, dynamic=True, token_budget=budget)
     return site.put(workload, replace(site.one_pass, batching=batching))

@@ -87,10 +87,16 @@ class StepPrices(Struct, frozen=True, kw_only=True):
     crowd: float = 0.0  # on the host, each sequence and each of those beyond the first 64
 
     def parts(
-        self, decoding: float, context: float, sampled: float, prompt_tokens: float, earlier: float = 0.0
+        self,
+        decoding: float,
+        context: float,
+        sampled: float,
+        prompt_tokens: float,
+        earlier: float = 0.0,
+        longest: float = 0.0,
     ) -> tuple[float, ...]:
         """Seconds of a step by cause, in the order of ``CAUSES``; arguments as of ``priced``."""
-        return self.priced(decoding, context, sampled, prompt_tokens, earlier)[: len(CAUSES)]
+        return self.priced(decoding, context, sampled, prompt_tokens, earlier, longest)[: len(CAUSES)]
 
     def priced(
         self,
