@@ -13,7 +13,6 @@ MEANINGS = (
     "conversation.loop",
     "conversation.assistant_turns",
     "conversation.user_turns",
-    "conversation.parallel_calls",
     "conversation.tool_characters",
 )
 
@@ -72,9 +71,9 @@ def _most_turns(source: ReleaseSettings) -> int | None:
 def _answered(source: ReleaseSettings, batch: Batch) -> float:
     """Tokens of the answer between two turns, spread evenly up to its limit.
 
-    That is the one of its characters, of one call, or the response's own: an answer that is beyond it ends the
-    response and does not become part of it. The limit of calls in parallel is no number of them: it keeps a
-    model from too many, and 512 is a way to say none.
+    That is the one of its characters, of one call, or the response's own: an answer that is beyond it ends
+    the response and does not become part of it. The limit of calls in parallel is no number of them: it
+    keeps a model from too many, and 512 is a way to say none.
     """
     characters = source.integer("conversation.tool_characters", default=256)
     return min(characters / CHARACTERS_PER_TOKEN, batch.max_response_tokens) * MEAN_SHARE
