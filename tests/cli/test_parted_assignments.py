@@ -1,4 +1,4 @@
-"""A value behind a blank leaves its variable of the shell empty, and the refusal of the key names the line."""
+"""A value behind a blank leaves its variable empty, and the refusal of the key names the line."""
 
 from pathlib import Path
 
@@ -18,10 +18,10 @@ python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo \\
     [
         ("export LONGEST= 8192", True),
         ("export LONGEST= 8192  # tokens", True),
-        ("LONGEST= 8192", True),
         ("export LONGEST=", False),
         ("export LONGEST= # later", False),
         ("export OTHER= 8192 LONGEST=", False),
+        ("declare -x LONGEST= 8192", True),
     ],
 )
 def test_the_line_that_leaves_a_variable_empty_is_named(tmp_path: Path, line: str, told: bool) -> None:

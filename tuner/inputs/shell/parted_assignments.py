@@ -8,7 +8,7 @@ from tuner.files import is_there, read_bytes
 from tuner.inputs.shell.source import MOST_BYTES
 
 _NAME = re.compile(r"\$\{?([A-Za-z_]\w*)", re.ASCII)
-_PARTED = r"^[ \t]*(?:(?:export|declare|local|readonly)[ \t]+)?({names})=[ \t]+[^\s#;&|]"
+_PARTED = r"^[ \t]*(?:export|declare|readonly)[ \t]+(?:-\w+[ \t]+)*({names})=[ \t]+[^\s#;&|]"
 
 
 def parted_assignment(place: Location) -> tuple[str, Location] | None:
