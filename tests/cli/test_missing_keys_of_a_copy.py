@@ -116,11 +116,19 @@ def test_a_key_that_the_launch_adds_is_there(repository: Path) -> None:
         "self.loss = self.config.trainer.total_epochs > 0 and self.config.trainer.smoothing",
         "self.loss = self.config.trainer.smoothing if 'total_epochs' in self.config.trainer else 0.0",
         f"self.smoothing = heap.merge(self.parts)\n        {SMOOTHS}",
+        f"if not ray.is_initialized():\n            {SMOOTHS}",
     ],
 )
 def test_a_condition_on_the_configuration_is_decided_by_the_launch(repository: Path, read: str) -> None:
     (message,) = missing(advised(repository, read))
     assert "reads trainer.smoothing" in message
+
+
+def test_only_the_last_says_that_there_may_be_more(repository: Path) -> None:
+    read = "self.loss = Loss(self.config.trainer.smoothing, self.config.trainer.sharpening)"
+    first, last = missing(advised(repository, read))
+    assert "At least" not in first
+    assert "trainer.sharpening" in last and "At least these are missing" in last
 
 
 def test_what_the_launch_sets_may_lead_elsewhere(repository: Path) -> None:

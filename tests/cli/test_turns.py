@@ -64,7 +64,7 @@ def test_what_is_assumed_is_said_and_the_options_named() -> None:
     assumed = words(f"{TALKS}.enable=True")
     assert "2 turns a response (assumed), 32 tokens from tools between two (assumed); give --turns" in assumed
     half = words(f"{TALKS}.enable=True", f"{TALKS}.max_assistant_turns=5", f"{TALKS}.max_parallel_calls=3")
-    assert "3 turns a response (assumed), 64 tokens from tools between two (assumed)" in half
+    assert "3 turns a response (assumed), 32 tokens from tools between two (assumed)" in half
     said = words(f"{TALKS}.enable=True", "--turns", "3.5", "--tool-tokens", "120")
     assert "3.5 turns a response (--turns), 120 tokens from tools between two (--tool-tokens)" in said
     assert "give --turns" not in said

@@ -51,11 +51,18 @@ def test_one_turn_at_most_is_one_piece() -> None:
     assert conversation("0.9.1", f"{TALKS}.enable=True", f"{TALKS}.max_assistant_turns=1") is None
 
 
-def test_answers_are_as_long_as_characters_and_calls_allow_by_half() -> None:
+def test_answers_are_as_long_as_characters_and_the_response_allow_by_half() -> None:
+    """verl 0.9.1 experimental/agent_loop/tool_agent_loop.py: an answer beyond the response ends it."""
     long = conversation("0.9.1", f"{TALKS}.enable=True", f"{TALKS}.max_tool_response_length=4096")
-    many = conversation("0.9.1", f"{TALKS}.enable=True", f"{TALKS}.max_parallel_calls=3")
-    assert long is not None and many is not None
-    assert (long.tool_tokens, many.tool_tokens) == (512, 64)
+    any_number = conversation("0.9.1", f"{TALKS}.enable=True", f"{TALKS}.max_parallel_calls=512")
+    beyond = conversation(
+        "0.9.1",
+        f"{TALKS}.enable=True",
+        f"{TALKS}.max_tool_response_length=65536",
+        "data.max_response_length=2048",
+    )
+    assert long is not None and any_number is not None and beyond is not None
+    assert (long.tool_tokens, any_number.tool_tokens, beyond.tool_tokens) == (512, 32, 1024)
 
 
 def test_the_release_that_named_one_limit_is_read_by_it() -> None:

@@ -225,3 +225,11 @@ def test_parts_of_real_launches() -> None:
     assert names["the reward model"] >= 20
     assert names["what is peculiar to an Ascend card"] >= 20
     assert names.total() < 1.5 * read
+
+
+def test_groups_that_a_trainer_of_ones_own_drops_are_named_where_they_are() -> None:
+    named = parts(*DYNAMIC, "+trainer.rejection_sample=True", version="0.4.0")
+    assert {name: part.affects for name, part in named.items()} == {
+        "groups that a trainer of one's own drops": Affects.SECONDS
+    }
+    assert not parts(*DYNAMIC, "+trainer.rejection_sample=False", version="0.4.0")

@@ -456,11 +456,12 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
             return None
         value = convert(raw)
         if value is None or not accept(value):
+            place = self._blame(way)
             raise InputError(
                 _("expected {expected}, got {described}").format(expected=expected, described=described(raw)),
-                location=self._blame(way),
+                location=place,
                 key=key,
-                hint=_("None is a text here; the word for nothing is null") if raw == "None" else None,
+                hint=_hint_of(raw, place),
             )
         return value
 
@@ -485,3 +486,19 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
 
         locations = read_yaml(FilePath(self.default_origin.location.source)).locations
         return next((locations[path] for path in way if path in locations), None)
+
+
+def _hint_of(raw: object, place: Location | None) -> str | None:
+    """What may be behind a value that a key does not take."""
+    if raw == "None":
+        return _("None is a text here; the word for nothing is null")
+    if raw != "" or place is None:
+        return None
+    from tuner.inputs.shell.parted_assignments import parted_assignment  # for a message alone
+
+    parted = parted_assignment(place)
+    if parted is None:
+        return None
+    return _("{place} leaves the variable empty: no blank may stand behind {text}").format(
+        place=parted[1], text=parted[0]
+    )

@@ -18,7 +18,6 @@ ROLLOUT: Mapping[str, str | tuple[str, ...]] = {
         "multi_turn.max_assistant_turns >=0.4.1",
     ),
     "conversation.user_turns": "multi_turn.max_user_turns >=0.4.1",
-    "conversation.parallel_calls": "multi_turn.max_parallel_calls >=0.5.0",
     "conversation.tool_characters": "multi_turn.max_tool_response_length >=0.5.0",
     "conversation.tools": "multi_turn.tool_config_path >=0.4.0",
     "conversation.functions": "multi_turn.function_tool_path >=0.8.0",

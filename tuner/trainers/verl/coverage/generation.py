@@ -8,6 +8,7 @@ from tuner.trainers.verl.source import source_of
 from tuner.versions import at_least
 
 _ROLLOUT = "actor_rollout_ref.rollout"
+_CALLS = f"{_ROLLOUT}.multi_turn.max_parallel_calls"
 _GENERATED = "data.gen_batch_size"
 
 
@@ -66,7 +67,20 @@ def _other_batch(job: OmissionContext) -> str | None:
     return prompts if job.settings.get(_GENERATED) != job.workload.batch.prompts else None
 
 
+def _further_calls(job: OmissionContext) -> str | None:
+    """The limit of calls in one turn, where tools answer without anybody saying how long."""
+    talks = job.workload.batch.conversation
+    return job.named(_CALLS) if talks is not None and talks.tokens_assumed else None
+
+
 GENERATION: tuple[Omission, ...] = (
+    Omission(
+        name=N_("further calls of tools in one turn"),
+        reason=N_("tools are taken to be called once in a turn; --tool-tokens says what all of them answer"),
+        patterns=(_CALLS,),
+        affects=Affects.SECONDS,
+        trigger=_further_calls,
+    ),
     Omission(
         name=N_("generation by transformers with the model that is trained"),
         reason=N_("its layers are one unit of FSDP, gathered whole as they are stored"),

@@ -6,6 +6,7 @@ from tuner.trainers.omission import Omission, OmissionContext, changed
 
 _ROLLOUT = "actor_rollout_ref.rollout"
 _ACTOR = "actor_rollout_ref.actor"
+_REJECTS = "trainer.rejection_sample"  # of no release
 _ROLES = "{actor_rollout_ref,critic}.**"
 
 
@@ -33,7 +34,19 @@ def _on_own_gpus(job: OmissionContext) -> str | None:
     return next((key for key in keys if job.settings.get(key)), None)
 
 
+def _dropped_groups(job: OmissionContext) -> str | None:
+    """The key by which trainers of several projects drop groups of equal rewards before the passes."""
+    return _REJECTS if job.settings.get(_REJECTS) is True else None
+
+
 RUNNING: tuple[Omission, ...] = (
+    Omission(
+        name=N_("groups that a trainer of one's own drops"),
+        reason=N_("every sequence of the batch is taken to go through log-probabilities and updates"),
+        patterns=(),
+        affects=Affects.SECONDS,
+        trigger=_dropped_groups,
+    ),
     Omission(
         name=N_("log-probabilities on GPUs of their own"),
         reason=N_("the GPUs that compute them neither train nor generate, and are not judged"),

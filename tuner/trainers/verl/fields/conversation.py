@@ -13,7 +13,6 @@ MEANINGS = (
     "conversation.loop",
     "conversation.assistant_turns",
     "conversation.user_turns",
-    "conversation.parallel_calls",
     "conversation.tool_characters",
 )
 
@@ -30,12 +29,12 @@ def read_conversation(source: ReleaseSettings, batch: Batch) -> Conversation | N
 
     Nothing says how many turns there are and how long answers, only how many and how long they may be: they
     are taken to be spread evenly up to their limits, as lengths are. A longer answer of a tool is cut at so
-    many characters, of each call.
+    many characters, and of the calls of a turn one is counted.
 
     Source: verl 0.9.1 ``experimental/agent_loop/tool_agent_loop.py`` (``_handle_generating_state``,
     ``_handle_processing_tools_state``, ``_call_tool``), 0.5.0 ``workers/rollout/sglang_rollout``.
     """
-    mean_turns, most, answered = batch.lengths.turns, _most_turns(source), _answered(source)
+    mean_turns, most, answered = batch.lengths.turns, _most_turns(source), _answered(source, batch)
     turns = mean_turns
     if turns is None:
         turns = float(ASSUMED_TURNS) if most is None else (1 + most) / 2
@@ -69,8 +68,12 @@ def _most_turns(source: ReleaseSettings) -> int | None:
     return min(limits, default=None)
 
 
-def _answered(source: ReleaseSettings) -> float:
-    """Tokens of all answers between two turns: calls and characters spread evenly up to their limits."""
-    calls = source.integer("conversation.parallel_calls", default=1)
+def _answered(source: ReleaseSettings, batch: Batch) -> float:
+    """Tokens of the answer between two turns, spread evenly up to its limit.
+
+    That is the one of its characters, of one call, or the response's own: an answer that is beyond it ends
+    the response and does not become part of it. The limit of calls in parallel is no number of them: it
+    keeps a model from too many, and 512 is a way to say none.
+    """
     characters = source.integer("conversation.tool_characters", default=256)
-    return (1 + calls) / 2 * characters * MEAN_SHARE / CHARACTERS_PER_TOKEN
+    return min(characters / CHARACTERS_PER_TOKEN, batch.max_response_tokens) * MEAN_SHARE

@@ -1,8 +1,8 @@
 """The keys of a configuration in the conditions of the trainer's code, with the values of a launch.
 
 Understood are keys that are read as attributes, by ``get`` with a default or by ``OmegaConf.select``.
-Whatever else stands in a condition leaves it open, but for what
-:mod:`tuner.trainers.verl.trainer_code.conditions` follows.
+``ray.is_initialized()`` is false: the program starts Ray itself. Whatever else stands in a condition leaves
+it open, but for what :mod:`tuner.trainers.verl.trainer_code.conditions` follows.
 """
 
 import ast
@@ -40,6 +40,8 @@ class SureConditions(Struct, frozen=True, kw_only=True):
             return self.value_of(key, UNKNOWN) if key else UNKNOWN
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
             return UNKNOWN
+        if node.func.attr == "is_initialized" and getattr(node.func.value, "id", "") == "ray":
+            return False
         if node.func.attr == "select" and getattr(node.func.value, "id", "") == "OmegaConf":
             return self._selected(node)
         *section, method = self.key_of(node.func) or ("",)

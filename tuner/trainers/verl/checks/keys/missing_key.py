@@ -15,7 +15,8 @@ An author whose own launches all set such a key does not notice that the YAML la
 When it does not apply
 ----------------------
 A key, or the section that is missing with it, that some file on the way names in a text or assigns to.
-A read under a condition, behind a return, in a ``try`` or in a part that is not followed; a condition on keys of the configuration alone is decided by their values.
+A read under a condition, behind a return, in a ``try`` or in a part that is not followed; a condition on keys of the configuration alone is decided by their values, and ``ray.is_initialized()`` is false.
+The last finding says that there may be more of them.
 A program that merges another configuration into its own.
 
 Sources
@@ -26,6 +27,8 @@ verl 0.4.1 ``trainer/fsdp_sft_trainer.py:92-161, 415-489``, 0.7.0 lines 101-185 
 
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
@@ -84,14 +87,22 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
 def check_of_copy(
     settings: Settings, _workload: Workload, _version: str, code: "TrainerCode"
 ) -> Iterator[Finding]:
-    """A finding for each key that the program of a copy reads."""
-    whole, said = sure_run_of(settings, code), set()
+    """A finding for each key that the program of a copy reads; the last one says that there may be more."""
+    whole = sure_run_of(settings, code)
+    reads = dict[tuple[str, ...], str]()  # the lines by the keys
     for run in () if whole is None else (whole, whole.with_workers):
         for read in () if run is None else run.keys:
-            missing = None if read.path in said else _missing_at(settings, read.path)
+            missing = None if read.path in reads else _missing_at(settings, read.path)
             if run is not None and missing is not None and missing not in run.named:
-                said.add(read.path)
-                yield _finding(settings, dotted(read.path), str(read.line))
+                reads[read.path] = str(read.line)
+    for number, (path, line) in enumerate(reads.items(), 1):
+        finding = _finding(settings, dotted(path), line)
+        if number == len(reads):
+            text = _("{message}. At least this one is missing: what only a run decides is not followed")
+            if number > 1:
+                text = _("{message}. At least these are missing: what only a run decides is not followed")
+            finding = replace(finding, message=text.format(message=finding.message))
+        yield finding
 
 
 def _missing_at(settings: Settings, path: tuple[str, ...]) -> str | None:
