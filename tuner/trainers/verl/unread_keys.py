@@ -4,8 +4,8 @@ verl 0.7.1 and 0.8.0 move what the old sections of rewards set to the new one wh
 only the fully asynchronous trainer does: ``main_ppo`` takes the new section alone, and the old ones stay in
 the YAML with nothing behind them.
 
-Source: verl 0.7.1 ``trainer/main_ppo.py:44`` and 0.8.0 there ``:47`` (``migrate_legacy_reward_impl``); 0.9.0 and
-0.9.1 ``experimental/fully_async_policy/fully_async_main.py:237`` and ``trainer/ppo/reward.py:70``.
+Source: verl 0.7.1 ``trainer/main_ppo.py:44`` and 0.8.0 there ``:47`` (``migrate_legacy_reward_impl``); 0.9.0
+and 0.9.1 ``experimental/fully_async_policy/fully_async_main.py:237`` and ``trainer/ppo/reward.py:70``.
 """
 
 from collections.abc import Iterable
