@@ -47,6 +47,9 @@ def premises(folder: Path, readme: str, *, script: str = "", name: str = "README
             BUNDLED[-1],
         ),
         (f"git clone {URL}\ncd verl\ngit checkout main", BUNDLED[-1]),
+        (f'VERL_COMMIT="8fdc4d3"\ngit clone {URL} "$D"\ncd "$D"\ngit checkout "$VERL_COMMIT"', "0.5.0"),
+        (f"VERL_REF=${{VERL_REF:-v0.6.1}}\npip install git+{URL}@${{VERL_REF}}", "0.6.1"),
+        ("HOUSE_COMMIT=8fdc4d3\ngit checkout $HOUSE_COMMIT", BUNDLED[-1]),
     ],
 )
 def test_a_tag_that_is_checked_out_tells_the_release(tmp_path: Path, text: str, release: str) -> None:

@@ -133,3 +133,59 @@ def test_a_range_means_no_engine_that_cannot_know_the_model(
     told = premises(tmp_path, files, "", engine, model="Qwen/Qwen3-8B")
     assert told["engine"].partition(" ")[2] == version
     assert why.format(name=tmp_path.name) in told["engine_reason"]
+
+
+@pytest.mark.parametrize(
+    ("files", "before", "version"),
+    [
+        ({"setup.py": '"vllm",\n"torch==2.4.0+cu121"\n'}, "", "0.6.3"),
+        ({"README.md": "pip3 install torch==2.5.1 --index-url x\n"}, "", "0.7.3"),
+        ({}, "pip install torch==2.4.0", "0.6.3"),
+        ({"setup.py": '"torch==2.4.0"\n', "requirements.txt": "vllm==0.8.2\n"}, "", "0.8.2"),
+        (CAP | {"README.md": "pip install torch==2.4.0\n"}, "", "0.8.3"),  # from 0.7.3 on is asked for
+        ({"setup.py": '"torch==2.4.7"\n'}, "", "0.8.5"),
+        ({"setup.py": '"torch==2.9.0"\n'}, "", "0.8.5"),
+    ],
+)
+def test_a_torch_that_is_pinned_bounds_a_vllm_that_nobody_pins(
+    tmp_path: Path, files: dict[str, str], before: str, version: str
+) -> None:
+    """Metadata of vLLM's wheels: 0.5.4 to 0.6.3 ask for torch 2.4.0, 0.6.4 to 0.7.3 for 2.5.1."""
+    told = premises(tmp_path, files, before)
+    assert told["engine"] == f"vLLM {version}"
+    assert ("goes with torch" in told["engine_reason"]) is (version in ("0.6.3", "0.7.3"))
+
+
+@pytest.mark.parametrize(
+    ("files", "version"),
+    [
+        ({"scripts/install_npu.sh": "pip install vllm==0.8.4\n"}, "0.8.3"),
+        ({"scripts/install_all.sh": "pip install vllm==0.8.4 vllm-ascend==0.8.4\n"}, "0.8.3"),
+        (
+            {
+                "README.md": "conda create -n house python=3.10\nbash setup_house.sh\n"
+                "conda create -n house_serve python=3.10\npip install vllm==0.8.5\n",
+                "setup_house.sh": "pip install vllm==0.8.2\n",
+            },
+            "0.8.2",
+        ),
+        ({"README.md": "conda activate house_serve\npip install vllm==0.8.5\n"}, "0.8.5"),
+        (
+            {
+                "README.md": "conda activate eval\npip install vllm==0.8.5\nconda activate house\n"
+                "pip install vllm==0.8.1\n"
+            },
+            "0.8.1",
+        ),
+        (
+            {"install.sh": "pip install -r my_requirements.txt\n", "my_requirements.txt": "vllm==0.8.1\n"},
+            "0.8.1",
+        ),
+        ({"my_requirements.txt": "vllm==0.8.1\n"}, "0.8.3"),
+    ],
+    ids=["script", "its words", "README of two", "README of one", "entered", "handed", "nobody's"],
+)
+def test_what_is_installed_for_another_card_or_purpose_pins_nothing(
+    tmp_path: Path, files: dict[str, str], version: str
+) -> None:
+    assert premises(tmp_path, CAP | files)["engine"] == f"vLLM {version}"

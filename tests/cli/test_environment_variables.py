@@ -165,3 +165,19 @@ def test_the_file_of_the_runtime_environment_decides_over_the_shell(tmp_path: Pa
     assert findings(tmp_path, exported + PROGRAM + GPUS) == []
     (finding,) = findings(tmp_path, exported.replace("env.yaml", "other.yaml") + PROGRAM + GPUS)
     assert finding["location"]["line"] == 1
+
+
+@pytest.mark.parametrize(
+    ("before", "front", "told"),
+    [
+        ("export CUDA_LAUNCH_BLOCKING=1\n", "", False),
+        ("export CUDA_LAUNCH_BLOCKING=1\nray start --head\n", "", True),
+        ("", 'ray job submit --runtime-env-json=\'{"env_vars": {"CUDA_LAUNCH_BLOCKING": "1"}}\' -- ', True),
+    ],
+    ids=["a cluster that was there", "one that the script starts", "handed to its workers"],
+)
+def test_the_workers_of_several_nodes_have_what_their_ray_has(
+    tmp_path: Path, before: str, front: str, told: bool
+) -> None:
+    script = before + front + PROGRAM.replace("nnodes=1", "nnodes=2") + GPUS
+    assert bool(findings(tmp_path, script)) is told

@@ -303,13 +303,25 @@ class ActorRolloutRefWorker(BaseWorker):
         if self.keeps:
             return
         self.actor = OwnActor(config=self.config.actor)
+
+    def _build_model_optimizer(self, model_path, use_remove_padding=False):
+        return apply_monkey_patch(model_path, use_remove_padding=use_remove_padding)
 """
 OWN_ACTOR = """class PackingActor:
     def __init__(self, config):
         self.packs = config.get("use_remove_padding", False)
 
     def update_policy(self, data):
-        return self.forward(data)
+        return self._forward_micro_batch(data)
+
+    def compute_log_prob(self, data):
+        return self._forward_micro_batch(data)
+
+    def _forward_micro_batch(self, data):
+        if self.use_remove_padding:
+            rows, ends = unpad_input(data.ids, data.mask)
+            return self.actor_module(input_ids=rows, attention_mask=None, position_ids=ends)
+        return self.actor_module(input_ids=data.ids, attention_mask=data.mask)
 
 class OwnActor(PackingActor):
     def update_policy(self, data):

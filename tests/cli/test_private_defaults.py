@@ -409,6 +409,16 @@ def test_the_release_that_a_recipe_asks_for_is_read(
     assert answer(str(tmp_path / "run.sh"), "--verl-version", "0.5.0")["premises"]["release"] == "0.5.0"
 
 
+def test_a_file_with_the_pin_of_verl_is_read(tmp_path: Path) -> None:
+    (tmp_path / "run.sh").write_text(SCRIPT)
+    (tmp_path / "VERL_PIN.txt").write_text(
+        "repo: https://github.com/verl-project/verl.git\ncommit: 8fdc4d3f202\n"
+    )
+    premises = answer(str(tmp_path / "run.sh"))["premises"]
+    assert premises["release"] == "0.5.0"
+    assert "VERL_PIN.txt asks for the commit 8fdc4d3f20 of verl" in premises["release_reason"]
+
+
 @pytest.mark.parametrize("engine", ["fsdp", "megatron"])
 def test_fine_tuning_rests_on_the_copy_of_its_repository(tmp_path: Path, engine: str) -> None:
     config = tmp_path / "verl" / "trainer" / "config"

@@ -79,3 +79,16 @@ def test_a_variable_of_that_name_reads_no_key(repository: Path) -> None:
     assert "+data.output_dir" not in said(repository, "data.output_dir=out")
     file.write_text("def generate(config):\n    output_dir = config.data.output_dir\n")
     assert "write +data.output_dir=..." in said(repository, "data.output_dir=out")
+
+
+@pytest.mark.parametrize(
+    ("file", "code"),
+    [
+        ("limits.py", 'def build(own_env):\n    assert own_env.pace > 0, "env.pace must be positive"\n'),
+        ("fsdp_sft_trainer.py", "def build(config):\n    return config.env.pace\n"),
+    ],
+    ids=["a message", "another program"],
+)
+def test_neither_a_message_nor_another_program_reads_it(repository: Path, file: str, code: str) -> None:
+    (repository / "verl" / "trainer" / file).write_text(code)
+    assert "Take it away or fix it" in said(repository, "env.pace=6")

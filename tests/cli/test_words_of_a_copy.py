@@ -142,3 +142,34 @@ def test_a_name_like_none_of_a_release_is_its_authors_own(name: str, severity: s
     report = json.loads(run("check", "-", *options, "-f", "json", stdin=launch).out)
     found = [one["severity"] for one in report["findings"] if one["code"] == "CFG194"]
     assert found == [severity]
+
+
+CHAIN = """def load(config):
+    reward_manager_name = config.reward_model.get("reward_manager", "naive")
+    if reward_manager_name == "naive":
+        manager = 1
+    elif reward_manager_name == "house":
+        manager = 2
+    else:
+        {last}
+"""
+
+
+@pytest.mark.parametrize("file", ["main_ppo.py", "ppo/reward.py"])
+@pytest.mark.parametrize(
+    ("name", "last", "told"),
+    [
+        ("house", "raise NotImplementedError", False),
+        ("other", "raise NotImplementedError", True),
+        ("other", "manager = plugin(reward_manager_name)", False),
+    ],
+)
+def test_an_older_copy_compares_the_names_of_reward_managers(
+    repository: Path, file: str, name: str, last: str, told: bool
+) -> None:
+    """verl 0.3.0 ``trainer/main_ppo.py:144-153``, 0.4.0 ``trainer/ppo/reward.py:61-92``."""
+    (repository / "verl" / "trainer" / file).write_text(CHAIN.format(last=last))
+    launch = f"algorithm.adv_estimator=grpo reward_model.reward_manager={name}"
+    listed = findings(repository / "run.sh", launch, "0.3.0.post1", "CFG194")
+    assert [finding["severity"] for finding in listed] == ["error"] * told
+    assert all(f"none of naive, house, and verl/trainer/{file}:3 raises" in one["message"] for one in listed)

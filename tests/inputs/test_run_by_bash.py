@@ -70,6 +70,13 @@ SCRIPTS = (
     'done_before() {\n    local c\n    c="$(find "$1" -name "step_*" | tail -n 1 || true)"\n'
     '    [ -n "$c" ] && [ -f "$c/config.json" ]\n}\nrun() {\n    if done_before "out/$1"; then return 0; fi\n'
     "    python3 -m a.b x.a=$2\n}\nmkdir -p out/one; run one 256",
+    'N=4; D=made_$(echo 1); mkdir -p "$D"\ncat > "$D/go.sh" <<CMD\ncd part\npython3 -m a.b \\\\\n'
+    '  x.n=$N x.o="\\$1" x.l=\'["a","b"]\' x.m=\\${M:-5}\nCMD\n'
+    'chmod +x "$D/go.sh"; time bash "$D/go.sh" one 2>&1 | tee log',
+    "cat <<'E' > go.sh\npython3 -m a.b x.n=$1 x.m=\"a\\\\b\"\nE\nN=1; . ./go.sh 7",
+    'echo "#!/bin/bash" > go.sh\necho "python3 -m a.b x.n=$((2 * 3)) \\"\\$@\\"" >> go.sh\n'
+    'chmod +x go.sh\n./go.sh "x.y=a b"',
+    "cat > part/inner.sh <<E\npython3 -m a.b x.written=1\nE\nbash part/inner.sh",
 )
 
 

@@ -87,3 +87,12 @@ def test_segments_are_taken_and_given_back() -> None:
     record = recorded("segments-2xh200.json")["runs"][0]
     found = segments("cpu", (1,), 2)
     assert found["1"][0].keys() == record["segments"]["20"][0].keys()
+
+
+def test_a_pass_finds_its_blocks_again_or_not() -> None:
+    from measure.links.__main__ import _slowest
+    from measure.links.refilled import refilled
+
+    (record,) = [run for run in recorded("segments-2xh200.json")["runs"] if "refilled" in run][:1]
+    reading = refilled("cpu", 1, 0.0, lambda work: _slowest(work, "cpu"))
+    assert reading["mapped_pages 8"].keys() == record["refilled"]["mapped_pages 1536"].keys()

@@ -11,6 +11,7 @@ from tests.loading import load
 from tests.trainers.launches import GRPO
 from tuner import memory
 from tuner.hardware import Cluster
+from tuner.memory.ledger.terms import Item, Moment, Term, paged_bytes, reserved_bytes
 from tuner.models import find_model
 from tuner.workload import Phase, Workload
 
@@ -35,6 +36,29 @@ def test_the_engines_weights_return_beside_the_updates_peak() -> None:
     assert moment.bytes == update.peak_bytes + weights.bytes
     low, high = moment.interval
     assert low <= moment.bytes < high
+
+
+def test_pages_of_expandable_segments_merge() -> None:
+    """Freed tensors of all kinds serve the next one, and less stays than with blocks of each kind."""
+    blocks = _late(workloads.grpo_7b())
+    pages = replace(blocks, sync=replace(blocks.sync, maps_pages=True))
+    of_blocks, of_pages = (_sync(workload).interval for workload in (blocks, pages))
+    assert of_pages[0] == of_blocks[0]
+    assert of_pages[0] < of_pages[1] < of_blocks[1]
+
+
+def test_a_layers_tensors_leave_one_hole_beneath_what_stays() -> None:
+    def moment(**sizes: int) -> Moment:
+        items = {"states": Item.OPTIMIZER, "layer": Item.ACTIVATIONS, "head": Item.LOGITS}
+        terms = [Term(item=items[name], name=name, bytes=size) for name, size in sizes.items()]
+        return Moment(name="moment", terms=tuple(terms))
+
+    moments = (moment(states=10, head=30), moment(states=10, layer=7), moment(states=10, layer=5))
+    assert reserved_bytes(moments) == (40, 47)
+    assert paged_bytes(moments) == 47
+    assert paged_bytes((*moments, moment(states=10, head=4))) == 47
+    assert paged_bytes((moment(states=10, head=30), moment(states=25))) == 40  # else 55
+    assert paged_bytes(()) == 0
 
 
 def test_they_have_a_name_of_their_own_in_an_answer() -> None:

@@ -133,6 +133,12 @@ def test_a_reward_model_on_the_same_gpus_keeps_generation_there() -> None:
     assert plan["setting"] is None
 
 
+def test_remax_has_no_greedy_responses_elsewhere() -> None:
+    remax = ("algorithm.adv_estimator=remax",)
+    plan = placed("one-step-off", "0.8.0", named="placement=one-step-off", more=remax)
+    assert "greedy responses" in plan["reason"]
+
+
 def test_a_job_that_is_apart_already_is_refused() -> None:
     given = ("/dev/null", *MODEL, "--verl-version", "0.9.1", "--gpu", "2xh100-sxm")
     apart = ("rollout.nnodes=1", "rollout.n_gpus_per_node=1", "actor_rollout_ref.hybrid_engine=False")

@@ -91,7 +91,7 @@ class TestNumerics:
         assert advice.memory_verdict is not Verdict.FITS
         assert advice.combination is None
         assert advice.if_reweighted is not None
-        assert advice.if_reweighted.rules == ("smaller",)
+        assert advice.if_reweighted.workload.actor.update.batching.micro_batch_sequences < 64
 
 
 class TestFixes:

@@ -1,6 +1,7 @@
 """Laws that hold for every workload, tried on many."""
 
 from collections import Counter
+from functools import lru_cache
 from types import ModuleType
 
 import pytest
@@ -21,6 +22,9 @@ MODULES: dict[str, ModuleType] = {module.RULE.name: module for module in rules.m
 CHUNKS, SIZE = 20, 50  # parts of all workloads, and how many each has
 
 Judged = list[tuple[Case, list[Finding]]]
+
+#: Of the workloads of a part, which three laws ask for.
+advice = lru_cache(maxsize=2 * SIZE)(advice_of)
 
 
 @pytest.fixture(scope="module", params=range(CHUNKS))
@@ -111,7 +115,7 @@ def test_every_rule_is_silent_on_its_own_proposal(judged: Judged) -> None:
 @pytest.mark.sampled(40)
 def test_a_combination_breaks_nothing(judged: Judged) -> None:
     for case, _ in judged[: SIZE // 5]:
-        combination = advice_of(case.workload).combination
+        combination = advice(case.workload).combination
         if combination is None:
             continue
         after = combination.estimate
@@ -126,7 +130,7 @@ def test_a_combination_breaks_nothing(judged: Judged) -> None:
 @pytest.mark.sampled(40)
 def test_a_combination_leaves_nothing_to_combine(judged: Judged) -> None:
     for case, _ in judged[: SIZE // 10]:
-        first = advice_of(case.workload)
+        first = advice(case.workload)
         if first.combination is None:
             continue
         settled = case.with_workload(first.combination.workload)
@@ -139,7 +143,7 @@ def test_a_combination_leaves_nothing_to_combine(judged: Judged) -> None:
 def test_a_combination_makes_most_of_what_can_fit_fit(judged: Judged) -> None:
     helped: Counter[bool] = Counter()
     for case, _ in judged:
-        result = advice_of(case.workload)
+        result = advice(case.workload)
         if result.verdict is Verdict.DOES_NOT_FIT and result.cheapest is not None:
             helped[result.combination is not None] += 1
     assert helped[True] > helped[False]

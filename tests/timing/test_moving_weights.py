@@ -231,6 +231,20 @@ def test_engines_of_two_cards_move_their_weights_at_once_as_fast_as_one():
     assert min(both) > 0.95 * min(alone)
 
 
+def test_what_a_pass_takes_again_hides_behind_large_kernels():
+    """Not behind small ones on two cards, whose processes wait for each other in the driver."""
+    runs = json.loads((RECORDED / "segments-2xh200.json").read_text())["runs"]
+    more = {
+        (run["ranks"], int(name.split()[1])): max(one["emptied_s"]) - median(one["warm_s"])
+        for run in runs
+        for name, one in run.get("refilled", {}).items()
+        if name.startswith("mapped_pages")
+    }
+    assert max(more[1, 4_096], more[2, 4_096]) < 0
+    page = (RECORDED.parents[1] / "model" / "time.rst").read_text()
+    assert f"one of small kernels up to {more[2, 1_536]:.2f} s" in page
+
+
 def test_weights_travel_in_the_dtype_they_are_cast_to():
     """Float32 weights that are cast to bfloat16 first fill half as many buckets."""
     engine = replace(GRPO.actor.engine, stored_dtype=DType.FLOAT32)

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from tests import workloads
 from tuner.hardware import MeasuredGpu
-from tuner.timing import assumptions
+from tuner.timing import assumptions, step_time
 from tuner.timing.assumptions import (
     ATTENTION_SHARE,
     ENGINE_ALL_REDUCE_S,
@@ -21,7 +21,7 @@ from tuner.timing.generation import step
 from tuner.timing.generation.step import CAUSES, StepPrices, decode_step_parts
 from tuner.timing.layer import average_layer
 from tuner.timing.measured_reads import Plane
-from tuner.workload import RolloutEngine
+from tuner.workload import Phase, RolloutEngine, Workload
 
 LAYER = average_layer(workloads.QWEN25_7B)
 # Reading the weights takes 3 ms, products 0.1 ms a token. The cache takes 10 ms for 100 sequences of 1,000
@@ -297,3 +297,30 @@ def test_an_engine_that_was_measured_prepares_its_steps_at_its_own_rate() -> Non
     assert (both.step, both.sequence) == pytest.approx((0.7e-3, 10e-6))
     alike = prices(engine_factor=2.0)
     assert (alike.step, alike.sequence) == pytest.approx((0.7e-3, 20e-6))
+
+
+def test_the_older_core_replays_no_step_with_a_sequence_beyond_8192_tokens() -> None:
+    """By the longest of the step's sequences, whatever the others have; the core of today replays any."""
+    job = workloads.grpo_7b()
+    older, today = prices_of(job, first_core=True), prices_of(job)
+    place = NAMES.index("launched")
+    for context, longest, replayed in ((8_192, 0, True), (8_193, 0, False), (4_000, 8_193, False)):
+        step_of = {"decoding": 8, "context": context, "sampled": 8, "prompt_tokens": 0, "longest": longest}
+        assert (older.priced(**step_of)[place] == 0) is replayed
+        assert today.priced(**step_of)[place] == 0
+    assert prices_of(job, first_core=True, engine=RolloutEngine.SGLANG).longest_graph == inf
+
+
+def test_graphs_bring_less_where_responses_outgrow_them() -> None:
+    """The older core replays what comes before the longest sequence of a step has 8,192 tokens."""
+    job = workloads.grpo_7b().with_batch(max_response_tokens=16_384)
+    job = job.with_rollout(overlaps_scheduling=False, max_sequences=16)  # so few that the host decides
+
+    def launching(workload: Workload) -> float:
+        phases = step_time(workload, concurrent_sequences=64).phases
+        return next(dict(phase.parts)["launch"] for phase in phases if phase.phase is Phase.ROLLOUT)
+
+    older = job.with_rollout(first_core=True)
+    without, with_graphs = (launching(older.with_rollout(cuda_graphs=on)) for on in (False, True))
+    assert launching(job) == 0
+    assert 0 < with_graphs < without

@@ -49,10 +49,21 @@ TABLES: tuple[tuple[Field[Any], ...], ...] = (
     *(BATCH, ACTOR, BATCHING, HEAD, ROLLOUT, SYNC),
     *(table[role] for table in (FSDP, MEGATRON_FIELDS) for role in ROLES),
 )
+CRITIC = ("algorithm.adv_estimator=gae", "critic.model.path=a/model")
+STAGES = tuple(
+    f"{role}.megatron.pipeline_model_parallel_size=2"
+    for role in ("actor_rollout_ref.actor", "actor_rollout_ref.ref", "critic")
+)
+RECOMPUTED = tuple(
+    f"+{role}.megatron.override_transformer_config.recompute_{name}"
+    for role in ("actor_rollout_ref.actor", "critic")
+    for name in ("granularity=full", "method=uniform", "num_layers=1")
+)
 OWN_GPUS = ("actor_rollout_ref.hybrid_engine=False", "+rollout.nnodes=1", "+rollout.n_gpus_per_node=4")
 LAUNCHES = {
     **ALL,
-    "megatron critic": (*MEGATRON, "algorithm.adv_estimator=gae", "critic.model.path=a/model"),
+    "megatron critic": (*MEGATRON, *CRITIC),
+    "megatron stages": (*MEGATRON, *CRITIC, *STAGES, *RECOMPUTED),
     "new workers": (*ALL["ppo"], "trainer.use_legacy_worker_impl=disable"),
     "unpacked": (*ALL["static"], "actor_rollout_ref.model.use_remove_padding=False"),
     "generation apart": (*DYNAMIC, *OWN_GPUS),
@@ -84,13 +95,17 @@ OF_RULE: Mapping[str, st.SearchStrategy[Any]] = {
     "backend": st.sampled_from(Backend),
     "fused_layers": BOOLEANS,
     "attention": st.sampled_from(Attention),
-    **dict.fromkeys((f"parallel.{size}" for size in ("tensor", "pipeline", "context")), FEW),
+    **dict.fromkeys(
+        (f"parallel.{size}" for size in ("tensor", "pipeline", "virtual_pipeline", "context")), FEW
+    ),
     **dict.fromkeys((f"parallel.{size}" for size in ("expert", "expert_tensor")), FEW),
     "parallel.shard": FEW,
     "parallel.ulysses": FEW,
     "streamed_offload": BOOLEANS,
     "optimizer_offload_fraction": SHARES,
     "checkpointing": st.sampled_from(Checkpointing),
+    "recompute_first_layers": st.none() | MANY,
+    "recompute_layers": MANY,
     "fused_rotary": BOOLEANS,
     "kind": st.sampled_from(HeadKind),
     "checkpointed": BOOLEANS,

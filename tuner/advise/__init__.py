@@ -32,7 +32,7 @@ from tuner.advise.reading import Considered, Reading, ReleaseRange, release_rang
 from tuner.advise.refusals import Refusal, Started, started, verdict_of_start
 from tuner.advise.verdicts import Condition, Judgement, Verdict, judge_memory, judgement
 from tuner.findings import Finding, Numerics, Written
-from tuner.rules.case import LEAST_GAIN, Case
+from tuner.rules.case import LEAST_GAIN, LEAST_GAIN_OF_ANOTHER_TRAINING, Case
 from tuner.rules.rollout_engine import starts
 
 __all__ = [
@@ -108,7 +108,7 @@ def advise(
         if block and modelled
         else None
     )
-    apart = block and modelled and combination is None
+    apart = block and modelled and (combination is None or _is_dear(combination, cheapest))
     return Advice(
         workload=case.workload,
         estimate=case.estimate,
@@ -136,6 +136,7 @@ def advise(
                 cheapest,
                 acceptance,
                 fits=of_memory.verdict is Verdict.FITS,
+                instead_of=combination,
             )
             if apart
             else None
@@ -165,6 +166,13 @@ def _seconds_of(cheapest: Cheapest) -> CheapestRun:
     return CheapestRun(seconds=step.seconds, rules=cheapest.rules, low_s=step.low_s, high_s=step.high_s)
 
 
+def _is_dear(combination: Combination, cheapest: Cheapest | None) -> bool:
+    """Whether a block makes a job fit at far more seconds than some form needs that trains otherwise."""
+    if cheapest is None or not cheapest.rules:
+        return False
+    return combination.time.seconds * (1 - LEAST_GAIN_OF_ANOTHER_TRAINING) > cheapest.case.time.seconds
+
+
 def _if_reweighted(
     start: Started,
     case: Case,
@@ -173,15 +181,22 @@ def _if_reweighted(
     acceptance: Acceptance,
     *,
     fits: bool,
+    instead_of: Combination | None,
 ) -> Combination | None:
     """The block that could be offered if tokens may weigh otherwise; None where that makes no difference.
 
     One that makes room in a job which ``fits`` may cost more seconds than it saves: that is no difference.
+    Instead of another block it has to be faster by what is asked of all that changes the training.
     """
-    if all(item.numerics is not Numerics.REWEIGHTED for item in recommendations):
+    if Numerics.REWEIGHTED in acceptance.allow:
+        return None
+    if instead_of is None and all(item.numerics is not Numerics.REWEIGHTED for item in recommendations):
         return None
     wider = replace(acceptance, allow={*acceptance.allow, Numerics.REWEIGHTED})
     other = combine(start, case, recommendations, cheapest=cheapest, acceptance=wider)
     if other is None or (fits and other.time.seconds >= case.time.seconds):
         return None
+    if instead_of is not None:
+        most = instead_of.time.seconds * (1 - LEAST_GAIN_OF_ANOTHER_TRAINING)
+        return other if other.time.seconds <= most else None
     return other

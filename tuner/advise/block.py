@@ -1,6 +1,6 @@
 """Proposals as one block: merged round by round, without what is not worth a line, and read back."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from msgspec import Struct
 
@@ -60,7 +60,33 @@ def best_block(
         first = retraced(base, as_proposed, stepwise)
         more = merged(stepwise, first)
         blocks = [*_readable(reading, base, first, stepwise), *_readable(reading, base, more, stepwise)]
-    return min((*blocks, nothing), key=_merit)
+    best = min((*blocks, nothing), key=_merit)
+    if base.short() is None:
+        return best
+    others = _behind_each_way(reading, base, findings, acceptance, merged)
+    return min((best, *(block for block in others if _pays_more(block, best, acceptance))), key=_merit)
+
+
+def _behind_each_way(
+    reading: Reading,
+    base: Case,
+    findings: Sequence[Finding],
+    acceptance: Acceptance,
+    merged: Callable[[Realise, Merged], Merged],
+) -> Iterator[Block]:
+    """The blocks that begin with another change that makes the job fit, each as it reads back."""
+    from tuner.advise.ways_to_fit import ways_to_fit  # where a job is short of memory
+
+    stepwise = as_read(reading)
+    for way in ways_to_fit(base, findings, acceptance, stepwise):
+        yield from _readable(reading, base, merged(stepwise, way), stepwise)
+
+
+def _pays_more(block: Block, best: Block, acceptance: Acceptance) -> bool:
+    """Whether another block is worth it: with no less memory left the step is shorter by a line's worth."""
+    if shortage(block.case) != shortage(best.case):
+        return shortage(block.case) < shortage(best.case)
+    return gain(block.case, best.case) >= acceptance.least_gain
 
 
 def as_read(reading: Reading) -> Realise:

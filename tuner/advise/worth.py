@@ -131,7 +131,7 @@ def makes_room(item: Recommendation, advice: Advice) -> bool:
     """
     if item.workload is None:
         return False
-    other = advice.if_reweighted
+    other = advice.if_reweighted if advice.combination is None else None
     partly = not item.yours and (other is None or item.finding.rule.name in other.rules)
     capacity, after = advice.estimate.capacity_bytes, figures(item.workload).estimate
     for phase in advice.estimate.phases:

@@ -19,7 +19,8 @@ from tuner.files import standard_input_kept
 from tuner.language import _
 
 if TYPE_CHECKING:
-    from tuner.consultation.planning import Clusters, PlanAnswer
+    from tuner.consultation.planned_clusters import Clusters
+    from tuner.consultation.planning import PlanAnswer
 
 EXAMPLES = options.examples(
     "tuner plan config.yaml --gpu 8xh100-sxm",
@@ -265,7 +266,7 @@ def _page(answer: "PlanAnswer", output_format: PlanFormat) -> str:
 
 
 def _clusters(gpus_per_node: str | None, nodes: str | None) -> "Clusters":
-    from tuner.consultation.planning import Clusters
+    from tuner.consultation.planned_clusters import Clusters
 
     return Clusters(
         nodes=_numbers(OPTIONS["nodes"], nodes),

@@ -8,7 +8,7 @@ from msgspec import Meta, Struct
 from tuner.consultation.configuration_reading import ConfigurationReading
 from tuner.plan.answer import ClusterPlan
 from tuner.plan.carrying import Caps, Reach, cap_reach
-from tuner.plan.lengthening import Longest, longest
+from tuner.plan.lengthening import Lengthening, Longest, longest
 from tuner.workload import Workload
 
 
@@ -25,6 +25,26 @@ class LayoutReach(Struct, frozen=True, kw_only=True):
         tuple[str, ...], Meta(description="overrides that let responses get so long; empty where they may")
     ]
     farthest: Annotated[bool, Meta(description="no setting of the plan has room for longer ones")] = False
+
+    @property
+    def tokens_now(self) -> Annotated[int, Meta(description="the cap that is configured")]:
+        """Tokens of the longest response that is configured."""
+        return self.workload.batch.max_response_tokens
+
+    @property
+    def cap(self) -> Annotated[Reach | None, Meta(description="null where no length is certain")]:
+        """The longest responses with which it fits for certain."""
+        return self.longest.cap
+
+    @property
+    def lengthened(
+        self,
+    ) -> Annotated[
+        tuple[Lengthening, ...],
+        Meta(description="what may be pasted first, of these what carries furthest"),
+    ]:
+        """What would let them get longer."""
+        return self.longest.lengthened
 
 
 def longest_responses(

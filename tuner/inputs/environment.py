@@ -12,4 +12,5 @@ class EnvironmentVariable(Struct, frozen=True, kw_only=True):
     value: str
     location: Location
     setting: str = ""  # the key that has it; empty where a script does
+    of_ray: bool = False  # Ray's workers get it on every node: it is handed to them, or the script starts Ray
     known: bool = True  # else only a run would tell its value, or that may be a secret; it is empty here

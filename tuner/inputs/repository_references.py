@@ -1,7 +1,8 @@
 """The sources that a text says to check out or to install from a repository, with their version or commit.
 
 ``pip install git+https://host/owner/name@v1.2``; ``git clone https://host/owner/name``, then ``cd name`` and
-``git checkout v1.2`` or ``git reset --hard COMMIT``.
+``git checkout v1.2`` or ``git reset --hard COMMIT``. A variable says whose its commit is: ``VERL_COMMIT=...``
+and ``git checkout "$VERL_COMMIT"``.
 """
 
 import re
@@ -18,6 +19,16 @@ _CLONED = re.compile(
 _BRANCH = re.compile(rf"(?:^|\s)(?:-b|--branch)[ =]{_REF}")
 _ENTERED = re.compile(r"\b(?:cd|pushd)\s+[\"']?(?:[^\s\"';&|]*/)?([A-Za-z][\w.-]*)/?(?=[\s\"';&|)`]|$)")
 _TAKEN = re.compile(rf"\bgit\s+(?:checkout|reset|switch)\s+(?:-{{1,2}}(?!b\b)[\w-]+\s+)*{_REF}")
+_NAMED = r"([A-Z][A-Z0-9]*)_(?:COMMIT|SHA|REV|REF|TAG|HASH|PIN)[A-Z_]*"
+_BY_VARIABLE = re.compile(
+    rf"(?:\bgit\s+(?:-C\s+\S+\s+)?(?:checkout|reset|switch)\s+(?:-{{1,2}}(?!b\b)[\w-]+\s+)*"
+    rf"|git\+\S+?@)[\"']?\$\{{?(?P<variable>{_NAMED})\b"
+)
+_ASSIGNED = re.compile(
+    rf"^[ \t#]*(?:(?:export|readonly|local|ARG|ENV)[ \t]+)?(?P<variable>{_NAMED})="
+    rf"[\"']?(?:\$\{{(?P=variable):?-)?{_REF}",
+    re.MULTILINE,
+)
 _VERSION = re.compile(r"v?(\d+(?:\.\d+)+(?:[.-]?post\d+)?)")
 _COMMIT = re.compile(r"(?=[0-9a-f]*\d)[0-9a-f]{7,40}")
 _DAY = re.compile(r"\b(20\d\d-[01]\d-[0-3]\d)\b")
@@ -64,6 +75,11 @@ def references(text: str) -> Iterator[CheckedOutRepository]:
             yield _at(name, taken[1], taken, text)
         elif own is not None:
             yield _at(name, own[1], match, text)
+    assigned = {match["variable"]: match for match in _ASSIGNED.finditer(text)}
+    for match in _BY_VARIABLE.finditer(text):
+        value = assigned.get(match["variable"])
+        if value is not None:
+            yield _at(match[2].lower(), value[3], match, text)
 
 
 def _at(name: str, ref: str, match: re.Match[str], text: str) -> CheckedOutRepository:

@@ -222,7 +222,8 @@ class _Step:
             back = waking_terms(workload, self.cache)
             if update.engine.takes_steps:
                 trained = self.phase(update.phase, {update.phase: update})
-                back = (freed_blocks(trained, (*actor.forward, *frozen_states)), *back)
+                stay, pages = (*actor.forward, *frozen_states), workload.weight_sync.maps_pages
+                back = (freed_blocks(trained, stay, pages=pages), *back)
             moments.insert(0, Moment(name="weights_back", terms=(*actor.kept_parameters, *back)))
         states = tuple(term for term in actor.forward if term is not actor.parameters)
         around = (*states, *frozen_states, *self.around)

@@ -41,6 +41,11 @@ class Lengthening(FollowedFinding, frozen=True, kw_only=True):
     step: Annotated[Interval, Meta(description="seconds of a step at that same length with it")]
     change: Annotated[StepChange, Meta(description="from the seconds before")]
 
+    @property
+    def message(self) -> str:
+        """What the rule has to say of it."""
+        return self.finding.message
+
 
 class Longest(Struct, frozen=True, kw_only=True):
     """The longest responses that a layout has room for, and what would lengthen them."""

@@ -41,7 +41,7 @@ class SearchResult(Struct, frozen=True, kw_only=True):
     pareto: tuple[Candidate, ...]
     whole: bool  # every setting was looked at
     looked_at: int
-    rejected: dict[str, int]  # by the constraint that was failed first
+    rejected: dict[str, int]  # by the constraint failed first; what is slower than the best is not asked
     refused: tuple[Refused, ...]
     nearest: Choice | None  # the one that lacks least, where nothing fits
     everywhere: dict[Phase, int]  # the least bytes that a phase lacks, of the settings gone through by steps

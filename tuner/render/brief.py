@@ -20,6 +20,7 @@ from tuner.render.document.marks import ARROW, OF_SEVERITY, Medium, either, mark
 from tuner.render.document.parts import Entry, Heading, Paragraph, Part, Paste
 from tuner.render.numbers import change, gib, same_gib
 from tuner.render.recommendations import Sorted, price, sorted_advice, withheld
+from tuner.render.reweighted import reweighted_block
 from tuner.render.terminal import plain
 from tuner.render.words import (
     clauses,
@@ -89,9 +90,10 @@ def brief(
         codes = [item.finding.rule.code for item in further]
         entries = (_entry(lever, advice, more=codes.count(lever.finding.rule.code)) for lever in levers)
         yield Heading(text=_("What matters most")), *entries
-    if decisions or between:
+    blocks = tuple(reweighted_block(advice))
+    if decisions or between or blocks:
         entries = (_decision(item, advice) for item in decisions)
-        yield Heading(text=_("Yours to decide")), *between, *entries
+        yield Heading(text=_("Yours to decide")), *between, *blocks, *entries
     named = {lever.finding.rule.code for lever in levers} | {item.finding.rule.code for item in decisions}
     beside = [lever.item for lever in levers if lever.part is None and lever.item is not None]
     yield tuple(_alternatives((*beside, *decisions), advice))

@@ -1,54 +1,13 @@
 """The longest responses that the layouts of a plan have room for, in words and for a program."""
 
 from collections.abc import Iterator
-from typing import Annotated
-
-from msgspec import Meta, Struct
 
 from tuner.consultation.longest_responses import LayoutReach
 from tuner.consultation.planning import PlanAnswer
-from tuner.findings import Numerics
 from tuner.language import _
-from tuner.plan.carrying import Reach
-from tuner.plan.lengthening import Lengthening
 from tuner.render.carrying import longest_response
 from tuner.render.document.marks import code, strong, user_text
 from tuner.render.document.parts import Heading, Paragraph, Part
-from tuner.timing import Interval, StepChange
-
-
-class LengtheningReport(Struct, frozen=True, kw_only=True):
-    """What lets responses get longer, and what it costs where both may be."""
-
-    code: str
-    name: str
-    message: str
-    overrides: tuple[str, ...]
-    numerics: Annotated[Numerics, Meta(description="what it does to the training in this job")]
-    yours: Annotated[bool, Meta(description="for the user to decide: it changes the training")]
-    cap: Annotated[Reach, Meta(description="the largest with which the job fits for certain then")]
-    seconds_before: Annotated[float, Meta(description="of a step at the largest cap without it")]
-    step: Annotated[Interval, Meta(description="seconds of a step at that same length with it")]
-    change: Annotated[StepChange, Meta(description="from the seconds before")]
-
-
-class LayoutReachReport(Struct, frozen=True, kw_only=True):
-    """The longest responses of one layout, and what would lengthen them."""
-
-    place: Annotated[
-        int | None, Meta(description="among the settings of the plan, from 1; null: the job as it is")
-    ]
-    overrides: tuple[str, ...]
-    tokens_now: Annotated[int, Meta(description="the cap that is configured")]
-    farthest: Annotated[bool, Meta(description="no setting of the plan has room for longer ones")]
-    cap: Annotated[Reach | None, Meta(description="null where no length is certain")]
-    lines: Annotated[
-        tuple[str, ...], Meta(description="overrides that let responses get so long; empty where they may")
-    ]
-    lengthened: Annotated[
-        tuple[LengtheningReport, ...],
-        Meta(description="what may be pasted first, of these what carries furthest"),
-    ]
 
 
 def longest_responses(answer: PlanAnswer) -> Iterator[Part]:
@@ -90,34 +49,3 @@ def _layout_words(layout: LayoutReach) -> str:
     if layout.farthest:
         return _("The first setting above, of which none goes farther")
     return _("The first setting above")
-
-
-def layout_reports(answer: PlanAnswer) -> tuple[LayoutReachReport, ...]:
-    """How long responses may get on each layout, as a program reads it."""
-    return tuple(
-        LayoutReachReport(
-            place=layout.place,
-            overrides=layout.overrides,
-            tokens_now=layout.workload.batch.max_response_tokens,
-            farthest=layout.farthest,
-            cap=layout.longest.cap,
-            lines=layout.lines,
-            lengthened=tuple(map(_lengthening_report, layout.longest.lengthened)),
-        )
-        for layout in answer.longest
-    )
-
-
-def _lengthening_report(way: Lengthening) -> LengtheningReport:
-    return LengtheningReport(
-        code=way.code,
-        name=way.name,
-        message=way.finding.message,
-        overrides=way.overrides,
-        numerics=way.numerics,
-        yours=way.yours,
-        cap=way.cap,
-        seconds_before=way.seconds_before,
-        step=way.step,
-        change=way.change,
-    )

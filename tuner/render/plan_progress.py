@@ -12,7 +12,7 @@ from tuner.render.words import listed
 from tuner.rules.wording import count, duration
 
 if TYPE_CHECKING:
-    from tuner.consultation.planning import Watch
+    from tuner.consultation.planned_clusters import Watch
     from tuner.hardware import Cluster
     from tuner.plan.search import SearchProgress
 

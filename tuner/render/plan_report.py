@@ -5,20 +5,22 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from tuner import __version__
+from tuner.consultation.longest_responses import LayoutReach
 from tuner.consultation.placement import PlacementPlan
 from tuner.consultation.planning import PlanAnswer, Variant
 from tuner.consultation.splits import WaitsFor
 from tuner.field_marks import Bytes
+from tuner.findings import Numerics
 from tuner.hardware import Cluster
 from tuner.plan.answer import ClusterPlan, Lacking, PlannedSetting
 from tuner.plan.capacity import CapacityRow
 from tuner.plan.corrections import MeasuredPlan
+from tuner.plan.lengthening import Lengthening
 from tuner.plan.packages import PackageGain
 from tuner.plan.price import JobTotals, whole_job
 from tuner.plan.reasons import Relaxation
 from tuner.plan.trade_off import TradePoint
 from tuner.render.json_text import json_text
-from tuner.render.plan_longest import LayoutReachReport, layout_reports
 from tuner.render.plan_measure import measuring_commands
 from tuner.render.publication import extended, publish
 from tuner.render.report_values import SCHEMA_VERSION, SchemaVersion
@@ -138,7 +140,7 @@ class PlanReport(Struct, frozen=True, kw_only=True):
         Meta(description="what there is to choose from over numbers and cards, the fastest first"),
     ]
     longest: Annotated[
-        tuple[LayoutReachReport, ...],
+        tuple[LayoutReach, ...],
         Meta(description="how long responses may get; empty unless --longest asks for it"),
     ]
     placements: Annotated[
@@ -179,6 +181,19 @@ publish(
     "TradePoint",
     *("card", "gpus", "gpus_per_node", "nodes", "step", "gpu_hours", "price"),
     *("unbeaten", "unbeaten_by_price"),
+)
+publish(
+    Lengthening,
+    "Lengthening",
+    *("code", "name", "message", "overrides", "numerics", "yours", "cap", "seconds_before", "step", "change"),
+    types={
+        "numerics": Annotated[Numerics, Meta(description="what it does to the training in this job")],
+    },
+)
+publish(
+    LayoutReach,
+    "LayoutReach",
+    *("place", "overrides", "tokens_now", "farthest", "cap", "lines", "lengthened"),
 )
 publish(
     PoolSplit,
@@ -231,7 +246,7 @@ def plan_report(answer: PlanAnswer) -> PlanReport:
             extended(VariantReport, one, plan=_plan(one.plan, answer, one.steps)) for one in answer.variants
         ),
         trade_off=answer.trade_off,
-        longest=layout_reports(answer),
+        longest=answer.longest,
         placements=tuple(_placement(one, answer) for one in answer.placements),
         relaxations=answer.relaxations,
     )

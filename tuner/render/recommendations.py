@@ -11,6 +11,7 @@ from tuner.language import _, ngettext
 from tuner.render.document.marks import ARROW, OF_SEVERITY, Mark, marked, strong, user_text
 from tuner.render.document.parts import Paragraph, Part, Paste
 from tuner.render.numbers import change, gib, same_gib, step_change
+from tuner.render.reweighted import reweighted_block
 from tuner.render.terminal import plain
 from tuner.render.words import (
     clauses,
@@ -53,6 +54,9 @@ def recommendations(advice: Advice) -> Iterator[tuple[Part, ...]]:
     if by_use.yours:
         why = _("changes the training, or costs more than it brings; never part of what is to be pasted")
         yield from _list(_("Yours to decide"), why, by_use.yours, advice, after=len(by_use.shown))
+    blocks = tuple(reweighted_block(advice))
+    if blocks:
+        yield blocks
     if by_use.idle:
         names = listed(f"{item.finding.rule.code} {item.finding.rule.name}" for item in by_use.idle)
         yield (Paragraph(text=_("Gains nothing here: {names}.").format(names=names), further=1),)

@@ -13,8 +13,8 @@ from tuner.advise.verdicts import Condition, Verdict
 from tuner.errors import Location
 from tuner.render.publication import publish
 
-SchemaVersion = Literal["5.0"]
-SCHEMA_VERSION: SchemaVersion = "5.0"
+SchemaVersion = Literal["5.1"]
+SCHEMA_VERSION: SchemaVersion = "5.1"
 
 MemoryVerdict = Annotated[
     Verdict, Meta(description="of memory alone, for the job with the least change that starts")

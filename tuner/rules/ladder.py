@@ -15,6 +15,7 @@ from tuner.rules.rollout_engine import AWAKE, largest_fraction
 from tuner.rules.rungs import (
     activations_offloaded,
     base_in_compute_dtype,
+    cache_asleep,
     checkpointed,
     engine_asleep,
     entropy_compiled,
@@ -68,6 +69,7 @@ LADDERS = (
             one_sequence,
             optimizer_offloaded,  # those of the other role
             parameters_offloaded,
+            cache_asleep,
             head_fused,
             activations_offloaded,
             sequence_shared,
@@ -89,6 +91,7 @@ LADDERS = (
             fully_sharded,
             optimizer_offloaded,
             parameters_offloaded,
+            cache_asleep,
             head_fused,
             sequence_shared,
             sharded_by_second,

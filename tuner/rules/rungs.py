@@ -92,6 +92,15 @@ def engine_asleep(workload: Workload, _phase: Phase) -> Workload:
     )
 
 
+def cache_asleep(workload: Workload, phase: Phase) -> Workload:
+    """The engine's cache goes while the trainer works, for which one that keeps it beside graphs has none."""
+    asleep = engine_asleep(workload, phase)
+    rollout = asleep.rollout
+    if rollout is None or not (rollout.colocated and rollout.sleep_known and rollout.sleeps_with_cache):
+        return asleep
+    return asleep.with_rollout(sleeps_with_cache=False, cuda_graphs=False)
+
+
 def service_asleep(workload: Workload, _phase: Phase) -> Workload:
     """The engine of a reward model gives its memory back while it has nothing to judge."""
     reward = workload.reward

@@ -19,6 +19,12 @@ def capture_sizes(rollout: Rollout) -> tuple[int, ...]:
     return vllm.own_capture_sizes(rollout.max_sequences)
 
 
+def longest_graph(rollout: Rollout) -> int | None:
+    """Most tokens that any sequence of a step may have which a CUDA graph replays; None: any number."""
+    older = rollout.engine is RolloutEngine.VLLM and rollout.first_core
+    return vllm.LONGEST_GRAPH_OF_OLDER_CORE if older and rollout.cuda_graphs else None
+
+
 def largest_graph(rollout: Rollout) -> int | None:
     """Most sequences whose decoding step is replayed from a CUDA graph; None: no end is known."""
     if not rollout.cuda_graphs:

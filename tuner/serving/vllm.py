@@ -99,6 +99,12 @@ def memory_facts(version: str, model: ModelShape) -> dict[str, Any]:
     }
 
 
+#: Tokens of the longest sequence of a step that the older core still replays from a CUDA graph; verl sets no
+#: other. Source: vLLM 0.6.3 ``worker/model_runner.py`` (``_use_captured_graph``), ``config.py``
+#: (``max_seq_len_to_capture``).
+LONGEST_GRAPH_OF_OLDER_CORE = 8192
+
+
 def facts_of_core(*, older: bool) -> dict[str, Any]:
     """What is known beside :func:`memory_facts` where the environment picks one of two cores."""
     if not older:

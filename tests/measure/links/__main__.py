@@ -3,8 +3,9 @@
     PYTHONPATH=.:tests python -m measure.links --output links.json [--parts NAME ...]
 
 Copies to host memory as trainers make them, pages given to the card and taken back, blocks of an engine that
-sleeps and wakes, and the host's time of a tensor that is cut into shards and put together again. Takes about
-two minutes. ``--dry-run`` moves some bytes on the CPU, whose rates mean nothing.
+sleeps and wakes, a pass that finds PyTorch's cache empty, and the host's time of a tensor that is cut into
+shards and put together again. Takes about two minutes. ``--dry-run`` moves some bytes on the CPU, whose rates
+mean nothing.
 
     PYTHONPATH=.:tests torchrun --nproc-per-node N -m measure.links --output links.json --parts pages copies
 
@@ -24,13 +25,14 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 from measure.links.mapping import Blocks
+from measure.links.refilled import refilled
 from measure.readings import hardware
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import DTensor, Replicate, Shard
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
 _RANKS = 8  # that the host believes in: no byte moves between them
-PARTS = ("host", "copies", "pages", "segments", "sleep")
+PARTS = ("host", "copies", "pages", "segments", "sleep", "refilled")
 _REST_S = 1.0
 _ROUNDS = 4  # the first ones pay for memory that later ones find
 
@@ -71,6 +73,7 @@ def main() -> None:
         "pages": lambda: pages(device, 1 if arguments.dry_run else 1024, room),
         "segments": lambda: segments(device, (1, 2) if arguments.dry_run else (20, 130, 512, 1024), room),
         "sleep": lambda: sleep(device, (20, 130, 512, 1024), room),
+        "refilled": lambda: refilled(device, room, _REST_S, lambda work: _slowest(work, device)),
     }
     for name in wanted:
         document[name] = parts[name]()

@@ -7,8 +7,8 @@ A line of JSON for each launch: verl's own example scripts, or the scripts and Y
 end how many of the plans were no slower than advice on the same cards, and the same when they are read again.
 ``--layouts`` asks for the best setting of the published layout too, which takes as long again; ``--tuned``
 takes verl's folder of scripts that were tuned for the cards in their names; ``--brief`` leaves out the lines
-to paste. No file is executed. ``docs/validation/data/plans-of-verl-launches.jsonl`` is what
-``--layouts --brief`` printed on the day that it says.
+to paste. No file is executed. ``docs/validation/data/plans-of-tuned-scripts.jsonl`` is what
+``--tuned --layouts --brief`` printed on the day that it says.
 """
 
 import argparse

@@ -21,6 +21,7 @@ from tuner.inputs.shell.started_program import StartedProgram
 from tuner.inputs.shell.streams import Streams
 from tuner.inputs.shell.undecided_parts import UndecidedKind, UndecidedPart
 from tuner.inputs.shell.values import Text, Unknown
+from tuner.inputs.shell.written_files import WrittenFiles
 from tuner.language import _
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ class Interpreter:
         self._read = read
         self._at: tuple[Source, Node] | None = None  # the last statement
         self._depth = 0
+        self.written = WrittenFiles(self)
         self._builtins = Builtins(self)
         self._assignments = Assignments(self)
         self._simple_commands = SimpleCommands(self, self._builtins, self._assignments, read)
@@ -108,7 +110,7 @@ class Interpreter:
     def take_apart(self) -> None:
         """Follow nothing any more: parts that know each other would stay until garbage is looked for."""
         parts = (self._assignments, self._builtins, self._simple_commands, self._branches, self._loops)
-        for part in (*parts, self.streams, self):
+        for part in (*parts, self.streams, self.written, self):
             vars(part).clear()
 
     def statement(self, node: Node) -> Status:
@@ -183,7 +185,11 @@ class Interpreter:
         )
 
     def source_file(self, name: Text, arguments: Sequence[Text], place: Location) -> Status:
-        """Follow another file in the same scope."""
+        """Follow another file in the same scope; one that the script has written has that text."""
+        written = self.written.read(name, place)
+        if written is not None:
+            known = written
+            return self._sourced(lambda: self._builtins.evaluate(known.text, known.location), arguments)
         self.scope.effort.look_for_file()
         content = None if name.string is None else self._read(name.string)
         if content is None:
@@ -193,10 +199,14 @@ class Interpreter:
                 self.not_read.append(Unknown(name="", text=str(name), location=place))
             return None
         self.scope.effort.parse(len(content[1]))
+        return self._sourced(lambda: self._within(parse_to_follow(*content)), arguments)
+
+    def _sourced(self, run: Callable[[], Status], arguments: Sequence[Text]) -> Status:
+        """Follow what ``source`` runs, which may have arguments of its own and may return."""
         before = self.scope.arguments
         self.scope.arguments = tuple(arguments) or before
         try:
-            return self._within(parse_to_follow(*content))
+            return run()
         except ReturnFromFunction as left:
             return left.status
         finally:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tuner.errors import Location
 from tuner.files import is_there, repository_folders
@@ -30,6 +31,7 @@ _OF_TORCH = frozenset({"torchrun", "torch.distributed.run", "torch.distributed.l
 _PER_NODE = "--nproc-per-node"
 _DIGITS = 6  # of a number of processes; longer ones are cut, and refused where the cluster is read
 _TRAINER = re.compile(r"(?:verl|recipe)(?:\.[A-Za-z_]\w*)+")
+_STARTS_RAY = re.compile(r"\bray\s+start\b")
 _VALUED_OPTIONS = frozenset({"-X", "-W", "--check-hash-based-pycs"})
 
 
@@ -60,6 +62,7 @@ class Launch(Struct, frozen=True, kw_only=True):
 def launches(commands: Sequence[StartedProgram]) -> tuple[Launch, ...]:
     """The Python programs among the commands, in the order of the script."""
     started, servers, placings, installed = [], list[SideServer](), list[Placing](), list[str]()
+    starts_ray = any(_STARTS_RAY.search(" ".join(texts(command.words))) for command in commands)
     ray_apart = any(meets_ray(command.environment, " ".join(texts(command.words))) for command in commands)
     for command in commands:
         server = side_server(command)
@@ -82,7 +85,7 @@ def launches(commands: Sequence[StartedProgram]) -> tuple[Launch, ...]:
                     processes=_processes(words[:position], command, ray_apart),
                     doubts=command.doubts,
                     folders=tuple(dict.fromkeys((*command.folders, *installed))),
-                    variables=command.variables,
+                    variables=_variables(command, starts_ray),
                     servers=servers_near(servers, command),
                     placed=_placed(placings, command),
                 )
@@ -174,6 +177,11 @@ def _module_or_file(words: Sequence[Field], start: int) -> int | None:
         if argument.endswith(".py"):
             return position
     return None
+
+
+def _variables(command: StartedProgram, starts_ray: bool) -> tuple[EnvironmentVariable, ...]:
+    """A program's variables; a Ray that its script starts is taken to have what the shell exports."""
+    return tuple(replace(one, of_ray=True) for one in command.variables) if starts_ray else command.variables
 
 
 def _processes(words: Sequence[Field], command: StartedProgram, ray_apart: bool) -> Processes:

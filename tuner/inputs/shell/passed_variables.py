@@ -34,17 +34,22 @@ def environment_of(
         read: the files that the script names.
     """
     values: dict[str, EnvironmentVariable] = {}
-    for name, value, location in (
+    of_shell = (
         *_exported(scope, place),
         *((name, value.string, place) for name, value in in_front),
         *_of_env(words),
-        *_of_ray(words),
-        *_of_ray_file(words, read),
-    ):
+    )
+    of_ray = (*_of_ray(words), *_of_ray_file(words, read))
+    for number, (name, value, location) in enumerate((*of_shell, *of_ray)):
         values.pop(name, None)
         known = value is not None and not is_secret(name, value)
-        text = value if known and value is not None else ""
-        values[name] = EnvironmentVariable(name=name, value=text, location=location, known=known)
+        values[name] = EnvironmentVariable(
+            name=name,
+            value=value if known and value is not None else "",
+            location=location,
+            of_ray=number >= len(of_shell),
+            known=known,
+        )
     return tuple(values.values())
 
 

@@ -27,6 +27,7 @@ from tuner.inputs.shell.streams import Streams
 from tuner.inputs.shell.undecided_parts import UndecidedKind, UndecidedPart, together
 from tuner.inputs.shell.values import Field, Text, text
 from tuner.inputs.shell.visible_devices import exported_devices
+from tuner.inputs.shell.written_files import WrittenFiles, handed_script
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -44,6 +45,7 @@ class CommandShell(Protocol):
     beside: int  # statements around it that run beside the script
     doubts: list[UndecidedPart]  # what is not run that would tell
     commands: list[StartedProgram]
+    written: WrittenFiles
 
     def statement(self, node: Node) -> Status:
         """Follow one statement."""
@@ -138,11 +140,16 @@ class SimpleCommands:
                 return builtin(words[1:], place)
         if name.rpartition("/")[2] in SHELLS:
             return self._run_shell(words, environment, place)
+        if self._shell.written.read(words[0].text, place) is not None:
+            return self._run_shell([words[0], *words], environment, place)
         if is_script(name) and self._read(name) is not None:
             return self._run_shell([words[0], *words], environment, place)
         position = shell_position(words)
         if position is not None:
             return self._run_shell(words[position:], environment, place)
+        handed = handed_script(words, self._shell.written)
+        if handed is not None:
+            return self._run_shell(words[handed - 1 :], environment, place)
         line = handed_line(words)
         if line is not None:
             return self._shell.apart(lambda: self._builtins.evaluate(line.text, line.location))
@@ -201,8 +208,11 @@ class SimpleCommands:
                 self._shell.scope.enter_process(str(values[1]) if len(values) > 1 else before, values[2:])
                 return self._builtins.evaluate(rest[0].text, rest[0].location)
             self._shell.scope.enter_process(str(values[0]), values[1:])
+            if written is not None:
+                return self._builtins.evaluate(written.text, written.location)
             return self._shell.source_file(rest[0].text, (), place)
 
+        written = self._shell.written.read(rest[0].text, place)
         before = self._shell.scope.script
         try:
             return self._shell.apart(run)
@@ -214,6 +224,7 @@ class SimpleCommands:
     ) -> Status:
         """Note a program that is started, or what it prints where somebody reads that."""
         values = [word.text for word in words]
+        self._shell.written.changed_by(words)
         if not self._shell.streams.printed_by(values, place) and values[0].string not in PRINTERS:
             typed = [str(value) for value in values]
             spell = partial(folder_spelling, scope=self._shell.scope, place=place)

@@ -17,9 +17,11 @@ from tuner.inputs.shell.scope import Scope
 from tuner.inputs.shell.source import Node, Source
 from tuner.inputs.shell.undecided_parts import UndecidedKind, UndecidedPart, together
 from tuner.inputs.shell.values import Text, Unknown, joined, text
+from tuner.inputs.shell.written_files import WrittenFiles, is_behind, written_redirect
 
 _YAML_FILE = re.compile(r"[\w.-]*\w\.ya?ml\b")
 _SOCKET = re.compile(r"/dev/(?:tcp|udp)/")  # a redirection that fails where nothing listens
+_ESCAPED = re.compile(r"\\([$`\\\n])")  # in a document
 _OUTWARDS = frozenset({">", ">>", ">|", "&>", "&>>", ">&"})
 
 
@@ -28,6 +30,7 @@ class StreamShell(Protocol):
 
     scope: Scope
     source: Source
+    written: WrittenFiles
 
     def statement(self, node: Node) -> Status:
         """Follow one statement."""
@@ -161,7 +164,8 @@ class Streams:
     def _redirected(self, node: Node) -> Status:
         before, output = self.given, self._output
         behind: list[Node] = []
-        if output is not None and any(map(self._leads_away, node.children)):
+        into = written_redirect(node, self._shell.source)
+        if into is not None or (output is not None and any(map(self._leads_away, node.children))):
             self._output = []
         for child in node.children:
             if child.type == "heredoc_redirect":
@@ -177,6 +181,8 @@ class Streams:
                 self.given = None
         try:
             status = self._shell.run_all([node.children[0], *behind])
+            if into is not None and not behind:
+                self._write(into)
         finally:
             self.given, self._output = before, output
         port = next((child for child in node.children if _SOCKET.search(self._shell.source.of(child))), None)
@@ -185,6 +191,12 @@ class Streams:
         line = " ".join(self._shell.source.written(node).split())
         place = self._shell.source.location(node)
         return self._shell.scope.decide(UndecidedPart(kind=UndecidedKind.STATUS, text=line, location=place))
+
+    def _write(self, redirect: Node) -> None:
+        """Note what a redirected command has printed as the text of a file."""
+        name = self._shell.expander().expand_to_string(redirect.children[-1])
+        place, output = self._shell.source.location(redirect), joined(self._output or (), "")
+        self._shell.written.write(name, output, place, behind=is_behind(redirect))
 
     def _leads_away(self, node: Node) -> bool:
         """Whether a redirection takes the standard output elsewhere: ``> file``, ``>&2``."""
@@ -201,12 +213,25 @@ class Streams:
         source = self._shell.source
         pieces: list[Text | str] = []
         at = node.start_byte
+        quoted = any(
+            mark in source.of(child)
+            for child in node.parent.children
+            if child.type == "heredoc_start"
+            for mark in "'\"\\"
+        )
         for child in node.named_children:
             if child.type == "heredoc_content":
                 continue
-            pieces += [source.between(at, child.start_byte), self._shell.expander().expand_to_string(child)]
+            plain = source.between(at, child.start_byte)
+            pieces += [plain if quoted else _unescaped(plain), self._shell.expander().expand_to_string(child)]
             at = child.end_byte
-        return text(*pieces, source.between(at, node.end_byte))
+        rest = source.between(at, node.end_byte)
+        return text(*pieces, rest if quoted else _unescaped(rest))
+
+
+def _unescaped(document: str) -> str:
+    """The text of a document whose end is not quoted: what the shell takes off its backslashes."""
+    return _ESCAPED.sub(lambda match: match[1].replace("\n", ""), document)
 
 
 def _yaml_named(words: Sequence[Text]) -> str:

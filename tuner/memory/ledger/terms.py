@@ -134,6 +134,34 @@ def reserved_bytes(moments: Sequence[Moment]) -> tuple[int, int]:
     return least, sum(largest.values())
 
 
+def paged_bytes(moments: Sequence[Moment]) -> int:
+    r"""The most that PyTorch's allocator has taken from the driver when a phase ends, in expandable segments.
+
+    .. math::
+        \max_m \sum_{t \in m} b_{t,m} + h
+
+    All blocks of a stream lie in one segment, where freed neighbours merge whatever they held, and a request
+    that no free run can hold maps only the pages which the run at the segment's end lacks. So blocks of one
+    kind are no blocks of their own, as :func:`reserved_bytes` takes them to be. A free run stays beside the
+    peak only beneath what is still alive: a layer's output is made while the layer's own tensors are there,
+    which leave a hole :math:`h` below it. The next layer fills that and an output head need not, so it counts
+    once: the largest kind of activations of which the peak has none.
+
+    Source: torch ``c10/cuda/CUDACachingAllocator.cpp`` (``find_expandable_block``,
+    ``try_allocate_expandable_block``, ``try_merge_blocks``).
+    """
+    allocated = [[term for term in moment.terms if term.of_allocator] for moment in moments]
+    peak = max(allocated, key=lambda terms: sum(term.high for term in terms), default=[])
+    there = {term.name for term in peak}
+    holes = (
+        term.high
+        for terms in allocated
+        for term in terms
+        if term.item is Item.ACTIVATIONS and term.name not in there
+    )
+    return sum(term.high for term in peak) + max(holes, default=0)
+
+
 _NOTHING = Moment(name="resident", terms=())
 
 
@@ -199,6 +227,12 @@ class PhaseEstimate(Struct, frozen=True, kw_only=True, dict=True):
             return low, high
         least, most = self.before.reserved_interval
         return max(low, least), max(high, most)
+
+    @cached_property
+    def most_paged_bytes(self) -> int:
+        """The most that PyTorch may hold by the end in expandable segments, see :func:`paged_bytes`."""
+        before = 0 if self.before is None else self.before.most_paged_bytes
+        return min(self.reserved_interval[1], max(paged_bytes(self.moments), before))
 
     @cached_property
     def kept_bytes(self) -> int:

@@ -26,7 +26,8 @@ def freed_bytes(*, M_u: int, M_k: int) -> int:
 
     The peak of the update's allocator, :math:`M_u`, less what is still allocated after it,
     :math:`M_k`. It is at least that;
-    the most are the blocks of :func:`tuner.memory.ledger.terms.reserved_bytes`.
+    the most are the blocks of :func:`tuner.memory.ledger.terms.reserved_bytes`, or where the trainer has
+    expandable segments the pages of :func:`tuner.memory.ledger.terms.paged_bytes`.
 
     Source: torch ``c10/cuda/CUDACachingAllocator.cpp`` (``release_cached_blocks``); verl 0.8.0
     ``workers/engine_workers.py`` (``update_weights``: ``resume`` comes before
@@ -36,20 +37,27 @@ def freed_bytes(*, M_u: int, M_k: int) -> int:
     return M_u - M_k
 
 
-def freed_blocks(update: PhaseEstimate, resident_terms: Sequence[Term]) -> Term:
-    """The blocks that are still reserved when the update is over, where ``resident_terms`` stay allocated."""
+def freed_blocks(update: PhaseEstimate, resident_terms: Sequence[Term], *, pages: bool) -> Term:
+    """The blocks that are still reserved when the update is over, where ``resident_terms`` stay allocated.
+
+    Args:
+        update: the pass that has freed them.
+        resident_terms: what stays allocated.
+        pages: whether they are pages of expandable segments.
+    """
     peak, resident_bytes = (
         update.allocated_bytes,
         sum(term.bytes for term in resident_terms if term.of_allocator),
     )
     size = max(0, peak - resident_bytes)
+    most = update.most_paged_bytes if pages else update.reserved_interval[1]
     return stated(
         Item.FREED,
         "freed_blocks",
         freed_bytes,
         {"M_u": peak, "M_k": peak - size},
         evidence=Evidence.MODELLED,
-        interval=(size, max(size, update.reserved_interval[1] - resident_bytes)),
+        interval=(size, max(size, most - resident_bytes)),
     )
 
 

@@ -33,7 +33,7 @@ from tuner.rules.ladder import due
 from tuner.rules.passes import actor_update, smaller
 from tuner.rules.rungs import one_sequence
 from tuner.rules.wording import over
-from tuner.workload import Phase
+from tuner.workload import Phase, Workload
 
 RULE = Rule(
     code="BAT005",
@@ -53,6 +53,11 @@ def check(case: Case) -> Finding | None:
     proposal = smaller(case, site)
     if proposal is None or not case.lowers_much(proposal, site.phase):
         return None
+    return lowered(case, proposal, site.phase)
+
+
+def lowered(case: Case, proposal: Workload, phase: Phase) -> Finding:
+    """What is said of a proposal with fewer sequences in a micro-batch, where this phase is short."""
     fewer = proposal.actor.update.batching.micro_batch_sequences
     return Finding(
         rule=RULE,
@@ -61,12 +66,12 @@ def check(case: Case) -> Finding | None:
             "{shortage} with {sequences} in a micro-batch; {fewer} need less",
             fewer,
         ).format(
-            shortage=over(case, site.phase),
-            sequences=counted(site.one_pass.batching.micro_batch_sequences, "sequence"),
+            shortage=over(case, phase),
+            sequences=counted(case.workload.actor.update.batching.micro_batch_sequences, "sequence"),
             fewer=fewer,
         ),
-        severity=case.severity(site.phase),
+        severity=case.severity(phase),
         evidence=Evidence.MODELLED,
-        phase=site.phase,
+        phase=phase,
         proposal=proposal,
     )

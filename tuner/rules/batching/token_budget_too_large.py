@@ -57,6 +57,11 @@ def check(case: Case) -> Finding | None:
     proposal = _with_followers(case, smaller(case, site))
     if proposal is None or not case.lowers_much(proposal, site.phase):
         return None
+    return lowered(case, proposal, site.phase)
+
+
+def lowered(case: Case, proposal: Workload, phase: Phase) -> Finding:
+    """What is said of a proposal with fewer tokens in a micro-batch, where this phase is short."""
     before, after = _micro_batches(case.workload), _micro_batches(proposal)
     text = (
         _("{shortage} with {tokens} tokens in a micro-batch; {fewer} need less")
@@ -69,15 +74,15 @@ def check(case: Case) -> Finding | None:
     return Finding(
         rule=RULE,
         message=text.format(
-            shortage=over(case, site.phase),
-            tokens=count(site.one_pass.batching.token_budget),
+            shortage=over(case, phase),
+            tokens=count(case.workload.actor.update.batching.token_budget),
             fewer=count(proposal.actor.update.batching.token_budget),
             before=count(before),
             after=count(after),
         ),
-        severity=case.severity(site.phase),
+        severity=case.severity(phase),
         evidence=Evidence.MODELLED,
-        phase=site.phase,
+        phase=phase,
         proposal=proposal,
     )
 

@@ -16,7 +16,8 @@ When it does not apply
 
 Everything fits beside the awake engine: then waking up costs time for nothing.
 The engine has GPUs of its own, or a training loop of a copy of the trainer runs, and not the release's: nobody knows when that one puts it to sleep.
-The vLLM that verl carries up to 0.4 always gives its weights back, and its cache by a switch that CUDA graphs exclude: beside graphs the cache stays.
+The vLLM that verl carries up to 0.4 always gives its weights back, and its cache by a switch that CUDA graphs exclude.
+Both are switched together where offloading does not make enough room: generation without graphs takes longer.
 
 Sources
 -------
@@ -31,7 +32,7 @@ from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.rules.ladder import due_proposal
-from tuner.rules.rungs import engine_asleep
+from tuner.rules.rungs import cache_asleep, engine_asleep
 from tuner.rules.wording import gib, over
 
 RULE = Rule(
@@ -45,11 +46,12 @@ RULE = Rule(
 
 
 def check(case: Case) -> Finding | None:
-    """Put the engine to sleep where a training phase is short of memory."""
-    rung = due_proposal(case, engine_asleep)
+    """Put the engine to sleep where a training phase is short of memory, its cache at the price of graphs."""
+    rung = due_proposal(case, engine_asleep) or due_proposal(case, cache_asleep)
     if rung is None:
         return None
     phase, proposal = rung
+    graphs_go = case.workload.generator.cuda_graphs and not proposal.generator.cuda_graphs
     return Finding(
         rule=RULE,
         message=_("{shortage}; the idle rollout engine keeps {asleep} of it").format(
@@ -59,4 +61,5 @@ def check(case: Case) -> Finding | None:
         evidence=Evidence.MODELLED,
         phase=phase,
         proposal=proposal,
+        notes=(_("the engine's cache goes only without CUDA graphs here"),) if graphs_go else (),
     )

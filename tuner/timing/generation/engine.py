@@ -235,7 +235,10 @@ class SimulatedEngine:
 
     def _emit(self, steps: int, decoding: int, first: float, prompts: float, earlier: float = 0.0) -> None:
         context = self._context(steps) if decoding else 0.0
-        stretch = Stretch(steps, decoding, context, decoding + first, prompts, earlier)
+        longest = 0.0
+        if decoding and self._load.tells_longest:
+            longest = context + self._running.most_generated - self._running.mean_generated
+        stretch = Stretch(steps, decoding, context, decoding + first, prompts, earlier, longest)
         self._stretches.append(stretch)
         if self._away is not None:
             self._away.passes(stretch)

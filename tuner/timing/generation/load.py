@@ -14,6 +14,7 @@ class Stretch(Struct, frozen=True):
     sampled: float  # sequences that get a token in each step, with those whose prompt has ended
     prompt_tokens: float  # computed in each step
     earlier: float = 0.0  # tokens before these that the cache has already, beside those of other prompts
+    longest: float = 0.0  # tokens that the longest of them sees, where somebody asks
 
 
 def priced_step(prices: StepPrices, stretch: Stretch, stages: int) -> StepSeconds:
@@ -24,6 +25,7 @@ def priced_step(prices: StepPrices, stretch: Stretch, stages: int) -> StepSecond
         stretch.sampled / stages,
         stretch.prompt_tokens / stages,
         stretch.earlier,
+        stretch.longest,
     )
 
 
@@ -123,6 +125,7 @@ class Load(Struct, frozen=True, kw_only=True):
     chunked: bool = True  # prompts are computed in parts, in steps that decode as well
     keeps_blocks: bool = True  # blocks of a preempted sequence are found again as far as nobody took them
     reserved_tokens: int = 0  # longest response that a running sequence keeps room for; 0: it keeps none
+    tells_longest: bool = False  # the length of the longest running sequence decides what a step takes
     turns: Turns | None = None  # None: each response is generated in one piece
 
     @property

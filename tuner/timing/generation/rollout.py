@@ -6,6 +6,7 @@ from math import ceil
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tuner.serving.graphs import longest_graph
 from tuner.timing import assumptions as assume
 from tuner.timing.decode import RolloutInput, is_replayed
 from tuner.timing.generation.load import Load, Simulated, Turns, priced_step
@@ -84,6 +85,7 @@ def load_of(inputs: RolloutInput, concurrent_sequences: int) -> Load:
         chunked=rollout.chunked_prefill,
         keeps_blocks=rollout.prefix_caching,
         reserved_tokens=min(_RESERVES_UP_TO, batch.max_response_tokens) if reserves else 0,
+        tells_longest=longest_graph(rollout) is not None,
     )
 
 

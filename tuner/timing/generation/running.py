@@ -40,6 +40,11 @@ class Running:
         """Tokens of the response of one of them."""
         return (self.count * self.clock - self._starts) / self.count
 
+    @property
+    def most_generated(self) -> int:
+        """Tokens of the response of the one that has most."""
+        return self.clock - min(group.start for group in self._groups if group.count)
+
     def cache_tokens(self, prompt: float) -> float:
         """Tokens of the cache that they take, with so many for the prompt of each."""
         count = self.count

@@ -9,7 +9,8 @@ r"""Seconds of one step of the rollout engine: the GPU's, those in which it wait
 Weights are read for the T tokens of the step and multiplied with them, at the rate that products of so many
 tokens with such layers reach; the cache is read for the N sequences that decode. Both are read at rates that
 were measured by size, experts at one rate. Between the n other kernels of each of L layers the GPU pauses for
-:math:`t_{gap}`; kernels that no CUDA graph replays are
+:math:`t_{gap}`; kernels that no CUDA graph replays, under vLLM's older core those of steps with a sequence of
+more than 8192 tokens as well, are
 launched by the host one after the other, torch's own operators among them, and the step takes no less than
 that. The host's own time comes
 after the GPU's, or beside it where the engine prepares one step while the GPU computes the one before. The
@@ -25,7 +26,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from tuner.serving.graphs import largest_graph
+from tuner.serving.graphs import largest_graph, longest_graph
 from tuner.timing import assumptions as assume
 from tuner.timing.corrections import OperatorFamily, correction
 from tuner.timing.decode import (
@@ -65,6 +66,7 @@ class StepPrices(Struct, frozen=True, kw_only=True):
     experts: RolloutInput | None  # where the weights that a step reads depend on its tokens
     layer: LayerWork  # the average one of the model
     largest_graph: float  # sequences of the largest step that a CUDA graph replays
+    longest_graph: float = inf  # tokens of the longest sequence of a step that one replays
     overlaps: bool  # the host prepares a step while the GPU computes the one before
     weights: TokenCurve | None  # reading them, by tokens; None where experts are among them
     products: TokenCurve
@@ -91,7 +93,13 @@ class StepPrices(Struct, frozen=True, kw_only=True):
         return self.priced(decoding, context, sampled, prompt_tokens, earlier)[: len(CAUSES)]
 
     def priced(
-        self, decoding: float, context: float, sampled: float, prompt_tokens: float, earlier: float = 0.0
+        self,
+        decoding: float,
+        context: float,
+        sampled: float,
+        prompt_tokens: float,
+        earlier: float = 0.0,
+        longest: float = 0.0,
     ) -> StepSeconds:
         """Seconds of a step by cause; the GPU's, those of launching its kernels, and the rest of its host's.
 
@@ -101,6 +109,7 @@ class StepPrices(Struct, frozen=True, kw_only=True):
             sampled: sequences that get a token, those whose prompt has ended among them.
             prompt_tokens: of prompts that are computed.
             earlier: tokens before these that the cache has already, of one sequence.
+            longest: tokens that the longest of the sequences sees, where that is more than ``context``.
         """
         tokens = decoding + prompt_tokens
         cached = self.cache.at(cached_keys(self.layer, context), decoding) if decoding else 0.0
@@ -118,7 +127,8 @@ class StepPrices(Struct, frozen=True, kw_only=True):
         reductions = self.reduction + tokens * self.reduced + sampled * self.gathered
         gaps = self.waiting_kernels * assume.GRAPH_LAUNCH_S + self.adapters
         gpu = decode + prefill + reductions + gaps
-        launch = 0.0 if tokens <= self.largest_graph else self.kernels * self.launched + self.operators
+        replayed = tokens <= self.largest_graph and context <= self.longest_graph >= longest
+        launch = 0.0 if replayed else self.kernels * self.launched + self.operators
         waiting = launch - gpu if launch > gpu else 0.0
         host = self.step + sampled * self.sequence
         if self.crowd and sampled > assume.ENGINE_LOG_PROB_SEQUENCES:
@@ -140,6 +150,7 @@ def step_prices(inputs: RolloutInput) -> StepPrices:
     prompt = max(1.0, inputs.batch.mean_prompt_tokens)
     products = arithmetic_seconds(inputs, 1.0, 0.0)
     layer, largest = average_layer(inputs.model), largest_graph(inputs.rollout)
+    longest = longest_graph(inputs.rollout)
     reduction = reduction_seconds(inputs, 0.0)
     samples = inputs.rollout.samples_log_probs
     sequence = assume.FIRST_CORE_SEQUENCE_S if inputs.rollout.first_core else assume.ENGINE_SEQUENCE_S
@@ -153,6 +164,7 @@ def step_prices(inputs: RolloutInput) -> StepPrices:
         experts=None if dense else inputs,
         layer=layer,
         largest_graph=inf if largest is None else largest,
+        longest_graph=inf if longest is None else longest,
         overlaps=inputs.rollout.overlaps_scheduling,
         weights=weight_curve(inputs) if dense else None,
         products=product_curve(inputs),

@@ -9,10 +9,11 @@ from pathlib import Path
 from tuner.files import repository_folders
 from tuner.inputs.installed_packages import InstalledPackage
 from tuner.serving.names import PACKAGES
-from tuner.trainers.verl.package_pins import pins_in
+from tuner.trainers.verl.package_pins import PackagePin, pins_in
 from tuner.trainers.verl.rollout_engine_versions import EnginePin
+from tuner.trainers.verl.torch_version import newest_vllm_with
 from tuner.trainers.verl.trainer_code.requirements import asked_ranges, newest_taken
-from tuner.versions import at_least
+from tuner.versions import at_least, numbers
 from tuner.workload import RolloutEngine
 
 _ENGINES = (RolloutEngine.VLLM, RolloutEngine.SGLANG)
@@ -30,9 +31,12 @@ def pinned_engines(
     """
     found = dict[RolloutEngine, EnginePin]()
     caps = _caps_around(folder) if copy is None else ()  # a copy is asked for what its own files allow
-    for pin in (*_pins_of_launch(installed), *_pins_around(folder, copy), *caps):
+    by_torch = _caps_of_torch(folder, installed, copy)
+    for pin in (*_pins_of_launch(installed), *_pins_around(folder, copy), *caps, *by_torch):
         if copy is None or _takes(copy, pin):
-            found.setdefault(pin.engine, pin)
+            known = found.setdefault(pin.engine, pin)
+            if not known.exact and not at_least(pin.version, known.version):
+                found[pin.engine] = pin
     return tuple(found.values())
 
 
@@ -51,12 +55,17 @@ def _pins_of_launch(installed: Sequence[InstalledPackage]) -> Iterator[EnginePin
 
 
 def _pins_around(folder: str, copy: Path | None) -> Iterator[EnginePin]:
+    for above in _folders(folder, copy):
+        for engine in _ENGINES:
+            yield from _pins(above, engine)
+
+
+def _folders(folder: str, copy: Path | None) -> list[Path]:
+    """The folders around a launch, the nearest first, and that of the copy."""
     around = list(repository_folders(Path(folder).absolute())) if folder else []
     if copy is not None and copy.absolute() not in around:
         around.append(copy.absolute())
-    for above in around:
-        for engine in _ENGINES:
-            yield from _pins(above, engine)
+    return around
 
 
 def _pins(folder: Path, engine: RolloutEngine) -> Iterator[EnginePin]:
@@ -73,3 +82,26 @@ def _caps_around(folder: str) -> Iterator[EnginePin]:
             wanted = asked.get(PACKAGES[engine])
             if wanted is not None and wanted.newest:
                 yield EnginePin(engine=engine, version=wanted.newest, file=wanted.file, exact=False)
+
+
+def _caps_of_torch(
+    folder: str, installed: Sequence[InstalledPackage], copy: Path | None
+) -> Iterator[EnginePin]:
+    """The newest vLLM that goes with the torch that a launch, or the nearest folder around it, pins."""
+    pins = [
+        PackagePin(version=one.version, file=str(one.location)) for one in installed if one.name == "torch"
+    ][-1:]
+    around = _folders(folder, copy) if not pins else []
+    pins = pins or next(filter(None, (list(pins_in(above, "torch", images=False)) for above in around)), [])
+    newest = max(pins, key=lambda pin: numbers(pin.version), default=None)
+    version = "" if newest is None else newest_vllm_with(newest.version)
+    if newest is not None and version and not any(_asks_newer(above, version) for above in around):
+        yield EnginePin(
+            engine=RolloutEngine.VLLM, version=version, file=newest.file, exact=False, torch=newest.version
+        )
+
+
+def _asks_newer(folder: Path, version: str) -> bool:
+    """Whether a folder's files ask for a newer vLLM: then a torch that they pin is none that stays."""
+    asked = asked_ranges(folder, ["vllm"]).get("vllm")
+    return asked is not None and bool(asked.oldest) and not at_least(version, asked.oldest)

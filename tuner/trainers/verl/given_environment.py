@@ -18,6 +18,6 @@ def given_variables(settings: Settings, version: str) -> dict[str, EnvironmentVa
             value, origin = settings.get(key), settings.origin(key)
             if value is not None and origin is not None and origin.location is not None:
                 variables[name] = EnvironmentVariable(
-                    name=name, value=str(value), location=origin.location, setting=key
+                    name=name, value=str(value), location=origin.location, setting=key, of_ray=True
                 )
     return variables

@@ -34,6 +34,18 @@ _NAMED_IN = (
 )
 
 
+#: What is installed for an Ascend card, by the name of a file or by what it installs: no CUDA card runs that.
+_OF_OTHER_CARDS = re.compile(r"npu|ascend", re.IGNORECASE)
+_FOR_OTHER_CARDS = re.compile(r"vllm[-_]ascend|torch[-_]npu")
+#: Makes or enters an environment, from which on commands install into it.
+_ENVIRONMENT = re.compile(
+    r"^.*?\b(?:(?:conda|mamba|micromamba)\s+(?:create\b.*?(?:-n|--name)|activate)[ =]"
+    r"|(?:uv|python3?\s+-m)\s+venv\s|source\s(?=\s*\S*/bin/activate))\s*(?P<name>\S+?)(?:/bin/activate)?(?=\s|$)",
+    re.MULTILINE,
+)
+#: In the name of an environment that generates for something other than the training.
+_OF_OTHER_PURPOSE = re.compile(r"serv|eval|infer|deploy|judge", re.IGNORECASE)
+
 #: One of which the environment has that trains.
 _OF_TRAINING = ("verl", "vllm", "sglang")
 _OF_REQUIREMENTS = ("requirements*.txt", "pyproject.toml", "setup.py")
@@ -65,11 +77,31 @@ def pins_in(folder: Path, package: str, *, images: bool = True) -> Iterator[Pack
     for names in _NAMED_IN:
         for file in sorted(folder.glob(names)):
             place = f"{folder.name}/{file.relative_to(folder)}"
-            text = _text(file)
+            text = _for_training(file)
             versions = list(_versions(text, package, image=images and names == _OF_IMAGES))
             if names == _READMES and not versions:  # a command says more than a list of what was used
                 versions = _versions_in(_LISTED, package, text)
             yield from (PackagePin(version=version, file=place) for version in versions)
+
+
+def _for_training(file: Path) -> str:
+    """What a file says of the environment that trains on CUDA cards: nothing of another card or purpose."""
+    text = _text(file)
+    if not file.match(_READMES) and (
+        _OF_OTHER_CARDS.search(file.name) is not None or _FOR_OTHER_CARDS.search(text) is not None
+    ):
+        return ""
+    entered = list(_ENVIRONMENT.finditer(text))
+    other = [_OF_OTHER_PURPOSE.search(Path(one["name"]).name) is not None for one in entered]
+    if all(other):  # the only environment trains, whatever it is called
+        return text
+    ends = [one.start() for one in entered[1:]] + [len(text)]
+    parts = [
+        text[one.start() : end]
+        for one, end, elsewhere in zip(entered, ends, other, strict=True)
+        if not elsewhere
+    ]
+    return text[: entered[0].start()] + "".join(parts)
 
 
 def commit_asked_for(

@@ -85,6 +85,8 @@ def _expect_movable(loaded: Loaded, workload: Workload) -> None:
         raise UnsupportedError(text.format(name=loaded.base.name))
     if workload.generator.engine not in (RolloutEngine.VLLM, RolloutEngine.SGLANG):
         raise UnsupportedError(_("its trainers take vLLM and SGLang alone"))
+    if workload.batch.greedy_baseline is not None:
+        raise UnsupportedError(_("its trainers generate no greedy responses, which ReMax compares with"))
     if any(service.shares_gpus for service in workload.services):
         raise UnsupportedError(_("a model that judges responses lies on the trainer's GPUs"))
 

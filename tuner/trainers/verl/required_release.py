@@ -1,5 +1,7 @@
 """The release of verl that a recipe is written for, as the file ``REQUIRED_VERL.txt`` beside it says.
 
+A project may have the same in ``VERL_PIN.txt``: ``commit: ...``.
+
 Source: github.com/verl-project/verl-recipe at commit 48ea0a7 of 2026-08-05: lines ``KEY=value``, with ``TAG``
 of a release, or ``COMMIT``, ``VERL_COMMIT``, ``REPRODUCTION_COMMIT`` and the like of a commit.
 """
@@ -22,10 +24,10 @@ from tuner.versions import is_version
 if TYPE_CHECKING:
     from tuner.trainers.verl.commits import CommitPlace
 
-_NAME = "REQUIRED_VERL.txt"
+_NAMES = ("REQUIRED_VERL.txt", "VERL_PIN.txt")
 _FOLDERS_UP = 2  # a program may lie in a folder of its recipe
 #: A commit of the recipe itself says nothing of verl.
-_LINE = re.compile(r"^(TAG|(?!\w*RECIPE)(?:[A-Z]+_)*COMMIT)=([\w.+-]{1,64})\s*$", re.MULTILINE)
+_LINE = re.compile(r"^(TAG|(?!\w*RECIPE)(?:[A-Z]+_)*COMMIT)(?:=|:[ \t]*)([\w.+-]{1,64})\s*$", re.M | re.I)
 
 
 class RequiredRelease(Struct, frozen=True, kw_only=True):
@@ -83,8 +85,9 @@ def required_release(folders: Iterable[Path]) -> RequiredRelease | None:
     """What the first such file asks for, in one of these folders or not far above; None without one."""
     for folder in folders:
         for above in (folder, *list(folder.parents)[:_FOLDERS_UP]):
-            if is_there(above / _NAME, Path.is_file):
-                return _read(above / _NAME)
+            for name in _NAMES:
+                if is_there(above / name, Path.is_file):
+                    return _read(above / name)
     return None
 
 
@@ -93,7 +96,7 @@ def _read(file: Path) -> RequiredRelease | None:
         text = read_bytes(file, most=KIB * 16).decode(errors="replace")
     except InputError:
         return None
-    named = dict(_LINE.findall(text))
+    named = {key.upper(): value for key, value in _LINE.findall(text)}
     tag = named.get("TAG")
     return RequiredRelease(
         file=file,

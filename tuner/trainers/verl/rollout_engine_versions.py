@@ -66,6 +66,7 @@ class EnginePin(Struct, frozen=True, kw_only=True):
     version: str
     file: str  # by its name, with that of its folder
     exact: bool = True  # no older one is allowed
+    torch: str = ""  # that the file pins, where it is what bounds the engine
 
 
 _ALLOWED_BY = {
@@ -125,7 +126,10 @@ def _capped(pin: EnginePin | None, release: str, newest: tuple[str, str, bool]) 
         return newest
     if _refusal(pin.engine, release, pin.version) is not None:
         return newest
-    return pin.version, _("the newest that {file} allows").format(file=pin.file), newest[2]
+    text = _("the newest that {file} allows")
+    if pin.torch:
+        text = _("the newest that goes with torch {torch}, which {file} pins")
+    return pin.version, text.format(file=pin.file, torch=pin.torch), newest[2]
 
 
 def _newest(rollout_engine: RolloutEngine, release: str, code: "TrainerCode | None") -> tuple[str, str, bool]:

@@ -3,7 +3,7 @@
 What the files name comes first, and of theirs the newest, as of any package; else vLLM brings the one torch
 that it asks for. Other engines' are not looked at.
 
-Source: metadata of vLLM's wheels, 0.6.3 to 0.24.0 (``torch==``).
+Source: metadata of vLLM's wheels, 0.5.4 to 0.24.0 (``torch==``).
 """
 
 from msgspec.structs import replace
@@ -18,12 +18,25 @@ _OF_VLLM = (
     ("0.17.0", "2.10.0"),
     ("0.14.0", "2.9.1"),
     ("0.11.1", "2.9.0"),
-    ("0.11.0", "2.8.0"),
+    ("0.10.2", "2.8.0"),
     ("0.10.0", "2.7.1"),
     ("0.9.0", "2.7.0"),
     ("0.8.0", "2.6.0"),
     ("0.7.3", "2.5.1"),
 )
+
+#: The newest version of vLLM that asks for a torch, and for no other one.
+_NEWEST_WITH = {
+    "2.4.0": "0.6.3",
+    "2.5.1": "0.7.3",
+    "2.6.0": "0.8.5",
+    "2.7.0": "0.9.2",
+    "2.7.1": "0.10.1",
+    "2.8.0": "0.11.0",
+    "2.9.0": "0.13.0",
+    "2.9.1": "0.16.0",
+    "2.10.0": "0.19.1",
+}
 
 
 def with_torch(workload: Workload, settings: Settings) -> Workload:
@@ -64,3 +77,8 @@ def torch_of(settings: Settings, rollout: Rollout | None) -> str:
 def torch_of_vllm(version: str) -> str:
     """The torch that a version of vLLM asks for; empty of one that is older than those looked at."""
     return next((torch for since, torch in _OF_VLLM if at_least(version, since)), "")
+
+
+def newest_vllm_with(torch: str) -> str:
+    """The newest vLLM that goes with a version of torch; empty of a torch that none of them asks for."""
+    return _NEWEST_WITH.get(torch, "")

@@ -68,7 +68,9 @@ def run(
     ]
     if code is not None and code.has_trainer:
         findings = [
-            unknown_key.as_read_by(code, finding) if finding.rule is unknown_key.RULE else finding
+            unknown_key.as_read_by(code, finding, program_of(settings.defaults))
+            if finding.rule is unknown_key.RULE
+            else finding
             for finding in without_unread(findings, settings, code)
         ]
     if settings.lacks is not None:

@@ -280,10 +280,14 @@ def _layer_count(context: EngineContext, wanted: str) -> int | None:
 
 
 def _set_layers(context: EngineContext, engine: Engine) -> Assignments:
-    if engine.checkpointing is not Checkpointing.FULL:
-        return ()
     recompute, first = _recompute(context.role), engine.recompute_first_layers
-    method, count = ("uniform", engine.recompute_layers) if first is None else ("block", first)
+    method: str | None
+    if engine.checkpointing is not Checkpointing.FULL:
+        method, count = None, None
+    elif first is None:
+        method, count = "uniform", engine.recompute_layers
+    else:
+        method, count = "block", first
     return ((f"{recompute}_method", method), (f"{recompute}_num_layers", count))
 
 

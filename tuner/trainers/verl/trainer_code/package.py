@@ -112,15 +112,23 @@ class TrainerCode:
         question = ("lines", sorted(wanted), sorted(unwanted), stops, file, elsewhere)
         return self._snapshot.answers.answer(question, find)
 
-    def line_that_reads(self, words: Sequence[str]) -> CodeLine | None:
+    def line_that_reads(self, words: Sequence[str], outside: Iterable[str] = ()) -> CodeLine | None:
         """The first statement with the last words of a key, where its file has the last as attribute or text.
 
         A plain name alone is a variable: ``output_dir = dirname(config.data.output_path)`` reads no such key.
+        Nor do the words of a message with which something stops.
+
+        Args:
+            words: the last ones of the key.
+            outside: what does not stand in the path of the file, each of them.
         """
         last = re.escape(words[-1])
         read = re.compile(rf"\.\s*{last}\b|[\"'](?:[^\"'\n]*\.)?{last}[\"']")
         texts = self._snapshot.files.texts
-        return next((line for line in self.lines(words, stops=False) if read.search(texts[line.file])), None)
+        elsewhere = tuple(outside)
+        stopping = self.lines(words, outside=elsewhere)
+        lines = (line for line in self.lines(words, stops=False, outside=elsewhere) if line not in stopping)
+        return next((line for line in lines if read.search(texts[line.file])), None)
 
     def takes_from(self, owners: Collection[str], name: str) -> bool:
         """Whether some file takes a name from an owner: ``owner.name``, ``owner["name"]``, ``owner.get()``.

@@ -13,6 +13,9 @@ from tuner.versions import at_least, numbers
 _FILES = ("requirements.txt", "setup.py", "pyproject.toml")
 _OF_OTHER_CARDS = "npu"  # in the name of a file of what runs on Ascend cards alone
 _MORE = ("requirements*.txt", "*environment*.yml", "*environment*.yaml")  # the others are conda's
+#: The files that say how something is installed, and what they hand to pip: ``pip install -r FILE``.
+_INSTALLING = ("README*", "Dockerfile*", "*install*.sh", "*setup*.sh")
+_HANDED = re.compile(r"\bpip3?\s+install\b[^\n#;&|]*?\s(?:-r|--requirement)[ =]?\s*[\"']?([\w.-]+\.txt)\b")
 _EXTRAS = r"(?:\[[^\]]*\])?"  # as ``sglang[srt,openai]`` has them
 _COMMENT = re.compile(r"(^|\s)#.*")
 _VERSION = r"\d+(?:\.\w+)*"
@@ -152,15 +155,18 @@ def _asking(package: str) -> re.Pattern[str]:
 def _named(root: Path) -> list[str]:
     """The files of a folder that say what is needed, by their names."""
     try:
-        more = [
+        more = [name for form in _MORE for name in sorted(file.name for file in root.glob(form))]
+        more += [
             name
-            for form in _MORE
-            for name in sorted(file.name for file in root.glob(form))
-            if _OF_OTHER_CARDS not in name.lower()
+            for form in _INSTALLING
+            for file in sorted(root.glob(form))
+            if _OF_OTHER_CARDS not in file.name.lower()
+            for name in _HANDED.findall(_text(file))
         ]
     except OSError:
         more = []
-    return [file for file in dict.fromkeys((*_FILES, *more)) if is_there(root / file, Path.is_file)]
+    names = (*_FILES, *(name for name in more if _OF_OTHER_CARDS not in name.lower()))
+    return [file for file in dict.fromkeys(names) if is_there(root / file, Path.is_file)]
 
 
 def _lines(file: Path) -> list[str]:

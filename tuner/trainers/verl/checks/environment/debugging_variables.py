@@ -28,7 +28,7 @@ The value is not known, or only one branch of the script sets it.
 ``NCCL_P2P_DISABLE`` on cards without NVLink, where drivers and virtual machines may need it, and on nodes of one GPU.
 vLLM before 0.8.0, which has no newer core by default, and copies of verl that start no engine that sleeps.
 vLLM 0.21.0 and later, which switch expanding segments off around the pool.
-A cluster of Ray that was started before: its workers have the environment of ``ray start``.
+Several nodes, where the script neither starts Ray nor hands the variable to its workers: that cluster was started before, and its workers have the environment of ``ray start``.
 
 Sources
 -------
@@ -51,7 +51,7 @@ from tuner.language import N_, _, ngettext
 from tuner.trainers.verl.checks.report import report
 from tuner.trainers.verl.checks.settings import ROLLOUT
 from tuner.trainers.verl.given_environment import given_variables
-from tuner.trainers.verl.programs import Program
+from tuner.trainers.verl.programs import Program, program_of
 from tuner.trainers.verl.read import validates_only
 from tuner.units import GIGA
 from tuner.versions import at_least
@@ -113,7 +113,7 @@ def _verdict(
 ) -> _Verdict:
     """How bad a variable is and why, None where it does no harm."""
     switched_on = variable.value == "1"
-    if workload.cluster.gpu.vendor != "nvidia":
+    if workload.cluster.gpu.vendor != "nvidia" or not _reaches_workers(variable, settings, workload):
         return None
     if variable.name == "CUDA_LAUNCH_BLOCKING" and switched_on:
         text = _(
@@ -129,6 +129,14 @@ def _verdict(
         return _of_segments(variable, workload)
     older = (variable.name, variable.value) in (("VLLM_ATTENTION_BACKEND", "XFORMERS"), ("VLLM_USE_V1", "0"))
     return _of_older_core(variable, variables, settings, workload) if older else None
+
+
+def _reaches_workers(variable: EnvironmentVariable, settings: Settings, workload: Workload) -> bool:
+    """Whether the processes on the GPUs get a variable.
+
+    Only a Ray that was started before has several nodes, and its workers have the environment of that start.
+    """
+    return variable.of_ray or workload.cluster.nodes == 1 or program_of(settings.defaults).fine_tunes
 
 
 def _starts_vllm(settings: Settings, workload: Workload) -> bool:

@@ -1,24 +1,28 @@
-"""A reward manager that the reward loop does not know
+"""A reward manager that the trainer does not know
 
 What it checks
 --------------
 ``reward.reward_manager.name``, or ``reward_model.reward_manager`` where that is set, against the names that the reward loop of the release registers.
 The override is ``naive``, the release's own, for a manager of the older registry.
+In an older copy of verl: against the names that its ``trainer/main_ppo.py`` or ``trainer/ppo/reward.py`` compares with before it raises an error.
 
 Why it matters
 --------------
 verl has two registries of reward managers, and from 0.7.0 on rewards are computed by the workers of the reward loop, which look in the newer one.
 ``prime`` and ``batch`` are in the older one alone: the workers raise ``ValueError: Unknown reward manager``.
+Up to 0.4.0 a chain of comparisons chooses the manager, and ends in ``NotImplementedError``.
 
 When it does not apply
 ----------------------
 A manager that is loaded from a file, with ``source`` or ``reward_loop_source`` set to ``importlib``.
 Names that neither registry has may be added by code of one's own, so that they are a warning where they are like a known one, and no more than advice where they are not.
-0.7.0 without the reward loop, ``reward_model.use_reward_loop=False``, and releases before it.
+0.7.0 without the reward loop, ``reward_model.use_reward_loop=False``, and releases before it of which no copy lies beside the launch.
+Programs of one's own in an older copy.
 
 Sources
 -------
 verl 0.7.0 ``experimental/reward_loop/reward_loop.py:75-79``, 0.7.1 lines 48-54; ``experimental/reward_loop/reward_manager/registry.py:54``, 0.7.1 line 52.
+verl 0.3.0 ``trainer/main_ppo.py:144-153``, 0.4.0 ``trainer/ppo/reward.py:61-92`` (the chain).
 verl 0.7.1 ``trainer/ppo/reward.py:112``, 0.8.0 line 95; ``workers/reward_manager/prime.py:102`` (the older registry).
 """
 
@@ -40,7 +44,7 @@ if TYPE_CHECKING:
 RULE = Rule(
     code="CFG194",
     name="reward-manager-unknown",
-    summary=N_("a reward manager that the reward loop does not know"),
+    summary=N_("a reward manager that the trainer does not know"),
     severity=Severity.ERROR,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.CHANGED,
@@ -60,6 +64,9 @@ _OLDER = ("prime", "batch")  # in the older registry alone
 _OLDER_REGISTRY = "workers/reward_manager"
 _DECORATOR = "register(?:_manager)?"
 _SECTION = "reward.reward_manager"
+_OLDER_KEY = "reward_model.reward_manager"
+_PROGRAM = "verl.trainer.main_ppo"
+_CHAINS = ("verl/trainer/main_ppo.py", "verl/trainer/ppo/reward.py")
 
 
 def check(settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:
@@ -74,12 +81,38 @@ def check_of_copy(
     settings: Settings, workload: Workload, version: str, code: "TrainerCode"
 ) -> Iterator[Finding]:
     """A finding for a name that a copy of the trainer registers nowhere, or in the older registry alone."""
+    if version not in _LOOP:
+        yield from _of_chain(settings, workload, code)
+        return
     name = _named_manager(settings, version)
     if name is None or (name not in _OLDER and code.has_literal(name)):
         return
     known = code.registered(_DECORATOR, file="reward_loop")
     if known and name not in code.registered(_DECORATOR, outside=_OLDER_REGISTRY):
         yield _finding(name, known, settings, workload, version, of_copy=True)
+
+
+def _of_chain(settings: Settings, workload: Workload, code: "TrainerCode") -> Iterator[Finding]:
+    """A finding for a name that the chain of comparisons of an older copy ends without."""
+    name = str(settings.get(_OLDER_KEY))
+    if not settings.is_set(_OLDER_KEY) or name in _NAMES[:1] or settings.started != _PROGRAM:
+        return
+    from tuner.trainers.verl.trainer_code.compared_words import compared_words  # few launches name another
+
+    for file in _CHAINS:
+        chain = compared_words(code.text(file) or "", _OLDER_KEY.rpartition(".")[2])
+        if chain is None:
+            continue
+        if name not in chain.words:
+            yield report(
+                RULE,
+                settings,
+                _("{key}={value} is none of {words}, and {file}:{line} raises an error for others").format(
+                    key=_OLDER_KEY, value=name, words=", ".join(chain.words), file=file, line=chain.line
+                ),
+                keys=[_OLDER_KEY],
+            )
+        return
 
 
 def _named_manager(settings: Settings, version: str) -> str | None:
@@ -96,8 +129,8 @@ def _named_manager(settings: Settings, version: str) -> str | None:
 
 
 def _key(settings: Settings, version: str) -> str:
-    old = "reward_model.reward_manager"
-    return old if version not in _ONE_SECTION or settings.get(old) is not None else f"{_SECTION}.name"
+    older = version not in _ONE_SECTION or settings.get(_OLDER_KEY) is not None
+    return _OLDER_KEY if older else f"{_SECTION}.name"
 
 
 def _finding(

@@ -62,6 +62,7 @@ REFUSED_BY = RefusedBy.HYDRA
 _PLAIN = re.compile(r"[\w./:-]+")  # a value that Hydra takes without quotes
 _DELETABLE = re.compile(r"[\w.-]+")  # a key that Hydra takes behind '~'
 
+_FINE_TUNING = ("sft_trainer",)  # in the paths of the programs that fine-tune
 _WORDS = 2  # of a key stand in the statement that reads it
 
 PROGRAMS = tuple(Program)
@@ -128,7 +129,7 @@ def _finding(settings: Settings, workload: Workload, unknown: UnknownKey, raises
     )
 
 
-def as_read_by(code: "TrainerCode", finding: Finding) -> Finding:
+def as_read_by(code: "TrainerCode", finding: Finding, program: Program) -> Finding:
     """The finding on a key that Hydra refuses, with the line of a copy of the trainer that reads it.
 
     The line has the last words of the key, of which one alone may be that of another section; or the last one
@@ -138,11 +139,12 @@ def as_read_by(code: "TrainerCode", finding: Finding) -> Finding:
         return finding
     key = finding.keys[0]
     section, *_between, last = key.split(".") if "." in key else ("", key)
-    line = code.line_that_reads(key.split(".")[-_WORDS:])
+    others = () if program.fine_tunes else _FINE_TUNING  # whose trainer is another program
+    line = code.line_that_reads(key.split(".")[-_WORDS:], others)
     if line is None and section and not _between:
-        line = code.line_of_name(f"{section}_config", (last,), "") or code.line_of_name(
-            f"config_{section}", (last,), ""
-        )
+        names = (f"{section}_config", f"config_{section}")
+        lines = (code.line_of_name(name, (last,), "", outside=others) for name in names)
+        line = next((one for one in lines if one is not None), None)
     if line is None:
         return finding
     note = _("{line} reads {key}: +{key}=... gives it.").format(line=line, key=key)

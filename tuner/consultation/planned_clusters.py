@@ -1,0 +1,175 @@
+"""Plans of a job on cards and numbers of GPUs: its own, others that are asked about, and more than these."""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import product
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tuner.consultation.cluster import choose_card
+from tuner.consultation.consult import job_of
+from tuner.consultation.given_words import GivenWords
+from tuner.consultation.job import JobReading
+from tuner.consultation.premises import Premises
+from tuner.errors import TunerError
+from tuner.gpus import counted
+from tuner.hardware import Cluster
+from tuner.plan.answer import ClusterPlan
+from tuner.plan.layout_axes import undivided
+from tuner.plan.planning import PlanRequest, plan
+from tuner.plan.search import SearchProgress
+
+_DOUBLINGS = 4  # of the nodes, where a job fits on none that were asked about
+
+Watch = Callable[[Cluster, SearchProgress], None]
+
+
+class Clusters(Struct, frozen=True, kw_only=True):
+    """The GPUs that a plan may be for; None leaves the number to the configuration."""
+
+    cards: tuple[str | None, ...] = (None,)
+    nodes: tuple[int, ...] | None = None
+    gpus_per_node: tuple[int, ...] | None = None
+
+
+def main_job(
+    source: str, words: Sequence[str], premises: Premises, clusters: Clusters
+) -> tuple[JobReading, Premises, tuple[str, ...]]:
+    """The job on the first card, in the largest number that is asked about, and what it could not do without.
+
+    Where the layout of the configuration needs more GPUs than that, it is undivided.
+    """
+    wanted = largest_premises(premises, clusters)
+    try:
+        return *job_of(source, words, wanted), ()
+    except TunerError:
+        own = replace(premises, gpu=without_number(clusters.cards[0]), gpus_per_node=None, nodes=None)
+        before = undivided_words(job_of(source, words, own)[0])
+        return *job_of(source, (*words, *before), wanted), before
+
+
+def largest_premises(premises: Premises, clusters: Clusters) -> Premises:
+    """The premises with the first card, in the largest number that is asked about."""
+    per_node, nodes = (
+        None if sizes is None else sizes[-1] for sizes in (clusters.gpus_per_node, clusters.nodes)
+    )
+    return _premises_of(premises, clusters.cards[0], per_node, nodes)
+
+
+def _premises_of(premises: Premises, card: str | None, per_node: int | None, nodes: int | None) -> Premises:
+    """The premises with a card and numbers, as far as these are said."""
+    said = {"gpu": card, "gpus_per_node": per_node, "nodes": nodes}
+    return replace(premises, **{name: value for name, value in said.items() if value is not None})
+
+
+def planned_on(
+    job: JobReading, wanted: PlanRequest, watch: Watch | None, before: Sequence[str] = ()
+) -> ClusterPlan:
+    """The plan on the cluster that a job was read for.
+
+    Args:
+        job: read with the overrides ``before`` its own.
+        wanted: what is asked of the plan.
+        watch: told how far the search is.
+        before: overrides without which the job cannot be read on this cluster.
+    """
+    cluster = job.reading.workload.cluster
+    launched = job.configuration.processes_per_node is not None
+    sizes = () if launched else job.loaded.cluster_overrides(cluster.gpus_per_node, cluster.nodes)
+    reading = job.reading.adding(sizes) if sizes else job.reading
+    told = None if watch is None else partial(watch, cluster)
+    return plan(reading, wanted, prefix=(*before, *sizes), watch=told)
+
+
+class ClusterQuestion(GivenWords, frozen=True, kw_only=True):
+    """What is asked of every cluster alike."""
+
+    wanted: PlanRequest
+    watch: Watch | None
+    given: tuple[str, ...]  # of the words, what the user's own configuration does not have
+
+
+def other_plans(asked: ClusterQuestion, clusters: Clusters, job: JobReading) -> Iterator[ClusterPlan]:
+    """The plans on all other clusters that are asked about."""
+    own = job.reading.workload.cluster
+    seen = {_identity(own)}
+    for card in clusters.cards:
+        for per_node, nodes in _sizes(clusters, own):
+            premises = _premises_of(asked.premises, without_number(card), per_node, nodes)
+            cluster = replace(own, gpu=choose_card(premises).gpu, gpus_per_node=per_node, nodes=nodes)
+            if _identity(cluster) not in seen:
+                seen.add(_identity(cluster))
+                planned = _on(asked, premises, cluster, job)
+                yield planned
+                if planned.stopped:
+                    return
+
+
+def _on(asked: ClusterQuestion, premises: Premises, cluster: Cluster, job: JobReading) -> ClusterPlan:
+    """The plan on another cluster than the job's; undivided where it has too few GPUs for the layout."""
+
+    def planned(before: tuple[str, ...]) -> ClusterPlan:
+        try:
+            other, _premises = job_of(asked.source, (*asked.words, *before), premises)
+            return planned_on(other, asked.wanted, asked.watch, (*asked.given, *before))
+        except (TunerError, ValueError) as error:
+            return ClusterPlan(cluster=cluster, settings=(), unread=str(error))
+
+    as_it_is = planned(())
+    if not as_it_is.unread:
+        return as_it_is
+    smaller = planned(undivided_words(job))
+    return as_it_is if smaller.unread else smaller
+
+
+def undivided_words(job: JobReading) -> tuple[str, ...]:
+    """What has every model of a job lie on as few GPUs as there are."""
+    try:
+        return job.reading.write(undivided(job.reading.workload)).overrides
+    except ValueError:
+        return ()
+
+
+def on_more(asked: ClusterQuestion, clusters: Clusters, job: JobReading) -> ClusterPlan | None:
+    """The plan on the next larger number of GPUs that the job fits on: a whole node, then more and more."""
+    own = job.reading.workload.cluster
+    whole = own.gpu.per_node or own.gpus_per_node
+    sizes = [(gpus, 1) for gpus in _fewer(whole) if gpus > own.gpus_per_node and own.nodes == 1]
+    of_node = max(own.gpus_per_node, whole if own.nodes == 1 else 0)
+    sizes += [(of_node, own.nodes << place) for place in range(1, _DOUBLINGS + 1)]
+    for per_node, nodes in sizes:
+        premises = _premises_of(asked.premises, without_number(clusters.cards[0]), per_node, nodes)
+        cluster = replace(own, gpus_per_node=per_node, nodes=nodes)
+        larger = _on(asked, premises, cluster, job)
+        if larger.settings:
+            return larger
+        if larger.stopped:
+            break
+    return None
+
+
+def _identity(cluster: Cluster) -> tuple[str, int, int]:
+    return cluster.gpu.name, cluster.gpus_per_node, cluster.nodes
+
+
+def without_number(card: str | None) -> str | None:
+    """A card without the number that stands before its name."""
+    return None if card is None else counted(card)[1]
+
+
+def _sizes(clusters: Clusters, own: Cluster) -> Iterator[tuple[int, int]]:
+    """GPUs of a node, and nodes: one node with fewer and fewer GPUs, then whole nodes."""
+    several = clusters.nodes is not None and len(clusters.nodes) > 1
+    nodes = clusters.nodes if several and clusters.nodes is not None else tuple(_fewer(own.nodes))
+    if clusters.gpus_per_node is not None:
+        yield from product(clusters.gpus_per_node, nodes)
+        return
+    yield from ((gpus, 1) for gpus in _fewer(own.gpus_per_node)[:-1])
+    yield from ((own.gpus_per_node, count) for count in nodes)
+
+
+def _fewer(number: int) -> list[int]:
+    """The powers of two below a number, and the number."""
+    powers = [1 << place for place in range(number.bit_length()) if 1 << place < number]
+    return [*powers, number]
