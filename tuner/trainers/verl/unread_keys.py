@@ -31,7 +31,7 @@ def is_unread(key: str, version: str, program: str) -> bool:
 
 
 def reading(versions: Iterable[str], key: Path, program: str) -> frozenset[str]:
-    """Those of the releases with a key that read it as well, where it names a launch's own reward.
+    """The releases with a key that read it as well, where it names a launch's own reward.
 
     Args:
         versions: that have it.
